@@ -12,7 +12,7 @@ from libs.bus.ports import Bus, Clock
 from libs.bus.service_runner import Runtime, Wire
 from libs.contracts.agent.agent_tools import AttachTool
 from libs.contracts.agent.agents import AttachBlock, CreateAgent, UpdateAgent
-from libs.contracts.agent.conversations import RunCancelled
+from libs.contracts.agent.runs import RunCancelled
 from libs.contracts.memory import blocks as block_messages
 from libs.contracts.tools.base_tools.definition import Owner
 from libs.contracts.tools.tool_permission_evaluation import (

@@ -5,13 +5,13 @@ from __future__ import annotations
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
-from libs.contracts.agent.agent_secrets import AgentSecretsReplaced
 from libs.contracts.agent.agent_tools import AttachTool, CallTool, DetachTool
 from libs.contracts.agent.agents import (
     AgentAbandoned,
     AgentCreated,
     AgentDeleted,
     AgentRequested,
+    AgentSecretsReplaced,
     AgentUpdated,
     AttachBlock,
     BlockAttached,
@@ -28,74 +28,72 @@ from libs.contracts.agent.approvals import (
     ApprovalExpired,
     ApprovalRequested,
     CallAnswer,
-    ClientSkill,
-    ClientTool,
     RecordedAnswer,
-    RunToolsGated,
     SetToolApproval,
-    StartClientRun,
     ToolCallReturned,
     WaitingCall,
     arguments_hash,
 )
-from libs.contracts.agent.callbacks import CallbackAttempted
-from libs.contracts.agent.called_runs import CallingRun, RunCalled, StartCalledRun
 from libs.contracts.agent.compaction import (
     ClearContext,
     CompactConversation,
-    CompactionAccepted,
     ContextCleared,
     ConversationCompacted,
 )
-from libs.contracts.agent.conversation_lifecycle import (
+from libs.contracts.agent.conversations import (
     ConversationCreated,
+    ConversationDeleted,
     ConversationUpdated,
     CreateConversation,
     DeleteConversation,
     ForkConversation,
-    PreviewSystemPrompt,
-    RecompileConversation,
-    UpdateConversation,
-)
-from libs.contracts.agent.conversations import (
-    CancelRuns,
-    ConversationDeleted,
     Message,
     MessageAppended,
-    ModelReplied,
-    QueuedRunsCancelled,
+    PreviewSystemPrompt,
     ReasoningPart,
-    RunAccepted,
-    RunCancelled,
-    RunCompleted,
-    RunFailed,
-    RunStarted,
-    StartedCall,
-    StartRun,
+    RecompileConversation,
     Summary,
     SystemPromptRebuilt,
     ToolCall,
+    UpdateConversation,
+    Usage,
+    main_conversation,
+)
+from libs.contracts.agent.mcp_sampling import SampledMessage, SampleModel
+from libs.contracts.agent.one_off_completions import AskModel, GenerateCompletion
+from libs.contracts.agent.runs import (
+    CallbackAttempted,
+    CallingRun,
+    CancelRuns,
+    ClientSkill,
+    ClientTool,
+    DeleteRun,
+    HeartbeatPauseCancelled,
+    HeartbeatsPaused,
+    HeartbeatsResumed,
+    PreviewModelRequest,
+    QueuedRunsCancelled,
+    RunAccepted,
+    RunCancelled,
+    RunCompleted,
+    RunDeleted,
+    RunFailed,
+    RunOptions,
+    RunStarted,
+    StartRun,
+)
+from libs.contracts.agent.steps import (
+    AnnotateStep,
+    ModelReplied,
+    StartedCall,
+    StepAnnotated,
     ToolCallFinished,
     ToolCallForbidden,
     ToolCallInterrupted,
     ToolCallRefused,
     ToolCallsStarted,
     ToolCallStarted,
-    Usage,
-    main_conversation,
 )
-from libs.contracts.agent.heartbeat_pauses import (
-    HeartbeatPauseCancelled,
-    HeartbeatsPaused,
-    HeartbeatsResumed,
-)
-from libs.contracts.agent.mcp_sampling import SampledMessage, SampleModel
-from libs.contracts.agent.model_request_preview import PreviewModelRequest
-from libs.contracts.agent.one_off_completions import AskModel, GenerateCompletion
-from libs.contracts.agent.run_deletion import DeleteRun, RunDeleted
-from libs.contracts.agent.run_options import RunOptions
-from libs.contracts.agent.run_with_options import RunOptionsSet, StartRunWithOptions
-from libs.contracts.agent.step_annotations import AnnotateStep, StepAnnotated
 from libs.contracts.bus_messages import Command, Event
 from libs.contracts.dead_letter_commands import DISCARD, REPLAY, letter_command
 from libs.contracts.health_commands import health_command
@@ -416,16 +414,10 @@ COMMANDS: list[Command] = [
         request_hash="sha256-of-the-request",
         retry=True,
         stream_tokens=True,
-    ),
-    StartClientRun(
-        agent_id=AGENT,
-        conversation_id=CONVERSATION,
-        run=RUN_CONFIG,
-        messages=[SAID],
-        max_steps=50,
-        request_hash="sha256-of-the-request",
+        options=RunOptions(model=LLM.handle, system="Be brief.", logprobs=True, top_logprobs=2),
         client_tools=[CLIENT_TOOL],
         client_skills=[CLIENT_SKILL],
+        callers=[CALLING],
     ),
     AnswerApproval(
         agent_id=AGENT,
@@ -450,24 +442,6 @@ COMMANDS: list[Command] = [
     ),
     SetToolApproval(agent_id=AGENT, tool="memory_insert", requires_approval=True),
     CancelRuns(agent_id=AGENT, run_ids=[RUN]),
-    StartCalledRun(
-        agent_id=AGENT,
-        conversation_id=CONVERSATION,
-        run=RUN_CONFIG,
-        messages=[SAID],
-        max_steps=50,
-        request_hash="sha256-of-the-request",
-        callers=[CALLING],
-    ),
-    StartRunWithOptions(
-        agent_id=AGENT,
-        conversation_id=CONVERSATION,
-        run=RUN_CONFIG,
-        messages=[SAID],
-        max_steps=50,
-        request_hash="sha256-of-the-request",
-        options=RunOptions(model=LLM.handle, system="Be brief.", logprobs=True, top_logprobs=2),
-    ),
     AnnotateStep(
         agent_id=AGENT,
         conversation_id=CONVERSATION,
@@ -690,17 +664,6 @@ EVENTS: list[Event] = [
     of_conversation(SystemPromptRebuilt, agent_id=AGENT, message=SYSTEM, shows={BLOCK: 3}),
     of_conversation(ConversationDeleted),
     of_conversation(
-        CompactionAccepted,
-        run_id=RUN,
-        run=RUN_CONFIG,
-        messages=[],
-        max_steps=1,
-        request_hash="sha256-of-the-request",
-        asked_at=AT,
-        structured_summaries=True,
-        settings={"mode": "all"},
-    ),
-    of_conversation(
         ConversationCompacted,
         run_id=RUN,
         agent_id=AGENT,
@@ -723,6 +686,11 @@ EVENTS: list[Event] = [
         request_hash="sha256-of-the-request",
         stream_tokens=True,
         asked_at=AT,
+        options=RunOptions(model=LLM.handle, llm_config=LLM, system="Be brief.", token_ids=True),
+        client_tools=[CLIENT_TOOL],
+        client_skills=[CLIENT_SKILL],
+        callers=[CALLING],
+        compaction={"mode": "all"},
     ),
     of_conversation(RunStarted, run_id=RUN, agent_id=AGENT),
     of_conversation(
@@ -752,13 +720,6 @@ EVENTS: list[Event] = [
     of_conversation(ToolCallInterrupted, run_id=RUN, step_id=STEP, tool_call_id=CALL.id),
     of_conversation(
         ToolCallRefused, run_id=RUN, step_id=STEP, tool_call_id=CALL.id, tool=CALL.name
-    ),
-    of_conversation(
-        RunToolsGated,
-        run_id=RUN,
-        approvals=["memory_insert"],
-        client_tools=[CLIENT_TOOL],
-        client_skills=[CLIENT_SKILL],
     ),
     of_conversation(
         ApprovalRequested,
@@ -846,11 +807,6 @@ EVENTS: list[Event] = [
         total_duration_ns=1_500_000_000,
     ),
     of_conversation(
-        RunOptionsSet,
-        run_id=RUN,
-        options=RunOptions(model=LLM.handle, llm_config=LLM, system="Be brief.", token_ids=True),
-    ),
-    of_conversation(
         CallbackAttempted,
         run_id=RUN,
         attempts=1,
@@ -865,7 +821,6 @@ EVENTS: list[Event] = [
         changes={"feedback": "positive", "tags": ["kind"]},
     ),
     of_conversation(RunDeleted, run_id=RUN),
-    of_conversation(RunCalled, run_id=RUN, callers=[CALLING]),
     of_conversation(
         ToolCallForbidden,
         run_id=RUN,

@@ -7,12 +7,12 @@ from datetime import timedelta
 from itertools import count
 from typing import Any
 
-from libs.contracts.agent.agent_secrets import AgentSecretsReplaced
 from libs.contracts.agent.agents import (
     AgentAbandoned,
     AgentCreated,
     AgentDeleted,
     AgentRequested,
+    AgentSecretsReplaced,
     AgentUpdated,
     BlockAttached,
     BlockDetached,
@@ -23,28 +23,35 @@ from libs.contracts.agent.approvals import (
     ApprovalExpired,
     ApprovalRequested,
     RecordedAnswer,
-    RunToolsGated,
     ToolCallReturned,
 )
-from libs.contracts.agent.callbacks import CallbackAttempted
-from libs.contracts.agent.called_runs import RunCalled
 from libs.contracts.agent.compaction import (
-    CompactionAccepted,
     ContextCleared,
     ConversationCompacted,
 )
-from libs.contracts.agent.conversation_lifecycle import ConversationCreated, ConversationUpdated
 from libs.contracts.agent.conversations import (
+    ConversationCreated,
     ConversationDeleted,
+    ConversationUpdated,
     MessageAppended,
-    ModelReplied,
+    SystemPromptRebuilt,
+)
+from libs.contracts.agent.runs import (
+    CallbackAttempted,
+    HeartbeatPauseCancelled,
+    HeartbeatsPaused,
+    HeartbeatsResumed,
     QueuedRunsCancelled,
     RunAccepted,
     RunCancelled,
     RunCompleted,
+    RunDeleted,
     RunFailed,
     RunStarted,
-    SystemPromptRebuilt,
+)
+from libs.contracts.agent.steps import (
+    ModelReplied,
+    StepAnnotated,
     ToolCallFinished,
     ToolCallForbidden,
     ToolCallInterrupted,
@@ -52,17 +59,9 @@ from libs.contracts.agent.conversations import (
     ToolCallsStarted,
     ToolCallStarted,
 )
-from libs.contracts.agent.heartbeat_pauses import (
-    HeartbeatPauseCancelled,
-    HeartbeatsPaused,
-    HeartbeatsResumed,
-)
-from libs.contracts.agent.run_deletion import RunDeleted
-from libs.contracts.agent.run_with_options import RunOptionsSet
-from libs.contracts.agent.step_annotations import StepAnnotated
 from libs.contracts.base_aggregate import Aggregate
 from libs.contracts.bus_messages import Event, JsonObject
-from libs.contracts.letta.tool_rules import InitToolRule
+from libs.contracts.letta.tool_rules import InitToolRule, RequiresApprovalToolRule
 from libs.contracts.memory.agent_folders import (
     FilesClosed,
     FilesOpened,
@@ -166,6 +165,8 @@ from tests.contract.examples import (
     AT,
     CALL,
     CALLED,
+    CLIENT_SKILL,
+    CLIENT_TOOL,
     COPY,
     EVENTS,
     RETURNED,
@@ -182,6 +183,7 @@ SECOND_CALL = CALL.model_copy(update={"id": "call_2"})
 THIRD_CALL = CALL.model_copy(update={"id": "call_3", "name": "memory_replace"})
 HELD = RETURNED.model_copy(update={"id": "message-held", "tool_call_id": SECOND_CALL.id})
 RULES = [InitToolRule(tool_name=CALL.name)]
+GATES = [RequiresApprovalToolRule(tool_name=CALL.name)]
 
 
 def one[E: Event](kind: type[E], **fields: Any) -> E:
@@ -189,9 +191,19 @@ def one[E: Event](kind: type[E], **fields: Any) -> E:
     return EXAMPLES[kind].model_copy(update=fields)  # type: ignore[return-value]
 
 
+# What few requests bring, or none.
+PLAIN: dict[str, Any] = {
+    "options": None,
+    "client_tools": [],
+    "client_skills": [],
+    "callers": [],
+    "compaction": None,
+}
+
+
 def accepted(run_id: str, **fields: Any) -> RunAccepted:
     run = RUN_CONFIG.model_copy(update={"id": run_id})
-    return one(RunAccepted, run_id=run_id, run=run, **fields)
+    return one(RunAccepted, run_id=run_id, run=run, **{**PLAIN, **fields})
 
 
 GATED = [one.model_copy(update={"gated": True}) for one in (CALL, SECOND_CALL)]
@@ -204,8 +216,9 @@ RETURN = RecordedAnswer(
 def asks(run_id: str) -> list[Event]:
     """A run whose calls wait for the client."""
     return [
-        accepted(run_id),
-        one(RunToolsGated, run_id=run_id),
+        accepted(
+            run_id, tool_rules=GATES, client_tools=[CLIENT_TOOL], client_skills=[CLIENT_SKILL]
+        ),
         one(RunStarted, run_id=run_id),
         one(ModelReplied, run_id=run_id, tool_calls=GATED),
         one(ApprovalRequested, run_id=run_id),
@@ -216,8 +229,7 @@ def asks(run_id: str) -> list[Event]:
 CONVERSATION = [
     one(MessageAppended, message=SYSTEM, run_id=None, number=None, pieces=None, shows={"b": 1}),
     accepted(RUN_CONFIG.id, retry=True, tool_rules=RULES),
-    accepted(FAILING),
-    one(RunOptionsSet, run_id=FAILING),
+    accepted(FAILING, options=EXAMPLES[RunAccepted].options),  # type: ignore[attr-defined]
     one(RunStarted),
     one(MessageAppended, message=SAID, number=None, pieces=None, sent=True),
     one(ModelReplied, tool_calls=[CALL, SECOND_CALL, THIRD_CALL], offered=[CALL.name]),
@@ -260,9 +272,7 @@ CONVERSATION = [
         sent=True,
     ),
     one(RunFailed, run_id=FAILING, error_type="llm_bad_request"),
-    one(
-        CompactionAccepted, run_id=COMPACTING, run=RUN_CONFIG.model_copy(update={"id": COMPACTING})
-    ),
+    accepted(COMPACTING, messages=[], compaction={"mode": "all"}),
     one(RunStarted, run_id=COMPACTING),
     one(ConversationCompacted, run_id=COMPACTING, evicted=[SAID.id, CALLED.id, RETURNED.id]),
     one(RunCompleted, run_id=COMPACTING),
@@ -275,7 +285,6 @@ CONVERSATION = [
     one(CallbackAttempted),
     one(StepAnnotated),
     one(ToolCallForbidden),
-    one(RunCalled),
     one(RunDeleted),
     *asks("run-asks"),
     accepted("run-part", messages=[SAID], answers=True),

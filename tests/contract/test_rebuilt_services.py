@@ -17,19 +17,21 @@ import pytest
 from deploy.rebuild import owners, read_models
 from libs.contracts.agent.agents import AgentCreated, AgentRequested
 from libs.contracts.agent.approvals import ApprovalRequested
-from libs.contracts.agent.callbacks import CallbackAttempted
-from libs.contracts.agent.called_runs import RunCalled
-from libs.contracts.agent.conversation_lifecycle import ConversationCreated, ConversationUpdated
 from libs.contracts.agent.conversations import (
+    ConversationCreated,
     ConversationDeleted,
+    ConversationUpdated,
     MessageAppended,
-    ModelReplied,
+)
+from libs.contracts.agent.runs import (
+    CallbackAttempted,
+    HeartbeatsPaused,
     QueuedRunsCancelled,
     RunAccepted,
     RunCompleted,
     RunStarted,
 )
-from libs.contracts.agent.heartbeat_pauses import HeartbeatsPaused
+from libs.contracts.agent.steps import ModelReplied
 from libs.contracts.bus_messages import DEFAULT_ORG, Event
 from libs.contracts.memory.agent_folders import (
     FilesOpened,
@@ -146,7 +148,6 @@ STORIES: dict[str, list[list[type[Event]]]] = {
         [MessageAppended, RunAccepted, HeartbeatsPaused, ConversationDeleted],
         [HeartbeatsPaused],
         [RunAccepted, CallbackAttempted],
-        [RunAccepted, RunCalled],
         [RunAccepted, ApprovalRequested],
     ],
 }

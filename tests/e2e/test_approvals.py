@@ -10,7 +10,7 @@ import pytest
 from letta_client import BadRequestError, ConflictError, Letta, NotFoundError
 
 from libs.contracts.agent.approvals import ApprovalCancelled, ApprovalExpired
-from services.agent.domain.conversations.client_call_answers import ENDED
+from services.agent.domain.runs.client_call_answers import ENDED
 from tests.chosen import new_heeler
 from tests.e2e.asking import MODEL, NOBODY, SECONDS_MAX, kinds, lines_of, says, unique
 from tests.e2e.conftest import NewAgent

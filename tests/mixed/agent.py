@@ -5,7 +5,8 @@ from __future__ import annotations
 import runpy
 from typing import ClassVar
 
-from libs.contracts.agent.conversations import SERVICE, StartRun, main_conversation
+from libs.contracts.agent.conversations import SERVICE, main_conversation
+from libs.contracts.agent.runs import StartRun
 from libs.contracts.bus_messages import Accepted, Event, Rejected
 from libs.eventstore.unit_of_work import UnitOfWork
 from services.agent.domain.conversations.conversation import Conversation

@@ -171,7 +171,7 @@ def in_line(events: list[Any]) -> list[str]:
     line: list[str] = []
     begun = 0
     for event in events:
-        if event.topic in ("run.accepted", "compaction.accepted"):
+        if event.topic == "run.accepted":
             line.insert(begun if event.answers else len(line), event.run_id)
         elif event.topic == "run.started":
             begun = line.index(event.run_id) + 1

@@ -20,12 +20,13 @@ from libs.contracts.agent.agents import (
     UpdateAgent,
 )
 from libs.contracts.agent.compaction import CompactConversation
-from libs.contracts.agent.conversation_lifecycle import (
+from libs.contracts.agent.conversations import (
     CreateConversation,
     DeleteConversation,
     ForkConversation,
+    main_conversation,
 )
-from libs.contracts.agent.conversations import CancelRuns, main_conversation
+from libs.contracts.agent.runs import CancelRuns
 from libs.contracts.bus_messages import (
     BUSY,
     DEFAULT_ORG,

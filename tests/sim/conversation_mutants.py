@@ -6,12 +6,14 @@ from __future__ import annotations
 from typing import Any
 from unittest import mock
 
-from services.agent.domain.conversations import client_call_answers, conversation_forks
+from services.agent.domain.conversations import conversation_forks
 from services.agent.domain.conversations.approval_state import PendingApproval
 from services.agent.domain.conversations.conversation import Conversation
-from services.agent.domain.prompts import compaction, compaction_plan
+from services.agent.domain.prompts import compaction_plan
 from services.agent.domain.prompts.compaction_plan import Plan
+from services.agent.domain.runs import client_call_answers, compaction, run_requests
 from services.agent.engine import compaction as engine_compaction
+from services.agent.handlers import runs as run_handlers
 from tests.sim.mutants import Patch, mutant
 from tests.unit.agent import test_conversation_histories as histories
 
@@ -58,13 +60,17 @@ def fork_takes_open_step() -> list[Patch]:
 
 @mutant("A run that waits for the client is cancelled, and its calls go on waiting.")
 def cancel_leaves_approval() -> list[Patch]:
-    real = Conversation.cancel
+    real = run_requests.cancel
 
     def cancel(talk: Conversation, *what: Any, **how: Any) -> Any:
         with mock.patch.object(client_call_answers, "end"):
             return real(talk, *what, **how)
 
-    return [(Conversation, "cancel", cancel)]
+    return [
+        (run_requests, "cancel", cancel),
+        (run_handlers, "cancel", cancel),
+        (histories, "cancel", cancel),
+    ]
 
 
 @mutant("An answer to some of the calls that wait counts as one to all.")

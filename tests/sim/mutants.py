@@ -34,8 +34,8 @@ from services.agent import projections
 from services.agent.domain.conversations import conversation_state
 from services.agent.domain.conversations.active_run import ActiveRun
 from services.agent.domain.conversations.conversation import Conversation
+from services.agent.domain.conversations.pending_call import PendingCall
 from services.agent.domain.runs import tool_calls
-from services.agent.domain.runs.pending_call import PendingCall
 from services.agent.engine.leased_conversation import LeasedConversation
 from services.agent.engine.run_scheduling import RunAttempt, RunEngine
 from services.agent.handlers.approvals import ApprovalHandlers

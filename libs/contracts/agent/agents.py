@@ -11,6 +11,7 @@ from libs.contracts.agent.conversations import Message
 from libs.contracts.bus_messages import Command, Event, JsonObject
 from libs.contracts.letta.agent_state import AgentConfig
 from libs.contracts.letta.blocks import BlockState
+from libs.contracts.sealed_text import Sealed
 
 SERVICE = "agent"
 
@@ -157,3 +158,11 @@ class BlockDetached(Event):
     topic: ClassVar[str] = "agent.block_detached"
     block_id: str
     block_ids: list[str]
+
+
+class AgentSecretsReplaced(Event):
+    """The custom tools of an agent get these variables from now on; their values are sealed."""
+
+    service: ClassVar[str] = SERVICE
+    topic: ClassVar[str] = "agent.secrets_replaced"
+    secrets: dict[str, Sealed]

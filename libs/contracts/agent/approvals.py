@@ -17,29 +17,13 @@ from libs.contracts.agent.conversations import (
     ConversationEvent,
     Message,
     RunEvent,
-    StartRun,
     ToolCall,
     ToolStatus,
 )
-from libs.contracts.bus_messages import Command, Json, JsonObject, Value, is_none
+from libs.contracts.agent.runs import RequestAnswer
+from libs.contracts.bus_messages import Command, Json, Value, is_none
 
 AnswerKind = Literal["approved", "denied", "returned"]
-
-
-class ClientTool(Value):
-    """A tool that the client carries out; `parameters` is the JSON schema of its arguments."""
-
-    name: str
-    description: str = ""
-    parameters: JsonObject = Field(default_factory=dict)
-
-
-class ClientSkill(Value):
-    """A skill that the client's environment has, and where."""
-
-    name: str
-    description: str
-    location: str
 
 
 class CallAnswer(Value):
@@ -83,15 +67,7 @@ def changed_since_approval(tool: str) -> str:
     )
 
 
-class StartClientRun(StartRun):
-    """Answer these messages, with tools and skills that the client has."""
-
-    topic: ClassVar[str] = "run.start_with_client_tools"
-    client_tools: list[ClientTool] = Field(default_factory=list)
-    client_skills: list[ClientSkill] = Field(default_factory=list)
-
-
-class AnswerApproval(StartClientRun):
+class AnswerApproval(RequestAnswer):
     """Go on where calls wait for the client: these are its answers, the messages follow them."""
 
     topic: ClassVar[str] = "approval.answer"
@@ -111,16 +87,6 @@ class SetToolApproval(Command):
     @property
     def target(self) -> str:
         return self.agent_id
-
-
-class RunToolsGated(RunEvent):
-    """In this run, calls of these tools wait for the client: those that need its approval, and
-    those that it carries out itself; `client_skills` are what its environment can do besides."""
-
-    topic: ClassVar[str] = "run.tools_gated"
-    approvals: list[str] = Field(default_factory=list)
-    client_tools: list[ClientTool] = Field(default_factory=list)
-    client_skills: list[ClientSkill] = Field(default_factory=list)
 
 
 class ApprovalRequested(RunEvent):

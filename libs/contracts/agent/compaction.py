@@ -10,34 +10,21 @@ from typing import ClassVar
 from pydantic import Field
 
 from libs.contracts.agent.conversations import (
-    SERVICE,
     ConversationEvent,
     Message,
-    RunAccepted,
     RunCommand,
     RunEvent,
-    StartRun,
     Usage,
 )
+from libs.contracts.agent.runs import RequestRun
 from libs.contracts.bus_messages import JsonObject
 
-__all__ = [
-    "SERVICE",
-    "ClearContext",
-    "CompactConversation",
-    "CompactionAccepted",
-    "ContextCleared",
-    "ConversationCompacted",
-]
 
-
-class CompactConversation(StartRun):
+class CompactConversation(RequestRun):
     """Compact the conversation when its turn comes, as the agent's settings say but for these, in a
     run that answers nothing."""
 
     topic: ClassVar[str] = "conversation.compact"
-    messages: list[Message] = Field(default_factory=list)
-    max_steps: int = 1
     settings: JsonObject = Field(default_factory=dict)
 
 
@@ -47,18 +34,10 @@ class ClearContext(RunCommand):
     topic: ClassVar[str] = "context.clear"
 
 
-class CompactionAccepted(RunAccepted):
-    """The conversation will be compacted, with these settings in the place of the agent's."""
-
-    topic: ClassVar[str] = "compaction.accepted"
-    settings: JsonObject
-
-
 class ConversationCompacted(RunEvent):
     """Models are shown a summary in the place of the older messages, which stay in the history."""
 
     topic: ClassVar[str] = "conversation.compacted"
-    first_snapshot: ClassVar[bool] = True
     agent_id: str
     step_id: str
     message: Message

@@ -13,13 +13,10 @@ from typing import ClassVar, Literal
 
 from pydantic import Field
 
-from libs.contracts.agent.run_options import RunOptions
 from libs.contracts.agent.stream_chunks import Chunk
 from libs.contracts.bus_messages import Command, Event, Json, JsonObject, Value, is_none
 from libs.contracts.deterministic_ids import derived_id
-from libs.contracts.letta.enums import AgentType
-from libs.contracts.letta.runs import RunConfig
-from libs.contracts.letta.tool_rules import ToolRule
+from libs.contracts.letta.conversations import ConversationConfig
 
 SERVICE = "agent"
 
@@ -149,39 +146,6 @@ class RunCommand(Command):
         return self.conversation
 
 
-class StartRun(RunCommand):
-    """Answer these messages.
-
-    `retry` says that the client sent the same request before and lost the answer: then the latest
-    run with the same `request_hash` is meant, but none of `earlier_runs`: those began before the
-    first try came. If there is none, the first try got stuck on its way;
-    when it comes after all, the retry's run is meant.
-
-    `unless_busy` says that it is refused where another run has not ended, instead of waiting.
-    """
-
-    topic: ClassVar[str] = "run.start"
-    run: RunConfig
-    messages: list[Message]
-    max_steps: int
-    request_hash: str
-    retry: bool = False
-    earlier_runs: list[str] = Field(default_factory=list, exclude_if=not_)
-    stream_tokens: bool = False
-    unless_busy: bool = Field(default=False, exclude_if=not_)
-    # Older processes ignore them, so a command with options is one that those do not know.
-    options: RunOptions | None = Field(default=None, exclude_if=is_none)
-    structured_summaries: bool = Field(default=False, exclude_if=not_)
-
-
-class CancelRuns(RunCommand):
-    """Stop answering: these runs, or without a list every run of the conversation that has not
-    ended."""
-
-    topic: ClassVar[str] = "run.cancel"
-    run_ids: list[str] | None = None
-
-
 class ConversationEvent(Event):
     """A fact about one conversation."""
 
@@ -235,182 +199,73 @@ class ConversationDeleted(ConversationEvent):
     own_block_ids: list[str] = Field(default_factory=list, exclude_if=not_)
 
 
-class RunAccepted(RunEvent):
-    """These messages will be answered, as agents of `agent_type` with these rules do."""
+class ConversationCommand(Command):
+    """A command about one conversation beside an agent's own."""
 
-    topic: ClassVar[str] = "run.accepted"
-    agent_type: AgentType = Field(
-        default=AgentType.letta_v1_agent, exclude_if=AgentType.letta_v1_agent.__eq__
-    )
-    tool_rules: list[ToolRule] = Field(default_factory=list, exclude_if=not_)
-    run: RunConfig
-    messages: list[Message]
-    max_steps: int
-    request_hash: str
-    retry: bool = False
-    stream_tokens: bool = False
-    asked_at: datetime | None = None
-    # Whether the client wants summaries told apart from what users say, and whether models are
-    # shown nothing of what was said before.
-    structured_summaries: bool = Field(default=False, exclude_if=not_)
-    autoclear: bool = Field(default=False, exclude_if=not_)
-    # Whether it brings the answer that the conversation waits for: then it goes before all others.
-    answers: bool = Field(default=False, exclude_if=not_)
-    # The cancelled run behind whose results it goes on, since its client answered again.
-    goes_on_from: str = Field(default="", exclude_if=not_)
+    service: ClassVar[str] = SERVICE
+    conversation_id: str
+
+    @property
+    def target(self) -> str:
+        return self.conversation_id
 
 
-class RunStarted(RunEvent):
-    """It is this run's turn."""
+class CreateConversation(ConversationCommand):
+    """Make a conversation of an agent, with its own copies of some blocks, as a V1 request
+    describes it."""
 
-    topic: ClassVar[str] = "run.started"
+    topic: ClassVar[str] = "conversation.create"
     agent_id: str
+    request: JsonObject
 
 
-class UnfinishedStep(Value):
-    """The step that was under way when its run ended. `asked` says that its model had not answered
-    yet: then no other event tells of it. `model` is empty where nobody can tell any more."""
+class ForkConversation(ConversationCommand):
+    """Make a conversation that goes on from what another one of the agent has in its context: all
+    of it, or up to a message."""
 
-    id: str
+    topic: ClassVar[str] = "conversation.fork"
     agent_id: str
-    asked: bool
-    model: str = ""
+    source_id: str
+    message_id: str | None = None
+    hidden: bool = False
 
 
-class ModelReplied(RunEvent):
-    """The model answered a step, `model_ns` after it was asked; where rules left it some tools
-    only, `offered` names them, and `concurrent` are the ids of the calls that may run beside each
-    other."""
+class UpdateConversation(ConversationCommand):
+    """Change the fields that a V1 request sets."""
 
-    topic: ClassVar[str] = "model.replied"
-    step_id: str
-    agent_id: str = Field(default="", exclude_if=not_)
-    model_ns: int = Field(default=0, exclude_if=not_)
-    # How likely the tokens of the answer were, and which they are, where the run wants to know.
-    logprobs: JsonObject | None = Field(default=None, exclude_if=is_none)
-    token_ids: list[int] | None = Field(default=None, exclude_if=is_none)
-    model: str
-    usage: Usage
-    finish_reason: str
-    tool_calls: list[ToolCall] = Field(default_factory=list)
-    offered: list[str] | None = Field(default=None, exclude_if=is_none)
-    concurrent: list[str] = Field(default_factory=list, exclude_if=not_)
-    # Tools that rules required, and that the agent had no more: nothing waits for them.
-    gone: list[str] = Field(default_factory=list, exclude_if=not_)
-    # What the model was asked weighed so much by our own estimate, see `token_estimates`.
-    prompt_bytes: int = Field(default=0, exclude_if=not_)
+    topic: ClassVar[str] = "conversation.update"
+    request: JsonObject
 
 
-class ToolCallStarted(RunEvent):
-    """A tool is about to run."""
+class DeleteConversation(ConversationCommand):
+    """Remove a conversation with its messages, its runs and its own blocks."""
 
-    topic: ClassVar[str] = "tool_call.started"
-    step_id: str
-    tool_call_id: str
-    tool: str
+    topic: ClassVar[str] = "conversation.delete"
 
 
-class StartedCall(Value):
-    """A tool call, and the tool that it is of."""
+class RecompileConversation(RunCommand):
+    """Make the system message anew of what it shows now."""
 
-    tool_call_id: str
-    tool: str
-
-
-class ToolCallsStarted(RunEvent):
-    """Several tools are about to run beside each other."""
-
-    topic: ClassVar[str] = "tool_calls.started"
-    step_id: str
-    calls: list[StartedCall]
+    topic: ClassVar[str] = "conversation.recompile"
 
 
-class ToolCallRefused(RunEvent):
-    """The agent's rules or the user did not allow a call, so it was not carried out; what the model
-    is told of it may be `held` as a result is."""
+class PreviewSystemPrompt(RunCommand):
+    """Say what the system message would be if it was made anew now."""
 
-    topic: ClassVar[str] = "tool_call.refused"
-    step_id: str
-    tool_call_id: str
-    tool: str
-    held: Message | None = Field(default=None, exclude_if=is_none)
+    topic: ClassVar[str] = "conversation.preview_system_prompt"
+    keeps_reply: ClassVar[bool] = False
 
 
-class ToolCallForbidden(RunEvent):
-    """A tool was not called, because the agent may not call it.
+class ConversationCreated(ConversationEvent):
+    """A conversation exists beside the agent's own."""
 
-    `reason` says which list does not have it; the model is told that as the result of its call."""
-
-    topic: ClassVar[str] = "tool_call.forbidden"
-    additive: ClassVar[bool] = True
-    step_id: str
-    tool_call_id: str
-    tool: str
-    reason: str
+    topic: ClassVar[str] = "conversation.created"
+    config: ConversationConfig
 
 
-class ToolCallFinished(RunEvent):
-    """A tool gave its result, which is `held` where a call before has none yet, and becomes part of
-    the history after that one's.
+class ConversationUpdated(ConversationEvent):
+    """Fields of a conversation have new values: those that `changed` names."""
 
-    A program has `called` these tools."""
-
-    topic: ClassVar[str] = "tool_call.finished"
-    step_id: str
-    tool_call_id: str
-    status: ToolStatus
-    held: Message | None = Field(default=None, exclude_if=is_none)
-    called: list[str] = Field(default_factory=list, exclude_if=not_)
-
-
-class ToolCallInterrupted(RunEvent):
-    """Nobody knows what the tool did: its process died and it may not run twice, or its run was
-    cancelled meanwhile; what the model is told of it may be `held` as a result is."""
-
-    topic: ClassVar[str] = "tool_call.interrupted"
-    step_id: str
-    tool_call_id: str
-    held: Message | None = Field(default=None, exclude_if=is_none)
-
-
-class RunCompleted(RunEvent):
-    """A run ended as it should."""
-
-    topic: ClassVar[str] = "run.completed"
-    stop_reason: str
-    usage: Usage
-    step_count: int
-    context_tokens: int
-    total_duration_ns: int
-
-
-class RunFailed(RunEvent):
-    """A run ended with an error, which is never empty."""
-
-    topic: ClassVar[str] = "run.failed"
-    stop_reason: str
-    error_type: str
-    message: str
-    detail: str | None = None
-    usage: Usage
-    step_count: int
-    total_duration_ns: int
-    step: UnfinishedStep | None = Field(default=None, exclude_if=is_none)
-
-
-class QueuedRunsCancelled(ConversationEvent):
-    """These runs were cancelled before it was their turn."""
-
-    topic: ClassVar[str] = "queued_runs.cancelled"
-    first_snapshot: ClassVar[bool] = True
-    run_ids: list[str]
-
-
-class RunCancelled(RunEvent):
-    """A run that had the turn was cancelled before it ended."""
-
-    topic: ClassVar[str] = "run.cancelled"
-    usage: Usage
-    step_count: int
-    total_duration_ns: int
-    step: UnfinishedStep | None = Field(default=None, exclude_if=is_none)
+    topic: ClassVar[str] = "conversation.updated"
+    changed: list[str] = Field(default_factory=list)
+    config: ConversationConfig

@@ -7,7 +7,7 @@ from typing import Protocol
 
 from pydantic import TypeAdapter
 
-from libs.contracts.agent.called_runs import CallingRun
+from libs.contracts.agent.runs import CallingRun
 from libs.eventstore.connection_pool import Database
 from services.agent.domain.runs.agent_call_deadlocks import WaitingCall
 

@@ -15,9 +15,9 @@ from services.agent.adapters.hybrid_conversation_search import HybridConversatio
 from services.agent.adapters.lenient_date_parsing import FORMS, Reader, Span
 from services.agent.adapters.multi_agent_tools import MultiAgentTools
 from services.agent.adapters.tool_owner_port import Calling, Runner, error
-from services.agent.domain.runs.call_arguments import arguments_of
 from services.agent.domain.runs.heartbeat_pauses import pause_minutes
 from services.agent.domain.runs.step_results import ToolResult
+from services.agent.domain.tools.call_arguments import arguments_of
 from services.agent.domain.tools.custom_tools import HeldTool
 
 SEARCH_RESULTS_DEFAULT = 5

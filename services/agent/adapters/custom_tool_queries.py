@@ -9,8 +9,8 @@ from libs.contracts.tools.base_tools.definition import TOOL_RETURN_CHARS_MAX
 from libs.eventstore.connection_pool import Database
 from libs.eventstore.query_batching import Batched
 from services.agent.domain.agents.agent import AgentDesign
-from services.agent.domain.runs.tool_rule_names import with_current_names
 from services.agent.domain.tools.custom_tools import CustomTool, custom_ids
+from services.agent.domain.tools.tool_rule_names import with_current_names
 
 COLUMNS = (
     "id, revision, name, tool_type, document::json->'json_schema' as schema,"

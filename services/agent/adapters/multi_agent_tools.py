@@ -13,8 +13,8 @@ from typing import Any
 from pydantic import BaseModel, Field
 
 from libs.bus.ports import Bus, BusUnavailable, Clock
-from libs.contracts.agent.called_runs import CallingRun, StartCalledRun
-from libs.contracts.agent.conversations import CancelRuns, Message, main_conversation
+from libs.contracts.agent.conversations import Message, main_conversation
+from libs.contracts.agent.runs import CallingRun, CancelRuns, StartRun
 from libs.contracts.bus_messages import BUSY, Rejected, delta_subject
 from libs.contracts.deterministic_ids import derived_id
 from libs.contracts.letta.message_requests import MAX_STEPS_DEFAULT
@@ -183,7 +183,7 @@ class MultiAgentTools:
                 return reply
             await self.clock.sleep(RETRY_SECONDS)
 
-    def command(self, sent: Sent) -> StartCalledRun:
+    def command(self, sent: Sent) -> StartRun:
         """What begins the run: a message of the system that says who writes."""
         now, sender = self.clock.now(), sent.calling.design.config.id
         what = "your answer goes back to it" if sent.callers[-1].waits else "it does not wait"
@@ -201,7 +201,7 @@ class MultiAgentTools:
             background=True,
             metadata={"run_type": "send_message_to_agent", "caller_run_id": sent.calling.run_id},
         )
-        return StartCalledRun(
+        return StartRun(
             agent_id=sent.agent_id,
             run=run,
             messages=[message],

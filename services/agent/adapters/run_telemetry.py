@@ -6,7 +6,7 @@ from contextvars import ContextVar
 from types import MappingProxyType
 from typing import Self
 
-from libs.contracts.agent.conversations import (
+from libs.contracts.agent.runs import (
     QueuedRunsCancelled,
     RunCancelled,
     RunCompleted,

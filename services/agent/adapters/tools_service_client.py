@@ -29,8 +29,9 @@ from services.agent.adapters.tool_owner_port import Calling, Runner, error
 from services.agent.adapters.tool_run_queries import ToolRunQueries
 from services.agent.domain.agents.agent import AgentDesign
 from services.agent.domain.conversations.active_run import INTERRUPTED
-from services.agent.domain.runs.heartbeat_loop import HEARTBEAT, THOUGHTS
+from services.agent.domain.runs.heartbeat_loop import HEARTBEAT
 from services.agent.domain.runs.step_results import ToolResult
+from services.agent.domain.tools.call_arguments import THOUGHTS
 from services.agent.domain.tools.custom_tools import HeldTool
 from services.agent.settings import TOOL_SECONDS_MAX
 

@@ -7,7 +7,8 @@ from dataclasses import asdict
 
 from libs.bus.dead_letter_records import FailedMessage
 from libs.bus.suspect_quarantine import Quarantine, Ticket
-from libs.contracts.agent.conversations import SERVICE, RunFailed
+from libs.contracts.agent.conversations import SERVICE
+from libs.contracts.agent.runs import RunFailed
 from libs.contracts.bus_messages import Context, event_subject
 from libs.eventstore.failed_messages.ports import Attempt, DeadLetter, DeadLetterStore
 from libs.eventstore.ports import StoreUnavailable

@@ -27,14 +27,6 @@ from services.agent.domain.conversations.active_run import ActiveRun
 from services.agent.domain.conversations.conversation import Conversation
 from services.agent.domain.conversations.conversation_state import ConversationState
 from services.agent.domain.conversations.provider_rejected_messages import TOO_LONG
-from services.agent.domain.prompts.compaction import (
-    Compaction,
-    WrittenSummary,
-    asks_models,
-    compact,
-    nothing_gained,
-    too_long_prompt,
-)
 from services.agent.domain.prompts.compaction_plan import (
     COMPACTIONS_MAX,
     MECHANICAL,
@@ -61,6 +53,15 @@ from services.agent.domain.prompts.summary_transcripts import (
     mechanical_summary,
     transcript,
 )
+from services.agent.domain.runs.compaction import (
+    Compaction,
+    WrittenSummary,
+    asks_models,
+    compact,
+    nothing_gained,
+    too_long_prompt,
+)
+from services.agent.domain.runs.run_progress import go_on
 from services.agent.domain.runs.step_results import Failure
 from services.agent.engine.leased_conversation import LeasedConversation
 from services.agent.engine.model_step import StepRequest
@@ -213,7 +214,7 @@ class Compactor:
         number = self.number(active) if active else 0
         if compact(conversation, done, message_id=message_id, number=number, at=self.now()):
             conversation.rebuild(done.rebuilt, at=self.now())
-            conversation.go_on(at=self.now())
+            go_on(conversation, at=self.now())
 
 
 class Summariser:

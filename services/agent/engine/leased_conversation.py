@@ -7,7 +7,7 @@ from collections.abc import Awaitable, Callable
 from contextlib import AbstractAsyncContextManager
 from itertools import count
 
-from libs.contracts.agent.conversations import ToolCallsStarted, ToolCallStarted
+from libs.contracts.agent.steps import ToolCallsStarted, ToolCallStarted
 from libs.contracts.agent.stream_chunks import OPENING_NUMBER
 from libs.contracts.bus_messages import Context, Event
 from libs.eventstore.failed_messages.ports import DeadLetter, park
@@ -16,8 +16,8 @@ from libs.eventstore.unit_of_work import UnitOfWork
 from services.agent.adapters.custom_tool_queries import with_custom_tools
 from services.agent.adapters.tool_permissions import with_forbidden
 from services.agent.domain.agents.agent import Agent, AgentDesign
-from services.agent.domain.agents.configuration_overrides import design_of_run, within_window
 from services.agent.domain.conversations.active_run import ActiveRun
+from services.agent.domain.conversations.configuration_overrides import design_of_run, within_window
 from services.agent.domain.conversations.conversation import Conversation
 from services.agent.engine.ports import EnginePorts
 from services.agent.engine.run_stream import RunStreamPublisher

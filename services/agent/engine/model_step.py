@@ -15,11 +15,10 @@ from libs.contracts.letta.messages import Envelope
 from libs.contracts.token_estimates import message_bytes, schema_bytes
 from services.agent.adapters.models.ports import Finished, Models
 from services.agent.domain.agents.agent import AgentDesign
-from services.agent.domain.agents.agent_types import loop_of
 from services.agent.domain.agents.archival_memory_metadata import NO_ARCHIVES, ArchivalMemory
-from services.agent.domain.agents.configuration_overrides import with_own_system
 from services.agent.domain.conversations.active_run import ActiveRun
 from services.agent.domain.conversations.approval_state import NOT_BOUND, CallGates, gates
+from services.agent.domain.conversations.configuration_overrides import with_own_system
 from services.agent.domain.conversations.conversation import Conversation
 from services.agent.domain.conversations.conversation_state import SystemPrompt
 from services.agent.domain.prompts.compaction_plan import PromptSize
@@ -29,8 +28,9 @@ from services.agent.domain.prompts.model_context import (
     rebuilt_prompt,
     weighed_messages,
 )
-from services.agent.domain.prompts.prompts import skills_note
+from services.agent.domain.prompts.system_prompt import skills_note
 from services.agent.domain.runs.agent_loop import OfferedTools
+from services.agent.domain.runs.agent_loops import loop_of
 from services.agent.domain.runs.step_results import ModelReply, Spoken, kept_calls, spoken_message
 from services.agent.engine.reply_stream import ReplyStream
 from services.agent.engine.run_stream import RunStreamPublisher

@@ -26,7 +26,6 @@ from services.agent.domain.agents.agent import AgentDesign
 from services.agent.domain.conversations.active_run import ActiveRun
 from services.agent.domain.conversations.conversation import Conversation
 from services.agent.domain.conversations.provider_rejected_messages import TOO_LONG
-from services.agent.domain.runs import tool_calls
 from services.agent.domain.runs.run_actions import (
     AskClient,
     AskModel,
@@ -38,7 +37,9 @@ from services.agent.domain.runs.run_actions import (
     ShowFollowUps,
     StartTools,
 )
-from services.agent.domain.runs.step_results import Failure
+from services.agent.domain.runs.run_progress import go_on, next_action
+from services.agent.domain.runs.run_steps import abort, fail, model_replied, refuse_call
+from services.agent.domain.runs.step_results import AnsweredStep, Failure
 from services.agent.engine.attempt_limits import (
     ATTEMPTS_MAX,
     FAILURES_MAX,
@@ -205,8 +206,8 @@ class RunAttempt:
         log.warning("run %s is given up as %s", letter.message_id, letter.id)
         message_ids = fresh_ids(self.ports.ids, "message")
         await self.leased.record(
-            lambda conversation: conversation.abort(
-                gave_up(letter), message_ids=message_ids, at=self.now()
+            lambda conversation: abort(
+                conversation, gave_up(letter), message_ids=message_ids, at=self.now()
             ),
             letter,
         )
@@ -226,13 +227,13 @@ class RunAttempt:
         if run is not None and self.deadline.seconds_left(run) <= 0:
             await self.end_late()
             return True
-        match self.leased.conversation.next_action():
+        match next_action(self.leased.conversation.state):
             case AskModel(step_id):
                 await self.ask_model(step_id)
             case Compact(step_id):
                 await self.compact(step_id)
             case StartTools() | EndRun() | AskClient() | ShowAnswer() | ShowFollowUps():
-                await self.leased.record(lambda conversation: conversation.go_on(at=self.now()))
+                await self.leased.record(lambda conversation: go_on(conversation, at=self.now()))
             case RefuseCall(call, why):
                 await self.refuse_call(call, why)
             case RunTools() as action:
@@ -247,7 +248,7 @@ class RunAttempt:
         message_id = self.ports.ids.new("message")
         log.info("run %s: %s", self.leased.run_id, why)
         await self.leased.record(
-            lambda conversation: tool_calls.refuse(
+            lambda conversation: refuse_call(
                 conversation, call, why, message_id=message_id, at=self.now()
             )
         )
@@ -257,7 +258,7 @@ class RunAttempt:
         failure, ids = self.deadline.failure(), fresh_ids(self.ports.ids, "message")
         log.warning("run %s: %s", self.leased.run_id, failure.message)
         await self.leased.record(
-            lambda conversation: conversation.abort(failure, message_ids=ids, at=self.now())
+            lambda conversation: abort(conversation, failure, message_ids=ids, at=self.now())
         )
 
     async def ask_model(self, step_id: str) -> None:
@@ -291,23 +292,23 @@ class RunAttempt:
         failpoints.reached("after_model_reply")
         model_ns = round((self.ports.clock.monotonic() - since) * 1e9)
         reply, spoken = answer
+        answered = AnsweredStep(
+            step_id,
+            model,
+            reply,
+            spoken,
+            parallel=request.parallel,
+            offered=question.offered.names,
+            renamed=question.renamed,
+            bound=question.bound,
+            concurrent=question.offered.concurrent,
+            gone=question.offered.gone,
+            rebuilt=question.rebuilt,
+            model_ns=model_ns,
+            prompt_bytes=question.size.whole,
+        )
         await self.leased.record(
-            lambda conversation: conversation.model_replied(
-                step_id,
-                model,
-                reply,
-                spoken=spoken,
-                model_ns=model_ns,
-                parallel=request.parallel,
-                offered=question.offered.names,
-                renamed=question.renamed,
-                bound=question.bound,
-                concurrent=question.offered.concurrent,
-                gone=question.offered.gone,
-                rebuilt=question.rebuilt,
-                prompt_bytes=question.size.whole,
-                at=self.now(),
-            )
+            lambda conversation: model_replied(conversation, answered, at=self.now())
         )
 
     async def make_room_or_fail(
@@ -342,7 +343,7 @@ class RunAttempt:
         """Record that there is no answer to a step, and why."""
         log.warning("the model failed: %s", failure.message)
         await self.leased.record(
-            lambda conversation: conversation.fail(step_id, failure, at=self.now())
+            lambda conversation: fail(conversation, step_id, failure, at=self.now())
         )
 
     async def held[T](self, work: Coroutine[Any, Any, T]) -> T | None:
@@ -399,7 +400,7 @@ class RunAttempt:
         blocks, folders, archival = await self.leased.once_answered(
             lambda: seen_memory(queries, org, design)
         )
-        if self.leased.conversation.next_action() != action:
+        if next_action(self.leased.conversation.state) != action:
             return None
         return step_request(
             self.leased.conversation,

@@ -6,7 +6,8 @@ import json
 
 from libs.bus.ports import Bus
 from libs.contracts.agent.compaction import ConversationCompacted
-from libs.contracts.agent.conversations import MessageAppended, RunCompleted, RunFailed, RunStarted
+from libs.contracts.agent.conversations import MessageAppended
+from libs.contracts.agent.runs import RunCompleted, RunFailed, RunStarted
 from libs.contracts.agent.stored_to_letta_messages import served_messages
 from libs.contracts.agent.stream_chunks import OPENING_NUMBER
 from libs.contracts.bus_messages import Event, JsonObject, delta_subject

@@ -7,9 +7,9 @@ from collections.abc import Awaitable, Callable
 
 from libs.contracts.agent.conversations import ToolCall
 from services.agent.domain.agents.agent import AgentDesign
-from services.agent.domain.runs import tool_calls
 from services.agent.domain.runs.agent_loop import rules_of
 from services.agent.domain.runs.run_actions import RunTools
+from services.agent.domain.runs.run_steps import tool_interrupted, tool_returned
 from services.agent.domain.runs.step_results import ToolResult
 from services.agent.engine.leased_conversation import LeasedConversation
 from services.agent.engine.ports import EnginePorts
@@ -89,7 +89,7 @@ class ToolExecution:
         """Make the result of a call durable."""
         message_id = self.ports.ids.new("message")
         await self.leased.record(
-            lambda conversation: tool_calls.returned(
+            lambda conversation: tool_returned(
                 conversation,
                 step_id,
                 call,
@@ -103,7 +103,7 @@ class ToolExecution:
         """Record that nobody knows what came of a call."""
         message_id = self.ports.ids.new("message")
         await self.leased.record(
-            lambda conversation: tool_calls.interrupted(
+            lambda conversation: tool_interrupted(
                 conversation, step_id, call, message_id=message_id, at=self.ports.clock.now()
             )
         )

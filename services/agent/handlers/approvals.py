@@ -14,9 +14,9 @@ from libs.eventstore.unit_of_work import UnitOfWork
 from services.agent.adapters.approval_queries import APPROVALS_SEEN_MAX, WaitingApproval
 from services.agent.adapters.custom_tool_queries import with_custom_tools
 from services.agent.domain.agents.agent import Agent
-from services.agent.domain.conversations.approval_resolution import expire
 from services.agent.domain.conversations.conversation import Conversation
 from services.agent.domain.conversations.required_tool_approvals import with_approval
+from services.agent.domain.runs.approval_resolution import expire
 from services.agent.handlers.monotonic_deadlines import MonotonicDeadlines
 from services.agent.handlers.ports import HandlerPorts
 

@@ -11,19 +11,19 @@ from pydantic_core import to_json
 from libs.bus.command_dispatcher import Handler
 from libs.contracts.agent.compaction import ClearContext
 from libs.contracts.agent.conversations import RunCommand
-from libs.contracts.agent.model_request_preview import PreviewModelRequest
+from libs.contracts.agent.runs import PreviewModelRequest
 from libs.contracts.bus_messages import TOO_LARGE, Accepted, Command, Rejected
 from libs.eventstore.unit_of_work import UnitOfWork
 from services.agent.adapters.custom_tool_queries import with_custom_tools
 from services.agent.adapters.memory_queries import seen_memory
 from services.agent.adapters.tool_permissions import with_forbidden
 from services.agent.domain.agents.agent import Agent, AgentDesign, missing
-from services.agent.domain.agents.configuration_overrides import design_in
 from services.agent.domain.conversations.active_run import ActiveRun
+from services.agent.domain.conversations.configuration_overrides import design_in
 from services.agent.domain.conversations.conversation import Conversation
 from services.agent.domain.conversations.conversation_lifecycle import missing_in
-from services.agent.domain.prompts.compaction import cannot_clear, clear
-from services.agent.domain.runs.tool_rules import rules_in_force
+from services.agent.domain.runs.compaction import cannot_clear, clear
+from services.agent.domain.tools.tool_rules import rules_in_force
 from services.agent.engine.model_step import step_request
 from services.agent.handlers.conversations import PREVIEW_BYTES_MAX, compiled
 from services.agent.handlers.ports import HandlerPorts

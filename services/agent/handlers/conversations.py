@@ -6,15 +6,16 @@ from collections.abc import Mapping, Sequence
 
 from libs.bus.command_dispatcher import Handler
 from libs.bus.ports import request_as_service
-from libs.contracts.agent.conversation_lifecycle import (
+from libs.contracts.agent.conversations import (
     CreateConversation,
     DeleteConversation,
     ForkConversation,
+    Message,
     PreviewSystemPrompt,
     RecompileConversation,
+    RunCommand,
     UpdateConversation,
 )
-from libs.contracts.agent.conversations import Message, RunCommand
 from libs.contracts.bus_messages import INVALID, TOO_LARGE, Accepted, Command, Context, Rejected
 from libs.contracts.deterministic_ids import derived_id
 from libs.contracts.letta import conversations as bodies
@@ -27,8 +28,8 @@ from libs.eventstore.unit_of_work import UnitOfWork
 from services.agent.adapters.memory_queries import seen_memory
 from services.agent.domain.agents.agent import Agent, AgentDesign
 from services.agent.domain.agents.agent import missing as missing_agent
-from services.agent.domain.agents.configuration_overrides import design_in
 from services.agent.domain.conversations import conversation_lifecycle
+from services.agent.domain.conversations.configuration_overrides import design_in
 from services.agent.domain.conversations.conversation import Conversation
 from services.agent.domain.conversations.conversation_forks import forked_messages
 from services.agent.domain.conversations.conversation_lifecycle import (

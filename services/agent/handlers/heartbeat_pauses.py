@@ -10,10 +10,10 @@ from libs.eventstore.ports import VersionConflict
 from services.agent.adapters.custom_tool_queries import with_custom_tools
 from services.agent.adapters.heartbeat_pause_queries import PAUSES_SEEN_MAX, PausedConversation
 from services.agent.domain.agents.agent import Agent
-from services.agent.domain.agents.configuration_overrides import design_in
+from services.agent.domain.conversations.configuration_overrides import design_in
 from services.agent.domain.conversations.conversation import Conversation
-from services.agent.domain.runs import heartbeat_pauses
-from services.agent.domain.runs.tool_rules import rules_in_force
+from services.agent.domain.runs.run_requests import Terms, resume_after_pause
+from services.agent.domain.tools.tool_rules import rules_in_force
 from services.agent.handlers.monotonic_deadlines import MonotonicDeadlines
 from services.agent.handlers.ports import HandlerPorts
 
@@ -67,14 +67,14 @@ class PauseHandlers:
         if agent.design is None:
             return None  # it is deleted, and its conversation with it
         named = await with_custom_tools(self.ports.queries, pause.org, agent.design)
-        config, run_id = agent.design.config, self.ports.ids.new("run")
-        refused = heartbeat_pauses.resume(
+        run_id = self.ports.ids.new("run")
+        rules = rules_in_force(named.config.tool_rules, named.ruled_names)
+        refused = resume_after_pause(
             conversation,
             pause.until,
+            Terms(agent.design.config.agent_type, rules),
             run_id=run_id,
             message_id=self.ports.ids.new("message"),
-            agent_type=config.agent_type,
-            tool_rules=rules_in_force(named.config.tool_rules, named.ruled_names),
             at=self.ports.clock.now(),
         )
         if refused:

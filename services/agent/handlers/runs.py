@@ -3,16 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import dataclass
 from datetime import datetime, timedelta
 
 from libs.bus.command_dispatcher import Handler
 from libs.bus.ports import fresh_ids
-from libs.contracts.agent.approvals import AnswerApproval, StartClientRun
-from libs.contracts.agent.called_runs import StartCalledRun
+from libs.contracts.agent.approvals import AnswerApproval
 from libs.contracts.agent.compaction import CompactConversation
-from libs.contracts.agent.conversations import CancelRuns, StartRun
-from libs.contracts.agent.run_deletion import DeleteRun
-from libs.contracts.agent.run_with_options import StartRunWithOptions
+from libs.contracts.agent.runs import CancelRuns, DeleteRun, RequestAnswer, RequestRun, StartRun
 from libs.contracts.bus_messages import (
     NOT_FOUND,
     UNPROCESSABLE,
@@ -25,20 +23,34 @@ from libs.contracts.letta.error_bodies import not_found
 from libs.eventstore.unit_of_work import UnitOfWork
 from services.agent.adapters.custom_tool_queries import with_custom_tools
 from services.agent.domain.agents.agent import Agent, AgentDesign, missing
-from services.agent.domain.agents.configuration_overrides import design_of_run
-from services.agent.domain.conversations.approval_resolution import answer
+from services.agent.domain.conversations.configuration_overrides import design_of_run
 from services.agent.domain.conversations.conversation import Conversation
 from services.agent.domain.conversations.conversation_lifecycle import missing_in
 from services.agent.domain.conversations.conversation_state import overtaken_by
-from services.agent.domain.prompts.compaction import summary_if_idle
 from services.agent.domain.runs.agent_call_deadlocks import refused_call
-from services.agent.domain.runs.run_accepted_events import Terms
-from services.agent.domain.runs.run_deletion import delete_run
-from services.agent.domain.runs.tool_rule_names import name_clients_tools
-from services.agent.domain.runs.tool_rules import rules_in_force
+from services.agent.domain.runs.approval_resolution import answer
+from services.agent.domain.runs.compaction import summary_if_idle
+from services.agent.domain.runs.run_requests import (
+    Terms,
+    accept,
+    accept_compaction,
+    cancel,
+    delete_run,
+)
+from services.agent.domain.tools.tool_rule_names import name_clients_tools
+from services.agent.domain.tools.tool_rules import rules_in_force
 from services.agent.handlers.ports import HandlerPorts
 
 RETRY_MEANS_SAME_SECONDS = 600
+
+
+@dataclass(frozen=True, slots=True)
+class Requested:
+    """What a request is decided from, and when it was made at the latest."""
+
+    design: AgentDesign
+    conversation: Conversation
+    asked_at: datetime
 
 
 class RunHandlers:
@@ -51,17 +63,66 @@ class RunHandlers:
         """Which command goes where."""
         return {
             StartRun: self.start_run,
-            StartRunWithOptions: self.start_run,
-            CompactConversation: self.start_run,
-            StartClientRun: self.start_run,
-            AnswerApproval: self.start_run,
-            StartCalledRun: self.start_run,
+            AnswerApproval: self.answer_approval,
+            CompactConversation: self.compact,
             CancelRuns: self.cancel_runs,
             DeleteRun: self.delete_run,
         }
 
     async def start_run(self, command: StartRun, work: UnitOfWork) -> Accepted | Rejected:
-        """Accept messages, and begin an attempt at the run if it is active."""
+        """Accept messages, and begin an attempt at their run if it is active."""
+        requested = await self.load(command, work)
+        if not isinstance(requested, Requested):
+            return requested
+        terms = await self.terms(command, requested.design, work.context.org)
+        if isinstance(terms, Rejected):
+            return terms
+        refused = refused_call(command.agent_id, command.callers) or accept(
+            requested.conversation,
+            command,
+            terms,
+            asked_at=requested.asked_at,
+            at=self.ports.clock.now(),
+        )
+        return refused or self.reply(command, command.run.id, requested, work)
+
+    async def answer_approval(
+        self, command: AnswerApproval, work: UnitOfWork
+    ) -> Accepted | Rejected:
+        """Take the client's answers, and begin an attempt at the run that brings them."""
+        requested = await self.load(command, work)
+        if not isinstance(requested, Requested):
+            return requested
+        terms = await self.terms(command, requested.design, work.context.org)
+        if isinstance(terms, Rejected):
+            return terms
+        run_id = answer(
+            requested.conversation,
+            command,
+            terms,
+            asked_at=requested.asked_at,
+            at=self.ports.clock.now(),
+        )
+        if isinstance(run_id, Rejected):
+            return run_id
+        return self.reply(command, run_id, requested, work)
+
+    async def compact(self, command: CompactConversation, work: UnitOfWork) -> Accepted | Rejected:
+        """Accept that a conversation is compacted, and begin with it if no other run is active."""
+        requested = await self.load(command, work)
+        if not isinstance(requested, Requested):
+            return requested
+        conversation = requested.conversation
+        summary = summary_if_idle(conversation.state)
+        if summary is not None:
+            return Accepted(result={"summary": summary})
+        refused = accept_compaction(
+            conversation, command, asked_at=requested.asked_at, at=self.ports.clock.now()
+        )
+        return refused or self.reply(command, command.run.id, requested, work)
+
+    async def load(self, command: RequestRun, work: UnitOfWork) -> Requested | Accepted | Rejected:
+        """What a request is decided from; or the reply at once, where a run answers it already."""
         agent, conversation = await work.load_both(
             (Agent, command.agent_id), (Conversation, command.conversation)
         )
@@ -70,103 +131,72 @@ class RunHandlers:
             return missing(agent.id)
         if not conversation.is_of(agent.id):
             return missing_in(agent.id, conversation.id)
-        if command.retry:
-            # Looked for after the conversation is read: a try that is accepted from here on is a
-            # conflict, and this is decided again. Both times are the api's: the clock of this
-            # process may be hours off.
-            since = command.run.created_at - timedelta(seconds=RETRY_MEANS_SAME_SECONDS)
-            earlier = await self.ports.queries.latest_run(
-                work.context.org,
-                command.agent_id,
-                conversation.id,
-                command.request_hash,
-                since,
-                command.earlier_runs,
-            )
-            if earlier:
-                return started(earlier, command.request_hash)
         earliest, latest = asked_between(command, work.context)
-        overtaken = overtaken_by(conversation.state, command.request_hash, earliest)
-        if overtaken:
-            return started(overtaken, command.request_hash)
-        if isinstance(command, CompactConversation):
-            summary = summary_if_idle(conversation.state)
-            if summary is not None:
-                return Accepted(result={"summary": summary})
-        resolved = await self.resolved(command)
-        if isinstance(resolved, Rejected):
-            return resolved
-        design = await self.with_rules(agent.design, work.context.org)
-        run_id = self.accept(resolved, design, conversation, latest)
-        if isinstance(run_id, Rejected):
-            return run_id
-        active = conversation.state.turn
-        if run_id != command.run.id:
-            pass  # an answer that came before, with its run
-        elif active is None:
-            self.show_end(run_id, work)
-        elif active.run.id == run_id:
-            design = design_of_run(conversation.state, agent.design)
-            fresh = self.ports.engine.look(design, conversation)
-            self.ports.begin_after_commit(conversation, work, fresh)
-        return started(run_id, command.request_hash)
+        # The earlier run is looked for after the conversation is read: a try that is accepted from
+        # here on is a conflict, and this is decided again.
+        earlier = await self.earlier_run(command, work.context.org)
+        run_id = earlier or overtaken_by(conversation.state, command.request_hash, earliest)
+        if run_id is not None:
+            return started(run_id, command.request_hash)
+        return Requested(agent.design, conversation, latest)
 
-    async def with_rules(self, design: AgentDesign, org: str) -> AgentDesign:
-        """The agent with its rules by the names that its tools have now."""
-        if not name_clients_tools(design.config.tool_rules):
-            return design
-        return await with_custom_tools(self.ports.queries, org, design)
+    async def earlier_run(self, command: RequestRun, org: str) -> str | None:
+        """The run that answers the same request, of which this is a retry."""
+        if not command.retry:
+            return None
+        # Both times are the api's: the clock of this process may be hours off.
+        since = command.run.created_at - timedelta(seconds=RETRY_MEANS_SAME_SECONDS)
+        return await self.ports.queries.latest_run(
+            org,
+            command.agent_id,
+            command.conversation,
+            command.request_hash,
+            since,
+            command.earlier_runs,
+        )
 
-    async def resolved(self, command: StartRun) -> StartRun | Rejected:
-        """The command with the config of the model that it names; refused where there is none, and
-        where whoever is to be told of the end of its run may not be."""
+    async def terms(
+        self, command: RequestAnswer, design: AgentDesign, org: str
+    ) -> Terms | Rejected:
+        """How the agent answers this request; refused where there is no model of the name that it
+        gives, and where its callback may not be sent."""
         url = command.run.callback_url
         refused = self.ports.guard.refusal(url) if url is not None else None
         if refused:
             return Rejected(code=UNPROCESSABLE, reason=f"`callback_url`: {refused}")
         options = command.options
-        if options is None or options.model is None:
-            return command
-        llm = await self.ports.handles.llm(options.model)
-        if isinstance(llm, Rejected):
-            return llm
-        known = options.model_copy(update={"llm_config": llm})
-        return command.model_copy(update={"options": known})
-
-    def accept(
-        self, command: StartRun, design: AgentDesign, conversation: Conversation, asked_at: datetime
-    ) -> str | Rejected:
-        """Promise what is asked for: an answer, or that the conversation is compacted. Returns the
-        id of the run that does it."""
-        at, config = self.ports.clock.now(), design.config
-        if isinstance(command, CompactConversation):
-            refused = conversation.accept_compaction(command, asked_at=asked_at, at=at)
-            return refused or command.run.id
-        if isinstance(command, StartCalledRun):
-            refused = refused_call(command.agent_id, command.callers)
-            if refused:
-                return refused
-        theirs = command.client_tools if isinstance(command, StartClientRun) else []
-        terms = Terms(
-            config.agent_type,
-            rules_in_force(config.tool_rules, [*design.ruled_names, *(one.name for one in theirs)]),
-            autoclear=config.message_buffer_autoclear,
+        if options is not None and options.model is not None:
+            llm = await self.ports.handles.llm(options.model)
+            if isinstance(llm, Rejected):
+                return llm
+            options = options.model_copy(update={"llm_config": llm})
+        if name_clients_tools(design.config.tool_rules):
+            design = await with_custom_tools(self.ports.queries, org, design)
+        names = [*design.ruled_names, *(tool.name for tool in command.client_tools)]
+        return Terms(
+            design.config.agent_type,
+            rules_in_force(design.config.tool_rules, names),
+            autoclear=design.config.message_buffer_autoclear,
+            options=options,
         )
-        if isinstance(command, AnswerApproval):
-            return answer(conversation, command, terms, asked_at=asked_at, at=at)
-        refused = conversation.accept(
-            command,
-            terms.agent_type,
-            tool_rules=terms.tool_rules,
-            autoclear=terms.autoclear,
-            asked_at=asked_at,
-            at=at,
-        )
-        return refused or command.run.id
 
-    def show_end(self, run_id: str, work: UnitOfWork) -> None:
-        """Once it is committed, let those who follow a run see that it has ended already."""
-        work.after_commit.append(lambda _: self.ports.engine.show_ended([run_id], work.context))
+    def reply(
+        self, command: RequestRun, run_id: str, requested: Requested, work: UnitOfWork
+    ) -> Accepted:
+        """Name the run that answers, and have what follows begin once it is committed."""
+        conversation = requested.conversation
+        active = conversation.state.turn
+        if run_id != command.run.id:
+            pass  # an answer that came before, with its run
+        elif active is None:
+            # Those who follow the run are to see that it has ended already.
+            show_ended, context = self.ports.engine.show_ended, work.context
+            work.after_commit.append(lambda _: show_ended([run_id], context))
+        elif active.run.id == run_id:
+            design = design_of_run(conversation.state, requested.design)
+            fresh = self.ports.engine.look(design, conversation)
+            self.ports.begin_after_commit(conversation, work, fresh)
+        return started(run_id, command.request_hash)
 
     async def cancel_runs(self, command: CancelRuns, work: UnitOfWork) -> Accepted | Rejected:
         """End runs at once, wherever they stand; who drives one of them is told."""
@@ -175,7 +205,7 @@ class RunHandlers:
             return missing_in(command.agent_id, conversation.id)
         fresh = fresh_ids(self.ports.ids, "message")
         waited = conversation.state.approval is not None
-        outcome = conversation.cancel(command, message_ids=fresh, at=self.ports.clock.now())
+        outcome = cancel(conversation, command, message_ids=fresh, at=self.ports.clock.now())
         if isinstance(outcome, Rejected):
             return outcome
         gone = [run_id for run_id, status in outcome.items() if status == "cancelled"]
@@ -196,7 +226,7 @@ class RunHandlers:
         return delete_run(conversation, command, at=self.ports.clock.now()) or Accepted()
 
 
-def asked_between(command: StartRun, context: Context) -> tuple[datetime, datetime]:
+def asked_between(command: RequestRun, context: Context) -> tuple[datetime, datetime]:
     """When this try was made, at the earliest and at the latest. The api's clock may be wrong, and
     what it sent may have been held up on its way to the clock of the bus."""
     by_api = command.run.created_at
@@ -205,5 +235,5 @@ def asked_between(command: StartRun, context: Context) -> tuple[datetime, dateti
 
 
 def started(run_id: str, request_hash: str) -> Accepted:
-    """The reply to StartRun: which run answers, and which request it answers."""
+    """The reply to a request: which run answers, and which request it answers."""
     return Accepted(result={"run_id": run_id, "request_hash": request_hash})

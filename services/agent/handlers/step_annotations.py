@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from libs.bus.command_dispatcher import Handler
-from libs.contracts.agent.step_annotations import AnnotateStep
+from libs.contracts.agent.steps import AnnotateStep
 from libs.contracts.bus_messages import NOT_FOUND, Accepted, Command, Rejected
 from libs.contracts.letta.error_bodies import not_found
 from libs.eventstore.unit_of_work import UnitOfWork

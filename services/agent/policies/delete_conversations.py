@@ -6,7 +6,7 @@ import logging
 
 from libs.bus.ports import Bus, BusUnavailable, Clock, Ids, request_as_service
 from libs.contracts.agent.agents import AgentDeleted
-from libs.contracts.agent.conversation_lifecycle import ConversationCreated, DeleteConversation
+from libs.contracts.agent.conversations import ConversationCreated, DeleteConversation
 from libs.contracts.bus_messages import NOT_FOUND, Context, Event, Rejected
 from services.agent.adapters.conversation_queries import ConversationQueries
 from services.agent.adapters.reconciliation_queries import SWEPT_MAX

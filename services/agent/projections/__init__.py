@@ -2,40 +2,39 @@
 
 from __future__ import annotations
 
-from libs.contracts.agent.agent_secrets import AgentSecretsReplaced
 from libs.contracts.agent.agents import (
     AgentAbandoned,
     AgentCreated,
     AgentDeleted,
     AgentRequested,
+    AgentSecretsReplaced,
     AgentUpdated,
     BlockAttached,
     BlockDetached,
 )
 from libs.contracts.agent.approvals import ApprovalAnswered, ApprovalEnded, ApprovalRequested
-from libs.contracts.agent.callbacks import CallbackAttempted
-from libs.contracts.agent.called_runs import RunCalled
 from libs.contracts.agent.compaction import ContextCleared, ConversationCompacted
-from libs.contracts.agent.conversation_lifecycle import ConversationCreated, ConversationUpdated
 from libs.contracts.agent.conversations import (
+    ConversationCreated,
     ConversationDeleted,
+    ConversationUpdated,
     MessageAppended,
-    ModelReplied,
+    SystemPromptRebuilt,
+)
+from libs.contracts.agent.runs import (
+    CallbackAttempted,
+    HeartbeatPauseCancelled,
+    HeartbeatsPaused,
+    HeartbeatsResumed,
     QueuedRunsCancelled,
     RunAccepted,
     RunCancelled,
     RunCompleted,
+    RunDeleted,
     RunFailed,
     RunStarted,
-    SystemPromptRebuilt,
 )
-from libs.contracts.agent.heartbeat_pauses import (
-    HeartbeatPauseCancelled,
-    HeartbeatsPaused,
-    HeartbeatsResumed,
-)
-from libs.contracts.agent.run_deletion import RunDeleted
-from libs.contracts.agent.step_annotations import StepAnnotated
+from libs.contracts.agent.steps import ModelReplied, StepAnnotated
 from libs.contracts.bus_messages import Event, JsonObject
 from libs.eventstore.read_model_rows import RowWrites
 from services.agent.projections.agents import project_agent
@@ -104,8 +103,6 @@ def project(event: Event, org: str, rows: RowWrites) -> None:
             rows.delete(STEPS, "run_id", event.run_id)
             rows.delete(CALLBACKS, "run_id", event.run_id)
             rows.delete(CALLED_RUNS, "run_id", event.run_id)
-        case RunCalled():
-            rows.upsert(CALLED_RUNS, called_run_row(event, org))
         case CallbackAttempted():
             note_attempt(event, rows)
         case StepAnnotated():
@@ -118,5 +115,7 @@ def project(event: Event, org: str, rows: RowWrites) -> None:
                 end_step(event, org, rows)
             elif isinstance(event, RunAccepted):
                 wait_for_end(event, org, rows)
+                if event.callers:
+                    rows.upsert(CALLED_RUNS, called_run_row(event, org))
         case HeartbeatsPaused() | HeartbeatsResumed() | HeartbeatPauseCancelled():
             project_pause(event, org, rows)

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from pydantic_core import to_json
 
-from libs.contracts.agent.agent_secrets import AgentSecretsReplaced
 from libs.contracts.agent.agents import (
     AgentAbandoned,
     AgentCreated,
     AgentDeleted,
     AgentRequested,
+    AgentSecretsReplaced,
     AgentUpdated,
     BlockAttached,
     BlockDetached,

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from libs.contracts.agent.callbacks import CallbackAttempted
-from libs.contracts.agent.conversations import RunAccepted
+from libs.contracts.agent.runs import CallbackAttempted, RunAccepted
 from libs.contracts.bus_messages import JsonObject
 from libs.contracts.letta.agent_state import timestamp
 from libs.eventstore.read_model_rows import RowWrites

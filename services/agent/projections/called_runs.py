@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from libs.contracts.agent.called_runs import RunCalled
+from libs.contracts.agent.runs import RunAccepted
 from libs.contracts.bus_messages import JsonObject
 
 
-def called_run_row(event: RunCalled, org: str) -> JsonObject:
+def called_run_row(event: RunAccepted, org: str) -> JsonObject:
     """Who called a run, and what led to it."""
     caller = event.callers[-1]
     return {

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from libs.contracts.agent.conversation_lifecycle import ConversationCreated, ConversationUpdated
-from libs.contracts.agent.conversations import RunAccepted
+from libs.contracts.agent.conversations import ConversationCreated, ConversationUpdated
+from libs.contracts.agent.runs import RunAccepted
 from libs.contracts.bus_messages import JsonObject
 from libs.contracts.letta.agent_state import timestamp
 from libs.contracts.letta.conversations import ConversationConfig, conversation_state

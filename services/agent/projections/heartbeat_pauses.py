@@ -2,11 +2,7 @@
 
 from __future__ import annotations
 
-from libs.contracts.agent.heartbeat_pauses import (
-    HeartbeatPauseCancelled,
-    HeartbeatsPaused,
-    HeartbeatsResumed,
-)
+from libs.contracts.agent.runs import HeartbeatPauseCancelled, HeartbeatsPaused, HeartbeatsResumed
 from libs.contracts.bus_messages import Event
 from libs.eventstore.read_model_rows import RowWrites
 from services.agent.projections.tables import HEARTBEAT_PAUSES

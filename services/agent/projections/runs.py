@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from libs.contracts.agent.conversations import (
+from libs.contracts.agent.conversations import Usage
+from libs.contracts.agent.runs import (
     QueuedRunsCancelled,
     RunAccepted,
     RunCancelled,
     RunCompleted,
     RunFailed,
     RunStarted,
-    Usage,
 )
 from libs.contracts.bus_messages import Event, JsonObject
 from libs.contracts.letta import response_and_stream_events

@@ -3,13 +3,9 @@ the one at `position`."""
 
 from __future__ import annotations
 
-from libs.contracts.agent.conversations import (
-    MessageAppended,
-    ModelReplied,
-    RunCancelled,
-    RunFailed,
-)
-from libs.contracts.agent.step_annotations import StepAnnotated
+from libs.contracts.agent.conversations import MessageAppended
+from libs.contracts.agent.runs import RunCancelled, RunFailed
+from libs.contracts.agent.steps import ModelReplied, StepAnnotated
 from libs.contracts.bus_messages import JsonObject
 from libs.contracts.letta.enums import StepStatus
 from libs.eventstore.read_model_rows import RowWrites

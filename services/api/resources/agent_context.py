@@ -9,9 +9,12 @@ from pydantic import BaseModel
 from pydantic_core import from_json, to_json
 
 from libs.contracts.agent.compaction import ClearContext
-from libs.contracts.agent.conversation_lifecycle import PreviewSystemPrompt, RecompileConversation
-from libs.contracts.agent.conversations import main_conversation
-from libs.contracts.agent.model_request_preview import PreviewModelRequest
+from libs.contracts.agent.conversations import (
+    PreviewSystemPrompt,
+    RecompileConversation,
+    main_conversation,
+)
+from libs.contracts.agent.runs import PreviewModelRequest
 from libs.contracts.bus_messages import JsonObject
 from libs.contracts.letta import all_request_bodies
 from libs.contracts.letta.request_size_limits import Name

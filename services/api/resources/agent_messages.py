@@ -9,7 +9,8 @@ from litestar import Response, get, patch, post
 from litestar.response import Stream
 from pydantic import BaseModel, Field
 
-from libs.contracts.agent.conversations import CancelRuns, main_conversation
+from libs.contracts.agent.conversations import main_conversation
+from libs.contracts.agent.runs import CancelRuns
 from libs.contracts.bus_messages import JsonObject
 from libs.contracts.letta import all_request_bodies, response_and_stream_events
 from libs.contracts.letta.enums import StopReasonType

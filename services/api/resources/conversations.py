@@ -9,15 +9,16 @@ from litestar import Response, delete, get, patch, post
 from pydantic import Field
 from pydantic_core import to_json
 
-from libs.contracts.agent.conversation_lifecycle import (
+from libs.contracts.agent.conversations import (
     CreateConversation,
     DeleteConversation,
     ForkConversation,
     PreviewSystemPrompt,
     RecompileConversation,
     UpdateConversation,
+    main_conversation,
 )
-from libs.contracts.agent.conversations import CancelRuns, main_conversation
+from libs.contracts.agent.runs import CancelRuns
 from libs.contracts.bus_messages import JsonObject
 from libs.contracts.letta import conversations as bodies
 from libs.contracts.letta.request_size_limits import Name, SearchText

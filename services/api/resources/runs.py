@@ -10,7 +10,7 @@ from pydantic import Field
 from pydantic_core import from_json, to_json
 
 from libs.contracts.agent.conversations import main_conversation
-from libs.contracts.agent.run_deletion import DeleteRun
+from libs.contracts.agent.runs import DeleteRun
 from libs.contracts.letta import all_request_bodies
 from libs.contracts.letta.request_size_limits import Name, Names
 from libs.contracts.letta.runs import run_usage

@@ -8,7 +8,7 @@ from litestar import Response, get, patch
 from pydantic import Field
 from pydantic_core import from_json
 
-from libs.contracts.agent.step_annotations import AnnotateStep
+from libs.contracts.agent.steps import AnnotateStep
 from libs.contracts.bus_messages import JsonObject
 from libs.contracts.letta import all_request_bodies
 from libs.contracts.letta.message_search_requests import Moment

@@ -8,7 +8,8 @@ from typing import Any
 
 from pydantic_core import to_json
 
-from libs.contracts.agent.approvals import CallAnswer, ClientSkill, ClientTool
+from libs.contracts.agent.approvals import CallAnswer
+from libs.contracts.agent.runs import ClientSkill, ClientTool
 from libs.contracts.letta.message_requests import (
     ApprovalCreate,
     ApprovalReturn,

@@ -7,10 +7,9 @@ from dataclasses import dataclass
 from hashlib import sha256
 from typing import Any
 
-from libs.contracts.agent.approvals import AnswerApproval, StartClientRun
-from libs.contracts.agent.conversations import Message, StartRun, main_conversation
-from libs.contracts.agent.run_options import RunOptions
-from libs.contracts.agent.run_with_options import StartRunWithOptions
+from libs.contracts.agent.approvals import AnswerApproval
+from libs.contracts.agent.conversations import Message, main_conversation
+from libs.contracts.agent.runs import RunOptions, StartRun
 from libs.contracts.bus_messages import Accepted
 from libs.contracts.deterministic_ids import derived_id
 from libs.contracts.letta import all_request_bodies, error_bodies
@@ -60,7 +59,7 @@ class Addressee:
 class MessageRequest[R: LettaRequest]:
     """A message request, read and given its ids."""
 
-    command: StartRun
+    command: StartRun | AnswerApproval
     request: R
     named_by_client: bool
     with_run_id: Callable[[str], MessageRequest[R]]
@@ -136,17 +135,13 @@ def run_type(to: Addressee, *, in_the_background: bool) -> str:
     return "send_message" if to.is_own else "send_conversation_message"
 
 
-def start_command(body: LettaRequest, **fields: Any) -> StartRun:
-    """The command that a request means: what it answers, and which tools it brings, say which."""
-    answers, tools, skills = answers_of(body), client_tools_of(body), client_skills_of(body)
-    theirs = {**fields, "client_tools": tools, "client_skills": skills}
+def start_command(body: LettaRequest, **fields: Any) -> StartRun | AnswerApproval:
+    """The command that a request means: to start a run, or to answer an approval."""
+    fields |= {"client_tools": client_tools_of(body), "client_skills": client_skills_of(body)}
+    answers = answers_of(body)
     if answers:
-        return AnswerApproval(answers=answers, otid=otid_of_answer(body), **theirs)
-    if tools or skills:
-        return StartClientRun(**theirs)
-    # Older processes know neither options nor callbacks.
-    newer = fields["options"] or fields["run"].callback_url
-    return StartRunWithOptions(**fields) if newer else StartRun(**fields)
+        return AnswerApproval(answers=answers, otid=otid_of_answer(body), **fields)
+    return StartRun(**fields)
 
 
 def options_of(body: LettaRequest) -> RunOptions | None:
@@ -219,7 +214,7 @@ async def started(request: AnyRequest, asked: MessageRequest[Any]) -> str:
     return run_id
 
 
-async def send_start(request: AnyRequest, command: StartRun) -> dict[str, Any]:
+async def send_start(request: AnyRequest, command: StartRun | AnswerApproval) -> dict[str, Any]:
     """Send the command; returns `run_id` and `request_hash` of the run that answers."""
     api = api_of(request)
     reply: Accepted = await api.send(request, command, message_id=command.run.id, keyed=False)

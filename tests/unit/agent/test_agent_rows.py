@@ -15,19 +15,25 @@ from libs.contracts.agent.agents import (
     BlockAttached,
     BlockDetached,
 )
-from libs.contracts.agent.approvals import ApprovalAnswered, RunToolsGated, ToolCallReturned
-from libs.contracts.agent.callbacks import CallbackAttempted
+from libs.contracts.agent.approvals import ApprovalAnswered, ToolCallReturned
 from libs.contracts.agent.compaction import ConversationCompacted
 from libs.contracts.agent.conversations import (
     ConversationDeleted,
     MessageAppended,
-    ModelReplied,
+    SystemPromptRebuilt,
+)
+from libs.contracts.agent.runs import (
+    CallbackAttempted,
     RunAccepted,
     RunCancelled,
     RunCompleted,
+    RunDeleted,
     RunFailed,
     RunStarted,
-    SystemPromptRebuilt,
+)
+from libs.contracts.agent.steps import (
+    ModelReplied,
+    StepAnnotated,
     ToolCallFinished,
     ToolCallForbidden,
     ToolCallInterrupted,
@@ -36,9 +42,6 @@ from libs.contracts.agent.conversations import (
     ToolCallStarted,
     UnfinishedStep,
 )
-from libs.contracts.agent.run_deletion import RunDeleted
-from libs.contracts.agent.run_with_options import RunOptionsSet
-from libs.contracts.agent.step_annotations import StepAnnotated
 from libs.contracts.bus_messages import EVENTS, LOG_COLUMNS, Event
 from libs.contracts.letta.agent_state import agent_state
 from libs.contracts.letta.runs import run_state
@@ -65,6 +68,7 @@ from tests.contract.examples import (
     AGENT,
     BLOCK,
     CALLED,
+    CALLING,
     CONFIG,
     CONVERSATION,
     RETURNED,
@@ -304,7 +308,8 @@ class TestRuns:
     }
 
     def test_an_accepted_run_is_a_row(self) -> None:
-        assert upserted(rows_of(EXAMPLES[RunAccepted]), RUNS) == {
+        plain = EXAMPLES[RunAccepted].model_copy(update={"callers": []})
+        assert upserted(rows_of(plain), RUNS) == {
             "id": RUN,
             "org": ORG,
             "agent_id": AGENT,
@@ -315,6 +320,18 @@ class TestRuns:
             "request_hash": "sha256-of-the-request",
             "stream_tokens": True,
             "doc": run_state(RUN_CONFIG),
+        }
+
+    def test_an_accepted_run_that_another_agent_called_says_by_which_run(self) -> None:
+        rows = rows_of(EXAMPLES[RunAccepted])
+        assert rows.upserts[CALLED_RUNS][(RUN,)] == {
+            "run_id": RUN,
+            "org": ORG,
+            "conversation_id": CONVERSATION,
+            "caller_run_id": CALLING.run_id,
+            "caller_conversation_id": CALLING.conversation_id,
+            "waits": CALLING.waits,
+            "callers": [CALLING.model_dump(mode="json")],
         }
 
     def test_a_started_run_is_running(self) -> None:
@@ -380,8 +397,7 @@ class TestRuns:
     def test_the_tool_calls_of_a_run_change_no_row(self) -> None:
         inside = {
             ToolCallStarted, ToolCallsStarted, ToolCallFinished, ToolCallInterrupted,
-            ToolCallRefused, RunToolsGated, ToolCallReturned, ApprovalAnswered, RunOptionsSet,
-            ToolCallForbidden,
+            ToolCallRefused, ToolCallReturned, ApprovalAnswered, ToolCallForbidden,
         }  # fmt: skip
         for kind in inside:
             assert rows_of(EXAMPLES[kind]) == RowWrites()

@@ -8,9 +8,10 @@ from libs.contracts.agent.conversations import ToolCall
 from libs.contracts.letta.enums import AgentType
 from libs.contracts.tools.base_tools.catalogue import BASE_TOOLS
 from services.agent.domain.agents.agent import AgentDesign
-from services.agent.domain.agents.agent_types import PROFILES, loop_of
+from services.agent.domain.agents.agent_types import PROFILES
 from services.agent.domain.conversations.active_run import ActiveRun, PendingCall
 from services.agent.domain.prompts.model_context import AttachedBlock, system_prompt
+from services.agent.domain.runs.agent_loops import loop_of
 from services.agent.domain.runs.run_actions import (
     AskModel,
     EndRun,

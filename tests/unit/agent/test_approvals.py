@@ -14,29 +14,22 @@ from libs.contracts.agent.approvals import (
     ApprovalExpired,
     ApprovalRequested,
     CallAnswer,
-    ClientSkill,
-    ClientTool,
-    RunToolsGated,
     SetToolApproval,
-    StartClientRun,
     arguments_hash,
 )
 from libs.contracts.agent.compaction import ClearContext
-from libs.contracts.agent.conversations import (
-    BoundTool,
-    CancelRuns,
-    ToolCall,
-    ToolCallStarted,
-    Usage,
-)
+from libs.contracts.agent.conversations import BoundTool, ToolCall, Usage
+from libs.contracts.agent.runs import CancelRuns, ClientSkill, ClientTool, RunAccepted
+from libs.contracts.agent.steps import ToolCallStarted
 from libs.contracts.agent.stored_to_letta_messages import text_of
 from libs.contracts.bus_messages import INVALID, NOT_FOUND, PENDING_APPROVAL, Accepted, Rejected
 from libs.contracts.letta.enums import AgentType
 from libs.contracts.tools.base_tools.definition import tool_id
-from services.agent.domain.conversations.approval_resolution import answer
-from services.agent.domain.conversations.client_call_answers import ENDED, NOT_APPROVED, UNAPPROVED
 from services.agent.domain.conversations.conversation import Conversation
-from services.agent.domain.runs.run_accepted_events import Terms
+from services.agent.domain.runs.approval_resolution import answer
+from services.agent.domain.runs.client_call_answers import ENDED, NOT_APPROVED, UNAPPROVED
+from services.agent.domain.runs.run_progress import go_on
+from services.agent.domain.runs.run_requests import Terms
 from services.agent.domain.runs.step_results import ModelReply
 from services.agent.settings import APPROVAL_SECONDS_MAX
 from tests.contract.examples import AGENT
@@ -96,7 +89,7 @@ async def client_asked(world: World, *step: ToolCall, rules: Any = ()) -> Proces
     process = world.process("p-1", calls(*step), words(), words())
     world.build_tool(process)
     plain = process.start_run("run-1")
-    command = StartClientRun(**dict(plain), client_tools=[LIST_FILES])
+    command = plain.model_copy(update={"client_tools": [LIST_FILES]})
     assert isinstance(await process.tell(command, "say-run-1"), Accepted)
     await process.idle()
     return process
@@ -351,7 +344,7 @@ class TestClientTools:
         offered = {str(tool["name"]) for tool in process.model.asked[0].tools}
         assert {"list_files", "memory_insert"} <= offered
         assert run_end(world, "run-1") == ("completed", "requires_approval")
-        [gated] = [one for one in world.events() if isinstance(one, RunToolsGated)]
+        [gated] = [one for one in world.events() if isinstance(one, RunAccepted)]
         assert gated.client_tools == [LIST_FILES]
         output = returned(LIST, stdout=["1 file"], stderr=["slow"])
         await process.answer("run-2", output)
@@ -383,7 +376,7 @@ class TestClientTools:
         process = world.process("p-1", calls(KEEP), words())
         world.build_tool(process)
         theirs = ClientTool(name=ASK, description="Mine.")
-        command = StartClientRun(**dict(process.start_run("run-1")), client_tools=[theirs])
+        command = process.start_run("run-1", client_tools=[theirs])
         await process.tell(command, "say-run-1")
         await process.idle()
         [schema] = [tool for tool in process.model.asked[0].tools if tool["name"] == ASK]
@@ -399,8 +392,7 @@ class TestClientTools:
         await world.agent()
         process = world.process("p-1", words(), words())
         skill = ClientSkill(name="review", description="How <we> review.", location="/s/SKILL.md")
-        plain = dict(process.start_run("run-1"))
-        await process.tell(StartClientRun(**plain, client_skills=[skill]), "say-run-1")
+        await process.tell(process.start_run("run-1", client_skills=[skill]), "say-run-1")
         await process.idle()
         await process.say("run-2")
         await process.idle()
@@ -618,7 +610,7 @@ class TestS17:
         command = AnswerApproval(**dict(process.start_run("run-2")), answers=[approved()])
         moments = {"asked_at": NOW, "at": NOW}
         answer(talk, command, Terms(AgentType.letta_v1_agent, []), **moments)
-        talk.go_on(at=NOW)
+        go_on(talk, at=NOW)
         [result] = [one for one in talk.state.window if one.role == "tool"]
         assert (result.tool_status, result.content) == ("error", UNAPPROVED)
         assert not any(isinstance(one, ToolCallStarted) for one in talk.collected())

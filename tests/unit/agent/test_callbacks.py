@@ -8,9 +8,8 @@ from typing import Any
 
 import pytest
 
-from libs.contracts.agent.conversation_lifecycle import CreateConversation
-from libs.contracts.agent.conversations import CancelRuns, Usage
-from libs.contracts.agent.run_with_options import StartRunWithOptions
+from libs.contracts.agent.conversations import CreateConversation, Usage
+from libs.contracts.agent.runs import CancelRuns
 from libs.contracts.bus_messages import UNPROCESSABLE, Accepted, Rejected
 from libs.eventstore.ports import StoreUnavailable
 from services.agent.adapters.models.ports import ModelFailed
@@ -59,7 +58,7 @@ async def world() -> World:
 async def say(process: Process, run_id: str, url: str = URL, **fields: Any) -> Accepted | Rejected:
     plain = process.start_run(run_id, **fields)
     run = plain.run.model_copy(update={"callback_url": url})
-    command = StartRunWithOptions(**{**plain.model_dump(), "run": run})
+    command = plain.model_copy(update={"run": run})
     return await process.tell(command, f"say-{run_id}")
 
 

@@ -9,15 +9,16 @@ from typing import Any
 import pytest
 
 from libs.contracts.agent.compaction import CompactConversation, ConversationCompacted
-from libs.contracts.agent.conversations import CancelRuns, Message, ToolCall, Usage
+from libs.contracts.agent.conversations import Message, ToolCall, Usage
+from libs.contracts.agent.runs import CancelRuns
 from libs.contracts.agent.stored_to_letta_messages import text_of
 from libs.contracts.bus_messages import Accepted, Rejected
 from services.agent.adapters.models.answer_assembly import CALLS_MAX
 from services.agent.adapters.models.ports import ModelFailed
 from services.agent.domain.prompts import compaction_plan
-from services.agent.domain.prompts.compaction import NOTHING_TO_COMPACT
 from services.agent.domain.prompts.model_context import ModelRequest
 from services.agent.domain.prompts.summary_transcripts import NO_MODEL
+from services.agent.domain.runs.compaction import NOTHING_TO_COMPACT
 from services.agent.domain.runs.step_results import Failure, ModelReply
 from services.agent.engine import compaction
 from tests.contract.examples import AGENT, LLM, RUN_CONFIG, message

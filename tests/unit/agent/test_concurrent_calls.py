@@ -9,7 +9,8 @@ from typing import Any
 
 import pytest
 
-from libs.contracts.agent.conversations import CancelRuns, ToolCall
+from libs.contracts.agent.conversations import ToolCall
+from libs.contracts.agent.runs import CancelRuns
 from libs.contracts.bus_messages import Context
 from libs.contracts.memory.blocks import CreateBlocks
 from services.agent.adapters.conversation_tools import ConversationTools

@@ -8,8 +8,7 @@ from typing import Any
 import pytest
 
 from libs.contracts.agent.conversations import ToolCall, Usage
-from libs.contracts.agent.run_options import RunOptions
-from libs.contracts.agent.run_with_options import StartRunWithOptions
+from libs.contracts.agent.runs import RunOptions
 from libs.contracts.bus_messages import NOT_FOUND, Accepted, Rejected
 from services.agent.adapters.models.openai_answer import OpenAIAnswer, reply_of
 from services.agent.adapters.models.openai_request import body_of
@@ -35,9 +34,7 @@ async def world() -> World:
 
 
 async def say(process: Process, run_id: str, options: RunOptions) -> Accepted | Rejected:
-    plain = process.start_run(run_id)
-    command = StartRunWithOptions(**{**plain.model_dump(), "options": options})
-    return await process.tell(command, f"say-{run_id}")
+    return await process.tell(process.start_run(run_id, options=options), f"say-{run_id}")
 
 
 def systems(process: Process) -> list[Any]:

@@ -9,25 +9,29 @@ from typing import Any
 import pytest
 
 from libs.contracts.agent.conversations import (
-    CancelRuns,
     ConversationDeleted,
     MessageAppended,
-    ModelReplied,
-    QueuedRunsCancelled,
     ReasoningPart,
+    SystemPromptRebuilt,
+    ToolCall,
+    Usage,
+)
+from libs.contracts.agent.runs import (
+    CancelRuns,
+    QueuedRunsCancelled,
     RunAccepted,
     RunCancelled,
     RunCompleted,
     RunFailed,
     RunStarted,
     StartRun,
-    SystemPromptRebuilt,
-    ToolCall,
+)
+from libs.contracts.agent.steps import (
+    ModelReplied,
     ToolCallFinished,
     ToolCallInterrupted,
     ToolCallStarted,
     UnfinishedStep,
-    Usage,
 )
 from libs.contracts.agent.stored_to_letta_messages import served_messages
 from libs.contracts.bus_messages import BUSY, CONFLICT, Rejected
@@ -41,9 +45,23 @@ from services.agent.domain.conversations.active_run import (
 )
 from services.agent.domain.conversations.conversation import Conversation, SystemPrompt
 from services.agent.domain.conversations.tool_call_pairing import paired
-from services.agent.domain.runs import tool_calls
+from services.agent.domain.runs import run_requests, tool_calls
 from services.agent.domain.runs.run_actions import AskModel, RunTools, StartTools
-from services.agent.domain.runs.step_results import Failure, ModelReply, Spoken, ToolResult
+from services.agent.domain.runs.run_progress import complete, next_action
+from services.agent.domain.runs.run_requests import Terms, accept
+from services.agent.domain.runs.run_steps import (
+    fail,
+    model_replied,
+    tool_interrupted,
+    tool_returned,
+)
+from services.agent.domain.runs.step_results import (
+    AnsweredStep,
+    Failure,
+    ModelReply,
+    Spoken,
+    ToolResult,
+)
 from tests.contract.examples import (
     AGENT,
     CALLED,
@@ -86,7 +104,7 @@ def accepted(run_id: str = RUN, max_steps: int = 50) -> Fact:
 
 
 def accepts(run_id: str = RUN) -> Callable[[Conversation], Rejected | None]:
-    return lambda talk: talk.accept(command(run_id), TYPE, asked_at=NOW, at=NOW)
+    return lambda talk: accept(talk, command(run_id), Terms(TYPE, []), asked_at=NOW, at=NOW)
 
 
 def started(run_id: str = RUN) -> list[Fact]:
@@ -216,7 +234,7 @@ def model_replies(answer: ModelReply, *, number: int = 1, **fields: Any) -> Any:
     }
 
     def decide(talk: Conversation) -> None:
-        talk.model_replied(step(number), "demo", answer, at=NOW, **options)
+        model_replied(talk, AnsweredStep(step(number), "demo", answer, **options), at=NOW)
 
     return decide
 
@@ -224,7 +242,7 @@ def model_replies(answer: ModelReply, *, number: int = 1, **fields: Any) -> Any:
 def tool_returns(call: ToolCall, text: str = "done", status: Any = "success") -> Any:
     def decide(talk: Conversation) -> None:
         outcome = ToolResult(status, text)
-        tool_calls.returned(talk, step(), call, outcome, message_id=RESULT_ID, at=NOW)
+        tool_returned(talk, step(), call, outcome, message_id=RESULT_ID, at=NOW)
 
     return decide
 
@@ -236,12 +254,12 @@ class TestRuns:
             fact(MessageAppended, agent_id=AGENT, message=SYSTEM, shows={"block-1": 2})
         )
         assert past.aggregate.state.shown == {"block-1": 2}
-        assert past.aggregate.next_action() is None
+        assert next_action(past.aggregate.state) is None
 
     def test_an_accepted_run_has_its_turn_at_once_when_nobody_else_has(self) -> None:
         past = given(Conversation, CONVERSATION, BEGUN)
         past.when(accepts()).then(accepted(), *started())
-        assert past.aggregate.next_action() == AskModel(step())
+        assert next_action(past.aggregate.state) == AskModel(step())
 
     def test_an_accepted_run_waits_behind_the_one_that_has_the_turn(self) -> None:
         past = talking()
@@ -270,7 +288,7 @@ class TestRuns:
     def test_the_next_run_has_its_turn_when_one_fails(self) -> None:
         failure = Failure("llm_rate_limit", "429", "slow down", model="demo")
         past = talking(accepted(SECOND))
-        past.when(lambda talk: talk.fail(step(), failure, at=LATER)).then(
+        past.when(lambda talk: fail(talk, step(), failure, at=LATER)).then(
             fact(
                 RunFailed,
                 run_id=RUN,
@@ -285,12 +303,12 @@ class TestRuns:
             ),
             *started(SECOND),
         )
-        assert past.aggregate.next_action() == AskModel(step(run_id=SECOND))
+        assert next_action(past.aggregate.state) == AskModel(step(run_id=SECOND))
 
     def test_a_run_takes_as_long_as_since_it_was_created(self) -> None:
         later = NOW + timedelta(seconds=1.5)
         past = talking(replied())
-        past.aggregate.complete("end_turn", at=later)
+        complete(past.aggregate, "end_turn", at=later)
         [event] = past.aggregate.collected()
         assert isinstance(event, RunCompleted)
         assert event.total_duration_ns == 1_500_000_000
@@ -299,7 +317,7 @@ class TestRuns:
         past = talking(accepted(SECOND), *CALLING)
         past.when(lambda talk: talk.delete(at=NOW)).then(fact(ConversationDeleted))
         talk = past.aggregate
-        assert (talk.next_action(), talk.state.window, talk.state.queue) == (None, [], [])
+        assert (next_action(talk.state), talk.state.window, talk.state.queue) == (None, [], [])
         past.when(lambda talk: talk.delete(at=NOW)).then_nothing()
 
 
@@ -328,7 +346,7 @@ class TestModelReplies:
     def test_the_first_of_the_calls_starts_with_the_reply(self) -> None:
         past = talking()
         past.when(model_replies(reply(TEA, FIND))).then(*CALLING)
-        assert past.aggregate.next_action() == RunTools(step(), (TEA,))
+        assert next_action(past.aggregate.state) == RunTools(step(), (TEA,))
 
     def test_only_one_call_counts_where_calls_may_not_be_parallel(self) -> None:
         talking().when(model_replies(reply(TEA, FIND, text="So"), parallel=False)).then(
@@ -355,15 +373,15 @@ class TestTools:
         past.when(tool_returns(TEA)).then(
             tool_finished(TEA), result(TEA, "done"), tool_started(FIND)
         )
-        assert past.aggregate.next_action() == RunTools(step(), (FIND,))
+        assert next_action(past.aggregate.state) == RunTools(step(), (FIND,))
         past.when(tool_returns(FIND, "none", "error")).then(
             tool_finished(FIND, "error"), result(FIND, "none", "error", told=4)
         )
-        assert past.aggregate.next_action() == AskModel(step(2))
+        assert next_action(past.aggregate.state) == AskModel(step(2))
 
     def test_an_interrupted_call_becomes_an_error_that_the_model_sees(self) -> None:
         talking(replied(TEA), said(None, TEA), tool_started(TEA)).when(
-            lambda talk: tool_calls.interrupted(talk, step(), TEA, message_id=RESULT_ID, at=NOW)
+            lambda talk: tool_interrupted(talk, step(), TEA, message_id=RESULT_ID, at=NOW)
         ).then(
             fact(ToolCallInterrupted, run_id=RUN, step_id=step(), tool_call_id=TEA.id),
             result(TEA, INTERRUPTED, "error"),
@@ -376,7 +394,7 @@ class TestTools:
 
     def test_a_call_whose_start_was_not_recorded_starts_first(self) -> None:
         past = talking(replied(TEA), said(None, TEA))
-        assert past.aggregate.next_action() == StartTools((TEA,))
+        assert next_action(past.aggregate.state) == StartTools((TEA,))
         past.when(lambda talk: tool_calls.start(talk, [TEA], at=NOW)).then(tool_started(TEA))
 
     def test_usage_adds_up_over_the_steps(self) -> None:
@@ -404,7 +422,7 @@ def dequeued(*run_ids: str) -> Fact:
 
 def cancel(talk: Conversation, *run_ids: str) -> Any:
     asked = CancelRuns(agent_id=AGENT, run_ids=list(run_ids) or None)
-    return talk.cancel(asked, message_ids=[RESULT_ID, "message-more"], at=NOW)
+    return run_requests.cancel(talk, asked, message_ids=[RESULT_ID, "message-more"], at=NOW)
 
 
 class TestCancelling:
@@ -412,7 +430,7 @@ class TestCancelling:
         past = talking()
         assert cancel(past.aggregate) == {RUN: "cancelled"}
         past.when(lambda talk: None).then(cancelled())
-        assert past.aggregate.next_action() is None
+        assert next_action(past.aggregate.state) is None
 
     def test_calls_without_a_result_get_one_that_says_why(self) -> None:
         past = talking(*CALLING)
@@ -430,13 +448,13 @@ class TestCancelling:
         past = talking(accepted(SECOND))
         assert cancel(past.aggregate, RUN) == {RUN: "cancelled"}
         past.when(lambda talk: None).then(cancelled(), *started(SECOND))
-        assert past.aggregate.next_action() == AskModel(step(run_id=SECOND))
+        assert next_action(past.aggregate.state) == AskModel(step(run_id=SECOND))
 
     def test_a_run_that_waits_never_starts(self) -> None:
         past = talking(accepted(SECOND))
         assert cancel(past.aggregate, SECOND) == {SECOND: "cancelled"}
         past.when(lambda talk: None).then(dequeued(SECOND))
-        assert past.aggregate.next_action() == AskModel(step())
+        assert next_action(past.aggregate.state) == AskModel(step())
 
     def test_all_runs_end_and_none_starts_in_between(self) -> None:
         past = talking(accepted(SECOND))
@@ -452,7 +470,7 @@ class TestCancelling:
     def test_what_its_driver_reports_afterwards_is_not_recorded(self) -> None:
         past = talking(cancelled())
         past.when(model_replies(reply(text="Hi"))).then_nothing()
-        past.when(lambda talk: talk.fail(step(), FAIL, at=NOW)).then_nothing()
+        past.when(lambda talk: fail(talk, step(), FAIL, at=NOW)).then_nothing()
 
 
 FAIL = Failure("llm_error", "odd")
@@ -464,9 +482,9 @@ FINISHED = (replied(), said("Hi"), completed())
     [
         (CALLING, model_replies(reply(TEA, FIND))),
         (FINISHED, model_replies(reply(text="Hi"))),
-        (CALLING, lambda talk: talk.fail(step(), FAIL, at=NOW)),
-        (CALLING, lambda talk: talk.fail(step(2), FAIL, at=NOW)),
-        (FINISHED, lambda talk: talk.fail(step(), FAIL, at=NOW)),
+        (CALLING, lambda talk: fail(talk, step(), FAIL, at=NOW)),
+        (CALLING, lambda talk: fail(talk, step(2), FAIL, at=NOW)),
+        (FINISHED, lambda talk: fail(talk, step(), FAIL, at=NOW)),
         (CALLING, lambda talk: tool_calls.start(talk, [TEA], at=NOW)),
         (CALLING, lambda talk: tool_calls.start(talk, [FIND], at=NOW)),
         (CALLING, tool_returns(FIND)),
@@ -475,7 +493,7 @@ FINISHED = (replied(), said("Hi"), completed())
         (FINISHED, lambda talk: tool_calls.start(talk, [TEA], at=NOW)),
         (
             FINISHED,
-            lambda talk: tool_calls.interrupted(talk, step(), TEA, message_id=RESULT_ID, at=NOW),
+            lambda talk: tool_interrupted(talk, step(), TEA, message_id=RESULT_ID, at=NOW),
         ),
         ((fact(ConversationDeleted),), model_replies(reply(text="Hi"))),
         ((fact(ConversationDeleted),), tool_returns(TEA)),

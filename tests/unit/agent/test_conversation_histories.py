@@ -16,36 +16,35 @@ from libs.contracts.agent.approvals import (
     AnswerApproval,
     ApprovalAnswered,
     CallAnswer,
-    ClientTool,
-    StartClientRun,
     arguments_hash,
 )
-from libs.contracts.agent.called_runs import CallingRun, StartCalledRun
 from libs.contracts.agent.compaction import (
     CompactConversation,
     ContextCleared,
     ConversationCompacted,
 )
 from libs.contracts.agent.conversations import (
-    CancelRuns,
     Message,
     MessageAppended,
-    ModelReplied,
-    QueuedRunsCancelled,
     ReasoningPart,
+    SystemPromptRebuilt,
+    ToolCall,
+    Usage,
+)
+from libs.contracts.agent.runs import (
+    CallingRun,
+    CancelRuns,
+    ClientTool,
+    QueuedRunsCancelled,
     RunAccepted,
     RunCancelled,
     RunCompleted,
     RunFailed,
+    RunOptions,
     RunStarted,
     StartRun,
-    SystemPromptRebuilt,
-    ToolCall,
-    ToolCallsStarted,
-    ToolCallStarted,
-    Usage,
 )
-from libs.contracts.agent.run_options import RunOptions
+from libs.contracts.agent.steps import ModelReplied, ToolCallsStarted, ToolCallStarted
 from libs.contracts.agent.stored_to_letta_messages import assistant_parts
 from libs.contracts.agent.stream_chunks import OPENING_NUMBER
 from libs.contracts.bus_messages import DEFAULT_ORG, PENDING_APPROVAL, Event, JsonObject, Rejected
@@ -57,28 +56,24 @@ from libs.eventstore.ports import History, StoredEvent
 from libs.eventstore.unit_of_work import snapshot_of
 from services.agent.adapters.models import openai_request
 from services.agent.adapters.models.anthropic_request import body_of
-from services.agent.domain.agents.agent_types import LETTA_V1_LOOP, loop_of
-from services.agent.domain.agents.configuration_overrides import with_own_system
 from services.agent.domain.conversations.active_run import CONCURRENT_CALLS_MAX, served_parts
-from services.agent.domain.conversations.approval_resolution import answer, expire
 from services.agent.domain.conversations.approval_state import CallGates, gates
 from services.agent.domain.conversations.callback_attempts import CallbackOutcome, record_attempt
+from services.agent.domain.conversations.configuration_overrides import with_own_system
 from services.agent.domain.conversations.context_window_eviction import WindowLength
 from services.agent.domain.conversations.conversation import (
     Conversation,
     SystemPrompt,
-    kept_calls,
-    spoken_message,
 )
 from services.agent.domain.conversations.conversation_forks import forked_messages
 from services.agent.domain.conversations.conversation_lifecycle import create
 from services.agent.domain.conversations.tool_call_pairing import paired
-from services.agent.domain.prompts.compaction import Compaction, WrittenSummary, clear, compact
 from services.agent.domain.prompts.compaction_plan import Budget, plan_of
 from services.agent.domain.prompts.model_context import shown_messages
-from services.agent.domain.runs import heartbeat_pauses, tool_calls
 from services.agent.domain.runs.agent_loop import OfferedTools, rules_of
-from services.agent.domain.runs.run_accepted_events import Terms
+from services.agent.domain.runs.agent_loops import LETTA_V1_LOOP, loop_of
+from services.agent.domain.runs.approval_resolution import answer, expire
+from services.agent.domain.runs.compaction import Compaction, WrittenSummary, clear, compact
 from services.agent.domain.runs.run_actions import (
     AskModel,
     Compact,
@@ -87,8 +82,31 @@ from services.agent.domain.runs.run_actions import (
     RunTools,
     StartTools,
 )
-from services.agent.domain.runs.step_results import Failure, ModelReply, Spoken, ToolResult
-from services.agent.domain.runs.tool_rules import rules_in_force
+from services.agent.domain.runs.run_progress import go_on, next_action
+from services.agent.domain.runs.run_requests import (
+    Terms,
+    accept,
+    accept_compaction,
+    cancel,
+    resume_after_pause,
+)
+from services.agent.domain.runs.run_steps import (
+    fail,
+    model_replied,
+    refuse_call,
+    tool_interrupted,
+    tool_returned,
+)
+from services.agent.domain.runs.step_results import (
+    AnsweredStep,
+    Failure,
+    ModelReply,
+    Spoken,
+    ToolResult,
+    kept_calls,
+    spoken_message,
+)
+from services.agent.domain.tools.tool_rules import rules_in_force
 from services.agent.engine.stream_chunk_building import StepChunks
 from tests.contract.examples import (
     AGENT,
@@ -192,14 +210,14 @@ class Histories(RuleBasedStateMachine):
             HAPPENED["runs with options"] += 1
             asked = asked.model_copy(update={"options": options})
         if brings_tool:
-            asked = StartClientRun(**dict(asked), client_tools=[ClientTool(name=BROWSE)])
+            asked = asked.model_copy(update={"client_tools": [ClientTool(name=BROWSE)]})
         elif called:  # by another agent, which speaks as the system
             HAPPENED["runs that agents called"] += 1
             said = [self.message(role="system", content="Hi", sender_id="agent-2")]
-            asked = StartCalledRun(**{**dict(asked), "messages": said, "callers": CALLERS})
+            asked = asked.model_copy(update={"messages": said, "callers": CALLERS})
         rules = rules_in_force([*tool_rules, *gated], TOOLS)
         moments = {"asked_at": self.now(), "at": self.now()}
-        refused = self.talk.accept(asked, agent_type, tool_rules=rules, **moments)
+        refused = accept(self.talk, asked, Terms(agent_type, rules, options=options), **moments)
         assert (refused is not None) == (self.talk.state.approval is not None)
         assert bool(self.commit()) == (refused is None), "what is refused has no effect"
 
@@ -219,12 +237,12 @@ class Histories(RuleBasedStateMachine):
     def a_run_asks_its_client(self, tools: list[str], concurrent: bool, fresh_ids: bool) -> None:
         """What rarely comes of other rules alone: a step with calls that wait, and others."""
         asked = self.request([self.message(role="user", content="Hi")], max_steps=4)
-        command = StartClientRun(**dict(asked), client_tools=[ClientTool(name=BROWSE)])
+        command = asked.model_copy(update={"client_tools": [ClientTool(name=BROWSE)]})
         rules = rules_in_force([NEEDS_APPROVAL], TOOLS)
         kind, moments = AgentType.letta_v1_agent, {"asked_at": self.now(), "at": self.now()}
-        assert self.talk.accept(command, kind, tool_rules=rules, **moments) is None
+        assert accept(self.talk, command, Terms(kind, rules), **moments) is None
         self.commit()
-        action = self.talk.next_action()
+        action = next_action(self.talk.state)
         assert isinstance(action, AskModel)
         prefix = f"call_{self.fresh()}_" if fresh_ids else "call_"
         calls = [
@@ -233,14 +251,17 @@ class Histories(RuleBasedStateMachine):
         reply = ModelReply("", calls, "tool_calls", Usage(prompt_tokens=5))
         spoken = Spoken(f"message-{self.fresh()}", self.now())
         self.decide(
-            lambda talk: talk.model_replied(
-                action.step_id,
-                "demo",
-                reply,
-                spoken=spoken,
-                parallel=True,
-                concurrent=["look", "keep"] if concurrent else [],
-                rebuilt=None,
+            lambda talk: model_replied(
+                talk,
+                AnsweredStep(
+                    action.step_id,
+                    "demo",
+                    reply,
+                    spoken=spoken,
+                    parallel=True,
+                    concurrent=["look", "keep"] if concurrent else [],
+                    rebuilt=None,
+                ),
                 at=self.now(),
             )
         )
@@ -350,7 +371,7 @@ class Histories(RuleBasedStateMachine):
         concurrent: bool,
     ) -> None:
         """In all tools that rules leave, or in one that they do not."""
-        action = self.talk.next_action()
+        action = next_action(self.talk.state)
         assert isinstance(action, AskModel)
         run = self.talk.running()
         theirs = run.gate.by_client if run.gate else set()
@@ -372,15 +393,18 @@ class Histories(RuleBasedStateMachine):
         spoken = self.spoken(reply, held, parallel=parallel, in_pieces=in_pieces, jump=jump)
         prompt = SystemPrompt(content=f"Be {self.count}.", shows={}) if rebuilds else None
         self.decide(
-            lambda talk: talk.model_replied(
-                action.step_id,
-                "demo",
-                reply,
-                spoken=spoken,
-                parallel=parallel,
-                offered=offered.names,
-                concurrent=[tool] if concurrent else [],
-                rebuilt=prompt,
+            lambda talk: model_replied(
+                talk,
+                AnsweredStep(
+                    action.step_id,
+                    "demo",
+                    reply,
+                    spoken=spoken,
+                    parallel=parallel,
+                    offered=offered.names,
+                    concurrent=[tool] if concurrent else [],
+                    rebuilt=prompt,
+                ),
                 at=self.now(),
             ),
             lost=lost,
@@ -421,7 +445,7 @@ class Histories(RuleBasedStateMachine):
         def decision(talk: Conversation) -> None:
             if compact(talk, done, message_id=message_id, number=number, at=self.now()):
                 talk.rebuild(done.rebuilt, at=self.now())
-                talk.go_on(at=self.now())
+                go_on(talk, at=self.now())
 
         self.decide(decision, lost=lost)
 
@@ -432,7 +456,7 @@ class Histories(RuleBasedStateMachine):
             agent_id=AGENT, run=run, request_hash="h", settings={"mode": mode}
         )
         moments = {"asked_at": self.now(), "at": self.now()}
-        if self.talk.accept_compaction(asked, **moments) is None:
+        if accept_compaction(self.talk, asked, **moments) is None:
             self.commit()
 
     @precondition(lambda self: self.talk.state.turn is None)
@@ -447,16 +471,16 @@ class Histories(RuleBasedStateMachine):
         lost=st.booleans(),
     )
     def model_fails(self, kind: str, lost: bool) -> None:
-        action = self.talk.next_action()
+        action = next_action(self.talk.state)
         assert isinstance(action, AskModel)
         failure = Failure(kind, "no")
-        self.decide(lambda talk: talk.fail(action.step_id, failure, at=self.now()), lost=lost)
+        self.decide(lambda talk: fail(talk, action.step_id, failure, at=self.now()), lost=lost)
 
     @precondition(lambda self: self.goes_on())
     @rule(lost=st.booleans())
     def engine_goes_on(self, lost: bool) -> None:
         """From where an answer left the run."""
-        self.decide(lambda talk: talk.go_on(at=self.now()), lost=lost)
+        self.decide(lambda talk: go_on(talk, at=self.now()), lost=lost)
 
     @precondition(lambda self: self.runs_tool())
     @rule(
@@ -471,7 +495,7 @@ class Histories(RuleBasedStateMachine):
     ) -> None:
         """One of those that run, in any order; it may ask for a pause, have printed something, or
         not have been allowed."""
-        action = self.talk.next_action()
+        action = next_action(self.talk.state)
         assert isinstance(action, RunTools)
         call = action.calls[which % len(action.calls)]
         message_id = f"message-{self.fresh()}"
@@ -480,7 +504,7 @@ class Histories(RuleBasedStateMachine):
             HAPPENED["calls of custom tools"] += 1
             result = ran
         self.decide(
-            lambda talk: tool_calls.returned(
+            lambda talk: tool_returned(
                 talk, action.step_id, call, result, message_id=message_id, at=self.now()
             ),
             lost=lost,
@@ -489,25 +513,25 @@ class Histories(RuleBasedStateMachine):
     @precondition(lambda self: self.runs_tool())
     @rule(which=st.integers(0, 9), lost=st.booleans())
     def tool_is_interrupted(self, which: int, lost: bool) -> None:
-        action = self.talk.next_action()
+        action = next_action(self.talk.state)
         assert isinstance(action, RunTools)
         call = action.calls[which % len(action.calls)]
         message_id = f"message-{self.fresh()}"
         self.decide(
-            lambda talk: tool_calls.interrupted(
+            lambda talk: tool_interrupted(
                 talk, action.step_id, call, message_id=message_id, at=self.now()
             ),
             lost=lost,
         )
 
-    @precondition(lambda self: isinstance(self.talk.next_action(), RefuseCall))
+    @precondition(lambda self: isinstance(next_action(self.talk.state), RefuseCall))
     @rule(lost=st.booleans())
     def call_is_refused(self, lost: bool) -> None:
-        action = self.talk.next_action()
+        action = next_action(self.talk.state)
         assert isinstance(action, RefuseCall)
         message_id = f"message-{self.fresh()}"
         self.decide(
-            lambda talk: tool_calls.refuse(
+            lambda talk: refuse_call(
                 talk, action.call, action.why, message_id=message_id, at=self.now()
             ),
             lost=lost,
@@ -525,11 +549,11 @@ class Histories(RuleBasedStateMachine):
         command = CancelRuns(agent_id=AGENT, run_ids=asked)
         fresh = [f"message-{self.fresh()}" for _ in range(CONCURRENT_CALLS_MAX + 2)]
 
-        def cancel(talk: Conversation) -> None:
-            talk.cancel(command, message_ids=fresh, at=self.now())
+        def ask(talk: Conversation) -> None:
+            cancel(talk, command, message_ids=fresh, at=self.now())
 
-        self.decide(cancel, lost=lost)
-        self.repeat = None if asked is None else cancel
+        self.decide(ask, lost=lost)
+        self.repeat = None if asked is None else ask
         assert not set(asked or unended) & set(self.unended())
         left = self.talk.state.approval
         assert left is None or left.run_id not in (asked or unended)
@@ -593,14 +617,14 @@ class Histories(RuleBasedStateMachine):
         pause = self.talk.state.pause
         assert pause is not None
         ids = {"run_id": f"run-{self.fresh()}", "message_id": f"message-{self.fresh()}"}
-        how = {**ids, "agent_type": AgentType.memgpt_agent, "tool_rules": [], "at": self.now()}
+        how = {**ids, "terms": Terms(AgentType.memgpt_agent, []), "at": self.now()}
         if self.talk.state.approval is not None:
-            refused = heartbeat_pauses.resume(self.talk, pause.until, **how)
+            refused = resume_after_pause(self.talk, pause.until, **how)
             assert refused is not None
             assert refused.code == PENDING_APPROVAL
             assert not self.commit(), "it is tried again when the client has answered"
             return
-        self.decide(lambda talk: heartbeat_pauses.resume(talk, pause.until, **how), lost=lost)
+        self.decide(lambda talk: resume_after_pause(talk, pause.until, **how), lost=lost)
         assert self.talk.state.pause is None
         assert ids["run_id"] in self.unended()
 
@@ -609,7 +633,7 @@ class Histories(RuleBasedStateMachine):
     def the_pause_is_cancelled(self) -> None:
         fresh = [f"message-{self.fresh()}" for _ in range(CONCURRENT_CALLS_MAX + 2)]
         command = CancelRuns(agent_id=AGENT)
-        self.decide(lambda talk: talk.cancel(command, message_ids=fresh, at=self.now()))
+        self.decide(lambda talk: cancel(talk, command, message_ids=fresh, at=self.now()))
         self.repeat = None
         assert self.talk.state.pause is None
         assert not self.unended()
@@ -744,8 +768,8 @@ class Histories(RuleBasedStateMachine):
 
     def end_all(self) -> None:
         """Bring the runs of a conversation to their ends."""
-        while self.talk.next_action() is not None or self.talk.state.approval is not None:
-            action = self.talk.next_action()
+        while next_action(self.talk.state) is not None or self.talk.state.approval is not None:
+            action = next_action(self.talk.state)
             if action is None:
                 self.approval_expires(lost=False)  # type: ignore[call-arg]
             elif self.goes_on():
@@ -753,8 +777,8 @@ class Histories(RuleBasedStateMachine):
             elif isinstance(action, AskModel | Compact):
                 step_id = action.step_id
                 self.decide(
-                    lambda talk, step_id=step_id: talk.fail(
-                        step_id, Failure("llm_error", "odd"), at=self.now()
+                    lambda talk, step_id=step_id: fail(
+                        talk, step_id, Failure("llm_error", "odd"), at=self.now()
                     )
                 )
             elif isinstance(action, RefuseCall):
@@ -769,7 +793,7 @@ class Histories(RuleBasedStateMachine):
         moments = {"asked_at": self.now(), "at": self.now()}
         HAPPENED["conversations asked at the end"] += 1
         kind = AgentType.letta_v1_agent
-        refused = self.talk.accept(again, kind, tool_rules=[], **moments)
+        refused = accept(self.talk, again, Terms(kind, []), **moments)
         assert refused is None, "no conversation stays blocked"
         assert self.asks(), "the model is asked next"
         self.commit()
@@ -871,16 +895,16 @@ class Histories(RuleBasedStateMachine):
         return replay("agent", Conversation, self.talk.id, history)
 
     def asks(self) -> bool:
-        return isinstance(self.talk.next_action(), AskModel)
+        return isinstance(next_action(self.talk.state), AskModel)
 
     def compacts(self) -> bool:
-        return isinstance(self.talk.next_action(), Compact)
+        return isinstance(next_action(self.talk.state), Compact)
 
     def goes_on(self) -> bool:
-        return isinstance(self.talk.next_action(), StartTools | EndRun)
+        return isinstance(next_action(self.talk.state), StartTools | EndRun)
 
     def runs_tool(self) -> bool:
-        return isinstance(self.talk.next_action(), RunTools)
+        return isinstance(next_action(self.talk.state), RunTools)
 
     def fresh(self) -> int:
         self.count += 1

@@ -9,20 +9,21 @@ import pytest
 
 from libs.bus.ports import BusUnavailable
 from libs.contracts.agent.agents import DeleteAgent
-from libs.contracts.agent.conversation_lifecycle import (
+from libs.contracts.agent.conversations import (
     CreateConversation,
     DeleteConversation,
     ForkConversation,
     PreviewSystemPrompt,
     RecompileConversation,
+    ToolCall,
     UpdateConversation,
 )
-from libs.contracts.agent.conversations import StartRun, ToolCall
+from libs.contracts.agent.runs import StartRun
 from libs.contracts.bus_messages import Accepted, Context, Rejected
 from libs.contracts.letta.model_configs import LLMConfig
 from libs.contracts.memory.blocks import CreateBlocks, DeleteBlock
 from services.agent.domain.agents.agent import AgentDesign
-from services.agent.domain.agents.configuration_overrides import design_in
+from services.agent.domain.conversations.configuration_overrides import design_in
 from services.agent.domain.conversations.conversation_state import ConversationState
 from services.agent.domain.runs.step_results import ModelReply
 from services.agent.handlers import agents

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from libs.contracts.agent.conversations import CancelRuns, StartRun
+from libs.contracts.agent.runs import CancelRuns, StartRun
 from libs.contracts.bus_messages import Accepted, Context, Rejected
 from libs.eventstore.in_memory import InMemoryEventStore
 from libs.eventstore.unit_of_work import Repository

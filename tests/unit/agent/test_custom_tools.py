@@ -13,7 +13,8 @@ from libs.bus.ports import IncomingCommand
 from libs.contracts.agent.agent_tools import AttachTool, DetachTool
 from libs.contracts.agent.agents import UpdateAgent
 from libs.contracts.agent.approvals import CallAnswer, SetToolApproval
-from libs.contracts.agent.conversations import CancelRuns, ToolCall, Usage
+from libs.contracts.agent.conversations import ToolCall, Usage
+from libs.contracts.agent.runs import CancelRuns
 from libs.contracts.bus_messages import BUSY, CONFLICT, NOT_FOUND, Accepted, JsonObject, Rejected
 from libs.contracts.tools.base_tools.catalogue import CATALOGUE
 from libs.contracts.tools.base_tools.definition import tool_id

@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 from libs.contracts.agent.conversations import Usage
-from libs.contracts.agent.run_deletion import DeleteRun
-from libs.contracts.agent.step_annotations import AnnotateStep
+from libs.contracts.agent.runs import DeleteRun
+from libs.contracts.agent.steps import AnnotateStep
 from libs.contracts.bus_messages import CONFLICT, NOT_FOUND, Accepted, Rejected
 from services.agent.domain.conversations.conversation import Conversation
 from services.agent.domain.runs.step_results import ModelReply

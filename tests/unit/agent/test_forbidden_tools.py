@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from libs.contracts.agent.conversations import ToolCall, ToolCallFinished, ToolCallForbidden, Usage
+from libs.contracts.agent.conversations import ToolCall, Usage
+from libs.contracts.agent.steps import ToolCallFinished, ToolCallForbidden
 from libs.contracts.tools.tool_permission_evaluation import ToolPolicies, compiled
 from services.agent.domain.runs.step_results import ModelReply
 from tests.contract.examples import AGENT, BLOCK

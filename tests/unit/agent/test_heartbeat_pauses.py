@@ -11,8 +11,8 @@ from typing import Any
 import pytest
 
 from libs.contracts.agent.agents import DeleteAgent
-from libs.contracts.agent.conversations import CancelRuns, ToolCall
-from libs.contracts.agent.heartbeat_pauses import HeartbeatsPaused
+from libs.contracts.agent.conversations import ToolCall
+from libs.contracts.agent.runs import CancelRuns, HeartbeatsPaused
 from libs.contracts.bus_messages import CONFLICT, PENDING_APPROVAL, Accepted, Rejected
 from libs.contracts.bus_messages import DEFAULT_ORG as ORG
 from libs.contracts.letta.enums import AgentType

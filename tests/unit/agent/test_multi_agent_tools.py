@@ -12,14 +12,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from libs.contracts.agent.called_runs import HOPS_MAX, CallingRun, RunCalled
-from libs.contracts.agent.conversations import (
-    CancelRuns,
-    ToolCall,
-    ToolCallFinished,
-    Usage,
-    main_conversation,
-)
+from libs.contracts.agent.conversations import ToolCall, Usage, main_conversation
+from libs.contracts.agent.runs import HOPS_MAX, CallingRun, CancelRuns, RunAccepted
+from libs.contracts.agent.steps import ToolCallFinished
 from libs.contracts.bus_messages import Context, Rejected
 from services.agent.adapters import multi_agent_tools
 from services.agent.adapters.models import anthropic_request
@@ -135,7 +130,7 @@ class TestWaiting:
         [result] = results(process, ADA)
         assert literal_eval(result) == {"agent_id": BOB, "response": ["A colour."]}
         [called] = [
-            one for one in world.events(main_conversation(BOB)) if isinstance(one, RunCalled)
+            one for one in world.events(main_conversation(BOB)) if isinstance(one, RunAccepted)
         ]
         assert [(one.agent_id, one.run_id, one.waits) for one in called.callers] == [
             (ADA, "run-1", True)

@@ -4,16 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from libs.contracts.agent.conversations import (
-    Message,
-    MessageAppended,
-    ModelReplied,
-    RunAccepted,
-    RunFailed,
-    RunStarted,
-    ToolCall,
-    Usage,
-)
+from libs.contracts.agent.conversations import Message, MessageAppended, ToolCall, Usage
+from libs.contracts.agent.runs import RunAccepted, RunFailed, RunStarted
+from libs.contracts.agent.steps import ModelReplied
 from libs.contracts.agent.stored_to_letta_messages import text_of
 from services.agent.adapters.models.anthropic_request import body_of as anthropic_body
 from services.agent.adapters.models.openai_request import body_of as openai_body

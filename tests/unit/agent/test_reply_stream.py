@@ -21,10 +21,10 @@ from services.agent.adapters.models.ports import (
     TextDelta,
     ToolCallDelta,
 )
-from services.agent.domain.agents.agent_types import HEARTBEAT_LOOP, LETTA_V1_LOOP
 from services.agent.domain.conversations.active_run import ActiveRun
 from services.agent.domain.conversations.approval_state import Gate, gates
 from services.agent.domain.runs.agent_loop import AgentLoop, OfferedTools
+from services.agent.domain.runs.agent_loops import HEARTBEAT_LOOP, LETTA_V1_LOOP
 from services.agent.domain.runs.step_results import ModelReply, Spoken, kept_calls, spoken_message
 from services.agent.engine.reply_stream import ReplyStream
 from services.agent.engine.stream_chunk_building import StepChunks

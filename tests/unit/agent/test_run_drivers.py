@@ -13,7 +13,9 @@ from libs.bus.clock_and_ids import SystemClock
 from libs.bus.ports import fresh_ids
 from libs.bus.suspect_quarantine import Quarantine
 from libs.contracts.agent.agents import DeleteAgent
-from libs.contracts.agent.conversations import CancelRuns, ModelReplied, ToolCall, Usage
+from libs.contracts.agent.conversations import ToolCall, Usage
+from libs.contracts.agent.runs import CancelRuns
+from libs.contracts.agent.steps import ModelReplied
 from libs.contracts.bus_messages import Accepted, Context, Rejected
 from libs.contracts.memory.blocks import CreateBlocks
 from libs.eventstore.failed_messages.ports import Attempt
@@ -30,6 +32,7 @@ from services.agent.adapters.run_telemetry import RunSpans
 from services.agent.domain.agents.agent import Agent
 from services.agent.domain.conversations.active_run import INTERRUPTED
 from services.agent.domain.conversations.conversation import Conversation
+from services.agent.domain.runs.run_requests import Terms, accept, cancel
 from services.agent.domain.runs.step_results import Failure, ModelReply
 from services.agent.engine.attempt_limits import (
     ATTEMPTS_MAX,
@@ -129,11 +132,14 @@ class TestTurns:
         assert agent.design is not None
         asked = process.start_run("run-1")
         assert (
-            conversation.accept(asked, agent.design.config.agent_type, asked_at=NOW, at=NOW) is None
+            accept(
+                conversation, asked, Terms(agent.design.config.agent_type, []), asked_at=NOW, at=NOW
+            )
+            is None
         )
         fresh = process.drivers.look(agent.design, conversation)
         message_ids = fresh_ids(world.ids, "message")
-        conversation.cancel(CancelRuns(agent_id=AGENT), message_ids=message_ids, at=NOW)
+        cancel(conversation, CancelRuns(agent_id=AGENT), message_ids=message_ids, at=NOW)
         with pytest.raises(VersionConflict):
             await fresh.question
 

@@ -6,7 +6,8 @@ import json
 from typing import Any
 
 from libs.bus.in_memory import InMemoryBus, InMemoryNetwork
-from libs.contracts.agent.conversations import Message, MessageAppended, RunFailed, Usage
+from libs.contracts.agent.conversations import Message, MessageAppended, Usage
+from libs.contracts.agent.runs import RunFailed
 from libs.contracts.bus_messages import delta_subject
 from services.agent.engine.run_stream import DELTA_BYTES_MAX, RunStreamPublisher
 from tests.contract.examples import AGENT, CONVERSATION, RUN

@@ -8,7 +8,8 @@ from typing import Any
 
 import pytest
 
-from libs.contracts.agent.conversations import CancelRuns, MessageAppended, ToolCall, Usage
+from libs.contracts.agent.conversations import MessageAppended, ToolCall, Usage
+from libs.contracts.agent.runs import CancelRuns
 from libs.contracts.agent.stored_message_chunking import streamed_docs
 from libs.contracts.agent.stream_chunks import NUMBERS_OF_AN_EPOCH
 from libs.contracts.bus_messages import Accepted, Rejected, delta_subject

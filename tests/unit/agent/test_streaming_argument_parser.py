@@ -9,12 +9,12 @@ from typing import Any
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from services.agent.domain.runs.call_arguments import arguments_of
 from services.agent.domain.runs.streaming_argument_parser import (
     ArgumentNames,
     ReadArguments,
     StreamingArgumentParser,
 )
+from services.agent.domain.tools.call_arguments import arguments_of
 from tests.contract.examples import CALL
 
 NAMES = ArgumentNames("thinking", "message", {"beat": None, "given": None})

@@ -10,7 +10,7 @@ from libs.contracts.agent.approvals import SetToolApproval
 from libs.contracts.agent.conversations import ToolCall, Usage
 from libs.contracts.bus_messages import Accepted, JsonObject
 from services.agent.domain.runs.step_results import ModelReply
-from services.agent.domain.runs.tool_rule_names import with_current_names
+from services.agent.domain.tools.tool_rule_names import with_current_names
 from tests.contract.examples import AGENT
 from tests.unit.agent.test_custom_tools import (
     DICE,

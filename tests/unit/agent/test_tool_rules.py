@@ -7,19 +7,14 @@ from typing import Any
 
 import pytest
 
-from libs.contracts.agent.conversations import (
-    MessageAppended,
-    ModelReplied,
-    RunAccepted,
-    ToolCall,
-    ToolCallRefused,
-    Usage,
-)
+from libs.contracts.agent.conversations import MessageAppended, ToolCall, Usage
+from libs.contracts.agent.runs import RunAccepted
+from libs.contracts.agent.steps import ModelReplied, ToolCallRefused
 from libs.contracts.agent.tool_rule_evaluation import RULES, ToolRules
 from services.agent.adapters.models import anthropic_request
 from services.agent.adapters.models.openai_request import body_of
 from services.agent.domain.runs.step_results import ModelReply
-from services.agent.domain.runs.tool_rules import rule_lines, rules_in_force
+from services.agent.domain.tools.tool_rules import rule_lines, rules_in_force
 from tests.unit.agent.test_run_drivers import calls, words
 from tests.unit.agent.world import ASK, Process, World
 

@@ -8,12 +8,13 @@ from __future__ import annotations
 import pytest
 
 from libs.contracts.agent.approvals import ApprovalCancelled, ApprovalExpired
-from libs.contracts.agent.conversations import CancelRuns, Message, ToolCall
+from libs.contracts.agent.conversations import Message, ToolCall
+from libs.contracts.agent.runs import CancelRuns
 from libs.contracts.agent.stored_to_letta_messages import text_of
 from libs.contracts.bus_messages import PENDING_APPROVAL, Accepted, Rejected
 from services.agent.domain.conversations.active_run import INTERRUPTED
-from services.agent.domain.conversations.client_call_answers import ENDED
 from services.agent.domain.prompts.model_context import ModelRequest
+from services.agent.domain.runs.client_call_answers import ENDED
 from services.agent.domain.runs.step_results import ModelReply
 from services.agent.settings import APPROVAL_SECONDS_MAX
 from tests.contract.examples import AGENT

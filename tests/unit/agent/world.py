@@ -14,7 +14,8 @@ from libs.bus.in_memory import InMemoryBus, InMemoryNetwork
 from libs.bus.ports import IncomingCommand
 from libs.bus.suspect_quarantine import Quarantine
 from libs.contracts.agent.approvals import AnswerApproval, CallAnswer
-from libs.contracts.agent.conversations import StartRun, main_conversation
+from libs.contracts.agent.conversations import main_conversation
+from libs.contracts.agent.runs import StartRun
 from libs.contracts.bus_messages import (
     INVALID,
     NOT_FOUND,

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from libs.contracts.letta.blocks import BlockState
 from libs.contracts.prompt_escaping import escaped, tags, unescaped, unquoted
-from services.agent.domain.prompts.prompts import compile_system_prompt
+from services.agent.domain.prompts.system_prompt import compile_system_prompt
 
 PIECES = ["<", "</", "&", "lt;", "amp;", "&lt;", ">", "/", " ", "\n", "value", "b", "3", "=", "!"]
 # With a blank behind `<` it takes a single word to look like a tag: `a < b and b > c` does not.

@@ -8,12 +8,12 @@ from typing import Literal
 
 from pydantic import BaseModel, Field
 
-from libs.contracts.agent.agent_secrets import AgentSecretsReplaced
 from libs.contracts.agent.agents import (
     AgentAbandoned,
     AgentCreated,
     AgentDeleted,
     AgentRequested,
+    AgentSecretsReplaced,
     AgentUpdated,
     BlockAttached,
     BlockDetached,

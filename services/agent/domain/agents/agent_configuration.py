@@ -29,9 +29,9 @@ from services.agent.domain.agents.model_config_resolution import (
     created_config,
     updated_config,
 )
-from services.agent.domain.runs.tool_rule_names import with_current_names
-from services.agent.domain.runs.tool_rules import unfit_arguments
 from services.agent.domain.tools.custom_tools import CustomTool, HeldTool, held_tools
+from services.agent.domain.tools.tool_rule_names import with_current_names
+from services.agent.domain.tools.tool_rules import unfit_arguments
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,8 +8,8 @@ from datetime import datetime
 from libs.contracts.bus_messages import CONFLICT, NOT_FOUND, UNPROCESSABLE, Rejected
 from services.agent.domain.agents.agent import Agent, AgentDesign, missing
 from services.agent.domain.agents.agent_configuration import approval_rules
-from services.agent.domain.runs.tool_rule_names import with_current_names
 from services.agent.domain.tools.custom_tools import CustomTool, HeldTool, held_tools
+from services.agent.domain.tools.tool_rule_names import with_current_names
 
 AGENT_TOOLS_MAX = 500
 

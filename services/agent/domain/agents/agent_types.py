@@ -9,10 +9,9 @@ from typing import Literal
 from libs.contracts.bus_messages import JsonObject
 from libs.contracts.letta.enums import AgentType
 from libs.contracts.tools.base_tools.multi_agent_tools import MULTI_AGENT_TOOLS
-from services.agent.domain.prompts import prompts
-from services.agent.domain.runs.agent_loop import AgentLoop
-from services.agent.domain.runs.heartbeat_loop import HeartbeatLoop
-from services.agent.domain.runs.letta_v1_loop import LettaV1Loop
+from services.agent.domain.agents import prompt_texts as prompts
+
+LoopName = Literal["letta_v1", "heartbeat"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -26,7 +25,7 @@ class AgentProfile:
     One that `autoclears` shows its model nothing of earlier runs, whatever its creator wanted.
     """
 
-    loop: AgentLoop
+    loop: LoopName
     system_prompt: str | None
     tools: tuple[str, ...]
     shows_blocks: bool = True
@@ -37,11 +36,8 @@ class AgentProfile:
     autoclears: bool = False
 
 
-LETTA_V1_LOOP = LettaV1Loop()
-HEARTBEAT_LOOP = HeartbeatLoop()
-
 _MEMGPT = AgentProfile(
-    loop=HEARTBEAT_LOOP,
+    loop="heartbeat",
     system_prompt=prompts.SEND_MESSAGE,
     tools=(
         "send_message",
@@ -55,7 +51,7 @@ _MEMGPT = AgentProfile(
 
 PROFILES: Mapping[AgentType, AgentProfile] = {
     AgentType.letta_v1_agent: AgentProfile(
-        loop=LETTA_V1_LOOP,
+        loop="letta_v1",
         system_prompt=prompts.LETTA_V1,
         tools=("memory_replace", "memory_insert", "conversation_search"),
         numbers_lines=True,
@@ -65,13 +61,13 @@ PROFILES: Mapping[AgentType, AgentProfile] = {
     AgentType.memgpt_agent: _MEMGPT,
     AgentType.split_thread_agent: replace(_MEMGPT, system_prompt=None),
     AgentType.memgpt_v2_agent: AgentProfile(
-        loop=HEARTBEAT_LOOP,
+        loop="heartbeat",
         system_prompt=prompts.SEND_MESSAGE,
         tools=("send_message", "conversation_search", "memory_replace", "memory_insert"),
         numbers_lines=True,
     ),
     AgentType.sleeptime_agent: AgentProfile(
-        loop=LETTA_V1_LOOP,
+        loop="letta_v1",
         system_prompt=prompts.SLEEPTIME,
         tools=("memory_replace", "memory_insert", "memory_rethink", "memory_finish_edits"),
         numbers_lines=True,
@@ -79,22 +75,22 @@ PROFILES: Mapping[AgentType, AgentProfile] = {
         sleeptime_tools=False,
     ),
     AgentType.voice_convo_agent: AgentProfile(
-        loop=HEARTBEAT_LOOP,
+        loop="heartbeat",
         system_prompt=prompts.SEND_MESSAGE,
         tools=("send_message", "search_memory"),
         sleeptime_tools=False,
     ),
     AgentType.voice_sleeptime_agent: AgentProfile(
-        loop=HEARTBEAT_LOOP,
+        loop="heartbeat",
         system_prompt=prompts.SLEEPTIME,
         tools=("store_memories", "rethink_user_memory", "finish_rethinking_memory"),
         sleeptime_tools=False,
     ),
     AgentType.react_agent: AgentProfile(
-        loop=HEARTBEAT_LOOP, system_prompt=prompts.REACT, tools=(), shows_blocks=False
+        loop="heartbeat", system_prompt=prompts.REACT, tools=(), shows_blocks=False
     ),
     AgentType.workflow_agent: AgentProfile(
-        loop=HEARTBEAT_LOOP,
+        loop="heartbeat",
         system_prompt=prompts.REACT,
         tools=(),
         shows_blocks=False,
@@ -124,11 +120,6 @@ _CONTINUING = frozenset(
 # Models that choose well without being told which tools go on, and an exception to them.
 _MODELS_WITHOUT_RULES = ("claude-4-sonnet", "claude-3-5-sonnet", "gpt-5", "gemini-2.5-pro")
 _MODELS_WITH_RULES_AFTER_ALL = ("mini",)
-
-
-def loop_of(agent_type: AgentType) -> AgentLoop:
-    """The loop that the runs of an agent of this type follow."""
-    return PROFILES[agent_type].loop
 
 
 def default_tools(

@@ -22,8 +22,8 @@ from libs.contracts.letta.model_configs import (
     ZAIModelSettings,
 )
 from services.agent.domain.agents.agent_types import PROFILES
+from services.agent.domain.agents.prompt_texts import compaction_prompt
 from services.agent.domain.agents.reasoning_settings import with_reasoning
-from services.agent.domain.prompts.prompts import compaction_prompt
 
 CONTEXT_WINDOW_TOKENS_DEFAULT_MAX = 128_000
 

@@ -9,8 +9,9 @@ from typing import Any
 
 from pydantic import BaseModel, Field
 
-from libs.contracts.agent.conversations import Message, ToolCall, UnfinishedStep, Usage
-from libs.contracts.agent.run_options import RunOptions
+from libs.contracts.agent.conversations import Message, ToolCall, Usage
+from libs.contracts.agent.runs import RunOptions
+from libs.contracts.agent.steps import UnfinishedStep
 from libs.contracts.agent.stream_chunks import OPENING_NUMBER
 from libs.contracts.bus_messages import JsonObject
 from libs.contracts.deterministic_ids import derived_id
@@ -18,7 +19,7 @@ from libs.contracts.letta.enums import AgentType
 from libs.contracts.letta.runs import RunConfig
 from libs.contracts.letta.tool_rules import ToolRule
 from services.agent.domain.conversations.approval_state import Gate
-from services.agent.domain.runs.pending_call import PendingCall
+from services.agent.domain.conversations.pending_call import PendingCall
 
 PAUSE_SECONDS_MAX = 600.0
 # How many calls of one step may run at once.
@@ -34,21 +35,26 @@ CANCELLED = (
 )
 
 
-class QueuedRun(BaseModel):
-    """A run that was accepted and waits for those before it."""
+class AcceptedRun(BaseModel):
+    """What a run was accepted with, and how it is answered therefore."""
 
     run: RunConfig
-    messages: list[Message]
     max_steps: int
     stream_tokens: bool = False
     agent_type: AgentType = AgentType.letta_v1_agent
     tool_rules: list[ToolRule] = []
     structured_summaries: bool = False
-    autoclear: bool = False
     # Of a run that is nothing but a compaction: what it does otherwise than the agent's settings.
     compaction: JsonObject | None = None
     options: RunOptions | None = None
     gate: Gate | None = None
+
+
+class QueuedRun(AcceptedRun):
+    """A run that was accepted and waits for those before it."""
+
+    messages: list[Message]
+    autoclear: bool = False
     answers: bool = False
 
     @property
@@ -66,20 +72,11 @@ class RetriedRun(BaseModel):
     asked_at: datetime
 
 
-class ActiveRun(BaseModel):
+class ActiveRun(AcceptedRun):
     """The run that is being answered."""
 
-    run: RunConfig
-    max_steps: int
-    stream_tokens: bool = False
-    agent_type: AgentType = AgentType.letta_v1_agent
-    tool_rules: list[ToolRule] = []
-    structured_summaries: bool = False
-    compaction: JsonObject | None = None
     # How often the conversation was compacted since the model answered last.
     compactions: int = 0
-    options: RunOptions | None = None
-    gate: Gate | None = None
     started_at: datetime
     steps: int = 0
     step_id: str = ""
@@ -113,7 +110,7 @@ class ActiveRun(BaseModel):
     @property
     def next_step_id(self) -> str:
         """The id of the step that the model is asked for next: the same however often asked."""
-        return derived_id("step", self.run.id, str(self.steps + 1))
+        return step_id_of(self.run.id, self.steps + 1)
 
     @property
     def history(self) -> list[str]:
@@ -179,6 +176,11 @@ class ActiveRun(BaseModel):
         """The result that can be shown now, since all before it are."""
         unshown = next((one for one in self.calls if not one.shown), None)
         return unshown.held if unshown else None
+
+
+def step_id_of(run_id: str, number: int) -> str:
+    """The id of a step of a run, which are numbered from 1."""
+    return derived_id("step", run_id, str(number))
 
 
 def nanoseconds(since: datetime, until: datetime) -> int:

@@ -10,9 +10,9 @@ from typing import Literal
 
 from pydantic import BaseModel
 
-from libs.contracts.agent.approvals import ClientSkill, ClientTool
 from libs.contracts.agent.conversations import BoundTool, ToolCall
-from services.agent.domain.runs.pending_call import PendingCall
+from libs.contracts.agent.runs import ClientSkill, ClientTool
+from services.agent.domain.conversations.pending_call import PendingCall
 
 ANSWERED_CALLS_KEPT_MAX = 64
 

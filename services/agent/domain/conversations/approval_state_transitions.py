@@ -9,8 +9,9 @@ from libs.contracts.agent.approvals import (
     ApprovalEnded,
     ApprovalExpired,
     ApprovalRequested,
-    RunToolsGated,
 )
+from libs.contracts.agent.runs import RunAccepted
+from libs.contracts.letta.tool_rules import RequiresApprovalToolRule
 from services.agent.domain.conversations.active_run import ActiveRun
 from services.agent.domain.conversations.approval_state import (
     ANSWERED_CALLS_KEPT_MAX,
@@ -46,10 +47,15 @@ def follow_up(active: ActiveRun, message_id: str) -> None:
         active.called, active.calls = active.history, []
 
 
-def gate_of(event: RunToolsGated) -> Gate:
-    """What a run leaves to the client."""
+def gate_of(event: RunAccepted) -> Gate | None:
+    """What a run leaves to the client; None for nothing."""
+    approvals = [
+        rule.tool_name for rule in event.tool_rules if isinstance(rule, RequiresApprovalToolRule)
+    ]
+    if not approvals and not event.client_tools and not event.client_skills:
+        return None
     return Gate(
-        approvals=event.approvals,
+        approvals=approvals,
         client_tools=event.client_tools,
         client_skills=event.client_skills,
     )

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 
-from libs.contracts.agent.callbacks import CallbackAttempted
+from libs.contracts.agent.runs import CallbackAttempted
 from services.agent.domain.conversations.conversation import Conversation
 
 # Before the second attempt, the third and so on; after the last there is none.

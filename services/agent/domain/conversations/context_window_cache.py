@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from libs.contracts.agent.conversations import Message
 from libs.contracts.token_estimates import message_bytes
 from services.agent.domain.conversations.tool_call_pairing import paired
-from services.agent.domain.runs.heartbeat_loop import with_thoughts
+from services.agent.domain.tools.call_arguments import with_thoughts
 from services.agent.domain.tools.return_limits import within_window
 
 

@@ -12,7 +12,8 @@ from typing import Protocol
 from pydantic import BaseModel
 
 from libs.contracts.agent.compaction import ContextCleared, ConversationCompacted
-from libs.contracts.agent.conversations import Message, ModelReplied
+from libs.contracts.agent.conversations import Message
+from libs.contracts.agent.steps import ModelReplied
 from libs.contracts.token_estimates import BYTES_PER_TOKEN, stored_bytes
 from services.agent.domain.conversations.active_run import ActiveRun, served_parts
 from services.agent.domain.conversations.provider_rejected_messages import Omissions, Refusals

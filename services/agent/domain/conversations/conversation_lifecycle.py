@@ -4,8 +4,12 @@ from __future__ import annotations
 
 from datetime import UTC, datetime
 
-from libs.contracts.agent.conversation_lifecycle import ConversationCreated, ConversationUpdated
-from libs.contracts.agent.conversations import ConversationDeleted, main_conversation
+from libs.contracts.agent.conversations import (
+    ConversationCreated,
+    ConversationDeleted,
+    ConversationUpdated,
+    main_conversation,
+)
 from libs.contracts.bus_messages import CONFLICT, NOT_FOUND, Rejected
 from libs.contracts.letta import JsonObject
 from libs.contracts.letta.conversations import ConversationConfig, UpdateConversation

@@ -10,30 +10,37 @@ from libs.contracts.agent.approvals import (
     ApprovalAnswered,
     ApprovalEnded,
     ApprovalRequested,
-    RunToolsGated,
     ToolCallReturned,
 )
-from libs.contracts.agent.callbacks import CallbackAttempted
-from libs.contracts.agent.called_runs import RunCalled
 from libs.contracts.agent.compaction import (
-    CompactionAccepted,
     ContextCleared,
     ConversationCompacted,
 )
-from libs.contracts.agent.conversation_lifecycle import ConversationCreated, ConversationUpdated
 from libs.contracts.agent.conversations import (
+    ConversationCreated,
     ConversationDeleted,
+    ConversationUpdated,
     Message,
     MessageAppended,
-    ModelReplied,
+    SystemPromptRebuilt,
+)
+from libs.contracts.agent.runs import (
+    CallbackAttempted,
+    HeartbeatPauseCancelled,
+    HeartbeatsPaused,
+    HeartbeatsResumed,
     QueuedRunsCancelled,
+    RequestRun,
     RunAccepted,
     RunCancelled,
     RunCompleted,
+    RunDeleted,
     RunFailed,
     RunStarted,
-    StartRun,
-    SystemPromptRebuilt,
+)
+from libs.contracts.agent.steps import (
+    ModelReplied,
+    StepAnnotated,
     ToolCallFinished,
     ToolCallForbidden,
     ToolCallInterrupted,
@@ -41,14 +48,6 @@ from libs.contracts.agent.conversations import (
     ToolCallsStarted,
     ToolCallStarted,
 )
-from libs.contracts.agent.heartbeat_pauses import (
-    HeartbeatPauseCancelled,
-    HeartbeatsPaused,
-    HeartbeatsResumed,
-)
-from libs.contracts.agent.run_deletion import RunDeleted
-from libs.contracts.agent.run_with_options import RunOptionsSet
-from libs.contracts.agent.step_annotations import StepAnnotated
 from libs.contracts.agent.stored_to_letta_messages import text_of
 from libs.contracts.bus_messages import (
     BUSY,
@@ -83,6 +82,7 @@ from services.agent.domain.conversations.context_window_eviction import (
     cleared,
     compacted,
 )
+from services.agent.domain.conversations.pending_call import PendingCall
 from services.agent.domain.conversations.provider_rejected_messages import (
     ALL_OLDER,
     REFUSED,
@@ -91,8 +91,7 @@ from services.agent.domain.conversations.provider_rejected_messages import (
     omitted_after,
     refused_again,
 )
-from services.agent.domain.runs.pending_call import PendingCall
-from services.agent.domain.runs.tool_rules import decides, without_required
+from services.agent.domain.tools.tool_rules import decides, without_required
 
 RETRIED_RUNS_KEPT_MAX = 32
 QUEUED_RUNS_MAX = 10_000
@@ -182,7 +181,9 @@ def evolved(state: ConversationState, event: Event) -> ConversationState:
                 tool_rules=event.tool_rules,
                 structured_summaries=event.structured_summaries,
                 autoclear=event.autoclear,
-                compaction=event.settings if isinstance(event, CompactionAccepted) else None,
+                compaction=event.compaction,
+                options=event.options,
+                gate=gate_of(event),
                 answers=event.answers,
             )
             state.queue.insert(0 if event.answers else len(state.queue), queued)
@@ -236,10 +237,6 @@ def evolved(state: ConversationState, event: Event) -> ConversationState:
             pending.refused, pending.held = True, event.held
         case ToolCallReturned():
             mark(running(state), event.tool_call_id, "waiting", "finished").held = event.held
-        case RunOptionsSet():
-            set_options(state, event)
-        case RunToolsGated():
-            next(one for one in state.queue if one.run.id == event.run_id).gate = gate_of(event)
         case ApprovalRequested():
             state.approval = requested(running(state), event)
         case ApprovalAnswered():
@@ -276,9 +273,7 @@ def evolved(state: ConversationState, event: Event) -> ConversationState:
             state.pause = None
         case ConversationDeleted():
             return ConversationState(agent_id=state.agent_id, deleted=True)
-        case (
-            StepAnnotated() | RunDeleted() | CallbackAttempted() | RunCalled() | ToolCallForbidden()
-        ):
+        case StepAnnotated() | RunDeleted() | CallbackAttempted() | ToolCallForbidden():
             return state  # they say nothing of the run that is active
     if state.turn is not None:
         state.turn.pass_until(event.timestamp)
@@ -320,7 +315,7 @@ def overtaken_by(state: ConversationState, request_hash: str, asked_at: datetime
     )
 
 
-def no_room(state: ConversationState, command: StartRun) -> Rejected | None:
+def no_room(state: ConversationState, command: RequestRun) -> Rejected | None:
     """The refusal of one more run: where another has not ended and this one may not wait, where
     calls wait for the client, or where as many wait as may."""
     if state.approval is not None:
@@ -346,14 +341,6 @@ def approval_pending(approval: PendingApproval) -> Rejected:
         reason=f"Calls wait for an answer: {', '.join(approval.waiting)}",
         details={"pending_request_id": approval.message_id},
     )
-
-
-def set_options(state: ConversationState, event: RunOptionsSet) -> None:
-    """A run that waits is answered otherwise than its agent is set up."""
-    queued = next(one for one in state.queue if one.run.id == event.run_id)
-    state.queued_bytes -= queued.bytes
-    queued.options = event.options
-    state.queued_bytes += queued.bytes
 
 
 def leave_queue(state: ConversationState, run_ids: set[str]) -> None:

@@ -18,7 +18,8 @@ from collections.abc import Sequence
 
 from pydantic import BaseModel
 
-from libs.contracts.agent.conversations import Message, RunFailed
+from libs.contracts.agent.conversations import Message
+from libs.contracts.agent.runs import RunFailed
 from libs.contracts.bus_messages import Json
 
 TOO_LONG = "context_window_exceeded"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from datetime import datetime
 
-from libs.contracts.agent.step_annotations import AnnotateStep, StepAnnotated
+from libs.contracts.agent.steps import AnnotateStep, StepAnnotated
 from services.agent.domain.conversations.conversation import Conversation
 
 

@@ -16,8 +16,8 @@ from libs.contracts.bus_messages import JsonObject
 from libs.contracts.letta.agent_state import AgentConfig
 from libs.contracts.letta.model_configs import CompactionMode, CompactionSettings
 from libs.contracts.token_estimates import message_bytes
+from services.agent.domain.agents.prompt_texts import compaction_prompt
 from services.agent.domain.conversations.conversation_state import ConversationState
-from services.agent.domain.prompts.prompts import compaction_prompt
 
 # A window is compacted when it is so full; and anyway when it has so many messages or bytes. OpenAI
 # takes 2,048 messages: the others are for the images of results, which are messages of their own

@@ -19,9 +19,9 @@ from services.agent.domain.agents.archival_memory_metadata import NO_ARCHIVES, A
 from services.agent.domain.conversations.context_window_cache import ContextWindowCache
 from services.agent.domain.conversations.conversation_state import ConversationState, SystemPrompt
 from services.agent.domain.conversations.provider_rejected_messages import shown
-from services.agent.domain.prompts.prompts import compile_system_prompt
-from services.agent.domain.runs.tool_rules import rule_lines
+from services.agent.domain.prompts.system_prompt import compile_system_prompt
 from services.agent.domain.tools.return_limits import shown_chars_max
+from services.agent.domain.tools.tool_rules import rule_lines
 
 # How the parts are put together; with another one, every prompt is rebuilt.
 PROMPT_VERSION = 3

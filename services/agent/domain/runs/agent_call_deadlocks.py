@@ -12,7 +12,7 @@ from collections import defaultdict
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
-from libs.contracts.agent.called_runs import HOPS_MAX, CallingRun
+from libs.contracts.agent.runs import HOPS_MAX, CallingRun
 from libs.contracts.bus_messages import UNPROCESSABLE, Rejected
 
 

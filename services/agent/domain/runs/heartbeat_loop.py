@@ -6,18 +6,16 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
-from libs.contracts.agent.conversations import ToolCall
 from libs.contracts.bus_messages import JsonObject
 from services.agent.domain.agents.agent import AgentDesign
 from services.agent.domain.conversations.active_run import ActiveRun
-from services.agent.domain.runs.agent_and_client_tool_schemas import schemas_of
 from services.agent.domain.runs.agent_loop import (
     OfferedTools,
     next_action_of,
     reminder_of,
     rules_of,
+    schemas_of,
 )
-from services.agent.domain.runs.call_arguments import arguments_of, rewritten
 from services.agent.domain.runs.reply_interpretation import (
     CallReaders,
     speaking_names,
@@ -26,9 +24,9 @@ from services.agent.domain.runs.reply_interpretation import (
 from services.agent.domain.runs.run_actions import NextAction
 from services.agent.domain.runs.step_results import ModelReply
 from services.agent.domain.runs.streaming_argument_parser import StreamingArgumentParser, value_of
+from services.agent.domain.tools.call_arguments import THOUGHTS, arguments_of
 
 HEARTBEAT = "request_heartbeat"
-THOUGHTS = "thinking"
 
 HEARTBEAT_SCHEMA: JsonObject = {
     "type": "boolean",
@@ -143,9 +141,3 @@ def extended(schema: JsonObject, *, thinks: bool, goes_on: bool) -> JsonObject:
         "required": [*before, *parameters["required"], *after],
     }
     return {**schema, "parameters": changed}
-
-
-def with_thoughts(call: ToolCall, thoughts: str) -> ToolCall:
-    """A call as the model made it: with its thoughts among the arguments."""
-    arguments = arguments_of(call)
-    return call if arguments is None else rewritten(call, {THOUGHTS: thoughts, **arguments})

@@ -4,17 +4,16 @@ from __future__ import annotations
 
 from datetime import datetime, timedelta
 
-from libs.contracts.agent.conversations import Message, StartRun
-from libs.contracts.agent.heartbeat_pauses import (
+from libs.contracts.agent.conversations import Message
+from libs.contracts.agent.runs import (
     HeartbeatPauseCancelled,
     HeartbeatsPaused,
     HeartbeatsResumed,
+    StartRun,
 )
-from libs.contracts.bus_messages import Rejected
-from libs.contracts.letta.enums import AgentType, RunStatus
-from libs.contracts.letta.tool_rules import ToolRule
-from services.agent.domain.conversations.conversation_interface import DecidingConversation
-from services.agent.domain.conversations.conversation_state import HeartbeatPause, no_room
+from libs.contracts.letta.enums import RunStatus
+from services.agent.domain.conversations.conversation import Conversation
+from services.agent.domain.conversations.conversation_state import HeartbeatPause
 
 MINUTES_DEFAULT = 2
 MINUTES_MIN = 1
@@ -32,9 +31,7 @@ def pause_minutes(asked: object) -> int:
     return int(min(max(minutes, MINUTES_MIN), MINUTES_MAX))
 
 
-def pause(
-    conversation: DecidingConversation, tool_call_id: str, minutes: int, *, at: datetime
-) -> None:
+def pause(conversation: Conversation, tool_call_id: str, minutes: int, *, at: datetime) -> None:
     """Record that the active run asked for a pause, in place of one that was asked for before."""
     conversation.happened(
         HeartbeatsPaused,
@@ -47,33 +44,15 @@ def pause(
     )
 
 
-def cancel(conversation: DecidingConversation, *, at: datetime) -> None:
+def cancel(conversation: Conversation, *, at: datetime) -> None:
     """Record that no run follows the pause, if there is one."""
     if conversation.state.pause is not None:
         conversation.happened(HeartbeatPauseCancelled, at=at)
 
 
-def resume(
-    conversation: DecidingConversation,
-    until: datetime,
-    *,
-    run_id: str,
-    message_id: str,
-    agent_type: AgentType,
-    tool_rules: list[ToolRule],
-    at: datetime,
-) -> Rejected | None:
-    """End the pause that lasts until then, if it is still that one, and accept the run that
-    follows it. The refusal says that too many runs wait: ask again later."""
-    paused = conversation.state.pause
-    if paused is None or paused.until != until:
-        return None
-    command = following_run(conversation.state.agent_id, paused, run_id, message_id, at)
-    refused = no_room(conversation.state, command)
-    if refused:
-        return refused
+def end(conversation: Conversation, run_id: str, *, at: datetime) -> None:
+    """Record that the pause is over, and which run follows it."""
     conversation.happened(HeartbeatsResumed, at=at, run_id=run_id)
-    return conversation.accept(command, agent_type, tool_rules=tool_rules, asked_at=at, at=at)
 
 
 def following_run(

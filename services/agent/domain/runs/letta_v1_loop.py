@@ -6,12 +6,12 @@ from dataclasses import replace
 
 from services.agent.domain.agents.agent import AgentDesign
 from services.agent.domain.conversations.active_run import ActiveRun
-from services.agent.domain.runs.agent_and_client_tool_schemas import schemas_of
 from services.agent.domain.runs.agent_loop import (
     OfferedTools,
     next_action_of,
     reminder_of,
     rules_of,
+    schemas_of,
 )
 from services.agent.domain.runs.reply_interpretation import CallReaders, speaking_names
 from services.agent.domain.runs.run_actions import NextAction

@@ -9,7 +9,6 @@ from libs.contracts.agent.conversations import ToolCall
 from libs.contracts.bus_messages import Json, JsonObject
 from libs.contracts.letta.runs import RunConfig
 from services.agent.domain.conversations.active_run import ActiveRun
-from services.agent.domain.runs.call_arguments import arguments_of, marked_as_spoken
 from services.agent.domain.runs.step_results import ModelReply
 from services.agent.domain.runs.streaming_argument_parser import (
     Added,
@@ -18,6 +17,7 @@ from services.agent.domain.runs.streaming_argument_parser import (
     nothing_added,
     quoted,
 )
+from services.agent.domain.tools.call_arguments import arguments_of, marked_as_spoken
 
 # The tool that does nothing but say something to the user.
 SPEAKING_TOOL = "send_message"

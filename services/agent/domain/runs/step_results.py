@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Container, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Literal
 
-from libs.contracts.agent.conversations import Message, ReasoningPart, ToolCall, Usage
+from libs.contracts.agent.conversations import BoundTool, Message, ReasoningPart, ToolCall, Usage
 from libs.contracts.agent.stream_chunks import Chunk
 from libs.contracts.bus_messages import JsonObject
+from services.agent.domain.conversations.conversation_state import SystemPrompt
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,6 +39,28 @@ class Spoken:
     since: datetime
     number: int | None = None
     chunks: list[Chunk] | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class AnsweredStep:
+    """A step that a model has answered, and what it was asked with: the tools that rules left it
+    (`offered`), those of them that may run side by side (`concurrent`) and those that are `gone`,
+    the names that tools were `renamed` from, the agent's tools as they are (`bound`), and the
+    system message where it was `rebuilt`. The question weighed `prompt_bytes`."""
+
+    step_id: str
+    model: str
+    reply: ModelReply
+    spoken: Spoken
+    parallel: bool
+    offered: list[str] | None = None
+    renamed: Mapping[str, str] = field(default_factory=dict)
+    bound: Mapping[str, BoundTool] = field(default_factory=dict)
+    concurrent: Container[str] = ()
+    gone: Sequence[str] = ()
+    rebuilt: SystemPrompt | None = None
+    model_ns: int = 0
+    prompt_bytes: int = 0
 
 
 @dataclass(frozen=True, slots=True)

@@ -13,14 +13,16 @@ from libs.contracts.agent.approvals import (
     CallAnswer,
     RecordedAnswer,
 )
-from libs.contracts.agent.conversations import Message, MessageAppended, RunStarted
+from libs.contracts.agent.conversations import Message, MessageAppended
+from libs.contracts.agent.runs import RunStarted
 from libs.contracts.bus_messages import INVALID, Json, Rejected
 from libs.contracts.deterministic_ids import derived_id
 from services.agent.domain.conversations.approval_state import AnsweredCall, PendingApproval
-from services.agent.domain.conversations.client_call_answers import end
 from services.agent.domain.conversations.conversation import Conversation
 from services.agent.domain.conversations.conversation_state import approval_pending
-from services.agent.domain.runs.run_accepted_events import Terms, promise
+from services.agent.domain.runs.client_call_answers import end
+from services.agent.domain.runs.run_progress import settle, start_next
+from services.agent.domain.runs.run_requests import Terms, accept, promise
 
 
 def answer(
@@ -41,7 +43,6 @@ def answer(
     refused = unanswerable(conversation, answers)
     if refused:
         return refused
-    moments = {"asked_at": asked_at, "at": at}
     if approval is None or not fresh:
         if not command.messages:
             earlier = run_of_answers(conversation, answers)
@@ -51,15 +52,9 @@ def answer(
             promise(
                 conversation, command, terms, goes_on_from=earlier.run_id, asked_at=asked_at, at=at
             )
-            conversation.start_next(at=at)
+            start_next(conversation, at=at)
             return command.run.id
-        refused = conversation.accept(
-            command,
-            terms.agent_type,
-            tool_rules=terms.tool_rules,
-            autoclear=terms.autoclear,
-            **moments,
-        )
+        refused = accept(conversation, command, terms, asked_at=asked_at, at=at)
         return refused or command.run.id
     refused = misplaced(approval, fresh, command)
     if refused:
@@ -100,7 +95,7 @@ def record(
         answers=[recorded(one, approval) for one in fresh],
         waiting=[one for one in approval.waiting if one not in answered],
     )
-    conversation.settle(at=at)
+    settle(conversation, at=at)
 
 
 def recorded(one: CallAnswer, approval: PendingApproval) -> RecordedAnswer:
@@ -114,7 +109,7 @@ def expire(conversation: Conversation, *, requested_at: datetime, at: datetime) 
     if approval is None or approval.requested_at != requested_at:
         return False
     end(conversation, ApprovalExpired, at=at)
-    conversation.start_next(at=at)
+    start_next(conversation, at=at)
     return True
 
 

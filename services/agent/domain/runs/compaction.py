@@ -8,20 +8,17 @@ from datetime import datetime, timedelta
 from zoneinfo import ZoneInfo
 
 from libs.contracts.agent.compaction import (
-    CompactConversation,
-    CompactionAccepted,
     ContextCleared,
     ConversationCompacted,
 )
 from libs.contracts.agent.conversations import Message, Summary, Usage
-from libs.contracts.base_aggregate import Aggregate
 from libs.contracts.bus_messages import CONFLICT, INVALID, JsonObject, Rejected
 from libs.contracts.token_estimates import message_bytes
 from services.agent.domain.conversations.active_run import ActiveRun
+from services.agent.domain.conversations.conversation import Conversation
 from services.agent.domain.conversations.conversation_state import (
     ConversationState,
     SystemPrompt,
-    no_room,
 )
 from services.agent.domain.prompts.compaction_plan import Budget, Plan, Trigger, unfinished_from
 from services.agent.domain.runs.run_actions import Compact, EndRun, NextAction
@@ -63,36 +60,6 @@ class Compaction:
     rebuilt: SystemPrompt
     timezone: str
     context_window: int
-
-
-def accept_compaction(
-    conversation: Aggregate[ConversationState],
-    command: CompactConversation,
-    *,
-    asked_at: datetime,
-    at: datetime,
-) -> Rejected | None:
-    """Promise to compact the conversation when its turn comes."""
-    state = conversation.state
-    refused = no_room(state, command)
-    if refused is None and state.turn is None and not state.queue:
-        refused = nothing_to_compact(state)
-    if refused is not None:
-        return refused
-    conversation.happened(
-        CompactionAccepted,
-        at=at,
-        run_id=command.run.id,
-        run=command.run,
-        messages=[],
-        max_steps=1,
-        request_hash=command.request_hash,
-        retry=command.retry,
-        asked_at=asked_at,
-        structured_summaries=True,
-        settings=command.settings,
-    )
-    return None
 
 
 def nothing_to_compact(state: ConversationState) -> Rejected | None:
@@ -140,7 +107,7 @@ def too_long_prompt(context_window: int, tokens: int) -> Failure:
 
 
 def compact(
-    conversation: Aggregate[ConversationState],
+    conversation: Conversation,
     done: Compaction,
     *,
     message_id: str,
@@ -172,7 +139,7 @@ def compact(
     return True
 
 
-def clear(conversation: Aggregate[ConversationState], *, at: datetime) -> None:
+def clear(conversation: Conversation, *, at: datetime) -> None:
     """Show models nothing of what was said so far, but for a call that waits for its result."""
     window = conversation.state.window
     evicted = [one.id for one in window[1 : unfinished_from(window)]]

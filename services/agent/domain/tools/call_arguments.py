@@ -11,6 +11,9 @@ from libs.contracts.agent.conversations import ToolCall
 from libs.contracts.bus_messages import JsonObject
 from libs.contracts.letta.runs import RunConfig
 
+# The argument in which a model writes its thoughts where it does not reason by itself.
+THOUGHTS = "thinking"
+
 
 def arguments_of(call: ToolCall) -> JsonObject | None:
     """The arguments of a call; None where they are no JSON object."""
@@ -37,3 +40,9 @@ def marked_as_spoken(call: ToolCall, run: RunConfig, offered: Container[str]) ->
 def rewritten(call: ToolCall, arguments: JsonObject) -> ToolCall:
     """A call with other arguments."""
     return call.model_copy(update={"arguments": json.dumps(arguments, ensure_ascii=False)})
+
+
+def with_thoughts(call: ToolCall, thoughts: str) -> ToolCall:
+    """A call as the model made it: with its thoughts among the arguments."""
+    arguments = arguments_of(call)
+    return call if arguments is None else rewritten(call, {THOUGHTS: thoughts, **arguments})

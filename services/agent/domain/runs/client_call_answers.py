@@ -14,20 +14,15 @@ from libs.contracts.agent.approvals import (
     WaitingCall,
     arguments_hash,
 )
-from libs.contracts.agent.conversations import (
-    Message,
-    MessageAppended,
-    ToolCall,
-    ToolCallRefused,
-    ToolStatus,
-)
+from libs.contracts.agent.conversations import Message, MessageAppended, ToolCall, ToolStatus
+from libs.contracts.agent.steps import ToolCallRefused
 from libs.contracts.bus_messages import Json
 from libs.contracts.deterministic_ids import derived_id
 from libs.contracts.shortened_text import cut
 from libs.contracts.tools.base_tools.definition import TOOL_RETURN_CHARS_MAX
 from services.agent.domain.conversations.approval_state import PendingApproval
-from services.agent.domain.conversations.conversation_interface import DecidingConversation
-from services.agent.domain.runs.pending_call import PendingCall
+from services.agent.domain.conversations.conversation import Conversation
+from services.agent.domain.conversations.pending_call import PendingCall
 from services.agent.domain.runs.tool_calls import show
 
 NOT_APPROVED = "The user did not allow this call, so it was not carried out."
@@ -43,7 +38,7 @@ ENDED = {
 }
 
 
-def ask(conversation: DecidingConversation, *, at: datetime) -> None:
+def ask(conversation: Conversation, *, at: datetime) -> None:
     """Record that calls of the step wait for the client, unless that is recorded already."""
     state = conversation.state
     if state.approval is not None:
@@ -70,7 +65,7 @@ def ask(conversation: DecidingConversation, *, at: datetime) -> None:
     )
 
 
-def show_answer(conversation: DecidingConversation, pending: PendingCall, *, at: datetime) -> None:
+def show_answer(conversation: Conversation, pending: PendingCall, *, at: datetime) -> None:
     """Record what the client made of a call, and show it to the model as the call's result."""
     active = conversation.running()
     call, answer = pending.call, pending.answer
@@ -94,7 +89,7 @@ def show_answer(conversation: DecidingConversation, pending: PendingCall, *, at:
         show(conversation, message, at=at)
 
 
-def show_follow_ups(conversation: DecidingConversation, *, at: datetime) -> None:
+def show_follow_ups(conversation: Conversation, *, at: datetime) -> None:
     """Show the model what the client said together with its answer."""
     active = conversation.running()
     for message in list(active.follow_ups):
@@ -109,7 +104,7 @@ def show_follow_ups(conversation: DecidingConversation, *, at: datetime) -> None
         )
 
 
-def end(conversation: DecidingConversation, kind: type[ApprovalEnded], *, at: datetime) -> None:
+def end(conversation: Conversation, kind: type[ApprovalEnded], *, at: datetime) -> None:
     """Record that nobody can answer any more, and give every call of the step a result that says
     why it has none."""
     approval = conversation.state.approval

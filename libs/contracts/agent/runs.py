@@ -1,0 +1,258 @@
+"""The language of the agent service: runs, from the request to their end."""
+
+from __future__ import annotations
+
+from datetime import datetime
+from operator import not_
+from typing import ClassVar
+
+from pydantic import Field
+
+from libs.contracts.agent.conversations import (
+    ConversationEvent,
+    Message,
+    RunCommand,
+    RunEvent,
+    Usage,
+)
+from libs.contracts.agent.steps import UnfinishedStep
+from libs.contracts.bus_messages import JsonObject, Value, is_none
+from libs.contracts.letta.enums import AgentType
+from libs.contracts.letta.model_configs import LLMConfig
+from libs.contracts.letta.runs import RunConfig
+from libs.contracts.letta.tool_rules import ToolRule
+
+
+class RunOptions(Value):
+    """Another model by its handle, and as it was configured when the run was accepted; another
+    system message, shown as it is; and what of its answers the model is to say more about."""
+
+    model: str | None = None
+    llm_config: LLMConfig | None = None
+    system: str | None = None
+    logprobs: bool = False
+    top_logprobs: int | None = None
+    token_ids: bool = False
+
+
+class ClientTool(Value):
+    """A tool that the client carries out; `parameters` is the JSON schema of its arguments."""
+
+    name: str
+    description: str = ""
+    parameters: JsonObject = Field(default_factory=dict)
+
+
+class ClientSkill(Value):
+    """A skill that the client's environment has, and where."""
+
+    name: str
+    description: str
+    location: str
+
+
+# How many calls may lead to a run, one out of another, whether they wait or not.
+HOPS_MAX = 8
+
+
+class CallingRun(Value):
+    """A run whose agent called another one; whether it `waits` for the answer."""
+
+    agent_id: str
+    conversation_id: str
+    run_id: str
+    waits: bool
+
+
+class RequestRun(RunCommand):
+    """A request that a run serves.
+
+    `retry` says that the client sent the same request before and lost the answer: then the latest
+    run with the same `request_hash` is meant, but none of `earlier_runs`: those began before the
+    first try came. If there is none, the first try got stuck on its way;
+    when it comes after all, the retry's run is meant.
+
+    `unless_busy` says that it is refused where another run has not ended, instead of waiting.
+    """
+
+    run: RunConfig
+    request_hash: str
+    retry: bool = False
+    earlier_runs: list[str] = Field(default_factory=list, exclude_if=not_)
+    unless_busy: bool = Field(default=False, exclude_if=not_)
+
+
+class RequestAnswer(RequestRun):
+    """A request with messages to answer, by its `options`, and with tools and skills that the
+    client has."""
+
+    messages: list[Message]
+    max_steps: int
+    stream_tokens: bool = False
+    options: RunOptions | None = Field(default=None, exclude_if=is_none)
+    structured_summaries: bool = Field(default=False, exclude_if=not_)
+    client_tools: list[ClientTool] = Field(default_factory=list, exclude_if=not_)
+    client_skills: list[ClientSkill] = Field(default_factory=list, exclude_if=not_)
+
+
+class StartRun(RequestAnswer):
+    """Answer these messages.
+
+    Where another agent sends them, `callers` are the runs that led to it: a client asked for the
+    first of them, and the last one is the run of that agent.
+    """
+
+    topic: ClassVar[str] = "run.start"
+    callers: list[CallingRun] = Field(default_factory=list, exclude_if=not_)
+
+
+class CancelRuns(RunCommand):
+    """Stop answering: these runs, or without a list every run of the conversation that has not
+    ended."""
+
+    topic: ClassVar[str] = "run.cancel"
+    run_ids: list[str] | None = None
+
+
+class DeleteRun(RunCommand):
+    """Forget a run that has ended, with its steps; its messages stay in the history."""
+
+    topic: ClassVar[str] = "run.delete"
+    run_id: str
+
+
+class PreviewModelRequest(RunCommand):
+    """Say what the model would be asked for these messages; nothing changes."""
+
+    topic: ClassVar[str] = "model_request.preview"
+    keeps_reply: ClassVar[bool] = False
+    run: RunConfig
+    messages: list[Message]
+
+
+class RunAccepted(RunEvent):
+    """These messages will be answered, as agents of `agent_type` with these rules do."""
+
+    topic: ClassVar[str] = "run.accepted"
+    agent_type: AgentType = Field(
+        default=AgentType.letta_v1_agent, exclude_if=AgentType.letta_v1_agent.__eq__
+    )
+    tool_rules: list[ToolRule] = Field(default_factory=list, exclude_if=not_)
+    run: RunConfig
+    messages: list[Message]
+    max_steps: int
+    request_hash: str
+    retry: bool = False
+    stream_tokens: bool = False
+    asked_at: datetime | None = None
+    # Whether the client wants summaries told apart from what users say, and whether models are
+    # shown nothing of what was said before.
+    structured_summaries: bool = Field(default=False, exclude_if=not_)
+    autoclear: bool = Field(default=False, exclude_if=not_)
+    # Whether it brings the answer that the conversation waits for: then it goes before all others.
+    answers: bool = Field(default=False, exclude_if=not_)
+    # The cancelled run behind whose results it goes on, since its client answered again.
+    goes_on_from: str = Field(default="", exclude_if=not_)
+    # What the request brings: see `StartRun`.
+    options: RunOptions | None = Field(default=None, exclude_if=is_none)
+    client_tools: list[ClientTool] = Field(default_factory=list, exclude_if=not_)
+    client_skills: list[ClientSkill] = Field(default_factory=list, exclude_if=not_)
+    callers: list[CallingRun] = Field(default_factory=list, exclude_if=not_)
+    # Of a run that compacts the conversation and answers nothing: what it does otherwise than the
+    # agent's settings say.
+    compaction: JsonObject | None = Field(default=None, exclude_if=is_none)
+
+
+class RunStarted(RunEvent):
+    """It is this run's turn."""
+
+    topic: ClassVar[str] = "run.started"
+    agent_id: str
+
+
+class RunCompleted(RunEvent):
+    """A run ended as it should."""
+
+    topic: ClassVar[str] = "run.completed"
+    stop_reason: str
+    usage: Usage
+    step_count: int
+    context_tokens: int
+    total_duration_ns: int
+
+
+class RunFailed(RunEvent):
+    """A run ended with an error, which is never empty."""
+
+    topic: ClassVar[str] = "run.failed"
+    stop_reason: str
+    error_type: str
+    message: str
+    detail: str | None = None
+    usage: Usage
+    step_count: int
+    total_duration_ns: int
+    step: UnfinishedStep | None = Field(default=None, exclude_if=is_none)
+
+
+class QueuedRunsCancelled(ConversationEvent):
+    """These runs were cancelled before it was their turn."""
+
+    topic: ClassVar[str] = "queued_runs.cancelled"
+    run_ids: list[str]
+
+
+class RunCancelled(RunEvent):
+    """A run that had the turn was cancelled before it ended."""
+
+    topic: ClassVar[str] = "run.cancelled"
+    usage: Usage
+    step_count: int
+    total_duration_ns: int
+    step: UnfinishedStep | None = Field(default=None, exclude_if=is_none)
+
+
+class RunDeleted(RunEvent):
+    """A run is not to be found any more, nor are its steps."""
+
+    topic: ClassVar[str] = "run.deleted"
+    additive: ClassVar[bool] = True
+
+
+class CallbackAttempted(RunEvent):
+    """A client was told that its run has ended, or could not be.
+
+    `status_code` is what it answered, `error` why it did not; it is told again at `next_at`, if
+    that is not null.
+    """
+
+    topic: ClassVar[str] = "callback.attempted"
+    additive: ClassVar[bool] = True
+    attempts: int
+    sent_at: datetime
+    status_code: int | None = None
+    error: str | None = None
+    next_at: datetime | None = None
+
+
+class HeartbeatsPaused(RunEvent):
+    """The agent asked for a pause, which ends its run at once; unless somebody cancels, a run of
+    its own begins when the pause is over."""
+
+    topic: ClassVar[str] = "heartbeats.paused"
+    agent_id: str
+    tool_call_id: str
+    minutes: int
+    until: datetime
+
+
+class HeartbeatsResumed(RunEvent):
+    """The pause is over, and this run begins."""
+
+    topic: ClassVar[str] = "heartbeats.resumed"
+
+
+class HeartbeatPauseCancelled(ConversationEvent):
+    """The pause was cancelled: no run follows it."""
+
+    topic: ClassVar[str] = "heartbeat_pause.cancelled"

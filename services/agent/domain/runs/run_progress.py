@@ -1,0 +1,98 @@
+"""How the active run of a conversation goes on by itself, and how the next one starts.
+
+The functions are safe to repeat: what is recorded already is not recorded twice.
+"""
+
+from __future__ import annotations
+
+from datetime import datetime
+
+from libs.contracts.agent.conversations import MessageAppended
+from libs.contracts.agent.runs import RunCompleted, RunStarted
+from services.agent.domain.conversations.active_run import ended, step_id_of
+from services.agent.domain.conversations.conversation import Conversation
+from services.agent.domain.conversations.conversation_state import ConversationState
+from services.agent.domain.runs import client_call_answers, tool_calls
+from services.agent.domain.runs.agent_loops import loop_of
+from services.agent.domain.runs.compaction import clear, compaction_action
+from services.agent.domain.runs.run_actions import (
+    AskClient,
+    EndRun,
+    NextAction,
+    ShowAnswer,
+    ShowFollowUps,
+    StartTools,
+)
+
+
+def next_action(state: ConversationState) -> NextAction | None:
+    """What has to be done now; None when no run is active."""
+    active = state.turn
+    if active is None:
+        return None
+    if active.compaction is not None:
+        return compaction_action(active)
+    return loop_of(active.agent_type).next_action(active)
+
+
+def start_next(conversation: Conversation, *, at: datetime) -> None:
+    """Start the run that waits longest, if none is active and no call waits for the client."""
+    state = conversation.state
+    if state.turn is not None or state.approval is not None or not state.queue:
+        return
+    waiting = state.queue[0]
+    run_id = waiting.run.id
+    conversation.happened(RunStarted, at=at, run_id=run_id, agent_id=state.agent_id)
+    if waiting.autoclear:
+        clear(conversation, at=at)
+    for message in waiting.messages:
+        conversation.happened(
+            MessageAppended,
+            at=at,
+            agent_id=state.agent_id,
+            message=message,
+            run_id=run_id,
+            step_id=step_id_of(run_id, 1),
+            sent=True,
+        )
+
+
+def go_on(conversation: Conversation, *, at: datetime) -> None:
+    """Record what follows by itself: that tool calls start, or that the run ends."""
+    settle(conversation, at=at)
+    match next_action(conversation.state):
+        case StartTools(calls):
+            tool_calls.start(conversation, calls, at=at)
+        case EndRun(stop_reason):
+            complete(conversation, stop_reason, at=at)
+        case _:
+            pass
+
+
+def settle(conversation: Conversation, *, at: datetime) -> None:
+    """Record what the client has a part in: what it answered, and that calls wait for it."""
+    while True:
+        match next_action(conversation.state):
+            case ShowAnswer(pending):
+                client_call_answers.show_answer(conversation, pending, at=at)
+            case ShowFollowUps():
+                client_call_answers.show_follow_ups(conversation, at=at)
+            case AskClient():
+                client_call_answers.ask(conversation, at=at)
+                complete(conversation, "requires_approval", at=at)
+            case _:
+                return
+
+
+def complete(conversation: Conversation, stop_reason: str, *, at: datetime) -> None:
+    """End the run; the next one starts."""
+    active = conversation.running()
+    conversation.happened(
+        RunCompleted,
+        at=at,
+        run_id=active.run.id,
+        stop_reason=stop_reason,
+        context_tokens=active.context_tokens,
+        **ended(active, at),
+    )
+    start_next(conversation, at=at)

@@ -15,9 +15,8 @@ EXCEPTIONS = {
     "services/agent/app.py: wire",
     "services/agent/domain/agents/agent_configuration.py: created_design",
     "services/agent/domain/agents/agent_configuration.py: updated_design",
-    "services/agent/domain/conversations/conversation.py: model_replied",
     "services/agent/domain/conversations/conversation_state.py: evolved",
-    "services/agent/domain/prompts/prompts.py: compile_system_prompt",
+    "services/agent/domain/prompts/system_prompt.py: compile_system_prompt",
     "services/tools/app.py: wire",
 }
 

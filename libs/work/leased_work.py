@@ -74,7 +74,7 @@ class LeasedWork[W: Work](ABC):
     def __init__(self, ports: WorkPorts, places: FairSemaphore | None = None) -> None:
         self.ports = ports
         self.places = places
-        self.tasks: dict[WorkLease[W], asyncio.Task[None]] = {}
+        self.tasks: dict[WorkLease[W], asyncio.Task[bool]] = {}
         self.asides: set[asyncio.Task[None]] = set()
         self.missing: set[WorkLease[W]] = set()
         self.left_until: dict[str, float] = {}  # works that only newer processes can read
@@ -147,24 +147,27 @@ class LeasedWork[W: Work](ABC):
             return
         task = asyncio.create_task(self.run(lease, attempt or self.attempt))
         self.tasks[lease] = task
-        task.add_done_callback(lambda _: self.forget(lease))
+        task.add_done_callback(lambda ended: self.forget(lease, ended))
 
-    def forget(self, lease: WorkLease[W]) -> None:
+    def forget(self, lease: WorkLease[W], ended: asyncio.Task[bool]) -> None:
         """An attempt is over. If it took its work further, begin at once what waits for its
         place."""
         del self.tasks[lease]
         if not lease.is_released:  # it was cancelled before it began
             self.aside(lease.give_back())
-        if self.places and lease.has_recorded and not self.following and not self.stopping:
+        took_further = not ended.cancelled() and ended.result()
+        if took_further and self.places and not self.following and not self.stopping:
             self.following = True
             self.aside(self.begin_next())
 
-    async def run(self, lease: WorkLease[W], attempt: Attempt[W]) -> None:
-        """Make one attempt, as soon as there is a place for it, and give its lease back. A process
-        edge: a bug is logged here, once, and the work is left to a later sweep."""
+    async def run(self, lease: WorkLease[W], attempt: Attempt[W]) -> bool:
+        """Make one attempt, as soon as there is a place for it, and give its lease back; returns
+        whether the attempt ended well and recorded something. A process edge: a bug is logged here,
+        once, and the work is left to a later sweep."""
         try:
             async with self.place(lease.work.org):
                 await attempt(lease)
+            return lease.has_recorded
         except NoPlace as full:
             log.info("the %s %s begins later: %s", self.name, lease.work.id, full)
         except NewerVersion as unknown:
@@ -178,6 +181,7 @@ class LeasedWork[W: Work](ABC):
             log.exception("the %s %s is not recorded", self.name, lease.work.id)
         finally:
             await lease.give_back()
+        return False
 
     def place(self, org: str) -> AbstractAsyncContextManager[None]:
         """Wait for a place of an organisation, and hold it. Raises NoPlace."""

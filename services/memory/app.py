@@ -81,8 +81,9 @@ async def wire(runtime: Runtime, *, settings: EmbeddingSettings) -> Callable[[],
             await runtime.bus.hear_events("memory", event.topic, hears.deleted_somewhere)
     runtime.service.sweepers += [
         *(policies.archives.sweep, policies.reembedding.sweep, policies.agent_folders.sweep),
-        *(large.turn, processing.sweep, messages.sweep),
+        *(large.turn, messages.sweep),
     ]
+    processing.join(runtime.service)
 
     async def drain() -> None:
         await processing.drain()

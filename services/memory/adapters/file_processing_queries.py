@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Protocol
 
 from libs.eventstore.connection_pool import Database
+from libs.work.work_lease import DueWork
 from services.memory.domain.file import DELAY_SECONDS_MAX
 
 UNFINISHED = "memory.files where status not in ('completed', 'error')"
@@ -28,23 +28,15 @@ where not exists (select from memory.folders d where d.id = f.folder_id)
 order by f.folder_id limit %(limit)s"""
 
 
-@dataclass(frozen=True, slots=True)
-class DueFile:
-    """A file that is to be processed, and whose it is."""
-
-    id: str
-    org: str
-
-
 class FileProcessingQueries(Protocol):
     """What the engine reads of files."""
 
-    async def due_files(self, of_org: int, limit: int) -> list[DueFile]:
+    async def due_files(self, of_org: int, limit: int) -> list[DueWork]:
         """Files that are to be processed now, and nobody does; at most `of_org` of each
         organisation."""
         ...
 
-    async def orphans(self, limit: int) -> list[DueFile]:
+    async def orphans(self, limit: int) -> list[DueWork]:
         """Files whose folders are gone."""
         ...
 
@@ -55,15 +47,15 @@ class PostgresFileProcessingQueries:
     def __init__(self, database: Database) -> None:
         self.database = database
 
-    async def due_files(self, of_org: int, limit: int) -> list[DueFile]:
+    async def due_files(self, of_org: int, limit: int) -> list[DueWork]:
         """Files that are to be processed now, and nobody does; at most `of_org` of each
         organisation."""
         values = {"of_org": of_org, "limit": limit, "seconds_max": DELAY_SECONDS_MAX}
         if not await self.database.any_row(UNFINISHED):
             return []
         rows = await self.database.fetch(DUE_FILES, values)
-        return [DueFile(*row) for row in rows]
+        return [DueWork(*row) for row in rows]
 
-    async def orphans(self, limit: int) -> list[DueFile]:
+    async def orphans(self, limit: int) -> list[DueWork]:
         """Files whose folders are gone."""
-        return [DueFile(*row) for row in await self.database.fetch(ORPHANS, {"limit": limit})]
+        return [DueWork(*row) for row in await self.database.fetch(ORPHANS, {"limit": limit})]

@@ -18,8 +18,8 @@ from libs.embeddings.ports import Embedders, EmbeddingUnavailable, Vector
 from libs.eventstore.in_memory import InMemoryEventStore
 from libs.eventstore.in_memory_database import InMemoryDatabase
 from libs.eventstore.unit_of_work import Repository
+from libs.work.work_lease import DueWork
 from services.memory.adapters.file_parsing.parser import Unparsable
-from services.memory.adapters.file_processing_queries import DueFile
 from services.memory.adapters.file_texts import lines_of
 from services.memory.adapters.uploaded_files import UploadGone
 from services.memory.domain.text_segments import Segment
@@ -34,6 +34,7 @@ from services.memory.handlers.reembedding import ReembeddingHandlers
 from services.memory.projections import project
 from tests.clock_and_ids import CountingIds, ManualClock
 from tests.contract.file_examples import FILE, FOLDER, SHA256
+from tests.leased_work import sweep
 from tests.unit.agent_attachments import InMemoryAgentAttachments
 from tests.unit.archives import InMemoryArchiveQueries
 from tests.unit.folders import InMemoryFolderQueries, not_processed
@@ -159,18 +160,18 @@ class World:
             raise UploadGone(f"Only 0 of the {size} uploaded bytes are there")
         return io.BytesIO(self.uploads[file_id])
 
-    async def due_files(self, of_org: int, limit: int) -> list[DueFile]:
+    async def due_files(self, of_org: int, limit: int) -> list[DueWork]:
         now = self.clock.now().isoformat()
         return [
-            DueFile(str(row["id"]), str(row["org"]))
+            DueWork(str(row["id"]), str(row["org"]))
             for row in self.schema.rows("files")
             if row["status"] not in ("completed", "error") and str(row["due_at"]) <= now
         ][:limit]
 
-    async def orphans(self, limit: int) -> list[DueFile]:
+    async def orphans(self, limit: int) -> list[DueWork]:
         known = {row["id"] for row in self.schema.rows("folders")}
         return [
-            DueFile(str(row["id"]), str(row["org"]))
+            DueWork(str(row["id"]), str(row["org"]))
             for row in self.schema.rows("files")
             if row["folder_id"] not in known
         ][:limit]
@@ -209,10 +210,8 @@ class World:
         return await self.tell(command.model_copy(update=how), org)
 
     async def sweep(self) -> None:
-        """One sweep, and all that it begins."""
-        await self.processing.sweep()
-        await asyncio.gather(*self.processing.tasks.values(), return_exceptions=True)
-        await asyncio.sleep(0)
+        """One sweep, and all that begins thereupon."""
+        await sweep(self.processing)
 
     def file(self, file_id: str = FILE) -> Any:
         [row] = [row for row in self.schema.rows("files") if row["id"] == file_id]

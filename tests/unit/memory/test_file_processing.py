@@ -16,6 +16,7 @@ from services.memory.engine.file_processing import (
     FILES_OF_ORG_AT_ONCE_MAX,
 )
 from tests.contract.file_examples import FILE, FOLDER
+from tests.leased_work import finish
 from tests.unit.memory.file_world import LONG, World
 
 
@@ -74,16 +75,16 @@ async def test_a_process_that_dies_while_agents_are_shown_a_file_goes_on(
             AttachFolder(agent_id=f"agent-{n}", folder_id=f"{FOLDER}org-1", files_max=5)
         )
     await world.upload(b"some words\n")
-    commits, show = 0, world.processing.shown
+    commits, show_to = 0, world.processing.show_to
 
     async def dies(*asked: Any) -> None:
         nonlocal commits
         commits += 1
         if commits == 3:
             raise asyncio.CancelledError
-        await show(*asked)
+        await show_to(*asked)
 
-    monkeypatch.setattr(world.processing, "shown", dies)
+    monkeypatch.setattr(world.processing, "show_to", dies)
     await world.sweep()
     assert len(world.opened_files()) == 2
     world.clock.seconds += 60
@@ -196,10 +197,9 @@ async def test_an_organisation_with_many_files_leaves_room_for_others(world: Wor
     assert world.processing.has_room("org-2")
     assert not world.processing.has_room("org-1")
     gate.set()
-    while going_on := [*world.processing.tasks.values(), *world.processing.followers]:
-        await asyncio.gather(*going_on)
-        await asyncio.sleep(0)
+    await finish(world.processing)
     assert {row["status"] for row in world.schema.rows("files")} == {"completed"}
+    assert world.processing.places
     assert not world.processing.places.of_organisation, "nothing is kept of who has no file"
 
 
@@ -208,9 +208,7 @@ async def test_a_file_that_waits_has_the_place_of_one_that_is_done(world: World)
     for file_id in files:
         await world.upload(b"words", file_id)
     await world.processing.sweep()
-    while going_on := [*world.processing.tasks.values(), *world.processing.followers]:
-        await asyncio.gather(*going_on)
-        await asyncio.sleep(0)
+    await finish(world.processing)
     assert {world.file(one)["status"] for one in files} == {"completed"}, "in one sweep"
 
 

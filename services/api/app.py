@@ -39,6 +39,7 @@ from services.api.adapters.run_follower_queries import PostgresRunQueries
 from services.api.adapters.service_health import Health
 from services.api.adapters.tag_queries import TagQueries
 from services.api.adapters.uploaded_file_store import UploadLimits, Uploads
+from services.api.handlers import Handlers
 from services.api.http.authentication import check
 from services.api.http.callers import Authenticator, SingleOrganisation
 from services.api.http.connection_limits import ConnectionLimits, room_for_connections
@@ -200,7 +201,7 @@ async def wire(
     authenticator: Authenticator,
 ) -> Callable[[], Awaitable[None]]:
     """Serve HTTP as long as the process runs; returns what ends it."""
-    await runtime.service.handle({})
+    await runtime.service.handle(Handlers(runtime.clock).table())
     app = application(settings, runtime, sealer, authenticator)
     limits = ConnectionLimits(room_for_connections(settings.connections_max))
     server = http_server(app, settings, limits)

@@ -1,4 +1,5 @@
-"""The api may own aggregates: in a schema of its own, with its own rights, on its own stream."""
+"""An aggregate in the rooms of the api: its commands are handled, its events stored in the api's
+own schema, written into rows, and published on its own stream."""
 
 from __future__ import annotations
 
@@ -7,26 +8,32 @@ from collections.abc import Iterator
 from typing import ClassVar
 
 import nats
+import psycopg
 import pytest
 from pydantic import BaseModel
 
 from libs.bus.jetstream import declare_streams
-from libs.bus.service_runner import Runtime, running
+from libs.bus.service_runner import running
 from libs.bus.service_settings import ServiceSettings
 from libs.contracts.base_aggregate import Aggregate
 from libs.contracts.bus_messages import (
     COMMANDS,
-    DEFAULT_ORG,
     EVENTS,
     Accepted,
     Command,
     Context,
     Event,
 )
-from libs.contracts.service_registry import database_role, events_stream
-from libs.eventstore.read_model_rows import RowWrites
+from libs.contracts.service_registry import ENCRYPTION_KEYS, database_role, events_stream
+from libs.encryption.sealer import new_key
+from libs.eventstore.read_model_rows import RowWrites, Table
 from libs.eventstore.unit_of_work import UnitOfWork
+from services.api import projections
+from services.api.app import wiring
+from services.api.handlers import Handlers
+from tests.ports import free_port
 from tests.servers import SERVICE_PASSWORD, NatsServer, PostgresServer
+from tests.unit.given import NOW
 
 SECONDS_MAX = 10.0
 
@@ -64,16 +71,32 @@ def messages() -> Iterator[tuple[type[Command], type[Event]]]:
     del COMMANDS["api.key.issue"], EVENTS["api.key.issued"]
 
 
-def project(event: Event, org: str, rows: RowWrites) -> None:
-    """Nobody reads the keys."""
+KEYS = Table("keys")
+CREATE_KEYS = """
+create table api.keys (id text primary key, org text not null, name text not null);
+grant select, insert, update, delete on api.keys to heeler_api"""
 
 
-async def test_an_aggregate_of_the_api_is_stored_and_told_as_anybody_elses(
+def project_key(event: Event, org: str, rows: RowWrites) -> None:
+    name: str = event.name  # type: ignore[attr-defined]
+    rows.upsert(KEYS, {"id": event.originator_id, "org": org, "name": name})
+
+
+async def test_an_aggregate_in_the_rooms_of_the_api_is_one_like_those_of_other_services(
     postgres_server: PostgresServer,
     nats_server: NatsServer,
     messages: tuple[type[Command], type[Event]],
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     issue_key, key_issued = messages
+
+    async def issue(command: Command, work: UnitOfWork) -> Accepted:
+        key = await work.load(Key, command.target)
+        key.happened(key_issued, at=NOW, name="laptop")
+        return Accepted(result={"name": key.state.name})
+
+    monkeypatch.setattr(Handlers, "table", lambda _: {issue_key: issue})
+    monkeypatch.setattr(projections, "PROJECTORS", {key_issued: project_key})
     url = postgres_server.create_migrated_database("api_aggregates")
     await declare_streams(nats_server.url)
     address = url.rpartition("@")[2]
@@ -82,26 +105,24 @@ async def test_an_aggregate_of_the_api_is_stored_and_told_as_anybody_elses(
         nats_server.server.url_of("api"),
     )
 
-    async def wire(runtime: Runtime) -> None:
-        async def issue(command: Command, work: UnitOfWork) -> Accepted:
-            key = await work.load(Key, command.target)
-            key.happened(key_issued, at=runtime.clock.now(), name="laptop")
-            return Accepted(result={"name": key.state.name})
-
-        await runtime.service.handle({issue_key: issue})
+    with psycopg.connect(url) as connection:
+        connection.execute(CREATE_KEYS)
+    wire = wiring({"HEELER_PORT": str(free_port()), ENCRYPTION_KEYS: new_key()})
 
     client = await nats.connect(nats_server.url)
     heard = await client.subscribe("api.event.>")
-    async with running("api", settings, project, wire) as runtime:
+    async with running("api", settings, projections.project, wire) as runtime:
         reply = await runtime.bus.request(
-            issue_key(key_id="key-1"), Context("message-1"), seconds_max=SECONDS_MAX
+            issue_key(key_id="key-1"), Context("message-1", org="org-1"), seconds_max=SECONDS_MAX
         )
-        told = await heard.next_msg(SECONDS_MAX)
+        published = await heard.next_msg(SECONDS_MAX)
         stored = await runtime.database.fetch("select aggregate_id, topic, payload from api.events")
-    kept = await client.jetstream().get_last_msg(events_stream("api"), told.subject)
+        rows = await runtime.database.fetch("select id, org, name from api.keys")
+    kept = await client.jetstream().get_last_msg(events_stream("api"), published.subject)
     await client.close()
 
     assert reply == Accepted(result={"name": "laptop"})
     assert stored == [("key-1", "key.issued", {"name": "laptop"})]
-    assert told.subject == f"api.event.key.issued.{DEFAULT_ORG}.key-1"
-    assert json.loads(told.data) == json.loads(kept.data or b"") == {"name": "laptop"}
+    assert rows == [("key-1", "org-1", "laptop")]
+    assert published.subject == "api.event.key.issued.org-1.key-1"
+    assert json.loads(published.data) == json.loads(kept.data or b"") == {"name": "laptop"}

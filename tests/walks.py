@@ -41,6 +41,13 @@ def edit_of(kind: str, path: str, text: str) -> Edit:
     return Edit(path, old, new)
 
 
+def commands() -> list[list[str]]:
+    """The commands that the page says to run, each as its words."""
+    page = (CHECKOUT / "CONTRIBUTING.md").read_text()
+    lines = "".join(re.findall(r"^```sh\n(.*?)^```$", page, re.MULTILINE | re.DOTALL)).splitlines()
+    return [line.partition("#")[0].split() for line in lines]
+
+
 def walks() -> Mapping[str, list[Edit]]:
     """The edits of each walk by its heading, in order."""
     page = (CHECKOUT / "CONTRIBUTING.md").read_text()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import shutil
 import subprocess
 from collections.abc import AsyncIterator, Iterator
@@ -15,8 +16,18 @@ from tests.e2e.asking import MODEL, NOBODY, says
 from tests.integration.copied_project import copied_project
 from tests.scripted_model import ScriptedModelProcess
 from tests.servers import HeelerInstance
-from tests.walks import CHECKOUT, walks
+from tests.walks import CHECKOUT, commands, walks
 
+RECORDED = (
+    "tests/unit/letta/test_letta_states.py",
+    "tests/unit/letta/test_limits.py",
+    "tests/contract/test_golden_messages.py",
+    "tests/contract/test_state_versions.py",
+)
+# The example of an added service has no recorded history.
+NOT_FOR_COUNTERS = (
+    "test_state_versions.py::test_each_aggregate_has_a_history_and_each_event_happens_in_one"
+)
 COUNTER = "counter-00000000-0000-4000-8000-000000000001"
 
 
@@ -30,6 +41,9 @@ async def model() -> AsyncIterator[ScriptedModelProcess]:
 def project(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A copy of the project after all walks."""
     copy = copied_project(tmp_path_factory.mktemp("walks"))
+    for name in ("tests", "docs"):
+        ignored = shutil.ignore_patterns("node_modules", "__pycache__")
+        shutil.copytree(CHECKOUT / name, copy / name, ignore=ignored)
     shutil.copy(CHECKOUT / "pyproject.toml", copy)
     for edits in walks().values():
         for edit in edits:
@@ -58,6 +72,15 @@ def test_the_linter_and_the_import_rules_take_the_edits(project: Path) -> None:
             [ruff, *check, *sorted(touched)], cwd=project, capture_output=True, text=True
         )
         assert done.returncode == 0, done.stdout
+
+
+def test_with_the_commands_of_the_page_the_tests_of_what_is_recorded_pass(project: Path) -> None:
+    without = f"tests/contract/{NOT_FOR_COUNTERS}"
+    check = [".venv/bin/python", "-m", "pytest", "-q", "--deselect", without, *RECORDED]
+    outside = {name: value for name, value in os.environ.items() if "PYTEST" not in name}
+    for command in (*commands(), check):
+        done = subprocess.run(command, cwd=project, env=outside, capture_output=True, text=True)
+        assert done.returncode == 0, done.stdout + done.stderr
 
 
 def test_a_field_of_agents_is_set_listed_filtered_by_changed_and_cleared(

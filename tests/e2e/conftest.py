@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator, Callable, Iterator
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, Protocol
@@ -148,6 +148,35 @@ def new_agent(letta: Letta) -> NewAgent:
         return letta.agents.create(**{**wanted, **fields})
 
     return make
+
+
+ROLL = '''
+def {name}(sides: int) -> str:
+    """Roll a die.
+
+    Args:
+        sides (int): how many sides it has
+    """
+    {body}
+'''
+NewTool = Callable[..., Any]
+
+
+@pytest.fixture
+def new_tool(letta: Letta, http: httpx.Client) -> Iterator[NewTool]:
+    """Makes a tool whose code is this; it is gone when the test is over."""
+    made: list[str] = []
+
+    def make(body: str, **fields: Any) -> Any:
+        name = unique("roll").replace("-", "_")
+        source = ROLL.format(name=name, body=body.replace("\n", "\n    "))
+        tool = letta.tools.create(source_code=source, **fields)
+        made.append(str(tool.id))
+        return tool
+
+    yield make
+    for tool_id in made:
+        http.delete(f"/v1/tools/{tool_id}")
 
 
 PAUSING: dict[str, Any] = {

@@ -3,7 +3,6 @@ them. One folder with three files, uploaded once."""
 
 from __future__ import annotations
 
-import json
 from collections.abc import AsyncIterator, Callable
 from typing import Any
 from uuid import uuid4
@@ -13,7 +12,7 @@ import pytest
 from letta_client import Letta, NotFoundError
 from letta_client.types import Folder
 
-from tests.e2e.asking import EMBEDDING, says, unique
+from tests.e2e.asking import EMBEDDING, call_tool, says, unique
 from tests.e2e.conftest import NewAgent
 from tests.waiting import wait_for
 
@@ -60,13 +59,6 @@ def prompt(letta: Letta, agent_id: str) -> str:
     letta.agents.messages.create(agent_id, messages=says("Hi"))
     found = letta.agents.messages.list(agent_id, order="asc", limit=1).items
     return str(found[0].content)
-
-
-def tool(letta: Letta, agent_id: str, name: str, **arguments: Any) -> Any:
-    """What a tool gives back when the model calls it."""
-    said = says(f"CALL:{name}:{json.dumps(arguments)}")
-    messages = letta.agents.messages.create(agent_id, messages=said).messages
-    return next(one for one in messages if one.message_type == "tool_return_message")
 
 
 def names(letta: Letta, agent_id: str, **wanted: Any) -> dict[str, bool]:
@@ -174,7 +166,7 @@ def test_the_memory_of_an_agent_has_a_block_for_each_of_its_files(
     assert set(memory["blocks"][0]) < set(memory["file_blocks"][0])
 
     wanted = [{"file_name": f"{folder.name}/plan.txt", "offset": 9, "length": 2}]
-    tool(letta, agent.id, "open_files", file_requests=wanted, close_all_others=True)
+    call_tool(letta, agent.id, "open_files", file_requests=wanted, close_all_others=True)
     shown = letta.agents.retrieve(agent.id, include=["agent.blocks"])
     [block] = [one for one in shown.memory.file_blocks or [] if one.is_open]
     assert block.value == (
@@ -192,7 +184,7 @@ def test_the_model_opens_files_and_finds_lines_and_passages(
     letta.agents.folders.attach(folder.id, agent_id=agent.id)
     plan = f"{folder.name}/plan.txt"
     wanted = [{"file_name": plan, "offset": 9, "length": 2}]
-    told = tool(letta, agent.id, "open_files", file_requests=wanted, close_all_others=True)
+    told = call_tool(letta, agent.id, "open_files", file_requests=wanted, close_all_others=True)
     assert f"Opened {plan} (lines 10 to 11 of 40)" in told.tool_return
     assert "Closed 2" in told.tool_return
     system = prompt(letta, agent.id)
@@ -200,23 +192,25 @@ def test_the_model_opens_files_and_finds_lines_and_passages(
     assert shown in system
     assert "12: Step 12" not in system
     assert "- current_files_open=1\n" in system
-    told = tool(letta, agent.id, "grep_files", pattern=r"mia|tea\b", context_lines=0)
+    told = call_tool(letta, agent.id, "grep_files", pattern=r"mia|tea\b", context_lines=0)
     assert "Found 2 matches in 1 files" in told.tool_return
     assert "> 2: The cat is called Mia." in told.tool_return
-    told = tool(letta, agent.id, "grep_files", pattern="bread", include="*.txt", offset=20)
+    told = call_tool(letta, agent.id, "grep_files", pattern="bread", include="*.txt", offset=20)
     assert "showing 21 to 40" in told.tool_return
     for pattern, words in (("(", "missing )"), ("(?=a)", "look-around"), (" ", "empty")):
-        told = tool(letta, agent.id, "grep_files", pattern=pattern)
+        told = call_tool(letta, agent.id, "grep_files", pattern=pattern)
         assert (told.status, words in told.tool_return) == ("error", True), told.tool_return
-    told = tool(letta, agent.id, "semantic_search_files", query="What is the pet named?", limit=1)
+    told = call_tool(
+        letta, agent.id, "semantic_search_files", query="What is the pet named?", limit=1
+    )
     assert told.status == "success", told.tool_return
     assert "The cat is called Mia." in told.tool_return
     assert "notes.md" in told.tool_return
     assert "Step 1:" not in told.tool_return
-    told = tool(letta, agent.id, "semantic_search_files", query=" ")
+    told = call_tool(letta, agent.id, "semantic_search_files", query=" ")
     assert (told.status, "query" in told.tool_return) == ("error", True), told.tool_return
     wanted = [{"file_name": "nope.txt"}]
-    told = tool(letta, agent.id, "open_files", file_requests=wanted)
+    told = call_tool(letta, agent.id, "open_files", file_requests=wanted)
     assert told.status == "error"
     assert plan in told.tool_return
 

@@ -9,12 +9,10 @@ import httpx
 import pytest
 from letta_client import BadRequestError, Letta
 
-from tests.e2e.asking import MODEL, lines_of, says, stream
+from tests.e2e.asking import MODEL, SEND, STREAM, ask, lines_of, stream
 from tests.e2e.conftest import NewAgent
 
 CREATE = pytest.mark.operation("POST /v1/agents/")
-SEND = pytest.mark.operation("POST /v1/agents/{agent_id}/messages")
-STREAM = pytest.mark.operation("POST /v1/agents/{agent_id}/messages/stream")
 
 SEARCH = "conversation_search"
 INSERT = "memory_insert"
@@ -24,12 +22,6 @@ LOOK = f'CALL:{SEARCH}:{{"query": "tea", "request_heartbeat": true}}'
 SAY = 'CALL:send_message:{"message": "Hi"}'
 WORDS = ["assistant_message"]
 CALL = ["tool_call_message", "tool_return_message"]
-
-
-def answer(letta: Letta, agent_id: str, text: str, **fields: Any) -> tuple[list[Any], str]:
-    """The messages of an answer, and its stop reason."""
-    body = letta.agents.messages.create(agent_id, messages=says(text), **fields)
-    return body.messages, body.stop_reason.stop_reason
 
 
 def kinds(messages: list[Any]) -> list[str]:
@@ -67,11 +59,11 @@ def test_every_type_answers_as_it_always_did(
     reason: str,
 ) -> None:
     agent = new_agent(agent_type=agent_type, **fields)
-    messages, stopped = answer(letta, agent.id, text)
+    messages, stopped = ask(letta, agent.id, text)
     assert (kinds(messages), stopped) == (expected, reason)
     listed = letta.agents.messages.list(agent.id, order="asc", limit=100).items
     assert kinds(listed)[-len(expected) :] == expected, "the history shows the same"
-    again, _ = answer(letta, agent.id, text)
+    again, _ = ask(letta, agent.id, text)
     assert kinds(again) == expected
 
 
@@ -83,7 +75,7 @@ def test_a_change_of_the_model_makes_no_model_write_its_thoughts_into_arguments(
     agent = new_agent(agent_type="memgpt_v2_agent", reasoning=False)
     changed = letta.agents.update(agent.id, model=MODEL)
     assert changed.llm_config.put_inner_thoughts_in_kwargs is False
-    messages, _ = answer(letta, agent.id, SAY)
+    messages, _ = ask(letta, agent.id, SAY)
     assert [one.message_type for one in messages] == WORDS
     asked: Any = {"reasoning": True}
     thinking = letta.agents.update(agent.id, model=MODEL, extra_body=asked)
@@ -132,7 +124,7 @@ def test_every_rule_is_kept(
 ) -> None:
     agent = new_agent(tool_rules=[asked])
     assert [one.type for one in agent.tool_rules or []] == [asked["type"], *added(agent)]
-    messages, stopped = answer(letta, agent.id, text, max_steps=5)
+    messages, stopped = ask(letta, agent.id, text, max_steps=5)
     calls = [one.tool_call.name for one in messages if one.message_type == "tool_call_message"]
     assert calls[: len(called)] == called
     failed = [
@@ -153,7 +145,7 @@ def added(agent: Any) -> list[str]:
 def test_arguments_of_a_rule_win(letta: Letta, new_agent: NewAgent) -> None:
     rules = [rule("run_first", SEARCH, args={"query": "coffee"})]
     agent = new_agent(tool_rules=rules)
-    messages, _ = answer(letta, agent.id, LOOK)
+    messages, _ = ask(letta, agent.id, LOOK)
     [call] = [one for one in messages if one.message_type == "tool_call_message"]
     assert json.loads(call.tool_call.arguments)["query"] == "coffee"
 
@@ -201,8 +193,8 @@ def test_core_memory_is_edited_by_the_tools_of_older_agents(
 ) -> None:
     agent = new_agent(agent_type="memgpt_agent")
     append = {"label": "human", "content": "Likes tea", "request_heartbeat": False}
-    answer(letta, agent.id, f"CALL:core_memory_append:{json.dumps(append)}")
+    ask(letta, agent.id, f"CALL:core_memory_append:{json.dumps(append)}")
     replace = {"label": "human", "old_content": "Ada", "new_content": "Ada L."}
-    answer(letta, agent.id, f"CALL:core_memory_replace:{json.dumps(replace)}")
+    ask(letta, agent.id, f"CALL:core_memory_replace:{json.dumps(replace)}")
     block = letta.agents.blocks.retrieve("human", agent_id=agent.id)
     assert block.value == "Name: Ada L.\nLikes tea"

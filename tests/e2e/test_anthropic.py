@@ -11,15 +11,21 @@ import pytest
 from letta_client import APIStatusError, AsyncLetta, Letta
 from letta_client.types import AgentState
 
-from tests.e2e.asking import Line, kinds, says, stream, without_keepalives
+from tests.e2e.asking import (
+    CLAUDE,
+    HELLO,
+    SEND,
+    STREAM,
+    Line,
+    kinds,
+    says,
+    stream,
+    without_keepalives,
+)
 from tests.e2e.conftest import NewAgent
 from tests.scripted_model import ScriptedModelProcess
 
-CLAUDE = "anthropic/claude-sonnet-4-5-20250929"
-HELLO = "Hello from the scripted model."
 RECORDED = Path(__file__).parents[1] / "recorded"
-CREATE = pytest.mark.operation("POST /v1/agents/{agent_id}/messages")
-STREAM = pytest.mark.operation("POST /v1/agents/{agent_id}/messages/stream")
 
 
 @pytest.fixture
@@ -64,7 +70,7 @@ def test_the_models_are_listed_as_the_genuine_server_does(
     )
 
 
-@CREATE
+@SEND
 async def test_a_message_is_answered(
     letta: Letta, agent: AgentState, model: ScriptedModelProcess
 ) -> None:
@@ -81,7 +87,7 @@ async def test_a_message_is_answered(
     assert "1→ Name: Ada" in asked["system"][0]["text"], "lines are numbered for these models"
 
 
-@CREATE
+@SEND
 def test_a_tool_is_called_and_its_result_is_seen(letta: Letta, agent: AgentState) -> None:
     script = 'CALL:memory_insert:{"label":"human","new_string":"Likes tea"} SAY:Noted.'
     answer = letta.agents.messages.create(agent.id, messages=says(script))
@@ -96,7 +102,7 @@ def test_a_tool_is_called_and_its_result_is_seen(letta: Letta, agent: AgentState
     assert answer.usage.step_count == 2
 
 
-@CREATE
+@SEND
 async def test_calls_at_the_same_time_get_their_results_together(
     letta: Letta, new_agent: NewAgent, model: ScriptedModelProcess
 ) -> None:
@@ -116,7 +122,7 @@ async def test_calls_at_the_same_time_get_their_results_together(
     assert [block["type"] for block in results] == ["tool_result", "tool_result"]
 
 
-@CREATE
+@SEND
 @pytest.mark.operation("GET /v1/agents/{agent_id}/messages")
 async def test_thoughts_are_told_and_go_back_as_they_came(
     letta: Letta, agent: AgentState, model: ScriptedModelProcess
@@ -150,7 +156,7 @@ async def test_thoughts_are_told_and_go_back_as_they_came(
     assert [one.to_dict() for one in history[-6:]] == [one.to_dict() for one in answer.messages]
 
 
-@CREATE
+@SEND
 async def test_an_agent_that_shall_not_think_is_not_asked_to(
     letta: Letta, new_agent: NewAgent, model: ScriptedModelProcess
 ) -> None:
@@ -185,7 +191,7 @@ def test_a_step_stream_tells_thoughts_calls_and_words(
         assert [event.message_type for event in events] == kinds(lines)[:-1]
 
 
-@CREATE
+@SEND
 @STREAM
 @pytest.mark.parametrize(
     ("script", "status", "kind"),
@@ -212,7 +218,7 @@ def test_a_failing_model_is_told_and_the_next_message_works(
     assert again.messages[-1].content == "Still here."
 
 
-@CREATE
+@SEND
 async def test_an_agent_may_change_to_another_providers_model_and_back(
     letta: Letta, agent: AgentState, model: ScriptedModelProcess
 ) -> None:

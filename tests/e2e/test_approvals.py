@@ -12,16 +12,25 @@ from letta_client import BadRequestError, ConflictError, Letta, NotFoundError
 from libs.contracts.agent.approvals import ApprovalCancelled, ApprovalExpired
 from services.agent.domain.runs.client_call_answers import ENDED
 from tests.chosen import new_heeler
-from tests.e2e.asking import MODEL, NOBODY, SECONDS_MAX, kinds, lines_of, says, unique
+from tests.e2e.asking import (
+    CANCEL,
+    MODEL,
+    NOBODY,
+    SECONDS_MAX,
+    SEND,
+    STREAM,
+    kinds,
+    lines_of,
+    says,
+    tool_return,
+    unique,
+)
 from tests.e2e.conftest import NewAgent
 from tests.scripted_model import ScriptedModelProcess
 from tests.servers import HeelerInstance, wait_until
 
-SEND = pytest.mark.operation("POST /v1/agents/{agent_id}/messages")
-STREAM = pytest.mark.operation("POST /v1/agents/{agent_id}/messages/stream")
 UPDATE = pytest.mark.operation("PATCH /v1/agents/{agent_id}/tools/approval/{tool_name}")
 RETRIEVE = pytest.mark.operation("GET /v1/agents/{agent_id}")
-CANCEL = pytest.mark.operation("POST /v1/agents/{agent_id}/messages/cancel")
 LISTED = pytest.mark.operation("GET /v1/agents/{agent_id}/messages")
 
 INSERT, SEARCH = "memory_insert", "conversation_search"
@@ -315,7 +324,7 @@ def test_an_approval_survives_what_changes_nothing_of_its_tool(
     [call] = calls_of(letta.agents.messages.create(agent.id, messages=says(f"CALL:{name}:{{}}")))
     assert letta.tools.create(source_code=source).id == tool.id
     answer = letta.agents.messages.create(agent.id, messages=[approval(call)])
-    [returned] = [one for one in answer.messages if one.message_type == "tool_return_message"]
+    returned = tool_return(answer.messages)
     assert (returned.status, returned.tool_return) == ("success", "paid")
 
 
@@ -329,7 +338,7 @@ def test_r23_a_cancel_frees_the_conversation_at_once(letta: Letta, new_agent: Ne
     answer = letta.agents.messages.create(agent.id, messages=says("SAY:Still here."))
     assert answer.messages[-1].content == "Still here."
     history = letta.agents.messages.list(agent.id, order="asc").items
-    [returned] = [one for one in history if one.message_type == "tool_return_message"]
+    returned = tool_return(history)
     assert (returned.status, returned.tool_return) == ("error", ENDED[ApprovalCancelled])
     with pytest.raises(BadRequestError, match="cancelled"):
         letta.agents.messages.create(agent.id, messages=[approval(*calls_of(asked))])

@@ -15,9 +15,8 @@ from letta_client import (
     UnprocessableEntityError,
 )
 
-from tests.e2e.asking import EMBEDDING, USER, says, unique
+from tests.e2e.asking import EMBEDDING, USER, invoke, says, unique
 from tests.e2e.conftest import NewAgent
-from tests.e2e.test_messages import called
 from tests.waiting import wait_for
 
 
@@ -264,7 +263,7 @@ def test_a_passage_of_a_time_that_its_agents_calendar_does_not_have_is_found(
     search = letta.agents.passages.search
     [found] = search(agent.id, query="end").results
     assert found.timestamp == moment.replace("Z", "+00:00")
-    told = called(http, agent.id, "archival_memory_search", query="end")
+    told = invoke(http, agent.id, "archival_memory_search", query="end")
     assert (told["status"], "The end of days" in told["tool_return"]) == ("success", True)
     assert search(agent.id, query="end", **bound).count == 1, "a bound that is beyond in UTC"
     for beyond in ("9999-12-31T23:00:00-05:00", "0001-01-01T01:00:00+05:00"):
@@ -344,7 +343,7 @@ def test_an_agent_stores_and_finds_by_its_tools(
     tools = ["archival_memory_insert", "archival_memory_search"]
     agent = new_agent(tools=tools, timezone="Asia/Tokyo")
     word = unique("rhubarb")
-    stored = called(http, agent.id, tools[0], content=f"Likes {word}", tags=["taste", "food"])
+    stored = invoke(http, agent.id, tools[0], content=f"Likes {word}", tags=["taste", "food"])
     assert (stored["status"], stored["tool_return"]) == ("success", "Stored in archival memory.")
     [passage] = letta.agents.passages.list(agent.id)
     assert (passage.text, passage.tags) == (f"Likes {word}", ["taste", "food"])
@@ -353,7 +352,7 @@ def test_an_agent_stores_and_finds_by_its_tools(
     assert context["num_archival_memory"] == 1
 
     def found(**fields: Any) -> list[str]:
-        answer = called(http, agent.id, tools[1], **fields)
+        answer = invoke(http, agent.id, tools[1], **fields)
         assert answer["status"] == "success", answer
         if answer["tool_return"] == "No results found.":
             return []
@@ -376,7 +375,7 @@ def test_an_agent_stores_and_finds_by_its_tools(
         (tools[1], {"query": "x", "start_datetime": "soon"}, "`start_datetime` is 'soon'"),
         (tools[1], {"query": "x", "start_datetime": "2026", "end_datetime": "2025"}, "is after"),
     ):
-        answer = called(http, agent.id, tool, **arguments)
+        answer = invoke(http, agent.id, tool, **arguments)
         assert answer["status"] == "error", (tool, arguments)
         assert said in answer["tool_return"]
     assert len(letta.agents.passages.list(agent.id)) == 1
@@ -430,7 +429,7 @@ def test_fifty_writers_append_to_one_shared_block(
         told = {}
         for n in range(10):
             text = f"writer-{agent_number}{n}"
-            answer = called(
+            answer = invoke(
                 http, agents[agent_number], "memory_insert", label="board", new_string=text
             )
             told[text] = answer["status"]
@@ -481,7 +480,7 @@ def test_agents_that_share_a_block_see_who_changed_it(
     block = letta.blocks.create(label="board", value="Board")
     writer, reader = (new_agent(block_ids=[block.id]) for _ in range(2))
     assert "last_changed_by" not in prompt_of(letta, reader.id)
-    called(http, writer.id, "memory_insert", label="board", new_string="Tea at five")
+    invoke(http, writer.id, "memory_insert", label="board", new_string="Tea at five")
     prompt = prompt_of(letta, reader.id)
     assert "Tea at five" in prompt
     assert prompt.count("- last_changed_by=") == 1

@@ -11,14 +11,10 @@ import httpx
 import pytest
 from letta_client import Letta
 
-from tests.e2e.asking import kinds, says, stream
+from tests.e2e.asking import HELLO, SEND, STREAM, ask, kinds, stream
 from tests.e2e.conftest import NewAgent
 
-SEND = pytest.mark.operation("POST /v1/agents/{agent_id}/messages")
-STREAM = pytest.mark.operation("POST /v1/agents/{agent_id}/messages/stream")
-
 pytestmark = pytest.mark.usefixtures("paused")
-HELLO = "Hello from the scripted model."
 LONG = "words " * 2_000  # 12,000 characters
 
 
@@ -28,13 +24,6 @@ def say(text: str, **more: Any) -> str:
 
 LOOK = 'CALL:conversation_search:{"query":"tea","request_heartbeat":true}'
 SEVERAL = f"{say('1', request_heartbeat=True)} {say('2', request_heartbeat=True)} {say('3')}"
-
-
-def answer(letta: Letta, agent_id: str, text: str, **fields: Any) -> tuple[list[Any], str]:
-    """The messages of an answer without its thoughts, and its stop reason."""
-    body = letta.agents.messages.create(agent_id, messages=says(text), **fields)
-    told = [one for one in body.messages if one.message_type != "reasoning_message"]
-    return told, body.stop_reason.stop_reason
 
 
 def told(messages: list[Any]) -> list[str]:
@@ -86,7 +75,7 @@ class TestSendMessage:
             tools=["send_message", "conversation_search"],
             include_base_tool_rules=None if agent_type != "react_agent" else False,
         )
-        messages, reason = answer(letta, agent.id, script)
+        messages, reason = ask(letta, agent.id, script)
         assert (told(messages), reason) == (said, expected)
         listed = letta.agents.messages.list(agent.id, order="asc", limit=100).items
         assert told(listed) == said, "the history says the same"
@@ -97,7 +86,7 @@ class TestSendMessage:
         self, letta: Letta, new_agent: NewAgent, arguments: str
     ) -> None:
         agent = new_agent(agent_type="memgpt_agent", tools=["send_message"])
-        messages, reason = answer(letta, agent.id, f"CALL:send_message:{arguments}")
+        messages, reason = ask(letta, agent.id, f"CALL:send_message:{arguments}")
         assert [one.message_type for one in messages] == [
             "tool_call_message",
             "tool_return_message",
@@ -166,7 +155,7 @@ class TestMemoryAsFiles:
             {"command": "delete", "path": "/memories/persona"},
             {"command": "delete", "path": "/memories/persona"},
         )
-        messages, _ = answer(letta, agent.id, f"{script} SYSTEM?")
+        messages, _ = ask(letta, agent.id, f"{script} SYSTEM?")
         told_back = returns(messages)
         assert [status for status, _ in told_back] == ["success"] * 5 + [
             "error",
@@ -196,7 +185,7 @@ class TestMemoryAsFiles:
         agents = [new_agent(tools=["memory_apply_patch"], block_ids=[shared.id]) for _ in range(2)]
         for agent, (old, new) in zip(agents, [("tea", "coffee"), ("milk", "cream")], strict=True):
             asked = {"label": "shared", "patch": f"@@\n-{old}\n+{new}"}
-            messages, _ = answer(letta, agent.id, calls("memory_apply_patch", asked))
+            messages, _ = ask(letta, agent.id, calls("memory_apply_patch", asked))
             assert returns(messages)[0][0] == "success"
         assert letta.blocks.retrieve(shared.id).value == "I like tea\ncoffee\ncream"
 
@@ -207,7 +196,7 @@ class TestMemoryAsFiles:
             "-cream\n+sugar\n*** Delete Block: persona\n*** End Patch"
         )
         asked = {"label": "", "patch": patch}
-        messages, _ = answer(letta, agents[0].id, calls("memory_apply_patch", asked))
+        messages, _ = ask(letta, agents[0].id, calls("memory_apply_patch", asked))
         [(status, text)] = returns(messages)
         assert status == "error"
         assert "'shared' is read-only" in text
@@ -223,12 +212,12 @@ class TestMemoryAsFiles:
     @SEND
     def test_messages_are_listed_by_their_days(self, letta: Letta, new_agent: NewAgent) -> None:
         agent = new_agent(tools=["conversation_search_date"])
-        answer(letta, agent.id, "SAY:Green tea.")
+        ask(letta, agent.id, "SAY:Green tea.")
         wanted = [
             {"start_date": "2000-01-01", "end_date": end} for end in ("2100-01-01", "2001-01-01")
         ]
         script = calls("conversation_search_date", *wanted)
-        messages, _ = answer(letta, agent.id, script)
+        messages, _ = ask(letta, agent.id, script)
         [(first, found), (second, nothing)] = returns(messages)
         assert (first, second, nothing) == ("success", "success", "No results found.")
         assert "Green tea." in found
@@ -239,5 +228,5 @@ def test_a_message_in_a_pause_is_answered_as_usual(
     paused: tuple[str, datetime], letta: Letta
 ) -> None:
     """LOOP-12"""
-    messages, reason = answer(letta, paused[0], say("Yes?"))
+    messages, reason = ask(letta, paused[0], say("Yes?"))
     assert (told(messages), reason) == (["Yes?"], "end_turn")

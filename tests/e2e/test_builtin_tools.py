@@ -11,14 +11,12 @@ import pytest
 from letta_client import ConflictError, Letta
 
 from libs.contracts.tools.base_tools.catalogue import ADDED_TOOLS, BASE_TOOLS
-from tests.e2e.asking import NOBODY, kinds, says, stream, unique
+from tests.e2e.asking import NOBODY, SEND, STREAM, kinds, says, stream, unique
 from tests.e2e.conftest import NewAgent
 from tests.e2e.web import Web
 from tests.servers import HeelerInstance
 from tests.waiting import wait_for
 
-SEND = pytest.mark.operation("POST /v1/agents/{agent_id}/messages")
-STREAM = pytest.mark.operation("POST /v1/agents/{agent_id}/messages/stream")
 RUN = pytest.mark.operation("POST /v1/agents/{agent_id}/tools/{tool_name}/run")
 WORKSPACE = ["shell", "read_file", "write_file", "list_files"]
 

@@ -11,11 +11,8 @@ import httpx
 import pytest
 from letta_client import ConflictError, Letta
 
-from tests.e2e.asking import NOBODY, Line, kinds, line_of, says, stream
+from tests.e2e.asking import CANCEL, HELLO, NOBODY, Line, kinds, line_of, says, stream
 from tests.e2e.conftest import NewAgent
-
-HELLO = "Hello from the scripted model."
-CANCEL = pytest.mark.operation("POST /v1/agents/{agent_id}/messages/cancel")
 
 
 class Following(threading.Thread):

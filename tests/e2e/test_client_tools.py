@@ -10,11 +10,9 @@ import httpx
 import pytest
 from letta_client import BadRequestError, ConflictError, Letta
 
-from tests.e2e.asking import kinds, lines_of, says
+from tests.e2e.asking import SEND, STREAM, kinds, lines_of, says
 from tests.e2e.conftest import NewAgent
 
-SEND = pytest.mark.operation("POST /v1/agents/{agent_id}/messages")
-STREAM = pytest.mark.operation("POST /v1/agents/{agent_id}/messages/stream")
 TALK = pytest.mark.operation("POST /v1/conversations/{conversation_id}/messages")
 
 LIST_FILES = {

@@ -9,7 +9,7 @@ import httpx
 import pytest
 from letta_client import BadRequestError, ConflictError, Letta, UnprocessableEntityError
 
-from tests.e2e.asking import NOBODY, kinds, says, stream, without_keepalives
+from tests.e2e.asking import NOBODY, SEND, kinds, says, stream, without_keepalives
 from tests.e2e.conftest import NewAgent
 from tests.scripted_model import ScriptedModelProcess
 
@@ -24,7 +24,6 @@ PREVIEW_IN = pytest.mark.operation(
     "POST /v1/conversations/{conversation_id}/messages/preview-raw-payload"
 )
 MODIFY = pytest.mark.operation("PATCH /v1/agents/{agent_id}/messages/{message_id}")
-SEND = pytest.mark.operation("POST /v1/agents/{agent_id}/messages")
 
 MODES = ["sliding_window", "all", "self_compact_all", "self_compact_sliding_window"]
 SUMMARY = "We spoke of tea."

@@ -5,16 +5,14 @@ from __future__ import annotations
 import json
 import socket
 import time
-from collections.abc import Iterator
-from contextlib import ExitStack, closing, contextmanager, suppress
+from contextlib import ExitStack, closing, suppress
 
 import httpx
-import psutil
 import pytest
 
 from tests.e2e.asking import SECONDS_MAX
 from tests.e2e.conftest import NewAgent
-from tests.ports import free_port
+from tests.e2e.second_api import one_more_api
 from tests.servers import HeelerInstance, wait_until
 
 CONNECTIONS_MAX = 30
@@ -24,25 +22,6 @@ PASSWORD = "a password"
 EACH_ITS_OWN = httpx.Limits(max_keepalive_connections=0)  # connection
 AUTHORIZED = {"authorization": f"Bearer {PASSWORD}"}
 GROWTH_BYTES_MAX = 100_000_000
-
-
-@contextmanager
-def one_more_api(heeler: HeelerInstance, **settings: str) -> Iterator[tuple[str, psutil.Process]]:
-    """The address and the process of an api with settings of its own."""
-    port = free_port()
-    process = heeler.spawn_service("api", {"HEELER_PORT": str(port), **settings})
-    url = f"http://127.0.0.1:{port}"
-
-    def well() -> bool:
-        try:
-            return httpx.get(f"{url}/v1/health").status_code == 200
-        except httpx.TransportError:
-            return False
-
-    wait_until("one more api", well, SECONDS_MAX)
-    yield url, psutil.Process(process.pid)
-    process.terminate()
-    process.wait(20)
 
 
 def connected(url: str) -> socket.socket:

@@ -13,12 +13,10 @@ import httpx
 import pytest
 from letta_client import BadRequestError, ConflictError, Letta
 
-from tests.e2e.asking import NOBODY, Line, kinds, lines_of, says
+from tests.e2e.asking import HELLO, NOBODY, Line, history, kinds, lines_of, say, says
 from tests.e2e.conftest import NewAgent
-from tests.e2e.test_conversations import history, say
 from tests.unit.letta import recordings
 
-HELLO = "Hello from the scripted model."
 SEND = pytest.mark.operation("POST /v1/conversations/{conversation_id}/messages")
 LIST = pytest.mark.operation("GET /v1/conversations/{conversation_id}/messages")
 STREAM = pytest.mark.operation("POST /v1/conversations/{conversation_id}/stream")

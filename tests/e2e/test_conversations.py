@@ -10,7 +10,7 @@ import pytest
 from letta_client import BadRequestError, Letta, NotFoundError, UnprocessableEntityError
 from letta_client.types import Conversation
 
-from tests.e2e.asking import MODEL, NOBODY, TIMESTAMP, USER, is_id, says, unique
+from tests.e2e.asking import MODEL, NOBODY, TIMESTAMP, USER, history, is_id, say, says, unique
 from tests.e2e.conftest import NewAgent
 from tests.scripted_model import ScriptedModelProcess
 from tests.unit.letta import recordings
@@ -24,19 +24,6 @@ UPDATE = pytest.mark.operation("PATCH /v1/conversations/{conversation_id}")
 DELETE = pytest.mark.operation("DELETE /v1/conversations/{conversation_id}")
 FORK = pytest.mark.operation("POST /v1/conversations/{conversation_id}/fork")
 RECOMPILE = pytest.mark.operation("POST /v1/conversations/{conversation_id}/recompile")
-
-
-def say(letta: Letta, conversation_id: str, text: str, **fields: Any) -> str:
-    """Send a message to a conversation; returns the words of the answer."""
-    stream = letta.conversations.messages.create(conversation_id, messages=says(text), **fields)
-    told = [one for one in stream if one.message_type == "assistant_message"]
-    return "".join(str(one.content) for one in told)
-
-
-def history(letta: Letta, conversation_id: str, **fields: Any) -> list[Any]:
-    """The messages of a conversation, the oldest first, without the system message."""
-    listed = letta.conversations.messages.list(conversation_id, order="asc", **fields).items
-    return [getattr(one, "content", "") for one in listed if one.message_type != "system_message"]
 
 
 def isolated(letta: Letta, agent_id: str, *labels: str) -> Conversation:

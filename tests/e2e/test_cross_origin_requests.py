@@ -7,7 +7,7 @@ from collections.abc import Iterator
 import httpx
 import pytest
 
-from tests.e2e.test_connection_limits import one_more_api
+from tests.e2e.second_api import one_more_api
 from tests.servers import HeelerInstance
 
 LOCAL = [

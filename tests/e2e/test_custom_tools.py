@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import json
-from collections.abc import Callable, Iterator
 from typing import Any, Literal
 
 import httpx
@@ -12,45 +11,11 @@ import pytest
 from letta_client import APIStatusError, AsyncLetta, Letta, NotFoundError
 from pydantic import BaseModel
 
-from tests.e2e.asking import EMBEDDING, MODEL, says, unique
-from tests.e2e.conftest import NewAgent
+from tests.e2e.asking import EMBEDDING, MODEL, NOBODY, call_tool, says, tool_return, unique
+from tests.e2e.conftest import ROLL, NewAgent, NewTool
 from tests.scripted_model import ScriptedModelProcess
 from tests.servers import HeelerInstance
 from tests.waiting import wait_for
-
-ROLL = '''
-def {name}(sides: int) -> str:
-    """Roll a die.
-
-    Args:
-        sides (int): how many sides it has
-    """
-    {body}
-'''
-NOBODY = "00000000-0000-4000-8000-000000000000"
-NewTool = Callable[..., Any]
-
-
-@pytest.fixture
-def new_tool(letta: Letta, http: httpx.Client) -> Iterator[NewTool]:
-    """Makes a tool whose code is this; it is gone when the test is over."""
-    made: list[str] = []
-
-    def make(body: str, **fields: Any) -> Any:
-        name = unique("roll").replace("-", "_")
-        source = ROLL.format(name=name, body=body.replace("\n", "\n    "))
-        tool = letta.tools.create(source_code=source, **fields)
-        made.append(str(tool.id))
-        return tool
-
-    yield make
-    for tool_id in made:
-        http.delete(f"/v1/tools/{tool_id}")
-
-
-def returned(messages: list[Any]) -> Any:
-    [found] = [one for one in messages if one.message_type == "tool_return_message"]
-    return found
 
 
 def calls(heeler: HeelerInstance, agent_id: str) -> list[str]:
@@ -154,7 +119,7 @@ def test_a_tool_that_cannot_run_is_kept_and_says_so_when_it_is_called(
     with pytest.raises(APIStatusError, match=r"`source_type` is 'json'.* no function in Python"):
         letta.agents.tools.run(name, agent_id=agent.id, args={})
     answer = letta.agents.messages.create(agent.id, messages=says(f"CALL:{name}:{{}} SAY:a pity"))
-    result = returned(answer.messages)
+    result = tool_return(answer.messages)
     assert (result.status, "`source_type` is 'json'" in result.tool_return) == ("error", True)
     assert answer.messages[-1].content == "a pity"
     http.delete(f"/v1/tools/{tool.id}")
@@ -192,13 +157,13 @@ def test_a_tool_is_attached_called_and_detached(
         agent.id, messages=says(f'CALL:{tool.name}:{{"sides": 6}}')
     )
 
-    result = returned(answer.messages)
+    result = tool_return(answer.messages)
     assert (result.tool_return, result.status, result.name) == ("4", "success", tool.name)
     assert (result.stdout, result.stderr) == (["a die with 6 sides\n"], [])
     assert result.tool_returns[0].stdout == ["a die with 6 sides\n"]
     assert answer.stop_reason.stop_reason == "end_turn"
     stored = letta.agents.messages.list(agent.id).items
-    assert returned(stored).to_dict() == result.to_dict()
+    assert tool_return(stored).to_dict() == result.to_dict()
 
     detached = legacy.patch(f"/v1/agents/{agent.id}/tools/detach/{tool.id}").json()
     assert [one["id"] for one in detached["tools"]] == own
@@ -239,7 +204,7 @@ def test_an_error_of_a_tool_is_told_to_the_model(
         agent.id, messages=says(f'CALL:{tool.name}:{{"sides": 6}} SAY:a pity')
     )
 
-    result = returned(answer.messages)
+    result = tool_return(answer.messages)
     assert result.status == "error"
     assert result.tool_return.endswith(
         f"Error executing function {tool.name}: ZeroDivisionError: division by zero"
@@ -259,7 +224,7 @@ async def test_twenty_agents_call_at_once_and_a_hog_costs_nobody_an_answer(
         agent = await aletta.agents.create(
             name=unique("agent"), model=MODEL, embedding=EMBEDDING, tool_ids=[called.id]
         )
-        return returned(
+        return tool_return(
             (
                 await aletta.agents.messages.create(
                     agent.id, messages=says(f'CALL:{called.name}:{{"sides": {n}}}')
@@ -287,7 +252,7 @@ def test_a_long_result_is_cut_once_and_says_how_long_it_was(
         agent.id, messages=says(f'CALL:{tool.name}:{{"sides": 6}}')
     )
 
-    assert returned(answer.messages).tool_return == "x" * 1_000 + (
+    assert tool_return(answer.messages).tool_return == "x" * 1_000 + (
         "... [NOTE: function output was truncated since it exceeded the character limit"
         " (100000 > 1000)]"
     )
@@ -324,7 +289,7 @@ async def test_a_call_whose_service_is_killed_is_interrupted_and_the_agent_answe
     heeler.wait_restarted("tools", heeler.kill9("tools"))
     answer = await asked
 
-    result = returned(answer.messages)
+    result = tool_return(answer.messages)
     assert result.status == "error"
     assert "whether it took effect is not known" in result.tool_return
     await wait_for("the sweeper", lambda: calls(heeler, agent.id) == ["lost"])
@@ -352,10 +317,7 @@ def test_a_tool_imports_the_packages_that_it_asks_for(
     agent = new_agent(tool_ids=[tool.id])
 
     def greets() -> Any:
-        said = f'CALL:{name}:{{"who": "Ada"}}'
-        answer = letta.agents.messages.create(agent.id, messages=says(said))
-        [found] = [one for one in answer.messages if one.message_type == "tool_return_message"]
-        return found
+        return call_tool(letta, agent.id, name, who="Ada")
 
     assert greets().tool_return == "1.0 greets Ada"
     there = sorted(path.name for path in (heeler.home / "packages").iterdir())
@@ -416,10 +378,7 @@ def test_a_tool_takes_its_agent_and_changes_its_memory(
     agent = new_agent(tool_ids=[tool.id], memory_blocks=blocks)
 
     def called(word: str) -> Any:
-        said = f'CALL:{name}:{{"word": "{word}"}}'
-        answer = letta.agents.messages.create(agent.id, messages=says(said))
-        [found] = [one for one in answer.messages if one.message_type == "tool_return_message"]
-        return found
+        return call_tool(letta, agent.id, name, word=word)
 
     assert called("tea").tool_return == f"{agent.name}: human, persona"
     block = letta.agents.blocks.retrieve("human", agent_id=agent.id)

@@ -11,13 +11,12 @@ from letta_client.types import AgentState
 from letta_client.types.agents import LettaResponse
 
 from tests.chosen import new_heeler
-from tests.e2e.asking import SECONDS_MAX, says
+from tests.e2e.asking import NO_PROVIDER, SECONDS_MAX, says
 from tests.servers import HeelerInstance
 from tests.waiting import in_time
 
 FIRST_ANSWER_SECONDS_MAX = 30.0
 KEY = {"idempotency-key": "the first message"}
-NO_PROVIDER = {"OPENAI_API_KEY": "", "OPENAI_API_BASE": "", "OPENAI_BASE_URL": ""}
 
 
 @pytest.mark.operation("POST /v1/agents/{agent_id}/messages")

@@ -11,11 +11,10 @@ import pytest
 from letta_client import Letta
 
 from tests.compatibility_plugin import OPERATIONS
-from tests.e2e.asking import NOBODY, lines_of, says, unique
+from tests.e2e.asking import NOBODY, SEND, lines_of, says, unique
 from tests.e2e.conftest import NewAgent
 from tests.unit.letta import recordings
 
-CREATE = pytest.mark.operation("POST /v1/agents/{agent_id}/messages")
 BODY_BYTES = 50 * 1024 * 1024
 
 
@@ -62,7 +61,7 @@ def test_a_body_that_is_not_json_is_said_as_recorded(http: httpx.Client) -> None
     assert answer.json() == recordings.body("error_422_malformed_json")
 
 
-@CREATE
+@SEND
 @pytest.mark.parametrize(
     "content",
     [b"{", b"[" * 100_000, b"\xff\xfe", b'{"input": "\\ud800"}', b'{"x": NaN}', b"null", b"7", b""],
@@ -86,7 +85,7 @@ def test_a_body_that_cannot_be_read_is_a_422(
     assert len(letta.agents.messages.list(agent.id).items) == 1
 
 
-@CREATE
+@SEND
 @pytest.mark.parametrize(
     ("body", "said"),
     [
@@ -228,7 +227,7 @@ def test_a_name_that_is_a_nul_character_is_not_found(
     assert answer.status_code == 404, answer.text
 
 
-@CREATE
+@SEND
 @pytest.mark.operation("POST /v1/agents/")
 @pytest.mark.operation("POST /v1/blocks/")
 def test_nul_characters_are_left_out_everywhere(
@@ -298,7 +297,7 @@ def test_nul_characters_are_left_out_everywhere(
         assert http.get(path).status_code in (200, 404, 422), path
 
 
-@CREATE
+@SEND
 def test_half_a_surrogate_pair_from_a_model_is_survived(
     http: httpx.Client, new_agent: NewAgent
 ) -> None:
@@ -320,7 +319,7 @@ def test_a_refused_stream_is_json_and_not_a_stream(http: httpx.Client) -> None:
     assert answer.json() == {"detail": f"Agent with ID agent-{NOBODY} not found"}
 
 
-@CREATE
+@SEND
 def test_odd_but_valid_text_comes_back_letter_for_letter(
     letta: Letta, http: httpx.Client, new_agent: NewAgent
 ) -> None:

@@ -9,15 +9,12 @@ import httpx
 import pytest
 from letta_client import AsyncLetta, ConflictError, Letta
 
-from tests.e2e.asking import MODEL, kinds, lines_of, says, unique
+from tests.e2e.asking import MODEL, SEND, STREAM, kinds, lines_of, says, unique
 from tests.e2e.conftest import NewAgent
 from tests.scripted_model import ScriptedModelProcess
 
-CREATE = pytest.mark.operation("POST /v1/agents/{agent_id}/messages")
-STREAM = pytest.mark.operation("POST /v1/agents/{agent_id}/messages/stream")
 
-
-@CREATE
+@SEND
 @STREAM
 def test_the_same_key_is_the_same_run_and_the_same_answer(
     letta: Letta, http: httpx.Client, new_agent: NewAgent
@@ -41,7 +38,7 @@ def test_the_same_key_is_the_same_run_and_the_same_answer(
     assert elsewhere["messages"][0]["run_id"] != first.json()["messages"][0]["run_id"]
 
 
-@CREATE
+@SEND
 @STREAM
 def test_a_key_with_another_body_is_a_conflict(
     letta: Letta, http: httpx.Client, new_agent: NewAgent
@@ -63,7 +60,7 @@ def test_a_key_with_another_body_is_a_conflict(
         letta.agents.messages.create(agent.id, messages=says("three"), extra_headers=key)
 
 
-@CREATE
+@SEND
 def test_a_failed_run_stays_failed_under_its_key(
     letta: Letta, http: httpx.Client, new_agent: NewAgent
 ) -> None:
@@ -80,7 +77,7 @@ def test_a_failed_run_stays_failed_under_its_key(
     assert len(letta.runs.list(agent_id=agent.id).items) == 1
 
 
-@CREATE
+@SEND
 async def test_the_same_key_at_the_same_time_is_one_run(
     aletta: AsyncLetta, new_agent: NewAgent, model: ScriptedModelProcess
 ) -> None:
@@ -99,7 +96,7 @@ async def test_the_same_key_at_the_same_time_is_one_run(
     assert await model.answered(text) == {0: 1}
 
 
-@CREATE
+@SEND
 @STREAM
 def test_the_same_otids_are_the_same_request(
     letta: Letta, http: httpx.Client, new_agent: NewAgent
@@ -126,7 +123,7 @@ def test_the_same_otids_are_the_same_request(
     assert len(users) == 3
 
 
-@CREATE
+@SEND
 @STREAM
 async def test_a_retry_of_the_sdk_attaches_to_the_earlier_run(
     heeler: Any, new_agent: NewAgent, model: ScriptedModelProcess

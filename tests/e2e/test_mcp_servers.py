@@ -19,7 +19,7 @@ from letta_client import (
     UnprocessableEntityError,
 )
 
-from tests.e2e.asking import NOBODY, is_id, says, unique
+from tests.e2e.asking import NOBODY, ask, call_tool, is_id, says, tool_call, tool_return, unique
 from tests.e2e.conftest import NewAgent
 from tests.mcp_servers.authorizing import authorizing_server
 from tests.mcp_servers.changing import ChangingServer, changing_server, tool
@@ -49,16 +49,6 @@ def added(letta: Letta, weather: ChangingServer) -> Iterator[Any]:
     yield server
     with suppress(NotFoundError):
         letta.mcp_servers.delete(server.id)
-
-
-def returned(messages: list[Any]) -> Any:
-    [found] = [one for one in messages if one.message_type == "tool_return_message"]
-    return found
-
-
-def call(letta: Letta, agent_id: str, name: str, city: str) -> Any:
-    text = f"CALL:{name}:{json.dumps({'city': city})}"
-    return letta.agents.messages.create(agent_id, messages=says(text))
 
 
 def discovery(http: httpx.Client, server_id: str) -> dict[str, Any]:
@@ -92,10 +82,11 @@ def test_a_server_brings_tools_that_agents_call_and_takes_them_along(
     ran = letta.mcp_servers.tools.run(forecast.id, mcp_server_id=added.id, args={"city": "Rome"})
     assert (ran.status, ran.func_return) == ("success", f"{forecast.name}: sun over Rome")
     agent = new_agent(tool_ids=[forecast.id])
-    answer = call(letta, agent.id, forecast.name, "Paris")
-    result = returned(answer.messages)
+    said = says(tool_call(forecast.name, city="Paris"))
+    answer = letta.agents.messages.create(agent.id, messages=said)
+    result = tool_return(answer.messages)
     assert (result.status, result.tool_return) == ("success", f"{forecast.name}: sun over Paris")
-    failed = returned(call(letta, agent.id, forecast.name, "Atlantis").messages)
+    failed = call_tool(letta, agent.id, forecast.name, city="Atlantis")
     assert (failed.status, "there is no Atlantis" in failed.tool_return) == ("error", True)
     named = letta.agents.tools.run(forecast.name, agent_id=agent.id, args={"city": "Oslo"})
     assert named.func_return == f"{forecast.name}: sun over Oslo"
@@ -109,7 +100,7 @@ def test_a_server_brings_tools_that_agents_call_and_takes_them_along(
         letta.tools.retrieve(forecast.id)
     held = [one.id for one in letta.agents.tools.list(agent.id)]
     assert forecast.id not in held
-    assert call(letta, agent.id, forecast.name, "Bonn").stop_reason.stop_reason == "end_turn"
+    assert ask(letta, agent.id, tool_call(forecast.name, city="Bonn"))[1] == "end_turn"
 
 
 @pytest.mark.operation("PATCH /v1/mcp-servers/{mcp_server_id}")
@@ -214,7 +205,7 @@ async def test_a_refresh_reports_and_a_changed_definition_waits_for_a_person(
     report = letta.mcp_servers.refresh(added.id)
     assert (report["deleted"], report["updated"], report["added"]) == ([alerts], [forecast], [tide])
     assert (report["needs_approval"], report["unusable"]) == ([forecast], [])
-    refused = returned(call(letta, agent.id, forecast, "Paris").messages)
+    refused = call_tool(letta, agent.id, forecast, city="Paris")
     assert (refused.status, weather.calls) == ("error", [])
     assert "nobody has accepted" in refused.tool_return
     assert "evil.example" not in json.dumps(await model.requests(last=2))
@@ -225,7 +216,7 @@ async def test_a_refresh_reports_and_a_changed_definition_waits_for_a_person(
     accepted = letta.mcp_servers.refresh(added.id, extra_query={"accept": forecast})
     assert (accepted["updated"], accepted["needs_approval"]) == ([forecast], [])
     assert letta.tools.retrieve(tools[forecast].id).description == weather.tools[0].description
-    assert returned(call(letta, agent.id, forecast, "Paris").messages).status == "success"
+    assert call_tool(letta, agent.id, forecast, city="Paris").status == "success"
 
 
 def test_a_dead_server_leaves_the_agent_working_with_the_rest(
@@ -241,7 +232,7 @@ def test_a_dead_server_leaves_the_agent_working_with_the_rest(
         )
         [gone] = letta.mcp_servers.tools.list(server.id)
     agent = new_agent(tool_ids=[gone.id])
-    result = returned(call(letta, agent.id, name, "Paris").messages)
+    result = call_tool(letta, agent.id, name, city="Paris")
     assert (result.status, name in result.tool_return) == ("error", True)
     with pytest.raises(NotFoundError, match="MCPServerUnavailable"):
         letta.mcp_servers.refresh(server.id)
@@ -307,9 +298,13 @@ def test_what_cannot_become_a_server_is_refused_at_once(letta: Letta, http: http
         True,
     )
     unknown = f"mcp_server-{NOBODY}"
-    for ask in (letta.mcp_servers.retrieve, letta.mcp_servers.delete, letta.mcp_servers.refresh):
+    for request in (
+        letta.mcp_servers.retrieve,
+        letta.mcp_servers.delete,
+        letta.mcp_servers.refresh,
+    ):
         with pytest.raises(NotFoundError, match=unknown):
-            ask(unknown)
+            request(unknown)
     with pytest.raises(NotFoundError, match=unknown):
         letta.mcp_servers.tools.list(unknown)
 
@@ -338,7 +333,7 @@ def test_older_clients_use_servers_by_name(
     attached = legacy.post(f"{path}/{forecast}").json()
     assert (attached["name"], attached["tool_type"]) == (forecast, "external_mcp")
     agent = new_agent(tool_ids=[attached["id"]])
-    assert returned(call(letta, agent.id, forecast, "Bern").messages).status == "success"
+    assert call_tool(letta, agent.id, forecast, city="Bern").status == "success"
     executed = legacy.post(f"{path}/tools/{forecast}/execute", json={"args": {"city": "Ulm"}})
     assert executed.json() == {"result": f"{forecast}: sun over Ulm", "success": True}
 
@@ -430,11 +425,7 @@ def test_a_person_lets_a_server_be_used(
         agent = new_agent(tool_ids=[tools[0]["id"]])
 
         def called() -> Any:
-            answer = letta.agents.messages.create(
-                agent.id, messages=says(f"CALL:{tools[0]['name']}:{{}}")
-            )
-            [found] = [one for one in answer.messages if one.message_type == "tool_return_message"]
-            return found.tool_return
+            return call_tool(letta, agent.id, tools[0]["name"]).tool_return
 
         assert called() == "sunny"
         renewed = server.renewals

@@ -16,7 +16,16 @@ import httpx
 import pytest
 from letta_client import APIStatusError, Letta
 
-from tests.e2e.asking import MODEL, NOBODY, SECONDS_MAX, says, unique
+from tests.e2e.asking import (
+    MODEL,
+    NOBODY,
+    SECONDS_MAX,
+    call_tool,
+    says,
+    tool_call,
+    tool_return,
+    unique,
+)
 from tests.e2e.conftest import NewAgent
 from tests.e2e.node import FOLDER, INSTALL_SECONDS_MAX, MODERN, Node, installed
 from tests.mcp_servers import listed
@@ -117,14 +126,6 @@ def servers(letta: Letta) -> Iterator[Servers]:
             letta.mcp_servers.delete(server_id)
 
 
-def returned(letta: Letta, agent_id: str, tool: str, **arguments: Any) -> Any:
-    """What an agent's call of a tool returned."""
-    text = f"CALL:{tool}:{json.dumps(arguments)}"
-    answer = letta.agents.messages.create(agent_id, messages=says(text))
-    [found] = [one for one in answer.messages if one.message_type == "tool_return_message"]
-    return found
-
-
 @pytest.mark.operation("POST /v1/mcp-servers/")
 @pytest.mark.operation("GET /v1/mcp-servers/{mcp_server_id}/tools")
 def test_one_server_over_all_three_transports(
@@ -139,9 +140,9 @@ def test_one_server_over_all_three_transports(
         ):
             echo = servers.tool(server, "echo")
             agent = new_agent(tool_ids=[echo.id])
-            result = returned(letta, agent.id, echo.name, message="Hello")
+            result = call_tool(letta, agent.id, echo.name, message="Hello")
             assert (result.status, result.tool_return) == ("success", "Echo: Hello")
-            wrong = returned(letta, agent.id, echo.name, message=7)
+            wrong = call_tool(letta, agent.id, echo.name, message=7)
             assert wrong.status == "error"
             letta.mcp_servers.delete(server.id)
 
@@ -155,14 +156,14 @@ def test_an_agent_works_with_files_and_clocks_of_foreign_servers(
     convert = servers.tool(clock, "convert_time")
     agent = new_agent(tool_ids=[write.id, read.id, convert.id])
     path = str(shared / f"{unique('note')}.txt")
-    written = returned(letta, agent.id, write.name, path=path, content="Hello")
+    written = call_tool(letta, agent.id, write.name, path=path, content="Hello")
     assert (written.status, Path(path).read_text()) == ("success", "Hello")
-    found = returned(letta, agent.id, read.name, path=path)
+    found = call_tool(letta, agent.id, read.name, path=path)
     assert (found.status, found.tool_return) == ("success", "Hello")
-    refused = returned(letta, agent.id, read.name, path="/etc/passwd")
+    refused = call_tool(letta, agent.id, read.name, path="/etc/passwd")
     assert (refused.status, "denied" in refused.tool_return) == ("error", True)
     zones = {"source_timezone": "UTC", "target_timezone": "Asia/Tokyo", "time": "03:00"}
-    assert "12:00" in returned(letta, agent.id, convert.name, **zones).tool_return
+    assert "12:00" in call_tool(letta, agent.id, convert.name, **zones).tool_return
 
 
 @pytest.mark.operation("POST /v1/mcp-servers/", client=MODERN)
@@ -207,12 +208,12 @@ def test_a_bad_server_costs_an_agent_that_call_and_nothing_else(
         echo = servers.tool(good, "echo")
         agent = new_agent(tool_ids=[one.id for one in (*held, slow, echo)])
         for tool in held:
-            result = returned(letta, agent.id, tool.name)
+            result = call_tool(letta, agent.id, tool.name)
             assert (result.status, bad.server_name in result.tool_return) == ("error", True)
             assert "may have taken effect" in result.tool_return
-            assert returned(letta, agent.id, echo.name, text="well").tool_return == "well"
-    assert returned(letta, agent.id, slow.name, text="0").status == "error"
-    assert returned(letta, agent.id, echo.name, text="still here").tool_return == "still here"
+            assert call_tool(letta, agent.id, echo.name, text="well").tool_return == "well"
+    assert call_tool(letta, agent.id, slow.name, text="0").status == "error"
+    assert call_tool(letta, agent.id, echo.name, text="still here").tool_return == "still here"
 
 
 @pytest.mark.operation("POST /v1/mcp-servers/")
@@ -248,7 +249,7 @@ def sampled(letta: Letta, agent_id: str, tool: str, *said: str, **wanted: Any) -
     """What a server was told that asked a model, in one call of a tool of the scripted server."""
     messages = [{"role": "user", "content": {"type": "text", "text": text}} for text in said]
     text = json.dumps({**({"messages": messages} if said else {}), **wanted})
-    result = returned(letta, agent_id, tool, text=text)
+    result = call_tool(letta, agent_id, tool, text=text)
     assert result.status == "success"
     return [json.loads(line) for line in result.tool_return.splitlines()]
 
@@ -317,7 +318,7 @@ def test_a_foreign_server_asks_a_model(
         ):
             tool = servers.tool(server, "trigger-sampling-request")
             agent = new_agent(tool_ids=[tool.id])
-            result = returned(letta, agent.id, tool.name, prompt="SAY:Six.", maxTokens=20)
+            result = call_tool(letta, agent.id, tool.name, prompt="SAY:Six.", maxTokens=20)
             assert (result.status, result.tool_return[:19]) == ("success", "LLM sampling result")
             answer = json.loads(result.tool_return.partition(chr(10))[2])
             assert answer["content"] == {"type": "text", "text": "Six."}
@@ -344,7 +345,7 @@ async def test_a_model_that_is_asked_while_its_service_dies_costs_the_answer_alo
         slow = f"SLOW:60000 {unique('slow')}"
         content = {"type": "text", "text": slow}
         arguments = {"text": json.dumps({"messages": [{"role": "user", "content": content}]})}
-        call = f"CALL:{tool.name}:{json.dumps(arguments)}"
+        call = tool_call(tool.name, **arguments)
         run = letta.agents.messages.create_async(agent.id, messages=says(call))
 
         await model.wait_for_asked(slow, step=0, times=1)
@@ -354,11 +355,7 @@ async def test_a_model_that_is_asked_while_its_service_dies_costs_the_answer_alo
             return http.get(f"/v1/runs/{run.id}").json()["status"] == "completed"
 
         await wait_for("the end of the run", ended, SECONDS_MAX)
-        [result] = [
-            one
-            for one in letta.agents.messages.list(agent.id)
-            if one.message_type == "tool_return_message"
-        ]
+        result = tool_return(letta.agents.messages.list(agent.id))
         assert "interrupted" in str(result.tool_return)
 
         def told() -> bool:

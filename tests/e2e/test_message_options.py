@@ -11,13 +11,12 @@ import pytest
 from letta_client import Letta
 
 from services.agent.engine.one_off_completions import AGENT_COMPLETIONS_MAX
-from tests.e2e.asking import MODEL, NOBODY, SECONDS_MAX, kinds, says, stream, unique
+from tests.e2e.asking import CLAUDE, MODEL, NOBODY, SECONDS_MAX, kinds, says, stream, unique
 from tests.e2e.conftest import NewAgent
 from tests.scripted_model import ScriptedModelProcess
 from tests.servers import HeelerInstance
 
 OTHER = "openai/gpt-4.1"
-CLAUDE = "anthropic/claude-sonnet-4-5-20250929"
 
 
 @pytest.mark.operation("POST /v1/agents/{agent_id}/messages")

@@ -9,12 +9,11 @@ import httpx
 import pytest
 
 from tests.chosen import new_heeler
-from tests.e2e.asking import EMBEDDING, MODEL, SECONDS_MAX, says
+from tests.e2e.asking import CLAUDE, EMBEDDING, MODEL, SECONDS_MAX, says
 from tests.scripted_model import ScriptedModelProcess
 from tests.servers import HeelerInstance
 
 CANARIES = ("canary-password", "canary-key", "YWRhOmNhbmFyeS1wYXNzd29yZA==")
-CLAUDE = "anthropic/claude-sonnet-4-5-20250929"
 LOGS = (
     "select string_agg(e.payload::text, '') from agent.events e",
     "select string_agg(r::text, '') from agent.runs r",

@@ -9,9 +9,8 @@ from typing import Any
 import pytest
 from letta_client import AsyncLetta, Letta
 
-from tests.e2e.asking import says, unique
+from tests.e2e.asking import says, tool_return, unique
 from tests.e2e.conftest import NewAgent
-from tests.e2e.test_custom_tools import returned
 from tests.servers import HeelerInstance
 from tests.waiting import wait_for
 
@@ -40,7 +39,7 @@ def test_agents_write_to_each_other(
 
     said = f'CALL:{WAIT}:{{"message": "What is Red?", "other_agent_id": "{bob.id}"}} SAY:thanks'
     answer = letta.agents.messages.create(ada.id, messages=says(said))
-    result = returned(answer.messages)
+    result = tool_return(answer.messages)
     assert (result.status, result.name) == ("success", WAIT)
     assert literal_eval(result.tool_return) == {"agent_id": bob.id, "response": [NO_SCRIPT]}
     assert answer.messages[-1].content == "thanks"
@@ -52,13 +51,13 @@ def test_agents_write_to_each_other(
     assert heard.sender_id == ada.id
 
     gathered = f'CALL:{TAGS}:{{"message": "Hi", "match_all": ["{tag}"], "match_some": []}}'
-    result = returned(letta.agents.messages.create(ada.id, messages=says(gathered)).messages)
+    result = tool_return(letta.agents.messages.create(ada.id, messages=says(gathered)).messages)
     assert {one["agent_id"]: one["response"] for one in literal_eval(result.tool_return)} == {
         bob.id: [NO_SCRIPT],
         cleo.id: [NO_SCRIPT],
     }
     missing = f'CALL:{WAIT}:{{"message": "Hi", "other_agent_id": "{ada.id[:-4]}ffff"}}'
-    result = returned(letta.agents.messages.create(ada.id, messages=says(missing)).messages)
+    result = tool_return(letta.agents.messages.create(ada.id, messages=says(missing)).messages)
     assert (result.status, "not found" in result.tool_return) == ("error", True)
     run = letta.runs.list(agent_id=bob.id).items[0]
     assert run.metadata is not None
@@ -74,7 +73,7 @@ async def test_a_message_without_waiting_is_sent_while_the_other_agent_is_busy(
     )
     tell = f'CALL:{ASYNC}:{{"message": "Hi", "other_agent_id": "{bob.id}"}} SAY:sent'
     answer = await aletta.agents.messages.create(ada.id, messages=says(tell))
-    assert returned(answer.messages).tool_return == "Successfully sent message"
+    assert tool_return(answer.messages).tool_return == "Successfully sent message"
     assert (await aletta.runs.retrieve(busy.id)).status == "running"
     await wait_for("the other agent", lambda: of_agent(heeler, bob.id) == [("completed",)])
 
@@ -91,7 +90,7 @@ async def test_an_agent_whose_process_is_killed_while_it_waits_gets_the_answer_o
     heeler.wait_restarted("agent", heeler.kill9("agent"))
     answer = await asked
 
-    result = returned(answer.messages)
+    result = tool_return(answer.messages)
     assert (result.status, result.tool_return[:5]) == ("success", "{'age")
     assert answer.messages[-1].content == "thanks"
     assert of_agent(heeler, bob.id) == [("completed",)]

@@ -16,16 +16,25 @@ from letta_client import AsyncLetta, Letta
 
 from deploy.embedded.settings import SERVICES
 from libs.contracts.service_registry import SHARED_CONNECTIONS_MAX
-from tests.e2e.asking import MODEL, SDK_HEADERS, SECONDS_MAX, kinds, says, stream, unique
+from tests.e2e.asking import (
+    HELLO,
+    MODEL,
+    SDK_HEADERS,
+    SECONDS_MAX,
+    SEND,
+    STREAM,
+    kinds,
+    says,
+    stream,
+    tool_return,
+    unique,
+)
 from tests.mcp_servers.changing import ChangingServer, changing_server
 from tests.scripted_model import ScriptedModelProcess
 from tests.servers import HeelerInstance
 from tests.waiting import wait_for
 
-CREATE = pytest.mark.operation("POST /v1/agents/{agent_id}/messages")
-STREAM = pytest.mark.operation("POST /v1/agents/{agent_id}/messages/stream")
 CALL = 'CALL:memory_insert:{"label":"human","new_string":"Likes tea"}'
-HELLO = "Hello from the scripted model."
 AT_ONCE = 24
 HUMAN = [{"label": "human", "value": "Name: Ada"}]
 
@@ -93,11 +102,11 @@ async def test_a_server_that_its_configuration_declares_is_there_and_called(
     )
     text = 'CALL:forecast:{"city": "Paris"}'
     answer = await client.agents.messages.create(agent.id, messages=says(text))
-    [result] = [one for one in answer.messages if one.message_type == "tool_return_message"]
+    result = tool_return(answer.messages)
     assert result.tool_return == "forecast: sun over Paris"
 
 
-@CREATE
+@SEND
 async def test_a_turn_with_a_tool_call_goes_as_in_three_processes(client: AsyncLetta) -> None:
     agent = await new_agent(client)
 
@@ -130,7 +139,7 @@ async def test_a_stream_goes_as_in_three_processes(
     ]
 
 
-@CREATE
+@SEND
 async def test_many_messages_share_few_connections(
     small: HeelerInstance, client: AsyncLetta
 ) -> None:
@@ -147,7 +156,7 @@ async def test_many_messages_share_few_connections(
     assert 3 <= connections <= SHARED_CONNECTIONS_MAX
 
 
-@CREATE
+@SEND
 async def test_a_turn_outlives_the_death_of_its_process(
     small: HeelerInstance, client: AsyncLetta, model: ScriptedModelProcess
 ) -> None:

@@ -10,11 +10,10 @@ import httpx
 import pytest
 from letta_client import Letta
 
+from tests.e2e.asking import CANCEL, ask
 from tests.e2e.conftest import PAUSE, PAUSING, NewAgent
-from tests.e2e.test_base_tools import answer
 from tests.waiting import wait_for
 
-CANCEL = pytest.mark.operation("POST /v1/agents/{agent_id}/messages/cancel")
 RUNS = pytest.mark.operation("GET /v1/runs/")
 
 
@@ -24,7 +23,7 @@ def test_the_cancellation_of_all_runs_ends_a_pause(
     paused: object, letta: Letta, new_agent: NewAgent, http: httpx.Client
 ) -> None:
     agent = new_agent(**PAUSING)
-    answer(letta, agent.id, PAUSE)
+    ask(letta, agent.id, PAUSE)
     path = f"/v1/agents/{agent.id}/messages/cancel"
     first, second = http.post(path), http.post(path)
     assert (first.status_code, first.json()) == (200, {})

@@ -9,11 +9,10 @@ from typing import Any
 import pytest
 from letta_client import APIStatusError, Letta
 
-from tests.e2e.asking import MODEL, says, unique
+from tests.e2e.asking import CLAUDE, MODEL, says, unique
 from tests.e2e.conftest import NewAgent
 from tests.scripted_model import ScriptedModelProcess
 
-CLAUDE = "anthropic/claude-sonnet-4-5-20250929"
 HANDLES = pytest.mark.parametrize("handle", [MODEL, CLAUDE])
 LEFT_OUT = "[A message of the user: left out here"
 

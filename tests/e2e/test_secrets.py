@@ -13,7 +13,7 @@ import pytest
 from letta_client import Letta
 
 from deploy.embedded.settings import SERVICES
-from tests.e2e.asking import MODEL, SECONDS_MAX, says, unique
+from tests.e2e.asking import MODEL, SECONDS_MAX, call_tool, unique
 from tests.e2e.conftest import NewAgent
 from tests.scripted_model import ScriptedModelProcess
 from tests.servers import HeelerInstance
@@ -44,10 +44,7 @@ def teller(letta: Letta) -> Iterator[Any]:
 
 def told(letta: Letta, agent_id: str, tool: Any, variable: str) -> str:
     """What the tool says of a variable when the agent's model calls it."""
-    text = f"CALL:{tool.name}:{json.dumps({'variable': variable})}"
-    answer = letta.agents.messages.create(agent_id, messages=says(text))
-    [found] = [one for one in answer.messages if one.message_type == "tool_return_message"]
-    return str(found.tool_return)
+    return str(call_tool(letta, agent_id, tool.name, variable=variable).tool_return)
 
 
 def values(shown: list[dict[str, Any]]) -> dict[str, str]:

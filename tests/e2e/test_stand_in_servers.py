@@ -9,15 +9,12 @@ import httpx
 import pytest
 from letta_client import APIStatusError, Letta
 
-from tests.e2e.asking import MODEL, says, stream, unique, without_keepalives
+from tests.e2e.asking import CLAUDE, MODEL, SEND, STREAM, says, stream, unique, without_keepalives
 from tests.e2e.conftest import NewAgent
 from tests.scripted_model import ScriptedModelProcess
 
-CLAUDE = "anthropic/claude-sonnet-4-5-20250929"
 # Without a number: the window that a server names is learned, and all tests ask the same model.
 TOO_LONG = {"object": "error", "message": "Context size has been exceeded.", "code": 400}
-CREATE = pytest.mark.operation("POST /v1/agents/{agent_id}/messages")
-STREAM = pytest.mark.operation("POST /v1/agents/{agent_id}/messages/stream")
 EITHER_WAY = pytest.mark.parametrize("tokens", [False, True], ids=["whole", "pieces"])
 
 
@@ -79,7 +76,7 @@ SHOWN = {
 }
 
 
-@CREATE
+@SEND
 @STREAM
 @EITHER_WAY
 @pytest.mark.parametrize("kind", ANSWERS)
@@ -95,7 +92,7 @@ async def test_what_a_stand_in_says_is_shown_in_either_way(
         assert text_of(messages, "reasoning_message") == "Hm."
 
 
-@CREATE
+@SEND
 @STREAM
 @EITHER_WAY
 @pytest.mark.parametrize("handle", [MODEL, CLAUDE])
@@ -129,7 +126,7 @@ async def test_a_tool_runs_whose_arguments_are_an_object(
     assert f"likes {text}" in str(letta.agents.blocks.retrieve("human", agent_id=agent.id).value)
 
 
-@CREATE
+@SEND
 @STREAM
 @EITHER_WAY
 async def test_a_context_that_is_too_long_in_other_words_is_compacted_and_answered(
@@ -146,7 +143,7 @@ async def test_a_context_that_is_too_long_in_other_words_is_compacted_and_answer
     assert "question 0" not in str(shown), "the older messages are summarised"
 
 
-@CREATE
+@SEND
 @STREAM
 @EITHER_WAY
 async def test_a_parameter_that_is_refused_is_left_out(
@@ -165,7 +162,7 @@ async def test_a_parameter_that_is_refused_is_left_out(
     assert "parallel_tool_calls" not in (await model.requests(last=1))[0]
 
 
-@CREATE
+@SEND
 @pytest.mark.parametrize("handle", [MODEL, CLAUDE])
 @pytest.mark.parametrize(
     ("body", "why"),

@@ -10,8 +10,7 @@ import httpx
 import pytest
 
 from tests.chosen import new_heeler
-from tests.e2e.asking import SECONDS_MAX
-from tests.e2e.test_demo import NO_PROVIDER
+from tests.e2e.asking import NO_PROVIDER, SECONDS_MAX
 from tests.ports import free_port
 from tests.servers import HeelerInstance, wait_until
 

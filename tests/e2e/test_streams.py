@@ -10,7 +10,10 @@ import pytest
 from letta_client import APIError, Letta
 
 from tests.e2e.asking import (
+    HELLO,
     MESSAGE_DATE,
+    SEND,
+    STREAM,
     is_id,
     kinds,
     lines_of,
@@ -20,9 +23,6 @@ from tests.e2e.asking import (
 )
 from tests.e2e.conftest import NewAgent
 
-HELLO = "Hello from the scripted model."
-STREAM = pytest.mark.operation("POST /v1/agents/{agent_id}/messages/stream")
-CREATE = pytest.mark.operation("POST /v1/agents/{agent_id}/messages")
 CALL = 'CALL:memory_insert:{"label":"human","new_string":"Likes tea"}'
 
 
@@ -69,7 +69,7 @@ def test_a_stream_tells_the_run_its_steps_and_its_end(
     assert letta.runs.retrieve(run_id).stop_reason == "end_turn"
 
 
-@CREATE
+@SEND
 def test_streaming_true_is_a_stream_for_new_clients_only(
     http: httpx.Client, legacy: httpx.Client, new_agent: NewAgent
 ) -> None:
@@ -176,7 +176,7 @@ FAILURES = [
 
 
 @STREAM
-@CREATE
+@SEND
 @pytest.mark.parametrize(
     ("script", "status", "kind", "reason", "said"), FAILURES, ids=[one[0] for one in FAILURES]
 )
@@ -253,7 +253,7 @@ def test_what_was_done_before_a_failure_stays(
 
 
 @STREAM
-@CREATE
+@SEND
 def test_a_model_that_fails_once_is_asked_again(letta: Letta, new_agent: NewAgent) -> None:
     agent = new_agent()
 
@@ -264,7 +264,7 @@ def test_a_model_that_fails_once_is_asked_again(letta: Letta, new_agent: NewAgen
 
 
 @STREAM
-@CREATE
+@SEND
 def test_an_empty_answer_ends_the_turn_and_a_cut_one_says_so(
     http: httpx.Client, letta: Letta, new_agent: NewAgent
 ) -> None:

@@ -11,10 +11,9 @@ import httpx
 import pytest
 from letta_client import Letta
 
-from tests.e2e.asking import Line, kinds, lines_of, says, stream, without_keepalives
+from tests.e2e.asking import STREAM, Line, kinds, lines_of, says, stream, without_keepalives
 from tests.e2e.conftest import NewAgent
 
-STREAM = pytest.mark.operation("POST /v1/agents/{agent_id}/messages/stream")
 RESUME = pytest.mark.operation("POST /v1/runs/{path_run_id}/stream")
 CALL = 'CALL:memory_insert:{"label":"human","new_string":"Likes tea"}'
 TEXT = "The quick brown fox jumps over the lazy dog, and then it rests for a while."

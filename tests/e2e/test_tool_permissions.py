@@ -10,22 +10,14 @@ import pytest
 from letta_client import Letta
 
 from libs.contracts.tools.tool_permission_evaluation import LOOK_EVERY_SECONDS
-from tests.e2e.asking import NOBODY, says, unique
-from tests.e2e.conftest import NewAgent
-from tests.e2e.test_custom_tools import NewTool, new_tool, returned
+from tests.e2e.asking import NOBODY, call_tool, unique
+from tests.e2e.conftest import NewAgent, NewTool
 from tests.servers import HeelerInstance
 from tests.waiting import wait_for
 
-__all__ = ["new_tool"]
 NO_LIST = {"tools": None, "capabilities": None}
 # The next look of a process that did not hear of a change, and the call that shows it.
 IN_FORCE_SECONDS_MAX = LOOK_EVERY_SECONDS + 1.0
-
-
-def call(letta: Letta, agent_id: str, name: str) -> Any:
-    """What comes of a call of a tool."""
-    answer = letta.agents.messages.create(agent_id, messages=says(f'CALL:{name}:{{"sides": 6}}'))
-    return returned(answer.messages)
 
 
 def test_a_restricted_agent_cannot_call_what_its_lists_withhold(
@@ -48,14 +40,14 @@ def test_a_restricted_agent_cannot_call_what_its_lists_withhold(
         """What the model is told as soon as a change is in force."""
 
         def asked() -> str:
-            result = call(letta, agent.id, tool.name)
+            result = call_tool(letta, agent.id, tool.name, sides=6)
             return str(result.tool_return) if result.status == status else ""
 
         waited = wait_for(f"a call that ends as {status}", asked, IN_FORCE_SECONDS_MAX)
         return asyncio.run(waited)
 
     assert http.get(path).json() == NO_LIST
-    assert call(letta, agent.id, tool.name).status == "success"
+    assert call_tool(letta, agent.id, tool.name, sides=6).status == "success"
 
     limits = {"tools": None, "capabilities": ["memory"]}
     assert http.put(path, json={"capabilities": ["memory"]}).json() == limits
@@ -65,7 +57,7 @@ def test_a_restricted_agent_cannot_call_what_its_lists_withhold(
         f"'{tool.name}' is not allowed for this agent: it needs what is not on the list of"
         " capabilities (code)."
     )
-    assert call(letta, other.id, tool.name).status == "success"
+    assert call_tool(letta, other.id, tool.name, sides=6).status == "success"
 
     def refused_run() -> bool:
         ran = http.post(run, json={"args": {"sides": 6}}).json()
@@ -75,7 +67,7 @@ def test_a_restricted_agent_cannot_call_what_its_lists_withhold(
 
     def refused_by_the_agent() -> list[tuple[str, ...]]:
         # Until its own process knows, calls are refused by the tools service, in the same words.
-        assert call(letta, agent.id, tool.name).status == "error"
+        assert call_tool(letta, agent.id, tool.name, sides=6).status == "error"
         return heeler.psql(
             "select payload->>'reason' from agent.events where topic = 'tool_call.forbidden'"
             f" and payload->>'tool' = '{tool.name}'"
@@ -94,7 +86,7 @@ def test_a_restricted_agent_cannot_call_what_its_lists_withhold(
     assert http.get("/v1/permissions/tools", **of_project).json() == inserts
     assert http.get("/v1/permissions/tools").json() == NO_LIST
     assert "for this project" in becomes("error")
-    assert call(letta, other.id, tool.name).status == "success"
+    assert call_tool(letta, other.id, tool.name, sides=6).status == "success"
     for url, of in ((path, {}), ("/v1/permissions/tools", of_project)):
         http.put(url, json={}, **of)
         assert http.get(url, **of).json() == NO_LIST

@@ -12,7 +12,7 @@ import pytest
 from letta_client import ConflictError, Letta, NotFoundError
 
 from libs.contracts.tools.base_tools.catalogue import BASE_TOOLS
-from tests.e2e.asking import MODEL, is_id, unique
+from tests.e2e.asking import MODEL, USER, is_id, unique
 
 SOURCE = '''
 def {name}(sides: int, times: int = 1) -> str:
@@ -40,7 +40,6 @@ FIELDS: dict[str, Any] = {
     "default_requires_approval": True,
     "enable_parallel_execution": True,
 }
-USER = "user-00000000-0000-4000-8000-000000000000"
 
 
 @pytest.fixture

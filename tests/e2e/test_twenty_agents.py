@@ -9,10 +9,9 @@ from typing import Any
 import pytest
 from letta_client import AsyncLetta
 
-from tests.e2e.asking import EMBEDDING, MODEL, USER, is_id, says, unique
+from tests.e2e.asking import EMBEDDING, HELLO, MODEL, USER, is_id, says, unique
 
 AGENTS = 20
-HELLO = "Hello from the scripted model."
 
 
 async def one_agent(letta: AsyncLetta, tag: str, n: int) -> str:

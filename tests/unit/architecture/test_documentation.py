@@ -56,6 +56,7 @@ PRIVATE_WORDS = {
     r"given up|gives? up|giving up": "attempt limits, fails, is abandoned",
     r"silences?": "idle timeout",
     r"warmest": "LIFO pool",
+    r"whoever": "the process, the client, the user: a subject that the reader can name",
     r"(seen|held) by (an |the |its |other )?agents?": "attached",
 }
 GENERATED = {"compatibility.md", "limits.md"}

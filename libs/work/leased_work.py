@@ -30,8 +30,9 @@ A new kind of work says what is due, and what one attempt does:
 
 The handler of the command calls `exports.begin_after_commit(DueWork(export.id, org), work)`, the
 wiring calls `exports.join(service)`, and `exports.drain()` when the process ends. How often an
-attempt may fail, and when the next is due, belongs to the aggregate: record that too. An attempt
-that records nothing is made again by the next sweep.
+attempt may fail, and when the next is due, belongs to the aggregate: record that too. Attempts are
+made at least once: one that records nothing is repeated by a later sweep, and one that ends just
+when a sweep has found its work may be repeated, too.
 """
 
 from __future__ import annotations

@@ -1,0 +1,445 @@
+"""Leased work: each piece by one process at a time, none forgotten, whatever dies in between."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable, Sequence
+from typing import Any
+
+import pytest
+
+from libs.bus.fair_semaphore import FairSemaphore
+from libs.bus.unknown_version_delays import LEFT_ALONE_SECONDS
+from libs.contracts.bus_messages import Context, NewerVersion
+from libs.eventstore.ports import Fence, StoreUnavailable, VersionConflict
+from libs.eventstore.unit_of_work import Repository, UnitOfWork
+from libs.work import work_lease
+from libs.work.leased_work import LeasedWork
+from libs.work.work_lease import DueWork, WorkLease, WorkPorts
+from tests.clock_and_ids import CountingIds, ManualClock
+from tests.contract.ledger import Account, project
+from tests.contract.worlds import World
+from tests.leased_work import finish, sweep
+from tests.waiting import wait_for
+
+ORG, OTHER_ORG = "org-1", "org-2"
+WORK = DueWork("account-1", ORG)
+IDS = CountingIds()
+
+type Meanwhile = Callable[[WorkLease[DueWork]], Awaitable[object]]
+
+
+async def nothing(_: WorkLease[DueWork]) -> None:
+    """Take no time."""
+
+
+class Payments(LeasedWork[DueWork]):
+    """The accounts that one process pays into, once each; something may happen `meanwhile`."""
+
+    name = "payment"
+
+    def __init__(self, world: World, holder: str, wanted: list[DueWork]) -> None:
+        self.world = world
+        self.wanted = wanted
+        self.store = world.store(holder)
+        self.clock = ManualClock()
+        self.attempts: list[str] = []
+        self.gate = asyncio.Event()
+        self.meanwhile: Meanwhile = nothing
+        self.cancelled: list[str] = []
+        self.looks = 0
+        self.waits_for_store = False
+        repository = Repository(self.store, "ledger", project)
+        ports = WorkPorts(repository=repository, clock=self.clock, ids=IDS, committed=lambda: None)
+        places = FairSemaphore(3, of_organisation_max=2, users="payments", thing="place")
+        super().__init__(ports, places)
+
+    async def due(self) -> Sequence[DueWork]:
+        paid = {str(row["id"]) for row in await self.world.rows()}
+        return [work for work in self.wanted if work.id not in paid]
+
+    async def attempt(self, lease: WorkLease[DueWork]) -> None:
+        self.attempts.append(lease.work.id)
+        await self.meanwhile(lease)
+        await lease.record(self.payment_into(lease.work), waits_for_store=self.waits_for_store)
+
+    def payment_into(self, work: DueWork) -> Callable[[UnitOfWork], Awaitable[None]]:
+        async def pay(unit: UnitOfWork) -> None:
+            (await unit.load(Account, work.id)).deposit(1)
+
+        return pay
+
+    async def find_cancelled(self, orgs: list[str], ids: list[str]) -> Sequence[str]:
+        self.looks += 1
+        return [work_id for work_id in self.cancelled if work_id in ids]
+
+    def stand_still(self) -> None:
+        """Have attempts wait for the gate."""
+        self.meanwhile = lambda _: self.gate.wait()
+
+    async def want(self, work: DueWork) -> int | None:
+        """Commit that a work is wanted, and begin it."""
+        unit = self.ports.repository.work(Context(IDS.new("want"), org=work.org))
+        self.wanted.append(work)
+        self.begin_after_commit(work, unit)
+        return await unit.commit()
+
+    async def under_way(self, count: int) -> None:
+        await wait_for("the attempts", lambda: len(self.attempts) == count)
+
+    async def payments(self, work: DueWork = WORK) -> int:
+        return len((await self.store.load(work.id)).events) // 2
+
+
+class Bank:
+    """Processes that have the same to do."""
+
+    def __init__(self, world: World) -> None:
+        self.world = world
+        self.wanted: list[DueWork] = []
+        self.processes: list[Payments] = []
+
+    def process(self) -> Payments:
+        holder = f"process-{len(self.processes) + 1}"
+        self.processes.append(Payments(self.world, holder, self.wanted))
+        return self.processes[-1]
+
+
+@pytest.fixture
+def bank(world: World) -> Bank:
+    return Bank(world)
+
+
+async def is_free(process: Payments, work: DueWork = WORK) -> bool:
+    """Whether nobody holds the lease of a work, and nobody renews it."""
+    await process.store.renew_leases()
+    epoch = await process.store.take_lease(work.id)
+    if epoch is not None:
+        await process.store.release_lease(Fence(work.id, epoch))
+    return epoch is not None
+
+
+class TestLeasedWork:
+    async def test_work_begins_when_its_commit_is_durable_and_gives_its_lease_back(
+        self, bank: Bank
+    ) -> None:
+        one, other = bank.process(), bank.process()
+        assert await one.want(WORK) is not None
+        await finish(one)
+        await sweep(other)
+        assert (one.attempts, other.attempts) == ([WORK.id], [])
+        assert await one.payments() == 1
+        assert await is_free(other)
+
+    async def test_work_whose_lease_is_held_is_begun_by_nobody_else(self, bank: Bank) -> None:
+        one, other = bank.process(), bank.process()
+        one.stand_still()
+        await one.want(WORK)
+        await one.under_way(1)
+        assert await other.want(WORK) is None
+        await sweep(other)
+        await one.sweep()
+        assert (one.attempts, other.attempts) == ([WORK.id], [])
+        one.gate.set()
+        await finish(one)
+
+    async def test_work_of_a_dead_process_goes_on_in_another(self, bank: Bank) -> None:
+        dead, other = bank.process(), bank.process()
+        dead.stand_still()
+        await dead.want(WORK)
+        await dead.under_way(1)
+        await bank.world.pass_time()
+        await sweep(other)
+        assert (other.attempts, await other.payments()) == ([WORK.id], 1)
+        dead.gate.set()
+        await finish(dead)
+        assert await other.payments() == 1, "what it does after that changes nothing"
+
+    async def test_an_attempt_stops_when_its_lease_is_lost_and_not_at_the_first_sight(
+        self, bank: Bank
+    ) -> None:
+        one = bank.process()
+        one.stand_still()
+        await one.want(WORK)
+        await one.under_way(1)
+        one.leases_held({WORK.id})
+        one.leases_held(set())
+        await asyncio.sleep(0)
+        assert one.is_under_way(WORK.id), "its last commit may have given the lease back"
+        one.leases_held({WORK.id})
+        one.leases_held(set())
+        assert one.is_under_way(WORK.id)
+        one.leases_held(set())
+        await finish(one)
+        assert (one.tasks, await one.payments()) == ({}, 0)
+
+    async def test_cancelled_work_ends_and_gives_its_lease_back(self, bank: Bank) -> None:
+        one, other = bank.process(), bank.process()
+        for process, work in ((one, WORK), (one, DueWork("account-2", ORG))):
+            process.stand_still()
+            await process.want(work)
+        await one.under_way(2)
+        one.cancel(WORK.id)
+        await wait_for("its end", lambda: len(one.tasks) == 1)
+        assert await is_free(other)
+        assert one.is_under_way("account-2")
+        await one.drain()
+
+    async def test_what_another_process_has_cancelled_is_looked_for_once_more_however_many(
+        self, bank: Bank, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        one = bank.process()
+        one.cancelled_somewhere()
+        assert one.looks == 0, "nothing is done here"
+        one.stand_still()
+        await one.want(WORK)
+        await one.under_way(1)
+        find, look = one.find_cancelled, asyncio.Event()
+
+        async def slowly(orgs: list[str], ids: list[str]) -> Sequence[str]:
+            found = await find(orgs, ids)
+            assert orgs == [ORG]
+            await look.wait()
+            return found
+
+        monkeypatch.setattr(one, "find_cancelled", slowly)
+        one.cancelled_somewhere()
+        await wait_for("the look", lambda: one.looks)
+        one.cancelled.append(WORK.id)  # too late for this look
+        for _ in range(5):
+            one.cancelled_somewhere()
+        look.set()
+        await finish(one)
+        assert (one.looks, await one.payments()) == (2, 0)
+
+    async def test_a_look_that_fails_is_not_the_last(
+        self, bank: Bank, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        one = bank.process()
+        one.stand_still()
+        await one.want(WORK)
+        await one.under_way(1)
+        with monkeypatch.context() as broken:
+            broken.setattr(one, "find_cancelled", failing(StoreUnavailable("away")))
+            one.cancelled_somewhere()
+            await wait_for("its end", lambda: not one.asides)
+        one.cancelled.append(WORK.id)
+        one.cancelled_somewhere()
+        await finish(one)
+        assert one.tasks == {}
+
+    async def test_after_a_version_conflict_it_is_decided_again(self, bank: Bank) -> None:
+        one, other = bank.process(), bank.process()
+        loads = 0
+
+        async def pay(unit: UnitOfWork) -> None:
+            nonlocal loads
+            account = await unit.load(Account, WORK.id)
+            loads += 1
+            if loads == 1:
+                await elsewhere(other)
+            account.deposit(1)
+
+        one.meanwhile = lambda lease: lease.record(pay, release=False)
+        await one.want(WORK)
+        await finish(one)
+        versions = [event.version for event in (await one.store.load(WORK.id)).events]
+        assert (loads, versions) == (2, [1, 2, 3, 4])
+
+    async def test_conflicts_without_an_end_leave_the_work_to_a_later_sweep(
+        self, bank: Bank, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        one = bank.process()
+        tries = 0
+
+        async def conflicts(*_: Any) -> None:
+            nonlocal tries
+            tries += 1
+            raise VersionConflict(WORK.id)
+
+        one.stand_still()
+        await one.want(WORK)
+        await one.under_way(1)
+        with monkeypatch.context() as broken:
+            broken.setattr(one.store, "commit", conflicts)
+            one.gate.set()
+            await finish(one)
+        assert tries == work_lease.CONFLICT_RETRIES_MAX + 1
+        await sweep(one)
+        assert await one.payments() == 1
+
+    @pytest.mark.parametrize("waits", [False, True])
+    async def test_in_an_outage_the_outcome_waits_or_is_left_to_a_later_sweep(
+        self, bank: Bank, monkeypatch: pytest.MonkeyPatch, waits: bool
+    ) -> None:
+        one, other = bank.process(), bank.process()
+        one.waits_for_store = waits
+        one.stand_still()
+        await one.want(WORK)
+        await one.under_way(1)
+        outages = 0
+        commit = one.store.commit
+
+        async def is_away(*what: Any) -> int | None:
+            nonlocal outages
+            outages += 1
+            if outages > 3:
+                return await commit(*what)
+            raise StoreUnavailable("away")
+
+        with monkeypatch.context() as broken:
+            broken.setattr(one.store, "commit", is_away)
+            one.gate.set()
+            await finish(one)
+        assert (outages, await one.payments()) == ((4, 1) if waits else (1, 0))
+        assert await is_free(other)
+        await sweep(other)
+        assert (len(one.attempts), await one.payments()) == (1, 1)
+
+    async def test_what_only_newer_processes_can_read_is_left_to_them_for_a_while(
+        self, bank: Bank
+    ) -> None:
+        one, newer = bank.process(), bank.process()
+        one.meanwhile = failing(NewerVersion("money.deposited 4"))
+        await one.want(WORK)
+        await finish(one)
+        await sweep(one)
+        assert len(one.attempts) == 1
+        assert await is_free(newer)
+        one.clock.seconds += LEFT_ALONE_SECONDS
+        await sweep(one)
+        assert len(one.attempts) == 2
+        await sweep(newer)
+        assert await newer.payments() == 1
+
+    async def test_a_bug_is_logged_and_the_work_left_to_a_later_sweep(
+        self, bank: Bank, caplog: pytest.LogCaptureFixture
+    ) -> None:
+        one = bank.process()
+        one.meanwhile = failing(RuntimeError("a bug"))
+        await one.want(WORK)
+        await finish(one)
+        assert "the payment account-1 is not recorded" in caplog.text
+        one.meanwhile = nothing
+        await sweep(one)
+        assert (len(one.attempts), await one.payments()) == (2, 1)
+
+    async def test_no_organisation_takes_all_places_and_the_rest_is_left_to_others(
+        self, bank: Bank
+    ) -> None:
+        one, other = bank.process(), bank.process()
+        one.stand_still()
+        works = [DueWork(f"account-{number}", ORG) for number in range(4)]
+        for work in works:
+            await one.want(work)
+            await asyncio.sleep(0)  # it takes its place before the next is wanted
+        await one.under_way(2)
+        assert one.has_room(OTHER_ORG)
+        assert not one.has_room(ORG)
+        await sweep(other)
+        assert other.attempts == ["account-2", "account-3"]
+        for number in range(2):
+            await one.want(DueWork(f"other-{number}", OTHER_ORG))
+            await asyncio.sleep(0)
+        await one.under_way(3)
+        assert one.places
+        assert one.places.free == 0
+        one.gate.set()
+        await finish(one)
+        assert one.places.free == 3
+
+    async def test_work_that_waits_begins_as_soon_as_a_place_is_free(self, bank: Bank) -> None:
+        one = bank.process()
+        bank.wanted += [DueWork(f"account-{number}", ORG) for number in range(9)]
+        await sweep(one)
+        assert sorted(one.attempts) == [work.id for work in bank.wanted], "in one sweep"
+
+    async def test_an_attempt_that_records_nothing_is_not_repeated_at_once(
+        self, bank: Bank
+    ) -> None:
+        one = bank.process()
+        one.meanwhile = failing(StoreUnavailable("away"))
+        bank.wanted += [DueWork(f"account-{number}", ORG) for number in range(3)]
+        await sweep(one)
+        assert sorted(one.attempts) == [work.id for work in bank.wanted]
+
+    async def test_a_process_that_ends_waits_a_moment_and_leaves_the_rest_to_others_at_once(
+        self, bank: Bank
+    ) -> None:
+        one, other = bank.process(), bank.process()
+        one.stand_still()
+        one.drain_seconds_max = 0.05
+        quick = DueWork("account-2", OTHER_ORG)
+        await one.want(WORK)
+        await one.under_way(1)
+        one.meanwhile = lambda _: asyncio.sleep(0.01)
+        await one.want(quick)
+        await one.drain()
+        assert (await one.payments(), await one.payments(quick)) == (0, 1)
+        assert (one.tasks, one.has_room(ORG)) == ({}, False)
+        await one.sweep()
+        assert await other.want(DueWork("account-3", ORG)) is not None
+        await finish(other)
+        await sweep(other)
+        assert other.attempts == ["account-3", WORK.id]
+        assert await other.payments() == 1
+
+    async def test_a_commit_that_ends_after_the_drain_begins_nothing_and_keeps_no_lease(
+        self, bank: Bank
+    ) -> None:
+        one, other = bank.process(), bank.process()
+        unit = one.ports.repository.work(Context("late", org=ORG))
+        one.begin_after_commit(WORK, unit)
+        await one.drain()
+        await unit.commit()
+        await finish(one)
+        assert one.attempts == []
+        assert await is_free(other)
+
+    async def test_an_attempt_that_is_cancelled_before_it_begins_gives_its_lease_back(
+        self, bank: Bank
+    ) -> None:
+        one, other = bank.process(), bank.process()
+        await one.want(WORK)
+        await one.drain()
+        assert one.attempts == []
+        assert await is_free(other)
+
+    async def test_the_end_of_an_attempt_does_not_hide_the_next_one_at_the_same_work(
+        self, bank: Bank, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        one = bank.process()
+        one.stand_still()
+
+        async def record_first(lease: WorkLease[DueWork]) -> None:
+            await lease.record(one.payment_into(lease.work))
+            await one.gate.wait()
+
+        unit = one.ports.repository.work(Context("first", org=ORG))
+        one.begin_after_commit(WORK, unit, record_first)
+        await unit.commit()
+        await wait_for("its payment", one.payments)
+        one.gate, gate = asyncio.Event(), one.gate
+        assert await one.want(WORK) is not None, "the lease is free"
+        await one.under_way(1)
+        gate.set()
+        await wait_for("the end of the first", lambda: len(one.tasks) == 1)
+        assert one.is_under_way(WORK.id)
+        await one.drain()
+        assert one.tasks == {}
+
+
+def failing(problem: Exception) -> Callable[..., Awaitable[Any]]:
+    """Something that fails."""
+
+    async def fail(*_: Any) -> None:
+        raise problem
+
+    return fail
+
+
+async def elsewhere(process: Payments) -> None:
+    """Pay into the account in another process."""
+    unit = process.ports.repository.work(Context(IDS.new("elsewhere"), org=ORG))
+    await process.payment_into(WORK)(unit)
+    await unit.commit()

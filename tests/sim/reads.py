@@ -213,9 +213,13 @@ class SimQueries:
         rows: list[Any] = self.client.server.database.schema("tools").rows("tools")
         return [
             custom_tool(
-                *(row["id"], row["revision"], row["name"], row["tool_type"], row["json_schema"]),
-                *(row["doc"].get("description"), row["doc"].get("enable_parallel_execution")),
-                *(row["doc"].get("default_requires_approval"), row["doc"].get("return_char_limit")),
+                [
+                    *(row[name] for name in ("id", "revision", "name", "tool_type", "json_schema")),
+                    row["doc"].get("description"),
+                    row["doc"].get("enable_parallel_execution"),
+                    row["doc"].get("default_requires_approval"),
+                    row["doc"].get("return_char_limit"),
+                ]
             )
             for row in rows
             if row["org"] == org

@@ -40,10 +40,9 @@ from services.api.adapters.service_health import Health
 from services.api.adapters.tag_queries import TagQueries
 from services.api.adapters.uploaded_file_store import UploadLimits, Uploads
 from services.api.handlers import Handlers
-from services.api.http.authentication import check
+from services.api.http.authentication import check, cors_config
 from services.api.http.callers import Authenticator, SingleOrganisation
 from services.api.http.connection_limits import ConnectionLimits, room_for_connections
-from services.api.http.cross_origin_requests import cors_config
 from services.api.http.direct_handler_calls import called_directly
 from services.api.http.error_responses import BODY_BYTES_MAX, Problem, on_exception
 from services.api.http.handler_dependencies import Api
@@ -51,11 +50,11 @@ from services.api.http.http_protocol import KEEP_ALIVE_SECONDS, LimitedHttp
 from services.api.http.internal_requests import InternalRequests
 from services.api.http.password_attempt_limits import PasswordAttemptLimits
 from services.api.http.per_path_concurrency_limits import ConcurrencyLimits
-from services.api.http.read_model_responses import unknown_cursor
 from services.api.http.request_admission import admit
 from services.api.http.request_telemetry import TracedLitestar
+from services.api.resources.mcp_endpoint_tools import TOOLS, McpClient
 from services.api.settings import ApiSettings
-from services.api.v1.mcp_endpoint_tools import TOOLS, McpClient
+from services.api.v1.read_model_responses import unknown_cursor
 
 GRACEFUL_SECONDS_MAX = 5
 TICK_SECONDS = 1.0

@@ -57,8 +57,7 @@ from services.api.adapters.step_sql_expressions import (
     STEP_TRACE,
 )
 from services.api.adapters.tag_queries import TagQueries, TagSlice
-from services.api.adapters.tool_queries import TOOLS, ToolQueries
-from services.api.adapters.tool_usage_queries import ToolUsageQueries
+from services.api.adapters.tool_queries import TOOLS, ToolQueries, ToolUsageQueries
 from services.api.http.request_parsing import Page
 from services.api.resources.agent_blocks import ATTACHED, IS_ATTACHED
 from services.api.resources.agents import AGENTS

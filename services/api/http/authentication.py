@@ -9,16 +9,18 @@ from __future__ import annotations
 
 import hmac
 import math
+from collections.abc import Collection
 from functools import lru_cache
 from typing import Any
 from urllib.parse import urlsplit
 
+from litestar.config.cors import CORSConfig
 from litestar.connection import ASGIConnection
 
 from libs.contracts.bus_messages import JsonObject
 from services.api.http.error_responses import Problem
 from services.api.http.password_attempt_limits import PasswordAttemptLimits, Proof
-from services.api.settings import HOSTS_KNOWN_MAX, is_loopback
+from services.api.settings import ANY_ORIGIN, HOSTS_KNOWN_MAX, LOCAL_ORIGINS, is_loopback
 
 OAUTH_CALLBACK = "/v1/tools/mcp/oauth/callback"  # browsers come there, who have no password
 START_PAGE = ""  # the path "/", as it is compared: without the slash at its end
@@ -29,6 +31,14 @@ FORWARDED = ("Forwarded", "X-Forwarded-For")  # a proxy names there who sent a r
 UNAUTHORIZED: JsonObject = {"detail": "Unauthorized"}
 
 AnyRequestLike = ASGIConnection[Any, Any, Any, Any]
+
+# A browser takes each of these names for this machine, whatever a name server says.
+LOCAL_ORIGIN = r"https?://(localhost|[a-z\d.-]+\.localhost|127(\.\d{1,3}){3}|\[::1\])(:\d{1,5})?"
+# The headers of answers that clients read, besides those that every page may read.
+EXPOSED = [
+    *("retry-after", "www-authenticate"),
+    *("x-should-retry", "x-run-id", "x-upload-result"),
+]
 
 
 def check(connection: AnyRequestLike) -> None:
@@ -127,3 +137,14 @@ def host_name(authority: str) -> str | None:
     except ValueError:
         return None
     return parts.hostname or ""
+
+
+def cors_config(origins: Collection[str]) -> CORSConfig:
+    """CORS for these origins; the word `local` stands for every origin on this machine, `*` for
+    all. No cookie lets anybody in, so pages may send credentials without a risk."""
+    return CORSConfig(
+        allow_origins=[origin for origin in origins if origin != LOCAL_ORIGINS],
+        allow_origin_regex=LOCAL_ORIGIN if LOCAL_ORIGINS in origins else None,
+        allow_credentials=ANY_ORIGIN not in origins,
+        expose_headers=EXPOSED,
+    )

@@ -17,7 +17,6 @@ from httptools import HttpParserError, HttpParserUpgrade, HttpRequestParser
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 
 from libs.telemetry import metrics
-from services.api.http.coalesced_writes import CoalescedWrites
 from services.api.http.connection_limits import ConnectionLimits
 from services.api.http.password_attempt_limits import Proof
 from services.api.http.streamed_request_bodies import is_streamed
@@ -51,6 +50,8 @@ TOO_LATE = (
 NO_HTTP = "This is not a request of HTTP/1.1"
 NO_URL = f"{NO_HTTP}: the URL is malformed; percent-encode what is not ASCII"
 NO_ROOM = "The server has as many connections as it can: try again in a moment"
+
+COALESCED_BYTES_MAX = 64 * 1024
 
 
 class Refused(Exception):
@@ -281,3 +282,39 @@ def response(status: int, detail: str) -> bytes:
     lines = [f"HTTP/1.1 {status} {HTTPStatus(status).phrase}"]
     lines += [f"{name}: {value}" for name, value in headers.items()]
     return "\r\n".join(lines).encode() + b"\r\n\r\n" + body
+
+
+class CoalescedWrites:
+    """Stands in for the transport of a connection where answers are written."""
+
+    def __init__(self, transport: asyncio.Transport) -> None:
+        self.transport = transport
+        self.waiting: list[bytes] = []
+        self.waiting_bytes = 0
+
+    def write(self, data: bytes) -> None:
+        """Write it at the end of this turn, or now if there is much of it."""
+        if not self.waiting:
+            asyncio.get_running_loop().call_soon(self.flush)
+        self.waiting.append(data)
+        self.waiting_bytes += len(data)
+        if self.waiting_bytes >= COALESCED_BYTES_MAX:
+            self.flush()
+
+    def flush(self) -> None:
+        """Write what waits. Safe to repeat."""
+        if not self.waiting:
+            return
+        data = b"".join(self.waiting)
+        self.waiting, self.waiting_bytes = [], 0
+        if not self.transport.is_closing():
+            self.transport.write(data)
+
+    def close(self) -> None:
+        """Close the connection when everything is written."""
+        self.flush()
+        self.transport.close()
+
+    def is_closing(self) -> bool:
+        """Whether the connection is closed, or about to be."""
+        return self.transport.is_closing()

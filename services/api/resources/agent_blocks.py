@@ -13,11 +13,12 @@ from services.api.http.callers import org_of
 from services.api.http.encoded_slashes import last_segment
 from services.api.http.error_responses import Problem
 from services.api.http.handler_dependencies import api_of
-from services.api.http.read_model_responses import listed, missing, raw, retrieved
+from services.api.http.raw_json import raw
 from services.api.http.request_parsing import AnyRequest, Page, body_of, query_of, valid_id
 from services.api.openapi.operation import returns
 from services.api.resources.agents import AGENTS, MEMORY
 from services.api.resources.blocks import BLOCKS
+from services.api.v1.read_model_responses import listed, missing, retrieved
 from services.api.v1.state_size_checks import sized_block
 
 PATHS = ["/v1/agents/{agent_id:str}/core-memory/blocks", "/v1/agents/{agent_id:str}/blocks"]

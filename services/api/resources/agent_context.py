@@ -22,7 +22,7 @@ from services.api.adapters.resource_query_builder import filter_of
 from services.api.http.callers import org_of
 from services.api.http.error_responses import Problem
 from services.api.http.handler_dependencies import api_of
-from services.api.http.read_model_responses import document_of, raw, retrieved
+from services.api.http.raw_json import raw
 from services.api.http.request_parsing import AnyRequest, Query, parsed, query_of, valid_id
 from services.api.openapi.operation import returns
 from services.api.resources.agents import AGENTS, TOOLS
@@ -30,6 +30,7 @@ from services.api.resources.passages import OF_AGENT, PASSAGES
 from services.api.v1.compaction_request import CompactionRequest, compacted, read_compaction
 from services.api.v1.context_window import context_window
 from services.api.v1.message_request import Addressee, MessageRequest, read_request
+from services.api.v1.read_model_responses import document_of, retrieved
 
 AGENT_AND_TOOLS = (
     f"'{{' || v.body || ', \"tools\": ' || {TOOLS}::text || ', \"created_by_id\": '"

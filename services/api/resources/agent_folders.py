@@ -16,13 +16,14 @@ from services.api.adapters.agent_file_blocks import files_at_once
 from services.api.adapters.agent_folder_queries import AgentFolderQueries
 from services.api.adapters.resource_query_builder import Resource, Slice, Where, filter_of
 from services.api.http.callers import org_of
-from services.api.http.client_versions import is_legacy
 from services.api.http.handler_dependencies import api_of
-from services.api.http.read_model_responses import document_of, listed, missing, raw, retrieved
+from services.api.http.raw_json import raw
 from services.api.http.request_parsing import AnyRequest, Page, query_of, valid_id
 from services.api.openapi.operation import returns
 from services.api.resources.agents import AGENTS
+from services.api.v1.client_versions import is_legacy
 from services.api.v1.folder_attachments import FILE_CHARS_MAX, attach, detach, files_max
+from services.api.v1.read_model_responses import document_of, listed, missing, retrieved
 
 FOLDERS = Resource(
     kind="source",

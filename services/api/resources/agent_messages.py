@@ -20,17 +20,18 @@ from libs.contracts.letta.request_size_limits import Name, Names
 from services.api.adapters.message_queries import History
 from services.api.adapters.run_follower import Ended, StreamedChunk
 from services.api.http.callers import org_of
-from services.api.http.client_versions import is_legacy
 from services.api.http.error_responses import Problem, run_failed
 from services.api.http.handler_dependencies import api_of
-from services.api.http.read_model_responses import missing, raw, retrieved, slice_of
+from services.api.http.raw_json import raw
 from services.api.http.request_parsing import AnyRequest, Page, parsed, query_of, valid_id
 from services.api.http.server_sent_events import Showing, events_of, last_event
 from services.api.openapi.operation import returns
 from services.api.resources.agents import AGENTS
 from services.api.resources.runs import RUNS
-from services.api.resources.token_logprobs_and_ids import token_details
+from services.api.v1.client_versions import is_legacy
 from services.api.v1.message_request import MessageRequest, begun, read_request, started
+from services.api.v1.read_model_responses import missing, retrieved, slice_of
+from services.api.v1.token_logprobs_and_ids import token_details
 
 IMMUTABLE = (
     "Messages cannot be changed: the history of a conversation stays as it was, and other "

@@ -10,12 +10,13 @@ from pydantic_core import from_json, to_json
 
 from libs.contracts.agent.agent_tools import AttachTool, DetachTool
 from services.api.adapters.resource_query_builder import slice_of_items
-from services.api.http.client_versions import is_legacy
 from services.api.http.handler_dependencies import api_of
-from services.api.http.read_model_responses import document_of, raw, retrieved, slice_of
+from services.api.http.raw_json import raw
 from services.api.http.request_parsing import AnyRequest, Page, query_of, valid_id
 from services.api.openapi.operation import returns
 from services.api.resources.agents import AGENTS, TOOLS
+from services.api.v1.client_versions import is_legacy
+from services.api.v1.read_model_responses import document_of, retrieved, slice_of
 
 PATH = "/v1/agents/{agent_id:str}/tools"
 

@@ -21,12 +21,10 @@ from services.api.adapters.resource_query_builder import (
     filter_of,
 )
 from services.api.http.callers import org_of
-from services.api.http.client_versions import is_legacy
 from services.api.http.handler_dependencies import api_of
-from services.api.http.read_model_responses import counted, listed, retrieved
 from services.api.http.request_parsing import AnyRequest, Page, Query, body_of, query_of, valid_id
-from services.api.http.secret_sealing import MARK, sealed_values
 from services.api.openapi.operation import returns
+from services.api.v1.client_versions import is_legacy
 from services.api.v1.folder_attachments import (
     FOLDER_FIELDS,
     attach,
@@ -34,6 +32,8 @@ from services.api.v1.folder_attachments import (
     replace,
     wanted_folders,
 )
+from services.api.v1.read_model_responses import counted, listed, retrieved
+from services.api.v1.secret_sealing import MARK, sealed_values
 from services.api.v1.state_size_checks import sized_agent, sized_creation
 
 # What a V1 agent has besides its own fields: from its conversation, from its last run, and, where

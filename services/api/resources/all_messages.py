@@ -31,7 +31,7 @@ from services.api.adapters.message_search_queries import FoundMessage, Searched
 from services.api.http.callers import org_of
 from services.api.http.error_responses import Problem, no_route
 from services.api.http.handler_dependencies import api_of
-from services.api.http.read_model_responses import missing, raw, slice_of
+from services.api.http.raw_json import raw
 from services.api.http.request_parsing import (
     PAGE_ITEMS_MAX,
     AnyRequest,
@@ -41,6 +41,7 @@ from services.api.http.request_parsing import (
     valid_id,
 )
 from services.api.openapi.operation import returns
+from services.api.v1.read_model_responses import missing, slice_of
 
 log = logging.getLogger(__name__)
 

@@ -13,10 +13,10 @@ from libs.contracts.memory.archives import EMBEDDING_SECONDS_MAX
 from libs.contracts.memory.reembedding import ChangeArchiveEmbedding
 from services.api.adapters.resource_query_builder import Resource
 from services.api.http.handler_dependencies import api_of
-from services.api.http.read_model_responses import document_of, retrieved
 from services.api.http.request_parsing import AnyRequest, body_of, valid_id
 from services.api.openapi.operation import returns
 from services.api.resources.archives import ARCHIVE, ARCHIVES, embedding_config
+from services.api.v1.read_model_responses import document_of, retrieved
 
 EMBEDDINGS = Resource(kind="archive", view="memory.archive_embedding_view", document="v.document")
 

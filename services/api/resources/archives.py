@@ -22,11 +22,12 @@ from services.api.adapters.resource_query_builder import Filter, Resource, Where
 from services.api.http.callers import org_of
 from services.api.http.error_responses import Problem
 from services.api.http.handler_dependencies import api_of
-from services.api.http.read_model_responses import document_of, listed, raw, retrieved
+from services.api.http.raw_json import raw
 from services.api.http.request_parsing import AnyRequest, Page, body_of, query_of, valid_id
 from services.api.openapi.operation import returns
 from services.api.resources.agents import AGENTS, Including, document_with, relationships
 from services.api.resources.models import MODELS
+from services.api.v1.read_model_responses import document_of, listed, retrieved
 
 ARCHIVES = Resource(
     kind="archive",

@@ -17,11 +17,12 @@ from services.api.adapters.block_history_queries import VersionSlice
 from services.api.http.callers import org_of
 from services.api.http.error_responses import Problem
 from services.api.http.handler_dependencies import api_of
-from services.api.http.read_model_responses import raw, retrieved
+from services.api.http.raw_json import raw
 from services.api.http.request_parsing import AnyRequest, Query, parsed, query_of, valid_id
 from services.api.openapi.operation import returns
+from services.api.resources.block_blame import blamed, diff, lines_of
 from services.api.resources.blocks import BLOCKS
-from services.api.v1.block_blame import blamed, diff, lines_of
+from services.api.v1.read_model_responses import retrieved
 
 VERSIONS_MAX = 100
 VERSION_DIGITS_MAX = 9

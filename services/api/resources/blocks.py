@@ -14,10 +14,11 @@ from libs.contracts.memory.blocks import CreateBlocks, DeleteBlock, UpdateBlock
 from services.api.adapters.resource_query_builder import Resource, Where, contains, filter_of
 from services.api.http.callers import org_of
 from services.api.http.handler_dependencies import api_of
-from services.api.http.read_model_responses import counted, document_of, listed, raw, retrieved
+from services.api.http.raw_json import raw
 from services.api.http.request_parsing import AnyRequest, Page, Query, body_of, query_of, valid_id
 from services.api.openapi.operation import returns
 from services.api.resources.agents import AGENTS, Including, document_with, relationships
+from services.api.v1.read_model_responses import counted, document_of, listed, retrieved
 from services.api.v1.state_size_checks import sized_block
 
 BLOCKS = Resource(

@@ -16,7 +16,7 @@ from services.api.adapters.message_queries import History
 from services.api.http.callers import org_of
 from services.api.http.error_responses import Problem
 from services.api.http.handler_dependencies import api_of
-from services.api.http.read_model_responses import raw, slice_of
+from services.api.http.raw_json import raw
 from services.api.http.request_parsing import (
     PAGE_ITEMS_MAX,
     AnyRequest,
@@ -32,6 +32,7 @@ from services.api.resources.agent_messages import stream, whole_answer
 from services.api.resources.conversations import addressee
 from services.api.resources.runs import stream_of_run
 from services.api.v1.message_request import Addressee, addressed, run_of_otids
+from services.api.v1.read_model_responses import slice_of
 
 PATH = "/v1/conversations/{conversation_id:str}"
 

@@ -26,7 +26,7 @@ from services.api.adapters.resource_query_builder import Resource, Where, contai
 from services.api.http.callers import org_of
 from services.api.http.error_responses import Problem
 from services.api.http.handler_dependencies import api_of
-from services.api.http.read_model_responses import document_of, listed, missing, raw, retrieved
+from services.api.http.raw_json import raw
 from services.api.http.request_parsing import (
     AnyRequest,
     Page,
@@ -40,6 +40,7 @@ from services.api.openapi.operation import returns
 from services.api.resources.agents import AGENTS
 from services.api.v1.compaction_request import CompactionRequest, compacted, read_compaction
 from services.api.v1.message_request import Addressee
+from services.api.v1.read_model_responses import document_of, listed, missing, retrieved
 
 RUNS_OF_CONVERSATION = (
     "from agent.run_view r where r.conversation_id = v.id and r.agent_id = v.agent_id"

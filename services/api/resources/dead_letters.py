@@ -11,9 +11,10 @@ from libs.contracts.letta.request_size_limits import Name
 from services.api.adapters.dead_letter_queries import DEAD_LETTER_VIEW
 from services.api.adapters.resource_query_builder import Resource, Where
 from services.api.http.handler_dependencies import api_of
-from services.api.http.read_model_responses import document_of, listed, raw, retrieved
+from services.api.http.raw_json import raw
 from services.api.http.request_parsing import AnyRequest, Page, query_of
 from services.api.openapi.operation import returns
+from services.api.v1.read_model_responses import document_of, listed, retrieved
 
 REPLAY_SECONDS_MAX = 15.0
 

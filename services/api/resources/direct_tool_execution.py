@@ -29,12 +29,13 @@ from services.api.http.callers import org_of
 from services.api.http.error_responses import Problem
 from services.api.http.handler_dependencies import api_of
 from services.api.http.per_path_concurrency_limits import end_turn
-from services.api.http.read_model_responses import document_of, raw
+from services.api.http.raw_json import raw
 from services.api.http.request_admission import unless_hung_up
 from services.api.http.request_parsing import AnyRequest, body_of, context_of, valid_id
-from services.api.http.secret_sealing import sealed_values
 from services.api.openapi.operation import returns
 from services.api.resources.agents import AGENTS, SEALED_SECRETS, TOOLS
+from services.api.v1.read_model_responses import document_of
+from services.api.v1.secret_sealing import sealed_values
 
 RUN_SECONDS_MAX = 60.0
 NULL = "null"  # what V1 calls a message that is not stored, and a call that no model made

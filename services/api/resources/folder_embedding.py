@@ -9,12 +9,12 @@ from libs.contracts.memory.folders import UpdateFolder
 from libs.embeddings.bundled_model_config import HANDLE
 from services.api.adapters.resource_query_builder import Resource
 from services.api.http.handler_dependencies import api_of
-from services.api.http.read_model_responses import document_of, retrieved
 from services.api.http.request_parsing import AnyRequest, body_of, valid_id
 from services.api.openapi.operation import returns
 from services.api.resources.archive_embedding import WantedEmbedding
 from services.api.resources.archives import embedding_config
 from services.api.resources.folders import FOLDERS
+from services.api.v1.read_model_responses import document_of, retrieved
 
 EMBEDDINGS = Resource(kind="source", view="memory.folder_embedding_view", document="v.document")
 PATH = "/v1/folders/{folder_id:str}/embedding"

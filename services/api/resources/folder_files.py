@@ -27,10 +27,11 @@ from services.api.http.error_responses import Problem
 from services.api.http.handler_dependencies import Api, api_of
 from services.api.http.multipart_upload import FileWriter, read_form
 from services.api.http.per_path_concurrency_limits import again
-from services.api.http.read_model_responses import document_of, listed, raw
+from services.api.http.raw_json import raw
 from services.api.http.request_parsing import AnyRequest, Page, Query, query_of, valid_id
 from services.api.openapi.operation import returns
 from services.api.resources.folders import FOLDERS
+from services.api.v1.read_model_responses import document_of, listed
 
 FILES = Resource(
     kind="file",

@@ -14,7 +14,7 @@ from libs.contracts.letta.tools import ToolState, tool_state
 from libs.contracts.tools.tools import DeriveToolSchema
 from services.api.http.error_responses import Problem
 from services.api.http.handler_dependencies import api_of
-from services.api.http.read_model_responses import raw
+from services.api.http.raw_json import raw
 from services.api.http.request_parsing import AnyRequest, body_of
 from services.api.openapi.operation import returns
 from services.api.resources.one_off_completions import PROVIDER_FAILED, completion

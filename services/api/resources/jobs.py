@@ -9,9 +9,10 @@ from pydantic import Field
 
 from libs.contracts.letta.request_size_limits import Name
 from services.api.adapters.resource_query_builder import slice_of_items
-from services.api.http.read_model_responses import missing, raw, slice_of
+from services.api.http.raw_json import raw
 from services.api.http.request_parsing import PAGE_ITEMS_MAX, AnyRequest, Page, query_of, valid_id
 from services.api.openapi.operation import returns
+from services.api.v1.read_model_responses import missing, slice_of
 
 
 class JobPage(Page):

@@ -24,9 +24,9 @@ from services.api.http.callers import org_of
 from services.api.http.error_responses import Problem
 from services.api.http.handler_dependencies import api_of
 from services.api.http.per_path_concurrency_limits import end_turn
-from services.api.http.read_model_responses import document_of
 from services.api.http.request_admission import unless_hung_up
 from services.api.http.request_parsing import AnyRequest
+from services.api.v1.read_model_responses import document_of
 
 MCP_SERVERS = Resource(kind="mcp_server", view="tools.mcp_server_view", document="v.document")
 DISCOVERY = "v.discovery"

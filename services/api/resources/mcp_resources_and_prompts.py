@@ -11,7 +11,7 @@ from pydantic_core import to_json
 from libs.contracts.letta.request_size_limits import JsonLimit
 from libs.contracts.tools.mcp_servers import AskMcpServer, Question
 from services.api.http.handler_dependencies import api_of
-from services.api.http.read_model_responses import raw
+from services.api.http.raw_json import raw
 from services.api.http.request_parsing import AnyRequest, Query, body_of, query_of, valid_id
 from services.api.openapi.operation import returns
 from services.api.resources.mcp_discovery_waiting import McpServerFailed, connection_problem, told

@@ -32,7 +32,7 @@ from services.api.adapters.tool_queries import TOOLS, ToolQueries
 from services.api.http.callers import caller_of, org_of
 from services.api.http.error_responses import Problem
 from services.api.http.handler_dependencies import api_of
-from services.api.http.read_model_responses import document_of, missing, raw, retrieved
+from services.api.http.raw_json import raw
 from services.api.http.request_parsing import AnyRequest, Query, body_of, query_of, valid_id
 from services.api.openapi.operation import returns
 from services.api.resources.direct_tool_execution import RUN_SECONDS_MAX, execution_result, outcome
@@ -45,6 +45,7 @@ from services.api.resources.mcp_discovery_waiting import (
     tellings,
 )
 from services.api.resources.mcp_oauth_callback import callback_address
+from services.api.v1.read_model_responses import document_of, missing, retrieved
 
 PATH = "/v1/mcp-servers"
 SERVER = f"{PATH}/{{mcp_server_id:str}}"

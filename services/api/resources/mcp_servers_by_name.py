@@ -26,7 +26,7 @@ from services.api.http.callers import org_of
 from services.api.http.encoded_slashes import segment
 from services.api.http.error_responses import Problem
 from services.api.http.handler_dependencies import api_of
-from services.api.http.read_model_responses import raw, retrieved
+from services.api.http.raw_json import raw
 from services.api.http.request_parsing import AnyRequest, body_of, query_of
 from services.api.openapi.operation import returns
 from services.api.resources.direct_tool_execution import RUN_SECONDS_MAX, outcome, status_of
@@ -48,6 +48,7 @@ from services.api.resources.mcp_servers import (
     opened,
     sealed,
 )
+from services.api.v1.read_model_responses import retrieved
 
 PATH = "/v1/tools/mcp/servers"
 SERVER = f"{PATH}/{{mcp_server_name:str}}"

@@ -9,7 +9,7 @@ from litestar import Response, get
 from libs.contracts.letta.request_size_limits import Name, Names
 from services.api.adapters.resource_query_builder import Resource, Where, filter_of
 from services.api.http.handler_dependencies import api_of
-from services.api.http.read_model_responses import raw
+from services.api.http.raw_json import raw
 from services.api.http.request_parsing import AnyRequest, Query, query_of
 from services.api.openapi.operation import returns
 

@@ -19,7 +19,7 @@ from services.api.http.callers import org_of
 from services.api.http.error_responses import RETRY_AFTER_SECONDS, Problem
 from services.api.http.handler_dependencies import api_of
 from services.api.http.per_path_concurrency_limits import TOO_MANY, UNAVAILABLE, end_turn
-from services.api.http.read_model_responses import raw
+from services.api.http.raw_json import raw
 from services.api.http.request_admission import unless_hung_up
 from services.api.http.request_parsing import AnyRequest, body_of, valid_id
 from services.api.openapi.operation import returns

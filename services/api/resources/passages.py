@@ -36,10 +36,11 @@ from services.api.adapters.resource_query_builder import (
 from services.api.http.callers import org_of
 from services.api.http.error_responses import Problem
 from services.api.http.handler_dependencies import api_of
-from services.api.http.read_model_responses import document_of, listed, raw
+from services.api.http.raw_json import raw
 from services.api.http.request_parsing import AnyRequest, Page, Query, body_of, query_of, valid_id
 from services.api.openapi.operation import returns
 from services.api.resources.agents import AGENTS
+from services.api.v1.read_model_responses import document_of, listed
 
 PASSAGES = Resource(
     kind="passage",

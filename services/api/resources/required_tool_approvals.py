@@ -6,14 +6,15 @@ from litestar import Response, patch
 from pydantic import BaseModel
 
 from libs.contracts.agent.approvals import SetToolApproval
-from services.api.http.client_versions import is_legacy
 from services.api.http.encoded_slashes import last_segment
 from services.api.http.error_responses import Problem
 from services.api.http.handler_dependencies import api_of
-from services.api.http.read_model_responses import raw, retrieved
+from services.api.http.raw_json import raw
 from services.api.http.request_parsing import AnyRequest, Query, parsed, query_of, valid_id
 from services.api.openapi.operation import returns
 from services.api.resources.agents import AGENTS
+from services.api.v1.client_versions import is_legacy
+from services.api.v1.read_model_responses import retrieved
 
 
 class ApprovalWanted(BaseModel):

@@ -22,14 +22,7 @@ from services.api.adapters.step_sql_expressions import RUN_METRICS, RUN_TRACE, R
 from services.api.http.callers import org_of
 from services.api.http.error_responses import Problem
 from services.api.http.handler_dependencies import api_of
-from services.api.http.read_model_responses import (
-    document_of,
-    listed,
-    missing,
-    raw,
-    retrieved,
-    slice_of,
-)
+from services.api.http.raw_json import raw
 from services.api.http.request_parsing import (
     PAGE_ITEMS_MAX,
     AnyRequest,
@@ -42,6 +35,7 @@ from services.api.http.request_parsing import (
 from services.api.http.server_sent_events import Showing, events_of, last_event
 from services.api.openapi.operation import returns
 from services.api.resources.steps import STEPS, StepsOfRunPage
+from services.api.v1.read_model_responses import document_of, listed, missing, retrieved, slice_of
 
 RUNS = Resource(
     kind="run",

@@ -27,7 +27,6 @@ from services.api.adapters.resource_query_builder import Filter, Resource, Where
 from services.api.http.callers import org_of
 from services.api.http.error_responses import Problem
 from services.api.http.handler_dependencies import api_of
-from services.api.http.read_model_responses import document_of, listed, retrieved
 from services.api.http.request_parsing import (
     PAGE_ITEMS_MAX,
     AnyRequest,
@@ -36,8 +35,9 @@ from services.api.http.request_parsing import (
     query_of,
     valid_id,
 )
-from services.api.http.secret_sealing import MARK
 from services.api.openapi.operation import returns
+from services.api.v1.read_model_responses import document_of, listed, retrieved
+from services.api.v1.secret_sealing import MARK
 
 PATH = "/v1/sandbox-config"
 CONFIG = f"{PATH}/{{sandbox_config_id:str}}"

@@ -23,9 +23,10 @@ from services.api.adapters.step_sql_expressions import (
 )
 from services.api.http.callers import org_of
 from services.api.http.handler_dependencies import api_of
-from services.api.http.read_model_responses import document_of, listed, raw, retrieved, slice_of
+from services.api.http.raw_json import raw
 from services.api.http.request_parsing import PAGE_ITEMS_MAX, AnyRequest, Page, body_of, query_of
 from services.api.openapi.operation import returns
+from services.api.v1.read_model_responses import document_of, listed, retrieved, slice_of
 
 STEPS = Resource(kind="step", view="agent.step_view", document=STEP)
 

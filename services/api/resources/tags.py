@@ -11,7 +11,7 @@ from libs.contracts.letta.request_size_limits import SearchText
 from services.api.adapters.tag_queries import TagSlice
 from services.api.http.callers import org_of
 from services.api.http.handler_dependencies import api_of
-from services.api.http.read_model_responses import raw
+from services.api.http.raw_json import raw
 from services.api.http.request_parsing import PAGE_ITEMS_MAX, AnyRequest, Page, query_of
 from services.api.openapi.operation import returns
 

@@ -21,10 +21,11 @@ from libs.contracts.tools.tool_permissions import (
 from services.api.adapters.resource_query_builder import Resource
 from services.api.http.callers import org_of
 from services.api.http.handler_dependencies import api_of
-from services.api.http.read_model_responses import missing, raw
+from services.api.http.raw_json import raw
 from services.api.http.request_parsing import AnyRequest, Query, body_of, query_of, valid_id
 from services.api.openapi.operation import returns
 from services.api.resources.agents import AGENTS
+from services.api.v1.read_model_responses import missing
 
 PATH = "/v1/permissions/tools"
 OF_AGENT = "/v1/agents/{agent_id:str}/permissions"

@@ -11,13 +11,14 @@ from pydantic_core import to_json
 from libs.contracts.bus_messages import JsonObject
 from libs.contracts.letta.request_size_limits import Name
 from services.api.adapters.resource_query_builder import Resource, Where
-from services.api.adapters.tool_usage_queries import CALLS_MAX, ToolUsage, ToolUsageQueries
+from services.api.adapters.tool_queries import CALLS_MAX, ToolUsage, ToolUsageQueries
 from services.api.http.callers import org_of
 from services.api.http.handler_dependencies import api_of
-from services.api.http.read_model_responses import document_of, listed, raw, retrieved
+from services.api.http.raw_json import raw
 from services.api.http.request_parsing import AnyRequest, Page, query_of
 from services.api.openapi.operation import returns
 from services.api.resources.agents import AGENTS
+from services.api.v1.read_model_responses import document_of, listed, retrieved
 
 CALLS = Resource(
     kind="tool_run",

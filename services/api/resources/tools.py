@@ -26,7 +26,7 @@ from services.api.adapters.tool_queries import (
 from services.api.http.callers import caller_of, org_of
 from services.api.http.error_responses import Problem
 from services.api.http.handler_dependencies import api_of
-from services.api.http.read_model_responses import raw, retrieved, slice_of
+from services.api.http.raw_json import raw
 from services.api.http.request_parsing import (
     PAGE_ITEMS_MAX,
     AnyRequest,
@@ -37,6 +37,7 @@ from services.api.http.request_parsing import (
     valid_id,
 )
 from services.api.openapi.operation import returns
+from services.api.v1.read_model_responses import retrieved, slice_of
 
 WORDS_MAX = 32
 NO_VECTORS = (

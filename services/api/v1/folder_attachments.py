@@ -19,8 +19,8 @@ from services.api.adapters.resource_query_builder import Resource
 from services.api.http.callers import org_of
 from services.api.http.error_responses import Problem, refused
 from services.api.http.handler_dependencies import api_of
-from services.api.http.read_model_responses import document_of
 from services.api.http.request_parsing import AnyRequest, context_of
+from services.api.v1.read_model_responses import document_of
 
 FILES_MAX = "(('{' || v.body || '}')::json->>'max_files_open')"
 FILE_CHARS_MAX = "(('{' || v.body || '}')::json->>'per_file_view_window_char_limit')"

@@ -7,7 +7,14 @@ from itertools import takewhile
 from hypothesis import given
 from hypothesis import strategies as st
 
-from services.api.v1.block_blame import STEPS_MAX, blamed, diff, lines_of, matching, same_at_start
+from services.api.resources.block_blame import (
+    STEPS_MAX,
+    blamed,
+    diff,
+    lines_of,
+    matching,
+    same_at_start,
+)
 
 LINES = st.lists(st.sampled_from("ab"), max_size=20)
 TEXTS = st.lists(

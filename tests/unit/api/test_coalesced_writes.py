@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from typing import Any
 
-from services.api.http.coalesced_writes import COALESCED_BYTES_MAX, CoalescedWrites
+from services.api.http.http_protocol import COALESCED_BYTES_MAX, CoalescedWrites
 
 
 class Transport:

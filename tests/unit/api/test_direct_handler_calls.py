@@ -18,7 +18,7 @@ from services.api.http.direct_handler_calls import (
     can_be_called_directly,
 )
 from services.api.http.error_responses import Problem, on_exception
-from services.api.http.read_model_responses import raw
+from services.api.http.raw_json import raw
 
 AnyRequest = Request[Any, Any, Any]
 

@@ -1,12 +1,9 @@
-"""Answers that are made of resources in the same way by every handler: pages, counts, documents and
-what is missing."""
+"""Answers of V1 that every resource makes in the same way: pages, counts, documents, and the 404
+for what is missing."""
 
 from __future__ import annotations
 
-from typing import Any
-
 from litestar import Response
-from litestar.types import Receive, Scope, Send
 
 from libs.contracts.letta import error_bodies
 from services.api.adapters.agent_file_blocks import MARK, with_file_blocks
@@ -21,37 +18,9 @@ from services.api.adapters.resource_query_builder import (
 from services.api.http.callers import org_of
 from services.api.http.error_responses import Problem
 from services.api.http.handler_dependencies import api_of
+from services.api.http.raw_json import raw
 from services.api.http.request_parsing import AnyRequest, Page, valid_id
-from services.api.http.secret_sealing import with_opened_secrets
-
-
-class RawJson(Response[bytes]):
-    """An answer that is whole and JSON already, and is sent as it is, with the `headers` that it is
-    given afterwards."""
-
-    def __init__(self, content: bytes) -> None:
-        self.content = content
-        self.status_code = 200
-        self.headers = {}
-
-    def to_asgi_response(self, *_: Any, **__: Any) -> Any:
-        """The answer as an application; what Litestar would add to it, it does not need."""
-        return self.sent
-
-    async def sent(self, _scope: Scope, _receive: Receive, send: Send) -> None:
-        """Send it."""
-        size = str(len(self.content)).encode()
-        headers = [(b"content-type", b"application/json"), (b"content-length", size)]
-        headers += [
-            (name.lower().encode(), str(self.headers[name]).encode()) for name in self.headers
-        ]
-        await send({"type": "http.response.start", "status": 200, "headers": headers})
-        await send({"type": "http.response.body", "body": self.content, "more_body": False})
-
-
-def raw(body: bytes) -> Response[bytes]:
-    """JSON as it came from the database."""
-    return RawJson(body)
+from services.api.v1.secret_sealing import with_opened_secrets
 
 
 async def listed(

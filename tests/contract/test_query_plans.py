@@ -163,7 +163,7 @@ TABLES = {
     "agent.messages": "'message-' || n, '{org}', 'agent-' || n % 10, 'conv-' || n % 10, n,"
     " 'run-' || n, 'step-' || n, 'user', now(), true, true, 'hello', '[]', null, null, null, now()",
     "agent.runs": "'run-' || n, '{org}', 'agent-' || n % 10, 'conv-' || n % 10, now(),"
-    " 'completed', 'end_turn', false, 'hash-' || n, null, null, '{{}}', false",
+    " 'completed', 'end_turn', false, false, 'hash-' || n, null, null, '{{}}'",
     "agent.steps": "'step-' || n, '{org}', 'agent-' || n % 10, 'conv-' || n % 10, 'run-' || n, n,"
     " now(), 'success', 'openai/gpt-4o-mini', null, null, null",
     "agent.called_runs": "'run-' || n, '{org}', 'conv-' || n % 10, 'run-' || n + 1,"

@@ -30,7 +30,7 @@ TEST_WORKERS ?= 4
 PYTEST = $(PYTHON) -m pytest -n $(TEST_WORKERS) --dist loadfile
 
 .DEFAULT_GOAL := help
-.PHONY: help up down status watch logs wheels psql test quick check types imports english unit bench bench-paired bench-memory bench-store chaos fuzz soak sim sim-score mixed home clean wipe
+.PHONY: help up down status watch logs wheels psql test quick check types imports english unit bench bench-paired bench-memory bench-store chaos fuzz soak sim sim-score home clean wipe
 
 help: ## List these targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  %-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -198,10 +198,6 @@ sim-score: ## Find every planted bug by simulation, and write the table into doc
 histories: ## Run 10,000 random histories of conversations (HISTORIES=500, ARGS=--help)
 	@deploy/bootstrap.sh --dev
 	@$(PYTHON) -m tests.histories --histories $(or $(HISTORIES),10000) $(ARGS)
-
-mixed: ## A minute of load on a replica of another checkout beside one of this (ARGS='../other --notes')
-	@deploy/bootstrap.sh --dev
-	@$(PYTHON) -m tests.mixed $(ARGS)
 
 home: ## Keep a dump of a home that this release makes (NAME=v1.2), for the tests of later ones
 	@deploy/bootstrap.sh --dev

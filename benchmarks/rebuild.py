@@ -44,7 +44,6 @@ REST_SECONDS_MAX = 30.0
 WRONG = {
     "agent": {
         "agents": "updated_at = updated_at + interval '1 s'",
-        "creations": "actor = actor || 'x'",
         "messages": "text = text || 'x'",
         "runs": "request_hash = request_hash || 'x'",
     },

@@ -111,10 +111,6 @@ class Event(BaseModel, CanMutateAggregate[str]):
     # Whether processes that do not know it may decide as if it had not happened: it changes nothing
     # of a state that they know. Others leave the aggregate to newer processes.
     additive: ClassVar[bool] = False
-    # Whether processes of e04abef, which can neither read nor leave out what they do not know, may
-    # decide on the state that follows from it: a snapshot of that is kept for them (ADR 18).
-    # What is additive has one in any case.
-    first_snapshot: ClassVar[bool] = False
 
     originator_id: str
     originator_version: int

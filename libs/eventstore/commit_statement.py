@@ -97,17 +97,6 @@ def commit_statement(
             " where old.aggregate_id = s.aggregate_id and old.state_version <> s.state_version"
             f" and old.version < s.version - {SNAPSHOT_KEPT_EVENTS})"
         )
-    first = [snapshot for commit in commits for snapshot in commit.first_snapshots]
-    if first:
-        parameters["first_snapshots"] = to_json(first).decode()
-        parts.append(
-            f"first_snapshotted as (insert into {schema}.snapshots as known"
-            " (aggregate_id, version, state) select s.aggregate_id, s.version, s.state"
-            f" from gate, json_populate_recordset(null::{schema}.snapshots,"
-            " %(first_snapshots)s::json) s on conflict (aggregate_id) do update"
-            " set version = excluded.version, state = excluded.state"
-            " where known.version < excluded.version)"
-        )
     parts += row_parts(schema, folded(commits), parameters, alone=len(commits) == 1)
     epochs = "(select jsonb_object_agg(key, epoch) from taken)" if takes else "null::jsonb"
     return f"with {', '.join(parts)} select {epochs} from gate", parameters

@@ -148,17 +148,14 @@ class Commit:
     """One decision: everything in it becomes durable together, or nothing does.
 
     `unchanged` are the aggregates that it relied on as they were at a version, and that nothing
-    happens to in it: one that has gone on since is a conflict. `first_snapshots` are for processes
-    of e04abef, which cannot leave out an event: where a snapshot stands behind it, they do not meet
-    it (ADR 18; `additive` and `first_snapshot` of `Event`). A commit has one condition at most:
-    `unchanged`, a `fence` or a `move`.
+    happens to in it: one that has gone on since is a conflict. A commit has one condition
+    at most: `unchanged`, a `fence` or a `move`.
     """
 
     events: list[NewEvent] = field(default_factory=list)
     rows: RowWrites = field(default_factory=RowWrites)
     inbox: InboxEntry | None = None
     snapshots: list[Snapshot] = field(default_factory=list)
-    first_snapshots: list[Snapshot] = field(default_factory=list)
     unchanged: dict[str, int] = field(default_factory=dict)
     fence: Fence | None = None
     move: Move | None = None

@@ -37,14 +37,6 @@ comment on view {schema}.event_log is
     'The log for people and for other services: order by position.';
 grant select on {schema}.event_log to heeler_reader;
 
-create table {schema}.snapshots (
-    aggregate_id text primary key,
-    version      int not null,
-    state        json not null
-);
-comment on table {schema}.snapshots is
-    'Snapshots of releases before state_snapshots. Only their processes read and write it.';
-
 -- A snapshot is read only by code whose state has the same version (ADR 18). Each state version has
 -- a snapshot of its own, so processes of two releases do not overwrite each other's.
 create table {schema}.state_snapshots (

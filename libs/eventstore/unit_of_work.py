@@ -238,8 +238,6 @@ class UnitOfWork:
             self.events += fresh
             if not fresh and aggregate.id in self.trusted:
                 commit.unchanged[aggregate.id] = aggregate.version
-            if any(event.additive or event.first_snapshot for event in fresh):
-                commit.first_snapshots.append(snapshot_of(aggregate, self.context.org))
             if fresh and snapshot_due(aggregate):
                 commit.snapshots.append(snapshot_of(aggregate, self.context.org))
                 aggregate.snapshot_version = aggregate.version

@@ -145,7 +145,6 @@ async def wire(
     callbacks = CallbackSender(engine.ports, CallbackPoster(guard))
     service.sweepers += [
         engine.sweep,
-        handlers.agents.sweep_creations,
         handlers.pauses.sweep,
         handlers.approvals.sweep,
         blocks.sweep,

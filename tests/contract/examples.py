@@ -10,7 +10,6 @@ from libs.contracts.agent.agents import (
     AgentAbandoned,
     AgentCreated,
     AgentDeleted,
-    AgentRequested,
     AgentSecretsReplaced,
     AgentUpdated,
     AttachBlock,
@@ -623,14 +622,6 @@ def of_mcp_server_name(kind: type[Event]) -> Event:
 EVENTS: list[Event] = [
     *file_examples.EVENTS,
     *agent_folder_examples.EVENTS,
-    of_agent(
-        AgentRequested,
-        config=CONFIG,
-        tools=TOOLS,
-        tags=["blue"],
-        new_blocks=[HUMAN],
-        block_ids=[SHARED_BLOCK],
-    ),
     of_agent(
         AgentCreated,
         config=CONFIG,

@@ -11,7 +11,6 @@ from libs.contracts.agent.agents import (
     AgentAbandoned,
     AgentCreated,
     AgentDeleted,
-    AgentRequested,
     AgentSecretsReplaced,
     AgentUpdated,
     BlockAttached,
@@ -321,7 +320,6 @@ BESIDE = [
     one(ConversationDeleted, own_block_ids=[COPY]),
 ]
 AGENT = [
-    one(AgentRequested),
     one(AgentCreated),
     one(AgentSecretsReplaced),
     one(AgentUpdated),
@@ -329,7 +327,7 @@ AGENT = [
     one(BlockDetached),
     one(AgentDeleted),
 ]
-ABANDONED = [one(AgentRequested), one(AgentAbandoned)]
+ABANDONED = [one(AgentAbandoned)]
 TOOL = [one(ToolCreated), one(ToolChanged), one(ToolDeleted)]
 TOOL_NAME = [one(ToolNameTaken), one(ToolNameFreed)]
 TOOL_RUN = [one(ToolRunBegun), one(ToolRunSampled), one(ToolRunEnded)]

@@ -62,7 +62,7 @@ USUAL: dict[Table, dict[str, Any]] = {
     },
 }
 WITHOUT_TIME = (
-    *(agent.CALLED_RUNS, agent.CREATIONS, agent.HEARTBEAT_PAUSES, agent.APPROVALS),
+    *(agent.CALLED_RUNS, agent.HEARTBEAT_PAUSES, agent.APPROVALS),
     *(agent.CALLBACKS, memory.ARCHIVE_AGENTS, memory.OPEN_FILES),
 )
 

@@ -136,7 +136,6 @@ SUBJECTS = {
     "McpAuthorizationRequested": f"tools.event.mcp_authorization.requested.org-1.{AUTHORIZATION}",
     "McpAuthorizationAnswered": f"tools.event.mcp_authorization.answered.org-1.{AUTHORIZATION}",
     "McpServerAuthorized": f"tools.event.mcp_server.authorized.org-1.{MCP_SERVER}",
-    "AgentRequested": f"agent.event.agent.requested.org-1.{AGENT}",
     "AgentCreated": f"agent.event.agent.created.org-1.{AGENT}",
     "AgentAbandoned": f"agent.event.agent.abandoned.org-1.{AGENT}",
     "AgentUpdated": f"agent.event.agent.updated.org-1.{AGENT}",

@@ -37,7 +37,7 @@ from tests.contract.ledger import (
     opened,
     project,
 )
-from tests.contract.worlds import MemoryWorld, PostgresWorld, World
+from tests.contract.worlds import MemoryWorld, World
 
 FORM = Account.state_version()
 
@@ -464,20 +464,3 @@ async def test_an_additive_event_that_is_not_known_is_left_out(world: World) -> 
     assert (await bring(repository, 5)).version == 3
     loaded = await Repository(store, "ledger", project).load(Account, "a", org="org-1")
     assert (loaded.version, loaded.state.owner, loaded.state.cents) == (3, "Ada", 5)
-
-
-@pytest.mark.parametrize("mark", ["additive", "first_snapshot"])
-async def test_behind_an_event_of_now_stands_a_snapshot_for_the_first_release(
-    postgres: PostgresWorld, monkeypatch: pytest.MonkeyPatch, mark: str
-) -> None:
-    """It reads only that table, and fails at an event of a topic that it does not know."""
-    monkeypatch.setattr(MoneyDeposited, mark, True)
-    store = postgres.store()
-    repository = Repository(store, "ledger", project)
-    for cents in (5, 7):
-        await bring(repository, cents)
-    table = f"{postgres.ledger}.snapshots"
-    [(version, state)] = await postgres.admin(f"select version, state from {table}")
-    assert (version, state["cents"]) == (3, 12)
-    last = (await store.load("a")).events[-1]
-    assert ("additive" in last.metadata) == (mark == "additive")

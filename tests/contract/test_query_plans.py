@@ -441,7 +441,6 @@ ASKED: dict[type, dict[str, Callable[[Any], Awaitable[Any]]]] = {
 # What goes through all that there is, on purpose: it works on what lies about, and that is little.
 WHOLE: dict[type, set[str]] = {
     PostgresCallbackQueries: {"due_callbacks"},
-    PostgresAgentQueries: {"unfinished_creations"},
     PostgresRunQueries: {"orphaned_turns"},
     PostgresOwnToolRunQueries: {"orphaned_runs"},
     PostgresMcpServerQueries: {"due_discoveries"},

@@ -15,7 +15,7 @@ import psycopg
 import pytest
 
 from deploy.rebuild import owners, read_models
-from libs.contracts.agent.agents import AgentCreated, AgentRequested
+from libs.contracts.agent.agents import AgentCreated
 from libs.contracts.agent.approvals import ApprovalRequested
 from libs.contracts.agent.conversations import (
     ConversationCreated,
@@ -140,8 +140,7 @@ STORIES: dict[str, list[list[type[Event]]]] = {
         [ToolRunBegun],
     ],
     "agent": [
-        [AgentRequested, AgentCreated],
-        [AgentRequested],
+        [AgentCreated],
         [MessageAppended, RunAccepted, RunStarted, ModelReplied, MessageAppended, RunCompleted],
         [RunAccepted, QueuedRunsCancelled],
         [ConversationCreated, ConversationUpdated],

@@ -46,8 +46,6 @@ async def test_r24_a_process_killed_in_a_compaction_loses_nothing(
         assert not (tmp_path / POINT).exists(), "a process died there"
         assert (compacted.summary, compacted.num_messages_before) == (SUMMARY, 7)
         assert (await model.asked(prompt))[0] == 2, "what was not recorded is done again"
-        kept = heeler.psql("select json_array_length(state->'window') from agent.snapshots")
-        assert kept == [(2,)], "processes of e04abef go on from the summary"
         (tmp_path / POINT).touch()
         answer = letta.agents.messages.create(agent.id, messages=says("x" * 9_000))
         assert not (tmp_path / POINT).exists()

@@ -18,7 +18,8 @@ from services.agent.adapters.conversation_queries import LostConversation
 from services.agent.adapters.conversation_search_queries import FoundMessage, Search
 from services.agent.adapters.custom_tool_queries import custom_tool
 from services.agent.adapters.heartbeat_pause_queries import PausedConversation
-from services.agent.adapters.reconciliation_queries import LostPart, MadeBlock, Orphan
+from services.agent.adapters.reconciliation_queries import LostPart, MadeBlock
+from services.agent.adapters.run_queries import Orphan
 from services.agent.adapters.tool_run_queries import ToolRunProgress
 from services.agent.domain.agents.archival_memory_metadata import ArchivalMemory
 from services.agent.domain.agents.attached_folders import AttachedFile, AttachedFolder
@@ -195,9 +196,6 @@ class SimQueries:
 
     async def waiting_approvals(self, seconds_max: float) -> list[WaitingApproval]:
         return await self.client.ask(lambda: finished(self.data.waiting_approvals(seconds_max)))
-
-    async def unfinished_creations(self) -> list[Orphan]:
-        return await self.client.ask(lambda: finished(self.data.unfinished_creations()))
 
     async def unclaimed_blocks(self, blocks: list[MadeBlock]) -> list[MadeBlock]:
         return await self.client.ask(lambda: finished(self.data.unclaimed_blocks(blocks)))

@@ -7,10 +7,8 @@ from typing import ClassVar
 
 from pydantic import Field
 
-from libs.contracts.agent.conversations import Message
 from libs.contracts.bus_messages import Command, Event, JsonObject
 from libs.contracts.letta.agent_state import AgentConfig
-from libs.contracts.letta.blocks import BlockState
 from libs.contracts.sealed_text import Sealed
 
 SERVICE = "agent"
@@ -80,25 +78,6 @@ class DetachBlock(Command):
         return self.agent_id
 
 
-class AgentRequested(Event):
-    """An agent will exist as soon as its blocks do.
-
-    Releases up to e04abef recorded that; now the blocks themselves name their agent (ADR 22).
-    `fingerprint` is that of the context in which it was asked for.
-    """
-
-    service: ClassVar[str] = SERVICE
-    topic: ClassVar[str] = "agent.requested"
-    config: AgentConfig
-    tools: list[str]
-    tool_ids: list[str] = Field(default_factory=list, exclude_if=not_)
-    tags: list[str]
-    new_blocks: list[BlockState]
-    block_ids: list[str]
-    first_messages: list[Message] = Field(default_factory=list)
-    fingerprint: str = Field(default="", exclude_if=not_)
-
-
 class AgentCreated(Event):
     """An agent exists."""
 
@@ -113,7 +92,7 @@ class AgentCreated(Event):
 
 
 class AgentAbandoned(Event):
-    """An agent that was asked for could not be made."""
+    """An agent that was asked for did not come in time, and never will."""
 
     service: ClassVar[str] = SERVICE
     topic: ClassVar[str] = "agent.abandoned"

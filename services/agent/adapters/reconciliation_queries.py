@@ -1,4 +1,4 @@
-"""Agents whose blocks or tools are gone, and agents whose creation has not ended."""
+"""Agents whose blocks or tools are gone, and blocks whose agent or conversation never came."""
 
 from __future__ import annotations
 
@@ -20,20 +20,11 @@ from unnest(%s::text[], %s::text[], %s::text[]) as made(owner_id, block_id, org)
 where not exists (
     select from agent.events e
     where e.aggregate_id = made.owner_id and e.org = made.org
-      and (e.topic = 'agent.requested' or e.topic = 'agent.created'
+      and (e.topic = 'agent.created'
            and (e.payload->'own_block_ids')::jsonb ? made.block_id
            or e.topic = 'conversation.created'
            and jsonb_path_query_array(
                (e.payload->'config'->'isolated_blocks')::jsonb, '$.*') ? made.block_id))"""
-
-
-@dataclass(frozen=True, slots=True)
-class Orphan:
-    """Something that should be worked on, and that nobody works on."""
-
-    id: str
-    org: str
-    actor: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,13 +65,8 @@ class AgentQueries(Protocol):
         most."""
         ...
 
-    async def unfinished_creations(self) -> list[Orphan]:
-        """Agents whose making has begun and is not done; `SWEPT_MAX` at most."""
-        ...
-
     async def unclaimed_blocks(self, blocks: list[MadeBlock]) -> list[MadeBlock]:
-        """Those of these blocks that neither an agent nor a conversation was created with, and
-        that no agent is being made with."""
+        """Those of these blocks that neither an agent nor a conversation was created with."""
         ...
 
 
@@ -132,19 +118,8 @@ class PostgresAgentQueries:
         )
         return [LostPart(*row) for row in rows]
 
-    async def unfinished_creations(self) -> list[Orphan]:
-        """Agents whose making has begun and is not done."""
-        if not await self.database.any_row("agent.creations"):
-            return []
-        rows = await self.database.fetch(
-            "select agent_id, org, actor from agent.creations order by requested_at limit %s",
-            [SWEPT_MAX],
-        )
-        return [Orphan(*row) for row in rows]
-
     async def unclaimed_blocks(self, blocks: list[MadeBlock]) -> list[MadeBlock]:
-        """Those of these blocks that neither an agent nor a conversation was created with, and
-        that no agent is being made with."""
+        """Those of these blocks that neither an agent nor a conversation was created with."""
         rows = await self.database.fetch(
             UNCLAIMED_BLOCKS,
             [

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from datetime import datetime
 from typing import Protocol
 
 from libs.eventstore.connection_pool import Database
-from services.agent.adapters.reconciliation_queries import SWEPT_MAX, Orphan
+from services.agent.adapters.reconciliation_queries import SWEPT_MAX
 
 # Where there is neither of these, nothing is orphaned; the first condition on runs is that of
 # their index.
@@ -27,6 +28,15 @@ union all
    and r.conversation_id <> all(%(but)s)
    and not exists (select from agent.leases l where l.key = r.conversation_id)
  limit %(limit)s)"""
+
+
+@dataclass(frozen=True, slots=True)
+class Orphan:
+    """Something that should be worked on, and that nobody works on."""
+
+    id: str
+    org: str
+    actor: str
 
 
 class RunQueries(Protocol):

@@ -7,8 +7,7 @@ import logging
 from collections.abc import Mapping
 
 from libs.bus.command_dispatcher import Handler
-from libs.bus.ports import BusUnavailable, request_as_service
-from libs.bus.unknown_version_delays import log_once
+from libs.bus.ports import request_as_service
 from libs.contracts.agent.agents import (
     AttachBlock,
     CreateAgent,
@@ -19,11 +18,9 @@ from libs.contracts.agent.agents import (
 from libs.contracts.agent.conversations import Message, main_conversation
 from libs.contracts.bus_messages import (
     INVALID,
-    KEY_REUSED,
     Accepted,
     Command,
     Context,
-    NewerVersion,
     Rejected,
 )
 from libs.contracts.deterministic_ids import derived_id
@@ -48,7 +45,6 @@ from services.agent.handlers.ports import HandlerPorts
 
 log = logging.getLogger(__name__)
 
-CREATION_SECONDS_MAX = 15
 # A request that was handed to the client of NATS is written within so many turns of the event loop:
 # by a task of its own, and uvloop writes at the end of a turn.
 TURNS_TO_SEND = 4
@@ -61,7 +57,6 @@ class AgentHandlers:
 
     def __init__(self, ports: HandlerPorts) -> None:
         self.ports = ports
-        self.unfinished_since: dict[str, float] = {}  # when each creation was first seen
 
     def table(self) -> Mapping[type[Command], Handler]:
         """Which command goes where."""
@@ -78,14 +73,10 @@ class AgentHandlers:
         worked out while they are made; if it does not come after them, because this process died,
         they are deleted again (`UndoUnfinishedCreations`)."""
         agent = await work.load_new(Agent, command.agent_id)
-        if agent.asked_otherwise(work.context.fingerprint):
-            return KEY_REUSED
         if agent.design is not None:
             return Accepted(result={"agent_id": agent.id})
         if agent.state.refused is not None:
             return agent.state.refused
-        if agent.requested is not None:
-            return await self.finish_requested(agent, agent.requested, work)
         asked = all_request_bodies.CreateAgent.model_validate(command.request)
         design = await self.design(agent.id, asked, work.context)
         if isinstance(design, Rejected):
@@ -156,7 +147,7 @@ class AgentHandlers:
         asked for."""
         if not design.new_blocks:
             return None
-        request = [context.fingerprint] if context.fingerprint and not agent.requested else []
+        request = [context.fingerprint] if context.fingerprint else []
         cause = context.caused(derived_id("cmd", agent.id, "blocks", *request))
         command = CreateBlocks(blocks=design.new_blocks, agent_id=agent.id)
         reply = await request_as_service(self.ports.bus, command, cause)
@@ -176,17 +167,6 @@ class AgentHandlers:
         created = await self.finish_creation(agent, design, work)
         work.prepare()
         return created
-
-    async def finish_requested(
-        self, agent: Agent, design: AgentDesign, work: UnitOfWork
-    ) -> Accepted | Rejected:
-        """Make an agent that an older release has recorded as requested."""
-        refused = await self.make_blocks(agent, design, work.context)
-        if refused:
-            await self.abandon(agent, refused, work.context)
-            return refused
-        await self.hold_conversation(agent, work)
-        return await self.finish_creation(agent, design, work)
 
     async def hold_conversation(self, agent: Agent, work: UnitOfWork) -> None:
         """Another process may have created the agent from a copy of this command: then there are
@@ -216,49 +196,6 @@ class AgentHandlers:
         for message in design.first_messages:
             conversation.append(message, at=now)
         return Accepted(result={"agent_id": agent.id})
-
-    async def abandon(self, agent: Agent, refused: Rejected, context: Context) -> None:
-        """Give up an agent that was requested, before the command is answered."""
-        agent.abandon(refused, at=self.ports.clock.now())
-        work = self.ports.repository.work(context)
-        work.adopt(agent)
-        await work.commit()
-
-    async def sweep_creations(self) -> None:
-        """Finish the agents that an older release has recorded as requested before it was
-        interrupted: those that are seen to be unfinished for a while, as the clock counts that
-        nobody sets. When they were asked for is no help, since
-        whoever wrote that down may have had a wrong clock."""
-        now = self.ports.clock.monotonic()
-        unfinished = await self.ports.queries.unfinished_creations()
-        known = self.unfinished_since
-        self.unfinished_since = {one.id: known.get(one.id, now) for one in unfinished}
-        for orphan in unfinished:
-            if now - self.unfinished_since[orphan.id] < CREATION_SECONDS_MAX:
-                continue
-            context = Context(self.ports.ids.new("sweep"), org=orphan.org, actor=orphan.actor)
-            try:
-                locks = self.ports.engine.ports.locks
-                async with locks.hold(orphan.id), locks.hold(main_conversation(orphan.id)):
-                    await self.resume_creation(orphan.id, context)
-            except NewerVersion as unknown:
-                log_once(unknown)
-            except (BusUnavailable, VersionConflict) as problem:
-                log.warning("agent %s is not finished yet: %s", orphan.id, problem)
-
-    async def resume_creation(self, agent_id: str, context: Context) -> None:
-        """Make the blocks, if they are not there, and then the agent."""
-        work = self.ports.repository.work(context)
-        agent = await work.load(Agent, agent_id)
-        design = agent.requested
-        if design is None:
-            return
-        refused = await self.make_blocks(agent, design, context)
-        if refused:
-            await self.abandon(agent, refused, context)
-            return
-        if isinstance(await self.finish_creation(agent, design, work), Accepted):
-            await work.commit()
 
     async def update_agent(self, command: UpdateAgent, work: UnitOfWork) -> Accepted | Rejected:
         """Change the fields that the request sets."""

@@ -119,10 +119,9 @@ class UndoUnfinishedCreations:
         await request_as_service(self.bus, DeleteBlock(block_id=block.block_id), cause)
 
     async def claimed_by_agent(self, block: MadeBlock, work: UnitOfWork) -> bool:
-        """Whether an agent was created with a block, or is being made; one that never came is given
-        up."""
+        """Whether an agent was created with a block; one that never came is given up."""
         agent = await work.load(Agent, block.owner_id)
-        if agent.requested or block.block_id in agent.state.own_block_ids:
+        if block.block_id in agent.state.own_block_ids:
             return True
         if not agent.exists and agent.org in ("", block.org):
             agent.abandon(given_up(agent.id), at=self.clock.now())

@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 from libs.contracts.agent.agents import (
-    AgentAbandoned,
     AgentCreated,
     AgentDeleted,
-    AgentRequested,
     AgentSecretsReplaced,
     AgentUpdated,
     BlockAttached,
@@ -68,7 +66,7 @@ def project(event: Event, org: str, rows: RowWrites) -> None:
     """What an event does to the read models."""
     match event:
         case (
-            AgentRequested() | AgentAbandoned() | AgentCreated() | AgentUpdated()
+            AgentCreated() | AgentUpdated()
             | AgentDeleted() | AgentSecretsReplaced() | BlockAttached() | BlockDetached()
         ):  # fmt: skip
             project_agent(event, org, rows)

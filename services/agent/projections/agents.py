@@ -5,10 +5,8 @@ from __future__ import annotations
 from pydantic_core import to_json
 
 from libs.contracts.agent.agents import (
-    AgentAbandoned,
     AgentCreated,
     AgentDeleted,
-    AgentRequested,
     AgentSecretsReplaced,
     AgentUpdated,
     BlockAttached,
@@ -23,7 +21,7 @@ from libs.contracts.tools.base_tools.definition import tool_ids_of
 from libs.eventstore.read_model_rows import RowWrites
 from services.agent.domain.tools.catalogue import tools_of
 from services.agent.domain.tools.custom_tools import custom_ids
-from services.agent.projections.tables import AGENT_TAGS, AGENTS, CREATIONS, listed
+from services.agent.projections.tables import AGENT_TAGS, AGENTS, listed
 
 # The fields of a V1 agent that an answer replaces by what others know, or that are searched by.
 AGENT_DOC = (
@@ -46,20 +44,7 @@ def project_agent(event: Event, org: str, rows: RowWrites) -> None:
     """Agents come, change and go."""
     agent_id = event.originator_id
     match event:
-        case AgentRequested():
-            rows.upsert(
-                CREATIONS,
-                {
-                    "agent_id": agent_id,
-                    "org": org,
-                    "actor": event.config.created_by_id or "",
-                    "requested_at": event.timestamp.isoformat(),
-                },
-            )
-        case AgentAbandoned():
-            rows.delete(CREATIONS, "agent_id", agent_id)
         case AgentCreated():
-            rows.delete(CREATIONS, "agent_id", agent_id)
             rows.upsert(
                 AGENTS,
                 {

@@ -13,7 +13,6 @@ CONVERSATIONS = Table("conversations")
 AGENT_TAGS = Table("agent_tags", key=("agent_id", "tag"), aggregate="agent_id")
 CALLBACKS = Table("callbacks", key=("run_id",), aggregate="conversation_id")
 CALLED_RUNS = Table("called_runs", key=("run_id",), aggregate="conversation_id")
-CREATIONS = Table("creations", key=("agent_id",), aggregate="agent_id")
 HEARTBEAT_PAUSES = Table("heartbeat_pauses", key=("conversation_id",), aggregate="conversation_id")
 APPROVALS = Table("approvals", key=("conversation_id",), aggregate="conversation_id")
 READ_MODELS = (
@@ -23,7 +22,6 @@ READ_MODELS = (
     CALLED_RUNS,
     APPROVALS,
     CONVERSATIONS,
-    CREATIONS,
     HEARTBEAT_PAUSES,
     MESSAGES,
     RUNS,

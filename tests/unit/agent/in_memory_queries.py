@@ -27,8 +27,8 @@ from services.agent.adapters.reconciliation_queries import (
     SWEPT_MAX,
     LostPart,
     MadeBlock,
-    Orphan,
 )
+from services.agent.adapters.run_queries import Orphan
 from services.agent.adapters.tool_run_queries import ToolRunProgress
 from services.agent.domain.agents.archival_memory_metadata import (
     COUNTED_MAX,
@@ -420,10 +420,6 @@ class InMemoryQueries:
             for row in sorted(self.rows("heartbeat_pauses"), key=lambda row: row["until"])
         ][:PAUSES_SEEN_MAX]
 
-    async def unfinished_creations(self) -> list[Orphan]:
-        rows = sorted(self.rows("creations"), key=lambda row: row["requested_at"])
-        return [Orphan(row["agent_id"], row["org"], row["actor"]) for row in rows[:SWEPT_MAX]]
-
     async def unclaimed_blocks(self, blocks: list[MadeBlock]) -> list[MadeBlock]:
         streams = self.database.schema("agent").streams
 
@@ -433,7 +429,7 @@ class InMemoryQueries:
             own = json.loads(payloads.get("agent.created", "{}")).get("own_block_ids", [])
             created = json.loads(payloads.get("conversation.created", '{"config":{}}'))
             isolated = created["config"].get("isolated_blocks", {}).values()
-            return "agent.requested" in payloads or block.block_id in [*own, *isolated]
+            return block.block_id in [*own, *isolated]
 
         return [block for block in blocks if not claimed(block)]
 

@@ -10,7 +10,6 @@ from libs.contracts.agent.agents import (
     AgentAbandoned,
     AgentCreated,
     AgentDeleted,
-    AgentRequested,
     AgentUpdated,
     BlockAttached,
     BlockDetached,
@@ -27,15 +26,6 @@ from tests.unit.given import NOW, fact, given
 TOOL_IDS = [tool_id(name) for name in TOOLS]
 DESIGN = AgentDesign(
     config=CONFIG, tools=TOOLS, tags=["blue"], block_ids=[SHARED_BLOCK], new_blocks=[HUMAN]
-)
-REQUESTED = fact(
-    AgentRequested,
-    config=CONFIG,
-    tools=TOOLS,
-    tool_ids=TOOL_IDS,
-    tags=["blue"],
-    new_blocks=[HUMAN],
-    block_ids=[SHARED_BLOCK],
 )
 CREATED = fact(
     AgentCreated,
@@ -75,34 +65,25 @@ class TestTools:
 
 
 class TestCreation:
-    def test_what_an_older_release_was_about_to_make_is_known(self) -> None:
-        past = given(Agent, AGENT, REQUESTED)
-        assert past.aggregate.requested == DESIGN
-        assert past.aggregate.design is None
-
-    @pytest.mark.parametrize("past", [(), (REQUESTED,)], ids=["at once", "after its blocks"])
-    def test_an_agent_sees_its_own_blocks_first(self, past: Any) -> None:
-        agent = given(Agent, AGENT, *past)
+    def test_an_agent_sees_its_own_blocks_first(self) -> None:
+        agent = given(Agent, AGENT)
         agent.when(lambda agent: agent.create(DESIGN, at=NOW)).then(CREATED)
-        assert agent.aggregate.requested is None
         assert agent.aggregate.design is not None
         assert agent.aggregate.design.block_ids == [BLOCK, SHARED_BLOCK]
 
     @pytest.mark.parametrize(
         "past",
-        [(CREATED,), (CREATED, DELETED), (REQUESTED, ABANDONED), (ABANDONED,)],
-        ids=["there", "deleted", "requested and abandoned", "abandoned"],
+        [(CREATED,), (CREATED, DELETED), (ABANDONED,)],
+        ids=["there", "deleted", "abandoned"],
     )
     def test_an_id_is_used_once(self, past: Any) -> None:
         again = given(Agent, AGENT, *past).when(lambda agent: agent.create(DESIGN, at=NOW))
         again.then_refused(CONFLICT, AGENT)
 
-    @pytest.mark.parametrize("before", [(), (REQUESTED,)], ids=["unknown", "requested"])
-    def test_an_agent_that_is_given_up_remembers_why(self, before: Any) -> None:
-        past = given(Agent, AGENT, *before)
+    def test_an_agent_that_is_given_up_remembers_why(self) -> None:
+        past = given(Agent, AGENT)
         past.when(lambda agent: agent.abandon(REFUSED, at=NOW)).then(ABANDONED)
         assert past.aggregate.state.refused == REFUSED
-        assert past.aggregate.requested is None
 
     def test_an_agent_that_exists_cannot_be_given_up(self) -> None:
         with pytest.raises(AssertionError):
@@ -135,8 +116,8 @@ class TestChange:
 
     @pytest.mark.parametrize(
         "past",
-        [(), (REQUESTED,), (CREATED, DELETED), (REQUESTED, ABANDONED)],
-        ids=["never", "wanted", "deleted", "abandoned"],
+        [(), (CREATED, DELETED), (ABANDONED,)],
+        ids=["never", "deleted", "abandoned"],
     )
     def test_an_agent_that_is_not_there_refuses_everything(self, past: Any) -> None:
         for decide in (

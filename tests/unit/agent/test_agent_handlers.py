@@ -11,7 +11,6 @@ import pytest
 from libs.bus.aggregate_locks import AggregateLocks
 from libs.bus.ports import BusUnavailable
 from libs.contracts.agent.agents import (
-    AgentRequested,
     AttachBlock,
     BlockAttached,
     CreateAgent,
@@ -22,12 +21,10 @@ from libs.contracts.agent.agents import (
 from libs.contracts.agent.conversations import Usage
 from libs.contracts.bus_messages import NOT_FOUND, Accepted, Command, Context, Rejected
 from libs.contracts.deterministic_ids import derived_id
-from libs.contracts.letta import all_request_bodies
 from libs.contracts.memory.blocks import BlockDeleted, CreateBlocks, DeleteBlock
 from libs.eventstore.in_memory import InMemoryEventStore
 from libs.eventstore.ports import StoreUnavailable
 from libs.eventstore.unit_of_work import UnitOfWork
-from services.agent.domain.agents.agent import Agent, AgentDesign
 from services.agent.domain.conversations.conversation import Conversation
 from services.agent.domain.runs.step_results import ModelReply
 from services.agent.policies.detach_deleted_blocks import detach_deleted_blocks
@@ -37,7 +34,6 @@ from services.agent.policies.undo_unfinished_creations import (
     UNFINISHED_SECONDS,
     UndoUnfinishedCreations,
 )
-from tests.clock_and_ids import ManualClock
 from tests.contract.examples import AGENT, BLOCK, EMBEDDING, HUMAN, LLM, SHARED_BLOCK
 from tests.unit.agent.world import CONVERSATION, Process, World
 from tests.unit.given import fact
@@ -135,39 +131,6 @@ async def undo_after_a_minute(world: World, process: Process) -> None:
     await undo.sweep()
     world.clock.seconds += UNFINISHED_SECONDS
     await undo.sweep()
-
-
-async def requested(
-    world: World,
-    blocks: list[dict[str, Any]],
-    *,
-    blocks_made: bool = False,
-    fingerprint: str = "",
-    clock: ManualClock | None = None,
-) -> None:
-    """An older release recorded that the agent was asked for, and died."""
-    process = world.process("p-0")
-    context = Context("m-1", org="org-1", actor="user-1")
-    request = all_request_bodies.CreateAgent.model_validate(wanted(memory_blocks=blocks).request)
-    design = await process.handlers.agents.design(AGENT, request, context)
-    assert isinstance(design, AgentDesign)
-    work = process.repository.work(context)
-    agent = await work.load(Agent, AGENT)
-    agent.happened(
-        AgentRequested,
-        at=(clock or world.clock).now(),
-        config=design.config,
-        tools=design.tools,
-        tool_ids=design.tool_ids,
-        tags=design.tags,
-        new_blocks=design.new_blocks,
-        block_ids=design.block_ids,
-        fingerprint=fingerprint,
-    )
-    await work.commit()
-    if blocks_made:
-        made = context.caused(derived_id("cmd", AGENT, "blocks"))
-        assert await process.bus.request(CreateBlocks(blocks=design.new_blocks), made) == Accepted()
 
 
 class TestCreation:
@@ -378,78 +341,6 @@ class TestInterruptedCreation:
         world.clock.seconds += LOOK_SECONDS
         await undo.sweep()
         assert memory_rows(world) == {}
-
-
-class TestRequestedByAnOlderRelease:
-    """Releases up to e04abef recorded a creation before they had the blocks made."""
-
-    @pytest.mark.parametrize("sent", [False, True], ids=["before memory", "after memory"])
-    async def test_it_is_finished_by_the_sweeper(self, world: World, sent: bool) -> None:
-        await requested(world, BLOCKS, blocks_made=sent)
-        assert world.schema.rows("agents") == []
-        [creation] = world.schema.rows("creations")
-        assert (creation["agent_id"], creation["actor"]) == (AGENT, "user-1")
-        process = world.process("p-2")
-        await process.handlers.agents.sweep_creations()
-        assert world.story(AGENT) == ["agent.requested"], "somebody may still be working on it"
-        world.clock.seconds += 16
-        await process.handlers.agents.sweep_creations()
-        assert world.story(AGENT) == ["agent.requested", "agent.created"]
-        assert world.row("agents", AGENT)["block_ids"] == list(memory_rows(world))
-        assert len(memory_rows(world)) == 2
-        assert world.schema.rows("creations") == []
-        reply = await process.tell(wanted(memory_blocks=BLOCKS), "m-1")
-        assert reply == Accepted(result={"agent_id": AGENT})
-        await undo_after_a_minute(world, process)
-        assert len(memory_rows(world)) == 2
-
-    async def test_one_by_a_process_whose_clock_was_wrong_is_finished_as_soon(
-        self, world: World
-    ) -> None:
-        await requested(world, BLOCKS, clock=ManualClock(ahead=12 * 60))
-        [creation] = world.schema.rows("creations")
-        assert datetime.fromisoformat(creation["requested_at"]) > world.clock.now()
-        process = world.process("p-2")
-        await process.handlers.agents.sweep_creations()
-        world.clock.seconds += 16
-        await process.handlers.agents.sweep_creations()
-        assert world.story(AGENT) == ["agent.requested", "agent.created"]
-
-    async def test_it_is_finished_by_the_command_that_comes_again(self, world: World) -> None:
-        await requested(world, BLOCKS, blocks_made=True)
-        process = world.process("p-2")
-        reply = await process.tell(wanted(memory_blocks=BLOCKS), "m-1", fingerprint="one")
-        assert reply == Accepted(result={"agent_id": AGENT})
-        assert world.story(AGENT) == ["agent.requested", "agent.created"]
-
-    async def test_it_is_not_finished_for_another_request(self, world: World) -> None:
-        await requested(world, BLOCKS, fingerprint="one")
-        process = world.process("p-2")
-        other = await process.tell(wanted(memory_blocks=[]), "m-1", fingerprint="two")
-        assert isinstance(other, Rejected)
-        assert other.code == "conflict"
-        assert "Idempotency-Key" in other.reason
-        assert world.story(AGENT) == ["agent.requested"]
-
-    async def test_it_is_not_undone_while_it_may_be_finished(self, world: World) -> None:
-        await requested(world, BLOCKS, blocks_made=True)
-        await undo_after_a_minute(world, world.process("p-2"))
-        assert world.story(AGENT) == ["agent.requested"]
-        assert len(memory_rows(world)) == 2
-
-    @pytest.mark.parametrize("swept", [True, False], ids=["by the sweeper", "by the command"])
-    async def test_it_is_given_up_where_memory_refuses(self, world: World, swept: bool) -> None:
-        await requested(world, TOO_LONG)
-        process = world.process("p-2")
-        if swept:
-            await process.handlers.agents.sweep_creations()
-            world.clock.seconds += 16
-            await process.handlers.agents.sweep_creations()
-        else:
-            reply = await process.tell(wanted(memory_blocks=TOO_LONG), "m-1")
-            assert isinstance(reply, Rejected)
-        assert world.story(AGENT) == ["agent.requested", "agent.abandoned"]
-        assert world.schema.rows("creations") == []
 
 
 class TestChange:

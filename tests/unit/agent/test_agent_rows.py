@@ -10,7 +10,6 @@ from libs.contracts.agent.agents import (
     AgentAbandoned,
     AgentCreated,
     AgentDeleted,
-    AgentRequested,
     AgentUpdated,
     BlockAttached,
     BlockDetached,
@@ -57,7 +56,6 @@ from services.agent.projections.tables import (
     CALLBACKS,
     CALLED_RUNS,
     CONVERSATIONS,
-    CREATIONS,
     HEARTBEAT_PAUSES,
     MESSAGES,
     RUNS,
@@ -131,22 +129,8 @@ class TestAgents:
         assert body.keys().isdisjoint(documents["doc"])
         assert {**body, **documents["doc"], "message_ids": []} == agent_state(CONFIG)
 
-    def test_a_requested_agent_is_a_creation_to_be_swept(self) -> None:
-        assert upserted(rows_of(EXAMPLES[AgentRequested]), CREATIONS) == {
-            "agent_id": AGENT,
-            "org": ORG,
-            "actor": USER,
-            "requested_at": NOW.isoformat(),
-        }
-
-    def test_an_abandoned_agent_is_no_creation_any_more(self) -> None:
-        rows = rows_of(EXAMPLES[AgentAbandoned])
-        assert rows.deletions == [Deletion(CREATIONS, "agent_id", AGENT)]
-        assert (rows.upserts, rows.patches) == ({}, {})
-
-    def test_a_created_agent_is_a_row_and_no_creation_any_more(self) -> None:
+    def test_a_created_agent_is_a_row(self) -> None:
         rows = rows_of(EXAMPLES[AgentCreated])
-        assert rows.deletions == [Deletion(CREATIONS, "agent_id", AGENT)]
         assert rows.upserts[AGENTS] == {
             (AGENT,): {
                 **self.DESIGN,
@@ -159,10 +143,6 @@ class TestAgents:
         }
         named = {"agent_id": AGENT, "tag": "blue", "org": ORG}
         assert rows.upserts[AGENT_TAGS] == {(AGENT, "blue"): named}
-
-    def test_an_agent_that_is_requested_and_created_at_once_leaves_no_creation(self) -> None:
-        rows = rows_of(EXAMPLES[AgentRequested], EXAMPLES[AgentCreated])
-        assert not rows.upserts[CREATIONS]
 
     def test_an_update_changes_the_columns_of_the_design(self) -> None:
         other = EXAMPLES[AgentUpdated].model_copy(update={"changed": ["name"]})
@@ -394,10 +374,11 @@ class TestRuns:
             "doc": {"status": "cancelled", "stop_reason": "cancelled", **self.ENDED},
         }
 
-    def test_the_tool_calls_of_a_run_change_no_row(self) -> None:
+    def test_tool_calls_and_agents_that_never_come_change_no_row(self) -> None:
         inside = {
             ToolCallStarted, ToolCallsStarted, ToolCallFinished, ToolCallInterrupted,
             ToolCallRefused, ToolCallReturned, ApprovalAnswered, ToolCallForbidden,
+            AgentAbandoned,
         }  # fmt: skip
         for kind in inside:
             assert rows_of(EXAMPLES[kind]) == RowWrites()

@@ -57,14 +57,6 @@ create table {schema}.agent_tags (
 create index agent_tags_by_name on {schema}.agent_tags (org, tag collate "C");
 comment on table {schema}.agent_tags is 'Which tags exist, without a look at all agents.';
 
-create table {schema}.creations (
-    agent_id     text primary key,
-    org          text not null,
-    actor        text not null,
-    requested_at timestamptz not null
-);
-comment on table {schema}.creations is 'Agents whose blocks are being made; swept every 2 s.';
-
 create view {schema}.agent_view as
     select id, org, created_at, updated_at, name, conversation_id, block_ids, tags, tools, doc,
            body, hidden, custom_tool_ids, secrets

@@ -12,7 +12,6 @@ from libs.contracts.agent.agents import (
     AgentAbandoned,
     AgentCreated,
     AgentDeleted,
-    AgentRequested,
     AgentSecretsReplaced,
     AgentUpdated,
     BlockAttached,
@@ -26,7 +25,6 @@ from libs.contracts.bus_messages import (
     UNPROCESSABLE,
     Event,
     Rejected,
-    other_request,
 )
 from libs.contracts.letta.agent_state import AgentConfig
 from libs.contracts.letta.blocks import BlockState
@@ -99,7 +97,6 @@ class AgentState(BaseModel):
     design: AgentDesign | None = None
     own_block_ids: list[str] = []
     refused: Rejected | None = None
-    fingerprint: str = ""
 
 
 class Agent(Aggregate[AgentState]):
@@ -117,19 +114,9 @@ class Agent(Aggregate[AgentState]):
         """What the agent is, while it is there."""
         return self.state.design if self.state.phase == "present" else None
 
-    @property
-    def requested(self) -> AgentDesign | None:
-        """What the agent is to be, where an older release recorded that before its blocks were
-        made."""
-        return self.state.design if self.state.phase == "requested" else None
-
-    def asked_otherwise(self, fingerprint: str) -> bool:
-        """Whether the agent was asked for by another request that had the same key."""
-        return other_request(self.state.fingerprint, fingerprint)
-
     def create(self, design: AgentDesign, *, at: datetime) -> Rejected | None:
         """Begin to exist; the blocks are there."""
-        if self.state.phase not in ("unknown", "requested"):
+        if self.state.phase != "unknown":
             return Rejected(code=CONFLICT, reason=f"Agent {self.id} exists already")
         own = [block.id for block in design.new_blocks]
         self.happened(
@@ -146,9 +133,8 @@ class Agent(Aggregate[AgentState]):
         return None
 
     def abandon(self, refused: Rejected, *, at: datetime) -> None:
-        """Give up, because the blocks could not be made, or nobody goes on with it: from now on it
-        cannot be created any more."""
-        assert self.state.phase in ("unknown", "requested"), "only what is not there is given up"
+        """Never come to exist, though blocks were made for it."""
+        assert self.state.phase == "unknown", "only what is not there is given up"
         self.happened(AgentAbandoned, at=at, code=refused.code, reason=refused.reason)
 
     def update(self, changed: list[str], design: AgentDesign, *, at: datetime) -> Rejected | None:
@@ -210,18 +196,6 @@ class Agent(Aggregate[AgentState]):
         """Evolve the state by one event."""
         state = self.state
         match event:
-            case AgentRequested():
-                state.phase = "requested"
-                state.fingerprint = event.fingerprint
-                state.design = AgentDesign(
-                    config=event.config,
-                    tools=event.tools,
-                    tool_ids=event.tool_ids,
-                    tags=event.tags,
-                    block_ids=event.block_ids,
-                    new_blocks=event.new_blocks,
-                    first_messages=event.first_messages,
-                )
             case AgentCreated():
                 state.phase = "present"
                 state.own_block_ids = event.own_block_ids

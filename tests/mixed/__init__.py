@@ -1,1 +1,0 @@
-"""Processes of this release beside those of another checkout, on one home."""

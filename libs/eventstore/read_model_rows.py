@@ -67,7 +67,7 @@ class RowWrites:
         self.upserts.setdefault(table, {})[key] = dict(row)
 
     def patch(self, table: Table, fields: JsonObject) -> None:
-        """Change the given columns of one row, if it exists; a `doc` is merged key by key."""
+        """Change the given columns of one row, if it exists; `fields` are merged key by key."""
         key = table.key_of(fields)
         self.set_apart(table, {key[0]})
         fresh = self.upserts.get(table, {}).get(key)
@@ -148,10 +148,10 @@ def named_by(table: Table, key: tuple[Json, ...]) -> tuple[str, Json]:
 
 
 def merge(row: JsonObject, fields: JsonObject) -> None:
-    """Change a row in place as a patch does: columns are replaced, a `doc` is merged."""
+    """Change a row in place as a patch does: columns are replaced, `fields` are merged."""
     for column, value in fields.items():
         current = row.get(column)
-        if column == "doc" and isinstance(current, dict) and isinstance(value, dict):
+        if column == "fields" and isinstance(current, dict) and isinstance(value, dict):
             row[column] = {**current, **value}
         else:
             row[column] = value

@@ -154,7 +154,7 @@ def upsert_one_text(
 def patch_one_text(
     table: Table, texts: tuple[str, ...], listed: tuple[str, ...], *, deleted_from: bool
 ) -> str:
-    """Change some columns of a row that exists and that the commit does not delete; a `doc` is
+    """Change some columns of a row that exists and that the commit does not delete; `fields` are
     merged."""
     values = [changed(column, parameter(column)) for column in texts if column not in table.key]
     values += [changed(column, f"x.{column}") for column in listed]
@@ -209,7 +209,7 @@ def or_replaced(table: Table, names: Iterable[str]) -> str:
 def patch_text(
     table: Table, columns: tuple[str, ...], *, only_one: bool, deleted_from: bool
 ) -> str:
-    """Change some columns of rows that exist and that the commit does not delete; a `doc` is
+    """Change some columns of rows that exist and that the commit does not delete; `fields` are
     merged. The keys are named beside the rows:
     a plan that was made while the table was small would read all of it to join the two."""
     values = patched(column for column in columns if column not in table.key)
@@ -235,5 +235,5 @@ def patched(columns: Iterable[str]) -> str:
 
 
 def changed(column: str, value: str) -> str:
-    """The new value of a column; a `doc` is merged."""
-    return f"{column} = t.doc || {value}" if column == "doc" else f"{column} = {value}"
+    """The new value of a column; `fields` are merged."""
+    return f"{column} = t.fields || {value}" if column == "fields" else f"{column} = {value}"

@@ -246,5 +246,5 @@ def columns_of(fields: JsonObject) -> JsonObject:
     apart = [name for name in (*SEARCHED, *AS_THEY_CAME) if name in fields]
     return {
         **{name: fields[name] for name in apart},
-        "doc": {name: value for name, value in fields.items() if name not in AS_THEY_CAME},
+        "fields": {name: value for name, value in fields.items() if name not in AS_THEY_CAME},
     }

@@ -26,7 +26,7 @@ SERVICE = "ledger"
 AT = datetime(2026, 5, 17, 12, 30, 15, 123456, UTC)
 ACCOUNTS = Table("accounts")
 TABLES = """
-create table {schema}.accounts (id text primary key, owner text, cents int, doc jsonb);
+create table {schema}.accounts (id text primary key, owner text, cents int, fields jsonb);
 """
 
 
@@ -83,9 +83,9 @@ def project(event: Event, org: str, rows: RowWrites) -> None:
     match event:
         case AccountOpened():
             row: JsonObject = {"id": event.originator_id, "owner": event.owner, "cents": 0}
-            rows.upsert(ACCOUNTS, {**row, "doc": {"org": org}})
+            rows.upsert(ACCOUNTS, {**row, "fields": {"org": org}})
         case MoneyDeposited():
-            rows.patch(ACCOUNTS, {"id": event.originator_id, "doc": {"last": event.cents}})
+            rows.patch(ACCOUNTS, {"id": event.originator_id, "fields": {"last": event.cents}})
 
 
 class Deposit(Command):

@@ -31,21 +31,21 @@ SERVICES = dict.fromkeys(agent.READ_MODELS, "agent") | dict.fromkeys(memory.READ
 USUAL: dict[Table, dict[str, Any]] = {
     agent.AGENTS: {
         **{"updated_at": START.isoformat(), "name": "Ada", "conversation_id": "", "body": ""},
-        **{"block_ids": [], "custom_tool_ids": [], "tags": [], "tools": [], "doc": {}},
+        **{"block_ids": [], "custom_tool_ids": [], "tags": [], "tools": [], "fields": {}},
         "hidden": False,
     },
     agent.RUNS: {
         **{"agent_id": ADA, "conversation_id": "conv-1", "status": "running"},
-        **{"background": False, "request_hash": "hash", "doc": {}},
+        **{"background": False, "request_hash": "hash", "fields": {}},
     },
     agent.CALLED_RUNS: {"waits": True, "callers": []},
     agent.CONVERSATIONS: {
         **{"agent_id": ADA, "archived": False, "hidden": False},
-        **{"isolated_blocks": {}, "doc": {}},
+        **{"isolated_blocks": {}, "fields": {}},
     },
     agent.MESSAGES: {
         **{"agent_id": ADA, "conversation_id": main_conversation(ADA), "run_id": None},
-        **{"role": "user", "sent": True, "in_context": True, "text": "tea", "docs": []},
+        **{"role": "user", "sent": True, "in_context": True, "text": "tea", "v1_messages": []},
         "recorded_at": START.isoformat(),
     },
     agent.STEPS: {"position": 1, "status": "success"},
@@ -57,7 +57,7 @@ USUAL: dict[Table, dict[str, Any]] = {
         **{"file_type": "text/plain", "file_size": 1, "lines": 3, "due_at": START.isoformat()},
     },
     memory.PASSAGES: {
-        **{"version": 1, "text": "tea", "tags": [], "doc": {}, "metadata": None},
+        **{"version": 1, "text": "tea", "tags": [], "fields": {}, "metadata": None},
         **{"embedding_model": "words", "owner_id": "passage", "file_id": None},
     },
 }

@@ -40,8 +40,8 @@ async def populate(rows: Rows, dice: Random) -> None:
             agents.upsert(AGENTS, row)
         for archive in attached:
             common = {"org": org, "created_at": at(0), "version": 1}
-            doc: Any = {"id": archive, "name": archive, "embedding_config": None}
-            written.upsert(ARCHIVES, {"id": archive, "name": archive, "doc": doc, **common})
+            fields: Any = {"id": archive, "name": archive, "embedding_config": None}
+            written.upsert(ARCHIVES, {"id": archive, "name": archive, "fields": fields, **common})
             link = {"archive_id": archive, "agent_id": agent_id, "org": org}
             id_ = f"{archive}-{agent_id}"
             written.upsert(ARCHIVE_AGENTS, {"id": id_, "attached_at": at(0), **link})
@@ -88,7 +88,7 @@ async def test_an_agent_finds_what_is_attached_to_it_whatever_it_asks_for(rows: 
             continue
         assert isinstance(reply, Accepted)
         passages: Any = reply.result["passages"]
-        found = {one["doc"]["text"].split()[0] for one in passages}
+        found = {one["fields"]["text"].split()[0] for one in passages}
         assert found <= {*ATTACHED[org, agent_id]}, (org, agent_id)
         seen[org, agent_id] += len(passages)
     assert all(count > 300 for who, count in seen.items() if ATTACHED[who]), seen

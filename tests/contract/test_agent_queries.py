@@ -20,8 +20,8 @@ OTHER = "org-2"
 
 
 def block(block_id: str, **row: Any) -> dict[str, Any]:
-    doc = {"id": block_id, "value": f"value of {block_id}", "label": "human", "limit": 9}
-    return {"id": block_id, "doc": {**doc, "description": None, "read_only": False}, **row}
+    fields = {"id": block_id, "value": f"value of {block_id}", "label": "human", "limit": 9}
+    return {"id": block_id, "fields": {**fields, "description": None, "read_only": False}, **row}
 
 
 async def test_blocks_are_those_of_the_organisation_in_the_order_asked(rows: Rows) -> None:
@@ -113,7 +113,7 @@ async def test_archival_memory_is_that_of_the_archives_of_an_agent(rows: Rows) -
 
 
 async def test_files_are_those_of_the_folders_of_an_agent_in_its_organisation(rows: Rows) -> None:
-    folder = {"doc": {"description": "d", "instructions": "i"}}
+    folder = {"fields": {"description": "d", "instructions": "i"}}
     await put(
         rows,
         memory.FOLDERS,
@@ -373,8 +373,8 @@ async def test_messages_of_a_run_come_in_their_order(rows: Rows) -> None:
     await put(
         rows,
         agent.MESSAGES,
-        {"id": "m-1", "position": 2, "run_id": "run-1", "docs": [{"n": 2}, {"n": 3}]},
-        {"id": "m-2", "position": 1, "run_id": "run-1", "docs": [{"n": 1}]},
-        {"id": "m-3", "position": 3, "run_id": "run-1", "docs": [{"n": 4}], "org": OTHER},
+        {"id": "m-1", "position": 2, "run_id": "run-1", "v1_messages": [{"n": 2}, {"n": 3}]},
+        {"id": "m-2", "position": 1, "run_id": "run-1", "v1_messages": [{"n": 1}]},
+        {"id": "m-3", "position": 3, "run_id": "run-1", "v1_messages": [{"n": 4}], "org": OTHER},
     )
     assert await rows.queries.messages_of_run(ORG, "run-1") == [{"n": 1}, {"n": 2}, {"n": 3}]

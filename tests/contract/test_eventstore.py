@@ -142,12 +142,12 @@ async def write(world: World, *changes: tuple[str, object]) -> None:
 
 
 async def test_an_upsert_replaces_a_row_and_a_patch_changes_some_columns(world: World) -> None:
-    await write(world, ("upsert", {"id": "a", "owner": "Ada", "cents": 1, "doc": {"x": 1}}))
-    await write(world, ("upsert", {"id": "a", "owner": "Bob", "cents": 2, "doc": {"y": [2]}}))
-    assert await world.rows() == [{"id": "a", "owner": "Bob", "cents": 2, "doc": {"y": [2]}}]
-    await write(world, ("patch", {"id": "a", "cents": 3, "doc": {"z": {"deep": None}}}))
-    doc = {"y": [2], "z": {"deep": None}}
-    assert await world.rows() == [{"id": "a", "owner": "Bob", "cents": 3, "doc": doc}]
+    await write(world, ("upsert", {"id": "a", "owner": "Ada", "cents": 1, "fields": {"x": 1}}))
+    await write(world, ("upsert", {"id": "a", "owner": "Bob", "cents": 2, "fields": {"y": [2]}}))
+    assert await world.rows() == [{"id": "a", "owner": "Bob", "cents": 2, "fields": {"y": [2]}}]
+    await write(world, ("patch", {"id": "a", "cents": 3, "fields": {"z": {"deep": None}}}))
+    fields = {"y": [2], "z": {"deep": None}}
+    assert await world.rows() == [{"id": "a", "owner": "Bob", "cents": 3, "fields": fields}]
 
 
 async def test_a_patch_of_a_row_that_is_not_there_does_nothing(world: World) -> None:
@@ -162,18 +162,18 @@ async def test_a_patch_of_nothing_but_the_key_does_nothing(world: World) -> None
 
 
 async def test_writes_to_one_row_within_a_commit_are_folded_in_order(world: World) -> None:
-    await write(world, ("upsert", {"id": "old", "cents": 1, "doc": {"a": 1}}))
+    await write(world, ("upsert", {"id": "old", "cents": 1, "fields": {"a": 1}}))
     await write(
         world,
-        ("upsert", {"id": "new", "cents": 1, "doc": {"a": 1}}),
-        ("patch", {"id": "new", "doc": {"b": 2}}),
+        ("upsert", {"id": "new", "cents": 1, "fields": {"a": 1}}),
+        ("patch", {"id": "new", "fields": {"b": 2}}),
         ("patch", {"id": "new", "cents": 9}),
-        ("patch", {"id": "old", "doc": {"b": 2}}),
-        ("patch", {"id": "old", "doc": {"b": 3, "c": 4}, "owner": "Ada"}),
+        ("patch", {"id": "old", "fields": {"b": 2}}),
+        ("patch", {"id": "old", "fields": {"b": 3, "c": 4}, "owner": "Ada"}),
     )
     assert await world.rows() == [
-        {"id": "new", "cents": 9, "doc": {"a": 1, "b": 2}},
-        {"id": "old", "owner": "Ada", "cents": 1, "doc": {"a": 1, "b": 3, "c": 4}},
+        {"id": "new", "cents": 9, "fields": {"a": 1, "b": 2}},
+        {"id": "old", "owner": "Ada", "cents": 1, "fields": {"a": 1, "b": 3, "c": 4}},
     ]
 
 
@@ -207,7 +207,7 @@ async def test_a_row_that_is_deleted_stays_deleted_though_it_was_patched(world: 
 
 
 async def test_a_row_that_is_written_after_its_deletion_is_there(world: World) -> None:
-    await write(world, ("upsert", {"id": "a", "owner": "Ada", "cents": 1, "doc": {"x": 1}}))
+    await write(world, ("upsert", {"id": "a", "owner": "Ada", "cents": 1, "fields": {"x": 1}}))
     await write(world, ("delete", ("id", "a")), ("upsert", {"id": "a", "owner": "Bob"}))
     assert await world.rows() == [{"id": "a", "owner": "Bob"}]
 

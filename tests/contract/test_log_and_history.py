@@ -148,8 +148,8 @@ async def test_a_decision_stores_events_rows_and_who_asked(world: World) -> None
     assert (deposited_.schema_version, deposited_.occurred_at) == (3, AT)
     who = {"actor": "user-1", "correlation_id": "for-m1", "command_id": "m1"}
     assert deposited_.metadata == who
-    doc = {"org": "org-1", "last": 250}
-    assert await world.rows() == [{"id": "a", "owner": "Ada", "cents": 0, "doc": doc}]
+    fields = {"org": "org-1", "last": 250}
+    assert await world.rows() == [{"id": "a", "owner": "Ada", "cents": 0, "fields": fields}]
     assert await store.stored_reply("m1") == '{"outcome":"accepted","result":{"cents":250}}'
 
 

@@ -36,7 +36,7 @@ def message(number: int, text: str, agent: str = ADA, **fields: Any) -> JsonObje
         "in_context": True,
         "recorded_at": START.isoformat(),
         "text": text,
-        "docs": [],
+        "v1_messages": [],
         **fields,
     }
 
@@ -48,11 +48,11 @@ async def told(rows: Rows) -> None:
     for agent in (ADA, BOB):
         plain: JsonObject = {"id": agent, "org": ORG, "created_at": at, "updated_at": at}
         lists: JsonObject = {"block_ids": [], "tags": [], "tools": []}
-        doc: JsonObject = {"project_id": f"project-of-{agent}"}
+        fields: JsonObject = {"project_id": f"project-of-{agent}"}
         names: JsonObject = {"name": agent, "conversation_id": main_conversation(agent)}
-        writes.upsert(AGENTS, {**plain, **lists, **names, "doc": doc, "body": ""})
+        writes.upsert(AGENTS, {**plain, **lists, **names, "fields": fields, "body": ""})
     beside: JsonObject = {"id": BESIDE, "org": ORG, "agent_id": ADA, "created_at": at}
-    more: JsonObject = {"archived": False, "hidden": False, "isolated_blocks": {}, "doc": {}}
+    more: JsonObject = {"archived": False, "hidden": False, "isolated_blocks": {}, "fields": {}}
     writes.upsert(CONVERSATIONS, {**beside, "last_message_at": None, **more})
     for one in (
         message(1, "green tea"),

@@ -48,9 +48,9 @@ def row(
     vector: Vector | None = None,
     file_id: str | None = None,
 ) -> JsonObject:
-    doc = passage_doc(f"passage-{name}", text, collection, org=org, tags=tags, file_id=file_id)
+    fields = passage_doc(f"passage-{name}", text, collection, org=org, tags=tags, file_id=file_id)
     return passage_row(
-        doc | {"metadata": {"big": 1e308}},
+        fields | {"metadata": {"big": 1e308}},
         created_at=START + timedelta(days=day),
         version=1,
         embedding_model=model,
@@ -82,8 +82,8 @@ async def test_the_nearest_come_first_as_clients_read_them(rows: Rows) -> None:
     found = await rows.passages.search(like("hiking Alps"))
     assert names(found) == ["0", *sorted(names(found)[1:], key=names(found).index)]
     assert len(found) == 3, "what is far is found too, behind"
-    doc = passage_doc("passage-0", FACTS[0], "archive-1")
-    assert found[0].doc == doc | {"metadata": {"big": 1e308}}
+    fields = passage_doc("passage-0", FACTS[0], "archive-1")
+    assert found[0].fields == fields | {"metadata": {"big": 1e308}}
     assert found[0].collection_id == "archive-1"
     assert found[0].score > found[1].score > found[2].score
     assert names(await rows.passages.search(like("hiking Alps", limit=1))) == ["0"]

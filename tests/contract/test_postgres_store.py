@@ -227,7 +227,7 @@ async def test_numbering_and_reading_the_log_use_their_indexes(postgres: Postgre
 def noted(number: int) -> Commit:
     """A commit that changes a row, needs a lease, and relies on something."""
     rows = RowWrites()
-    rows.patch(ACCOUNTS, {"id": f"a{number}", "doc": {"last": 1}})
+    rows.patch(ACCOUNTS, {"id": f"a{number}", "fields": {"last": 1}})
     fence = Fence(f"a{number}", number)
     return Commit([opened(f"a{number}")], rows, fence=fence, release_lease=True)
 

@@ -88,7 +88,7 @@ DAMAGES = {
     "rows belong to nobody": "insert into {schema}.accounts values"
     " ('', 'x', 1, '{{}}'), ('account-05a', 'x', 1, null), ('zoë', 'x', 1, '{{}}')",
     "columns are wrong": "update {schema}.accounts set owner = 'x' where id < 'account-12'",
-    "columns are lost": "update {schema}.accounts set doc = null, cents = null",
+    "columns are lost": "update {schema}.accounts set fields = null, cents = null",
     "rows have other names": "update {schema}.accounts set id = 'other-' || id",
 }
 
@@ -212,7 +212,7 @@ async def test_what_is_committed_between_the_look_and_the_lock_is_kept(
 
     monkeypatch.setattr(Rebuild, "write", write)
     await asyncio.to_thread(rebuild, postgres)
-    rows = {row["id"]: row["doc"] for row in await postgres.rows()}
+    rows = {row["id"]: row["fields"] for row in await postgres.rows()}
     assert len(rows) == len(NAMES) + 1
     assert rows["account-00"] == rows["account-99"] == {"org": "org-1", "last": 77}
     assert rebuild(postgres, only_compare=True).changed.total() == 0

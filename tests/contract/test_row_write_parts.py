@@ -20,7 +20,7 @@ from tests.contract.worlds import PostgresWorld
 THINGS = Table("things", json_strings=("raw",))
 TABLE = """
 create table {schema}.things (id text primary key, words text, number int, large bigint,
-    share float8, yes bool, at timestamptz, doc jsonb, raw json, items json, names text[],
+    share float8, yes bool, at timestamptz, fields jsonb, raw json, items json, names text[],
     missing text)
 """
 WRITTEN: JsonObject = {
@@ -30,14 +30,14 @@ WRITTEN: JsonObject = {
     "share": 0.1,
     "yes": False,
     "at": "2026-11-25T20:54:45.780313+01:00",
-    "doc": {"a": 1, "b": [1, "two"], "c": None},
+    "fields": {"a": 1, "b": [1, "two"], "c": None},
     "raw": {"huge": 1e308, "b": 2, "a": 1},
     "items": [{"one": "\u00e9"}, {"two": True}],
     "names": ["a", "b, c", '"d"', ""],
     "missing": None,
 }
-EMPTY: JsonObject = {"doc": {}, "raw": {}, "items": [], "names": [], "words": "", "yes": True}
-PATCHED: JsonObject = {"words": "new", "doc": {"b": 2, "d": {}}, "items": [{}], "names": ["x"]}
+EMPTY: JsonObject = {"fields": {}, "raw": {}, "items": [], "names": [], "words": "", "yes": True}
+PATCHED: JsonObject = {"words": "new", "fields": {"b": 2, "d": {}}, "items": [{}], "names": ["x"]}
 
 
 @pytest.fixture
@@ -61,7 +61,7 @@ async def write(world: PostgresWorld, rows: list[JsonObject], *, patch: bool) ->
 async def stored(world: PostgresWorld) -> dict[str, Any]:
     """What stands in each row."""
     found = await world.store().database.fetch(
-        f"select id, words, number, large, share, yes, at, doc, raw::text, items::text, names,"
+        f"select id, words, number, large, share, yes, at, fields, raw::text, items::text, names,"
         f" missing from {world.ledger}.things"
     )
     return {row[0]: row[1:] for row in found}
@@ -88,12 +88,12 @@ async def test_a_row_is_the_same_alone_and_in_a_crowd(
 
 async def test_what_is_written_alone_reads_back(with_things: PostgresWorld) -> None:
     await write(with_things, [{"id": "a", **WRITTEN}], patch=False)
-    words, number, large, share, yes, at, doc, raw, items, names, missing = (
+    words, number, large, share, yes, at, fields, raw, items, names, missing = (
         await stored(with_things)
     )["a"]
     assert (words, number, large, share) == (WRITTEN["words"], -5, 2**53 + 1, 0.1)
     assert (yes, at.isoformat()) == (False, "2026-11-25T19:54:45.780313+00:00")
-    assert (doc, names, missing) == (WRITTEN["doc"], WRITTEN["names"], None)
+    assert (fields, names, missing) == (WRITTEN["fields"], WRITTEN["names"], None)
     # As it was written, in its order, and no number has become longer.
     assert raw == '{"huge":1e+308,"b":2,"a":1}'
     assert items == '[{"one":"\u00e9"},{"two":true}]'

@@ -26,7 +26,7 @@ def any_write(random: Random) -> Write:
     """A write as a projection may ask for it; an upsert names every column."""
     kind = random.choice(["upsert", "patch", "patch", "patch_alike", "delete", "delete"])
     if kind == "upsert":
-        row = {"owner": random.choice(OWNERS), "cents": random.randrange(3), "doc": {"x": 0}}
+        row = {"owner": random.choice(OWNERS), "cents": random.randrange(3), "fields": {"x": 0}}
         return kind, ({"id": random.choice(IDS), **row},)
     if kind == "delete":
         column = random.choice(["id", "owner", "owner", "cents"])
@@ -35,7 +35,7 @@ def any_write(random: Random) -> Write:
     fields: dict[str, Any] = {
         "owner": random.choice(OWNERS),
         "cents": random.randrange(3),
-        "doc": {random.choice("xyz"): random.randrange(9)},
+        "fields": {random.choice("xyz"): random.randrange(9)},
     }
     fields = {name: fields[name] for name in random.sample(sorted(fields), random.randint(1, 3))}
     if kind == "patch":

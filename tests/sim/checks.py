@@ -253,8 +253,8 @@ def check_blocks(schema: InMemorySchema) -> Iterator[str]:
                 value = payload["block"]["value"]
             elif "value" in payload.get("changes", {}):
                 value = payload["changes"]["value"]
-        doc: Any = row["doc"]
-        if doc["value"] != value:
+        fields: Any = row["fields"]
+        if fields["value"] != value:
             yield f"{row['id']} is not the fold of its events"
 
 

@@ -168,7 +168,9 @@ class SimReads:
             rows: list[Any] = memory.rows(f"{resource.view.split('.')[1].removesuffix('_view')}s")
             for row in rows:
                 if (row["id"], row["org"]) == (row_id, org):
-                    return to_json({"file_name": row["name"], **row.get("doc", {}), "id": row_id})
+                    return to_json(
+                        {"file_name": row["name"], **row.get("fields", {}), "id": row_id}
+                    )
             return None
 
         return await self.client.ask(execute)

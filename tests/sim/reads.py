@@ -213,10 +213,10 @@ class SimQueries:
             custom_tool(
                 [
                     *(row[name] for name in ("id", "revision", "name", "tool_type", "json_schema")),
-                    row["doc"].get("description"),
-                    row["doc"].get("enable_parallel_execution"),
-                    row["doc"].get("default_requires_approval"),
-                    row["doc"].get("return_char_limit"),
+                    row["fields"].get("description"),
+                    row["fields"].get("enable_parallel_execution"),
+                    row["fields"].get("default_requires_approval"),
+                    row["fields"].get("return_char_limit"),
                 ]
             )
             for row in rows
@@ -428,7 +428,7 @@ class SimRunQueries:
             ]
             mine.sort(key=lambda row: row["position"])
             return [
-                AnswerPart(row["docs"], row["number"], row["pieces"])
+                AnswerPart(row["v1_messages"], row["number"], row["pieces"])
                 for row in mine
                 if not row["sent"]
             ]

@@ -55,7 +55,7 @@ class InMemoryArchiveQueries:
         folders = [
             Collection(
                 row["id"],
-                config_of(row["doc"]["embedding_config"]),
+                config_of(row["fields"]["embedding_config"]),
                 (config_of(before[row["id"]]["previous_config"]),) if row["id"] in before else (),
             )
             for row in self.rows("folders")
@@ -69,7 +69,7 @@ class InMemoryArchiveQueries:
         return [
             Collection(
                 row["id"],
-                config_of(row["doc"]["embedding_config"]),
+                config_of(row["fields"]["embedding_config"]),
                 (config_of(before[row["id"]]["previous_config"]),) if row["id"] in before else (),
             )
             for row in rows

@@ -63,8 +63,10 @@ class InMemoryPassageSearch:
 
 
 def found(row: Any, score: float) -> FoundPassage:
-    doc = {**row["doc"], "metadata": row["metadata"]}
-    return FoundPassage(id=row["id"], collection_id=row["collection_id"], doc=doc, score=score)
+    fields = {**row["fields"], "metadata": row["metadata"]}
+    return FoundPassage(
+        id=row["id"], collection_id=row["collection_id"], fields=fields, score=score
+    )
 
 
 def fits(row: Any, query: PassageQuery) -> bool:

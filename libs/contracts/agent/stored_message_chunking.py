@@ -9,10 +9,12 @@ from libs.contracts.bus_messages import JsonObject
 from libs.contracts.letta.messages import otid_of
 
 
-def streamed_docs(docs: Sequence[JsonObject], chunks: Sequence[Chunk] | None) -> list[JsonObject]:
-    """What clients receive of a stored message that is served as `docs`: these, or the chunks
+def streamed_messages(
+    messages: Sequence[JsonObject], chunks: Sequence[Chunk] | None
+) -> list[JsonObject]:
+    """What clients receive of a stored message that is served as `messages`: these, or the chunks
     that they were streamed in."""
-    return [*docs] if chunks is None else [*StreamedMessages(docs).cut_into(chunks)]
+    return [*messages] if chunks is None else [*StreamedMessages(messages).cut_into(chunks)]
 
 
 class StreamedMessages:
@@ -22,10 +24,10 @@ class StreamedMessages:
     where one ends; the otids of the chunks count the messages that are sent.
     """
 
-    def __init__(self, docs: Sequence[JsonObject]) -> None:
-        self.docs = docs
+    def __init__(self, messages: Sequence[JsonObject]) -> None:
+        self.messages = messages
         self.begun: dict[str, JsonObject] = {}
-        self.thoughts = "".join(thoughts(docs))
+        self.thoughts = "".join(thoughts(messages))
         self.position = {"reasoning": 0, "text": 0, "arguments": 0, "gated_arguments": 0}
         self.call = {"tool_call_message": -1, "approval_request_message": -1}
 
@@ -34,31 +36,35 @@ class StreamedMessages:
         for kind, length in chunks:
             match kind:
                 case "reasoning":
-                    doc = self.message("reasoning_message")
-                    yield reasoning_chunk(doc, self.cut(kind, self.thoughts, length))
+                    message = self.message("reasoning_message")
+                    yield reasoning_chunk(message, self.cut(kind, self.thoughts, length))
                 case "signature":
-                    doc = self.docs[length]
-                    yield reasoning_chunk(doc, "", signature=str(doc["signature"]))
+                    message = self.messages[length]
+                    yield reasoning_chunk(message, "", signature=str(message["signature"]))
                 case "text":
-                    doc = self.message("assistant_message")
-                    yield text_chunk(doc, self.cut(kind, doc["content"], length))
+                    message = self.message("assistant_message")
+                    yield text_chunk(message, self.cut(kind, message["content"], length))
                 case "name" | "gated_name":
                     self.call[CALLS[kind]] += 1
                     self.position[kind.replace("name", "arguments")] = 0
-                    doc, call = self.called(CALLS[kind])
-                    yield call_chunk(doc, call, name=call["name"])
+                    message, call = self.called(CALLS[kind])
+                    yield call_chunk(message, call, name=call["name"])
                 case "arguments" | "gated_arguments":
-                    doc, call = self.called(CALLS[kind])
-                    yield call_chunk(doc, call, arguments=self.cut(kind, call["arguments"], length))
+                    message, call = self.called(CALLS[kind])
+                    yield call_chunk(
+                        message, call, arguments=self.cut(kind, call["arguments"], length)
+                    )
                 case "whole":
-                    yield self.docs[length]
+                    yield self.messages[length]
 
     def message(self, message_type: str) -> JsonObject:
         """The message that a chunk belongs to."""
         if message_type not in self.begun:
-            doc = next(doc for doc in self.docs if doc["message_type"] == message_type)
-            otid = otid_of(str(doc["id"]), len(self.begun))
-            self.begun[message_type] = {**doc, "otid": otid}
+            message = next(
+                message for message in self.messages if message["message_type"] == message_type
+            )
+            otid = otid_of(str(message["id"]), len(self.begun))
+            self.begun[message_type] = {**message, "otid": otid}
         return self.begun[message_type]
 
     def cut(self, kind: str, whole: object, length: int) -> str:
@@ -69,16 +75,16 @@ class StreamedMessages:
 
     def called(self, message_type: str) -> tuple[JsonObject, JsonObject]:
         """A message about tool calls, and the call that chunks are about now."""
-        doc = self.message(message_type)
-        calls = doc["tool_calls"]
+        message = self.message(message_type)
+        calls = message["tool_calls"]
         assert isinstance(calls, list), "a whole message lists its calls"
         call = calls[self.call[message_type]]
         assert isinstance(call, dict), "a call is an object"
-        return doc, call
+        return message, call
 
 
-def thoughts(docs: Sequence[JsonObject]) -> Iterator[str]:
+def thoughts(messages: Sequence[JsonObject]) -> Iterator[str]:
     """What of a model's reasoning one may read; it may come in several stretches."""
-    for doc in docs:
-        if doc["message_type"] == "reasoning_message":
-            yield str(doc["reasoning"])
+    for message in messages:
+        if message["message_type"] == "reasoning_message":
+            yield str(message["reasoning"])

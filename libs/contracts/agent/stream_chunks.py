@@ -38,17 +38,17 @@ CALLS: Mapping[str, str] = {
 }
 
 
-def reasoning_chunk(doc: JsonObject, text: str, *, signature: str | None = None) -> JsonObject:
+def reasoning_chunk(message: JsonObject, text: str, *, signature: str | None = None) -> JsonObject:
     """A chunk of a `reasoning_message`."""
-    return {**doc, "reasoning": text, "signature": signature}
+    return {**message, "reasoning": text, "signature": signature}
 
 
-def text_chunk(doc: JsonObject, text: str) -> JsonObject:
+def text_chunk(message: JsonObject, text: str) -> JsonObject:
     """A chunk of an `assistant_message`."""
-    return {**doc, "content": text}
+    return {**message, "content": text}
 
 
-def call_chunk(doc: JsonObject, call: JsonObject, **part: object) -> JsonObject:
+def call_chunk(message: JsonObject, call: JsonObject, **part: object) -> JsonObject:
     """A chunk of a call: what this chunk lacks is left out, and `tool_calls` is no list."""
     delta: JsonObject = {**part, "tool_call_id": call["tool_call_id"]}  # type: ignore[dict-item]
-    return {**doc, "tool_call": delta, "tool_calls": delta}
+    return {**message, "tool_call": delta, "tool_calls": delta}

@@ -159,13 +159,13 @@ class DeletePassages(Command):
 
 
 class FoundPassage(Value):
-    """A passage that a search found: `doc` is how clients read it, without its vector; `score` says
-    how well it fits, more is better within one search."""
+    """A passage that a search found: `fields` are those of the V1 passage, without its vector. The
+    higher its `score`, the better it fits, within one search."""
 
     id: str
     collection_id: str
     score: float
-    doc: JsonObject
+    fields: JsonObject
 
 
 class FoundPassages(Value):

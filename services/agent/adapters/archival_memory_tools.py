@@ -108,7 +108,7 @@ class ArchivalMemoryTools:
         if isinstance(reply, Rejected):
             return error(reply.reason)
         found = FoundPassages.model_validate(reply.result).passages
-        shown = [shown_to_model(one.doc, zone) for one in found[begin:]]
+        shown = [shown_to_model(one.fields, zone) for one in found[begin:]]
         return ToolResult("success", to_json(shown).decode() if shown else "No results found.")
 
     def bounds(
@@ -142,10 +142,10 @@ class ArchivalMemoryTools:
         )
 
 
-def shown_to_model(doc: Mapping[str, Any], zone: ZoneInfo) -> dict[str, Any]:
+def shown_to_model(fields: Mapping[str, Any], zone: ZoneInfo) -> dict[str, Any]:
     """A passage as the model reads it, with its time in the agent's zone."""
     return {
-        "timestamp": in_zone(str(doc["created_at"]), zone).isoformat(timespec="seconds"),
-        "content": doc["text"],
-        "tags": doc["tags"] or [],
+        "timestamp": in_zone(str(fields["created_at"]), zone).isoformat(timespec="seconds"),
+        "content": fields["text"],
+        "tags": fields["tags"] or [],
     }

@@ -20,7 +20,7 @@ NOT_SEEN = (
 # what there is, and taking the documents apart, costs Postgres more than finding them.
 SMALL_BLOCKS = """
 select wanted.list, wanted.place, b.id, b.version, b.label,
-       case when octet_length(b.doc->>'value') <= %(share)s then b.doc::text end, b.changed_by
+       case when octet_length(b.fields->>'value') <= %(share)s then b.fields::text end, b.changed_by
 from unnest(%(ids)s::text[], %(orgs)s::text[], %(lists)s::int[]) with ordinality
     as wanted(id, org, list, place)
 cross join lateral (select * from memory.block_view where id = wanted.id limit 1) b
@@ -32,9 +32,9 @@ select list, id, version, label,
        then value else %(not_seen)s end,
        description, "limit", read_only, changed_by
 from (
-    select wanted.list, wanted.place, b.id, b.version, b.label, b.doc->>'value' as value,
-           b.doc->>'description' as description, (b.doc->>'limit')::int as "limit",
-           (b.doc->>'read_only')::boolean as read_only, b.changed_by
+    select wanted.list, wanted.place, b.id, b.version, b.label, b.fields->>'value' as value,
+           b.fields->>'description' as description, (b.fields->>'limit')::int as "limit",
+           (b.fields->>'read_only')::boolean as read_only, b.changed_by
     from unnest(%(ids)s::text[], %(orgs)s::text[], %(lists)s::int[]) with ordinality
         as wanted(id, org, list, place)
     cross join lateral (select * from memory.block_view where id = wanted.id limit 1) b

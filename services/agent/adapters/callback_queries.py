@@ -12,9 +12,9 @@ LEASE_PREFIX = "callback-"
 LOOKED_AT_MAX = 10_000
 DUE_CALLBACKS = """
 with due as (
-    select c.*, r.doc, r.usage
+    select c.*, r.fields, r.usage
     from agent.callbacks c cross join lateral
-        (select org, status, doc, usage from agent.runs where id = c.run_id limit 1) r
+        (select org, status, fields, usage from agent.runs where id = c.run_id limit 1) r
     where r.org = c.org and r.status in ('completed', 'failed', 'cancelled') and c.next_at <= now()
     order by c.next_at limit %(looked_at)s),
 turns as (
@@ -25,7 +25,7 @@ turns as (
 places as (
     select *, row_number() over (partition by org order by turn, next_at, run_id) as place
     from turns)
-select run_id, org, conversation_id, url, attempts, doc, usage from places
+select run_id, org, conversation_id, url, attempts, fields, usage from places
 where place <= %(of_org)s
   and not exists (select from agent.leases l
                   where l.key = %(lease_prefix)s || run_id and l.expires_at > now())
@@ -87,7 +87,8 @@ class PostgresCallbackQueries:
     async def messages_of_run(self, org: str, run_id: str) -> list[dict[str, Any]]:
         """The V1 messages of a run, in order."""
         rows = await self.database.fetch(
-            "select docs from agent.messages where run_id = %s and org = %s order by position",
+            "select v1_messages from agent.messages where run_id = %s and org = %s"
+            " order by position",
             [run_id, org],
         )
-        return [doc for (docs,) in rows for doc in docs]
+        return [v1_message for (v1_messages,) in rows for v1_message in v1_messages]

@@ -14,10 +14,10 @@ from services.agent.domain.tools.tool_rule_names import with_current_names
 
 COLUMNS = (
     "id, revision, name, tool_type, document::json->'json_schema' as schema,"
-    " doc->>'description' as description,"
-    " (doc->>'enable_parallel_execution')::boolean as parallel,"
-    " (doc->>'default_requires_approval')::boolean as needs_approval,"
-    " (doc->>'return_char_limit')::int as chars_max"
+    " fields->>'description' as description,"
+    " (fields->>'enable_parallel_execution')::boolean as parallel,"
+    " (fields->>'default_requires_approval')::boolean as needs_approval,"
+    " (fields->>'return_char_limit')::int as chars_max"
 )
 TOOLS_BY_ID = f"""
 select wanted.list, t.id, t.revision, t.name, t.tool_type, t.schema, t.description, t.parallel,

@@ -186,7 +186,7 @@ class FileTools:
         passages = FoundPassages.model_validate(reply.result).passages
         if not passages:
             return ToolResult("success", f"No passage was found for '{asked.query.strip()}'.")
-        names = Counter(str(one.doc["file_name"]) for one in passages)
+        names = Counter(str(one.fields["file_name"]) for one in passages)
         head = f"Found {len(passages)} passages in {len(names)} files:"
         shown = [passage(n, one) for n, one in enumerate(passages, start=1)]
         return ToolResult("success", "\n\n".join([head, *shown]))
@@ -250,9 +250,9 @@ def matches_page(asked: GrepFiles, found: Found, offset: int) -> str:
 
 def passage(number: int, found: FoundPassage) -> str:
     """A passage that was found, as the model sees it."""
-    lines = str(found.doc["text"]).strip().split("\n")
+    lines = str(found.fields["text"]).strip().split("\n")
     shown = [f"  {line}" for line in lines[:PASSAGE_LINES_MAX]]
     if len(lines) > PASSAGE_LINES_MAX:
         shown.append(f"  ... ({len(lines) - PASSAGE_LINES_MAX} more lines)")
-    name = found.doc["file_name"]
+    name = found.fields["file_name"]
     return "\n".join([f"=== {name} (passage #{number}, score {found.score:.3f}) ===", *shown])

@@ -10,7 +10,7 @@ from libs.eventstore.connection_pool import Database
 from services.agent.domain.agents.attached_folders import AttachedFile, AttachedFolder
 
 FOLDERS = """
-select d.id, d.name, d.doc->>'description', d.doc->>'instructions'
+select d.id, d.name, d.fields->>'description', d.fields->>'instructions'
 from memory.agent_folder_view a
 cross join lateral (select * from memory.folder_view where id = a.folder_id limit 1) d
 where a.agent_id = %(agent)s and a.org = %(org)s and d.org = a.org

@@ -231,8 +231,10 @@ class MultiAgentTools:
 
     async def said(self, sent: Sent) -> list[str]:
         """What the other agent said in the run. Raises StoreUnavailable."""
-        docs = await self.queries.messages_of_run(sent.calling.context.org, sent.run_id)
-        words = (one["content"] for one in docs if one["message_type"] == "assistant_message")
+        v1_messages = await self.queries.messages_of_run(sent.calling.context.org, sent.run_id)
+        words = (
+            one["content"] for one in v1_messages if one["message_type"] == "assistant_message"
+        )
         return [text_of(content) for content in words]
 
     async def must_give_up(self, sent: Sent) -> bool:

@@ -101,7 +101,8 @@ class VoiceMemoryTools:
         passages = FoundPassages.model_validate(reply.result).passages
         found: dict[str, Any] = {
             "archival_search_results": [
-                {"timestamp": one.doc["created_at"], "content": one.doc["text"]} for one in passages
+                {"timestamp": one.fields["created_at"], "content": one.fields["text"]}
+                for one in passages
             ]
         }
         if wanted.convo_keyword_queries:

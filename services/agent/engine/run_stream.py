@@ -35,16 +35,18 @@ class RunStreamPublisher:
             case MessageAppended(run_id=str(run_id), sent=False, number=int(number)):
                 if event.pieces is None:
                     self.last_number = number - 1
-                    for doc in served_messages(event.message, run_id=run_id, step_id=event.step_id):
-                        await self.next(run_id, {"message": doc})
+                    for message in served_messages(
+                        event.message, run_id=run_id, step_id=event.step_id
+                    ):
+                        await self.next(run_id, {"message": message})
                 else:
                     self.last_number = number + len(event.pieces) - 1
                     await self.replace_chunks(run_id, self.last_number)
             case ConversationCompacted(message=summary):
                 self.last_number = event.number - 1
                 run_id, step_id = event.run_id, event.step_id
-                for doc in served_messages(summary, run_id=run_id, step_id=step_id):
-                    await self.next(run_id, {"message": doc})
+                for message in served_messages(summary, run_id=run_id, step_id=step_id):
+                    await self.next(run_id, {"message": message})
             case RunCompleted():
                 await self.next(event.run_id, {"end": ended_fields(event)})
             case RunFailed():
@@ -56,10 +58,10 @@ class RunStreamPublisher:
             case _:
                 pass
 
-    async def chunk(self, run_id: str, doc: JsonObject, *, after: int | None = None) -> None:
+    async def chunk(self, run_id: str, message: JsonObject, *, after: int | None = None) -> None:
         """Publish a chunk of a message that is not recorded yet."""
         self.kept_of = run_id
-        await self.next(run_id, {"piece": doc}, verb="token", after=after)
+        await self.next(run_id, {"piece": message}, verb="token", after=after)
 
     async def next(
         self, run_id: str, what: JsonObject, *, verb: str = "progress", after: int | None = None

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
-from libs.contracts.agent.stored_message_chunking import streamed_docs, thoughts
+from libs.contracts.agent.stored_message_chunking import streamed_messages, thoughts
 from libs.contracts.agent.stored_to_letta_messages import part
 from libs.contracts.agent.stream_chunks import (
     Chunk,
@@ -95,31 +95,31 @@ class StepChunks:
         self.chars[kind] += len(text)
         self.chunks.append((kind, len(text)))  # type: ignore[arg-type]
 
-    def rest(self, docs: Sequence[JsonObject]) -> list[JsonObject]:
-        """What has not been sent yet of the whole message, which is served as `docs`."""
+    def rest(self, messages: Sequence[JsonObject]) -> list[JsonObject]:
+        """What has not been sent yet of the whole message, which is served as `messages`."""
         before = len(self.chunks)
-        self.chunks += self.remaining("reasoning", "".join(thoughts(docs)))
+        self.chunks += self.remaining("reasoning", "".join(thoughts(messages)))
         said = False
-        for place, doc in enumerate(docs):
-            if doc["message_type"] == "assistant_message" and said:
+        for place, message in enumerate(messages):
+            if message["message_type"] == "assistant_message" and said:
                 self.chunks.append(("whole", place))  # one text of a step comes in chunks
             else:
-                self.chunks += self.unsent(place, doc)
-            said = said or doc["message_type"] == "assistant_message"
-        return streamed_docs(docs, self.chunks)[before:]
+                self.chunks += self.unsent(place, message)
+            said = said or message["message_type"] == "assistant_message"
+        return streamed_messages(messages, self.chunks)[before:]
 
-    def unsent(self, place: int, doc: JsonObject) -> Iterator[Chunk]:
+    def unsent(self, place: int, message: JsonObject) -> Iterator[Chunk]:
         """The chunks of one V1 message that are still to be sent."""
-        match doc["message_type"]:
+        match message["message_type"]:
             case "reasoning_message":
-                if doc["signature"] is not None:
+                if message["signature"] is not None:
                     yield "signature", place
             case "assistant_message":
-                yield from self.remaining("text", str(doc["content"]))
+                yield from self.remaining("text", str(message["content"]))
             case "tool_call_message":
-                yield from self.unsent_calls("", doc["tool_calls"])
+                yield from self.unsent_calls("", message["tool_calls"])
             case "approval_request_message":
-                yield from self.unsent_calls("gated_", doc["tool_calls"])
+                yield from self.unsent_calls("gated_", message["tool_calls"])
             case _:
                 yield "whole", place
 

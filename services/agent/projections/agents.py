@@ -24,7 +24,7 @@ from services.agent.domain.tools.custom_tools import custom_ids
 from services.agent.projections.tables import AGENT_TAGS, AGENTS, listed
 
 # The fields of a V1 agent that an answer replaces by what others know, or that are searched by.
-AGENT_DOC = (
+SEARCHED_OR_REPLACED_FIELDS = (
     "last_run_completion",
     "last_run_duration_ms",
     "last_stop_reason",
@@ -106,5 +106,5 @@ def agent_documents(config: AgentConfig) -> JsonObject:
     ids of its messages are in neither, they are always looked up."""
     state = agent_state(config)
     del state["message_ids"]
-    doc: JsonObject = {name: state.pop(name) for name in AGENT_DOC}
-    return {"doc": doc, "body": to_json(state).decode()[1:-1]}
+    fields: JsonObject = {name: state.pop(name) for name in SEARCHED_OR_REPLACED_FIELDS}
+    return {"fields": fields, "body": to_json(state).decode()[1:-1]}

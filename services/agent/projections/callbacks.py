@@ -33,7 +33,7 @@ def note_attempt(event: CallbackAttempted, rows: RowWrites) -> None:
         "callback_status_code": event.status_code,
         "callback_error": event.error,
     }
-    rows.patch(RUNS, {"id": event.run_id, "doc": shown})
+    rows.patch(RUNS, {"id": event.run_id, "fields": shown})
     if event.next_at is None:
         rows.delete(CALLBACKS, "run_id", event.run_id)
         return

@@ -30,7 +30,7 @@ def project_conversation(
             "archived": False,
             "hidden": config.hidden,
             "isolated_blocks": {**config.isolated_blocks},
-            "doc": conversation_state(config),
+            "fields": conversation_state(config),
         },
     )
 
@@ -39,16 +39,16 @@ def changed_columns(event: ConversationUpdated) -> JsonObject:
     """The columns that a change of a conversation changes; when it was spoken in is one of them
     only where a client has set it, for runs set it too."""
     config = event.config
-    doc = {**archive_fields(config), **conversation_state(config)}
+    fields = {**archive_fields(config), **conversation_state(config)}
     columns: JsonObject = {"id": config.id, "archived": config.archived_at is not None}
     if "archived_at" not in event.changed:
-        doc.pop("archived")
-        doc.pop("archived_at")
+        fields.pop("archived")
+        fields.pop("archived_at")
     if "last_message_at" in event.changed and config.last_message_at is not None:
         columns["last_message_at"] = config.last_message_at.isoformat()
     else:
-        doc.pop("last_message_at")
-    return {**columns, "doc": doc}
+        fields.pop("last_message_at")
+    return {**columns, "fields": fields}
 
 
 def archive_fields(config: ConversationConfig) -> JsonObject:
@@ -59,5 +59,5 @@ def archive_fields(config: ConversationConfig) -> JsonObject:
 def spoken_in(event: RunAccepted) -> JsonObject:
     """What a request to a conversation changes in its row."""
     at = event.timestamp
-    doc: JsonObject = {"last_message_at": timestamp(at), "updated_at": timestamp(at)}
-    return {"id": event.originator_id, "last_message_at": at.isoformat(), "doc": doc}
+    fields: JsonObject = {"last_message_at": timestamp(at), "updated_at": timestamp(at)}
+    return {"id": event.originator_id, "last_message_at": at.isoformat(), "fields": fields}

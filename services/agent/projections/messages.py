@@ -14,7 +14,7 @@ SUMMARY_ROLE = "summary"
 def message_row(event: MessageAppended, org: str) -> JsonObject:
     """A message with the V1 messages that it is served as."""
     message = event.message
-    docs = served_messages(message, run_id=event.run_id, step_id=event.step_id)
+    v1_messages = served_messages(message, run_id=event.run_id, step_id=event.step_id)
     return {
         "id": message.id,
         "org": org,
@@ -29,7 +29,7 @@ def message_row(event: MessageAppended, org: str) -> JsonObject:
         "sent": event.sent,
         "in_context": message.role != "approval",
         "text": searched_text(message).replace("\x00", ""),
-        "docs": [*docs],
+        "v1_messages": [*v1_messages],
         "number": event.number,
         "pieces": None if event.pieces is None else [[*piece] for piece in event.pieces],
     }
@@ -41,11 +41,11 @@ def summary_row(event: ConversationCompacted, org: str) -> JsonObject:
     message = event.message
     assert message.summary is not None, "a summary says what it is"
     named = {"run_id": event.run_id, "step_id": event.step_id}
-    docs = served_messages(message, run_id=event.run_id, step_id=event.step_id)
+    v1_messages = served_messages(message, run_id=event.run_id, step_id=event.step_id)
     plain = message.model_copy(
         update={"summary": message.summary.model_copy(update={"structured": False})}
     )
-    plain_docs = served_messages(plain, run_id=event.run_id, step_id=event.step_id)
+    plain_v1_messages = served_messages(plain, run_id=event.run_id, step_id=event.step_id)
     return {
         "id": message.id,
         "org": org,
@@ -59,10 +59,10 @@ def summary_row(event: ConversationCompacted, org: str) -> JsonObject:
         "sent": False,
         "in_context": True,
         "text": message.summary.text.replace("\x00", ""),
-        "docs": [*docs],
+        "v1_messages": [*v1_messages],
         "number": event.number,
         "pieces": None,
-        "plain_docs": [*plain_docs] if message.summary.structured else None,
+        "plain_v1_messages": [*plain_v1_messages] if message.summary.structured else None,
     }
 
 
@@ -74,5 +74,5 @@ def searched_text(message: Message) -> str:
 
 def rebuilt_row(event: SystemPromptRebuilt) -> JsonObject:
     """The system message with its new content."""
-    docs = served_messages(event.message, run_id=None, step_id=None)
-    return {"id": event.message.id, "text": text_of(event.message), "docs": [*docs]}
+    v1_messages = served_messages(event.message, run_id=None, step_id=None)
+    return {"id": event.message.id, "text": text_of(event.message), "v1_messages": [*v1_messages]}

@@ -37,14 +37,14 @@ def project_run(event: Event, org: str, rows: RowWrites) -> None:
                     "background": event.run.background,
                     "request_hash": event.request_hash,
                     "stream_tokens": event.stream_tokens,
-                    "doc": run_state(event.run),
+                    "fields": run_state(event.run),
                 },
             )
             if event.run.conversation_id:
                 rows.patch(CONVERSATIONS, spoken_in(event))
         case RunStarted():
             status = RunStatus.running.value
-            rows.patch(RUNS, {"id": event.run_id, "status": status, "doc": {"status": status}})
+            rows.patch(RUNS, {"id": event.run_id, "status": status, "fields": {"status": status}})
         case RunCompleted() | RunCancelled():
             rows.patch(RUNS, ended_fields(event))
         case RunFailed():
@@ -72,7 +72,7 @@ def ended_fields(event: RunCompleted | RunFailed | RunCancelled) -> JsonObject:
         "status": status,
         "stop_reason": reason.value,
         "usage": usage_of(event.usage, event.step_count, context_tokens),
-        "doc": {
+        "fields": {
             "status": status,
             "stop_reason": reason.value,
             "completed_at": timestamp(event.timestamp),
@@ -103,7 +103,7 @@ def never_started(event: QueuedRunsCancelled) -> JsonObject:
         "status": cancelled,
         "stop_reason": StopReasonType.cancelled.value,
         "usage": usage_of(Usage(), step_count=0, context_tokens=None),
-        "doc": {
+        "fields": {
             "status": cancelled,
             "stop_reason": StopReasonType.cancelled.value,
             "completed_at": timestamp(event.timestamp),

@@ -11,7 +11,7 @@ from libs.eventstore.connection_pool import Database
 # In the order in which models are shown it: a summary is recorded later than what follows it, and
 # stands behind the first message, which is the system's.
 IN_CONTEXT = """
-select v.id, v.role, v.created_at, v.run_id, v.step_id, v.docs
+select v.id, v.role, v.created_at, v.run_id, v.step_id, v.v1_messages
 from agent.message_view v
 where v.conversation_id = %(conversation)s and v.agent_id = %(agent)s and v.org = %(org)s
   and v.in_context
@@ -31,7 +31,7 @@ class ShownMessage:
     created_at: datetime
     run_id: str | None
     step_id: str | None
-    docs: list[dict[str, Any]]
+    v1_messages: list[dict[str, Any]]
 
 
 class ContextMessageQueries:

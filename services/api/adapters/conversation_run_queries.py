@@ -12,10 +12,10 @@ select id from agent.run_view
 where id = %(named)s and conversation_id = %(conversation)s and org = %(org)s
 union all
 (select run_id from (
-    select run_id, docs, sent, position from agent.message_view
+    select run_id, v1_messages, sent, position from agent.message_view
     where conversation_id = %(conversation)s and org = %(org)s
     order by position desc limit %(limit)s) newest
- where sent and run_id is not null and docs->0->>'otid' = %(otid)s
+ where sent and run_id is not null and v1_messages->0->>'otid' = %(otid)s
  order by position desc limit 1)
 limit 1"""
 

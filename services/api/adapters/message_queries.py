@@ -14,7 +14,8 @@ from services.api.adapters.resource_query_builder import ALL_OF_ORG, Filter, Sli
 
 # The V1 messages of a row that are of the wanted types.
 OF_TYPES = (
-    "from json_array_elements({docs}) doc where doc->>'message_type' = any(%(types)s::text[])"
+    "from json_array_elements({v1_messages}) v1_message"
+    " where v1_message->>'message_type' = any(%(types)s::text[])"
 )
 
 
@@ -38,7 +39,7 @@ IN_CONVERSATION = ("v.position",)
 OF_AGENT = ("v.recorded_at", 'v.conversation_id collate "C"', "v.position")
 OF_ALL = ("v.created_at", 'v.conversation_id collate "C"', "v.position")
 # Summaries as words of the user.
-PLAIN = "coalesce(v.plain_docs, v.docs)"
+PLAIN = "coalesce(v.plain_v1_messages, v.v1_messages)"
 
 
 class MessageQueries:
@@ -65,8 +66,8 @@ class MessageQueries:
             found.add("v.conversation_id = %(conversation)s", conversation=history.conversation_id)
         later = "<" if history.ordered and part.order == "desc" else ">"
         await within_cursors(self.database, found, part, columns, among, later=later)
-        docs = "v.docs" if history.structured_summaries else PLAIN
-        shown = docs_of_types(found, docs, history.types)
+        v1_messages = "v.v1_messages" if history.structured_summaries else PLAIN
+        shown = messages_of_types(found, v1_messages, history.types)
         order = part.order if history.ordered else "asc"
         return await messages_page(self.database, found, part, shown, columns, order)
 
@@ -86,14 +87,16 @@ class MessageQueries:
         """A page of a run's messages as a JSON array, those that were sent first, in its order.
         Raises UnknownCursor."""
         found = Filter(["v.run_id = %(run)s", "v.org = %(org)s"], {"run": run_id, "org": org})
-        return await page_of_run(self.database, found, part, docs_of_types(found, "v.docs", types))
+        return await page_of_run(
+            self.database, found, part, messages_of_types(found, "v.v1_messages", types)
+        )
 
     async def messages_of_step(self, org: str, run_id: str, step_id: str, part: Slice) -> bytes:
         """A page of the messages of one step of a run as a JSON array, in its order. Raises
         UnknownCursor."""
         found = Filter(["v.run_id = %(run)s", "v.org = %(org)s"], {"run": run_id, "org": org})
         return await page_of_run(
-            self.database, found.add("v.step_id = %(step)s", step=step_id), part, "v.docs"
+            self.database, found.add("v.step_id = %(step)s", step=step_id), part, "v.v1_messages"
         )
 
     async def all_messages(
@@ -108,7 +111,7 @@ class MessageQueries:
         await within_cursors(
             self.database, found, part, OF_ALL, {"v.org": org}, later=later, earlier=earlier
         )
-        shown = docs_of_types(found, PLAIN, types)
+        shown = messages_of_types(found, PLAIN, types)
         return await messages_page(self.database, found, part, shown, OF_ALL)
 
     async def message(self, org: str, message_id: str) -> bytes | None:
@@ -119,14 +122,14 @@ class MessageQueries:
         )
 
 
-def docs_of_types(found: Filter, docs: str, types: Sequence[str] | None) -> str:
+def messages_of_types(found: Filter, v1_messages: str, types: Sequence[str] | None) -> str:
     """The SQL expression of a row's V1 messages: all, or those of some types, without which a row
     is not found."""
     if types is None:
-        return docs
-    of_types = OF_TYPES.format(docs=docs)
+        return v1_messages
+    of_types = OF_TYPES.format(v1_messages=v1_messages)
     found.add(f"exists (select {of_types})", types=[*types])
-    return f"(select json_agg(doc) {of_types})"
+    return f"(select json_agg(v1_message) {of_types})"
 
 
 async def within_cursors(

@@ -25,7 +25,8 @@ WORDS = (
     " and v.role <> 'system'"
 )
 COLUMNS = (
-    "v.id, v.agent_id, v.conversation_id, v.created_at, v.role, v.run_id, v.step_id, v.text, v.docs"
+    "v.id, v.agent_id, v.conversation_id, v.created_at, v.role, v.run_id, v.step_id, v.text,"
+    " v.v1_messages"
 )
 VIEW = "agent.message_text_view v"
 NEWEST_FIRST = 'v.created_at desc, v.conversation_id collate "C" desc, v.position desc'
@@ -59,7 +60,7 @@ class FoundMessage:
     run_id: str | None
     step_id: str | None
     text: str
-    docs: list[dict[str, Any]]
+    v1_messages: list[dict[str, Any]]
 
 
 class MessageSearchQueries:
@@ -116,5 +117,5 @@ def narrowed(asked: Searched) -> Filter:
         value = getattr(asked, name)
         if value is not None:
             agent = "from agent.agent_view a where a.id = v.agent_id and a.org = v.org"
-            found.add(f"%({name})s = (select a.doc->>'{name}' {agent})", **{name: value})
+            found.add(f"%({name})s = (select a.fields->>'{name}' {agent})", **{name: value})
     return found

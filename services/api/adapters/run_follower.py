@@ -11,7 +11,7 @@ from typing import Any
 from weakref import WeakValueDictionary
 
 from libs.bus.ports import Bus, Ids, Subscription
-from libs.contracts.agent.stored_message_chunking import streamed_docs
+from libs.contracts.agent.stored_message_chunking import streamed_messages
 from libs.contracts.agent.stream_chunks import NUMBER_MAX, OPENING_NUMBER
 from libs.contracts.bus_messages import MARK_LENGTH, JsonObject, delta_subject, marked_deltas
 from libs.eventstore.ports import StoreUnavailable
@@ -242,7 +242,7 @@ class RunFollower:
         number = OPENING_NUMBER
         for part in answer:
             number = number if part.number is None else part.number - 1
-            for document in streamed_docs(part.docs, part.pieces):
+            for document in streamed_messages(part.v1_messages, part.pieces):
                 number += 1
                 if number > self.told:
                     self.told = number
@@ -267,7 +267,7 @@ class RunFollower:
     async def messages(self) -> list[JsonObject]:
         """All messages of the run's answer, whole."""
         answer = await self.queries.run_answer(self.org, self.run_id)
-        return [document for part in answer for document in part.docs]
+        return [document for part in answer for document in part.v1_messages]
 
 
 def last_number(token: bytes) -> int:

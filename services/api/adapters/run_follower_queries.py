@@ -15,7 +15,7 @@ class AnswerPart:
     """One stored message of an answer: the V1 messages that it is served as, and how it was
     streamed (see `libs.contracts.agent.stream_chunks`)."""
 
-    docs: list[dict[str, Any]]
+    v1_messages: list[dict[str, Any]]
     number: int | None
     pieces: list[Chunk] | None
 
@@ -55,7 +55,7 @@ class PostgresRunQueries:
     async def run_answer(self, org: str, run_id: str) -> list[AnswerPart]:
         """What a run has answered so far, in order."""
         rows = await self.database.fetch(
-            "select docs, number, pieces from agent.message_view"
+            "select v1_messages, number, pieces from agent.message_view"
             " where run_id = %s and org = %s and not sent order by position",
             [run_id, org],
         )
@@ -65,7 +65,7 @@ class PostgresRunQueries:
         """Where a run stands; None for one that is not there."""
         row = await self.database.fetch_one(
             "select status, stop_reason, usage, error, background, stream_tokens,"
-            " doc->'request_config'->'include_return_message_types'"
+            " fields->'request_config'->'include_return_message_types'"
             " from agent.run_view where id = %s and org = %s",
             [run_id, org],
         )

@@ -45,7 +45,7 @@ def cost(row: str) -> str:
 MODEL_NAME = "substr(v.model, position('/' in v.model) + 1)"
 PROVIDER = "case when position('/' in v.model) > 1 then split_part(v.model, '/', 1) end"
 AGENT = "from agent.agent_view a where a.id = v.agent_id and a.org = v.org"
-PROJECT = f"(select a.doc->>'project_id' {AGENT})"
+PROJECT = f"(select a.fields->>'project_id' {AGENT})"
 # A run ends in its last step, for a reason that the others do not have.
 STOP_REASON = (
     "(case v.status when 'cancelled' then 'cancelled' else coalesce("
@@ -102,8 +102,8 @@ STEP_METRICS = f"""json_build_object(
  'template_id', null, 'base_template_id', null, 'project_id', {PROJECT})"""
 
 SAID = (
-    "(select coalesce(json_agg(doc order by m.position), '[]') from agent.message_view m,"
-    " json_array_elements(m.docs) doc where m.run_id = v.run_id and m.org = v.org"
+    "(select coalesce(json_agg(v1_message order by m.position), '[]') from agent.message_view m,"
+    " json_array_elements(m.v1_messages) v1_message where m.run_id = v.run_id and m.org = v.org"
     " and m.step_id = v.id and m.role = 'assistant' and not m.sent)"
 )
 STEP_TRACE = f"""json_build_object(
@@ -135,9 +135,9 @@ RUN_COST = (
 RUN_USAGE = f"json_build_object('tokens', v.usage, 'cost_usd', {RUN_COST})"
 RUN_METRICS = f"""json_build_object(
  'id', v.id, 'organization_id', v.org, 'agent_id', v.agent_id,
- 'project_id', (select a.doc->>'project_id' {AGENT}),
+ 'project_id', (select a.fields->>'project_id' {AGENT}),
  'run_start_ns', (extract(epoch from v.created_at) * 1000000000)::bigint,
- 'run_ns', v.doc->'total_duration_ns', 'num_steps', (select count(*) {RUN_STEPS}),
+ 'run_ns', v.fields->'total_duration_ns', 'num_steps', (select count(*) {RUN_STEPS}),
  'tools_used', {TOOLS_USED}, 'template_id', null, 'base_template_id', null)"""
 
 # What a trace of a run is made of: the run, its steps, and when its tools began and ended.
@@ -149,7 +149,7 @@ TRACED_CALL = (
     "json_build_object('step_id', t.step_id, 'id', t.tool_call_id, 'tool', t.tool,"
     " 'topic', t.topic, 'at', t.occurred_at, 'status', t.status)"
 )
-RUN_TRACE = f"""json_build_object('run', v.doc, 'error', v.error,
+RUN_TRACE = f"""json_build_object('run', v.fields, 'error', v.error,
  'steps', (select coalesce(json_agg({TRACED_STEP} order by s.position), '[]') {RUN_STEPS}),
  'calls', (select coalesce(json_agg({TRACED_CALL} order by t.position), '[]')
   from agent.tool_call_event_view t where t.run_id = v.id and t.org = v.org))"""

@@ -31,7 +31,7 @@ TOOLS = Resource(
 )
 # What the words of a search are looked for in.
 SEARCHED = (
-    "v.name || ' ' || coalesce(v.doc->>'description', '') || ' ' || array_to_string(v.tags, ' ')"
+    "v.name || ' ' || coalesce(v.fields->>'description', '') || ' ' || array_to_string(v.tags, ' ')"
 )
 
 # Those that V1 does not have behind the others; what fits says whether they are asked for.

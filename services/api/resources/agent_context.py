@@ -34,7 +34,7 @@ from services.api.v1.read_model_responses import document_of, retrieved
 
 AGENT_AND_TOOLS = (
     f"'{{' || v.body || ', \"tools\": ' || {TOOLS}::text || ', \"created_by_id\": '"
-    " || coalesce(to_json(v.doc->>'created_by_id')::text, 'null') || '}'"
+    " || coalesce(to_json(v.fields->>'created_by_id')::text, 'null') || '}'"
 )
 
 

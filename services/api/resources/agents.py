@@ -54,8 +54,8 @@ RUNS_OF_AGENT = "from agent.run_view r where r.agent_id = v.id and r.org = v.org
 LATEST = 'r.created_at desc, r.id collate "C" desc'
 LAST_RUN = (
     "coalesce((select jsonb_build_object('last_stop_reason', r.stop_reason, 'last_run_completion',"
-    " r.doc->'completed_at', 'last_run_duration_ms',"
-    f" (r.doc->>'total_duration_ns')::bigint / 1000000) {RUNS_OF_AGENT}"
+    " r.fields->'completed_at', 'last_run_duration_ms',"
+    f" (r.fields->>'total_duration_ns')::bigint / 1000000) {RUNS_OF_AGENT}"
     f" and r.stop_reason is not null order by {LATEST} limit 1), '{{}}')"
 )
 # Blocks are text, as what else a client wrote: `jsonb` would change the form of its numbers.
@@ -72,7 +72,7 @@ HAS_FOLDERS = (
     " limit 1), false)"
 )
 WITH_BLOCKS = (
-    "left(((v.doc->'memory') - '{blocks,file_blocks}'::text[])::text, -1)"
+    "left(((v.fields->'memory') - '{blocks,file_blocks}'::text[])::text, -1)"
     " || ', \"blocks\": ' || x.blocks || ', \"file_blocks\": '"
     f" || case when {HAS_FOLDERS} then {PLACE} else '[]' end || '}}'"
 )
@@ -84,7 +84,8 @@ BLOCKS_AND_MEMORY = (
 # The message is found by its id: a join might go through all messages of a table that is small.
 PENDING_APPROVAL = (
     "(select d.value from agent.approval_view a, json_array_elements("
-    "(select m.docs from agent.message_view m where m.id = a.message_id and m.org = a.org)) d"
+    "(select m.v1_messages from agent.message_view m"
+    " where m.id = a.message_id and m.org = a.org)) d"
     " where a.conversation_id = v.conversation_id and a.org = v.org"
     " and d.value->>'message_type' = 'approval_request_message' limit 1)"
 )
@@ -153,13 +154,13 @@ def document_with(relationships: Iterable[str]) -> str:
     wanted = frozenset(relationships)
     named = [RELATIONSHIPS[name] for name in sorted(wanted & RELATIONSHIPS.keys())]
     shown = [f"jsonb_build_object({', '.join(named)})"] if named else []
-    own, blocks, body = "v.doc", "''", BODY
+    own, blocks, body = "v.fields", "''", BODY
     if "agent.sources" in wanted:
         body = WITHOUT_SOURCES
         shown.append(WITH_SOURCES)
     secrets = WITH_SECRETS if "agent.secrets" in wanted else WITHOUT_SECRETS
     if "agent.blocks" in wanted:
-        own, blocks = "(v.doc - '{blocks,memory}'::text[])", BLOCKS_AND_MEMORY
+        own, blocks = "(v.fields - '{blocks,memory}'::text[])", BLOCKS_AND_MEMORY
     rest = " || ".join([own, LAST_RUN, *shown])
     # What is large is text, so that it is neither put together nor printed.
     return (
@@ -176,7 +177,7 @@ AGENTS = Resource(
         "created_at": "v.created_at",
         "updated_at": "v.updated_at",
         "last_run_completion": (
-            f"coalesce((select max((r.doc->>'completed_at')::timestamptz) {RUNS_OF_AGENT}),"
+            f"coalesce((select max((r.fields->>'completed_at')::timestamptz) {RUNS_OF_AGENT}),"
             " 'epoch'::timestamptz)"
         ),
     },
@@ -209,13 +210,13 @@ class AgentFilters(Query):
     name: Annotated[Name | None, Where("v.name = {}")] = None
     tags: Annotated[Names | None, Where("v.tags && {}", key=True)] = None
     match_all_tags: Annotated[bool, Where("({tags}::text[] is null or v.tags @> {tags})")] = False
-    query_text: Annotated[SearchText | None, contains("v.name", "v.doc->>'description'")] = None
-    project_id: Annotated[Name | None, Where("v.doc->>'project_id' = {}")] = None
-    template_id: Annotated[Name | None, Where("v.doc->>'template_id' = {}")] = None
-    base_template_id: Annotated[Name | None, Where("v.doc->>'base_template_id' = {}")] = None
+    query_text: Annotated[SearchText | None, contains("v.name", "v.fields->>'description'")] = None
+    project_id: Annotated[Name | None, Where("v.fields->>'project_id' = {}")] = None
+    template_id: Annotated[Name | None, Where("v.fields->>'template_id' = {}")] = None
+    base_template_id: Annotated[Name | None, Where("v.fields->>'base_template_id' = {}")] = None
     identity_id: Annotated[Name | None, Where("false")] = None
     identifier_keys: Annotated[Names | None, Where("false")] = None
-    created_by_id: Annotated[Name | None, Where("v.doc->>'created_by_id' = {}")] = None
+    created_by_id: Annotated[Name | None, Where("v.fields->>'created_by_id' = {}")] = None
     last_stop_reason: Annotated[
         Name | None,
         Where(f"{{}} = (select r.stop_reason {RUNS_OF_AGENT} order by {LATEST} limit 1)"),

@@ -201,12 +201,12 @@ async def nearest(request: AnyRequest, asked: Searched, *, hybrid: bool) -> list
 
 def results_of(found: FoundMessage) -> Iterator[JsonObject]:
     """What a message that was found says, each part by itself."""
-    for doc in found.docs:
-        field = FOUND.get(doc["message_type"])
+    for message in found.v1_messages:
+        field = FOUND.get(message["message_type"])
         if field is not None:
             yield {
-                "message_type": doc["message_type"],
-                field: doc[field],
+                "message_type": message["message_type"],
+                field: message[field],
                 "message_id": found.id,
                 "agent_id": found.agent_id,
                 "conversation_id": conversation_of(found),

@@ -38,13 +38,13 @@ class BlockFilters(Query):
     """Which blocks."""
 
     label: Annotated[Name | None, Where('v.label collate "C" = {}')] = None
-    templates_only: Annotated[bool, Where("(v.doc->>'is_template')::boolean")] = False
-    name: Annotated[Name | None, Where("v.doc->>'template_name' = {}")] = None
-    tags: Annotated[Names | None, Where("v.doc->'tags' ?| {}")] = None
+    templates_only: Annotated[bool, Where("(v.fields->>'is_template')::boolean")] = False
+    name: Annotated[Name | None, Where("v.fields->>'template_name' = {}")] = None
+    tags: Annotated[Names | None, Where("v.fields->'tags' ?| {}")] = None
     match_all_tags: Annotated[
-        bool, Where("({tags}::text[] is null or v.doc->'tags' ?& {tags})")
+        bool, Where("({tags}::text[] is null or v.fields->'tags' ?& {tags})")
     ] = False
-    project_id: Annotated[Name | None, Where("v.doc->>'project_id' = {}")] = None
+    project_id: Annotated[Name | None, Where("v.fields->>'project_id' = {}")] = None
 
 
 class BlockPage(Page, BlockFilters):
@@ -55,8 +55,8 @@ class BlockPage(Page, BlockFilters):
     identity_id: Annotated[Name | None, Where("false")] = None
     identifier_keys: Annotated[Names | None, Where("false")] = None
     label_search: Annotated[SearchText | None, contains("v.label")] = None
-    description_search: Annotated[SearchText | None, contains("v.doc->>'description'")] = None
-    value_search: Annotated[SearchText | None, contains("v.doc->>'value'")] = None
+    description_search: Annotated[SearchText | None, contains("v.fields->>'description'")] = None
+    value_search: Annotated[SearchText | None, contains("v.fields->>'value'")] = None
     connected_to_agents_count_gt: Annotated[Integer | None, Where(f"{AGENT_COUNT} > {{}}")] = None
     connected_to_agents_count_lt: Annotated[Integer | None, Where(f"{AGENT_COUNT} < {{}}")] = None
     connected_to_agents_count_eq: Annotated[

@@ -50,7 +50,7 @@ CONVERSATIONS = Resource(
     kind="conv",
     view="agent.conversation_view",
     document=(
-        "v.doc || jsonb_build_object('in_context_message_ids', to_jsonb(array("
+        "v.fields || jsonb_build_object('in_context_message_ids', to_jsonb(array("
         "select m.id from agent.message_view m where m.conversation_id = v.id and m.org = v.org"
         " and m.in_context order by m.position)))"
     ),
@@ -58,14 +58,14 @@ CONVERSATIONS = Resource(
         "created_at": "v.created_at",
         "last_message_at": "coalesce(v.last_message_at, 'epoch'::timestamptz)",
         "last_run_completion": (
-            "coalesce((select max((r.doc->>'completed_at')::timestamptz)"
+            "coalesce((select max((r.fields->>'completed_at')::timestamptz)"
             f" {RUNS_OF_CONVERSATION}), 'epoch'::timestamptz)"
         ),
     },
     created_view="agent.created_conversation_view",
 )
 # As V1 answers a creation and in lists: its `in_context_message_ids` are empty there.
-WITHOUT_MESSAGE_IDS = """v.doc || '{"in_context_message_ids": []}'"""
+WITHOUT_MESSAGE_IDS = """v.fields || '{"in_context_message_ids": []}'"""
 OWN = "default"
 
 
@@ -100,7 +100,7 @@ class ConversationPage(Page):
     limit: Annotated[int | None, Field(ge=0, le=1_000)] = 50
     order_by: Literal["created_at", "last_run_completion", "last_message_at"] = "created_at"
     agent_id: Annotated[Name | None, Where("v.agent_id = {}", key=True)] = None
-    summary_search: Annotated[SearchText | None, contains("v.doc->>'summary'")] = None
+    summary_search: Annotated[SearchText | None, contains("v.fields->>'summary'")] = None
     archive_status: Annotated[
         Literal["unarchived", "archived", "all"],
         Where("({}::text = 'all' or v.archived = ({}::text = 'archived'))"),

@@ -46,7 +46,7 @@ TOOL_RUNS = Resource(
 )
 WHAT_A_CALL_NEEDS = (
     f"jsonb_build_object('tools', {TOOLS}, 'secrets', {SEALED_SECRETS},"
-    " 'project_id', v.doc->>'project_id')"
+    " 'project_id', v.fields->>'project_id')"
 )
 LOST: JsonObject = {
     "status": "error",

@@ -13,17 +13,17 @@ from services.api.http.raw_json import raw
 from services.api.http.request_parsing import AnyRequest, Query, query_of
 from services.api.openapi.operation import returns
 
-MODELS = Resource(kind="model", view="agent.model_view", document="v.doc")
+MODELS = Resource(kind="model", view="agent.model_view", document="v.fields")
 
 
 class ModelFilters(Query):
     """Which models."""
 
-    provider_category: Annotated[Names | None, Where("v.doc->>'provider_category' = any({})")] = (
-        None
-    )
-    provider_name: Annotated[Name | None, Where("v.doc->>'provider_name' = {}")] = None
-    provider_type: Annotated[Name | None, Where("v.doc->>'provider_type' = {}")] = None
+    provider_category: Annotated[
+        Names | None, Where("v.fields->>'provider_category' = any({})")
+    ] = None
+    provider_name: Annotated[Name | None, Where("v.fields->>'provider_name' = {}")] = None
+    provider_type: Annotated[Name | None, Where("v.fields->>'provider_type' = {}")] = None
 
 
 @get("/v1/models", opt=returns("models", query=ModelFilters))

@@ -129,9 +129,9 @@ async def search_agent_passages(request: AnyRequest, agent_id: str) -> Response[
     results: list[Json] = [
         {
             "id": one.id,
-            "timestamp": moment(one.doc["created_at"], zone),
-            "content": one.doc["text"],
-            "tags": one.doc["tags"] or [],
+            "timestamp": moment(one.fields["created_at"], zone),
+            "content": one.fields["text"],
+            "tags": one.fields["tags"] or [],
         }
         for one in found
     ]
@@ -227,7 +227,7 @@ async def total_storage_size(request: AnyRequest) -> Response[bytes]:
     return raw(to_json(int(total or b"0") / BYTES_PER_GB))
 
 
-ARCHIVE_ROWS = Resource(kind="archive", view="memory.archive_view", document="v.doc")
+ARCHIVE_ROWS = Resource(kind="archive", view="memory.archive_view", document="v.fields")
 VECTORS = Resource(kind="passage", view="memory.embedding_size_view", document="v.bytes")
 
 

@@ -40,10 +40,10 @@ from services.api.v1.read_model_responses import document_of, listed, missing, r
 RUNS = Resource(
     kind="run",
     view="agent.run_view",
-    document="v.doc",
+    document="v.fields",
     sort_keys={
         "created_at": "v.created_at",
-        "duration": "coalesce((v.doc->>'total_duration_ns')::bigint, 0)",
+        "duration": "coalesce((v.fields->>'total_duration_ns')::bigint, 0)",
     },
     created_view="agent.created_run_view",
 )

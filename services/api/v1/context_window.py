@@ -114,7 +114,7 @@ def function_of(tool: JsonObject) -> JsonObject:
 
 def words_of(shown: ShownMessage) -> str:
     """The text of a message of the system or the user, or of a summary."""
-    last = shown.docs[-1] if shown.docs else {}
+    last = shown.v1_messages[-1] if shown.v1_messages else {}
     return str(last.get("content", last.get("summary", "")))
 
 
@@ -123,10 +123,10 @@ def raw_message(shown: ShownMessage, agent: JsonObject) -> JsonObject:
     llm: Any = agent["llm_config"]
     said = shown.role in ("user", "summary")
     system = shown.role == "system"
-    returned = next((one for one in shown.docs if "tool_returns" in one), None)
-    called = [call for one in shown.docs for call in one.get("tool_calls") or []]
+    returned = next((one for one in shown.v1_messages if "tool_returns" in one), None)
+    called = [call for one in shown.v1_messages for call in one.get("tool_calls") or []]
     at = timestamp(shown.created_at)
-    first = shown.docs[0] if shown.docs else {}
+    first = shown.v1_messages[0] if shown.v1_messages else {}
     return {
         "created_by_id": None if system else agent["created_by_id"],
         "last_updated_by_id": None if system else agent["created_by_id"],
@@ -159,22 +159,22 @@ def raw_message(shown: ShownMessage, agent: JsonObject) -> JsonObject:
 def raw_content(shown: ShownMessage, at: str) -> list[JsonObject]:
     """The content parts of a message."""
     parts: list[JsonObject] = []
-    for doc in shown.docs:
-        match doc["message_type"]:
+    for message in shown.v1_messages:
+        match message["message_type"]:
             case "reasoning_message":
-                native = doc["source"] == "reasoner_model"
-                part = {"type": "reasoning", "is_native": native, "reasoning": doc["reasoning"]}
-                parts.append({**part, "signature": doc["signature"]})
+                native = message["source"] == "reasoner_model"
+                part = {"type": "reasoning", "is_native": native, "reasoning": message["reasoning"]}
+                parts.append({**part, "signature": message["signature"]})
             case "tool_return_message":
-                status = "OK" if doc["status"] == "success" else "Failed"
-                envelope = {"status": status, "message": doc["tool_return"], "time": at}
+                status = "OK" if message["status"] == "success" else "Failed"
+                envelope = {"status": status, "message": message["tool_return"], "time": at}
                 parts.append(text_part(json.dumps(envelope, ensure_ascii=False)))
             case "summary_message":
-                parts.append(text_part(doc["summary"]))
-            case _ if isinstance(doc.get("content"), list):
-                parts += doc["content"]
-            case _ if doc.get("content") is not None:
-                parts.append(text_part(str(doc["content"])))
+                parts.append(text_part(message["summary"]))
+            case _ if isinstance(message.get("content"), list):
+                parts += message["content"]
+            case _ if message.get("content") is not None:
+                parts.append(text_part(str(message["content"])))
     return parts
 
 

@@ -23,26 +23,26 @@ PREVIOUS = """(select coalesce(r.previous_config::text, 'null')
     from memory.archive_reembeddings r where r.id = v.id)"""
 
 OF_AGENT = f"""
-select v.id, (v.doc->'embedding_config')::text, {PREVIOUS}
+select v.id, (v.fields->'embedding_config')::text, {PREVIOUS}
 from (select archive_id from memory.archive_agents
       where agent_id = %(agent)s and org = %(org)s limit 1000) aa
 join memory.archives v on v.id = aa.archive_id and v.org = %(org)s"""
 
 NAMED = f"""
-select v.id, (v.doc->'embedding_config')::text, {PREVIOUS}
+select v.id, (v.fields->'embedding_config')::text, {PREVIOUS}
 from unnest(%(ids)s::text[]) as wanted(id)
-cross join lateral (select id, org, doc from memory.archives where id = wanted.id limit 1) v
+cross join lateral (select id, org, fields from memory.archives where id = wanted.id limit 1) v
 where v.org = %(org)s"""
 
 NAMED_FOLDERS = """
-select v.id, (v.doc->'embedding_config')::text, (select coalesce(r.previous_config::text, 'null')
+select v.id, (v.fields->'embedding_config')::text, (select coalesce(r.previous_config::text, 'null')
     from memory.folder_reembeddings r where r.id = v.id)
 from unnest(%(ids)s::text[]) as wanted(id)
-cross join lateral (select id, org, doc from memory.folders where id = wanted.id limit 1) v
+cross join lateral (select id, org, fields from memory.folders where id = wanted.id limit 1) v
 where v.org = %(org)s"""
 
 NEWEST = f"""
-select v.id, (v.doc->'embedding_config')::text, {PREVIOUS} from memory.archives v
+select v.id, (v.fields->'embedding_config')::text, {PREVIOUS} from memory.archives v
 where v.org collate "C" = %(org)s order by v.created_at desc, v.id collate "C" desc limit 1000"""
 
 LEFT_OVER = """

@@ -315,4 +315,4 @@ def filters_of(query: NearestQuery) -> tuple[str, dict[str, Any]]:
 def of_agents(field_name: str) -> str:
     """The condition that a message's agent was made from something."""
     agent = "from agent.agent_view a where a.id = v.agent_id and a.org = v.org"
-    return f"%({field_name})s = (select a.doc->>'{field_name}' {agent})"
+    return f"%({field_name})s = (select a.fields->>'{field_name}' {agent})"

@@ -81,7 +81,7 @@ class PostgresPassageSearch:
         if self.large and not graph and time.monotonic() - began > SLOW_SECONDS:
             self.large.suspect(query.org, query.collection_ids)
         return [
-            FoundPassage(id=row[0], collection_id=row[1], doc=from_json(row[2]), score=row[3])
+            FoundPassage(id=row[0], collection_id=row[1], fields=from_json(row[2]), score=row[3])
             for row in rows
         ]
 

@@ -159,7 +159,7 @@ def bounded(found: Sequence[FoundPassage]) -> FoundPassages:
     shown: list[FoundPassage] = []
     left = REPLY_BYTES_MAX
     for one in found:
-        left -= len(to_json(one.doc)) + BYTES_BESIDES
+        left -= len(to_json(one.fields)) + BYTES_BESIDES
         if left < 0 and shown:
             break
         shown.append(one)

@@ -30,7 +30,7 @@ def project_archive(event: Event, org: str, rows: RowWrites) -> None:
             if event.agent_id:
                 rows.upsert(ARCHIVE_AGENTS, attachment(archive_id, event.agent_id, org, at))
         case ArchiveChanged(changes=changes):
-            doc: JsonObject = {
+            fields: JsonObject = {
                 **{name: changes[name] for name in ("name", "description") if name in changes},
                 "last_updated_by_id": event.changed_by_id,
                 "updated_at": timestamp(event.timestamp),
@@ -38,7 +38,11 @@ def project_archive(event: Event, org: str, rows: RowWrites) -> None:
             columns: JsonObject = {
                 name: changes[name] for name in ("name", "metadata") if name in changes
             }
-            known: JsonObject = {"id": archive_id, "version": event.originator_version, "doc": doc}
+            known: JsonObject = {
+                "id": archive_id,
+                "version": event.originator_version,
+                "fields": fields,
+            }
             rows.patch(ARCHIVES, {**known, **columns})
         case ArchiveAttached():
             rows.upsert(ARCHIVE_AGENTS, attachment(archive_id, event.agent_id, org, at))
@@ -57,7 +61,7 @@ def archive_row(event: ArchiveCreated, org: str) -> JsonObject:
     """A new archive as clients read it."""
     at = timestamp(event.timestamp)
     config = event.embedding_config
-    doc: JsonObject = {
+    fields: JsonObject = {
         "created_by_id": event.created_by_id,
         "last_updated_by_id": event.created_by_id,
         "created_at": at,
@@ -75,7 +79,7 @@ def archive_row(event: ArchiveCreated, org: str) -> JsonObject:
         "created_at": event.timestamp.isoformat(),
         "version": event.originator_version,
         "name": event.name,
-        "doc": doc,
+        "fields": fields,
         "metadata": event.metadata,
     }
 

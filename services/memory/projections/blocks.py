@@ -23,7 +23,7 @@ def project_block(event: Event, org: str, rows: RowWrites) -> None:
                     "created_at": event.timestamp.isoformat(),
                     "version": event.originator_version,
                     "label": event.block.label,
-                    "doc": state,
+                    "fields": state,
                     "metadata": metadata,
                     "changed_by": None,
                 },
@@ -33,7 +33,7 @@ def project_block(event: Event, org: str, rows: RowWrites) -> None:
                 "id": event.originator_id,
                 "version": event.originator_version,
                 "changed_by": event.cause.agent_id if event.cause else None,
-                "doc": {name: value for name, value in changes.items() if name != "metadata"},
+                "fields": {name: value for name, value in changes.items() if name != "metadata"},
                 **{name: changes[name] for name in ("label", "metadata") if name in changes},
             }
             rows.patch(BLOCKS, fields)

@@ -67,7 +67,7 @@ def write_chunks(event: FileChunksEmbedded, org: str, rows: RowWrites) -> None:
     lists have them in their order."""
     for number, chunk in enumerate(event.chunks):
         at = event.timestamp + timedelta(microseconds=number)
-        doc: JsonObject = {
+        fields: JsonObject = {
             "created_by_id": None,
             "last_updated_by_id": None,
             "created_at": moment(at),
@@ -84,7 +84,7 @@ def write_chunks(event: FileChunksEmbedded, org: str, rows: RowWrites) -> None:
             "text": chunk.text,
         }
         row = passage_row(
-            doc,
+            fields,
             created_at=at,
             version=event.originator_version,
             embedding_model=event.model,

@@ -24,14 +24,14 @@ def project_folder(event: Event, org: str, rows: RowWrites) -> None:
                     "updated_at": at,
                     "name": event.folder.name,
                     "metadata": state.pop("metadata"),
-                    "doc": state,
+                    "fields": state,
                 },
             )
         case FolderChanged(changes=changes):
             fields: JsonObject = {
                 "id": event.originator_id,
                 "updated_at": at,
-                "doc": {name: value for name, value in changes.items() if name != "metadata"},
+                "fields": {name: value for name, value in changes.items() if name != "metadata"},
                 **{name: changes[name] for name in ("name", "metadata") if name in changes},
             }
             rows.patch(FOLDERS, fields)

@@ -17,7 +17,7 @@ def project_passage(event: Event, org: str, rows: RowWrites) -> None:
     match event:
         case PassageCreated():
             created_at = event.created_at or event.timestamp
-            doc: JsonObject = {
+            fields: JsonObject = {
                 "created_by_id": event.created_by_id,
                 "last_updated_by_id": event.created_by_id,
                 "created_at": timestamp(created_at),
@@ -34,7 +34,7 @@ def project_passage(event: Event, org: str, rows: RowWrites) -> None:
                 "text": event.text,
             }
             row = passage_row(
-                doc,
+                fields,
                 created_at=created_at,
                 version=event.originator_version,
                 embedding_model=event.embedding.model,
@@ -46,28 +46,28 @@ def project_passage(event: Event, org: str, rows: RowWrites) -> None:
 
 
 def passage_row(
-    doc: JsonObject,
+    fields: JsonObject,
     *,
     created_at: datetime,
     version: int,
     embedding_model: str | None,
     embedding: str | None,
 ) -> JsonObject:
-    """The row of a passage that clients read as `doc`. Its vector comes packed, as in events, or is
-    None for what was never embedded. A chunk of a file belongs to the file and its folder."""
-    fields = dict(doc)
+    """The row of a passage with these V1 fields. Its vector comes packed, as in events, or is None
+    for what was never embedded. A chunk of a file belongs to the file and its folder."""
+    fields = dict(fields)
     metadata = fields.pop("metadata", None)
     return {
-        "id": doc["id"],
-        "org": doc["organization_id"],
-        "collection_id": doc["archive_id"] or doc["source_id"],
-        "owner_id": doc["file_id"] or doc["id"],
-        "file_id": doc["file_id"],
+        "id": fields["id"],
+        "org": fields["organization_id"],
+        "collection_id": fields["archive_id"] or fields["source_id"],
+        "owner_id": fields["file_id"] or fields["id"],
+        "file_id": fields["file_id"],
         "created_at": created_at.isoformat(),
         "version": version,
-        "text": str(doc["text"]).replace("\x00", ""),
-        "tags": doc["tags"] or [],
-        "doc": fields,
+        "text": str(fields["text"]).replace("\x00", ""),
+        "tags": fields["tags"] or [],
+        "fields": fields,
         "metadata": metadata,
         **embedding_columns(embedding_model, embedding),
     }

@@ -29,20 +29,20 @@ def project_reembedding(event: Event, org: str, rows: RowWrites) -> None:
     known: JsonObject = {"id": event.originator_id, "version": event.originator_version}
     match event:
         case ArchiveEmbeddingChanged():
-            doc: JsonObject = {
+            fields: JsonObject = {
                 "embedding_config": plain(event.embedding_config),
                 "last_updated_by_id": event.changed_by_id,
                 "updated_at": timestamp(event.timestamp),
             }
-            rows.patch(ARCHIVES, {**known, "doc": doc})
+            rows.patch(ARCHIVES, {**known, "fields": fields})
             rows.upsert(ARCHIVE_REEMBEDDINGS, begun(event, org))
         case FolderEmbeddingChanged():
-            doc = {
+            fields = {
                 "embedding_config": plain(event.embedding_config),
                 "last_updated_by_id": event.changed_by_id,
             }
             at = event.timestamp.isoformat()
-            rows.patch(FOLDERS, {"id": event.originator_id, "updated_at": at, "doc": doc})
+            rows.patch(FOLDERS, {"id": event.originator_id, "updated_at": at, "fields": fields})
             rows.upsert(FOLDER_REEMBEDDINGS, begun(event, org))
         case FolderReembedded():
             rows.delete(FOLDER_REEMBEDDINGS, "id", event.originator_id)

@@ -6,11 +6,11 @@ from libs.contracts.bus_messages import JsonObject
 from libs.eventstore.connection_pool import Database
 
 AGENT_STATE = """
-select a.doc || jsonb_build_object('id', a.id, 'name', a.name, 'blocks', coalesce((
+select a.fields || jsonb_build_object('id', a.id, 'name', a.name, 'blocks', coalesce((
     select jsonb_agg(jsonb_build_object(
-        'id', b.id, 'label', b.label, 'value', b.doc->>'value',
-        'description', b.doc->>'description', 'limit', (b.doc->>'limit')::int,
-        'read_only', (b.doc->>'read_only')::boolean) order by wanted.place)
+        'id', b.id, 'label', b.label, 'value', b.fields->>'value',
+        'description', b.fields->>'description', 'limit', (b.fields->>'limit')::int,
+        'read_only', (b.fields->>'read_only')::boolean) order by wanted.place)
     from unnest(case when cardinality(%(blocks)s::text[]) > 0 then %(blocks)s::text[]
                      else a.block_ids end) with ordinality as wanted(id, place)
     cross join lateral (select * from memory.block_view where id = wanted.id limit 1) b

@@ -26,7 +26,7 @@ class PostgresToolCounts:
     async def tools_of(self, org: str) -> ToolsOfOrg:
         """The tools of an organisation."""
         row = await self.database.fetch_one(
-            "select count(*), coalesce(sum(pg_column_size(doc)"
+            "select count(*), coalesce(sum(pg_column_size(fields)"
             " + coalesce(pg_column_size(json_schema), 0)"
             " + coalesce(pg_column_size(args_json_schema), 0)"
             " + coalesce(pg_column_size(metadata_), 0)), 0)"

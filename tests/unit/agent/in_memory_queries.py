@@ -67,7 +67,7 @@ class InMemoryQueries:
             AttachedBlock(
                 one,
                 blocks[one]["version"],
-                *(blocks[one]["doc"][name] for name in fields),
+                *(blocks[one]["fields"][name] for name in fields),
                 blocks[one].get("changed_by"),
             )
             for one in block_ids
@@ -102,8 +102,8 @@ class InMemoryQueries:
             AttachedFolder(
                 one,
                 folders[one]["name"],
-                folders[one]["doc"]["description"],
-                folders[one]["doc"]["instructions"],
+                folders[one]["fields"]["description"],
+                folders[one]["fields"]["instructions"],
                 [file for file in files if file.folder_id == one],
             )
             for one in await self.folder_ids(org, agent_id)
@@ -265,7 +265,7 @@ class InMemoryQueries:
                 row["conversation_id"],
                 row["url"],
                 row["attempts"],
-                run["doc"],
+                run["fields"],
                 run.get("usage"),
             )
             for place, row, run in placed
@@ -280,7 +280,7 @@ class InMemoryQueries:
             one for one in self.rows("messages") if (one["run_id"], one["org"]) == (run_id, org)
         ]
         ordered = sorted(rows, key=lambda row: row["position"])
-        return [doc for row in ordered for doc in row["docs"]]
+        return [fields for row in ordered for fields in row["v1_messages"]]
 
     async def call_chain(self, org: str, run_id: str) -> CallChain | None:
         runs = [row for row in self.rows("runs") if (row["id"], row["org"]) == (run_id, org)]
@@ -373,7 +373,7 @@ class InMemoryQueries:
     async def block_states(self, org: str, block_ids: list[str]) -> list[BlockState]:
         rows = {row["id"]: row for row in self.rows("blocks", "memory") if row["org"] == org}
         found = [rows[one] for one in block_ids if one in rows]
-        return [BlockState(**row["doc"], metadata=row["metadata"]) for row in found]
+        return [BlockState(**row["fields"], metadata=row["metadata"]) for row in found]
 
     def conversations(self, org: str) -> list[Any]:
         rows = self.rows("conversations", org=org)

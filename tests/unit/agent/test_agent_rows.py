@@ -126,8 +126,8 @@ class TestAgents:
     def test_an_agents_documents_together_have_every_field_but_its_message_ids(self) -> None:
         documents: Any = agent_documents(CONFIG)
         body = json.loads(f"{{{documents['body']}}}")
-        assert body.keys().isdisjoint(documents["doc"])
-        assert {**body, **documents["doc"], "message_ids": []} == agent_state(CONFIG)
+        assert body.keys().isdisjoint(documents["fields"])
+        assert {**body, **documents["fields"], "message_ids": []} == agent_state(CONFIG)
 
     def test_a_created_agent_is_a_row(self) -> None:
         rows = rows_of(EXAMPLES[AgentCreated])
@@ -180,7 +180,7 @@ class TestMessages:
 
     def test_a_user_message_is_a_row_with_its_words(self) -> None:
         row = self.appended(SAID, run_id=RUN, sent=True)
-        [doc] = row.pop("docs")
+        [v1_message] = row.pop("v1_messages")
         assert row == {
             "id": SAID.id,
             "org": ORG,
@@ -198,10 +198,14 @@ class TestMessages:
             "number": None,
             "pieces": None,
         }
-        assert doc["message_type"] == "user_message"
-        assert doc["content"] == [{"type": "text", "text": "I like tea"}]
-        assert (doc["id"], doc["otid"], doc["run_id"]) == (SAID.id, "otid-1", RUN)
-        assert (doc["name"], doc["sender_id"]) == ("Ada", "identity-1")
+        assert v1_message["message_type"] == "user_message"
+        assert v1_message["content"] == [{"type": "text", "text": "I like tea"}]
+        assert (v1_message["id"], v1_message["otid"], v1_message["run_id"]) == (
+            SAID.id,
+            "otid-1",
+            RUN,
+        )
+        assert (v1_message["name"], v1_message["sender_id"]) == ("Ada", "identity-1")
 
     def test_messages_of_a_conversation_stand_in_its_order_when_the_clock_goes_back(self) -> None:
         """R19: also those of a summary, and of a process that has the conversation from its events;
@@ -239,8 +243,8 @@ class TestMessages:
     def test_one_assistant_message_is_served_as_its_parts(self) -> None:
         row = self.appended(CALLED, run_id=RUN, step_id=STEP)
         assert (row["role"], row["text"], row["step_id"]) == ("assistant", "Noted.", STEP)
-        thought, spoken, called = row["docs"]
-        assert [doc["message_type"] for doc in row["docs"]] == [
+        thought, spoken, called = row["v1_messages"]
+        assert [v1_message["message_type"] for v1_message in row["v1_messages"]] == [
             "reasoning_message",
             "assistant_message",
             "tool_call_message",
@@ -248,24 +252,33 @@ class TestMessages:
         assert (thought["reasoning"], spoken["content"]) == ("Worth it.", "Noted.")
         assert called["tool_call"]["tool_call_id"] == CALLED.tool_calls[0].id
         assert called["tool_call"]["arguments"] == CALLED.tool_calls[0].arguments
-        assert len({doc["otid"] for doc in row["docs"]}) == 3
-        assert {doc["step_id"] for doc in row["docs"]} == {STEP}
+        assert len({v1_message["otid"] for v1_message in row["v1_messages"]}) == 3
+        assert {v1_message["step_id"] for v1_message in row["v1_messages"]} == {STEP}
 
     def test_a_tool_result_is_served_with_its_status(self) -> None:
         row = self.appended(RETURNED, run_id=RUN, step_id=STEP)
-        [doc] = row["docs"]
+        [v1_message] = row["v1_messages"]
         assert (row["role"], row["text"]) == ("tool", "Likes tea")
-        assert (doc["message_type"], doc["status"]) == ("tool_return_message", "success")
-        assert (doc["tool_call_id"], doc["tool_return"]) == (RETURNED.tool_call_id, "Likes tea")
+        assert (v1_message["message_type"], v1_message["status"]) == (
+            "tool_return_message",
+            "success",
+        )
+        assert (v1_message["tool_call_id"], v1_message["tool_return"]) == (
+            RETURNED.tool_call_id,
+            "Likes tea",
+        )
 
     def test_the_searched_text_has_nothing_that_postgres_refuses(self) -> None:
         assert self.appended(message(9, role="user", content="a\x00b"))["text"] == "ab"
 
     def test_a_rebuilt_prompt_changes_the_text_of_the_system_message(self) -> None:
         row = patched(rows_of(EXAMPLES[SystemPromptRebuilt]), MESSAGES)
-        [doc] = row.pop("docs")
+        [v1_message] = row.pop("v1_messages")
         assert row == {"id": SYSTEM.id, "text": SYSTEM.content}
-        assert (doc["message_type"], doc["content"]) == ("system_message", SYSTEM.content)
+        assert (v1_message["message_type"], v1_message["content"]) == (
+            "system_message",
+            SYSTEM.content,
+        )
 
     def test_a_deleted_conversation_takes_its_messages_and_runs_along(self) -> None:
         rows = rows_of(EXAMPLES[ConversationDeleted])
@@ -299,7 +312,7 @@ class TestRuns:
             "background": True,
             "request_hash": "sha256-of-the-request",
             "stream_tokens": True,
-            "doc": run_state(RUN_CONFIG),
+            "fields": run_state(RUN_CONFIG),
         }
 
     def test_an_accepted_run_that_another_agent_called_says_by_which_run(self) -> None:
@@ -317,7 +330,7 @@ class TestRuns:
     def test_a_started_run_is_running(self) -> None:
         rows = rows_of(EXAMPLES[RunStarted])
         assert rows.patches == {
-            RUNS: {(RUN,): {"id": RUN, "status": "running", "doc": {"status": "running"}}}
+            RUNS: {(RUN,): {"id": RUN, "status": "running", "fields": {"status": "running"}}}
         }
         assert (rows.upserts, rows.deletions) == ({}, [])
 
@@ -325,7 +338,7 @@ class TestRuns:
         rows = rows_of(EXAMPLES[RunAccepted], EXAMPLES[RunStarted])
         row = rows.upserts[RUNS][(RUN,)]
         assert row["status"] == "running"
-        assert row["doc"] == {**run_state(RUN_CONFIG), "status": "running"}
+        assert row["fields"] == {**run_state(RUN_CONFIG), "status": "running"}
         assert not rows.patches.get(RUNS)
 
     def test_a_completed_run_says_why_what_it_cost_and_how_long_it_took(self) -> None:
@@ -337,7 +350,7 @@ class TestRuns:
             "id": RUN,
             "status": "completed",
             "stop_reason": "end_turn",
-            "doc": {"status": "completed", "stop_reason": "end_turn", **self.ENDED},
+            "fields": {"status": "completed", "stop_reason": "end_turn", **self.ENDED},
         }
         assert usage["prompt_tokens"] == 120
         assert usage["completion_tokens"] == 8
@@ -354,7 +367,7 @@ class TestRuns:
             "id": RUN,
             "status": "failed",
             "stop_reason": "llm_api_error",
-            "doc": {"status": "failed", "stop_reason": "llm_api_error", **self.ENDED},
+            "fields": {"status": "failed", "stop_reason": "llm_api_error", **self.ENDED},
             "error": {
                 "error_type": "llm_rate_limit",
                 "message": "The model answered 429: slow down",
@@ -371,7 +384,7 @@ class TestRuns:
             "id": RUN,
             "status": "cancelled",
             "stop_reason": "cancelled",
-            "doc": {"status": "cancelled", "stop_reason": "cancelled", **self.ENDED},
+            "fields": {"status": "cancelled", "stop_reason": "cancelled", **self.ENDED},
         }
 
     def test_tool_calls_and_agents_that_never_come_change_no_row(self) -> None:
@@ -460,7 +473,7 @@ class TestCallbacks:
         }
         again = {"run_id": RUN, "attempts": 1, "next_at": NOW.isoformat()}
         assert rows.patches == {
-            RUNS: {(RUN,): {"id": RUN, "doc": shown}},
+            RUNS: {(RUN,): {"id": RUN, "fields": shown}},
             CALLBACKS: {(RUN,): again},
         }
         assert rows.deletions == []

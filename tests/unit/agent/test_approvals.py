@@ -129,15 +129,15 @@ class TestAsking:
         assert [one.arguments_hash for one in request.calls] == [arguments_hash(BOUND)]
         [row] = world.schema.rows("approvals")
         assert (row["conversation_id"], row["message_id"]) == (CONVERSATION, request.message_id)
-        [doc] = world.row("messages", request.message_id)["docs"]
-        assert doc["message_type"] == "approval_request_message"
-        assert doc["tool_calls"][0]["tool_call_id"] == KEEP.id
+        [v1_message] = world.row("messages", request.message_id)["v1_messages"]
+        assert v1_message["message_type"] == "approval_request_message"
+        assert v1_message["tool_calls"][0]["tool_call_id"] == KEEP.id
 
     async def test_ungated_calls_of_the_step_wait_with_it(self, world: World) -> None:
         process = await asked(world, LOOK, KEEP)
         assert started(world) == []
         [row] = [one for one in world.schema.rows("messages") if one["role"] == "assistant"]
-        kinds = [doc["message_type"] for doc in row["docs"]]
+        kinds = [v1_message["message_type"] for v1_message in row["v1_messages"]]
         assert kinds == ["tool_call_message", "approval_request_message"]
         await process.answer("run-2", approved())
         await process.idle()
@@ -212,8 +212,11 @@ class TestAnswers:
         assert run_end(world, "run-2") == ("completed", "end_turn")
         assert world.schema.rows("approvals") == []
         [response] = [one for one in world.schema.rows("messages") if one["role"] == "approval"]
-        [doc] = response["docs"]
-        assert (doc["message_type"], doc["approve"]) == ("approval_response_message", True)
+        [v1_message] = response["v1_messages"]
+        assert (v1_message["message_type"], v1_message["approve"]) == (
+            "approval_response_message",
+            True,
+        )
         assert not response["in_context"]
         [taken] = [one for one in world.events() if isinstance(one, ApprovalAnswered)]
         assert [one.arguments_hash for one in taken.answers] == [arguments_hash(BOUND)]
@@ -352,8 +355,8 @@ class TestClientTools:
         assert await results(process) == [(LIST.id, "success", "README.md")]
         assert started(world) == []
         [row] = [one for one in world.schema.rows("messages") if one["role"] == "tool"]
-        [doc] = row["docs"]
-        assert (doc["stdout"], doc["stderr"]) == (["1 file"], ["slow"])
+        [v1_message] = row["v1_messages"]
+        assert (v1_message["stdout"], v1_message["stderr"]) == (["1 file"], ["slow"])
         assert "tool_call.returned" in world.story()
 
     async def test_an_error_of_a_client_tool_is_shown_as_one(self, world: World) -> None:

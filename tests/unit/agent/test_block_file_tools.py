@@ -314,6 +314,6 @@ class TestTakenOver:
         result = second.model.asked[0].messages[-1]
         assert (result.role, result.tool_status) == ("tool", "success"), result.content
         blocks = world.database.schema("memory").rows("blocks")
-        assert {one["label"]: one["doc"]["value"] for one in blocks} == values
+        assert {one["label"]: one["fields"]["value"] for one in blocks} == values
         attached = world.row("agents", AGENT)["block_ids"]
         assert sorted(one["id"] for one in blocks) == sorted(attached)

@@ -68,9 +68,9 @@ def sender(process: Process, client: Client) -> CallbackSender:
 
 def shown(world: World) -> tuple[Any, Any, bool]:
     [run] = world.schema.rows("runs")
-    doc = run["doc"]
-    sent = doc["callback_sent_at"] is not None
-    return doc["callback_status_code"], doc["callback_error"], sent
+    fields = run["fields"]
+    sent = fields["callback_sent_at"] is not None
+    return fields["callback_status_code"], fields["callback_error"], sent
 
 
 async def test_a_client_is_told_once_its_run_has_ended_and_not_before(world: World) -> None:

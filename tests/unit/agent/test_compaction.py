@@ -371,8 +371,11 @@ class TestOnDemand:
         assert summary.stats["messages_count_before"] == 9
         assert summary.stats["messages_count_after"] == len(chat.window) == left
         row: Any = chat.world.row("messages", compaction.message.id)
-        assert [one["message_type"] for one in row["docs"]] == ["event_message", "summary_message"]
-        assert [one["message_type"] for one in row["plain_docs"]] == ["user_message"]
+        assert [one["message_type"] for one in row["v1_messages"]] == [
+            "event_message",
+            "summary_message",
+        ]
+        assert [one["message_type"] for one in row["plain_v1_messages"]] == ["user_message"]
         chat.check()
         await chat.say("go on", words())
         assert chat.run()["status"] == "completed"

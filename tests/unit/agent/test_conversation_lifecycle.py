@@ -154,7 +154,9 @@ class TestCreation:
         await made(process, isolated_block_labels=["human"])
         await process.tell(saying(process, "run-1"), "m-1")
         await process.idle()
-        values = {row["id"]: row["doc"]["value"] for row in world.queries.rows("blocks", "memory")}
+        values = {
+            row["id"]: row["fields"]["value"] for row in world.queries.rows("blocks", "memory")
+        }
         [copy] = world.row("conversations", BESIDE)["isolated_blocks"].values()  # type: ignore[union-attr]
         assert values == {BLOCK: "Name: Ada", copy: "Name: Ada\nLikes tea"}
         assert "Likes tea" in str(process.model.asked[1].messages[0].content)
@@ -221,8 +223,8 @@ class TestForks:
         )
         await process.tell(fork, "m-2")
         source, row = world.row("conversations", BESIDE), world.row("conversations", OTHER)
-        doc: Any = row["doc"]
-        assert (doc["model"], doc["summary"], row["hidden"]) == (LLM.handle, None, True)
+        fields: Any = row["fields"]
+        assert (fields["model"], fields["summary"], row["hidden"]) == (LLM.handle, None, True)
         blocks: Any = row["isolated_blocks"], source["isolated_blocks"]
         assert blocks[0].keys() == blocks[1].keys() == {BLOCK}
         assert blocks[0] != blocks[1]
@@ -248,10 +250,10 @@ class TestChange:
         command = UpdateConversation(conversation_id=BESIDE, request={"summary": "Tea"})
         await process.tell(command, "m-2")
         row = world.row("conversations", BESIDE)
-        doc: Any = row["doc"]
+        fields: Any = row["fields"]
         assert before is not None
         assert row["last_message_at"] == before
-        assert (doc["summary"], doc["last_message_at"] is None) == ("Tea", False)
+        assert (fields["summary"], fields["last_message_at"] is None) == ("Tea", False)
 
     async def test_the_agents_own_conversation_is_not_changed_nor_deleted(
         self, world: World

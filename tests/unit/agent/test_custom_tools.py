@@ -277,7 +277,7 @@ async def killed(process: Process) -> None:
 
 def result_of_call(world: World) -> Any:
     [shown] = [one for one in world.schema.rows("messages") if one["role"] == "tool"]
-    return shown["docs"][0]
+    return shown["v1_messages"][0]
 
 
 class TestCalling:
@@ -567,7 +567,9 @@ async def test_what_a_tool_returns_gives_no_rights_and_no_secrets(world: World) 
     assert await design(process) == before
     assert [one.tool_id for one in tools.asked] == [DICE_ID] * len(outputs)
     assert all(one.environment == sealed for one in tools.asked)
-    shown = [one["docs"][0] for one in world.schema.rows("messages") if one["role"] == "tool"]
+    shown = [
+        one["v1_messages"][0] for one in world.schema.rows("messages") if one["role"] == "tool"
+    ]
     refused = [one for one in shown if "There is no tool named" in one["tool_return"]]
     assert (len(shown), len(refused)) == (100, 50)
     told = json.dumps([str(one) for one in process.model.asked]) + json.dumps(shown, default=str)

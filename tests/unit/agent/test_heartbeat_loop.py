@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from libs.contracts.agent.conversations import Message, MessageAppended, ToolCall
-from libs.contracts.agent.stored_message_chunking import streamed_docs
+from libs.contracts.agent.stored_message_chunking import streamed_messages
 from libs.contracts.letta.enums import AgentType
 from services.agent.adapters.models.openai_request import body_of
 from services.agent.adapters.models.ports import Finished, ToolCallDelta
@@ -64,9 +64,14 @@ def messages(world: World) -> list[Message]:
 def served(world: World) -> list[tuple[str, str]]:
     """What clients are shown of the answer: the type of each message, and its words."""
     rows = [row for row in world.schema.rows("messages") if row["run_id"] and not row["sent"]]
-    docs = [doc for row in sorted(rows, key=lambda row: row["position"]) for doc in row["docs"]]
+    messages = [
+        message
+        for row in sorted(rows, key=lambda row: row["position"])
+        for message in row["v1_messages"]
+    ]
     return [
-        (doc["message_type"], str(doc.get("content") or doc.get("reasoning") or "")) for doc in docs
+        (message["message_type"], str(message.get("content") or message.get("reasoning") or ""))
+        for message in messages
     ]
 
 
@@ -81,7 +86,7 @@ async def test_send_message_is_shown_as_words_and_ends_the_run(world: World) -> 
     assert [served_parts(one) for one in (spoken, result)] == [2, 0]
     row = world.row("messages", spoken.id)
     assert row["text"] == "Hello"
-    assert row["docs"][0]["source"] == "non_reasoner_model"
+    assert row["v1_messages"][0]["source"] == "non_reasoner_model"
 
 
 async def test_every_step_has_to_be_a_call_with_the_arguments_of_the_loop(world: World) -> None:
@@ -247,8 +252,8 @@ async def test_thoughts_and_words_stream_out_of_the_arguments(world: World, piec
     appended = [one for one in world.events() if isinstance(one, MessageAppended) and one.pieces]
     told_again: list[Any] = []
     for event in appended:
-        docs = world.row("messages", event.message.id)["docs"]
-        told_again += streamed_docs(docs, event.pieces)  # type: ignore[arg-type]
+        messages = world.row("messages", event.message.id)["v1_messages"]
+        told_again += streamed_messages(messages, event.pieces)  # type: ignore[arg-type]
     assert sent == told_again
 
 

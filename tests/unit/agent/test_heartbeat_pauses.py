@@ -142,7 +142,7 @@ class TestTheRunThatPauses:
         row = world.row("runs", "run-1")
         assert (row["status"], row["stop_reason"]) == ("completed", "end_turn")
         [returned] = [one for one in world.schema.rows("messages") if one["role"] == "tool"]
-        assert "pause for 5 min" in returned["docs"][0]["tool_return"]
+        assert "pause for 5 min" in returned["v1_messages"][0]["tool_return"]
 
     async def test_has_no_more_steps_to_use_up(self, world: World) -> None:
         """LOOP-12: the pause goes before `max_steps`."""
@@ -220,7 +220,7 @@ class TestWhenItIsOver:
         ]
         row = world.row("runs", follows)
         assert (row["status"], row["stop_reason"]) == ("completed", "end_turn")
-        assert row["doc"]["metadata"] == {"run_type": "heartbeat"}
+        assert row["fields"]["metadata"] == {"run_type": "heartbeat"}
         last = process.model.asked[-1].messages[-1]
         assert (last.role, last.content) == (
             "user",

@@ -295,5 +295,5 @@ async def test_blocks_come_go_and_change_their_names_as_files(agents: Agents) ->
     assert result.status == "success", result.text
     assert await agents.memory() == {"read-only": "Fixed.", "past": "\nSwim", "pet": "A cat."}
     rows = agents.world.queries.rows("blocks", "memory")
-    told = {row["label"]: row["doc"]["description"] for row in rows}
+    told = {row["label"]: row["fields"]["description"] for row in rows}
     assert (told["pet"], told["past"]) == ("The pet", "What is done")

@@ -429,7 +429,7 @@ class Published:
         assert [handle for _, _, handle in told[-2:]] == list(bundled_models())
         self.handles = told[:-2]  # those of the providers
         self.listed = [row["handle"] for row in rows if row["kind"] == "llm" and row["listed"]]
-        assert all(row["doc"]["handle"] == row["handle"] for row in rows)
+        assert all(row["fields"]["handle"] == row["handle"] for row in rows)
         if self.meanwhile is not None:
             self.meanwhile()
             await wait_for_others()

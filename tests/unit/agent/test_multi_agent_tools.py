@@ -138,9 +138,10 @@ class TestWaiting:
         assert world.row("runs", called.run_id)["status"] == "completed"
         [said] = [
             one for one in world.schema.rows("messages")
-            if one["run_id"] == called.run_id and one["docs"][0]["message_type"] == "system_message"
+            if one["run_id"] == called.run_id
+            and one["v1_messages"][0]["message_type"] == "system_message"
         ]  # fmt: skip
-        assert said["docs"][0]["sender_id"] == ADA
+        assert said["v1_messages"][0]["sender_id"] == ADA
 
     @pytest.mark.parametrize(
         ("target", "said"),

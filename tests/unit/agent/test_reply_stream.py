@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from libs.contracts.agent.conversations import ReasoningPart, ToolCall, Usage
-from libs.contracts.agent.stored_message_chunking import streamed_docs
+from libs.contracts.agent.stored_message_chunking import streamed_messages
 from libs.contracts.agent.stored_to_letta_messages import assistant_parts
 from libs.contracts.bus_messages import JsonObject
 from libs.contracts.letta.enums import AgentType
@@ -132,16 +132,16 @@ def test_what_was_sent_is_what_the_history_sends_again(
     recorded = loop.interpreted(reply, run, offered, readers)
     calls = [held.recorded(one) for one in kept_calls(recorded, parallel=offered.parallel)]
     message = spoken_message(Spoken(ENVELOPE.id, NOW), recorded, calls)
-    docs = assistant_parts(message, ENVELOPE)
-    live += step.rest(docs)
+    messages = assistant_parts(message, ENVELOPE)
+    live += step.rest(messages)
 
-    assert live == streamed_docs(docs, step.chunks)
-    words = [one["content"] for one in docs if one["message_type"] == "assistant_message"]
+    assert live == streamed_messages(messages, step.chunks)
+    words = [one["content"] for one in messages if one["message_type"] == "assistant_message"]
     sent = [one["content"] for one in live if one["message_type"] == "assistant_message"]
     assert "".join(map(str, sent)) == "".join(map(str, words))
-    for doc in docs:
-        if doc["message_type"] in ("tool_call_message", "approval_request_message"):
-            for call in doc["tool_calls"]:  # type: ignore[union-attr]
+    for message in messages:
+        if message["message_type"] in ("tool_call_message", "approval_request_message"):
+            for call in message["tool_calls"]:  # type: ignore[union-attr]
                 mine = [one["tool_calls"] for one in live if is_about(one, call)]
                 assert "".join(one.get("arguments", "") for one in mine) == call["arguments"]  # type: ignore[index,call-overload,union-attr,misc]
     if not readers.native or heard >= len(deltas):
@@ -151,9 +151,9 @@ def test_what_was_sent_is_what_the_history_sends_again(
         ]
 
 
-def is_about(doc: JsonObject, call: Any) -> bool:
+def is_about(message: JsonObject, call: Any) -> bool:
     """Whether a chunk is of this call."""
-    calls = doc.get("tool_calls")
+    calls = message.get("tool_calls")
     return isinstance(calls, dict) and calls["tool_call_id"] == call["tool_call_id"]
 
 
@@ -171,7 +171,7 @@ def test_text_behind_words_that_were_sent_stands_behind_them_in_the_history() ->
     reply = ModelReply("then", [call], "stop", Usage())
     recorded = LETTA_V1_LOOP.interpreted(reply, run, offered, readers)
     message = spoken_message(Spoken(ENVELOPE.id, NOW), recorded, recorded.tool_calls)
-    docs = assistant_parts(message, ENVELOPE)
-    assert [one["content"] for one in docs] == ["First", "then"]
+    messages = assistant_parts(message, ENVELOPE)
+    assert [one["content"] for one in messages] == ["First", "then"]
     untouched = replace(reply, tool_calls=[call])
     assert LETTA_V1_LOOP.interpreted(untouched, run, offered).tool_calls[0].said_first is False

@@ -167,7 +167,7 @@ class TestTurns:
             if "message" in delta
         ] == ["tool_call_message", "tool_return_message", "assistant_message"]
         [block] = world.database.schema("memory").rows("blocks")
-        assert block["doc"]["value"] == "Name: Ada\nLikes tea"
+        assert block["fields"]["value"] == "Name: Ada\nLikes tea"
 
     async def test_messages_that_wait_are_answered_in_order(self, world: World) -> None:
         await world.agent()
@@ -460,7 +460,7 @@ class TestTakeOver:
         await first.idle()
         assert second.model.asked[0].messages[-1].content == "Name: Ada\nLikes tea"
         [block] = world.database.schema("memory").rows("blocks")
-        assert block["doc"]["value"] == "Name: Ada\nLikes tea"
+        assert block["fields"]["value"] == "Name: Ada\nLikes tea"
 
     async def test_a_finished_step_is_never_asked_of_the_model_again(self, world: World) -> None:
         """Also where the one that takes over has an older copy of the conversation at hand."""
@@ -918,7 +918,12 @@ class TestUnknownOutcomes:
     def deltas_have_their_numbers(self, world: World) -> None:
         """A delta may be missing; what is there has the number of its place in the rows."""
         rows = sorted(world.schema.rows("messages"), key=lambda row: row["position"])
-        served = [doc for row in rows if row["run_id"] and not row["sent"] for doc in row["docs"]]
+        served = [
+            v1_message
+            for row in rows
+            if row["run_id"] and not row["sent"]
+            for v1_message in row["v1_messages"]
+        ]
         assert len(served) == 4
         for delta in world.deltas["run-1"]:
             if "message" in delta:

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from libs.contracts.agent.conversations import Message, ReasoningPart, ToolCall
-from libs.contracts.agent.stored_message_chunking import streamed_docs
+from libs.contracts.agent.stored_message_chunking import streamed_messages
 from libs.contracts.agent.stored_to_letta_messages import assistant_parts
 from libs.contracts.bus_messages import JsonObject
 from libs.contracts.letta.messages import Envelope
@@ -68,19 +68,19 @@ messages = st.builds(
 def test_what_was_told_live_is_what_the_history_tells(
     data: st.DataObject, message: Message, heard: int
 ) -> None:
-    docs = assistant_parts(message, ENVELOPE)
+    messages = assistant_parts(message, ENVELOPE)
     step = StepChunks(ENVELOPE, parallel=True)
     live: list[JsonObject] = []
     for delta in deltas(data, message)[:heard]:
         live += step.of(delta)
-    live += step.rest(docs)
-    assert live == streamed_docs(docs, step.chunks)
+    live += step.rest(messages)
+    assert live == streamed_messages(messages, step.chunks)
     assert len(live) == len(step.chunks)
     assert joined(live, "reasoning") == "".join(one.text for one in message.thoughts)
     signatures = [one["signature"] for one in live if one.get("signature")]
     assert signatures == [one.signature for one in message.thoughts if one.signature]
     hidden = [one for one in live if one["message_type"] == "hidden_reasoning_message"]
-    assert hidden == [one for one in docs if one["message_type"] == "hidden_reasoning_message"]
+    assert hidden == [one for one in messages if one["message_type"] == "hidden_reasoning_message"]
     assert joined(live, "content") == (message.content or "")
     for call in message.tool_calls:
         mine = [one["tool_calls"] for one in live if called(one) == call.id]
@@ -111,10 +111,10 @@ def test_the_parts_of_a_message_have_the_otids_of_its_history() -> None:
     assert [one["otid"] for one in live] == [one["otid"] for one in history]
 
 
-def joined(docs: list[JsonObject], key: str) -> str:
-    return "".join(str(one[key]) for one in docs if key in one)
+def joined(messages: list[JsonObject], key: str) -> str:
+    return "".join(str(one[key]) for one in messages if key in one)
 
 
-def called(doc: JsonObject) -> Any:
-    calls = doc.get("tool_calls")
+def called(message: JsonObject) -> Any:
+    calls = message.get("tool_calls")
     return calls["tool_call_id"] if isinstance(calls, dict) else None

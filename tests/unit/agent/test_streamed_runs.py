@@ -10,7 +10,7 @@ import pytest
 
 from libs.contracts.agent.conversations import MessageAppended, ToolCall, Usage
 from libs.contracts.agent.runs import CancelRuns
-from libs.contracts.agent.stored_message_chunking import streamed_docs
+from libs.contracts.agent.stored_message_chunking import streamed_messages
 from libs.contracts.agent.stream_chunks import NUMBERS_OF_AN_EPOCH
 from libs.contracts.bus_messages import Accepted, Rejected, delta_subject
 from services.agent.adapters.models.ports import (
@@ -116,7 +116,9 @@ async def test_what_comes_after_very_many_pieces_is_told_at_the_end(
     assert max(len(event.pieces or []) for event in kept) <= pieces_max + 3
     told_again: list[Any] = []
     for event in kept:
-        told_again += streamed_docs(world.row("messages", event.message.id)["docs"], event.pieces)  # type: ignore[arg-type]
+        told_again += streamed_messages(
+            world.row("messages", event.message.id)["v1_messages"], event.pieces
+        )  # type: ignore[arg-type]
     pieces = [one["piece"] for one in world.deltas["run-1"] if "piece" in one]
     assert pieces == told_again
     said = "".join(one["content"] for one in pieces if one["message_type"] == "assistant_message")
@@ -140,7 +142,7 @@ async def test_pieces_are_told_as_they_come_and_kept_with_the_message(world: Wor
     for event in world.events():
         if isinstance(event, MessageAppended) and event.run_id and not event.sent:
             row = world.row("messages", event.message.id)
-            told_again += streamed_docs(row["docs"], event.pieces)  # type: ignore[arg-type]
+            told_again += streamed_messages(row["v1_messages"], event.pieces)  # type: ignore[arg-type]
     live = [one.get("piece") or one["message"] for one in world.deltas["run-1"][:-1]
             if "look" not in one]  # fmt: skip
     assert live == told_again

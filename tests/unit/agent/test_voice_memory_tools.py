@@ -67,8 +67,8 @@ async def test_what_cannot_be_stored_says_why(chunks: Any, said: str, words: str
 
 
 async def test_a_search_is_by_the_last_words_of_the_user_and_by_keywords() -> None:
-    doc = {"created_at": "2026-05-01T12:00:00Z", "text": "She sings."}
-    passage = {"id": "passage-1", "collection_id": "archive-1", "score": 0.5, "doc": doc}
+    fields = {"created_at": "2026-05-01T12:00:00Z", "text": "She sings."}
+    passage = {"id": "passage-1", "collection_id": "archive-1", "score": 0.5, "fields": fields}
     asked = {"convo_keyword_queries": ["sing"], "start_minutes_ago": 60, "end_minutes_ago": 5}
     result, bus = await run("search_memory", asked, "What do I do?", passages=[passage])
     [(command, _)] = bus.sent

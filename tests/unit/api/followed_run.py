@@ -24,7 +24,7 @@ PIECES = [("text", 4)] * 4 + [("text", 2)]
 END = {"status": "completed", "stop_reason": "end_turn", "usage": {"total_tokens": 3}}
 
 
-def doc(text: str) -> JsonObject:
+def v1_message(text: str) -> JsonObject:
     return {"message_type": "assistant_message", "id": "message-1", "content": text}
 
 
@@ -44,7 +44,7 @@ class Rows:
         return self.answer
 
     def record(self, *, ended: bool = False) -> None:
-        self.answer = [AnswerPart([doc(TEXT)], 2, list(PIECES))]  # type: ignore[arg-type]
+        self.answer = [AnswerPart([v1_message(TEXT)], 2, list(PIECES))]  # type: ignore[arg-type]
         if ended:
             self.row = RunRow("completed", "end_turn", END["usage"], None, True, True)  # type: ignore[arg-type]
 
@@ -62,7 +62,7 @@ class Scene:
     async def piece(self, number: int, after: int | None = None) -> None:
         text = TEXT[4 * (number - 2) : 4 * (number - 1)]
         after = number - 1 if after is None else after
-        await self.publish("token", {"number": number, "after": after, "piece": doc(text)})
+        await self.publish("token", {"number": number, "after": after, "piece": v1_message(text)})
 
     async def end(self, number: int) -> None:
         await self.publish("progress", {"number": number, "after": number - 1, "end": END})

@@ -91,7 +91,7 @@ def test_conditions_name_their_values() -> None:
         ORG_CHECKED,
         "v.tags && %(tags)s",
         "(%(tags)s::text[] is null or v.tags @> %(tags)s)",
-        "(v.name ilike %(query_text)s or v.doc->>'description' ilike %(query_text)s)",
+        "(v.name ilike %(query_text)s or v.fields->>'description' ilike %(query_text)s)",
     ]
     assert found.values == {"org": "org-1", "tags": ["a"], "query_text": "%50\\%%"}
 

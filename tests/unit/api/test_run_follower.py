@@ -18,7 +18,7 @@ from services.api.adapters.run_follower import (
     StreamedChunk,
 )
 from services.api.adapters.run_follower_queries import AnswerPart, RunRow
-from tests.unit.api.followed_run import ORG, Scene, doc
+from tests.unit.api.followed_run import ORG, Scene, v1_message
 from tests.waiting import wait_for
 
 
@@ -114,7 +114,7 @@ async def test_an_attempt_that_is_lost_is_followed_by_the_one_that_counts(scene:
     async with scene.follower() as follower:
         await scene.piece(2)
         await scene.piece(3)
-        text = {"number": 1_000_001, "after": 1, "piece": doc("Anew")}
+        text = {"number": 1_000_001, "after": 1, "piece": v1_message("Anew")}
         await scene.publish("token", text)
         await scene.piece(4)
         await scene.end(1_000_002)
@@ -150,7 +150,11 @@ class TestSlowClients:
     async def test_large_deltas_are_bounded_in_bytes(self, scene: Scene) -> None:
         async with scene.follower() as follower:
             for number in range(2, 200):
-                large = {"number": number, "after": number - 1, "message": doc("x" * 100_000)}
+                large = {
+                    "number": number,
+                    "after": number - 1,
+                    "message": v1_message("x" * 100_000),
+                }
                 await scene.publish("progress", large)
                 assert follower.arrived.qsize() <= 4
                 assert follower.arrived_bytes <= run_follower.DELTA_BYTES_MAX
@@ -161,7 +165,7 @@ class TestSlowClients:
     async def test_one_delta_may_be_as_large_as_it_is(self, scene: Scene) -> None:
         async with scene.follower() as follower:
             text = "x" * (2 * run_follower.DELTA_BYTES_MAX)
-            await scene.publish("progress", {"number": 2, "after": 1, "message": doc(text)})
+            await scene.publish("progress", {"number": 2, "after": 1, "message": v1_message(text)})
             following = asyncio.create_task(heard(follower))
             await wait_for("it is told", lambda: follower.told == 2)
             await scene.end(3)
@@ -270,12 +274,12 @@ class TestInbox:
             await follower.__aenter__()
         assert scene.bus.network.deltas == subscriptions
         for run_id, text in zip(run_ids, ("a", "b"), strict=True):
-            delta = {"number": 2, "after": 1, "message": doc(text)}
+            delta = {"number": 2, "after": 1, "message": v1_message(text)}
             subject = delta_subject("agent", "run", "progress", ORG, run_id)
             await scene.bus.publish_delta(subject, json.dumps(delta).encode())
         for follower, text in zip(followers, ("a", "b"), strict=True):
             async for event in follower.events():
-                assert event == StreamedChunk(2, doc(text), is_piece=False)
+                assert event == StreamedChunk(2, v1_message(text), is_piece=False)
                 break
             await follower.__aexit__()
         assert not inbox.followers
@@ -284,10 +288,12 @@ class TestInbox:
     async def test_others_hear_of_such_a_run_too(self, scene: Scene) -> None:
         run_id = RunInbox(scene.bus, RandomIds()).new_run()
         async with RunFollower(scene.rows, scene.bus, ORG, run_id) as follower:  # type: ignore[arg-type]
-            delta = {"number": 2, "after": 1, "message": doc("a")}
+            delta = {"number": 2, "after": 1, "message": v1_message("a")}
             subject = delta_subject("agent", "run", "progress", ORG, run_id)
             await scene.bus.publish_delta(subject, json.dumps(delta).encode())
-            assert await anext(follower.events()) == StreamedChunk(2, doc("a"), is_piece=False)
+            assert await anext(follower.events()) == StreamedChunk(
+                2, v1_message("a"), is_piece=False
+            )
 
     async def test_a_follower_that_nobody_has_any_more_is_forgotten(self, scene: Scene) -> None:
         inbox = RunInbox(scene.bus, RandomIds())

@@ -86,8 +86,8 @@ async def test_the_chunks_of_a_folder_get_the_vectors_of_its_new_model(
     await world.tell(change())
     assert running(world), "twice is once"
     [row] = world.schema.rows("folders")
-    doc: Any = row["doc"]
-    assert (row["name"], doc["embedding_config"]["embedding_dim"]) == ("renamed", 32)
+    fields: Any = row["fields"]
+    assert (row["name"], fields["embedding_config"]["embedding_dim"]) == ("renamed", 32)
     assert await embedded(world) == 50
     both.new.down = True
     refused = await world.answer(STEP)
@@ -146,8 +146,8 @@ async def test_a_model_that_cannot_be_asked_changes_nothing(world: World, both: 
     for config in (OTHER, OTHER.model_copy(update={"handle": "nobody/knows"})):
         assert isinstance(await world.answer(change(config, name="renamed")), Rejected)
     [row] = world.schema.rows("folders")
-    doc: Any = row["doc"]
-    assert (row["name"], doc["embedding_config"]["handle"]) == ("f", MODEL)
+    fields: Any = row["fields"]
+    assert (row["name"], fields["embedding_config"]["handle"]) == ("f", MODEL)
     assert not running(world)
 
 

@@ -304,10 +304,10 @@ class TestRows:
     @pytest.mark.parametrize(
         ("changes", "columns"),
         [
-            ({"value": "x"}, {"doc": {"value": "x"}}),
-            ({"label": "pet"}, {"doc": {"label": "pet"}, "label": "pet"}),
-            ({"metadata": {"a": 1e308}}, {"doc": {}, "metadata": {"a": 1e308}}),
-            ({"metadata": None}, {"doc": {}, "metadata": None}),
+            ({"value": "x"}, {"fields": {"value": "x"}}),
+            ({"label": "pet"}, {"fields": {"label": "pet"}, "label": "pet"}),
+            ({"metadata": {"a": 1e308}}, {"fields": {}, "metadata": {"a": 1e308}}),
+            ({"metadata": None}, {"fields": {}, "metadata": None}),
         ],
     )
     def test_a_change_patches_the_doc_the_version_the_label_and_the_metadata(
@@ -353,4 +353,4 @@ class TestRows:
 def documents(block: BlockState) -> dict[str, Any]:
     """The columns that a block is served from."""
     state = block_state(block)
-    return {"metadata": state.pop("metadata"), "doc": state}
+    return {"metadata": state.pop("metadata"), "fields": state}

@@ -34,7 +34,7 @@ async def test_a_command_that_comes_twice_has_the_effect_of_once() -> None:
     first = await memory.ask(edit, "m-2")
     assert first == Accepted(result={"value": "Name: Ada\nLikes tea"})
     assert await memory.ask(edit, "m-2") == first
-    assert memory.rows()[BLOCK]["doc"]["value"] == "Name: Ada\nLikes tea"
+    assert memory.rows()[BLOCK]["fields"]["value"] == "Name: Ada\nLikes tea"
     assert memory.rows()[BLOCK]["version"] == 2
     [_, changed] = memory.schema.streams[BLOCK]
     assert changed.payload["cause"] == CAUSE.model_dump()
@@ -48,7 +48,7 @@ async def test_a_block_is_rewritten_unless_it_is_read_only_or_too_short() -> Non
     first = await memory.ask(rewrite, "m-2")
     assert first == Accepted(result={"value": "Name: Grace"})
     assert await memory.ask(rewrite, "m-2") == first
-    assert (memory.rows()[BLOCK]["doc"]["value"], memory.rows()[BLOCK]["version"]) == (
+    assert (memory.rows()[BLOCK]["fields"]["value"], memory.rows()[BLOCK]["version"]) == (
         "Name: Grace",
         2,
     )
@@ -75,7 +75,11 @@ async def test_an_update_and_a_deletion_reach_the_rows() -> None:
     update = UpdateBlock(block_id=BLOCK, changes={"label": "me", "description": None})
     assert await memory.ask(update, "m-2") == Accepted()
     row = memory.rows()[BLOCK]
-    assert (row["label"], row["doc"]["label"], row["doc"]["description"]) == ("me", "me", None)
+    assert (row["label"], row["fields"]["label"], row["fields"]["description"]) == (
+        "me",
+        "me",
+        None,
+    )
     assert await memory.ask(DeleteBlock(block_id=BLOCK), "m-3") == Accepted()
     assert memory.rows().keys() == {SHARED_BLOCK}
     again = await memory.ask(DeleteBlock(block_id=BLOCK), "m-4")

@@ -82,7 +82,7 @@ async def found(memory: Memory, query: str) -> set[str]:
     reply = await memory.ask(search, f"m-{query}")
     assert isinstance(reply, Accepted), reply
     passages: Any = reply.result["passages"]
-    return {one["doc"]["text"] for one in passages}
+    return {one["fields"]["text"] for one in passages}
 
 
 async def test_after_a_crash_it_goes_on_where_it_was_and_searches_find_everything_meanwhile(
@@ -116,7 +116,7 @@ async def test_after_a_crash_it_goes_on_where_it_was_and_searches_find_everythin
     assert {row["embedding_model"] for row in memory.rows("passages").values()} == {"other/words"}
     assert memory.rows("archive_reembeddings") == {}
     archive = memory.rows("archives")[ARCHIVE]
-    assert archive["doc"]["embedding_config"]["handle"] == "other/words"
+    assert archive["fields"]["embedding_config"]["handle"] == "other/words"
     await memory.policies().reembedding.sweep()
     assert await found(memory, "the mountains") == {*TEXTS[:9]}
 
@@ -205,7 +205,7 @@ async def test_an_archive_whose_model_cannot_be_used_is_searched_for_the_words_w
     reply = await memory.ask(both, "m-6")
     assert isinstance(reply, Accepted), reply
     passages: Any = reply.result["passages"]
-    assert {one["doc"]["text"] for one in passages} >= {*TEXTS}
+    assert {one["fields"]["text"] for one in passages} >= {*TEXTS}
 
 
 async def test_vectors_of_one_model_in_two_lengths_are_found_by_both() -> None:

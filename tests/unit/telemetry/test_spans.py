@@ -79,7 +79,7 @@ def test_the_service_is_named_and_content_is_asked_for() -> None:
         (
             "with gate as (select 1 from (select 1 from agent.leases l) c), appended as"
             " (insert into agent.events (x) select x from gate), rows_0 as"
-            " (update agent.runs t set doc = 1) select null from gate",
+            " (update agent.runs t set fields = 1) select null from gate",
             "INSERT agent.events; UPDATE agent.runs",
         ),
         ("delete from agent.inbox where message_id in (select 1)", "DELETE agent.inbox"),

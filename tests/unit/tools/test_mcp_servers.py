@@ -88,7 +88,7 @@ async def test_a_server_is_there_at_once_and_its_tools_follow(
     assert world.story() == ["mcp_server.created", "mcp_server.tools_discovered"]
     row = world.tools()["forecast"]
     assert (row["tool_type"], row["tags"]) == ("external_mcp", ["mcp:weather"])
-    assert row["doc"]["description"] == "The weather of tomorrow."
+    assert row["fields"]["description"] == "The weather of tomorrow."
     assert row["json_schema"] == {
         "name": "forecast",
         "description": "The weather of tomorrow.",

@@ -101,8 +101,8 @@ async def test_a_tool_gets_name_schema_and_description_from_its_source() -> None
     assert (row["name"], row["tags"], row["tool_type"]) == ("roll", ["dice"], "custom")
     assert row["json_schema"]["parameters"]["required"] == ["sides"]
     assert row["metadata_"] == {"mine": 1, "tool_hash": row["metadata_"]["tool_hash"]}
-    assert (row["doc"]["description"], row["doc"]["created_by_id"]) == ("Roll.", "user-1")
-    assert "json_schema" not in row["doc"]
+    assert (row["fields"]["description"], row["fields"]["created_by_id"]) == ("Roll.", "user-1")
+    assert "json_schema" not in row["fields"]
 
 
 async def test_a_changed_source_changes_name_schema_and_description_unless_they_are_given() -> None:
@@ -111,12 +111,12 @@ async def test_a_changed_source_changes_name_schema_and_description_unless_they_
     changed = SOURCE.format(name="throw").replace("Roll", "Throw").replace("sides", "dice")
     await tools.ask(UpdateTool(tool_id="tool-1", changes={"source_code": changed}))
     row = tools.rows()["tool-1"]
-    assert (row["name"], row["doc"]["description"]) == ("throw", "Throw.")
+    assert (row["name"], row["fields"]["description"]) == ("throw", "Throw.")
     assert row["json_schema"]["parameters"]["required"] == ["dice"]
 
     schema = {**row["json_schema"], "description": "Given."}
     await tools.ask(UpdateTool(tool_id="tool-1", changes={"json_schema": schema}))
-    assert tools.rows()["tool-1"]["doc"]["description"] == "Given."
+    assert tools.rows()["tool-1"]["fields"]["description"] == "Given."
     await tools.ask(UpdateTool(tool_id="tool-1", changes={"tags": ["x"]}))
     assert tools.rows()["tool-1"]["json_schema"] == schema
     arguments = {"properties": {"dice": {"type": "integer"}}, "required": ["dice"]}
@@ -269,7 +269,7 @@ async def test_an_upsert_changes_what_is_given_and_keeps_the_rest_and_the_id() -
     reply = await tools.ask(create("tool-2", "roll", return_char_limit=7))
     assert reply == Accepted(result={"tool_id": "tool-1"})
     [row] = tools.rows().values()
-    assert (row["id"], row["tags"], row["doc"]["return_char_limit"]) == ("tool-1", ["a"], 7)
+    assert (row["id"], row["tags"], row["fields"]["return_char_limit"]) == ("tool-1", ["a"], 7)
 
 
 async def test_another_organisation_has_names_of_its_own_and_sees_no_tool() -> None:

@@ -23,7 +23,7 @@ create table {schema}.agents (
     block_ids       text[] not null,
     tags            text[] not null,
     tools           jsonb not null,
-    doc             jsonb not null,
+    fields          jsonb not null,
     body            text not null,
     hidden          boolean not null default false,
     custom_tool_ids text[] not null default '{}',
@@ -41,7 +41,7 @@ create index agents_custom_tools on {schema}.agents using gin (custom_tool_ids);
 comment on column {schema}.agents.body is
     'Fields of the V1 agent that only its configuration changes, ready to serve: JSON without the
 braces.';
-comment on column {schema}.agents.doc is
+comment on column {schema}.agents.fields is
     'The other fields of the V1 agent: what is replaced in an answer, and what is searched by.';
 comment on column {schema}.agents.custom_tool_ids is
     'The attached tools that clients made; their definitions are in the tools service.';
@@ -58,7 +58,7 @@ create index agent_tags_by_name on {schema}.agent_tags (org, tag collate "C");
 comment on table {schema}.agent_tags is 'Which tags exist, without a look at all agents.';
 
 create view {schema}.agent_view as
-    select id, org, created_at, updated_at, name, conversation_id, block_ids, tags, tools, doc,
+    select id, org, created_at, updated_at, name, conversation_id, block_ids, tags, tools, fields,
            body, hidden, custom_tool_ids, secrets
     from {schema}.agents;
 
@@ -94,12 +94,12 @@ create table {schema}.conversations (
     archived        boolean not null,
     hidden          boolean not null,
     isolated_blocks jsonb not null,
-    doc             jsonb not null
+    fields          jsonb not null
 );
 create index conversations_page on {schema}.conversations
     (org collate "C", created_at, id collate "C");
 create index conversations_agent on {schema}.conversations (agent_id, created_at, id collate "C");
-comment on column {schema}.conversations.doc is 'The V1 conversation without its messages.';
+comment on column {schema}.conversations.fields is 'The V1 conversation without its messages.';
 comment on column {schema}.conversations.isolated_blocks is
     'The conversation''s own copy of a block of its agent, by the id of the agent''s block.';
 
@@ -107,7 +107,7 @@ comment on column {schema}.conversations.isolated_blocks is
 -- too much for one commit. A subquery for each row: a join would read an index from its beginning.
 create view {schema}.conversation_view as
     select c.id, c.org, c.agent_id, c.created_at, c.last_message_at, c.archived, c.hidden,
-           c.isolated_blocks, c.doc
+           c.isolated_blocks, c.fields
     from {schema}.conversations c
     where (select a.name from {schema}.agents a where a.id = c.agent_id) is not null;
 
@@ -134,10 +134,10 @@ create table {schema}.messages (
     sent            boolean not null,
     in_context      boolean not null,
     text            text not null,
-    docs            json not null,
+    v1_messages     json not null,
     number          bigint,
     pieces          jsonb,
-    plain_docs      json,
+    plain_v1_messages json,
     recorded_at     timestamptz not null
 ) with (toast_tuple_target = 8160);
 -- Not unique: that a position comes once is what the version of the event guarantees.
@@ -156,8 +156,8 @@ create index messages_agent on {schema}.messages (agent_id collate "C", recorded
 create index messages_words on {schema}.messages
     using gin (to_tsvector('simple', left(text, 20000))) with (gin_pending_list_limit = 256)
     where role <> 'system';
-comment on column {schema}.messages.docs is 'The V1 messages that this one is served as.';
-comment on column {schema}.messages.plain_docs is
+comment on column {schema}.messages.v1_messages is 'The V1 messages that this one is served as.';
+comment on column {schema}.messages.plain_v1_messages is
     'Of a summary that has a form of its own: the V1 messages for clients that do not want it.';
 comment on column {schema}.messages.number is
     'The number of its first chunk in the run stream; null for what is not an answer.';
@@ -168,12 +168,12 @@ comment on column {schema}.messages.recorded_at is
 
 create view {schema}.message_view as
     select id, org, agent_id, conversation_id, position, run_id, step_id, role, created_at,
-           sent, in_context, text, docs, number, pieces, plain_docs, recorded_at
+           sent, in_context, text, v1_messages, number, pieces, plain_v1_messages, recorded_at
     from {schema}.messages;
 
 create view {schema}.message_text_view as
     select id, org, agent_id, conversation_id, position, run_id, step_id, role, created_at, text,
-           coalesce(plain_docs, docs) as docs
+           coalesce(plain_v1_messages, v1_messages) as v1_messages
     from {schema}.messages;
 comment on view {schema}.message_text_view is 'Messages with the words that they are found by.';
 
@@ -190,11 +190,11 @@ create table {schema}.runs (
     status          text not null,
     stop_reason     text,
     background      boolean not null,
-    stream_tokens   boolean not null default false,
     request_hash    text not null,
     error           jsonb,
     usage           jsonb,
-    doc             jsonb not null
+    fields          jsonb not null,
+    stream_tokens   boolean not null default false
 );
 create index runs_page on {schema}.runs (org collate "C", created_at, id collate "C");
 create index runs_active on {schema}.runs (org collate "C", created_at, id collate "C")
@@ -205,7 +205,7 @@ create index events_run_accepted on {schema}.events (about) where topic = 'run.a
 
 create view {schema}.run_view as
     select id, org, agent_id, conversation_id, created_at, status, stop_reason, background,
-           request_hash, error, usage, doc, stream_tokens
+           request_hash, error, usage, fields, stream_tokens
     from {schema}.runs;
 
 create view {schema}.created_run_view as
@@ -341,14 +341,14 @@ create table {schema}.models (
     handle   text not null,
     kind     text not null check (kind in ('llm', 'embedding')),
     position int not null,
-    doc      jsonb not null,
+    fields   jsonb not null,
     listed   boolean not null default true,
     primary key (kind, handle)
 );
 comment on table {schema}.models is 'What the configured providers offer; a cache of theirs.';
 
 create view {schema}.model_view as
-    select handle, kind, position, doc, listed from {schema}.models;
+    select handle, kind, position, fields, listed from {schema}.models;
 
 create table {schema}.prices (
     model        text not null,

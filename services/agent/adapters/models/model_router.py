@@ -262,14 +262,14 @@ class ModelRouter:
         that has not answered yet stays. The demo is not listed beside others, unless a client asks
         for it: whoever takes the first model that there is wants a real one."""
         rows = [
-            {"handle": handle, "kind": "llm", "position": position, "doc": model_entry(config),
+            {"handle": handle, "kind": "llm", "position": position, "fields": model_entry(config),
              "listed": handle != demo_model.HANDLE or len(self.providers) == 1}
             for position, (handle, config) in enumerate(
                 pair for offer in self.offers.values() for pair in offer.llms.items()
             )
         ] + [
             {"handle": handle, "kind": "embedding", "position": position,
-             "doc": embedding_entry(config), "listed": True}
+             "fields": embedding_entry(config), "listed": True}
             for position, (handle, config) in enumerate(self.embeddings())
         ]  # fmt: skip
         await self.database.fetch(
@@ -279,7 +279,7 @@ class ModelRouter:
             "  and split_part(m.handle, '/', 1) <> all(%(unheard)s::text[]))"
             " insert into agent.models select * from fresh"
             " on conflict (kind, handle) do update"
-            " set position = excluded.position, doc = excluded.doc, listed = excluded.listed",
+            " set position = excluded.position, fields = excluded.fields, listed = excluded.listed",
             {"rows": to_json(rows).decode(), "unheard": self.unheard()},
         )
 

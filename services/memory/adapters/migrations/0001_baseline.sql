@@ -23,30 +23,30 @@ create table {schema}.blocks (
     created_at timestamptz not null,
     version    int not null,
     label      text not null,
-    doc        jsonb not null,
+    fields     jsonb not null,
     metadata   json,
     changed_by text
 );
 create index blocks_page on {schema}.blocks (org collate "C", created_at, id collate "C");
 create index blocks_label on {schema}.blocks (org collate "C", label collate "C");
 -- Few blocks have tags; which tags exist is read from these alone.
-create index blocks_tagged on {schema}.blocks (org) where doc->'tags' <> '[]';
-comment on column {schema}.blocks.doc is 'The V1 block without its metadata.';
+create index blocks_tagged on {schema}.blocks (org) where fields->'tags' <> '[]';
+comment on column {schema}.blocks.fields is 'The V1 block without its metadata.';
 
 create view {schema}.block_view as
-    select id, org, created_at, version, label, doc,
-           left(doc::text, -1) || ', "metadata": ' || coalesce(metadata::text, 'null') || '}'
+    select id, org, created_at, version, label, fields,
+           left(fields::text, -1) || ', "metadata": ' || coalesce(metadata::text, 'null') || '}'
                as document,
            changed_by
     from {schema}.blocks;
 comment on view {schema}.block_view is
-    'Memory blocks; document is the V1 block as text, doc what is searched by.';
+    'Memory blocks; document is the V1 block as text, fields what is searched by.';
 
 create view {schema}.block_tag_view as
     select b.org, t.tag
     from {schema}.blocks b cross join lateral jsonb_array_elements_text(
-        case jsonb_typeof(b.doc->'tags') when 'array' then b.doc->'tags' else '[]' end) t (tag)
-    where b.doc->'tags' <> '[]';
+        case jsonb_typeof(b.fields->'tags') when 'array' then b.fields->'tags' else '[]' end) t (tag)
+    where b.fields->'tags' <> '[]';
 comment on view {schema}.block_tag_view is 'The tags of each block.';
 
 create view {schema}.block_version_view as
@@ -85,7 +85,7 @@ create table {schema}.passages (
     version         int not null,
     text            text not null,
     tags            text[] not null,
-    doc             jsonb not null,
+    fields          jsonb not null,
     metadata        json,
     embedding_model text,
     embedding       halfvec,
@@ -152,8 +152,8 @@ create index passages_near_3072 on {schema}.passages
     where large and vector_dims(embedding) = 3072;
 
 create view {schema}.passage_view as
-    select id, org, collection_id, file_id, created_at, version, text, tags, doc,
-           left(doc::text, -1) || ', "metadata": ' || coalesce(metadata::text, 'null') || '}'
+    select id, org, collection_id, file_id, created_at, version, text, tags, fields,
+           left(fields::text, -1) || ', "metadata": ' || coalesce(metadata::text, 'null') || '}'
                as document
     from {schema}.passages;
 comment on view {schema}.passage_view is
@@ -174,11 +174,11 @@ create table {schema}.archives (
     created_at timestamptz not null,
     version    int not null,
     name       text not null,
-    doc        jsonb not null,
+    fields     jsonb not null,
     metadata   json
 );
 create index archives_page on {schema}.archives (org collate "C", created_at, id collate "C");
-comment on column {schema}.archives.doc is 'The V1 archive without its metadata.';
+comment on column {schema}.archives.fields is 'The V1 archive without its metadata.';
 
 create table {schema}.archive_agents (
     id          text primary key,
@@ -211,8 +211,8 @@ comment on table {schema}.archive_reembeddings is
 its vector of the previous model.';
 
 create view {schema}.archive_view as
-    select id, org, created_at, version, name, doc,
-           left(doc::text, -1) || ', "metadata": ' || coalesce(metadata::text, 'null') || '}'
+    select id, org, created_at, version, name, fields,
+           left(fields::text, -1) || ', "metadata": ' || coalesce(metadata::text, 'null') || '}'
                as document
     from {schema}.archives;
 comment on view {schema}.archive_view is 'Archives; document is the V1 archive as text.';
@@ -225,7 +225,7 @@ create view {schema}.archive_embedding_view as
     select a.id, a.org, a.created_at,
            json_build_object(
                'archive_id', a.id,
-               'embedding_config', a.doc->'embedding_config',
+               'embedding_config', a.fields->'embedding_config',
                'status', case when r.id is null then 'completed' else 'running' end,
                'started_at', r.started_at,
                'passages', (select count(*) from {schema}.passages p where p.collection_id = a.id),
@@ -241,13 +241,13 @@ comment on view {schema}.archive_embedding_view is
 -- once. Passages of an archive without an embedding config are shown without a vector, as V1 shows
 -- them; they have one of the bundled model, by which they are found.
 create view {schema}.archive_passage_view as
-    select p.id, p.org, p.collection_id as archive_id, p.created_at, p.text, p.tags, p.doc,
-           left(p.doc::text, -1)
+    select p.id, p.org, p.collection_id as archive_id, p.created_at, p.text, p.tags, p.fields,
+           left(p.fields::text, -1)
                || ', "metadata": ' || coalesce(p.metadata::text, '{}')
                || ', "embedding": ' || coalesce(
-                   case when a.doc->>'embedding_config' is not null then p.embedding::text end,
+                   case when a.fields->>'embedding_config' is not null then p.embedding::text end,
                    'null')
-               || ', "embedding_config": ' || coalesce((a.doc->'embedding_config')::text, 'null')
+               || ', "embedding_config": ' || coalesce((a.fields->'embedding_config')::text, 'null')
                || '}' as document
     from {schema}.passages p join {schema}.archives a on a.id = p.collection_id and a.org = p.org;
 comment on view {schema}.archive_passage_view is
@@ -278,7 +278,7 @@ create table {schema}.folders (
     created_at timestamptz not null,
     updated_at timestamptz not null,
     name       text not null,
-    doc        jsonb not null,
+    fields     jsonb not null,
     metadata   json
 );
 create index folders_page on {schema}.folders (org collate "C", created_at, id collate "C");
@@ -342,8 +342,8 @@ comment on table {schema}.folder_reembeddings is
     'Folders whose chunks get vectors of another model: as archive_reembeddings.';
 
 create view {schema}.folder_view as
-    select id, org, created_at, updated_at, name, doc, metadata,
-           left(doc::text, -1) || ', "metadata": ' || coalesce(metadata::text, 'null')
+    select id, org, created_at, updated_at, name, fields, metadata,
+           left(fields::text, -1) || ', "metadata": ' || coalesce(metadata::text, 'null')
                || ', "created_at": ' || to_json({schema}.moment(created_at))
                || ', "updated_at": ' || to_json({schema}.moment(updated_at)) || '}' as document
     from {schema}.folders;
@@ -383,10 +383,10 @@ comment on view {schema}.file_text_view is
 
 create view {schema}.folder_passage_view as
     select p.id, p.org, p.collection_id as folder_id, p.created_at, p.text,
-           left(p.doc::text, -1)
+           left(p.fields::text, -1)
                || ', "metadata": ' || coalesce(p.metadata::text, '{}')
                || ', "embedding": ' || coalesce(p.embedding::text, 'null')
-               || ', "embedding_config": ' || coalesce((f.doc->'embedding_config')::text, 'null')
+               || ', "embedding_config": ' || coalesce((f.fields->'embedding_config')::text, 'null')
                || '}' as document
     from {schema}.passages p join {schema}.folders f on f.id = p.collection_id and f.org = p.org;
 comment on view {schema}.folder_passage_view is
@@ -396,7 +396,7 @@ create view {schema}.folder_embedding_view as
     select f.id, f.org, f.created_at,
            json_build_object(
                'folder_id', f.id,
-               'embedding_config', f.doc->'embedding_config',
+               'embedding_config', f.fields->'embedding_config',
                'status', case when r.id is null then 'completed' else 'running' end,
                'started_at', r.started_at,
                'passages', (select count(*) from {schema}.passages p where p.collection_id = f.id),

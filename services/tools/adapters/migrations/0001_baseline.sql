@@ -16,7 +16,7 @@ create table {schema}.tools (
     name             text not null,
     tool_type        text not null,
     tags             text[] not null,
-    doc              jsonb not null,
+    fields           jsonb not null,
     json_schema      json,
     args_json_schema json,
     pip_requirements json,
@@ -26,11 +26,11 @@ create table {schema}.tools (
 );
 create index tools_page on {schema}.tools (org collate "C", created_at, id collate "C");
 create index tools_name on {schema}.tools (org collate "C", name collate "C");
-comment on column {schema}.tools.doc is 'The V1 tool without the JSON that the client wrote.';
+comment on column {schema}.tools.fields is 'The V1 tool without the JSON that the client wrote.';
 
 create view {schema}.tool_view as
-    select id, org, created_at, updated_at, name, tool_type, tags, doc,
-           left(doc::text, -1)
+    select id, org, created_at, updated_at, name, tool_type, tags, fields,
+           left(fields::text, -1)
                || ', "json_schema": ' || coalesce(json_schema::text, 'null')
                || ', "args_json_schema": ' || coalesce(args_json_schema::text, 'null')
                || ', "pip_requirements": ' || coalesce(pip_requirements::text, 'null')
@@ -40,7 +40,7 @@ create view {schema}.tool_view as
            revision
     from {schema}.tools;
 comment on view {schema}.tool_view is
-    'Tools that clients made; document is the V1 tool as text, doc what is searched by.';
+    'Tools that clients made; document is the V1 tool as text, fields what is searched by.';
 grant select on {schema}.tool_view to heeler_reader;
 
 -- Also deleted tools: a list continues after an item that was deleted.

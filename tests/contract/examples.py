@@ -650,7 +650,7 @@ EVENTS: list[Event] = [
         run_id=RUN,
         step_id=STEP,
         number=2,
-        pieces=[("reasoning", 4), ("text", 3), ("text", 3), ("name", 0), ("arguments", 19)],
+        chunks=[("reasoning", 4), ("text", 3), ("text", 3), ("name", 0), ("arguments", 19)],
     ),
     of_conversation(SystemPromptRebuilt, agent_id=AGENT, message=SYSTEM, shows={BLOCK: 3}),
     of_conversation(ConversationDeleted),

@@ -276,8 +276,8 @@ ASKED: dict[type, dict[str, Callable[[Any], Awaitable[Any]]]] = {
         "files_named": lambda queries: queries.files_named(ORG, AGENT, ["a/b.txt"]),
         "files_of_agent": lambda queries: queries.files_of_agent(ORG, AGENT, 10),
         "folder_ids": lambda queries: queries.folder_ids(ORG, AGENT),
-        "file_pieces": lambda queries: queries.file_pieces(
-            ORG, FILE, first_line=1, after=-1, pieces=2
+        "file_segments": lambda queries: queries.file_segments(
+            ORG, FILE, first_line=1, after=-1, segments=2
         ),
     },
     AgentFolderQueries: {

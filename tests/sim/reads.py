@@ -104,11 +104,13 @@ class SimQueries:
         asked = (org, agent_id, names)
         return await self.client.ask(lambda: finished(self.data.files_named(*asked)))
 
-    async def file_pieces(
-        self, org: str, file_id: str, *, first_line: int, after: int, pieces: int
+    async def file_segments(
+        self, org: str, file_id: str, *, first_line: int, after: int, segments: int
     ) -> list[tuple[int, int, str]]:
-        asked = {"first_line": first_line, "after": after, "pieces": pieces}
-        return await self.client.ask(lambda: finished(self.data.file_pieces(org, file_id, **asked)))
+        asked = {"first_line": first_line, "after": after, "segments": segments}
+        return await self.client.ask(
+            lambda: finished(self.data.file_segments(org, file_id, **asked))
+        )
 
     async def labels(self, org: str, block_ids: list[str]) -> dict[str, str]:
         return await self.client.ask(lambda: finished(self.data.labels(org, block_ids)))
@@ -428,7 +430,7 @@ class SimRunQueries:
             ]
             mine.sort(key=lambda row: row["position"])
             return [
-                AnswerPart(row["v1_messages"], row["number"], row["pieces"])
+                AnswerPart(row["v1_messages"], row["number"], row["chunks"])
                 for row in mine
                 if not row["sent"]
             ]

@@ -177,7 +177,7 @@ class MessageAppended(ConversationEvent):
     # Of a message of a run's answer: the number under which clients receive it, or its first
     # chunk, and, where tokens stream, its chunks.
     number: int | None = None
-    pieces: list[Chunk] | None = None
+    chunks: list[Chunk] | None = None
     # When the one before was listed, where the clock has gone back since: none overtakes another.
     listed_at: datetime | None = Field(default=None, exclude_if=not_)
 

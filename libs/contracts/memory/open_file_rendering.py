@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-PIECE_CHARS_MAX = 64 * 1024  # a text is kept in pieces of at most so many
+SEGMENT_CHARS_MAX = 64 * 1024  # a text is kept in segments of at most so many
 FILE_VIEW_CHARS_MOST = 1_000_000
 FILES_LISTED_MAX = 500  # of an agent, those that are open first
 CUT = (
@@ -11,15 +11,15 @@ CUT = (
 )
 
 
-def pieces_for(chars_max: int) -> int:
-    """How many pieces of a text surely have so many characters, if it has them."""
-    return 2 * min(chars_max, FILE_VIEW_CHARS_MOST) // PIECE_CHARS_MAX + 2
+def segments_for(chars_max: int) -> int:
+    """How many segments of a text surely have so many characters, if it has them."""
+    return 2 * min(chars_max, FILE_VIEW_CHARS_MOST) // SEGMENT_CHARS_MAX + 2
 
 
-def from_line(pieces: list[tuple[int, int, str]], first: int) -> str:
-    """The text from a line on, of pieces with their number and their first line."""
-    text = "".join(text for _, _, text in pieces)
-    before = first - pieces[0][1] if pieces else 0
+def from_line(segments: list[tuple[int, int, str]], first: int) -> str:
+    """The text from a line on, of segments with their number and their first line."""
+    text = "".join(text for _, _, text in segments)
+    before = first - segments[0][1] if segments else 0
     return text.split("\n", before)[-1] if before > 0 else text
 
 

@@ -21,7 +21,7 @@ PATTERN_BYTES_MAX = 8 << 20  # what a compiled expression may take
 FILES_SEARCHED_MAX = 1_000
 TEXT_CHARS_MAX = 20_000_000  # of one call
 MATCHES_MAX = 1_000
-PIECES_AT_ONCE = 16
+SEGMENTS_AT_ONCE = 16
 LOOKED_AT_BYTES = 8 * 1024  # from a line on, or its end
 LINE_CHARS_MAX = 500
 CONTEXT_LINES_MAX = 20
@@ -94,22 +94,22 @@ async def search_files(
     queries: FolderQueries, org: str, files: Sequence[AttachedFile], wanted: Any, around: int
 ) -> Found:
     """The lines of these files that an expression fits, up to what one call may look at. Texts are
-    searched in a thread, some pieces at a time."""
+    searched in a thread, some segments at a time."""
     found = Found()
     for file in files[:FILES_SEARCHED_MAX]:
         after = -1
         while not found.full:
-            pieces = await queries.file_pieces(
-                org, file.id, first_line=1, after=after, pieces=PIECES_AT_ONCE
+            segments = await queries.file_segments(
+                org, file.id, first_line=1, after=after, segments=SEGMENTS_AT_ONCE
             )
-            if not pieces:
+            if not segments:
                 break
-            after = pieces[-1][0]
-            text = "".join(text for _, _, text in pieces)
+            after = segments[-1][0]
+            text = "".join(text for _, _, text in segments)
             found.chars += len(text)
             room = MATCHES_MAX - len(found.matches)
             found.matches += await asyncio.to_thread(
-                matches_in, file.name, text, pieces[0][1], wanted, around, room
+                matches_in, file.name, text, segments[0][1], wanted, around, room
             )
         if found.full:
             break

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Protocol
 
-from libs.contracts.memory.open_file_rendering import FILES_LISTED_MAX, from_line, pieces_for
+from libs.contracts.memory.open_file_rendering import FILES_LISTED_MAX, from_line, segments_for
 from libs.eventstore.connection_pool import Database
 from services.agent.domain.agents.attached_folders import AttachedFile, AttachedFolder
 
@@ -25,10 +25,10 @@ select id, folder_id, name, lines, is_open, first_line, last_line
 from memory.agent_file_view
 where agent_id = %(agent)s and org = %(org)s and name = any(%(names)s)
 order by created_at, id limit %(limit)s"""
-PIECES = """
+SEGMENTS = """
 select number, first_line, text from memory.file_text_view
 where file_id = %(file)s and org = %(org)s and last_line >= %(first)s and number > %(after)s
-order by number limit %(pieces)s"""
+order by number limit %(segments)s"""
 
 
 class FolderQueries(Protocol):
@@ -50,10 +50,10 @@ class FolderQueries(Protocol):
         """The folders that an agent sees."""
         ...
 
-    async def file_pieces(
-        self, org: str, file_id: str, *, first_line: int, after: int, pieces: int
+    async def file_segments(
+        self, org: str, file_id: str, *, first_line: int, after: int, segments: int
     ) -> list[tuple[int, int, str]]:
-        """The next pieces of a file's text from a line on: their number, their first line, and
+        """The next segments of a file's text from a line on: their number, their first line, and
         their text."""
         ...
 
@@ -76,10 +76,10 @@ class PostgresFolderQueries:
             file = AttachedFile(*columns)
             if file.is_open and file.lines is not None:
                 first = file.first_line or 1
-                pieces = await self.file_pieces(
-                    org, file.id, first_line=first, after=-1, pieces=pieces_for(chars_max)
+                segments = await self.file_segments(
+                    org, file.id, first_line=first, after=-1, segments=segments_for(chars_max)
                 )
-                file = replace(file, text=from_line(pieces, first))
+                file = replace(file, text=from_line(segments, first))
             files.setdefault(file.folder_id, []).append(file)
         unlisted = rows[0][-1] - len(rows) if rows else 0
         folders = [
@@ -107,10 +107,10 @@ class PostgresFolderQueries:
         )
         return [folder_id for (folder_id,) in rows]
 
-    async def file_pieces(
-        self, org: str, file_id: str, *, first_line: int, after: int, pieces: int
+    async def file_segments(
+        self, org: str, file_id: str, *, first_line: int, after: int, segments: int
     ) -> list[tuple[int, int, str]]:
-        """The next pieces of a file's text from a line on: their number, their first line, and
+        """The next segments of a file's text from a line on: their number, their first line, and
         their text."""
         asked = {"org": org, "file": file_id, "first": first_line, "after": after}
-        return await self.database.fetch(PIECES, {**asked, "pieces": pieces})
+        return await self.database.fetch(SEGMENTS, {**asked, "segments": segments})

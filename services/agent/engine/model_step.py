@@ -164,9 +164,11 @@ class ModelStep:
                     chunks = step.rest(assistant_parts(message, step.envelope))
                 else:
                     # The rest is sent at the end: each chunk is remembered with the message.
-                    pieces = (event,) if sent is None else sent.of(event)
+                    deltas = (event,) if sent is None else sent.of(event)
                     enough = len(step.chunks) >= CHUNKS_MAX
-                    chunks = [] if enough else [chunk for one in pieces for chunk in step.of(one)]
+                    chunks = (
+                        [] if enough else [chunk for delta in deltas for chunk in step.of(delta)]
+                    )
                 for chunk in chunks:
                     await self.publisher.chunk(active.run.id, chunk, after=after)
                     after = self.publisher.last_number

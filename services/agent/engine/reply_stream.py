@@ -30,7 +30,7 @@ class ReplyStream:
         self.unnamed: tuple[str, str] | None = None  # a call whose name was not sent yet
 
     def of(self, delta: ModelDelta) -> Iterator[ModelDelta]:
-        """What is sent of a piece."""
+        """What is sent of a chunk."""
         match delta:
             case ReasoningDelta():
                 if not self.thoughts_sent:
@@ -56,7 +56,7 @@ class ReplyStream:
             self.unnamed = (delta.id, name)
 
     def argued(self, delta: ToolCallDelta) -> Iterator[ModelDelta]:
-        """What is sent of a piece of arguments."""
+        """What is sent of a chunk of arguments."""
         reader = self.readers.readers.get(delta.id)
         if reader is None:
             yield delta

@@ -33,14 +33,14 @@ class RunStreamPublisher:
         """Publish what was just recorded, unless its chunks have been already."""
         match event:
             case MessageAppended(run_id=str(run_id), sent=False, number=int(number)):
-                if event.pieces is None:
+                if event.chunks is None:
                     self.last_number = number - 1
                     for message in served_messages(
                         event.message, run_id=run_id, step_id=event.step_id
                     ):
                         await self.next(run_id, {"message": message})
                 else:
-                    self.last_number = number + len(event.pieces) - 1
+                    self.last_number = number + len(event.chunks) - 1
                     await self.replace_chunks(run_id, self.last_number)
             case ConversationCompacted(message=summary):
                 self.last_number = event.number - 1
@@ -61,7 +61,7 @@ class RunStreamPublisher:
     async def chunk(self, run_id: str, message: JsonObject, *, after: int | None = None) -> None:
         """Publish a chunk of a message that is not recorded yet."""
         self.kept_of = run_id
-        await self.next(run_id, {"piece": message}, verb="token", after=after)
+        await self.next(run_id, {"chunk": message}, verb="token", after=after)
 
     async def next(
         self, run_id: str, what: JsonObject, *, verb: str = "progress", after: int | None = None

@@ -31,7 +31,7 @@ def message_row(event: MessageAppended, org: str) -> JsonObject:
         "text": searched_text(message).replace("\x00", ""),
         "v1_messages": [*v1_messages],
         "number": event.number,
-        "pieces": None if event.pieces is None else [[*piece] for piece in event.pieces],
+        "chunks": None if event.chunks is None else [[*chunk] for chunk in event.chunks],
     }
 
 
@@ -61,7 +61,7 @@ def summary_row(event: ConversationCompacted, org: str) -> JsonObject:
         "text": message.summary.text.replace("\x00", ""),
         "v1_messages": [*v1_messages],
         "number": event.number,
-        "pieces": None,
+        "chunks": None,
         "plain_v1_messages": [*plain_v1_messages] if message.summary.structured else None,
     }
 

@@ -9,7 +9,7 @@ from typing import Any
 from libs.contracts.memory.open_file_rendering import (
     FILES_LISTED_MAX,
     from_line,
-    pieces_for,
+    segments_for,
     visible_lines,
 )
 from libs.eventstore.connection_pool import Database
@@ -26,14 +26,14 @@ cross join lateral (
     where agent_id = wanted.id and org = %(org)s
     order by is_open desc, created_at, id limit %(each)s) f
 order by wanted.place, f.is_open desc, f.created_at, f.id"""
-PIECES = """
+SEGMENTS = """
 select wanted.place::int, p.number, p.first_line, p.text
-from unnest(%(files)s::text[], %(lines)s::bigint[], %(pieces)s::bigint[])
-    with ordinality as wanted(file_id, line, pieces, place)
+from unnest(%(files)s::text[], %(lines)s::bigint[], %(segments)s::bigint[])
+    with ordinality as wanted(file_id, line, segments, place)
 cross join lateral (
     select number, first_line, text from memory.file_text_view
     where file_id = wanted.file_id and org = %(org)s and last_line >= wanted.line
-    order by number limit wanted.pieces) p
+    order by number limit wanted.segments) p
 order by wanted.place, p.number"""
 
 
@@ -80,20 +80,20 @@ class AgentFolderQueries:
         """What an agent sees of each of these files, which it has open, in so many characters."""
         lines = [file["start_line"] or 1 for file, _ in wanted]
         rows = await self.database.fetch(
-            PIECES,
+            SEGMENTS,
             {
                 "files": [file["file_id"] for file, _ in wanted],
                 "lines": lines,
-                "pieces": [pieces_for(chars_max) for _, chars_max in wanted],
+                "segments": [segments_for(chars_max) for _, chars_max in wanted],
                 "org": org,
             },
         )
-        pieces: dict[int, list[tuple[int, int, str]]] = defaultdict(list)
-        for place, *piece in rows:
-            pieces[place].append(tuple(piece))
+        segments: dict[int, list[tuple[int, int, str]]] = defaultdict(list)
+        for place, *segment in rows:
+            segments[place].append(tuple(segment))
         return [
             visible_lines(
-                from_line(pieces[place], line),
+                from_line(segments[place], line),
                 file["lines"],
                 file["start_line"],
                 file["end_line"],

@@ -28,11 +28,11 @@ TERMINAL = frozenset({"completed", "failed", "cancelled"})
 
 @dataclass(frozen=True, slots=True)
 class StreamedChunk:
-    """One V1 message of the run, or a piece of one, under its number."""
+    """One V1 message of the run, or a chunk of one, under its number."""
 
     number: int
     message: JsonObject
-    is_piece: bool
+    is_chunk: bool
 
 
 @dataclass(frozen=True, slots=True)
@@ -215,7 +215,7 @@ class RunFollower:
         if "end" in delta:
             return bool(delta["after"] != self.told)
         recently = asyncio.get_running_loop().time() - self.looked_at < LOOK_SECONDS
-        return delta["after"] > self.told and not ("piece" in delta and recently)
+        return delta["after"] > self.told and not ("chunk" in delta and recently)
 
     def next(self, delta: dict[str, Any]) -> Event | None:
         """What a delta tells, if it continues what was told."""
@@ -225,8 +225,8 @@ class RunFollower:
             end = delta["end"]
             return Ended(end["status"], end["stop_reason"], end["usage"], end.get("error"))
         self.told = delta["number"]
-        is_piece = "piece" in delta
-        return StreamedChunk(self.told, delta["piece" if is_piece else "message"], is_piece)
+        is_chunk = "chunk" in delta
+        return StreamedChunk(self.told, delta["chunk" if is_chunk else "message"], is_chunk)
 
     async def look(self) -> AsyncIterator[Event]:
         """What Postgres knows and the client does not, and after it what the bus has kept."""
@@ -242,11 +242,11 @@ class RunFollower:
         number = OPENING_NUMBER
         for part in answer:
             number = number if part.number is None else part.number - 1
-            for document in streamed_messages(part.v1_messages, part.pieces):
+            for document in streamed_messages(part.v1_messages, part.chunks):
                 number += 1
                 if number > self.told:
                     self.told = number
-                    yield StreamedChunk(number, document, part.pieces is not None)
+                    yield StreamedChunk(number, document, part.chunks is not None)
         if row is None:
             yield Ended("failed", "error", {}, GONE)
         elif row.status in TERMINAL:
@@ -271,7 +271,7 @@ class RunFollower:
 
 
 def last_number(token: bytes) -> int:
-    """The number of a piece, or of the last one that is in the rows."""
+    """The number of a chunk, or of the last one that is in the rows."""
     delta = json.loads(token)
     return int(delta["look" if "look" in delta else "number"])
 

@@ -17,7 +17,7 @@ class AnswerPart:
 
     v1_messages: list[dict[str, Any]]
     number: int | None
-    pieces: list[Chunk] | None
+    chunks: list[Chunk] | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,7 +55,7 @@ class PostgresRunQueries:
     async def run_answer(self, org: str, run_id: str) -> list[AnswerPart]:
         """What a run has answered so far, in order."""
         rows = await self.database.fetch(
-            "select v1_messages, number, pieces from agent.message_view"
+            "select v1_messages, number, chunks from agent.message_view"
             " where run_id = %s and org = %s and not sent order by position",
             [run_id, org],
         )

@@ -163,19 +163,19 @@ async def whole_answer(request: AnyRequest, asked: StreamableRequest) -> JsonObj
     follower = await begun(request, asked)
     try:
         messages: list[JsonObject] = []
-        in_pieces = False
+        in_chunks = False
         end: Ended | None = None
         # To the last: the loop would end what is left of the events in a task of its own.
         async for event in follower.events(look_first=asked.look_first(follower)):
             if isinstance(event, StreamedChunk):
                 messages.append(event.message)
-                in_pieces = in_pieces or event.is_piece
+                in_chunks = in_chunks or event.is_chunk
             elif isinstance(event, Ended):
                 end = event
         assert end is not None, "following a run ends with its end"
         if end.error:
             raise run_failed(end.error)
-        if in_pieces:
+        if in_chunks:
             messages = await follower.messages()
         shown = only_types(messages, asked.request.include_return_message_types)
         details = await token_details(request, asked.request, follower.run_id, messages)

@@ -148,8 +148,8 @@ class InMemoryQueries:
         found.sort(key=lambda file: (created[file.id], file.id))
         return found[:FILES_LISTED_MAX]
 
-    async def file_pieces(
-        self, org: str, file_id: str, *, first_line: int, after: int, pieces: int
+    async def file_segments(
+        self, org: str, file_id: str, *, first_line: int, after: int, segments: int
     ) -> list[tuple[int, int, str]]:
         return [(0, 1, self.texts[file_id])] if after < 0 and file_id in self.texts else []
 

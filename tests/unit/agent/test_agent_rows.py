@@ -196,7 +196,7 @@ class TestMessages:
             "in_context": True,
             "text": "I like tea",
             "number": None,
-            "pieces": None,
+            "chunks": None,
         }
         assert v1_message["message_type"] == "user_message"
         assert v1_message["content"] == [{"type": "text", "text": "I like tea"}]
@@ -238,7 +238,7 @@ class TestMessages:
         event = EXAMPLES[MessageAppended]
         row = upserted(rows_of(event), MESSAGES)
         assert row["number"] == 2
-        assert row["pieces"][:2] == [["reasoning", 4], ["text", 3]]
+        assert row["chunks"][:2] == [["reasoning", 4], ["text", 3]]
 
     def test_one_assistant_message_is_served_as_its_parts(self) -> None:
         row = self.appended(CALLED, run_id=RUN, step_id=STEP)

@@ -808,7 +808,7 @@ class Histories(RuleBasedStateMachine):
             if isinstance(event, MessageAppended) and event.run_id and not event.sent:
                 assert event.number is not None
                 assert event.number > last.get(event.run_id, OPENING_NUMBER)
-                parts = served_parts(event.message) if event.pieces is None else len(event.pieces)
+                parts = served_parts(event.message) if event.chunks is None else len(event.chunks)
                 last[event.run_id] = event.number + parts - 1
 
     # Parts

@@ -235,7 +235,7 @@ async def test_thoughts_and_words_stream_out_of_the_arguments(world: World, piec
     await process.say("run-1", stream_tokens=True)
     await process.idle()
 
-    sent = [one["piece"] for one in world.deltas["run-1"] if "piece" in one]
+    sent = [one["chunk"] for one in world.deltas["run-1"] if "chunk" in one]
     kinds = [one["message_type"] for one in sent]
     assert list(dict.fromkeys(kinds)) == [
         "reasoning_message", "tool_call_message", "assistant_message",
@@ -249,11 +249,11 @@ async def test_thoughts_and_words_stream_out_of_the_arguments(world: World, piec
     words = [one["content"] for one in sent if one["message_type"] == "assistant_message"]
     assert "".join(words) == 'He said "hi" \U0001f600\n'
     assert (len(words) > 5) == (pieces < 10)
-    appended = [one for one in world.events() if isinstance(one, MessageAppended) and one.pieces]
+    appended = [one for one in world.events() if isinstance(one, MessageAppended) and one.chunks]
     told_again: list[Any] = []
     for event in appended:
         messages = world.row("messages", event.message.id)["v1_messages"]
-        told_again += streamed_messages(messages, event.pieces)  # type: ignore[arg-type]
+        told_again += streamed_messages(messages, event.chunks)  # type: ignore[arg-type]
     assert sent == told_again
 
 

@@ -67,9 +67,9 @@ async def test_a_piece_that_the_bus_cannot_carry_leaves_a_gap_that_can_be_seen()
     publisher = await told.begin()
     await publisher.chunk(RUN, {"content": LARGE})
     await publisher.chunk(RUN, {"content": "rest"})
-    look, piece = told.heard
+    look, delta = told.heard
     assert look == {"look": 2}
-    assert (piece["after"], piece["number"], piece["piece"]) == (2, 3, {"content": "rest"})
+    assert (delta["after"], delta["number"], delta["chunk"]) == (2, 3, {"content": "rest"})
 
 
 async def test_an_end_that_the_bus_cannot_carry_is_read_from_the_rows() -> None:

@@ -111,15 +111,15 @@ async def test_what_comes_after_very_many_pieces_is_told_at_the_end(
     await process.idle()
 
     kept = [event for event in world.events()
-            if isinstance(event, MessageAppended) and event.pieces is not None]  # fmt: skip
+            if isinstance(event, MessageAppended) and event.chunks is not None]  # fmt: skip
     assert [event.message.content for event in kept] == ["Well. ", text]
-    assert max(len(event.pieces or []) for event in kept) <= pieces_max + 3
+    assert max(len(event.chunks or []) for event in kept) <= pieces_max + 3
     told_again: list[Any] = []
     for event in kept:
         told_again += streamed_messages(
-            world.row("messages", event.message.id)["v1_messages"], event.pieces
+            world.row("messages", event.message.id)["v1_messages"], event.chunks
         )  # type: ignore[arg-type]
-    pieces = [one["piece"] for one in world.deltas["run-1"] if "piece" in one]
+    pieces = [one["chunk"] for one in world.deltas["run-1"] if "chunk" in one]
     assert pieces == told_again
     said = "".join(one["content"] for one in pieces if one["message_type"] == "assistant_message")
     assert said == f"Well. {text}"
@@ -133,7 +133,7 @@ async def test_pieces_are_told_as_they_come_and_kept_with_the_message(world: Wor
     await process.idle()
 
     assert heard(world) == [(n, n + 1) for n in range(1, 9)]
-    pieces = [one["piece"] for one in world.deltas["run-1"] if "piece" in one]
+    pieces = [one["chunk"] for one in world.deltas["run-1"] if "chunk" in one]
     assert [one["message_type"] for one in pieces] == ["tool_call_message"] * 3 + [
         "assistant_message"
     ] * 3
@@ -142,8 +142,8 @@ async def test_pieces_are_told_as_they_come_and_kept_with_the_message(world: Wor
     for event in world.events():
         if isinstance(event, MessageAppended) and event.run_id and not event.sent:
             row = world.row("messages", event.message.id)
-            told_again += streamed_messages(row["v1_messages"], event.pieces)  # type: ignore[arg-type]
-    live = [one.get("piece") or one["message"] for one in world.deltas["run-1"][:-1]
+            told_again += streamed_messages(row["v1_messages"], event.chunks)  # type: ignore[arg-type]
+    live = [one.get("chunk") or one["message"] for one in world.deltas["run-1"][:-1]
             if "look" not in one]  # fmt: skip
     assert live == told_again
     assert world.row("runs", "run-1")["status"] == "completed"
@@ -167,7 +167,7 @@ async def test_a_take_over_in_mid_stream_begins_a_new_message_with_later_numbers
     jumped = 2 * NUMBERS_OF_AN_EPOCH
     assert heard(world) == [(1, 2), (2, 3), (1, jumped + 1), (jumped + 1, jumped + 2),
                             (jumped + 2, jumped + 3)]  # fmt: skip
-    ids = [one["piece"]["id"] for one in world.deltas["run-1"] if "piece" in one]
+    ids = [one["chunk"]["id"] for one in world.deltas["run-1"] if "chunk" in one]
     assert ids[0] == ids[1] != ids[2] == ids[3]
     [row] = [row for row in world.schema.rows("messages") if row["role"] == "assistant"]
     assert (row["id"], row["text"], row["number"]) == (ids[2], "Hello", jumped + 1)

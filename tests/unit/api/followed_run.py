@@ -59,10 +59,10 @@ class Scene:
     def follower(self, told: int = 1) -> RunFollower:
         return RunFollower(self.rows, self.bus, ORG, RUN, told=told)  # type: ignore[arg-type]
 
-    async def piece(self, number: int, after: int | None = None) -> None:
+    async def chunk(self, number: int, after: int | None = None) -> None:
         text = TEXT[4 * (number - 2) : 4 * (number - 1)]
         after = number - 1 if after is None else after
-        await self.publish("token", {"number": number, "after": after, "piece": v1_message(text)})
+        await self.publish("token", {"number": number, "after": after, "chunk": v1_message(text)})
 
     async def end(self, number: int) -> None:
         await self.publish("progress", {"number": number, "after": number - 1, "end": END})

@@ -53,7 +53,7 @@ WHOLE = [(2, "One "), (3, "two "), (4, "thre"), (5, "e fo"), (6, "ur")]
 async def test_what_comes_in_order_is_passed_on_without_a_look(scene: Scene) -> None:
     async with scene.follower() as follower:
         for number in range(2, 7):
-            await scene.piece(number)
+            await scene.chunk(number)
         await scene.end(7)
         assert await heard(follower) == WHOLE
         assert scene.rows.reads == 0
@@ -62,7 +62,7 @@ async def test_what_comes_in_order_is_passed_on_without_a_look(scene: Scene) -> 
 async def test_what_comes_twice_is_told_once(scene: Scene) -> None:
     async with scene.follower() as follower:
         for number in (2, 3, 2, 3, 4, 5, 4, 6):
-            await scene.piece(number)
+            await scene.chunk(number)
         await scene.end(7)
         assert await heard(follower) == WHOLE
 
@@ -72,7 +72,7 @@ async def test_what_the_bus_loses_is_told_from_the_rows(scene: Scene, missed: se
     async with scene.follower() as follower:
         scene.rows.record(ended=True)
         for number in sorted(set(range(2, 7)) - missed):
-            await scene.piece(number)
+            await scene.chunk(number)
         await scene.end(7)
         assert await heard(follower) == WHOLE
 
@@ -86,12 +86,12 @@ async def test_a_client_goes_on_where_it_was(scene: Scene, seen: int) -> None:
 
 async def test_in_the_middle_of_a_step_the_tokens_come_from_the_bus(scene: Scene) -> None:
     for number in (2, 3, 4):
-        await scene.piece(number)
+        await scene.chunk(number)
     async with scene.follower(told=2) as follower:
         following = asyncio.create_task(heard(follower, look_first=True))
         await asyncio.sleep(0)
         for number in (5, 6):
-            await scene.piece(number)
+            await scene.chunk(number)
         await scene.end(7)
         assert await following == WHOLE[1:]
 
@@ -101,9 +101,9 @@ async def test_without_the_kept_tokens_the_step_is_waited_for(scene: Scene) -> N
         following = asyncio.create_task(heard(follower, look_first=True))
         await asyncio.sleep(0)
         scene.bus.network.tokens.clear()
-        await scene.piece(5)
+        await scene.chunk(5)
         scene.bus.network.tokens.clear()
-        await scene.piece(6)
+        await scene.chunk(6)
         scene.rows.record()
         await scene.publish("progress", {"look": 6})
         await scene.end(7)
@@ -112,11 +112,11 @@ async def test_without_the_kept_tokens_the_step_is_waited_for(scene: Scene) -> N
 
 async def test_an_attempt_that_is_lost_is_followed_by_the_one_that_counts(scene: Scene) -> None:
     async with scene.follower() as follower:
-        await scene.piece(2)
-        await scene.piece(3)
-        text = {"number": 1_000_001, "after": 1, "piece": v1_message("Anew")}
+        await scene.chunk(2)
+        await scene.chunk(3)
+        text = {"number": 1_000_001, "after": 1, "chunk": v1_message("Anew")}
         await scene.publish("token", text)
-        await scene.piece(4)
+        await scene.chunk(4)
         await scene.end(1_000_002)
         assert await heard(follower) == [(2, "One "), (3, "two "), (1_000_001, "Anew")]
 
@@ -125,7 +125,7 @@ async def test_a_gap_among_tokens_costs_few_looks(scene: Scene) -> None:
     async with scene.follower() as follower:
         scene.bus.network.tokens.clear()
         for number in range(3, 400):
-            await scene.piece(number)
+            await scene.chunk(number)
         scene.bus.network.tokens.clear()
         scene.rows.record(ended=True)
         assert await heard(follower) == WHOLE
@@ -136,9 +136,9 @@ class TestSlowClients:
     async def test_what_they_have_not_read_is_bounded_and_read_again(self, scene: Scene) -> None:
         async with scene.follower() as follower:
             for number in range(2, 7):
-                await scene.piece(number)
+                await scene.chunk(number)
             for number in range(100_000):
-                await scene.piece(number)
+                await scene.chunk(number)
                 if number > run_follower.DELTAS_MAX:
                     assert follower.arrived.qsize() <= run_follower.DELTAS_MAX
                     if number > 5_000:
@@ -177,7 +177,7 @@ class TestSlowClients:
     ) -> None:
         monkeypatch.setattr(run_follower, "DELTAS_MAX", 2)
         for number in range(2, 7):
-            await scene.piece(number)
+            await scene.chunk(number)
         async with scene.follower() as follower:
             assert [json.loads(one)["number"] for one in await follower.kept_deltas()] == [2, 3]
             follower.told = 4
@@ -226,7 +226,7 @@ class TestSilence:
 
 async def test_a_cancelled_run_ends_when_its_rows_say_so(scene: Scene) -> None:
     async with scene.follower() as follower:
-        await scene.piece(2)
+        await scene.chunk(2)
         scene.rows.row = RunRow("cancelled", "cancelled", {}, None, True, True)
         await scene.publish("progress", {"look": 2**53 - 1})
         events = [event async for event in follower.events()]
@@ -279,7 +279,7 @@ class TestInbox:
             await scene.bus.publish_delta(subject, json.dumps(delta).encode())
         for follower, text in zip(followers, ("a", "b"), strict=True):
             async for event in follower.events():
-                assert event == StreamedChunk(2, v1_message(text), is_piece=False)
+                assert event == StreamedChunk(2, v1_message(text), is_chunk=False)
                 break
             await follower.__aexit__()
         assert not inbox.followers
@@ -292,7 +292,7 @@ class TestInbox:
             subject = delta_subject("agent", "run", "progress", ORG, run_id)
             await scene.bus.publish_delta(subject, json.dumps(delta).encode())
             assert await anext(follower.events()) == StreamedChunk(
-                2, v1_message("a"), is_piece=False
+                2, v1_message("a"), is_chunk=False
             )
 
     async def test_a_follower_that_nobody_has_any_more_is_forgotten(self, scene: Scene) -> None:

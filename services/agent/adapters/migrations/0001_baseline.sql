@@ -136,7 +136,7 @@ create table {schema}.messages (
     text            text not null,
     v1_messages     json not null,
     number          bigint,
-    pieces          jsonb,
+    chunks          jsonb,
     plain_v1_messages json,
     recorded_at     timestamptz not null
 ) with (toast_tuple_target = 8160);
@@ -161,14 +161,14 @@ comment on column {schema}.messages.plain_v1_messages is
     'Of a summary that has a form of its own: the V1 messages for clients that do not want it.';
 comment on column {schema}.messages.number is
     'The number of its first chunk in the run stream; null for what is not an answer.';
-comment on column {schema}.messages.pieces is
+comment on column {schema}.messages.chunks is
     'Kinds and lengths of the chunks that it was streamed in; null if it was sent whole.';
 comment on column {schema}.messages.recorded_at is
     'Orders the messages of an agent over all its conversations.';
 
 create view {schema}.message_view as
     select id, org, agent_id, conversation_id, position, run_id, step_id, role, created_at,
-           sent, in_context, text, v1_messages, number, pieces, plain_v1_messages, recorded_at
+           sent, in_context, text, v1_messages, number, chunks, plain_v1_messages, recorded_at
     from {schema}.messages;
 
 create view {schema}.message_text_view as

@@ -1,4 +1,4 @@
-"""An answer put together from the pieces in which it comes, the same for every provider."""
+"""An answer put together from the chunks in which it comes, the same for every provider."""
 
 from __future__ import annotations
 
@@ -36,12 +36,12 @@ class OpenCall:
     id: str
     name: str
     chars: int = 0
-    pieces: ArgumentChunks = field(default_factory=ArgumentChunks)
+    chunks: ArgumentChunks = field(default_factory=ArgumentChunks)
     shown: list[str] = field(default_factory=list)
 
 
 class Assembly:
-    """Takes raw pieces and gives the ones to show; the reply is made of exactly those.
+    """Takes raw chunks and gives the ones to show; the reply is made of exactly those.
 
     Servers that stand in for a provider are not strict about ids and names of calls, but strict
     when they read them again, so both are made such that they can be sent back; `seed` keeps made
@@ -59,13 +59,13 @@ class Assembly:
         self.parts: list[ReasoningPart] = []
         self.chars = 0
 
-    def say(self, piece: str) -> list[ModelDelta]:
-        """A piece of text."""
-        return self.said(self.text.add(piece))
+    def say(self, chunk: str) -> list[ModelDelta]:
+        """A chunk of text."""
+        return self.said(self.text.add(chunk))
 
-    def think(self, piece: str) -> list[ReasoningDelta]:
-        """A piece of reasoning."""
-        return self.thought(self.reasoning.add(piece))
+    def think(self, chunk: str) -> list[ReasoningDelta]:
+        """A chunk of reasoning."""
+        return self.thought(self.reasoning.add(chunk))
 
     def think_no_more(self) -> list[ReasoningDelta]:
         """A stretch of reasoning is whole."""
@@ -85,22 +85,22 @@ class Assembly:
         self.open = OpenCall(self.good_id(call_id, name), name)
         return [*closing, ToolCallDelta(self.open.id, name)]
 
-    def argue(self, piece: str) -> list[ModelDelta]:
-        """A piece of the arguments of the call that started last."""
+    def argue(self, chunk: str) -> list[ModelDelta]:
+        """A chunk of the arguments of the call that started last."""
         if self.open is None:
             raise ValueError("arguments came before their call")
         call = self.open
         left = TOOL_ARGUMENTS_CHARS_MAX - call.chars
-        call.chars += len(piece)
+        call.chars += len(chunk)
         # The tool says that they were cut; the run goes on.
-        return self.argued(call, call.pieces.add(piece[: max(left, 0)]))
+        return self.argued(call, call.chunks.add(chunk[: max(left, 0)]))
 
     def close_call(self) -> list[ModelDelta]:
         """The call that started last is whole."""
         call, self.open = self.open, None
         if call is None:
             return []
-        last = self.argued(call, call.pieces.rest())
+        last = self.argued(call, call.chunks.rest())
         self.calls.append(ToolCall(id=call.id, name=call.name, arguments="".join(call.shown)))
         return last
 
@@ -113,7 +113,7 @@ class Assembly:
         ]
 
     def reply(self, finish_reason: str, usage: Usage) -> ModelReply:
-        """The sum of all pieces, after `close`."""
+        """The sum of all chunks, after `close`."""
         return ModelReply(
             text="".join(self.texts),
             tool_calls=self.calls,

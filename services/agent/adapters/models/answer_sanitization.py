@@ -16,7 +16,7 @@ ESCAPES = re.compile(
     r"|\\u[dD][89a-fA-F][0-9a-fA-F]{2}|\\.",
     re.DOTALL,
 )
-# Where such an escape starts, or may turn out to start with the next piece.
+# Where such an escape starts, or may turn out to start with the next chunk.
 PERHAPS_ESCAPED = re.compile(rf"{ESCAPED.pattern}|\\(?:u(?:0{{0,3}}|[dD]))?\Z")
 
 
@@ -53,20 +53,20 @@ def unescaped(escape: str) -> str:
 
 
 class TextChunks:
-    """Text that comes in pieces: each is storable, and halves of a pair that were torn apart are
+    """Text that comes in chunks: each is storable, and halves of a pair that were torn apart are
     put together."""
 
     def __init__(self) -> None:
         self.held = ""
 
-    def add(self, piece: str) -> str:
-        """What can be shown with this piece."""
-        text = self.held + piece
+    def add(self, chunk: str) -> str:
+        """What can be shown with this chunk."""
+        text = self.held + chunk
         self.held = text[-1:] if HIGH_HALF.search(text) else ""
         return storable(text[: len(text) - len(self.held)])
 
     def rest(self) -> str:
-        """What was held back for a piece that never came."""
+        """What was held back for a chunk that never came."""
         text, self.held = storable(self.held), ""
         return text
 
@@ -81,9 +81,9 @@ class ArgumentChunks:
         self.held: list[str] = []
         self.escaped = False  # then `held` begins with an escape; else it may turn out to
 
-    def add(self, piece: str) -> str:
-        """What can be shown with this piece."""
-        self.held.append(self.text.add(piece))
+    def add(self, chunk: str) -> str:
+        """What can be shown with this chunk."""
+        self.held.append(self.text.add(chunk))
         if self.escaped:
             return ""
         text = "".join(self.held)

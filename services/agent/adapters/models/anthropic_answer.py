@@ -33,7 +33,7 @@ EVENTS = {
     "message": "message_start",
     "content": "message",
 }
-# What a piece is that does not say so, by what it has.
+# What a chunk is that does not say so, by what it has.
 DELTAS = {
     "text": "text_delta",
     "thinking": "thinking_delta",
@@ -76,7 +76,7 @@ class AnthropicAnswer:
         return self.has_stopped or self.finish_reason is not None
 
     def read(self, data: bytes | str) -> list[ModelDelta]:
-        """The pieces of one event. Raises Refused if it tells of an error, and OddAnswer."""
+        """The chunks of one event. Raises Refused if it tells of an error, and OddAnswer."""
         event = event_of(data)
         if refused := refused_in(event):
             raise refused
@@ -104,41 +104,41 @@ class AnthropicAnswer:
 
     def read_whole(self, message: dict[str, Any]) -> list[ModelDelta]:
         """An answer that came whole."""
-        content, pieces = message.get("content"), list[ModelDelta]()
+        content, chunks = message.get("content"), list[ModelDelta]()
         if isinstance(content, str):
             content = [{"type": "text", "text": content}]
         self.has_begun = self.has_stopped = isinstance(content, list)
         for index, block in enumerate(entries(content)):
-            pieces += self.start_block(block, index)
-            pieces += [*self.stop_thought(), *self.calls.end_call(index)]
+            chunks += self.start_block(block, index)
+            chunks += [*self.stop_thought(), *self.calls.end_call(index)]
         self.stop(message)
         self.count(message.get("usage"))
-        return pieces
+        return chunks
 
     def start_block(self, block: dict[str, Any], index: object) -> list[ModelDelta]:
         """A content block starts, perhaps with its first words; the thoughts before it are over."""
         self.has_begun = True
-        pieces = self.stop_thought()
+        chunks = self.stop_thought()
         match block.get("type") or block_type(block):
             case "text":
-                pieces += self.assembly.say(words(block.get("text")))
+                chunks += self.assembly.say(words(block.get("text")))
             case "thinking":
                 self.thought = Thought(signature=[words(block.get("signature"))])
-                pieces += self.think(words(block.get("thinking")))
+                chunks += self.think(words(block.get("thinking")))
             case "redacted_thinking" if words(block.get("data")):
                 self.assembly.keep(ReasoningPart(redacted=words(block["data"])))
             case "tool_use":
-                pieces += self.calls.add(
+                chunks += self.calls.add(
                     index=index,
                     call_id=words(block.get("id")),
                     name=words(block.get("name")),
                     arguments=block.get("input"),
                     apart=True,
                 )
-        return pieces
+        return chunks
 
     def go_on(self, delta: dict[str, Any], index: object) -> list[ModelDelta]:
-        """A piece of a content block."""
+        """A chunk of a content block."""
         self.has_begun = True
         kind = delta.get("type") or next((DELTAS[name] for name in DELTAS if name in delta), "")
         match kind:
@@ -154,24 +154,24 @@ class AnthropicAnswer:
                 return self.calls.add(index=index, call_id="", name="", arguments=arguments)
         return []
 
-    def think(self, piece: str) -> list[ModelDelta]:
-        """A piece of the thoughts."""
+    def think(self, chunk: str) -> list[ModelDelta]:
+        """A chunk of the thoughts."""
         self.thought = self.thought or Thought()
-        pieces = self.assembly.think(piece)
-        self.thought.texts += [piece.text for piece in pieces]
-        return [*pieces]
+        chunks = self.assembly.think(chunk)
+        self.thought.texts += [chunk.text for chunk in chunks]
+        return [*chunks]
 
     def stop_thought(self) -> list[ModelDelta]:
         """The thoughts that were still coming, if any, are over."""
         if self.thought is None:
             return []
-        pieces = self.assembly.think_no_more()
-        text = "".join([*self.thought.texts, *(piece.text for piece in pieces)])
+        chunks = self.assembly.think_no_more()
+        text = "".join([*self.thought.texts, *(chunk.text for chunk in chunks)])
         signature = "".join(self.thought.signature)
         if text or signature:
             self.assembly.keep(ReasoningPart(text=text, signature=signature or None))
         self.thought = None
-        return [*pieces]
+        return [*chunks]
 
     def stop(self, told: dict[str, Any]) -> None:
         """Why the answer ended, if that is told."""
@@ -188,14 +188,14 @@ class AnthropicAnswer:
         self.counted |= {name: one for name, one in fields(usage).items() if one is not None}
 
     def end(self) -> tuple[list[ModelDelta], ModelReply]:
-        """The last pieces, and the whole. Raises OddAnswer where there was no answer."""
+        """The last chunks, and the whole. Raises OddAnswer where there was no answer."""
         if not self.has_begun:
             raise OddAnswer("it has no `content`")
-        pieces = [*self.stop_thought(), *self.calls.close()]
+        chunks = [*self.stop_thought(), *self.calls.close()]
         if self.finish_reason == FINISH_REASONS[REFUSAL]:
-            pieces += self.assembly.say(refusal_note(self.refusal, self.assembly.texts))
-        pieces += self.assembly.close()
-        return pieces, self.assembly.reply(self.finish_reason or "stop", usage_of(self.counted))
+            chunks += self.assembly.say(refusal_note(self.refusal, self.assembly.texts))
+        chunks += self.assembly.close()
+        return chunks, self.assembly.reply(self.finish_reason or "stop", usage_of(self.counted))
 
 
 def block_type(block: dict[str, Any]) -> str:

@@ -1,4 +1,4 @@
-"""The tool calls of an answer, put together from pieces that tell in many ways which call they
+"""The tool calls of an answer, put together from chunks that tell in many ways which call they
 belong to."""
 
 from __future__ import annotations
@@ -18,13 +18,13 @@ NULL = "null"
 
 @dataclass(slots=True)
 class PartialCall:
-    """A call as far as it was told: `pieces` are those of its arguments, `given` are arguments that
-    came as an object, which count if no pieces come."""
+    """A call as far as it was told: `chunks` are those of its arguments, `given` are arguments that
+    came as an object, which count if no chunks come."""
 
     index: object
     id: str
     name: str = ""
-    pieces: list[str] = field(default_factory=list)
+    chunks: list[str] = field(default_factory=list)
     given: object = None
     chars: int = 0
     shown: int = 0
@@ -33,31 +33,31 @@ class PartialCall:
     known_whole: tuple[int, bool] = (0, False)
 
     def add_name(self, name: str) -> None:
-        """A name, or a piece of one: servers repeat the whole as well."""
+        """A name, or a chunk of one: servers repeat the whole as well."""
         if name != self.name and not (self.name and self.text.strip()):
             self.name += name
 
     def add_arguments(self, arguments: object) -> None:
-        """A piece of the arguments, or all of them."""
+        """A chunk of the arguments, or all of them."""
         if isinstance(arguments, str):
             # The tool says that they were cut; the run goes on.
-            piece = arguments[: max(TOOL_ARGUMENTS_CHARS_MAX - self.chars, 0)]
-            self.chars += len(piece)
-            if piece:
-                self.pieces.append(piece)
+            chunk = arguments[: max(TOOL_ARGUMENTS_CHARS_MAX - self.chars, 0)]
+            self.chars += len(chunk)
+            if chunk:
+                self.chunks.append(chunk)
         elif arguments is not None:
             self.given = arguments
 
     @property
     def text(self) -> str:
-        """The arguments that came in pieces."""
-        return "".join(self.pieces)
+        """The arguments that came in chunks."""
+        return "".join(self.chunks)
 
     @property
     def has_begun(self) -> bool:
         """Whether arguments came that can be shown: `null` may turn out to be none."""
-        text = "" if self.opened or len(self.pieces) > len(NULL) else self.text.strip()
-        return self.opened or len(self.pieces) > len(NULL) or not NULL.startswith(text)
+        text = "" if self.opened or len(self.chunks) > len(NULL) else self.text.strip()
+        return self.opened or len(self.chunks) > len(NULL) or not NULL.startswith(text)
 
     @property
     def is_whole(self) -> bool:
@@ -66,12 +66,12 @@ class PartialCall:
             return True
         if not self.chars:
             return bool(self.name and self.given)
-        if self.known_whole[0] != len(self.pieces):
-            self.known_whole = (len(self.pieces), is_object(self.text))
+        if self.known_whole[0] != len(self.chunks):
+            self.known_whole = (len(self.chunks), is_object(self.text))
         return bool(self.name) and self.known_whole[1]
 
     def is_continued_by(self, call_id: str, name: str, arguments: object) -> bool:
-        """Whether a piece with the same index, or without any, goes on with this call. A call of
+        """Whether a chunk with the same index, or without any, goes on with this call. A call of
         its own has another id and a name, or a name behind arguments that are whole."""
         if call_id and self.id and call_id != self.id:
             return not name and bool(arguments)
@@ -79,7 +79,7 @@ class PartialCall:
 
 
 class CallAssembly:
-    """Finds the call of each piece, and gives the calls to the assembly one after the other: the
+    """Finds the call of each chunk, and gives the calls to the assembly one after the other: the
     first that is not whole as its arguments come, those behind it when it is."""
 
     def __init__(self, assembly: Assembly) -> None:
@@ -90,7 +90,7 @@ class CallAssembly:
     def add(
         self, *, index: object, call_id: str, name: str, arguments: object, apart: bool = False
     ) -> list[ModelDelta]:
-        """A piece of a call; `apart` says that it is a call of its own."""
+        """A chunk of a call; `apart` says that it is a call of its own."""
         found = None if apart else self.find(index, call_id, name, arguments)
         call = found or self.begin(index)
         call.id = call.id or call_id
@@ -106,7 +106,7 @@ class CallAssembly:
         return self.calls[-1]
 
     def find(self, index: object, call_id: str, name: str, arguments: object) -> PartialCall | None:
-        """The call that a piece belongs to: the one of its id, else of its index, else the last."""
+        """The call that a chunk belongs to: the one of its id, else of its index, else the last."""
         behind = self.calls[::-1]
         for call in behind:
             same_place = index is None or call.index is None or call.index == index
@@ -137,31 +137,31 @@ class CallAssembly:
 
     def advance(self) -> list[ModelDelta]:
         """What can be shown by now."""
-        pieces: list[ModelDelta] = []
+        chunks: list[ModelDelta] = []
         while self.done < len(self.calls):
             call, is_last = self.calls[self.done], self.done + 1 == len(self.calls)
             is_over = call.ended or (not is_last and call.is_whole)
-            pieces += self.show(call, is_over=is_over)
+            chunks += self.show(call, is_over=is_over)
             if not is_over:
                 break
-            pieces += self.assembly.close_call()
+            chunks += self.assembly.close_call()
             self.done += 1
-        return pieces
+        return chunks
 
     def show(self, call: PartialCall, *, is_over: bool) -> list[ModelDelta]:
         """What was not shown of a call; its name first, which is there when arguments are."""
         if not is_over and not (call.name and call.has_begun):
             return []
-        pieces: list[ModelDelta] = []
+        chunks: list[ModelDelta] = []
         if not call.opened:
             call.opened = True
-            pieces += self.assembly.open_call(call.id, call.name)
+            chunks += self.assembly.open_call(call.id, call.name)
             if call.text.strip() in ("", NULL):
-                call.pieces = [] if call.given is None else [written(call.given)]
-        for piece in call.pieces[call.shown :]:
-            pieces += self.assembly.argue(piece)
-        call.shown = len(call.pieces)
-        return pieces
+                call.chunks = [] if call.given is None else [written(call.given)]
+        for chunk in call.chunks[call.shown :]:
+            chunks += self.assembly.argue(chunk)
+        call.shown = len(call.chunks)
+        return chunks
 
 
 def is_object(text: str) -> bool:

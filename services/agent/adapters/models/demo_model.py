@@ -47,7 +47,7 @@ QUESTION = re.compile(
 IDENTITY = re.compile(r"\b(who|what) are you\b|\bare you (a|an|real|human)\b", re.IGNORECASE)
 LEAD_IN = re.compile(r"^\s*(please\s+)?remember\s*(that\b|:|,)?\s*", re.IGNORECASE)
 BLOCK = re.compile(r"<([\w.\- /]+)>\n<description>.*?<value>\n(.*?)\n</value>", re.DOTALL)
-PIECE = re.compile(r"\s*\S+|\s+")
+CHUNK = re.compile(r"\s*\S+|\s+")
 WORDS = re.compile(r"[a-z0-9]+")
 COMMON = frozenset(
     [
@@ -102,11 +102,11 @@ class DemoProvider:
     name = "demo"
 
     async def stream(self, request: ModelRequest) -> AsyncGenerator[ModelEvent]:
-        """Answer by rule; whoever wants pieces gets words."""
+        """Answer by rule; whoever wants chunks gets words."""
         reply = answer(request)
         if request.stream_tokens:
-            for piece in pieces_of(reply):
-                yield piece
+            for chunk in chunks_of(reply):
+                yield chunk
         yield Finished(reply)
 
     async def close(self) -> None:
@@ -152,13 +152,13 @@ def answer(request: ModelRequest) -> ModelReply:
     return said(request, f"{WHAT_I_AM} Tell me something about you, then ask me about it.")
 
 
-def pieces_of(reply: ModelReply) -> Iterator[ModelDelta]:
+def chunks_of(reply: ModelReply) -> Iterator[ModelDelta]:
     """The answer word by word."""
-    for word in PIECE.findall(reply.text):
+    for word in CHUNK.findall(reply.text):
         yield TextDelta(word)
     for call in reply.tool_calls:
         yield ToolCallDelta(call.id, call.name)
-        for word in PIECE.findall(call.arguments):
+        for word in CHUNK.findall(call.arguments):
             yield ToolCallDelta(call.id, arguments=word)
 
 

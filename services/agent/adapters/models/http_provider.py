@@ -79,11 +79,11 @@ class StreamedAnswer(Protocol):
         ...
 
     def read(self, data: bytes) -> list[ModelDelta]:
-        """The pieces of one event. Raises Refused if it tells of an error, and OddAnswer."""
+        """The chunks of one event. Raises Refused if it tells of an error, and OddAnswer."""
         ...
 
     def end(self) -> tuple[list[ModelDelta], ModelReply]:
-        """The last pieces, and the whole. Raises OddAnswer if there was no answer."""
+        """The last chunks, and the whole. Raises OddAnswer if there was no answer."""
         ...
 
 
@@ -147,7 +147,7 @@ class HttpProvider(ABC):
         await self.wire.close()
 
     async def stream(self, request: ModelRequest) -> AsyncGenerator[ModelEvent]:
-        """Ask a model for a whole step. Until the first piece was shown, which cannot be taken
+        """Ask a model for a whole step. Until the first chunk was shown, which cannot be taken
         back, what passes is tried again, and what a server does not know is left out."""
         model, number = request.config.llm_config.model, 1
         omitted = self.omitted(request)
@@ -213,19 +213,19 @@ class HttpProvider(ABC):
                         if is_over := data == LAST_EVENT:
                             break
                         heard += 1
-                        for piece in answer.read(data):
+                        for chunk in answer.read(data):
                             if request.stream_tokens:
                                 shown = True
-                                yield piece
+                                yield chunk
             except Lost:
                 if not (shown and answer.whole):  # else nothing but the end of the stream is lost
                     raise
-            # One piece of data that begins no answer is no part of one.
+            # One chunk of data that begins no answer is no part of one.
             if not (answer.whole or is_over) and (answer.has_begun or heard != 1):
                 raise Lost(EOFError("it ended in the middle" if heard else NOTHING), cut=True)
             last, reply = answer.end()
-            for piece in last if request.stream_tokens else ():
-                yield piece
+            for chunk in last if request.stream_tokens else ():
+                yield chunk
             yield Finished(reply)
 
     @contextmanager

@@ -59,7 +59,7 @@ class OpenAIAnswer:
         return self.finish_reason is not None
 
     def read(self, data: bytes | str) -> list[ModelDelta]:
-        """The pieces of one event. Raises Refused if it tells of an error, and OddAnswer."""
+        """The chunks of one event. Raises Refused if it tells of an error, and OddAnswer."""
         event = event_of(data)
         if refused := refused_in(event):
             raise refused
@@ -89,50 +89,50 @@ class OpenAIAnswer:
         return None
 
     def said_in(self, choice: dict[str, Any]) -> list[ModelDelta]:
-        """The pieces of a choice: of what it adds, or of all, unless that only repeats it."""
+        """The chunks of a choice: of what it adds, or of all, unless that only repeats it."""
         delta, message = fields(choice.get("delta")), fields(choice.get("message"))
         if delta or ("delta" in choice and (self.has_begun or not message)):
             self.has_begun = True
-            return self.pieces(delta, whole=False)
+            return self.chunks(delta, whole=False)
         if not message or self.has_begun:
             return []
         # All of an answer that is no stream: it need not say that it ends.
         self.has_begun, self.finish_reason = True, self.finish_reason or "stop"
-        return self.pieces(message, whole=True)
+        return self.chunks(message, whole=True)
 
-    def pieces(self, delta: dict[str, Any], *, whole: bool) -> list[ModelDelta]:
+    def chunks(self, delta: dict[str, Any], *, whole: bool) -> list[ModelDelta]:
         """What one event adds."""
         thought = next((said for name in THOUGHTS if (said := words(delta.get(name)))), "")
         refusal = words(delta.get("refusal"))
         self.has_refused = self.has_refused or bool(refusal)
-        pieces: list[ModelDelta] = [*self.assembly.think(thought)]
-        pieces += self.assembly.say(words(delta.get("content")) + refusal)
+        chunks: list[ModelDelta] = [*self.assembly.think(thought)]
+        chunks += self.assembly.say(words(delta.get("content")) + refusal)
         calls = entries(delta.get("tool_calls"))
         if function := fields(delta.get("function_call")):
             calls.append({"function": function})
         for place, call in enumerate(calls):
             function, index = fields(call.get("function")), call.get("index")
-            pieces += self.calls.add(
+            chunks += self.calls.add(
                 index=place if index is None and len(calls) > 1 else index,
                 call_id=words(call.get("id")),
                 name=words(function.get("name")),
                 arguments=function.get("arguments"),
                 apart=whole,
             )
-        return pieces
+        return chunks
 
     def end(self) -> tuple[list[ModelDelta], ModelReply]:
-        """The last pieces, and the whole. Raises OddAnswer where there was no answer."""
+        """The last chunks, and the whole. Raises OddAnswer where there was no answer."""
         if not self.has_begun:
             raise OddAnswer("it has no `choices` with a `message` or `delta`")
-        pieces = self.calls.close()
+        chunks = self.calls.close()
         if self.finish_reason == FILTERED and not self.has_refused:
-            pieces += self.assembly.say(refusal_note(", ".join(self.filtered), self.assembly.texts))
-        pieces += self.assembly.close()
+            chunks += self.assembly.say(refusal_note(", ".join(self.filtered), self.assembly.texts))
+        chunks += self.assembly.close()
         reason = FILTERED if self.has_refused else self.finish_reason or "stop"
         reply = self.assembly.reply(reason, self.usage)
         details = self.details
-        return pieces, replace(reply, logprobs=details.logprobs, token_ids=details.token_ids)
+        return chunks, replace(reply, logprobs=details.logprobs, token_ids=details.token_ids)
 
 
 def choice_says(choice: dict[str, Any]) -> bool:

@@ -30,12 +30,12 @@ def content_of(
 ) -> bytes:
     """The same as JSON, without these of its parameters, from messages that are written down once;
     `kept` by `rendered_message_cache`. A long one is copied once."""
-    pieces = kept.of(request.messages) or [b""]
-    pieces[0] = b'"messages":[' + pieces[0]
-    pieces[-1] += b"]}"
+    chunks = kept.of(request.messages) or [b""]
+    chunks[0] = b'"messages":[' + chunks[0]
+    chunks[-1] += b"]}"
     parameters = parameters_of(request)
     sent = {name: value for name, value in parameters.items() if name not in omitted}
-    return b",".join([to_json(sent)[:-1], *pieces])
+    return b",".join([to_json(sent)[:-1], *chunks])
 
 
 def parameters_of(request: ModelRequest) -> dict[str, Json]:

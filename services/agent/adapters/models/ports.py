@@ -30,14 +30,14 @@ class ProviderUnreachable(Exception):
 
 @dataclass(frozen=True, slots=True)
 class TextDelta:
-    """A piece of what the model says."""
+    """A chunk of what the model says."""
 
     text: str
 
 
 @dataclass(frozen=True, slots=True)
 class ReasoningDelta:
-    """A piece of what the model thinks; `inner` where it stands among the arguments of a call."""
+    """A chunk of what the model thinks; `inner` where it stands among the arguments of a call."""
 
     text: str
     inner: bool = False
@@ -45,7 +45,7 @@ class ReasoningDelta:
 
 @dataclass(frozen=True, slots=True)
 class ToolCallDelta:
-    """A piece of a tool call. The first of a call brings its `name` and no arguments; the others
+    """A chunk of a tool call. The first of a call brings its `name` and no arguments; the others
     bring arguments only. `id` is the call's in all of them; a reply's calls come one after the
     other."""
 
@@ -85,8 +85,8 @@ class Provider(Protocol):
     name: str
 
     def stream(self, request: ModelRequest) -> AsyncGenerator[ModelEvent]:
-        """Ask a model: the pieces of its answer as they come, if the request wants them, and last
-        the whole, which is the sum of the pieces. Raises ModelFailed. Whoever stops early closes
+        """Ask a model: the chunks of its answer as they come, if the request wants them, and last
+        the whole, which is the sum of the chunks. Raises ModelFailed. Whoever stops early closes
         the stream, and with it the connection to the model."""
         ...
 

@@ -47,13 +47,13 @@ class RenderedMessages:
         self.kept: dict[str, RenderedWindow] = {}
 
     def of(self, messages: Sequence[Message]) -> list[bytes]:
-        """The messages as JSON, in pieces of one or several, which belong between commas."""
+        """The messages as JSON, in chunks of one or several, which belong between commas."""
         end = start_of_last_step(messages)
         shown = [*self.render(messages[:1])]
         if end > 1:
             shown.append(self.window(messages[1:end]))
         shown += self.render(messages[max(end, 1) :])
-        return [piece for piece in shown if piece]
+        return [chunk for chunk in shown if chunk]
 
     def window(self, messages: Sequence[Message]) -> bytes:
         """The JSON of the first messages of a window."""
@@ -64,7 +64,7 @@ class RenderedMessages:
         changed = messages[:count] != known.messages
         if changed or (count < len(messages) and messages[count].role == "tool"):
             known, count = RenderedWindow(), 0
-        later = [piece for piece in self.render(messages[count:]) if piece]
+        later = [chunk for chunk in self.render(messages[count:]) if chunk]
         content = b",".join([known.content, *later] if known.content else later)
         grown = RenderedWindow(list(messages), content)
         if grown.bytes <= self.bytes_max:

@@ -17,7 +17,7 @@ TOKEN_ID_MAX = 2**31 - 1
 
 
 class TokenLogprobs:
-    """Takes what comes with the pieces of an answer."""
+    """Takes what comes with the chunks of an answer."""
 
     def __init__(self) -> None:
         self.content: list[Json] = []
@@ -27,7 +27,7 @@ class TokenLogprobs:
         self.is_odd = False
 
     def add(self, choice: Any) -> None:
-        """What a choice, or a piece of one, says. Where that has another form, nothing is kept of
+        """What a choice, or a chunk of one, says. Where that has another form, nothing is kept of
         any token: the answer is worth more. Raises TooLong."""
         try:
             self.read(choice)

@@ -121,7 +121,7 @@ class Wire(Protocol):
         ...
 
     def events(self, path: str, content: bytes) -> AsyncGenerator[bytes]:
-        """The data of the server-sent events that answer a JSON body, as they come; one piece of
+        """The data of the server-sent events that answer a JSON body, as they come; one chunk of
         data where the answer is no stream. Whoever stops early closes the stream, and with it the
         connection."""
         ...
@@ -140,7 +140,7 @@ class EventReader:
 
     Lines end where the format says so, not at each character that Unicode calls an end of line:
     those stand in JSON as they are. A server that was asked for a stream may answer with one body,
-    and the other way round: what does not begin as events do is one piece of data, the whole.
+    and the other way round: what does not begin as events do is one chunk of data, the whole.
     """
 
     def __init__(self) -> None:

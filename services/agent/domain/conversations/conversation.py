@@ -100,7 +100,7 @@ class Conversation(Aggregate[ConversationState]):
             run_id=active.run.id,
             step_id=active.step_id,
             number=active.told + 1 if number is None else number,
-            pieces=chunks,
+            chunks=chunks,
         )
 
     def running(self) -> ActiveRun:

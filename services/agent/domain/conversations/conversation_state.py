@@ -297,7 +297,7 @@ def append(state: ConversationState, event: MessageAppended) -> None:
         state.turn.show(event.message.tool_call_id)
     if event.message.role == "tool" and decides(state.turn.tool_rules, event.message.name or ""):
         state.turn.returned = text_of(event.message)
-    parts = served_parts(event.message) if event.pieces is None else len(event.pieces)
+    parts = served_parts(event.message) if event.chunks is None else len(event.chunks)
     first = state.turn.told + 1 if event.number is None else event.number
     assert first > state.turn.told, "numbers only grow"
     state.turn.told = first + parts - 1

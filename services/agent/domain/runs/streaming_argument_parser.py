@@ -55,7 +55,7 @@ class ArgumentNames:
 
 @dataclass(slots=True)
 class StringDecoder:
-    """The characters of a JSON string, from pieces cut anywhere. What is no escape is kept without
+    """The characters of a JSON string, from chunks cut anywhere. What is no escape is kept without
     its backslash, and a lone surrogate becomes the replacement character."""
 
     escape: str = ""
@@ -147,7 +147,7 @@ class RawValue:
 
 @dataclass(slots=True)
 class ReadChunks:
-    """The same in pieces: putting texts together one by one would copy them again and again."""
+    """The same in chunks: putting texts together one by one would copy them again and again."""
 
     thoughts: list[str] = field(default_factory=list)
     words: list[str] = field(default_factory=list)
@@ -190,7 +190,7 @@ class StreamingArgumentParser:
         return self.known.joined()
 
     def read(self, text: str) -> ReadArguments:
-        """What the next piece of the arguments brings."""
+        """What the next chunk of the arguments brings."""
         self.fresh = ReadChunks()
         self.read_chars += len(text)
         at = 0
@@ -345,7 +345,7 @@ class StreamingArgumentParser:
 
     def close(self, at: int) -> int:
         """The end of the object, with what is added."""
-        left_out = {name: "".join(pieces) for name, pieces in self.left_out.items()}
+        left_out = {name: "".join(chunks) for name, chunks in self.left_out.items()}
         for name, value in self.names.added(left_out).items():
             self.fresh.rest.append(f"{self.separator()}{quoted(name)}: {quoted(value)}")
         self.fresh.rest.append("}" if self.opened else self.bracket() + "}")

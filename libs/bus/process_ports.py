@@ -1,9 +1,10 @@
-"""What handlers, the engine and policies of one process share."""
+"""What the engine, the handlers and the policies of one process share."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from typing import NotRequired, TypedDict
 
 from libs.bus.aggregate_locks import AggregateLocks
 from libs.bus.ports import Bus, Clock, Ids
@@ -12,7 +13,7 @@ from libs.eventstore.unit_of_work import Repository
 
 @dataclass(slots=True, kw_only=True)
 class ProcessPorts:
-    """The ports that each service process has; a room that needs more adds fields to them.
+    """The ports that each service process has. A room that needs more extends them.
 
     `committed` wakes the relay: call it after each commit. `locks` are those under which commands
     about the same aggregates are handled.
@@ -24,3 +25,14 @@ class ProcessPorts:
     ids: Ids
     committed: Callable[[], None]
     locks: AggregateLocks = field(default_factory=AggregateLocks)
+
+
+class PortArguments(TypedDict):
+    """The same as arguments: `EnginePorts(**runtime.port_arguments, models=models)`."""
+
+    repository: Repository
+    bus: Bus
+    clock: Clock
+    ids: Ids
+    committed: Callable[[], None]
+    locks: NotRequired[AggregateLocks]

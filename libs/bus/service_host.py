@@ -31,6 +31,7 @@ from libs.eventstore.ports import (
     REPLY_KEPT_SECONDS,
     EventStore,
 )
+from libs.eventstore.sql_view_cache import CachedView
 from libs.eventstore.unit_of_work import Repository, UnitOfWork
 from libs.telemetry import metrics
 
@@ -100,6 +101,17 @@ class Service:
         await consumer.start()
         self.consumers.append(consumer)
         self.dead_letters.consumers[upstream] = consumer
+
+    async def hear(self, event: type[Event], react: Callable[[], None]) -> None:
+        """Call `react` soon after events of a kind, wherever they happen. Some may be missed, so a
+        sweeper has to look as well."""
+        await self.bus.hear_events(event.service, event.topic, react)
+
+    async def keep_current[T](self, view: CachedView[T], changed: type[Event]) -> None:
+        """Read a view now, and again whenever such an event says that it has changed."""
+        await view.look()
+        await self.hear(changed, view.changed)
+        self.sweepers.append(view.look)
 
     def start(self) -> None:
         """Begin the loops; the bus must be started."""

@@ -9,7 +9,7 @@ import os
 import signal
 import sys
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
-from contextlib import asynccontextmanager
+from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass, field
 
 import uvloop
@@ -19,6 +19,7 @@ from libs.bus.json_logs import configure_logs
 from libs.bus.metrics_collection import Reporter
 from libs.bus.nats_bus import NatsBus
 from libs.bus.nats_service_registration import register
+from libs.bus.process_ports import PortArguments
 from libs.bus.python_gc import freeze_what_is_loaded
 from libs.bus.service_gauges import ServiceGauges
 from libs.bus.service_host import Service
@@ -35,8 +36,9 @@ log = logging.getLogger(__name__)
 
 @dataclass(slots=True)
 class Runtime:
-    """The adapters of one service process. `begin` runs when the bus and the loops do; who sets
-    `ended` ends the process."""
+    """The adapters of one service process. `begin` runs when the bus and the loops do. `closing` is
+    closed before they stop: its callbacks run, the last one first. Set `ended` to end the process.
+    """
 
     service: Service
     database: Database
@@ -44,10 +46,24 @@ class Runtime:
     clock: SystemClock
     ids: RandomIds
     begin: list[Callable[[], Awaitable[None]]] = field(default_factory=list)
+    closing: AsyncExitStack = field(default_factory=AsyncExitStack)
     ended: asyncio.Event = field(default_factory=asyncio.Event)
 
+    @property
+    def port_arguments(self) -> PortArguments:
+        """What each room of the service is given of this process."""
+        return {
+            "repository": self.service.repository,
+            "bus": self.bus,
+            "clock": self.clock,
+            "ids": self.ids,
+            "committed": self.service.relay.notification.notify,
+            "locks": self.service.locks,
+        }
 
-Wire = Callable[[Runtime], Awaitable[Callable[[], Awaitable[None]] | None]]
+
+# Registers what a service does in a process: what it answers, follows, sweeps and closes.
+Wire = Callable[[Runtime], Awaitable[None]]
 # Reads what a service's wiring needs of the environment. Raises WrongSetting.
 Wiring = Callable[[Mapping[str, str]], Wire]
 
@@ -56,7 +72,7 @@ Wiring = Callable[[Mapping[str, str]], Wire]
 async def running(
     name: str, settings: ServiceSettings, project: Projection, wire: Wire
 ) -> AsyncIterator[Runtime]:
-    """A started service. `wire` registers what it does, and may return what drains it."""
+    """A started service, wired by `wire`."""
     with traced(name):
         async with started(name, settings, project, wire) as runtime:
             yield runtime
@@ -77,7 +93,7 @@ async def started(
         bus = NatsBus(settings.nats_url, holder)
         repository = Repository(store, name, project)
         runtime = Runtime(Service(name, repository, bus, clock), database, bus, clock, ids)
-        drain = await wire(runtime)
+        await wire(runtime)
         await take_over(store)
         await bus.start()
         gauges = ServiceGauges(runtime.service, store)
@@ -91,8 +107,7 @@ async def started(
             yield runtime
         finally:
             await bus.stop_serving()
-            if drain:
-                await drain()
+            await runtime.closing.aclose()
             await runtime.service.stop()
             await bus.stop()
     finally:

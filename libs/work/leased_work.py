@@ -11,7 +11,7 @@ A new kind of work says what is due, and what one attempt does:
         '''The exports that this process makes.'''
 
         name = "export"
-        ports: ExportPorts  # with the fields of WorkPorts
+        ports: ExportPorts  # with the fields of ProcessPorts
 
         def __init__(self, ports: ExportPorts) -> None:
             super().__init__(ports, FairSemaphore(4, of_organisation_max=2))
@@ -46,12 +46,13 @@ from contextlib import AbstractAsyncContextManager
 from typing import Any
 
 from libs.bus.fair_semaphore import FairSemaphore, NoPlace
+from libs.bus.process_ports import ProcessPorts
 from libs.bus.service_host import Service
 from libs.bus.unknown_version_delays import LEFT_ALONE_SECONDS, log_once
 from libs.contracts.bus_messages import Context, NewerVersion
 from libs.eventstore.ports import Fence, StaleLease, StoreUnavailable, VersionConflict
 from libs.eventstore.unit_of_work import UnitOfWork
-from libs.work.work_lease import Work, WorkLease, WorkPorts
+from libs.work.work_lease import Work, WorkLease
 
 log = logging.getLogger(__name__)
 
@@ -72,7 +73,7 @@ class LeasedWork[W: Work](ABC):
     name = "work"
     drain_seconds_max = 0.0
 
-    def __init__(self, ports: WorkPorts, places: FairSemaphore | None = None) -> None:
+    def __init__(self, ports: ProcessPorts, places: FairSemaphore | None = None) -> None:
         self.ports = ports
         self.places = places
         self.tasks: dict[WorkLease[W], asyncio.Task[bool]] = {}

@@ -5,14 +5,13 @@ from __future__ import annotations
 import contextlib
 import logging
 from collections.abc import Awaitable, Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Protocol
 
-from libs.bus.aggregate_locks import AggregateLocks
-from libs.bus.ports import Clock, Ids
+from libs.bus.process_ports import ProcessPorts
 from libs.contracts.bus_messages import Context, NewerVersion
 from libs.eventstore.ports import Fence, StaleLease, StoreUnavailable, VersionConflict
-from libs.eventstore.unit_of_work import Repository, UnitOfWork
+from libs.eventstore.unit_of_work import UnitOfWork
 
 log = logging.getLogger(__name__)
 
@@ -44,18 +43,6 @@ class DueWork:
     org: str
 
 
-@dataclass(slots=True, kw_only=True)
-class WorkPorts:
-    """What the engine needs of a process. `committed` is called after each commit; `locks` are
-    those that commands about the same aggregates are handled under."""
-
-    repository: Repository
-    clock: Clock
-    ids: Ids
-    committed: Callable[[], None]
-    locks: AggregateLocks = field(default_factory=AggregateLocks)
-
-
 class WorkLease[W: Work]:
     """A piece of work that this process may do while its lease is the newest.
 
@@ -63,7 +50,7 @@ class WorkLease[W: Work]:
     back.
     """
 
-    def __init__(self, work: W, fence: Fence, ports: WorkPorts, context: Context) -> None:
+    def __init__(self, work: W, fence: Fence, ports: ProcessPorts, context: Context) -> None:
         self.work = work
         self.fence = fence
         self.ports = ports

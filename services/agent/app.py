@@ -3,22 +3,22 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Mapping, Sequence
-from dataclasses import asdict
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass
 from functools import partial
 
 from libs.bus.background_loops import forever
+from libs.bus.command_dispatcher import Handler
 from libs.bus.ports import Bus, Clock
 from libs.bus.service_runner import Runtime, Wire
 from libs.contracts.agent.agent_tools import AttachTool
 from libs.contracts.agent.agents import AttachBlock, CreateAgent, UpdateAgent
 from libs.contracts.agent.runs import RunCancelled
-from libs.contracts.memory import blocks as block_messages
+from libs.contracts.bus_messages import Command
+from libs.contracts.memory.blocks import BlockDeleted
 from libs.contracts.tools.base_tools.definition import Owner
 from libs.contracts.tools.tool_permission_evaluation import (
-    POLICIES,
-    POLICIES_FINGERPRINT,
-    POLICIES_SOURCE,
+    POLICIES_VIEW,
     CompiledList,
     ToolPolicies,
     policies_of,
@@ -60,121 +60,149 @@ from services.agent.policies.undo_unfinished_creations import UndoUnfinishedCrea
 from services.agent.settings import TOOL_SECONDS_MAX, Deadlines, ProviderSettings
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Settings:
+    """What the environment says to this service."""
+
+    providers: ProviderSettings
+    deadlines: Deadlines
+    guard: AddressGuard
+    prices: Sequence[PriceTable]
+    allowed: CompiledList
+
+    @classmethod
+    def from_environment(cls, environment: Mapping[str, str]) -> Settings:
+        """Raises WrongSetting."""
+        return cls(
+            providers=ProviderSettings.from_environment(environment),
+            deadlines=Deadlines.from_environment(environment),
+            guard=AddressGuard.from_environment(CALLBACK_HOSTS, environment),
+            prices=price_tables(environment),
+            allowed=system_list(environment),
+        )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Adapters:
+    """What the other rooms are given."""
+
+    queries: Queries
+    models: ModelRouter
+    policies: CachedView[ToolPolicies]
+
+
 def wiring(environment: Mapping[str, str]) -> Wire:
-    """The wiring with the providers and the limits that the environment names."""
-    settings = ProviderSettings.from_environment(environment)
-    guard = AddressGuard.from_environment(CALLBACK_HOSTS, environment)
-    deadlines = Deadlines.from_environment(environment)
-    prices = price_tables(environment)
-    return partial(
-        wire,
-        settings=settings,
-        deadlines=deadlines,
-        guard=guard,
-        prices=prices,
-        allowed=system_list(environment),
-    )
+    """The wiring with the providers and the limits of the environment. Raises WrongSetting."""
+    return partial(wire, settings=Settings.from_environment(environment))
 
 
-async def wire(
-    runtime: Runtime,
-    *,
-    settings: ProviderSettings,
-    deadlines: Deadlines,
-    guard: AddressGuard,
-    prices: Sequence[PriceTable],
-    allowed: CompiledList,
-) -> Callable[[], Awaitable[None]]:
-    """Say what the agent service answers, follows and sweeps; returns what drains it."""
-    service, bus, clock, ids = runtime.service, runtime.bus, runtime.clock, runtime.ids
-    queries = PostgresQueries(runtime.database)
-    configured: list[Provider] = [
-        ObservedProvider(one, clock) for one in providers(settings, clock)
-    ]
-    catalogue = ModelRouter(configured, runtime.database, clock, embedders(settings))
-    view = PostgresView(
-        runtime.database,
-        source=POLICIES_SOURCE,
-        rows=POLICIES,
-        fingerprint=POLICIES_FINGERPRINT,
-    )
-    policies = CachedView(view, partial(policies_of, allowed))
-
-    def known() -> ToolPolicies | None:
-        return policies.value
-
-    seconds = deadlines.tool_seconds_max
-    engine = RunEngine(
-        EnginePorts(
-            repository=service.repository,
-            models=catalogue,
-            tools=ObservedTools(
-                tool_router(bus, queries, clock, policies=known, seconds_max=seconds), clock
-            ),
-            queries=queries,
-            bus=bus,
-            clock=clock,
-            ids=ids,
-            committed=service.relay.notification.notify,
-            quarantine=service.quarantine,
-            locks=service.locks,
-            deadlines=deadlines,
-            policies=known,
+async def wire(runtime: Runtime, *, settings: Settings) -> None:
+    """Register what the agent service answers, does, follows and closes."""
+    adapters = await open_adapters(runtime, settings)
+    engine, callbacks = await start_engine(runtime, settings, adapters)
+    handlers = Handlers(
+        HandlerPorts(
+            **runtime.port_arguments,
+            handles=adapters.models,
+            queries=adapters.queries,
+            engine=engine,
+            guard=settings.guard,
         )
     )
-    await catalogue.start()
-    await policies.look()
-    published = PublishedPrices(runtime.database, prices)
-    await published.sweep()
-    ports = HandlerPorts(service.repository, catalogue, queries, bus, engine, clock, ids, guard)
-    handlers = Handlers(ports)
-    blocks = detach_deleted_blocks(bus, queries, clock, ids)
-    tools = detach_deleted_tools(bus, queries, clock, ids)
-    conversations = DeleteConversations(bus, queries, clock, ids)
-    creations = UndoUnfinishedCreations(service.repository, queries, bus, clock, ids, service.locks)
-    table = dict(handlers.table())
-    for kind in (CreateAgent, UpdateAgent, AttachBlock):
-        table[kind] = blocks.noting(table[kind])
-    for giving in (CreateAgent, UpdateAgent, AttachTool):
-        table[giving] = tools.noting(table[giving])
-    await service.handle(table)
-    await service.follow("memory", {block_messages.BlockDeleted: blocks.deleted})
-    await service.follow("tools", {ToolDeleted: tools.deleted})
-    await bus.hear_events("agent", RunCancelled.topic, engine.cancelled_somewhere)
-    await bus.hear_events("tools", ToolPermissionsChanged.topic, policies.changed)
-    callbacks = CallbackSender(engine.ports, CallbackPoster(guard))
-    service.sweepers += [
-        engine.sweep,
-        handlers.pauses.sweep,
-        handlers.approvals.sweep,
-        blocks.sweep,
-        tools.sweep,
-        conversations.sweep,
-        creations.sweep,
-        OrphanedChunks(bus, queries, clock).sweep,
-        published.sweep,
-        policies.look,
-    ]
-    callbacks.join(service)
-    service.lease_watchers.append(engine.leases_held)
-    service.repository.watch(COUNTED_EVENTS, count_run)
-    service.repository.watch(BLOCK_GIVING_EVENTS, blocks.committed)
-    service.repository.watch(TOOL_GIVING_EVENTS, tools.committed)
-    service.repository.watch(ORPHANING_EVENTS, conversations.committed)
-    leads = service.relay.leadership
-    count = AgentGauge(runtime.database, clock, lambda: leads.epoch is not None)
-    service.looks.append(count.look)
-    metrics.TURNS.set_function(lambda: len(engine.tasks))
-    listing = asyncio.create_task(forever("agent catalogue", catalogue.turn, clock))
+    await runtime.service.handle(await apply_policies(runtime, adapters.queries, handlers.table()))
+    swept = (handlers.pauses.sweep, handlers.approvals.sweep)
+    runtime.service.sweepers += swept
+    measure(runtime, engine)
 
     async def drain() -> None:
-        listing.cancel()
         await asyncio.gather(
             engine.drain(), callbacks.drain(), handlers.completions.completions.drain()
         )
-        await catalogue.close()
 
-    return drain
+    runtime.closing.push_async_callback(drain)
+
+
+async def open_adapters(runtime: Runtime, settings: Settings) -> Adapters:
+    """The adapters, started; each is closed when the process ends."""
+    service, database, clock = runtime.service, runtime.database, runtime.clock
+    configured: list[Provider] = [
+        ObservedProvider(provider, clock) for provider in providers(settings.providers, clock)
+    ]
+    models = ModelRouter(configured, database, clock, embedders(settings.providers))
+    await models.start()
+    runtime.closing.push_async_callback(models.close)
+    listing = asyncio.create_task(forever("agent catalogue", models.turn, clock))
+    runtime.closing.callback(listing.cancel)
+    view = PostgresView(database, **POLICIES_VIEW)
+    policies = CachedView(view, partial(policies_of, settings.allowed))
+    await service.keep_current(policies, ToolPermissionsChanged)
+    published = PublishedPrices(database, settings.prices)
+    await published.sweep()
+    service.sweepers.append(published.sweep)
+    return Adapters(queries=PostgresQueries(database), models=models, policies=policies)
+
+
+async def start_engine(
+    runtime: Runtime, settings: Settings, adapters: Adapters
+) -> tuple[RunEngine, CallbackSender]:
+    """The runs of this process and their callbacks, swept."""
+    service, bus, clock, queries = runtime.service, runtime.bus, runtime.clock, adapters.queries
+
+    def policies() -> ToolPolicies | None:
+        return adapters.policies.value
+
+    tools = tool_router(
+        *(bus, queries, clock), policies=policies, seconds_max=settings.deadlines.tool_seconds_max
+    )
+    engine = RunEngine(
+        EnginePorts(
+            **runtime.port_arguments,
+            models=adapters.models,
+            tools=ObservedTools(tools, clock),
+            queries=queries,
+            quarantine=service.quarantine,
+            deadlines=settings.deadlines,
+            policies=policies,
+        )
+    )
+    await service.hear(RunCancelled, engine.cancelled_somewhere)
+    service.lease_watchers.append(engine.leases_held)
+    callbacks = CallbackSender(engine.ports, CallbackPoster(settings.guard))
+    chunks = OrphanedChunks(bus, queries, clock)
+    service.sweepers += [engine.sweep, chunks.sweep]
+    callbacks.join(service)
+    return engine, callbacks
+
+
+async def apply_policies(
+    runtime: Runtime, queries: Queries, handlers: Mapping[type[Command], Handler]
+) -> Mapping[type[Command], Handler]:
+    """Have the policies follow events; returns the handlers with what some policies note there."""
+    service, bus, clock, ids = runtime.service, runtime.bus, runtime.clock, runtime.ids
+    blocks = detach_deleted_blocks(bus, queries, clock, ids)
+    tools = detach_deleted_tools(bus, queries, clock, ids)
+    noting = dict(handlers)
+    for policy, deleted, giving, attach in (
+        (blocks, BlockDeleted, BLOCK_GIVING_EVENTS, AttachBlock),
+        (tools, ToolDeleted, TOOL_GIVING_EVENTS, AttachTool),
+    ):
+        noting |= {kind: policy.noting(noting[kind]) for kind in (CreateAgent, UpdateAgent, attach)}
+        await service.follow(deleted.service, {deleted: policy.deleted})
+        service.repository.watch(giving, policy.committed)
+    conversations = DeleteConversations(bus, queries, clock, ids)
+    service.repository.watch(ORPHANING_EVENTS, conversations.committed)
+    creations = UndoUnfinishedCreations(service.repository, queries, bus, clock, ids, service.locks)
+    service.sweepers += [blocks.sweep, tools.sweep, conversations.sweep, creations.sweep]
+    return noting
+
+
+def measure(runtime: Runtime, engine: RunEngine) -> None:
+    """Count runs and agents for Prometheus."""
+    service, leadership = runtime.service, runtime.service.relay.leadership
+    service.repository.watch(COUNTED_EVENTS, count_run)
+    gauge = AgentGauge(runtime.database, runtime.clock, lambda: leadership.epoch is not None)
+    service.looks.append(gauge.look)
+    metrics.TURNS.set_function(lambda: len(engine.tasks))
 
 
 def tool_router(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import socket
-from collections.abc import Awaitable, Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
 from functools import partial
 from importlib import import_module
@@ -198,8 +198,8 @@ async def wire(
     settings: ApiSettings,
     sealer: Sealer,
     authenticator: Authenticator,
-) -> Callable[[], Awaitable[None]]:
-    """Serve HTTP as long as the process runs; returns what ends it."""
+) -> None:
+    """Serve HTTP as long as the process runs."""
     await runtime.service.handle(Handlers(runtime.clock).table())
     app = application(settings, runtime, sealer, authenticator)
     limits = ConnectionLimits(room_for_connections(settings.connections_max))
@@ -234,4 +234,4 @@ async def wire(
             loop.cancel()
 
     runtime.begin.append(begin)
-    return drain
+    runtime.closing.push_async_callback(drain)

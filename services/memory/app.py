@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Mapping
+from dataclasses import dataclass
 from functools import partial
 
 from libs.bus.service_runner import Runtime, Wire
-from libs.contracts.agent import agents as agent
-from libs.contracts.agent import conversations as conversation
+from libs.contracts.agent.agents import AgentDeleted
+from libs.contracts.agent.conversations import ConversationDeleted
 from libs.contracts.memory.files import FileDeleted
 from libs.contracts.memory.folders import FolderDeleted
-from libs.embeddings.ports import Embedders
-from services.memory.adapters.agent_attachments import AgentAttachments, PostgresAgentAttachments
+from services.memory.adapters.agent_attachments import PostgresAgentAttachments
 from services.memory.adapters.archive_queries import PostgresArchiveQueries
 from services.memory.adapters.embedders.embedder_router import EmbedderRouter
 from services.memory.adapters.file_parsing.parser import ProcessParser
@@ -32,82 +32,111 @@ from services.memory.policies import Policies
 from services.memory.settings import EmbeddingSettings
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Adapters:
+    """What the other rooms are given."""
+
+    embedders: EmbedderRouter
+    attached: PostgresAgentAttachments
+    archives: PostgresArchiveQueries
+    passages: PostgresPassageSearch
+    message_vectors: PostgresMessageVectors
+
+
 def wiring(environment: Mapping[str, str]) -> Wire:
-    """The wiring with the endpoints that the environment names."""
-    settings = EmbeddingSettings.from_environment(environment)
-    return partial(wire, settings=settings)
+    """The wiring with the endpoints that the environment names. Raises WrongSetting."""
+    return partial(wire, settings=EmbeddingSettings.from_environment(environment))
 
 
-async def wire(runtime: Runtime, *, settings: EmbeddingSettings) -> Callable[[], Awaitable[None]]:
-    """Say what the memory service answers, follows and sweeps; returns what ends it."""
+async def wire(runtime: Runtime, *, settings: EmbeddingSettings) -> None:
+    """Register what the memory service answers, does, follows and closes."""
+    adapters = open_adapters(runtime, settings)
+    files, messages = await start_engine(runtime, adapters)
+    handlers = Handlers(
+        HandlerPorts(
+            clock=runtime.clock,
+            attached=adapters.attached,
+            past_block_versions=PostgresPastBlockVersions(runtime.database),
+            archives=adapters.archives,
+            passages=adapters.passages,
+            embedders=adapters.embedders,
+            locks=runtime.service.locks,
+            folders=PostgresFolderQueries(runtime.database),
+            file_added=files.file_added,
+            message_vectors=adapters.message_vectors,
+            embed_messages=messages.catch_up,
+        )
+    )
+    await runtime.service.handle(observed(handlers.table()))
+    await apply_policies(runtime, adapters)
+
+
+def open_adapters(runtime: Runtime, settings: EmbeddingSettings) -> Adapters:
+    """The adapters; each is closed when the process ends."""
+    database = runtime.database
     embedders = EmbedderRouter(settings)
-    attached = PostgresAgentAttachments(runtime.database)
-    archives = PostgresArchiveQueries(runtime.database)
-    large = LargeCollections(runtime.database, runtime.clock)
-    vectors = PostgresMessageVectors(runtime.database)
-    policies = Policies(runtime.bus, attached, archives, vectors, runtime.clock, runtime.ids)
-    leadership = runtime.service.relay.leadership
-    messages = MessageEmbedding(
-        vectors=vectors,
+    runtime.closing.push_async_callback(embedders.aclose)
+    large = LargeCollections(database, runtime.clock)
+    runtime.service.sweepers.append(large.turn)
+    return Adapters(
         embedders=embedders,
+        attached=PostgresAgentAttachments(database),
+        archives=PostgresArchiveQueries(database),
+        passages=PostgresPassageSearch(database, large),
+        message_vectors=PostgresMessageVectors(database),
+    )
+
+
+async def start_engine(
+    runtime: Runtime, adapters: Adapters
+) -> tuple[FileProcessing, MessageEmbedding]:
+    """What makes texts and chunks of uploaded files, and what embeds messages; both are swept."""
+    service, database = runtime.service, runtime.database
+    files = FileProcessing(
+        FileProcessingPorts(
+            **runtime.port_arguments,
+            queries=PostgresFileProcessingQueries(database),
+            uploads=PostgresUploadedFiles(database),
+            texts=PostgresFileTexts(database),
+            parser=ProcessParser(),
+            embedders=adapters.embedders,
+            attached=adapters.attached,
+        )
+    )
+    runtime.closing.push_async_callback(files.drain)
+    leadership = service.relay.leadership
+    messages = MessageEmbedding(
+        vectors=adapters.message_vectors,
+        embedders=adapters.embedders,
         clock=runtime.clock,
         leads=lambda: leadership.epoch is not None,
     )
-    processing = file_processing(runtime, embedders, attached)
-    ports = HandlerPorts(
-        clock=runtime.clock,
-        attached=attached,
-        past_block_versions=PostgresPastBlockVersions(runtime.database),
-        archives=archives,
-        passages=PostgresPassageSearch(runtime.database, large),
-        embedders=embedders,
-        locks=runtime.service.locks,
-        folders=PostgresFolderQueries(runtime.database),
-        file_added=processing.file_added,
-        message_vectors=vectors,
-        embed_messages=messages.catch_up,
+    for event in (FileDeleted, FolderDeleted):
+        await service.hear(event, files.deleted_somewhere)
+    files.join(service)
+    service.sweepers.append(messages.sweep)
+    return files, messages
+
+
+async def apply_policies(runtime: Runtime, adapters: Adapters) -> None:
+    """Have the policies follow the events of agents, files and folders."""
+    service = runtime.service
+    policies = Policies(
+        runtime.bus,
+        adapters.attached,
+        adapters.archives,
+        adapters.message_vectors,
+        runtime.clock,
+        runtime.ids,
     )
-    handlers = Handlers(ports)
-    await runtime.service.handle(observed(handlers.table()))
-    await runtime.service.follow(
+    await service.follow(
         "agent",
         {
-            agent.AgentDeleted: policies.agent_deleted,
-            conversation.ConversationDeleted: policies.conversation_deleted,
+            AgentDeleted: policies.agent_deleted,
+            ConversationDeleted: policies.conversation_deleted,
         },
     )
     for event in (FileDeleted, FolderDeleted):
-        for hears in (processing, policies.agent_folders):
-            await runtime.bus.hear_events("memory", event.topic, hears.deleted_somewhere)
-    runtime.service.sweepers += [
-        *(policies.archives.sweep, policies.reembedding.sweep, policies.agent_folders.sweep),
-        *(large.turn, messages.sweep),
-    ]
-    processing.join(runtime.service)
-
-    async def drain() -> None:
-        await processing.drain()
-        await embedders.aclose()
-
-    return drain
-
-
-def file_processing(
-    runtime: Runtime, embedders: Embedders, attached: AgentAttachments
-) -> FileProcessing:
-    """What makes texts and chunks of uploaded files."""
-    return FileProcessing(
-        FileProcessingPorts(
-            repository=runtime.service.repository,
-            queries=PostgresFileProcessingQueries(runtime.database),
-            uploads=PostgresUploadedFiles(runtime.database),
-            texts=PostgresFileTexts(runtime.database),
-            parser=ProcessParser(),
-            embedders=embedders,
-            locks=runtime.service.locks,
-            attached=attached,
-            clock=runtime.clock,
-            ids=runtime.ids,
-            committed=runtime.service.relay.notification.notify,
-        )
-    )
+        await service.hear(event, policies.agent_folders.deleted_somewhere)
+    swept = (policies.archives, policies.reembedding, policies.agent_folders)
+    service.sweepers += [policy.sweep for policy in swept]

@@ -2,20 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 from functools import partial
 
+from libs.bus.command_dispatcher import Handler
 from libs.bus.ports import Clock
 from libs.bus.service_runner import Runtime, Wire
 from libs.contracts.agent.agents import AgentDeleted
+from libs.contracts.bus_messages import Command
 from libs.contracts.letta.enums import ToolType
 from libs.contracts.tools.mcp_authorizations import McpServerAuthorized
 from libs.contracts.tools.mcp_servers import McpServerChanged, McpServerDeleted
 from libs.contracts.tools.tool_permission_evaluation import (
-    POLICIES,
-    POLICIES_FINGERPRINT,
-    POLICIES_SOURCE,
+    POLICIES_VIEW,
     CompiledList,
+    ToolPolicies,
     policies_of,
     system_list,
 )
@@ -60,6 +62,7 @@ from services.tools.engine.package_environments import NoPackages, PackageEnviro
 from services.tools.engine.permission_cleanup import CleanupPorts, PermissionCleanup
 from services.tools.engine.run_code import RunCodeTool
 from services.tools.engine.run_code_with_tools import RunCodeWithToolsTool
+from services.tools.engine.tool_runner_protocol import ToolRunners
 from services.tools.engine.tool_runner_telemetry import observed
 from services.tools.engine.tool_runs import ToolRunPorts, ToolRuns
 from services.tools.engine.web_builtins import FetchWebpageTool, WebSearchTool
@@ -73,138 +76,98 @@ from services.tools.handlers.tools import ToolHandlers
 from services.tools.settings import CONTAINER, ToolsSettings
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Settings:
+    """What the environment says to this service. `connect` makes connections to MCP servers, with
+    the sandbox that runs those which are programs, if there is one."""
+
+    sandbox: ToolsSettings
+    packages: PackageSettings
+    search: SearchSettings
+    sealer: Sealer
+    allowed: CompiledList
+    connect: Callable[[Clock, ProcessSandbox | None], McpConnections]
+    declared: McpDeclarations
+
+    @classmethod
+    def from_environment(cls, environment: Mapping[str, str]) -> Settings:
+        """Raises WrongSetting."""
+        return cls(
+            sandbox=ToolsSettings.from_environment(environment),
+            packages=PackageSettings.from_environment(environment),
+            search=SearchSettings.from_environment(environment),
+            sealer=Sealer.from_environment(environment),
+            allowed=system_list(environment),
+            connect=partial(SdkConnections.from_environment, environment),
+            declared=declarations(environment),
+        )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Adapters:
+    """What the other rooms are given. `packages` installs what tools import, or says that this
+    sandbox cannot."""
+
+    sandbox: BaseSandbox
+    workspaces: AgentWorkspaces
+    sessions: AgentSandboxSessions
+    packages: PackageEnvironments | NoPackages
+    policies: CachedView[ToolPolicies]
+    variables: Variables
+    tool_runs: PostgresToolRunQueries
+    deleted_agents: PostgresDeletedAgents
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Engine:
+    """The long work of a process."""
+
+    runs: ToolRuns
+    discoveries: McpDiscoveries
+    listings: McpListings
+    declared_servers: DeclaredMcpServers
+
+
 def wiring(environment: Mapping[str, str]) -> Wire:
     """The wiring with the sandbox that the environment wants. Raises WrongSetting."""
-    return partial(
-        wire,
-        settings=ToolsSettings.from_environment(environment),
-        packages=PackageSettings.from_environment(environment),
-        search=SearchSettings.from_environment(environment),
-        sealer=Sealer.from_environment(environment),
-        allowed=system_list(environment),
-        connect=partial(SdkConnections.from_environment, environment),
-        declared=declarations(environment),
-    )
+    return partial(wire, settings=Settings.from_environment(environment))
 
 
-async def wire(
-    runtime: Runtime,
-    *,
-    settings: ToolsSettings,
-    packages: PackageSettings,
-    search: SearchSettings,
-    sealer: Sealer,
-    allowed: CompiledList,
-    connect: Callable[[Clock, ProcessSandbox | None], McpConnections],
-    declared: McpDeclarations,
-) -> Callable[[], Awaitable[None]]:
-    """Say what the tools service answers and sweeps; returns what drains it."""
-    service, bus, clock = runtime.service, runtime.bus, runtime.clock
-    workspaces = AgentWorkspaces(settings.workspaces)
+async def wire(runtime: Runtime, *, settings: Settings) -> None:
+    """Register what the tools service answers, does, follows and closes."""
+    adapters = await open_adapters(runtime, settings)
+    engine = await start_engine(runtime, settings, adapters)
+    await runtime.service.handle(handlers(runtime, adapters, engine))
+    await follow_events(runtime, adapters)
+
+
+async def open_adapters(runtime: Runtime, settings: Settings) -> Adapters:
+    """The adapters, started; each is closed when the process ends."""
+    workspaces = AgentWorkspaces(settings.sandbox.workspaces)
     workspaces.prepare()
-    folders = PackageFolders(packages.folder, packages.bytes_max)
+    folders = PackageFolders(settings.packages.folder, settings.packages.bytes_max)
     folders.prepare()
-    sandbox = sandbox_of(settings, workspaces=workspaces.root, packages=folders.root)
-    installer = PipInstaller(packages.index)
-    environments = PackageEnvironments(folders, installer, packages.rules, clock)
     await folders.remove_abandoned()
-    sessions = AgentSandboxSessions(sandbox, workspaces, sandbox.places)
+    sandbox = sandbox_of(settings.sandbox, workspaces=workspaces.root, packages=folders.root)
     await sandbox.start()
+    runtime.closing.push_async_callback(sandbox.close)
     workspaces.own_users = sandbox.has_own_users
-    has_packages = NoPackages(sandbox.no_packages) if sandbox.no_packages else environments
-    variables = Variables(sealer, PostgresSandboxConfigQueries(runtime.database))
-    queries = PostgresToolRunQueries(runtime.database)
-    permissions = PostgresToolPermissionCounts(runtime.database)
-    view = PostgresView(
-        runtime.database,
-        source=POLICIES_SOURCE,
-        rows=POLICIES,
-        fingerprint=POLICIES_FINGERPRINT,
+    sessions = AgentSandboxSessions(sandbox, workspaces, sandbox.places)
+    runtime.closing.push_async_callback(sessions.close)
+    runtime.service.looks.append(SandboxGauges(sandbox, sessions).look)
+    view = PostgresView(runtime.database, **POLICIES_VIEW)
+    policies = CachedView(view, partial(policies_of, settings.allowed))
+    await runtime.service.keep_current(policies, ToolPermissionsChanged)
+    return Adapters(
+        sandbox=sandbox,
+        workspaces=workspaces,
+        sessions=sessions,
+        packages=packages_for(runtime, settings.packages, sandbox, folders),
+        policies=policies,
+        variables=Variables(settings.sealer, PostgresSandboxConfigQueries(runtime.database)),
+        tool_runs=PostgresToolRunQueries(runtime.database),
+        deleted_agents=PostgresDeletedAgents(runtime.database),
     )
-    policies = CachedView(view, partial(policies_of, allowed))
-    states = PostgresAgentStates(runtime.database)
-    agents = AgentStates(states, bus, lambda: policies.value)
-    builtins = built_in(
-        sandbox,
-        sessions,
-        run_code_seconds=settings.run_code_seconds,
-        inner=InnerCallPorts(bus=bus, queries=queries, clock=clock),
-        pages=FetchWebpageTool(WebPages(settings.pages), clock),
-        search=WebSearchTool(WebSearches(search), variables, clock),
-    )
-    programs = sandbox if isinstance(sandbox, ProcessSandbox) else None
-    mcp = McpServers(runtime, sealer, connect(clock, programs), declared)
-    sampling = McpSampling(
-        SamplingPorts(
-            repository=service.repository,
-            bus=bus,
-            clock=clock,
-            ids=runtime.ids,
-            committed=service.relay.notification.notify,
-            tokens_max=settings.sampling_tokens,
-        )
-    )
-    runs = ToolRuns(
-        ToolRunPorts(
-            repository=service.repository,
-            runners=observed(
-                {
-                    ToolType.custom: CustomToolRunner(
-                        sandbox, sandbox.refused, variables, has_packages, agents
-                    ),
-                    ToolType.letta_builtin: builtins,
-                    ToolType.external_mcp: McpRunner(mcp.discoveries, sampling),
-                },
-                clock,
-            ),
-            queries=queries,
-            bus=bus,
-            clock=clock,
-            ids=runtime.ids,
-            locks=service.locks,
-            committed=service.relay.notification.notify,
-        )
-    )
-    await policies.look()
-    await service.handle(
-        {
-            **ToolHandlers(clock, PostgresToolCounts(runtime.database), service.locks).table(),
-            **ToolRunHandlers(runs, clock, lambda: policies.value).table(),
-            **ToolPermissionHandlers(permissions, clock).table(),
-            **SandboxConfigHandlers(clock).table(),
-            **mcp.handlers.table(),
-        }
-    )
-    await mcp.listen()
-    await bus.hear_events("tools", ToolPermissionsChanged.topic, policies.changed)
-    await bus.hear_events("tools", ToolRunStopped.topic, runs.cancelled_somewhere)
-    runs.join(service)
-    service.sweepers.append(policies.look)
-    deleted = PostgresDeletedAgents(runtime.database)
-    cleanup = WorkspaceCleanup(workspaces.present, sessions.remove, deleted, clock)
-    await bus.hear_events("agent", AgentDeleted.topic, cleanup.agent_deleted)
-    lists = PermissionCleanup(
-        CleanupPorts(
-            policies=policies,
-            deleted=deleted,
-            repository=service.repository,
-            clock=clock,
-            ids=runtime.ids,
-            committed=service.relay.notification.notify,
-        )
-    )
-    await bus.hear_events("agent", AgentDeleted.topic, lists.agent_deleted)
-    service.sweepers += [cleanup.sweep, lists.sweep]
-    service.looks.append(SandboxGauges(sandbox, sessions).look)
-
-    async def drain() -> None:
-        await runs.drain()
-        await environments.drain()
-        await mcp.drain()
-        await sessions.close()
-        await sandbox.close()
-
-    return drain
 
 
 def sandbox_of(settings: ToolsSettings, *, workspaces: str, packages: str) -> BaseSandbox:
@@ -214,70 +177,132 @@ def sandbox_of(settings: ToolsSettings, *, workspaces: str, packages: str) -> Ba
     return ProcessSandbox(settings.sandbox, workspaces=workspaces, packages=packages)
 
 
-def built_in(
-    sandbox: BaseSandbox,
-    sessions: AgentSandboxSessions,
-    *,
-    run_code_seconds: float,
-    inner: InnerCallPorts,
-    pages: FetchWebpageTool,
-    search: WebSearchTool,
-) -> BuiltinRunner:
+def packages_for(
+    runtime: Runtime, settings: PackageSettings, sandbox: BaseSandbox, folders: PackageFolders
+) -> PackageEnvironments | NoPackages:
+    """What installs packages for a sandbox, if any can be installed for it."""
+    if sandbox.no_packages:
+        return NoPackages(sandbox.no_packages)
+    installer = PipInstaller(settings.index)
+    environments = PackageEnvironments(folders, installer, settings.rules, runtime.clock)
+    runtime.closing.push_async_callback(environments.drain)
+    return environments
+
+
+async def start_engine(runtime: Runtime, settings: Settings, adapters: Adapters) -> Engine:
+    """The long work of this process, swept and drained with it."""
+    programs = adapters.sandbox if isinstance(adapters.sandbox, ProcessSandbox) else None
+    connections = settings.connect(runtime.clock, programs)
+    service, queries = runtime.service, PostgresMcpServerQueries(runtime.database)
+    ports = McpPorts(
+        **runtime.port_arguments,
+        sessions=McpSessions(connections, queries),
+        sealer=settings.sealer,
+        queries=queries,
+    )
+    authorizations = McpAuthorizations(ports)
+    connections.keep_renewed(authorizations.renewed)
+    discoveries = McpDiscoveries(ports)
+    engine = Engine(
+        runs=tool_runs(runtime, settings, adapters, discoveries),
+        discoveries=discoveries,
+        listings=McpListings(ports, authorizations),
+        declared_servers=DeclaredMcpServers(ports, settings.declared),
+    )
+    for changed in (McpServerChanged, McpServerDeleted, McpServerAuthorized):
+        await service.hear(changed, ports.sessions.changed_somewhere)
+    await service.hear(ToolRunStopped, engine.runs.cancelled_somewhere)
+    engine.runs.join(service)
+    discoveries.join(service)
+    service.sweepers.append(engine.declared_servers.apply)
+    runtime.closing.push_async_callback(ports.sessions.close)
+    for work in (engine.listings, discoveries, engine.runs):
+        runtime.closing.push_async_callback(work.drain)
+    return engine
+
+
+def tool_runs(
+    runtime: Runtime, settings: Settings, adapters: Adapters, discoveries: McpDiscoveries
+) -> ToolRuns:
+    """The calls of tools, with what carries out each type of them."""
+    service, bus, clock = runtime.service, runtime.bus, runtime.clock
+    sandbox, policies = adapters.sandbox, adapters.policies
+    agents = AgentStates(PostgresAgentStates(runtime.database), bus, lambda: policies.value)
+    sampling = McpSampling(
+        SamplingPorts(
+            repository=service.repository,
+            bus=bus,
+            clock=clock,
+            ids=runtime.ids,
+            committed=service.relay.notification.notify,
+            tokens_max=settings.sandbox.sampling_tokens,
+        )
+    )
+    runners: ToolRunners = {
+        ToolType.custom: CustomToolRunner(
+            sandbox, sandbox.refused, adapters.variables, adapters.packages, agents
+        ),
+        ToolType.letta_builtin: built_in(runtime, settings, adapters),
+        ToolType.external_mcp: McpRunner(discoveries, sampling),
+    }
+    return ToolRuns(
+        ToolRunPorts(
+            **runtime.port_arguments,
+            runners=observed(runners, clock),
+            queries=adapters.tool_runs,
+        )
+    )
+
+
+def built_in(runtime: Runtime, settings: Settings, adapters: Adapters) -> BuiltinRunner:
     """What carries out the tools that come with the server."""
+    sandbox, sessions, clock = adapters.sandbox, adapters.sessions, runtime.clock
+    inner = InnerCallPorts(bus=runtime.bus, queries=adapters.tool_runs, clock=clock)
+    seconds_max = settings.sandbox.run_code_seconds
     files = FileTool(sessions, sessions.refused)
     return BuiltinRunner(
         {
-            "run_code": RunCodeTool(sandbox, sandbox.refused, seconds_max=run_code_seconds),
+            "run_code": RunCodeTool(sandbox, sandbox.refused, seconds_max=seconds_max),
             CALLS_TOOLS: RunCodeWithToolsTool(sandbox, inner),
-            "fetch_webpage": pages,
-            "web_search": search,
+            "fetch_webpage": FetchWebpageTool(WebPages(settings.sandbox.pages), clock),
+            "web_search": WebSearchTool(WebSearches(settings.search), adapters.variables, clock),
             "shell": ShellTool(sessions, sessions.refused),
             **dict.fromkeys(FILE_TOOLS, files),
         }
     )
 
 
-class McpServers:
-    """What a process does for MCP servers."""
+def handlers(
+    runtime: Runtime, adapters: Adapters, engine: Engine
+) -> Mapping[type[Command], Handler]:
+    """Which command goes where."""
+    clock, database, policies = runtime.clock, runtime.database, adapters.policies
+    permissions = PostgresToolPermissionCounts(database)
+    return {
+        **ToolHandlers(clock, PostgresToolCounts(database), runtime.service.locks).table(),
+        **ToolRunHandlers(engine.runs, clock, lambda: policies.value).table(),
+        **ToolPermissionHandlers(permissions, clock).table(),
+        **SandboxConfigHandlers(clock).table(),
+        **McpServerHandlers(engine.discoveries, engine.listings, clock).table(),
+    }
 
-    def __init__(
-        self,
-        runtime: Runtime,
-        sealer: Sealer,
-        connections: McpConnections,
-        declared: McpDeclarations,
-    ) -> None:
-        self.runtime = runtime
-        queries = PostgresMcpServerQueries(runtime.database)
-        self.ports = McpPorts(
-            repository=runtime.service.repository,
-            sessions=McpSessions(connections, queries),
-            sealer=sealer,
-            queries=queries,
-            bus=runtime.bus,
+
+async def follow_events(runtime: Runtime, adapters: Adapters) -> None:
+    """Clear away what belonged to agents that were deleted."""
+    deleted, service = adapters.deleted_agents, runtime.service
+    workspaces = WorkspaceCleanup(
+        adapters.workspaces.present, adapters.sessions.remove, deleted, runtime.clock
+    )
+    permissions = PermissionCleanup(
+        CleanupPorts(
+            policies=adapters.policies,
+            deleted=deleted,
+            repository=service.repository,
             clock=runtime.clock,
             ids=runtime.ids,
-            committed=runtime.service.relay.notification.notify,
-            locks=runtime.service.locks,
+            committed=service.relay.notification.notify,
         )
-        authorizations = McpAuthorizations(self.ports)
-        connections.keep_renewed(authorizations.renewed)
-        self.discoveries = McpDiscoveries(self.ports)
-        self.listings = McpListings(self.ports, authorizations)
-        self.handlers = McpServerHandlers(self.discoveries, self.listings, runtime.clock)
-        self.declared = DeclaredMcpServers(self.ports, declared)
-
-    async def listen(self) -> None:
-        """Sweep, and hear of servers that are changed elsewhere."""
-        for changed in (McpServerChanged, McpServerDeleted, McpServerAuthorized):
-            await self.runtime.bus.hear_events(
-                "tools", changed.topic, self.ports.sessions.changed_somewhere
-            )
-        self.runtime.service.sweepers.append(self.declared.apply)
-        self.discoveries.join(self.runtime.service)
-
-    async def drain(self) -> None:
-        """End what goes on, and all sessions."""
-        await self.discoveries.drain()
-        await self.listings.drain()
-        await self.ports.sessions.close()
+    )
+    for cleanup in (workspaces, permissions):
+        await service.hear(AgentDeleted, cleanup.agent_deleted)
+        service.sweepers.append(cleanup.sweep)

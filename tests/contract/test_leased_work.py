@@ -9,13 +9,14 @@ from typing import Any
 import pytest
 
 from libs.bus.fair_semaphore import FairSemaphore
+from libs.bus.process_ports import ProcessPorts
 from libs.bus.unknown_version_delays import LEFT_ALONE_SECONDS
 from libs.contracts.bus_messages import Context, NewerVersion
 from libs.eventstore.ports import Fence, StoreUnavailable, VersionConflict
 from libs.eventstore.unit_of_work import Repository, UnitOfWork
 from libs.work import work_lease
 from libs.work.leased_work import LeasedWork
-from libs.work.work_lease import DueWork, WorkLease, WorkPorts
+from libs.work.work_lease import DueWork, WorkLease
 from tests.clock_and_ids import CountingIds, ManualClock
 from tests.contract.ledger import Account, project
 from tests.contract.worlds import World
@@ -50,7 +51,9 @@ class Payments(LeasedWork[DueWork]):
         self.looks = 0
         self.waits_for_store = False
         repository = Repository(self.store, "ledger", project)
-        ports = WorkPorts(repository=repository, clock=self.clock, ids=IDS, committed=lambda: None)
+        ports = ProcessPorts(
+            repository=repository, clock=self.clock, ids=IDS, committed=lambda: None
+        )
         places = FairSemaphore(3, of_organisation_max=2, users="payments", thing="place")
         super().__init__(ports, places)
 

@@ -10,7 +10,7 @@ from contextlib import aclosing
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from types import SimpleNamespace
-from typing import Any
+from typing import Any, cast
 from unittest import mock
 
 from libs.bus import bounded_command_queue
@@ -132,7 +132,7 @@ class Process:
         self.uploads = Uploads(database, UploadLimits(1 << 20, 1 << 30))
         self.provider = SimProvider(self.holder, self.lane, shared.asked)
         self.service: Service | None = None
-        self.drain: Callable[[], Awaitable[None]] | None = None
+        self.runtime: Runtime | None = None
         self.requests: set[asyncio.Future[Any]] = set()
         self.readers: list[Callable[..., Any]] = []
         PROCESS_OF[self.lane.number] = self
@@ -168,22 +168,18 @@ class Process:
         store = SimStore(self.client, self.kind, self.holder)
         repository = Repository(store, self.kind, project)
         self.service = Service(self.kind, repository, self.bus, self.clock)
-        runtime: Any = SimpleNamespace(
-            service=self.service,
-            database=SimDatabase(self.client),
-            bus=self.bus,
-            clock=self.clock,
-            ids=self.ids,
-        )
-        self.drain = await wire(runtime)
+        database, bus, clock, ids = SimDatabase(self.client), self.bus, self.clock, self.ids
+        runtime = Runtime(self.service, *cast(Any, (database, bus, clock, ids)))
+        await wire(runtime)
+        self.runtime = runtime
         await take_over(store)
         self.service.start()
 
     async def stop(self) -> None:
         """End as on SIGTERM."""
         await self.bus.stop_serving()
-        if self.drain:
-            await self.drain()
+        if self.runtime:
+            await self.runtime.closing.aclose()
         if self.service:
             await self.service.stop()
 
@@ -291,7 +287,6 @@ class Process:
 
 
 PROCESS_OF: dict[int, Process] = {}
-Wire = Callable[[Runtime], Awaitable[Callable[[], Awaitable[None]] | None]]
 WIRED: dict[str, tuple[Any, Any]] = {
     "agent": (
         agent_app.wiring({"HEELER_APPROVAL_SECONDS_MAX": str(APPROVAL_SECONDS_MAX)}),

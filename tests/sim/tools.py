@@ -5,7 +5,6 @@ from __future__ import annotations
 
 import asyncio
 import json
-from collections.abc import Awaitable, Callable
 from functools import partial
 from typing import Any
 
@@ -163,7 +162,7 @@ class SimToolRunQueries:
         return await self.client.ask(execute)
 
 
-async def wire(runtime: Runtime) -> Callable[[], Awaitable[None]]:
+async def wire(runtime: Runtime) -> None:
     """What `services.tools.app` wires for calls, on simulated adapters."""
     service, bus, clock, database = runtime.service, runtime.bus, runtime.clock, runtime.database
     client: Client = database.client  # type: ignore[attr-defined]
@@ -171,14 +170,10 @@ async def wire(runtime: Runtime) -> Callable[[], Awaitable[None]]:
     unasked: Any = None  # the server is known, and its tools are
     mcp = McpDiscoveries(
         McpPorts(
-            repository=service.repository,
+            **runtime.port_arguments,
             sessions=McpSessions(connections, unasked),
             sealer=SEALER,
             queries=unasked,
-            bus=bus,
-            clock=clock,
-            ids=runtime.ids,
-            committed=service.relay.notification.notify,
         )
     )
     sampling = McpSampling(
@@ -193,7 +188,7 @@ async def wire(runtime: Runtime) -> Callable[[], Awaitable[None]]:
     )
     runs = ToolRuns(
         ToolRunPorts(
-            repository=service.repository,
+            **runtime.port_arguments,
             runners={
                 ToolType.custom: CustomToolRunner(
                     SimSandbox(),
@@ -205,25 +200,18 @@ async def wire(runtime: Runtime) -> Callable[[], Awaitable[None]]:
                 ToolType.external_mcp: McpRunner(mcp, sampling),
             },
             queries=SimToolRunQueries(client),
-            bus=bus,
-            clock=clock,
-            ids=runtime.ids,
-            locks=service.locks,
-            committed=service.relay.notification.notify,
         )
     )
     view = SimView(database, source="", rows="", fingerprint="")  # type: ignore[arg-type]
     policies = CachedView(view, partial(policies_of, NO_LIMIT))
-    await policies.look()
+    await service.keep_current(policies, ToolPermissionsChanged)
     handlers = ToolRunHandlers(runs, clock, lambda: policies.value)
     await service.handle(
         {**ToolHandlers(clock, Counted(), service.locks).table(), **handlers.table()}
     )
-    await bus.hear_events("tools", ToolPermissionsChanged.topic, policies.changed)
-    await bus.hear_events("tools", ToolRunStopped.topic, runs.cancelled_somewhere)
+    await service.hear(ToolRunStopped, runs.cancelled_somewhere)
     runs.join(service)
-    service.sweepers.append(policies.look)
-    return runs.drain
+    runtime.closing.push_async_callback(runs.drain)
 
 
 async def register(database: InMemoryDatabase) -> None:

@@ -176,13 +176,14 @@ def listed(text: str) -> list[str] | None:
     return [] if words == ["none"] else words
 
 
-# The rows of the published view, and what changes whenever one of them does.
-POLICIES_SOURCE = "tools.tool_permission_view"
-POLICIES = f"select org, kind, scope_id, tools, capabilities from {POLICIES_SOURCE}"
-POLICIES_FINGERPRINT = (
-    "select count(*) || ' ' || coalesce(bit_xor(hashtextextended(id || ' ' || revision, 0)), 0)"
-    f" from {POLICIES_SOURCE}"
-)
+# The published view, its rows, and a fingerprint that changes whenever one of them does.
+POLICIES_VIEW = {
+    "source": "tools.tool_permission_view",
+    "rows": "select org, kind, scope_id, tools, capabilities from tools.tool_permission_view",
+    "fingerprint": "select count(*) || ' ' ||"
+    " coalesce(bit_xor(hashtextextended(id || ' ' || revision, 0)), 0)"
+    " from tools.tool_permission_view",
+}
 
 PolicyRow = tuple[str, str, str, list[str] | None, list[str] | None]
 

@@ -5,11 +5,10 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Protocol
 
-from libs.bus.ports import Bus
+from libs.bus.process_ports import ProcessPorts
 from libs.bus.suspect_quarantine import Quarantine
 from libs.contracts.bus_messages import Context
 from libs.eventstore.ports import Fence
-from libs.work.work_lease import WorkPorts
 from services.agent.adapters.all_queries import Queries
 from services.agent.adapters.models.ports import Models
 from services.agent.adapters.tool_permissions import Policies
@@ -18,13 +17,12 @@ from services.agent.settings import Deadlines
 
 
 @dataclass(slots=True, kw_only=True)
-class EnginePorts(WorkPorts):
+class EnginePorts(ProcessPorts):
     """Shared by all attempts of a process."""
 
     models: Models
     tools: Tools
     queries: Queries
-    bus: Bus
     quarantine: Quarantine
     policies: Policies
     deadlines: Deadlines = field(default_factory=Deadlines)

@@ -5,11 +5,11 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Protocol
 
-from libs.bus.ports import Bus, Clock, Ids
+from libs.bus.process_ports import ProcessPorts
 from libs.contracts.bus_messages import Rejected
 from libs.contracts.letta.model_configs import EmbeddingConfig, LLMConfig
 from libs.egress.address_guard import AddressGuard
-from libs.eventstore.unit_of_work import Repository, UnitOfWork
+from libs.eventstore.unit_of_work import UnitOfWork
 from services.agent.adapters.all_queries import Queries
 from services.agent.domain.conversations.conversation import Conversation
 from services.agent.engine.run_attempt import PreparedStep
@@ -32,17 +32,13 @@ class Handles(Protocol):
         ...
 
 
-@dataclass(slots=True)
-class HandlerPorts:
+@dataclass(slots=True, kw_only=True)
+class HandlerPorts(ProcessPorts):
     """What a handler may use."""
 
-    repository: Repository
     handles: Handles
     queries: Queries
-    bus: Bus
     engine: RunEngine
-    clock: Clock
-    ids: Ids
     guard: AddressGuard = field(default_factory=AddressGuard)
 
     def begin_after_commit(

@@ -14,6 +14,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from libs.bus.fair_semaphore import FairSemaphore
+from libs.bus.process_ports import ProcessPorts
 from libs.contracts.bus_messages import Context
 from libs.contracts.deterministic_ids import derived_id
 from libs.contracts.letta.folders import FolderState
@@ -24,7 +25,7 @@ from libs.embeddings.vector_encoding import packed
 from libs.eventstore.ports import StaleLease, VersionConflict
 from libs.eventstore.unit_of_work import UnitOfWork
 from libs.work.leased_work import LeasedWork
-from libs.work.work_lease import HANDLED_BY_ENGINE, DueWork, WorkLease, WorkPorts
+from libs.work.work_lease import HANDLED_BY_ENGINE, DueWork, WorkLease
 from services.memory.adapters.agent_attachments import AgentAttachments, AttachedAgent
 from services.memory.adapters.file_parsing.parser import Parser, Unparsable
 from services.memory.adapters.file_processing_queries import FileProcessingQueries
@@ -66,7 +67,7 @@ class FileGone(Exception):
 
 
 @dataclass(slots=True, kw_only=True)
-class FileProcessingPorts(WorkPorts):
+class FileProcessingPorts(ProcessPorts):
     """What the processing of files needs."""
 
     queries: FileProcessingQueries

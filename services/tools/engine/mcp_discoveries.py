@@ -14,7 +14,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from libs.bus.fair_semaphore import FairSemaphore
-from libs.bus.ports import Bus
+from libs.bus.process_ports import ProcessPorts
 from libs.contracts.bus_messages import Context
 from libs.contracts.storable_text import storable
 from libs.contracts.tools.mcp_servers import mcp_server_deltas
@@ -22,7 +22,7 @@ from libs.encryption.sealer import CannotOpen, Sealer
 from libs.eventstore.ports import StoreUnavailable, VersionConflict
 from libs.eventstore.unit_of_work import UnitOfWork
 from libs.work.leased_work import LeasedWork
-from libs.work.work_lease import HANDLED_BY_ENGINE, DueWork, WorkLease, WorkPorts
+from libs.work.work_lease import HANDLED_BY_ENGINE, DueWork, WorkLease
 from services.tools.adapters.mcp.ports import McpFailed, McpServerConfig
 from services.tools.adapters.mcp_server_queries import McpServerQueries
 from services.tools.domain.mcp_server import McpServer, McpServerState
@@ -41,13 +41,12 @@ REASON_CHARS_MAX = 2_000
 
 
 @dataclass(slots=True, kw_only=True)
-class McpPorts(WorkPorts):
+class McpPorts(ProcessPorts):
     """What a process needs for its MCP servers."""
 
     sessions: McpSessions
     sealer: Sealer
     queries: McpServerQueries
-    bus: Bus
 
 
 class McpDiscoveries(LeasedWork[DueWork]):

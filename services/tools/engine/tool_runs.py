@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from pydantic_core import to_json
 
 from libs.bus.fair_semaphore import WAIT_SECONDS_MAX
-from libs.bus.ports import Bus
+from libs.bus.process_ports import ProcessPorts
 from libs.contracts.bus_messages import JsonObject
 from libs.contracts.letta.tools import ToolState
 from libs.contracts.tools.tool_runs import (
@@ -26,7 +26,7 @@ from libs.contracts.tools.tool_runs import (
 )
 from libs.eventstore.unit_of_work import UnitOfWork
 from libs.work.leased_work import LeasedWork
-from libs.work.work_lease import DueWork, WorkLease, WorkPorts
+from libs.work.work_lease import DueWork, WorkLease
 from services.tools.adapters.tool_run_queries import ToolRunQueries
 from services.tools.domain.tool_run import ToolRun
 from services.tools.engine.tool_runner_protocol import ToolRunners
@@ -39,12 +39,11 @@ GRACE_SECONDS = 5.0
 
 
 @dataclass(slots=True, kw_only=True)
-class ToolRunPorts(WorkPorts):
+class ToolRunPorts(ProcessPorts):
     """What the calls of a process need."""
 
     runners: ToolRunners
     queries: ToolRunQueries
-    bus: Bus
 
 
 class ToolRuns(LeasedWork[DueWork]):

@@ -12,6 +12,7 @@ from libs.bus.aggregate_locks import AggregateLocks
 from libs.bus.command_dispatcher import CommandDispatcher
 from libs.bus.in_memory import InMemoryBus, InMemoryNetwork
 from libs.bus.ports import IncomingCommand
+from libs.bus.process_ports import PortArguments
 from libs.bus.suspect_quarantine import Quarantine
 from libs.contracts.agent.approvals import AnswerApproval, CallAnswer
 from libs.contracts.agent.conversations import main_conversation
@@ -154,23 +155,24 @@ class Process:
         self.tools = tool_router(
             self.bus, world.queries, world.clock, policies=lambda: world.policies
         )
+        shared: PortArguments = {
+            "repository": self.repository,
+            "bus": self.bus,
+            "clock": world.clock,
+            "ids": world.ids,
+            "committed": lambda: None,
+        }
         self.drivers = RunEngine(
             EnginePorts(
-                repository=self.repository,
+                **shared,
                 models=model,
                 tools=self.tools,
                 queries=world.queries,
-                bus=self.bus,
-                clock=world.clock,
-                ids=world.ids,
-                committed=lambda: None,
                 quarantine=Quarantine(world.clock),
                 policies=lambda: world.policies,
             )
         )
-        ports = HandlerPorts(
-            self.repository, model, world.queries, self.bus, self.drivers, world.clock, world.ids
-        )
+        ports = HandlerPorts(**shared, handles=model, queries=world.queries, engine=self.drivers)
         self.handlers = Handlers(ports)
         self.shell = CommandDispatcher(self.repository, self.handlers.table())
 

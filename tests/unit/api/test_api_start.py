@@ -31,11 +31,10 @@ async def test_an_api_that_cannot_hear_the_bus_ends_with_that_as_the_reason() ->
 
     service = cast(Any, SimpleNamespace(handle=handle))
     runtime = Runtime(service, cast(Any, None), cast(Any, DeafBus()), SystemClock(), RandomIds())
-    drain = await wiring({"HEELER_PORT": "1", ENCRYPTION_KEYS: new_key()})(runtime)
-    assert drain is not None
+    await wiring({"HEELER_PORT": "1", ENCRYPTION_KEYS: new_key()})(runtime)
     [begin] = runtime.begin
 
     with pytest.raises(BusUnavailable):
         await begin()
-    await drain()
+    await runtime.closing.aclose()
     assert not runtime.ended.is_set()

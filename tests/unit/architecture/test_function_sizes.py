@@ -12,12 +12,10 @@ LINES_MAX = 60
 PARAMETERS_MAX = 8
 # Functions that are longer or take more, and are to be taken apart. Nothing is added here.
 EXCEPTIONS = {
-    "services/agent/app.py: wire",
     "services/agent/domain/agents/agent_configuration.py: created_design",
     "services/agent/domain/agents/agent_configuration.py: updated_design",
     "services/agent/domain/conversations/conversation_state.py: evolved",
     "services/agent/domain/prompts/system_prompt.py: compile_system_prompt",
-    "services/tools/app.py: wire",
 }
 
 

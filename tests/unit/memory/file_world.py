@@ -9,6 +9,7 @@ from typing import IO, Any
 
 from libs.bus.aggregate_locks import AggregateLocks
 from libs.bus.command_dispatcher import CommandDispatcher
+from libs.bus.in_memory import InMemoryBus, InMemoryNetwork
 from libs.bus.ports import IncomingCommand
 from libs.contracts.bus_messages import Accepted, Command, Context, Rejected
 from libs.contracts.memory.files import AddFile
@@ -142,6 +143,7 @@ class World:
         self.processing = FileProcessing(
             FileProcessingPorts(
                 repository=self.repository,
+                bus=InMemoryBus(InMemoryNetwork()),
                 queries=self,
                 uploads=self,
                 texts=self.texts,

@@ -58,7 +58,7 @@ class Load:
         while True:
             found = (await self.client.get(f"{self.path}/files", params={"limit": 100})).json()
             self.chunks = sum(one["chunks_embedded"] or 0 for one in found)
-            busy = [one for one in found if one["processing_status"] in BUSY]
+            busy = [file for file in found if file["processing_status"] in BUSY]
             for _ in range(self.files - len(busy)):
                 name = f"file-{next(self.names)}.txt"
                 sent = {"file": (name, text_file(self.numbers), "text/plain")}
@@ -82,7 +82,7 @@ async def measured(client: httpx.AsyncClient, options: argparse.Namespace) -> fl
         ),
         "insert": lambda: client.post(memory, json={"text": text_of(next(numbers))}),
     }
-    quiet = {name: await timed(one, options.quiet) for name, one in operations.items()}
+    quiet = {name: await timed(operation, options.quiet) for name, operation in operations.items()}
     folder = (await client.post("/v1/folders/", json={"name": "load"})).raise_for_status().json()
     load = Load(client, folder["id"], options.files)
     keeping = asyncio.create_task(load.keep_up())
@@ -92,7 +92,9 @@ async def measured(client: httpx.AsyncClient, options: argparse.Namespace) -> fl
             if keeping.done():
                 keeping.result()
         before, began = load.chunks, time.monotonic()
-        busy = await asyncio.gather(*(timed(one, options.seconds) for one in operations.values()))
+        busy = await asyncio.gather(
+            *(timed(operation, options.seconds) for operation in operations.values())
+        )
         rate = (load.chunks - before) / (time.monotonic() - began)
     finally:
         keeping.cancel()

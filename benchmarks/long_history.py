@@ -168,7 +168,7 @@ async def measured(driver: Driver, name: str, agent_id: str, rounds: int) -> str
     verdict = "ok" if ours <= RATIO_MAX else "above"
     figures = (those, empties, model, model_of_empty)
     return (
-        f"{name:<26}" + "".join(f"{one * 1e3:>10.2f}" for one in figures) + f"{ratio:>9.2f}x"
+        f"{name:<26}" + "".join(f"{figure * 1e3:>10.2f}" for figure in figures) + f"{ratio:>9.2f}x"
         f"{ours:>11.2f}x  (goal <= {RATIO_MAX:g}x: {verdict})"
     )
 

@@ -204,10 +204,10 @@ async def one_archive(database: Database, vectors: Halves, searches: int) -> Non
         ]
         print(await searched(database, search, queries, name, exactly=True), flush=True)
     words = [
-        replace(one, text=text_of(chance.randrange(len(vectors))).rpartition(" ")[0][:40])
-        for one in queries
+        replace(query, text=text_of(chance.randrange(len(vectors))).rpartition(" ")[0][:40])
+        for query in queries
     ]
-    both = [replace(one, after=None) for one in words]
+    both = [replace(word, after=None) for word in words]
     print(await searched(database, search, both, "vector and words", exactly=False), flush=True)
 
 

@@ -246,8 +246,8 @@ async def measure(agent_count: int, message_count: int, seconds: float) -> bool:
         print("after the load: compared with what the events say", flush=True)
         left = sum(one.changed.total() for one in rebuild_all(url, only_compare=True))
         last_equal, _ = await emptied(heeler, "after the load")
-    locked = max(one.lock_seconds_max for one in rounds)
-    changed = sum(one.changed.total() for one in rounds)
+    locked = max(round_.lock_seconds_max for round_ in rounds)
+    changed = sum(round_.changed.total() for round_ in rounds)
     print(
         f"{load.answers.total():,} requests while {changed:,} rows were rebuilt,"
         f" {len(load.failures)} failed; the slowest took {load.slowest_seconds:.2f} s, writers"

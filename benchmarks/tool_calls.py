@@ -58,7 +58,7 @@ def message(client: httpx.Client, agent_id: str, script: str) -> float:
     answer = client.post(f"/v1/agents/{agent_id}/messages", json=body)
     took = (time.perf_counter() - began) * 1e3
     returned = [m for m in answer.json()["messages"] if m["message_type"] == "tool_return_message"]
-    assert [one["status"] for one in returned] == ["success"], answer.text
+    assert [message["status"] for message in returned] == ["success"], answer.text
     return took
 
 

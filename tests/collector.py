@@ -72,7 +72,10 @@ class Collector:
 def spans_of(request: ExportTraceServiceRequest) -> Iterator[Seen]:
     """The spans of one batch."""
     for of_resource in request.resource_spans:
-        resource = {one.key: value_of(one.value) for one in of_resource.resource.attributes}
+        resource = {
+            attribute.key: value_of(attribute.value)
+            for attribute in of_resource.resource.attributes
+        }
         for of_scope in of_resource.scope_spans:
             for span in of_scope.spans:
                 yield Seen(
@@ -82,7 +85,9 @@ def spans_of(request: ExportTraceServiceRequest) -> Iterator[Seen]:
                     trace_id=span.trace_id.hex(),
                     span_id=span.span_id.hex(),
                     parent_id=span.parent_span_id.hex(),
-                    attributes={one.key: value_of(one.value) for one in span.attributes},
+                    attributes={
+                        attribute.key: value_of(attribute.value) for attribute in span.attributes
+                    },
                     failed=span.status.code == 2,
                     began=span.start_time_unix_nano,
                     ended=span.end_time_unix_nano,

@@ -138,8 +138,8 @@ def of_worlds(first: int, count: int) -> Found:
 
 def report(happened: Counter[str], failures: list[str], seconds: float) -> str:
     """The verdict, and what happened how often."""
-    refused = sum(any(words in one for words in REFUSED) for one in failures)
-    blocked = sum(any(words in one for words in BLOCKED) for one in failures)
+    refused = sum(any(words in failure for words in REFUSED) for failure in failures)
+    blocked = sum(any(words in failure for words in BLOCKED) for failure in failures)
     worlds, histories = happened.pop("worlds", 0), happened.pop("histories", 0)
     counts = ", ".join(f"{count:,} {name}" for name, count in sorted(happened.items()))
     return (

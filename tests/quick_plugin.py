@@ -51,5 +51,5 @@ def is_quick(item: pytest.Item) -> bool:
         return False
     assert isinstance(item, pytest.Function)
     worlds = item.callspec.params.values() if hasattr(item, "callspec") else ()
-    chosen = {one for one in worlds if isinstance(one, str)}
+    chosen = {world for world in worlds if isinstance(world, str)}
     return not (REAL_SERVERS & set(item.fixturenames) or REAL_WORLDS & chosen)

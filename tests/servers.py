@@ -134,7 +134,7 @@ class _Server:
 
         def stopped() -> bool:
             states = [
-                one.read_text().rpartition(")")[2].split()[0] for one in threads.glob("*/stat")
+                path.read_text().rpartition(")")[2].split()[0] for path in threads.glob("*/stat")
             ]
             return set(states) == {"T"}
 

@@ -83,10 +83,11 @@ def table(verdicts: list[Verdict]) -> str:
         f" {'slowest s':>10}  verdict"
     ]
     lines += [
-        f"{one.scenario:9} {one.kills:6} {one.messages:9} {len(one.lost):5} {len(one.doubled):8}"
-        f" {len(one.stuck):6} {len(one.wrong):6} {one.recovery_seconds:10.1f}"
-        f"  {'FAILED' if not one.passed else 'passed in part' if one.skipped else 'passed'}"
-        for one in verdicts
+        f"{verdict.scenario:9} {verdict.kills:6} {verdict.messages:9} {len(verdict.lost):5}"
+        f" {len(verdict.doubled):8} {len(verdict.stuck):6} {len(verdict.wrong):6}"
+        f" {verdict.recovery_seconds:10.1f}"
+        f"  {'FAILED' if not verdict.passed else 'passed in part' if verdict.skipped else 'passed'}"
+        for verdict in verdicts
     ]
     return "\n".join(lines)
 
@@ -102,7 +103,7 @@ def main() -> int:
     print(f"seed {seed}", flush=True)
     verdicts = asyncio.run(run(only, options.minutes, seed))
     print(table(verdicts))
-    return 0 if all(one.passed for one in verdicts) else 1
+    return 0 if all(verdict.passed for verdict in verdicts) else 1
 
 
 if __name__ == "__main__":

@@ -101,13 +101,13 @@ async def new_victim(world: World, kind: str, config: dict[str, Any]) -> tuple[s
     assert answer.ok, f"{kind}: {answer}"
     server_id = str(answer.json()["id"])
     tools = await client.get(f"{SERVERS}{server_id}/tools")
-    named = {one["metadata_"]["mcp"]["tool_name"]: one for one in tools}
+    named = {tool["metadata_"]["mcp"]["tool_name"]: tool for tool in tools}
     wanted = {
         "name": name,
         "model": MODEL,
         "embedding": EMBEDDING,
         "include_base_tools": False,
-        "tool_ids": [named[one]["id"] for one in (*BEHAVIOURS, "echo")],
+        "tool_ids": [named[behaviour]["id"] for behaviour in (*BEHAVIOURS, "echo")],
     }
     answer = await client.send("POST", "/v1/agents", wanted)
     assert answer.ok, f"{kind}: {answer}"

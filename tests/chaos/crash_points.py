@@ -115,7 +115,7 @@ async def wave(
         crashes.append(await crash(world, workload, next(agents), points[len(crashes)]))
     # Those that the next wave needs start while the leases run out.
     world.spawn_agents(min(left - len(crashes), WAVE) + 1)
-    await asyncio.gather(*(one.sending for one in crashes))
+    await asyncio.gather(*(crash.sending for crash in crashes))
     for one in crashes:
         await check_crash(world, one, verdict)
     return len(crashes)
@@ -184,7 +184,7 @@ async def r22_orphaned_tool_calls(world: World, dose: Dose) -> Verdict:
     before = (await world.model.stats())["validation_errors"]
     for start in range(0, len(workload.agents), share):
         part = workload.agents[start : start + share]
-        await asyncio.gather(*(check_next_message(workload, one, verdict) for one in part))
+        await asyncio.gather(*(check_next_message(workload, agent, verdict) for agent in part))
     refused = (await world.model.stats())["validation_errors"] - before
     verdict.check(refused == 0, f"the model refused {refused} of the next messages")
     return verdict

@@ -44,7 +44,7 @@ async def new_folder(world: World, client: httpx.AsyncClient) -> str:
 
     async def known() -> bool:
         models = await asked(client, "GET", "/v1/models/embedding")
-        return {MODEL, OTHER_MODEL} <= {one["handle"] for one in models}
+        return {MODEL, OTHER_MODEL} <= {model["handle"] for model in models}
 
     await wait_for("the models that embed are known", known, SECONDS_MAX)
     body = {"name": world.new_name("FILES"), "embedding": MODEL}

@@ -65,7 +65,11 @@ async def filled(world: World, dose: Dose, disk: Path) -> Verdict:
         world.kills.append(Kill(began, "disk", until=time.monotonic()))
         back = await seconds_until_served(world)
         await running
-        note(verdict, back, [one.status for one in workload.client.refusals if one.at > began])
+        note(
+            verdict,
+            back,
+            [refusal.status for refusal in workload.client.refusals if refusal.at > began],
+        )
     await world.healthy()
     return await oracle.judge()
 

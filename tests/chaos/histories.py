@@ -54,7 +54,7 @@ class Subject:
         document = answer.json()
         if self.model is register:
             return document["value"]
-        said = (one for one in document if one["message_type"] == "user_message")
+        said = (message for message in document if message["message_type"] == "user_message")
         return tuple(str(one["content"]).split()[0] for one in said)
 
 
@@ -97,7 +97,7 @@ async def one_round(world: NetworkWorld, subjects: list[Subject], number: int) -
     for n, subject in enumerate(subjects):
         many = CLIENTS_PER_BLOCK if subject.model is register else CLIENTS_PER_AGENT
         clients += [work(world, subject, f"{n}-{c}", until) for c in range(many)]
-    working = [asyncio.create_task(one) for one in clients]
+    working = [asyncio.create_task(client) for client in clients]
     faults = [asyncio.create_task(one) for one in (kill_on(world, until), part(world, number))]
     await asyncio.gather(*working, *faults)
     await world.healthy()
@@ -172,7 +172,7 @@ async def check(subject: Subject, verdict: Verdict, counted: dict[str, float]) -
     history = subject.history
     counted["histories"] += 1
     counted["operations"] += len(history)
-    counted["unknown_outcomes"] += sum(not one.certain for one in history)
+    counted["unknown_outcomes"] += sum(not operation.certain for operation in history)
     if not await asyncio.to_thread(linearizable, history, subject.model, subject.initial):
         name = f"heeler-history-{subject.path.strip('/').replace('/', '-')}.json"
         kept = Path(tempfile.gettempdir(), name)

@@ -63,7 +63,7 @@ async def s15_hostile_clients(world: World, dose: Dose) -> Verdict:
             await workload.run(dose.messages, SECONDS_OF_A_ROUND, world.random)
             reading.cancel()
             await asyncio.gather(reading, return_exceptions=True)
-    put_off = [one.status for one in client.refusals]
+    put_off = [refusal.status for refusal in client.refusals]
     verdict.figures["put_off"] = len(put_off)
     verdict.check(set(put_off) <= {503}, f"messages were refused: {put_off}")
     began = time.monotonic()

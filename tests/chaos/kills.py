@@ -43,7 +43,7 @@ async def under_load(
     await running
     oracle.verdict.figures["backlog_seconds"] = time.monotonic() - calm_at
     oracle.verdict.figures["healthy_seconds"] = await world.healthy()
-    latencies = sorted(one.seconds for one in workload.requests)
+    latencies = sorted(request.seconds for request in workload.requests)
     oracle.verdict.figures["p50_seconds"] = percentile(latencies, 0.50)
     oracle.verdict.figures["p99_seconds"] = percentile(latencies, 0.99)
     return oracle
@@ -96,9 +96,9 @@ async def r03_postgres_dies(world: World, dose: Dose) -> Verdict:
     killed = [kill.at for kill in oracle.kills]
     for up, down in zip(back, [*killed[1:], math.inf], strict=True):
         refused = [
-            one.at - up
-            for one in oracle.workload.client.refusals
-            if one.status >= 500 and up <= one.at < down
+            refusal.at - up
+            for refusal in oracle.workload.client.refusals
+            if refusal.status >= 500 and up <= refusal.at < down
         ]
         lasted = max(refused, default=0.0)
         verdict.check(

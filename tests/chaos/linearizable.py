@@ -53,10 +53,12 @@ def linearizable(history: Sequence[Operation], model: Model, initial: Hashable) 
     seen = values_seen(history)
     # Without an answer a read says nothing, and what nobody saw need not have happened.
     operations = [
-        one for one in history if one.certain or (one.kind != "read" and one.value in seen)
+        operation
+        for operation in history
+        if operation.certain or (operation.kind != "read" and operation.value in seen)
     ]
     operations.sort(key=lambda one: one.called)
-    certain = sum(1 << n for n, one in enumerate(operations) if one.certain)
+    certain = sum(1 << n for n, operation in enumerate(operations) if operation.certain)
     tried: set[tuple[int, Hashable]] = set()
     waiting: list[tuple[int, Hashable]] = [(0, initial)]
     while waiting:
@@ -69,7 +71,7 @@ def linearizable(history: Sequence[Operation], model: Model, initial: Hashable) 
             if (after := model(state, operations[n])) is not None
         ]
         # A read that fits changes nothing, so nothing is missed by placing it here and now.
-        for n, after in [one for one in steps if operations[one[0]].kind == "read"][:1] or steps:
+        for n, after in [step for step in steps if operations[step[0]].kind == "read"][:1] or steps:
             step = (placed | 1 << n, after)
             if step not in tried:
                 tried.add(step)
@@ -80,9 +82,11 @@ def linearizable(history: Sequence[Operation], model: Model, initial: Hashable) 
 def values_seen(history: Sequence[Operation]) -> set[Hashable]:
     """What reads saw: of a cell its value, of a list its entries."""
     seen: set[Hashable] = set()
-    for one in history:
-        if one.kind == "read" and one.certain:
-            seen |= set(one.value) if isinstance(one.value, tuple) else {one.value}
+    for operation in history:
+        if operation.kind == "read" and operation.certain:
+            seen |= (
+                set(operation.value) if isinstance(operation.value, tuple) else {operation.value}
+            )
     return seen
 
 
@@ -91,11 +95,11 @@ def next_ones(operations: list[Operation], placed: int) -> list[int]:
     ones of unknown outcome stand in front, for most of them are needed by no one."""
     found: list[int] = []
     first_return = UNKNOWN
-    for n, one in enumerate(operations):
-        if one.called > first_return:
+    for n, operation in enumerate(operations):
+        if operation.called > first_return:
             break
         if not placed >> n & 1:
             found.append(n)
-            first_return = min(first_return, one.returned)
+            first_return = min(first_return, operation.returned)
     found = [n for n in found if operations[n].called <= first_return]
     return sorted(found, key=lambda n: (operations[n].certain, -operations[n].called))

@@ -103,7 +103,7 @@ class Oracle:
         """Wait until every run has ended, then check everything."""
         verdict, requests = self.verdict, self.workload.requests
         verdict.kills, verdict.messages = len(self.kills), len(requests)
-        verdict.recovery_seconds = max((one.seconds for one in requests), default=0.0)
+        verdict.recovery_seconds = max((request.seconds for request in requests), default=0.0)
         for request in requests:
             if not request.answer.ok:
                 said = f"{request.answer.status} {request.answer.body[:200]!r}"
@@ -165,13 +165,13 @@ class Oracle:
             found += page
 
     def check_agent(self, agent: str, seen: Seen) -> None:
-        mine = [one for one in self.workload.requests if one.agent == agent]
-        said = [one for one in seen.history if one["message_type"] == "user_message"]
+        mine = [request for request in self.workload.requests if request.agent == agent]
+        said = [message for message in seen.history if message["message_type"] == "user_message"]
         texts = Counter(str(one["content"]) for one in said)
         answers = Counter(
-            str(one["content"])
-            for one in seen.history
-            if one["message_type"] == "assistant_message"
+            str(message["content"])
+            for message in seen.history
+            if message["message_type"] == "assistant_message"
         )
         for request in mine:
             self.exactly_once(request, texts[request.text], "is in the history")
@@ -205,13 +205,13 @@ class Oracle:
         """Every tool call has exactly one return, and it stands behind the call."""
         calls: list[str] = []
         returns: list[str] = []
-        for one in history:
-            if one["message_type"] == "tool_call_message":
-                calls.append(one["tool_call"]["tool_call_id"])
-            if one["message_type"] == "tool_return_message":
-                returns.append(one["tool_call_id"])
+        for message in history:
+            if message["message_type"] == "tool_call_message":
+                calls.append(message["tool_call"]["tool_call_id"])
+            if message["message_type"] == "tool_return_message":
+                returns.append(message["tool_call_id"])
                 self.verdict.check(
-                    one["tool_call_id"] in calls, f"{agent}: a result stands before its call"
+                    message["tool_call_id"] in calls, f"{agent}: a result stands before its call"
                 )
         paired = Counter(calls) == Counter(returns) and len(set(calls)) == len(calls)
         self.verdict.check(paired, f"{agent}: {len(calls)} calls, {len(returns)} results")

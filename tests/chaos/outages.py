@@ -38,8 +38,8 @@ async def r29_slow_models(world: World, dose: Dose) -> Verdict:
     sending = [asyncio.create_task(workload.send(request)) for request in requests]
     await asyncio.gather(
         *(
-            world.model.wait_for_asked(one.text, timeout_seconds=ASKED_SECONDS_MAX)
-            for one in requests[-1:]
+            world.model.wait_for_asked(request.text, timeout_seconds=ASKED_SECONDS_MAX)
+            for request in requests[-1:]
         )
     )
     reads: list[float] = []

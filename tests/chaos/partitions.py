@@ -101,12 +101,14 @@ async def separated(world: NetworkWorld, partitions: tuple[Partition, ...]) -> A
     """A world with these partitions in it."""
     began = time.monotonic()
     async with AsyncExitStack() as stack:
-        for one in partitions:
-            pids = [await world.pid(one.part)]
-            await stack.enter_async_context(world.switchboard.partition(one.server, pids, one.ways))
+        for partition in partitions:
+            pids = [await world.pid(partition.part)]
+            await stack.enter_async_context(
+                world.switchboard.partition(partition.server, pids, partition.ways)
+            )
         yield
-    for one in partitions:
-        world.kills.append(Kill(began, one.part, until=time.monotonic()))
+    for partition in partitions:
+        world.kills.append(Kill(began, partition.part, until=time.monotonic()))
 
 
 async def check_ownership(world: NetworkWorld, verdict: Verdict) -> None:

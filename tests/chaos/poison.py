@@ -78,7 +78,7 @@ async def one_round(world: World, dose: Dose) -> Verdict:
     async with deaths(world):
         await load_and_poison(world, workload, driven, dose, oracle.verdict)
     await world.restored()
-    parked = [one for one in await letters(world.client()) if one not in before]
+    parked = [letter for letter in await letters(world.client()) if letter not in before]
     check_letters(parked, [*workload.requests, driven], oracle.verdict)
     await check_next_message(victims, oracle.verdict)
     for request, poison in poisoned(workload):
@@ -87,11 +87,11 @@ async def one_round(world: World, dose: Dose) -> Verdict:
             oracle.verdict.check(False, f"{poison.point}: there is no letter")
             continue
         await replay(workload, request, letter, oracle.verdict)
-    left = [one["id"] for one in parked if one["kind"] == "run"]
+    left = [letter["id"] for letter in parked if letter["kind"] == "run"]
     for letter_id in left:
         await world.client().send("DELETE", f"{ADMIN}/{letter_id}")
-    now = [one for one in await letters(world.client()) if one["status"] == "parked"]
-    kept = [one for one in now if one not in before]
+    now = [letter for letter in await letters(world.client()) if letter["status"] == "parked"]
+    kept = [letter for letter in now if letter not in before]
     oracle.verdict.check(not kept, f"letters are left: {kept}")
     return await oracle.judge()
 
@@ -110,9 +110,9 @@ async def load_and_poison(
     await workload.run(dose.messages, seconds, world.random)
     await asyncio.gather(*sending)
     world.disarm()
-    healthy = [one for one in workload.requests if one not in sick]
+    healthy = [request for request in workload.requests if request not in sick]
     attempt_seconds = max(one.seconds for one in [*sick, driven]) / ATTEMPTS_MAX
-    check_others([one.seconds for one in healthy], attempt_seconds, verdict)
+    check_others([request.seconds for request in healthy], attempt_seconds, verdict)
     for name, request in zip(("raising", "killing", "driving"), [*sick, driven], strict=True):
         verdict.figures[f"{name}_parked_seconds"] = request.seconds
         good = request.answer.status == 500 and request.answer.headers["x-should-retry"] == "false"
@@ -151,7 +151,7 @@ def letter_of(parked: list[dict[str, Any]], request: Request) -> dict[str, Any] 
 def check_letters(parked: list[dict[str, Any]], requests: list[Request], verdict: Verdict) -> None:
     """The poisoned messages are parked, after few attempts, and nothing else is."""
     found = sorted((one["kind"], one["error_class"]) for one in parked)
-    wanted = sorted((one.kind, one.error) for one in (*COMMANDS, DRIVE))
+    wanted = sorted((command.kind, command.error) for command in (*COMMANDS, DRIVE))
     verdict.check(found == wanted, f"parked are {found}, not {wanted}")
     for one in parked:
         verdict.figures[f"{one['kind']}_{one['error_class'].rpartition('.')[2]}_attempts"] = one[
@@ -175,7 +175,7 @@ async def replay(
     """Replay a letter several times at once; its sender is then answered as if nothing was."""
     path = f"{ADMIN}/{letter['id']}/replay"
     answers = await asyncio.gather(*(workload.client.send("POST", path) for _ in range(REPLAYS)))
-    statuses = [(one.status, one.json().get("status")) for one in answers]
+    statuses = [(answer.status, answer.json().get("status")) for answer in answers]
     verdict.check(statuses == [(200, "replayed")] * REPLAYS, f"replays were answered {statuses}")
     sent_at = request.sent_at
     await workload.send(request)

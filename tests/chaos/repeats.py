@@ -139,7 +139,9 @@ async def insist(workload: Workload, request: Request, verdict: Verdict) -> None
     request.answer, request.sent_at = copies[0].answer, copies[0].sent_at
     request.answered_at = max(copy.answered_at for copy in copies)
     # As values: the order of JSON's keys is not the same from the bus and from Postgres.
-    answers = {(one.answer.status, json.dumps(one.answer.json(), sort_keys=True)) for one in copies}
+    answers = {
+        (copy.answer.status, json.dumps(copy.answer.json(), sort_keys=True)) for copy in copies
+    }
     verdict.check(len(answers) == 1, f"{request.name}: {len(answers)} answers: {answers}")
 
 
@@ -155,7 +157,11 @@ async def ask_with_sdk(
             agent_id=request.agent, messages=[{"role": "user", "content": request.text}]
         )
     request.answered_at = loop.time()
-    said = [one.content for one in answer.messages if one.message_type == "assistant_message"]
+    said = [
+        message.content
+        for message in answer.messages
+        if message.message_type == "assistant_message"
+    ]
     verdict.check(said == [request.said], f"{request.name}: the SDK got {said}")
     verdict.check(proxy.requests == 2, f"{request.name}: the SDK asked {proxy.requests} times")
     request.answer = type(request.answer)(200)

@@ -42,7 +42,7 @@ class Reader:
     @property
     def seen(self) -> int:
         """The number of the last event that was read."""
-        return max((one["seq_id"] or 0 for one in self.events if "seq_id" in one), default=0)
+        return max((event["seq_id"] or 0 for event in self.events if "seq_id" in event), default=0)
 
     async def read(self, client: AsyncLetta) -> None:
         """Until the end, in pieces of two seconds."""
@@ -81,13 +81,17 @@ class Reader:
 
     async def judge(self, client: AsyncLetta, verdict: Verdict) -> None:
         """The bytes are those of the history; no number is missing and none comes twice."""
-        history = [one async for one in client.agents.messages.list(self.agent, limit=100)]
-        said = {one.id: one.content for one in history if one.message_type == "assistant_message"}
+        history = [message async for message in client.agents.messages.list(self.agent, limit=100)]
+        said = {
+            message.id: message.content
+            for message in history
+            if message.message_type == "assistant_message"
+        }
         mine = {key: value for key, value in said.items() if value == self.text}
         if self.words() != mine or len(mine) != 1:
             verdict.lost.append(f"{self.agent} read {self.words()}, the history has {said}")
-        numbers = [one["seq_id"] for one in self.events
-                   if one.get("seq_id") and one["message_type"] != "ping"]  # fmt: skip
+        numbers = [event["seq_id"] for event in self.events
+                   if event.get("seq_id") and event["message_type"] != "ping"]  # fmt: skip
         if sorted(numbers) != numbers or len(set(numbers)) != len(numbers):
             verdict.doubled.append(f"{self.agent} read the numbers {numbers}")
         if numbers != [*range(2, len(numbers) + 2)]:
@@ -112,7 +116,7 @@ async def r25_streams_are_resumed(world: World, dose: Dose) -> Verdict:
             await read_through(FAULTS[rounds % len(FAULTS)], world, client, readers)
             for one in readers:
                 await one.judge(client, verdict)
-            drops += sum(one.drops for one in readers)
+            drops += sum(reader.drops for reader in readers)
             rounds += 1
     verdict.messages = rounds * dose.agents
     verdict.kills = len(world.kills) - first_kill
@@ -124,9 +128,9 @@ async def read_through(
     fault: Fault, world: World, client: AsyncLetta, readers: list[Reader]
 ) -> None:
     """Let the readers read, and hurt something when all of them are in the middle of it."""
-    reading = [asyncio.create_task(one.read(client)) for one in readers]
+    reading = [asyncio.create_task(reader.read(client)) for reader in readers]
     async with asyncio.timeout(ROUND_SECONDS_MAX):
-        await wait_for("every client reads", lambda: all(one.drops for one in readers))
+        await wait_for("every client reads", lambda: all(reader.drops for reader in readers))
         await fault(world)
         await asyncio.gather(*reading)
     await world.healthy()

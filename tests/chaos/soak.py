@@ -219,13 +219,13 @@ class Soak:
         return Usage(
             memory,
             descriptors,
-            {one["name"]: one["state"]["messages"] for one in streams},
-            {one["name"]: one["state"]["bytes"] for one in streams},
+            {stream["name"]: stream["state"]["messages"] for stream in streams},
+            {stream["name"]: stream["state"]["bytes"] for stream in streams},
             sum(
                 consumer["num_ack_pending"] + consumer["num_pending"]
-                for one in streams
-                if one["name"] == COMMANDS_STREAM
-                for consumer in one.get("consumer_detail", [])
+                for stream in streams
+                if stream["name"] == COMMANDS_STREAM
+                for consumer in stream.get("consumer_detail", [])
             ),
             *(int(one) for one in rows[0]),
         )
@@ -314,7 +314,7 @@ class UsedAgent:
         answer = await self.ask(
             "POST", f"/v1/agents/{self.id}/messages", sending(text), key=f"key-{said}"
         )
-        told = [one.get("content") for one in answer.json()["messages"]]
+        told = [message.get("content") for message in answer.json()["messages"]]
         self.soak.verdict.check(said in told, f"{said!r} was answered {told}")
 
     async def message_with_tool(self) -> None:
@@ -366,7 +366,9 @@ class UsedAgent:
         """Every message is in the history once."""
         await wait_for(f"the runs of {self.id} end", self.is_idle, RUN_SECONDS_MAX)
         history = await self.client.get(f"/v1/agents/{self.id}/messages?limit=1000")
-        found = Counter(one["content"] for one in history if one["message_type"] == "user_message")
+        found = Counter(
+            message["content"] for message in history if message["message_type"] == "user_message"
+        )
         for text in self.texts:
             if not found[text]:
                 self.soak.verdict.lost.append(f"{self.id}: {text!r}")

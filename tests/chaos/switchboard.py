@@ -72,16 +72,20 @@ class Switchboard:
 
     def wires(self, server: str, *pids: int) -> list[Wire]:
         """The wires of these processes to a server."""
-        return [one.wire for one in self.plugged if one.server == server and one.pid in pids]
+        return [
+            process.wire
+            for process in self.plugged
+            if process.server == server and process.pid in pids
+        ]
 
     def pids_by_port(self, server: str) -> dict[int, int]:
         """Which process this server means when it names the port of a client. A client's port at
         the other server may have the same number."""
         return {
-            connection.server_side_port: one.pid
-            for one in self.plugged
-            if one.server == server
-            for connection in one.wire.connections
+            connection.server_side_port: process.pid
+            for process in self.plugged
+            if process.server == server
+            for connection in process.wire.connections
         }
 
     @asynccontextmanager

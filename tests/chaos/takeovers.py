@@ -34,12 +34,14 @@ class SlowTurns:
             request = workload.request(agent, tool=True, script=f"SLOW:{SLOW_MS} ")
             self.requests.append(request)
             self.sending.append(asyncio.create_task(workload.send(request)))
-        await asyncio.gather(*(self.world.model.wait_for_asked(one.text) for one in self.requests))
+        await asyncio.gather(
+            *(self.world.model.wait_for_asked(request.text) for request in self.requests)
+        )
         return self
 
     async def holders(self) -> dict[str, str]:
         """Who drives which of these conversations."""
-        keys = ",".join(f"'{main_conversation(one.agent)}'" for one in self.requests)
+        keys = ",".join(f"'{main_conversation(request.agent)}'" for request in self.requests)
         return dict(
             await self.world.sql(f"select key, holder from agent.leases where key in ({keys})")
         )
@@ -47,7 +49,7 @@ class SlowTurns:
     async def leave(self, pid: int, verdict: Verdict) -> None:
         """Wait until no turn is with this process any more: another one drives it, or it ended."""
         began = time.monotonic()
-        names = {name for name, one in self.world.holders().items() if one == pid}
+        names = {name for name, holder in self.world.holders().items() if holder == pid}
         mine = {key for key, holder in (await self.holders()).items() if holder in names}
 
         async def gone() -> bool:

@@ -54,7 +54,7 @@ async def r16_slow_and_lossy(world: NetworkWorld, dose: Dose) -> Verdict:
     figures = oracle.verdict.figures
     figures["seconds"] = time.monotonic() - began
     figures["resets"] = world.switchboard.resets - resets
-    latencies = sorted(one.seconds for one in workload.requests)
+    latencies = sorted(request.seconds for request in workload.requests)
     figures["p50_seconds"] = percentile(latencies, 0.50)
     figures["p99_seconds"] = percentile(latencies, 0.99)
     oracle.verdict.check(figures["resets"] > 0, "no connection broke")

@@ -131,7 +131,9 @@ class World:
 
     def agents(self) -> list[psutil.Process]:
         """All processes of the agent service."""
-        replicas = [psutil.Process(one.pid) for one in self.replicas if one.poll() is None]
+        replicas = [
+            psutil.Process(replica.pid) for replica in self.replicas if replica.poll() is None
+        ]
         names = [part for part in self.services if service_of(part) == "agent"]
         supervised = [process for process in map(self.running, names) if process]
         return [*supervised, *replicas]
@@ -154,7 +156,7 @@ class World:
     def spawn_agents(self, wanted: int) -> None:
         """Start replicas until there are so many processes, or will be."""
         supervised = sum(service_of(part) == "agent" for part in self.services)
-        alive = sum(one.poll() is None for one in self.replicas)
+        alive = sum(replica.poll() is None for replica in self.replicas)
         for _ in range(wanted - supervised - alive):
             self.heeler.spawn_service("agent")
 
@@ -169,9 +171,10 @@ class World:
         """
         ports = self.agents_by_port()
         return {
-            one["name"]: ports[one["port"]]
-            for one in self.connections()
-            if one.get("name", "").rpartition("/")[2].startswith("agent-") and one["port"] in ports
+            connection["name"]: ports[connection["port"]]
+            for connection in self.connections()
+            if connection.get("name", "").rpartition("/")[2].startswith("agent-")
+            and connection["port"] in ports
         }
 
     def connections(self) -> list[dict[str, Any]]:

@@ -48,12 +48,12 @@ def reads_by_key(scan: Plan, columns: dict[str, list[str]]) -> bool:
     one before it in the index is not asked for: all that there is of that one is read. Nor is an
     organisation, if it is there to narrow what another key has found."""
     if scan["Node Type"] == "BitmapAnd":
-        return all(asked_for(one) != {"org"} for one in scan["Plans"])
+        return all(asked_for(plan) != {"org"} for plan in scan["Plans"])
     if scan["Node Type"] == "Seq Scan":
         return False
     if "Index Cond" not in scan:
         return scan["Index Name"] in OF_WHAT_GOES_ON
-    given = [one in asked_for(scan) for one in columns[scan["Index Name"]] if one.isidentifier()]
+    given = [text in asked_for(scan) for text in columns[scan["Index Name"]] if text.isidentifier()]
     return given == sorted(given, reverse=True)
 
 

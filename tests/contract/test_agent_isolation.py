@@ -88,7 +88,7 @@ async def test_an_agent_finds_what_is_attached_to_it_whatever_it_asks_for(rows: 
             continue
         assert isinstance(reply, Accepted)
         passages: Any = reply.result["passages"]
-        found = {one["fields"]["text"].split()[0] for one in passages}
+        found = {passage["fields"]["text"].split()[0] for passage in passages}
         assert found <= {*ATTACHED[org, agent_id]}, (org, agent_id)
         seen[org, agent_id] += len(passages)
     assert all(count > 300 for who, count in seen.items() if ATTACHED[who]), seen

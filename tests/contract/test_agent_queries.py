@@ -28,11 +28,11 @@ async def test_blocks_are_those_of_the_organisation_in_the_order_asked(rows: Row
     await put(rows, memory.BLOCKS, block("b-1"), block("b-2"), block("b-3", org=OTHER))
     wanted = ["b-3", "b-2", "gone", "b-1"]
     seen = await rows.queries.seen_blocks(ORG, wanted)
-    assert [(one.id, one.value) for one in seen] == [
+    assert [(block.id, block.value) for block in seen] == [
         ("b-2", "value of b-2"),
         ("b-1", "value of b-1"),
     ]
-    assert [one.value for one in await rows.queries.block_states(ORG, wanted)] == [
+    assert [block.value for block in await rows.queries.block_states(ORG, wanted)] == [
         "value of b-2",
         "value of b-1",
     ]
@@ -145,17 +145,17 @@ async def test_files_are_those_of_the_folders_of_an_agent_in_its_organisation(ro
         {"id": "o-2", "agent_id": ADA, "file_id": "b", **window, "org": OTHER},
     )
     found = await rows.queries.files_of_agent(ORG, ADA, 10)
-    assert [(one.name, one.is_open, one.first_line) for one in found] == [
+    assert [(file.name, file.is_open, file.first_line) for file in found] == [
         ("notes/c.txt", True, 2),
         ("papers/a.txt", False, None),
         ("papers/b.txt", False, None),
     ]
-    assert [one.id for one in await rows.queries.files_of_agent(ORG, ADA, 2)] == ["c", "a"]
+    assert [file.id for file in await rows.queries.files_of_agent(ORG, ADA, 2)] == ["c", "a"]
     wanted = ["notes/c.txt", "papers/a.txt", "papers/d.txt"]
     named = await rows.queries.files_named(ORG, ADA, wanted)
     assert [one.id for one in named] == ["a", "c"], "by their age, not the open ones first"
     folders = await rows.queries.seen_folders(ORG, ADA, 100)
-    assert [(one.name, [file.id for file in one.files]) for one in folders] == [
+    assert [(folder.name, [file.id for file in folder.files]) for folder in folders] == [
         ("notes", ["c"]),
         ("papers", ["a", "b"]),
     ]
@@ -224,7 +224,7 @@ async def test_calls_that_wait_are_those_that_a_run_waits_for_in_the_end(
     assert alone.run_id == "run-9"
     assert await rows.queries.waiting_calls(OTHER, "run-2") == []
     await put(rows, agent.RUNS, {"id": "run-2", "conversation_id": "conv-2", "status": "failed"})
-    assert {one.run_id for one in await rows.queries.waiting_calls(ORG, "run-2")} == {"run-2"}
+    assert {call.run_id for call in await rows.queries.waiting_calls(ORG, "run-2")} == {"run-2"}
     chain = await rows.queries.call_chain(ORG, "run-2")
     assert chain is not None
     assert (chain.conversation_id, chain.callers) == ("conv-2", [])
@@ -248,7 +248,7 @@ async def test_conversations_are_those_of_an_agent_and_lost_without_it(rows: Row
     assert await rows.queries.isolated_blocks(OTHER, "conv-b") == {}
     lost = await rows.queries.lost_conversations(None)
     assert {(one.id, one.org) for one in lost} == {("conv-c", OTHER), ("conv-d", ORG)}
-    assert [one.id for one in await rows.queries.lost_conversations(["agent-gone"])] == ["conv-d"]
+    assert [lost.id for lost in await rows.queries.lost_conversations(["agent-gone"])] == ["conv-d"]
 
 
 async def test_messages_are_searched_in_the_history_of_one_agent(rows: Rows) -> None:
@@ -273,7 +273,7 @@ async def test_messages_are_searched_in_the_history_of_one_agent(rows: Rows) -> 
         return Search(**{"org": ORG, "agent_id": ADA, **asked, "limit": 10, **fields})
 
     async def texts(**fields: Any) -> list[str]:
-        return [one.text for one in await rows.queries.search_messages(search(**fields))]
+        return [message.text for message in await rows.queries.search_messages(search(**fields))]
 
     assert await texts() == ["100% tea", "green tea", "Green tea"]
     assert await texts(text="GREEN") == ["green tea", "Green tea"]
@@ -304,12 +304,15 @@ async def test_sweeps_read_the_oldest_first(rows: Rows) -> None:
         ),
     )
     approvals = await rows.queries.waiting_approvals(60)
-    assert [(one.conversation_id, one.requested_at) for one in approvals] == [
+    assert [(approval.conversation_id, approval.requested_at) for approval in approvals] == [
         ("conv-1", START + timedelta(seconds=1)),
         ("conv-2", START + timedelta(seconds=2)),
     ]
     pauses = await rows.queries.paused_conversations()
-    assert [(one.conversation_id, one.minutes) for one in pauses] == [("conv-1", 2), ("conv-2", 2)]
+    assert [(pause.conversation_id, pause.minutes) for pause in pauses] == [
+        ("conv-1", 2),
+        ("conv-2", 2),
+    ]
 
 
 async def test_callbacks_are_due_by_turns_in_their_organisation(rows: Rows) -> None:

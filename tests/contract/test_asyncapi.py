@@ -56,7 +56,7 @@ def test_the_document_is_valid_asyncapi() -> None:
 
 
 def test_every_message_has_a_channel_an_operation_and_its_docstring() -> None:
-    channels = {one["address"]: one for one in document()["channels"].values()}
+    channels = {channel["address"]: channel for channel in document()["channels"].values()}
     operations = document()["operations"]
     for what, registry in (("command", COMMANDS), ("event", EVENTS)):
         for name, kind in ours(registry):

@@ -26,7 +26,10 @@ async def test_blocks_are_seen_in_order_and_together_within_a_bound(
     queries = PostgresBlockQueries(database)
     lists = [["block-3", "block-1", "gone", "block-2", "block-4"], ["block-4"], ["gone"]]
     found = await asyncio.gather(*(queries.seen_blocks("org-1", ids) for ids in lists))
-    told = [[(one.id, one.version, one.label, one.value) for one in blocks] for blocks in found]
+    told = [
+        [(block.id, block.version, block.label, block.value) for block in blocks]
+        for blocks in found
+    ]
     assert told == [
         [
             ("block-3", 3, "label-3", "ä3ä3ä3"),
@@ -57,7 +60,7 @@ async def test_small_blocks_come_in_their_order_as_they_would_one_by_one(
     monkeypatch.setattr(block_queries, "SMALL_BLOCKS", "select 0, 0, '', 0, '', null, ''")
     assert await queries.seen_by_many([("org-1", ids) for ids in lists]) == found
     assert await queries.seen_by_many([("org-2", ids) for ids in lists]) == [[], []]
-    assert [[one.id for one in blocks] for blocks in found] == [
+    assert [[block.id for block in blocks] for blocks in found] == [
         ["block-3", "block-1"],
         ["block-2", "block-1"],
     ]

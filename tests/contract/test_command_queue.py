@@ -75,7 +75,7 @@ async def test_an_aggregate_that_cannot_go_on_holds_up_nobody_else(
     client = await wires.process()
     pressing = [asyncio.create_task(ask(client, "hot", f"h{n}")) for n in range(50)]
     refused = await refusals(pressing, 30)
-    assert {one.code for one in refused} == {BUSY}
+    assert {refusal.code for refusal in refused} == {BUSY}
     assert "20 requests wait for hot" in refused[0].reason
     for n in range(30):
         assert await ask(client, f"other-{n}", f"o{n}") == Accepted(result={"cents": 1})
@@ -94,7 +94,7 @@ async def test_an_organisation_that_fills_its_room_leaves_the_others_theirs(
     await wires.process(ledger.serve)
     client = await wires.process()
     pressing = [asyncio.create_task(ask(client, f"hot-{n}", f"h{n}")) for n in range(8)]
-    assert {one.code for one in await refusals(pressing, 3)} == {BUSY}
+    assert {refusal.code for refusal in await refusals(pressing, 3)} == {BUSY}
     assert await ask(client, "calm", "c1", org="org-2") == Accepted(result={"cents": 1})
     ledger.go_on.set()
     await asyncio.gather(*pressing)
@@ -103,8 +103,8 @@ async def test_an_organisation_that_fills_its_room_leaves_the_others_theirs(
 
 async def refusals(asked: list[asyncio.Task[Accepted | Rejected]], number: int) -> list[Rejected]:
     """Those of these requests that are refused, as soon as so many are."""
-    await wait_for(f"{number} refusals", lambda: sum(one.done() for one in asked) >= number)
-    done = [one.result() for one in asked if one.done()]
+    await wait_for(f"{number} refusals", lambda: sum(task.done() for task in asked) >= number)
+    done = [task.result() for task in asked if task.done()]
     assert len(done) == number
     return [one for one in done if isinstance(one, Rejected)]
 

@@ -440,7 +440,7 @@ async def test_in_a_crowd_each_commit_has_its_own_outcome(world: World) -> None:
     ]
     crowd = [*fine[:20], *wrong, *fine[20:]]
     outcomes = dict(zip(map(id, crowd), await gathered(store, crowd), strict=True))
-    assert [type(outcomes[id(one)]) for one in wrong[:4]] == [
+    assert [type(outcomes[id(commit)]) for commit in wrong[:4]] == [
         VersionConflict,
         DuplicateMessage,
         StaleLease,

@@ -47,7 +47,7 @@ type Asked = tuple[McpConnections, McpServerConfig]
 async def test_tools_are_listed_and_called(asked: Asked) -> None:
     connections, server = asked
     assert connections.refused(server) == ""
-    assert {"echo", "fail"} <= {one.name for one in await connections.list_tools(server)}
+    assert {"echo", "fail"} <= {tool.name for tool in await connections.list_tools(server)}
     said = await connections.call_tool(server, "echo", {"text": "Hello"}, seconds=5)
     assert (said.status, said.text) == ("success", "Hello")
     failed = await connections.call_tool(server, "fail", {}, seconds=5)

@@ -72,7 +72,7 @@ async def embedded(rows: Rows, scope: MessageScope, limit: int = 100) -> list[st
     left = await rows.vectors.unembedded(scope, MODEL, limit)
     vectors = {one: word_vector(text, 128) for one, text in left}
     await rows.vectors.keep(scope, MODEL, vectors)
-    return [one.removeprefix("message-") for one, _ in left]
+    return [text.removeprefix("message-") for text, _ in left]
 
 
 async def near(rows: Rows, scope: MessageScope, **fields: Any) -> list[str]:
@@ -80,7 +80,7 @@ async def near(rows: Rows, scope: MessageScope, **fields: Any) -> list[str]:
     query = {"scope": scope, "model": MODEL, "vector": vector, "similarity_min": 0.1, **fields}
     found = await rows.vectors.nearest(NearestQuery(**query))
     assert [one for _, one in found] == sorted((one for _, one in found), reverse=True)
-    return [one.removeprefix("message-") for one, _ in found]
+    return [text.removeprefix("message-") for text, _ in found]
 
 
 ALL, OF_ADA, OF_BESIDE = MessageScope(ORG), MessageScope(ORG, ADA), MessageScope(ORG, "", BESIDE)

@@ -179,7 +179,7 @@ async def test_a_stream_that_somebody_deletes_is_made_again(
 
         async def consumed() -> bool:
             consumers = await jetstream.consumers_info(COMMANDS_STREAM)
-            return "ledger" in {one.name for one in consumers}
+            return "ledger" in {consumer.name for consumer in consumers}
 
         await wait_for("its consumer is there again", consumed)
         await jetstream.delete_consumer(COMMANDS_STREAM, "ledger")

@@ -59,8 +59,8 @@ async def test_what_an_older_process_cannot_read_a_newer_one_decides(
             assert reply == Accepted(result={"cents": number})
     assert newer.letters() == []
     assert all(row["attempts"] <= 1 for row in newer.counted()), "nothing was counted"
-    said = [one for one in caplog.records if "ledger.account.frozen" in one.getMessage()]
-    assert [one.levelname for one in said] == ["WARNING"]
+    said = [record for record in caplog.records if "ledger.account.frozen" in record.getMessage()]
+    assert [record.levelname for record in said] == ["WARNING"]
 
 
 async def test_what_no_process_can_read_is_given_up_in_time_and_not_parked(wires: Wires) -> None:

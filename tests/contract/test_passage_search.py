@@ -145,7 +145,7 @@ async def test_what_a_search_reads_of_each_row_stays_in_it_beside_a_long_vector(
     long = [chance.gauss() for _ in range(1_536)]
     await put(rows, row("long", "Eve grows tomatoes. " * 400, tags=["new"], vector=long))
     columns = ["id", "org", "collection_id", "tags", "embedding_model", "embedding", "text"]
-    elsewhere = ", ".join(f"pg_column_toast_chunk_id({one}) is not null" for one in columns)
+    elsewhere = ", ".join(f"pg_column_toast_chunk_id({column}) is not null" for column in columns)
     [found] = await database.fetch(f"select {elsewhere} from memory.passages")
     assert [name for name, moved in zip(columns, found, strict=True) if moved] == ["text"]
 
@@ -204,7 +204,7 @@ async def test_a_large_collection_is_searched_by_a_graph_and_finds_the_same(
             right = names(await exact.passages.search(asked))
             found = names(await by_graph.search(asked))
             assert len(found) == len(right) > 0
-            assert all(one.startswith("1") for one in found)
+            assert all(name.startswith("1") for name in found)
             assert len({*right} & {*found}) >= 0.95 * len(right)
 
         await compared()
@@ -244,6 +244,6 @@ async def test_nobody_finds_what_another_has_by_a_thousand_random_queries(rows: 
         query = like(" ".join(chance.choices(words, k=2)), org=org, collection_ids=asked, limit=20)
         if chance.random() < 0.3:
             query = replace(query, vectors=())
-        found = {one.collection_id for one in await rows.passages.search(query)}
+        found = {passage.collection_id for passage in await rows.passages.search(query)}
         assert found <= {one for owner, one in owners if owner == org and one in asked}
         assert found or archive not in asked or not query.vectors

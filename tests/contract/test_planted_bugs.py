@@ -27,7 +27,7 @@ def forgetful(commits: list[Commit]) -> list[Commit]:
 
 
 def nothing_answered(inbox: list[InboxEntry], parameters: dict[str, Any]) -> str:
-    empty = [InboxEntry(one.message_id, Accepted().model_dump_json()) for one in inbox]
+    empty = [InboxEntry(letter.message_id, Accepted().model_dump_json()) for letter in inbox]
     return real_answered(empty, parameters)
 
 

@@ -69,7 +69,7 @@ async def test_an_event_that_cannot_be_digested_is_parked_and_the_consumer_goes_
     assert [cents for cents, _ in follower.told] == [1, 2, 4, 6]
     assert [follower.tried.count(cents) for cents in (1, 3, 5, 6)] == [1, 4, 4, 1]
     letters: list[Any] = ledger.database.schema("follower").rows("dead_letters")
-    assert [one["payload"]["cents"] for one in letters] == [3, 5]
+    assert [letter["payload"]["cents"] for letter in letters] == [3, 5]
     first = letters[0]
     assert (first["service"], first["kind"]) == ("follower", "event")
     assert first["name"] == "ledger.money.deposited"
@@ -102,7 +102,7 @@ async def test_an_event_that_ends_its_consumers_is_parked_too() -> None:
     assert positions(ledger) == {"ledger": 2}
     assert deaths == 2 * ATTEMPTS_MAX
     letters: list[Any] = ledger.database.schema("follower").rows("dead_letters")
-    assert [one["error_class"] for one in letters] == ["ProcessDied"] * 2
+    assert [letter["error_class"] for letter in letters] == ["ProcessDied"] * 2
 
 
 async def test_a_consumer_waits_for_a_world_that_is_away_however_long() -> None:

@@ -214,8 +214,8 @@ class Explained(Database):
     def without_key(self) -> list[tuple[str, ...]]:
         """What was read without a key: how, which index, under which condition."""
         told = ("Node Type", "Index Name", "Index Cond", "Filter")
-        read = (one for one in self.scans if not reads_by_key(one, self.columns))
-        return [tuple(one.get(name, "") for name in told) for one in read]
+        read = (scan for scan in self.scans if not reads_by_key(scan, self.columns))
+        return [tuple(scan.get(name, "") for name in told) for scan in read]
 
 
 async def listed_messages(reads: MessageQueries) -> None:
@@ -480,7 +480,7 @@ async def after_deleted(reads: ResourceQueries, resource: Resource) -> None:
 
 @pytest.mark.parametrize("reader", ASKED)
 def test_every_query_of_a_service_is_looked_at(reader: type) -> None:
-    there = {name for name, one in vars(reader).items() if iscoroutinefunction(one)}
+    there = {name for name, variable in vars(reader).items() if iscoroutinefunction(variable)}
     assert there == ASKED[reader].keys() | WHOLE.get(reader, set())
 
 

@@ -166,7 +166,7 @@ def url(postgres_server: PostgresServer) -> Iterator[str]:
 def story(number: int, kinds: list[type[Event]]) -> Iterator[Event]:
     """Examples of these events, a tenth of a second apart, as the events of one aggregate."""
     for version, kind in enumerate(kinds, 1):
-        [example, *_] = [one for one in EVENTS if type(one) is kind]
+        [example, *_] = [event for event in EVENTS if type(event) is kind]
         text = example.model_dump_json().replace("message-66666666", f"message-6666666{number}")
         for known in (
             AGENT,

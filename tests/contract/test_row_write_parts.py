@@ -109,13 +109,13 @@ async def test_events_are_the_same_however_many_there_are(
     ]
     await store.commit(Commit(written))
     found = (await store.load("a")).events
-    assert [(one.version, one.payload_json) for one in found] == [
-        (one.version, one.payload_json) for one in written
+    assert [(event.version, event.payload_json) for event in found] == [
+        (event.version, event.payload_json) for event in written
     ]
-    assert {(one.topic, one.org, one.about, one.occurred_at) for one in found} == {
-        (one.topic, one.org, one.about, one.occurred_at) for one in written
+    assert {(event.topic, event.org, event.about, event.occurred_at) for event in found} == {
+        (event.topic, event.org, event.about, event.occurred_at) for event in written
     }
-    assert [one.metadata for one in found] == [one.metadata for one in written]
+    assert [event.metadata for event in found] == [one.metadata for one in written]
 
 
 async def test_a_text_that_postgres_cannot_keep_is_refused_for_what_it_is(

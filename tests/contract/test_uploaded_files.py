@@ -183,4 +183,4 @@ async def test_a_process_whose_clock_is_wrong_delays_no_file_for_long(store: Sto
     for number, seconds in enumerate((0, 500, 7_200)):
         await store.add(f"{FILE}-{number}", due_in_seconds=seconds)
     due = await PostgresFileProcessingQueries(store.database).due_files(10, 10)
-    assert {one.id for one in due} == {f"{FILE}-0", f"{FILE}-2"}
+    assert {file.id for file in due} == {f"{FILE}-0", f"{FILE}-2"}

@@ -47,7 +47,7 @@ async def folder(letta: Letta) -> AsyncIterator[Folder]:
 
     def completed() -> bool:
         files = letta.folders.files.list(made.id).items
-        return [one.processing_status for one in files] == ["completed"] * len(TEXTS)
+        return [file.processing_status for file in files] == ["completed"] * len(TEXTS)
 
     await wait_for("files are read", completed)
     yield made
@@ -64,7 +64,7 @@ def prompt(letta: Letta, agent_id: str) -> str:
 def names(letta: Letta, agent_id: str, **wanted: Any) -> dict[str, bool]:
     """The files that an agent sees, and whether they are open."""
     files = letta.agents.files.list(agent_id, **wanted).files
-    return {one.file_name.rpartition("/")[2]: one.is_open for one in files}
+    return {file.file_name.rpartition("/")[2]: file.is_open for file in files}
 
 
 @ATTACH
@@ -75,14 +75,14 @@ def test_an_agent_sees_a_folder_with_the_tools_for_its_files(
     letta: Letta, new_agent: NewAgent, folder: Folder
 ) -> None:
     agent = new_agent()
-    before = {one.name for one in letta.agents.tools.list(agent.id).items}
+    before = {tool.name for tool in letta.agents.tools.list(agent.id).items}
     assert letta.agents.folders.attach(folder.id, agent_id=agent.id) is None
     assert letta.agents.folders.attach(folder.id, agent_id=agent.id) is None, "once is enough"
     [listed] = letta.agents.folders.list(agent.id).items
     assert (listed.id, listed.name) == (folder.id, folder.name)
-    assert {one.name for one in letta.agents.tools.list(agent.id).items} == before | TOOLS
+    assert {tool.name for tool in letta.agents.tools.list(agent.id).items} == before | TOOLS
     shown = letta.agents.retrieve(agent.id, include=["agent.sources"])
-    assert [one.id for one in shown.sources] == [folder.id]
+    assert [source.id for source in shown.sources] == [folder.id]
     assert names(letta, agent.id) == dict.fromkeys(TEXTS, True)
     system = prompt(letta, agent.id)
     assert f'<directory name="{folder.name}">' in system
@@ -95,7 +95,7 @@ def test_an_agent_sees_a_folder_with_the_tools_for_its_files(
     assert context["num_tokens_directories"] > 100
     assert letta.agents.folders.detach(folder.id, agent_id=agent.id) is None
     assert letta.agents.folders.list(agent.id).items == []
-    assert {one.name for one in letta.agents.tools.list(agent.id).items} == before
+    assert {tool.name for tool in letta.agents.tools.list(agent.id).items} == before
     assert names(letta, agent.id) == {}
     assert "<directories>" not in prompt(letta, agent.id)
     with pytest.raises(NotFoundError, match="not attached"):
@@ -111,7 +111,7 @@ def test_files_are_opened_and_closed_within_a_limit(
 ) -> None:
     agent = new_agent(max_files_open=2, per_file_view_window_char_limit=300)
     letta.agents.folders.attach(folder.id, agent_id=agent.id)
-    ids = {one.file_name: one.file_id for one in letta.agents.files.list(agent.id).files}
+    ids = {file.file_name: file.file_id for file in letta.agents.files.list(agent.id).files}
     ids = {name.rpartition("/")[2]: file_id for name, file_id in ids.items()}
     opened = names(letta, agent.id, is_open=True)
     assert len(opened) == 2, "as many as may be open"
@@ -119,9 +119,9 @@ def test_files_are_opened_and_closed_within_a_limit(
     [closed] = letta.agents.files.open(ids[last], agent_id=agent.id)
     assert closed.rpartition("/")[2] in opened, "the one that was used longest ago"
     assert names(letta, agent.id)[last]
-    shown = [one for one in letta.agents.files.list(agent.id).files if one.is_open]
-    assert all(len(one.visible_content or "") <= 300 for one in shown)
-    assert all((one.visible_content or "").startswith("[Viewing file start") for one in shown)
+    shown = [file for file in letta.agents.files.list(agent.id).files if file.is_open]
+    assert all(len(file.visible_content or "") <= 300 for file in shown)
+    assert all((file.visible_content or "").startswith("[Viewing file start") for file in shown)
     letta.agents.files.close(ids[last], agent_id=agent.id)
     assert not names(letta, agent.id)[last]
     rest = letta.agents.files.close_all(agent.id)
@@ -129,7 +129,7 @@ def test_files_are_opened_and_closed_within_a_limit(
     assert names(letta, agent.id, is_open=True) == {}
     pages = letta.agents.files.list(agent.id, limit=2)
     assert (len(pages.files), pages.has_more) == (2, True)
-    assert {one.file_id for one in pages} == {*ids.values()}, "a page leads to the next"
+    assert {page.file_id for page in pages} == {*ids.values()}, "a page leads to the next"
 
 
 @pytest.mark.operation("GET /v1/agents/{agent_id}")
@@ -146,11 +146,11 @@ def test_the_memory_of_an_agent_has_a_block_for_each_of_its_files(
     shown = letta.agents.retrieve(agent.id, include=["agent.blocks"])
 
     blocks = shown.memory.file_blocks or []
-    assert {one.label: (one.file_id, one.is_open) for one in blocks} == {
-        one.file_name: (one.file_id, one.is_open) for one in files
+    assert {block.label: (block.file_id, block.is_open) for block in blocks} == {
+        file.file_name: (file.file_id, file.is_open) for file in files
     }
-    assert {one.label for one in blocks} == {f"{folder.name}/{name}" for name in TEXTS}
-    values = {one.file_id: one.visible_content for one in files if one.is_open}
+    assert {block.label for block in blocks} == {f"{folder.name}/{name}" for name in TEXTS}
+    values = {file.file_id: file.visible_content for file in files if file.is_open}
     assert len(values) == 2
     system = prompt(letta, agent.id)
     for block in blocks:
@@ -162,13 +162,13 @@ def test_the_memory_of_an_agent_has_a_block_for_each_of_its_files(
     assert listed.memory.file_blocks == blocks
     assert (letta.agents.retrieve(agent.id).memory.file_blocks or []) == []
     memory = http.get(f"/v1/agents/{agent.id}/core-memory").json()
-    assert [one["label"] for one in memory["file_blocks"]] == [one.label for one in blocks]
+    assert [block["label"] for block in memory["file_blocks"]] == [block.label for block in blocks]
     assert set(memory["blocks"][0]) < set(memory["file_blocks"][0])
 
     wanted = [{"file_name": f"{folder.name}/plan.txt", "offset": 9, "length": 2}]
     call_tool(letta, agent.id, "open_files", file_requests=wanted, close_all_others=True)
     shown = letta.agents.retrieve(agent.id, include=["agent.blocks"])
-    [block] = [one for one in shown.memory.file_blocks or [] if one.is_open]
+    [block] = [block for block in shown.memory.file_blocks or [] if block.is_open]
     assert block.value == (
         "[Viewing lines 10 to 11 (out of 40 lines)]\n10: Step 10: bake bread number 10\n"
         "11: Step 11: bake bread number 11"
@@ -224,7 +224,7 @@ def test_older_clients_attach_sources_and_get_the_agent(
     agent = new_agent()
     path = f"/v1/agents/{agent.id}/sources"
     body = legacy.patch(f"{path}/attach/{folder.id}").json()
-    assert [one["id"] for one in body["sources"]] == [folder.id]
+    assert [source["id"] for source in body["sources"]] == [folder.id]
     assert [one["id"] for one in legacy.get(path).json()] == [folder.id]
     body = legacy.patch(f"{path}/detach/{folder.id}").json()
     assert (body["id"], body["sources"]) == (agent.id, [])
@@ -237,21 +237,21 @@ async def test_an_agent_is_made_with_folders_and_loses_those_that_are_deleted(
     other = letta.folders.create(name=unique("attic"), embedding=EMBEDDING)
     agent = new_agent(folder_ids=[folder.id, other.id])
     listed = letta.agents.folders.list(agent.id, order="asc").items
-    assert [one.id for one in listed] == [folder.id, other.id]
+    assert [message.id for message in listed] == [folder.id, other.id]
     with pytest.raises(NotFoundError, match=f"source-{NOBODY}"):
         new_agent(folder_ids=[f"source-{NOBODY}"])
     last = new_agent(source_ids=[other.id])
-    before = {one.name for one in letta.agents.tools.list(last.id).items}
+    before = {tool.name for tool in letta.agents.tools.list(last.id).items}
     letta.folders.delete(other.id)
-    assert [one.id for one in letta.agents.folders.list(agent.id).items] == [folder.id]
+    assert [folder.id for folder in letta.agents.folders.list(agent.id).items] == [folder.id]
     with pytest.raises(NotFoundError, match=other.id):
         letta.agents.folders.attach(other.id, agent_id=agent.id)
 
     def tools() -> set[str]:
-        return {str(one.name) for one in letta.agents.tools.list(last.id).items}
+        return {str(tool.name) for tool in letta.agents.tools.list(last.id).items}
 
     await wait_for("the tools go with the last folder", lambda: tools() == before - TOOLS)
-    assert {one.name for one in letta.agents.tools.list(agent.id).items} >= TOOLS
+    assert {tool.name for tool in letta.agents.tools.list(agent.id).items} >= TOOLS
 
 
 @pytest.mark.operation("PATCH /v1/agents/{agent_id}")
@@ -260,15 +260,15 @@ def test_an_update_says_which_folders_an_agent_has(
 ) -> None:
     other = letta.folders.create(name=unique("attic"), embedding=EMBEDDING)
     agent = new_agent()
-    bare = {one.name for one in letta.agents.tools.list(agent.id).items}
+    bare = {tool.name for tool in letta.agents.tools.list(agent.id).items}
     path = f"/v1/agents/{agent.id}"
 
     def update(**fields: Any) -> tuple[set[str], set[str]]:
         answer = http.patch(path, params={"include": ["agent.sources"]}, json=fields)
         assert answer.status_code == 200, answer.text
         found = letta.agents.folders.list(agent.id).items
-        return {str(one.id) for one in found}, {
-            str(one.name) for one in letta.agents.tools.list(agent.id).items
+        return {str(item.id) for item in found}, {
+            str(tool.name) for tool in letta.agents.tools.list(agent.id).items
         }
 
     assert update(folder_ids=[folder.id, folder.id]) == ({folder.id}, bare | TOOLS)
@@ -296,7 +296,7 @@ def test_an_agent_may_come_with_a_folder_of_its_own(letta: Letta, new_agent: New
         agent = new_agent(name=name, include_default_source=True, embedding=EMBEDDING)
         [own] = letta.agents.folders.list(agent.id).items
         assert str(own.name).startswith(f"{name} External Data Source")
-        assert {one.name for one in letta.agents.tools.list(agent.id).items} >= TOOLS
+        assert {tool.name for tool in letta.agents.tools.list(agent.id).items} >= TOOLS
         folders.append(own)
     assert str(folders[1].name).endswith(f"({agent.id})"), "the name was taken"
     for own in folders:
@@ -315,7 +315,7 @@ async def test_many_agents_see_a_new_file_as_soon_as_it_is_read_and_no_more_once
 
     def completed(count: int) -> Callable[[], bool]:
         return lambda: (
-            [one.processing_status for one in letta.folders.files.list(made.id).items]
+            [file.processing_status for file in letta.folders.files.list(made.id).items]
             == ["completed"] * count
         )
 

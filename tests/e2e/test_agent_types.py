@@ -26,8 +26,8 @@ CALL = ["tool_call_message", "tool_return_message"]
 
 def kinds(messages: list[Any]) -> list[str]:
     """The types of messages, without thoughts."""
-    types = [one.message_type for one in messages]
-    return [one for one in types if one != "reasoning_message"]
+    types = [message.message_type for message in messages]
+    return [kind for kind in types if kind != "reasoning_message"]
 
 
 @SEND
@@ -76,7 +76,7 @@ def test_a_change_of_the_model_makes_no_model_write_its_thoughts_into_arguments(
     changed = letta.agents.update(agent.id, model=MODEL)
     assert changed.llm_config.put_inner_thoughts_in_kwargs is False
     messages, _ = ask(letta, agent.id, SAY)
-    assert [one.message_type for one in messages] == WORDS
+    assert [message.message_type for message in messages] == WORDS
     asked: Any = {"reasoning": True}
     thinking = letta.agents.update(agent.id, model=MODEL, extra_body=asked)
     assert thinking.llm_config.put_inner_thoughts_in_kwargs is True
@@ -123,14 +123,19 @@ def test_every_rule_is_kept(
     reason: str,
 ) -> None:
     agent = new_agent(tool_rules=[asked])
-    assert [one.type for one in agent.tool_rules or []] == [asked["type"], *added(agent)]
+    assert [rule.type for rule in agent.tool_rules or []] == [asked["type"], *added(agent)]
     messages, stopped = ask(letta, agent.id, text, max_steps=5)
-    calls = [one.tool_call.name for one in messages if one.message_type == "tool_call_message"]
+    calls = [
+        message.tool_call.name
+        for message in messages
+        if message.message_type == "tool_call_message"
+    ]
     assert calls[: len(called)] == called
     failed = [
-        one
-        for one in messages
-        if one.message_type == "tool_return_message" and "ToolConstraintError" in one.tool_return
+        message
+        for message in messages
+        if message.message_type == "tool_return_message"
+        and "ToolConstraintError" in message.tool_return
     ]
     assert len(failed) == refused
     assert stopped == reason
@@ -138,7 +143,7 @@ def test_every_rule_is_kept(
 
 def added(agent: Any) -> list[str]:
     """The kinds of the rules that the server gave an agent beside its own."""
-    return [one.type for one in agent.tool_rules[1:]]
+    return [rule.type for rule in agent.tool_rules[1:]]
 
 
 @SEND
@@ -146,7 +151,7 @@ def test_arguments_of_a_rule_win(letta: Letta, new_agent: NewAgent) -> None:
     rules = [rule("run_first", SEARCH, args={"query": "coffee"})]
     agent = new_agent(tool_rules=rules)
     messages, _ = ask(letta, agent.id, LOOK)
-    [call] = [one for one in messages if one.message_type == "tool_call_message"]
+    [call] = [message for message in messages if message.message_type == "tool_call_message"]
     assert json.loads(call.tool_call.arguments)["query"] == "coffee"
 
 
@@ -165,17 +170,21 @@ def test_what_an_agent_says_by_a_tool_streams_as_it_comes(
     words = {"thinking": "Be kind", "message": 'They said "hi" to Zoë \U0001f600 and left.'}
     script = f"CALL:send_message:{json.dumps(words)} SAY:"
     lines = stream(http, agent.id, script, stream_tokens=True, background=True)
-    messages = [one.data for one in lines if isinstance(one.data, dict)]
-    said = [one["content"] for one in messages if one["message_type"] == "assistant_message"]
+    messages = [line.data for line in lines if isinstance(line.data, dict)]
+    said = [
+        message["content"] for message in messages if message["message_type"] == "assistant_message"
+    ]
     assert "".join(said) == words["message"]
     assert len(said) > 2, "it came in chunks"
-    thoughts = [one for one in messages if one["message_type"] == "reasoning_message"]
+    thoughts = [message for message in messages if message["message_type"] == "reasoning_message"]
     if agent_type == "memgpt_v2_agent":
-        assert "".join(one["reasoning"] for one in thoughts) == "Be kind"
-        assert {one["source"] for one in thoughts} == {"non_reasoner_model"}
-    assert "tool_call_message" not in [one["message_type"] for one in messages]
+        assert "".join(thought["reasoning"] for thought in thoughts) == "Be kind"
+        assert {thought["source"] for thought in thoughts} == {"non_reasoner_model"}
+    assert "tool_call_message" not in [message["message_type"] for message in messages]
     whole = http.get(f"/v1/agents/{agent.id}/messages").json()
-    shown = [one["content"] for one in whole if one["message_type"] == "assistant_message"]
+    shown = [
+        message["content"] for message in whole if message["message_type"] == "assistant_message"
+    ]
     assert [one for one in shown if one] == [words["message"]]
 
     middle = lines[len(lines) // 2]
@@ -184,7 +193,9 @@ def test_what_an_agent_says_by_a_tool_streams_as_it_comes(
     with http.stream("POST", f"/v1/runs/{run_id}/stream", json=asked) as again:
         again.read()
     behind = lines[lines.index(middle) + 1 :]
-    assert [one for one in lines_of(again.text) if one.id] == [one for one in behind if one.id]
+    assert [line for line in lines_of(again.text) if line.id] == [
+        line for line in behind if line.id
+    ]
 
 
 @SEND

@@ -270,10 +270,10 @@ def test_tools_come_by_name_by_id_and_by_default(letta: Letta, new_agent: NewAge
     by_id = new_agent(tool_ids=[tool.id], include_base_tools=False)
     both = new_agent(tools=["memory_rethink"], tool_ids=[tool.id])
 
-    assert [one.name for one in by_name.tools] == ["memory_insert"]
-    assert [one.id for one in by_id.tools] == [tool.id]
-    assert [one.name for one in both.tools] == sorted([*DEFAULT_TOOLS, "memory_rethink"])
-    assert [one.to_dict() for one in letta.agents.tools.list(by_name.id)] == [tool.to_dict()]
+    assert [tool.name for tool in by_name.tools] == ["memory_insert"]
+    assert [tool.id for tool in by_id.tools] == [tool.id]
+    assert [tool.name for tool in both.tools] == sorted([*DEFAULT_TOOLS, "memory_rethink"])
+    assert [tool.to_dict() for tool in letta.agents.tools.list(by_name.id)] == [tool.to_dict()]
     assert tool.tool_type == "letta_sleeptime_core"
     assert tool.description
     assert tool.json_schema
@@ -379,7 +379,7 @@ def test_an_agent_that_cannot_be_leaves_nothing_behind(letta: Letta, http: httpx
         assert answer.status_code == status, (wrong, answer.text)
         assert said in answer.json()["detail"], answer.text
         assert letta.agents.list(name=name).items == []
-    assert [one.id for one in letta.blocks.list(label=label).items] == [block.id]
+    assert [block.id for block in letta.blocks.list(label=label).items] == [block.id]
 
 
 UPDATES: dict[str, tuple[Any, dict[str, Any]]] = {
@@ -481,7 +481,7 @@ def test_tools_and_blocks_are_replaced_as_lists(letta: Letta, new_agent: NewAgen
 
     read = letta.agents.retrieve(agent.id, include=["agent.tools", "agent.blocks"])
     assert [tool.name for tool in read.tools] == ["memory_insert"]
-    assert [one.id for one in read.blocks] == [block.id]
+    assert [block.id for block in read.blocks] == [block.id]
     for old in agent.blocks:
         assert letta.blocks.retrieve(str(old.id)).value == old.value
 
@@ -561,9 +561,9 @@ def test_a_deleted_agent_is_gone_with_what_only_it_had(
     wait_until("block gone", lambda: http.get(f"/v1/blocks/{own}").status_code == 404, 10)
     assert letta.blocks.retrieve(shared).value == "I am kind."
     assert letta.blocks.retrieve(standalone.id).value == "stays"
-    assert [one.id for one in letta.agents.retrieve(heir.id, include=["agent.blocks"]).blocks] == [
-        shared
-    ]
+    assert [
+        block.id for block in letta.agents.retrieve(heir.id, include=["agent.blocks"]).blocks
+    ] == [shared]
     for again in (
         http.delete(f"/v1/agents/{agent.id}"),
         http.patch(f"/v1/agents/{agent.id}", json={"name": "x"}),

@@ -65,10 +65,10 @@ def test_messages_are_found_by_their_words(
 
     def found(query: str = word, **fields: Any) -> list[dict[str, Any]]:
         asked: dict[str, Any] = {"search_mode": "fts", **fields}
-        return [one.to_dict() for one in letta.messages.search(query=query, **asked)]
+        return [message.to_dict() for message in letta.messages.search(query=query, **asked)]
 
     everything = found()
-    assert [(one["message_type"], one["agent_id"]) for one in everything] == [
+    assert [(message["message_type"], message["agent_id"]) for message in everything] == [
         ("assistant_message", two.id),
         ("user_message", two.id),
         ("user_message", one.id),
@@ -121,7 +121,7 @@ def test_messages_are_found_by_what_they_mean(
 
     def found(mode: Any, **fields: Any) -> list[str]:
         asked: dict[str, Any] = {"agent_id": one.id, "search_mode": mode, **fields}
-        return [one.message_id for one in letta.messages.search(query=question, **asked)]
+        return [message.message_id for message in letta.messages.search(query=question, **asked)]
 
     assert found("fts") == []
     near = found("vector", limit=2)

@@ -58,15 +58,15 @@ def test_the_models_are_listed_as_the_genuine_server_does(
     letta: Letta, http: httpx.Client, model: ScriptedModelProcess
 ) -> None:
     recorded = json.loads((RECORDED / "models_list.json").read_text())["body"]
-    wanted = {one["handle"]: one for one in recorded if one["provider_name"] == "anthropic"}
+    wanted = {model["handle"]: model for model in recorded if model["provider_name"] == "anthropic"}
     listed = http.get("/v1/models/", params={"provider_name": "anthropic"}).json()
 
-    assert [one["handle"] for one in listed] == list(wanted)
+    assert [model["handle"] for model in listed] == list(wanted)
     endpoint = {"model_endpoint": f"{model.anthropic_base_url}/v1"}
     for one in listed:
         assert one == {**wanted[one["handle"]], **endpoint}
     assert all(
-        one.provider_type == "anthropic" for one in letta.models.list(provider_name="anthropic")
+        model.provider_type == "anthropic" for model in letta.models.list(provider_name="anthropic")
     )
 
 
@@ -110,7 +110,7 @@ async def test_calls_at_the_same_time_get_their_results_together(
     calls = [{"name": "conversation_search", "arguments": {"query": word}} for word in ("a", "b")]
     answer = letta.agents.messages.create(agent.id, messages=says(f"CALLS:{json.dumps(calls)}"))
 
-    assert [one.message_type for one in answer.messages] == [
+    assert [message.message_type for message in answer.messages] == [
         "tool_call_message",
         "tool_return_message",
         "tool_return_message",
@@ -130,7 +130,7 @@ async def test_thoughts_are_told_and_go_back_as_they_came(
     script = 'THINK:"Look it up." REDACTED CALL:conversation_search THINK:"So." SAY:Found it.'
     answer = letta.agents.messages.create(agent.id, messages=says(script))
 
-    assert [one.message_type for one in answer.messages] == [
+    assert [message.message_type for message in answer.messages] == [
         "reasoning_message",
         "hidden_reasoning_message",
         "tool_call_message",
@@ -153,7 +153,9 @@ async def test_thoughts_are_told_and_go_back_as_they_came(
         {"type": "redacted_thinking", "data": hidden.hidden_reasoning},
     ]
     history = letta.agents.messages.list(agent.id, limit=100, order="asc").items
-    assert [one.to_dict() for one in history[-6:]] == [one.to_dict() for one in answer.messages]
+    assert [message.to_dict() for message in history[-6:]] == [
+        message.to_dict() for message in answer.messages
+    ]
 
 
 @SEND
@@ -164,7 +166,7 @@ async def test_an_agent_that_shall_not_think_is_not_asked_to(
     agent = new_agent(model=CLAUDE, model_settings=settings)
     answer = letta.agents.messages.create(agent.id, messages=says('THINK:"Well." SAY:Hi'))
 
-    assert [one.message_type for one in answer.messages] == ["assistant_message"]
+    assert [message.message_type for message in answer.messages] == ["assistant_message"]
     asked = await last_request(model)
     assert "thinking" not in asked
     assert asked["temperature"] == 0.3
@@ -232,7 +234,9 @@ async def test_an_agent_may_change_to_another_providers_model_and_back(
 
 def told(lines: list[Line], kind: str) -> list[Any]:
     """The messages of one kind in a stream."""
-    return [one.data for one in lines if one.data != "[DONE]" and one.data["message_type"] == kind]
+    return [
+        line.data for line in lines if line.data != "[DONE]" and line.data["message_type"] == kind
+    ]
 
 
 @STREAM
@@ -242,8 +246,8 @@ def test_tokens_come_in_the_pieces_that_the_model_sends(
     lines = stream(http, agent.id, "Hi there", stream_tokens=True)
 
     pieces = told(lines, "assistant_message")
-    assert [one["content"] for one in pieces] == ["Hello fr", "om the s", "cripted ", "model."]
-    assert len({(one["id"], one["otid"]) for one in pieces}) == 1
+    assert [delta["content"] for delta in pieces] == ["Hello fr", "om the s", "cripted ", "model."]
+    assert len({(delta["id"], delta["otid"]) for delta in pieces}) == 1
     [said] = http.get(f"/v1/agents/{agent.id}/messages").json()[-1:]
     assert (said["id"], said["content"]) == (pieces[0]["id"], HELLO)
 
@@ -261,12 +265,12 @@ def test_tokens_of_thoughts_and_calls_add_up_to_the_history(
     thought, called, *_ = http.get(f"/v1/agents/{agent.id}/messages").json()[-4:]
     pieces = told(lines, "reasoning_message")
     assert len(pieces) > 2
-    assert "".join(one["reasoning"] for one in pieces) == thought["reasoning"]
-    assert [one["signature"] for one in pieces if one["signature"]] == [thought["signature"]]
-    assert {one["otid"] for one in pieces} == {thought["otid"]}
-    name, *arguments = (one["tool_call"] for one in told(lines, "tool_call_message"))
+    assert "".join(delta["reasoning"] for delta in pieces) == thought["reasoning"]
+    assert [delta["signature"] for delta in pieces if delta["signature"]] == [thought["signature"]]
+    assert {delta["otid"] for delta in pieces} == {thought["otid"]}
+    name, *arguments = (part["tool_call"] for part in told(lines, "tool_call_message"))
     assert name == {"name": "memory_insert", "tool_call_id": called["tool_call"]["tool_call_id"]}
-    assert [one["arguments"] for one in arguments] == [
+    assert [argument["arguments"] for argument in arguments] == [
         '{"label": "human',
         '", "new_string":',
         ' "likes tea", "i',

@@ -49,7 +49,9 @@ BOTH = json.dumps(
 
 def calls_of(answer: Any) -> list[Any]:
     """The calls that an answer asks about."""
-    [request] = [one for one in answer.messages if one.message_type == "approval_request_message"]
+    [request] = [
+        message for message in answer.messages if message.message_type == "approval_request_message"
+    ]
     return list(request.tool_calls)
 
 
@@ -60,17 +62,17 @@ def approval(*calls: Any, approve: bool = True, reason: str | None = None) -> di
         "approvals": [
             {
                 "type": "approval",
-                "tool_call_id": one.tool_call_id,
+                "tool_call_id": call.tool_call_id,
                 "approve": approve,
                 "reason": reason,
             }
-            for one in calls
+            for call in calls
         ],
     }
 
 
 def types(messages: Any) -> list[str]:
-    return [one.message_type for one in messages]
+    return [message.message_type for message in messages]
 
 
 def human(letta: Letta, agent_id: str) -> str:
@@ -97,7 +99,7 @@ def test_an_approved_call_is_carried_out_and_the_conversation_goes_on(
     seen = letta.agents.retrieve(agent.id, include=["agent.pending_approval"])
     assert seen.pending_approval is not None
     assert seen.pending_approval.id == asked.messages[0].id
-    assert [one.tool_call_id for one in seen.pending_approval.tool_calls] == [call.tool_call_id]
+    assert [call.tool_call_id for call in seen.pending_approval.tool_calls] == [call.tool_call_id]
     assert (seen.message_ids or [])[-1] == asked.messages[0].id
     [listed] = letta.agents.list(name=agent.name, include=["agent.pending_approval"]).items
     assert listed.pending_approval == seen.pending_approval
@@ -137,9 +139,9 @@ def test_a_denied_call_is_not_carried_out_and_the_model_reads_why(
     assert "Ask me on Monday" in returned.tool_return
     assert human(letta, agent.id) == "Name: Ada"
     [response] = [
-        one
-        for one in letta.agents.messages.list(agent.id).items
-        if one.message_type == "approval_response_message"
+        message
+        for message in letta.agents.messages.list(agent.id).items
+        if message.message_type == "approval_response_message"
     ]
     assert (response.approve, response.reason) == (False, "Ask me on Monday")
 
@@ -156,7 +158,9 @@ def test_the_deprecated_form_names_the_message_that_asked(
     assert answer.stop_reason.stop_reason == "end_turn"
     assert human(letta, agent.id).endswith("Likes tea")
     history = letta.agents.messages.list(agent.id, order="asc").items
-    [response] = [one for one in history if one.message_type == "approval_response_message"]
+    [response] = [
+        message for message in history if message.message_type == "approval_response_message"
+    ]
     assert response.approval_request_id == call.tool_call_id
     assert response.approve is True
 
@@ -172,8 +176,10 @@ def test_calls_of_one_step_are_answered_one_by_one(letta: Letta, new_agent: NewA
     with pytest.raises(ConflictError):
         letta.agents.messages.create(agent.id, messages=says("And?"))
     rest = letta.agents.messages.create(agent.id, messages=[approval(insert)])
-    returns = [one for one in rest.messages if one.message_type == "tool_return_message"]
-    assert [(one.tool_call_id, one.status) for one in returns] == [
+    returns = [
+        message for message in rest.messages if message.message_type == "tool_return_message"
+    ]
+    assert [(message.tool_call_id, message.status) for message in returns] == [
         (search.tool_call_id, "error"),
         (insert.tool_call_id, "success"),
     ]
@@ -249,8 +255,8 @@ def test_r23_who_answers_twice_gets_the_same_answer(letta: Letta, new_agent: New
     first = letta.agents.messages.create(agent.id, messages=[approval(call)])
     again = letta.agents.messages.create(agent.id, messages=[approval(call)])
     denied = letta.agents.messages.create(agent.id, messages=[approval(call, approve=False)])
-    assert [one.id for one in again.messages] == [one.id for one in first.messages]
-    assert [one.id for one in denied.messages] == [one.id for one in first.messages]
+    assert [message.id for message in again.messages] == [message.id for message in first.messages]
+    assert [message.id for message in denied.messages] == [message.id for message in first.messages]
     assert human(letta, agent.id) == "Name: Ada\nLikes tea"
 
 
@@ -297,7 +303,9 @@ def test_an_approval_holds_for_the_tool_that_was_there_when_it_was_asked(
 
     answer = letta.agents.messages.create(agent.id, messages=[approval(call)])
 
-    returned = next(one for one in answer.messages if one.message_type == "tool_return_message")
+    returned = next(
+        message for message in answer.messages if message.message_type == "tool_return_message"
+    )
     assert returned.status == "error"
     expected = "no tool named" if how == "renamed" else "has changed since this call was approved"
     assert expected in str(returned.tool_return)
@@ -305,7 +313,9 @@ def test_an_approval_holds_for_the_tool_that_was_there_when_it_was_asked(
     if how == "changed":
         assert answer.stop_reason.stop_reason == "requires_approval", "it is asked for once more"
         anew = letta.agents.messages.create(agent.id, messages=[approval(*calls_of(answer))])
-        returned = next(one for one in anew.messages if one.message_type == "tool_return_message")
+        returned = next(
+            message for message in anew.messages if message.message_type == "tool_return_message"
+        )
         assert (returned.status, returned.tool_return) == ("success", "stolen")
 
 
@@ -379,8 +389,10 @@ def test_r23_an_approval_ends_at_its_deadline_also_after_a_restart(
 
         def ended() -> bool:
             history = letta.agents.messages.list(left.id).items
-            returned = [one for one in history if one.message_type == "tool_return_message"]
-            return [one.tool_return for one in returned] == [ENDED[ApprovalExpired]]
+            returned = [
+                message for message in history if message.message_type == "tool_return_message"
+            ]
+            return [message.tool_return for message in returned] == [ENDED[ApprovalExpired]]
 
         wait_until("the deadline has passed", ended, SECONDS_MAX)
         free = letta.agents.messages.create(left.id, messages=says("SAY:Free."))
@@ -398,7 +410,7 @@ def test_an_approval_is_asked_and_answered_on_streams(
     more = {"stream_tokens": tokens, "background": True}
     body = {"messages": says(f"CALLS:{BOTH} SAY:Both."), **more}
     lines = lines_of(http.post(path, json=body).text)
-    shown = [one for one in kinds(lines) if one != "ping"]
+    shown = [kind for kind in kinds(lines) if kind != "ping"]
     assert list(dict.fromkeys(shown)) == [
         "tool_call_message",
         "approval_request_message",
@@ -406,22 +418,22 @@ def test_an_approval_is_asked_and_answered_on_streams(
         "usage_statistics",
         "[DONE]",
     ]
-    asking = [one.data for one in lines if "approval_request_message" in str(one.data)]
-    parts = [one["tool_call"] for one in asking]
+    asking = [line.data for line in lines if "approval_request_message" in str(line.data)]
+    parts = [part["tool_call"] for part in asking]
     assert parts[0]["name"] == INSERT
-    assert json.loads("".join(one.get("arguments", "") for one in parts)) == EDIT
-    [call_id] = {one["tool_call_id"] for one in parts}
-    reasons = [one.data["stop_reason"] for one in lines if "stop_reason" in str(one.data)]
+    assert json.loads("".join(part.get("arguments", "") for part in parts)) == EDIT
+    [call_id] = {part["tool_call_id"] for part in parts}
+    reasons = [line.data["stop_reason"] for line in lines if "stop_reason" in str(line.data)]
     assert reasons == ["requires_approval"]
     run_id = asking[0]["run_id"]
     resumed = http.post(f"/v1/runs/{run_id}/stream", json={"starting_after": 0})
     again = lines_of(resumed.text)
-    assert [one.data for one in again if "approval_request" in str(one.data)] == asking
+    assert [line.data for line in again if "approval_request" in str(line.data)] == asking
 
     given = {"type": "approval", "tool_call_id": call_id, "approve": True}
     answer = {"messages": [{"type": "approval", "approvals": [given]}], **more}
     lines = lines_of(http.post(path, json=answer).text)
-    shown = [one for one in kinds(lines) if one != "ping"]
+    shown = [kind for kind in kinds(lines) if kind != "ping"]
     assert list(dict.fromkeys(shown)) == [
         "tool_return_message",
         "assistant_message",

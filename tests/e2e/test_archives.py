@@ -49,7 +49,7 @@ def test_an_archive_is_made_read_changed_listed_and_deleted(letta: Letta) -> Non
     assert letta.archives.retrieve(made.id) == changed
     other = letta.archives.create(name=f"{name}-2")
     found = letta.archives.list(name=f"{name}-2", order="asc").items
-    assert [one.id for one in found] == [made.id, other.id]
+    assert [archive.id for archive in found] == [made.id, other.id]
     assert letta.archives.list(name=f"{name}-2", order="asc", after=made.id).items == [other]
 
     letta.archives.delete(made.id)
@@ -61,7 +61,7 @@ def test_an_archive_is_made_read_changed_listed_and_deleted(letta: Letta) -> Non
     ):
         with pytest.raises(NotFoundError, match=made.id):
             gone()
-    assert [one.id for one in letta.archives.list(name=f"{name}-2").items] == [other.id]
+    assert [archive.id for archive in letta.archives.list(name=f"{name}-2").items] == [other.id]
 
 
 @pytest.mark.operation("POST /v1/archives/")
@@ -195,7 +195,7 @@ def test_an_agent_without_an_embedding_config_has_passages_without_vectors(
     for passage in (*made, *letta.agents.passages.list(agent.id)):
         assert (passage.embedding, passage.embedding_config) == (None, None)
     found = letta.agents.passages.search(agent.id, query="Where does the animal rest?")
-    assert [one.content for one in found.results] == ["The cat sleeps on the roof"]
+    assert [passage.content for passage in found.results] == ["The cat sleeps on the roof"]
 
 
 @pytest.mark.operation("POST /v1/agents/{agent_id}/archival-memory")
@@ -227,7 +227,7 @@ def test_an_agent_remembers_searches_and_forgets(letta: Letta, new_agent: NewAge
     assert found.results[1].tags == []
 
     def ids(**fields: Any) -> list[str]:
-        return [one.id for one in memory.search(agent.id, query="Bob", **fields).results]
+        return [result.id for result in memory.search(agent.id, query="Bob", **fields).results]
 
     assert ids(tags=["hobby"]) == [alps.id]
     assert ids(end_datetime="2025-06-02") == [alps.id]
@@ -304,7 +304,7 @@ async def test_agents_share_an_archive(
         "the deleted agent is detached",
         lambda: having(http, shared) == [],
     )
-    assert [one.passage.text for one in letta.passages.search(archive_id=shared)] == [
+    assert [passage.passage.text for passage in letta.passages.search(archive_id=shared)] == [
         f"All like {word}"
     ]
 
@@ -469,8 +469,8 @@ def test_a_prompt_says_what_is_in_the_archives(letta: Letta, new_agent: NewAgent
     assert all(tag in tags for tag in ("art", "food"))
     assert prompt_of(letta, told.id) == prompt, "a provider finds it in its cache"
     assert "archival memory:" not in prompt_of(letta, untold.id)
-    for one in letta.agents.passages.list(told.id):
-        letta.agents.passages.delete(str(one.id), agent_id=told.id)
+    for passage in letta.agents.passages.list(told.id):
+        letta.agents.passages.delete(str(passage.id), agent_id=told.id)
     assert "archival memory:" not in prompt_of(letta, told.id)
 
 

@@ -28,7 +28,7 @@ SEVERAL = f"{say('1', request_heartbeat=True)} {say('2', request_heartbeat=True)
 
 def told(messages: list[Any]) -> list[str]:
     """What the assistant says."""
-    return [one.content for one in messages if one.message_type == "assistant_message"]
+    return [message.content for message in messages if message.message_type == "assistant_message"]
 
 
 class TestSendMessage:
@@ -40,8 +40,8 @@ class TestSendMessage:
         ("agent_type", "script", "said", "expected"),
         [
             *(
-                pytest.param(one, say(words), [words], "end_turn", id=f"{what}-{one}")
-                for one in ("memgpt_agent", "memgpt_v2_agent", "react_agent")
+                pytest.param(kind, say(words), [words], "end_turn", id=f"{what}-{kind}")
+                for kind in ("memgpt_agent", "memgpt_v2_agent", "react_agent")
                 for what, words in (
                     ("single", "Hi"),
                     ("long", LONG),
@@ -50,8 +50,8 @@ class TestSendMessage:
                 )
             ),
             *(
-                pytest.param(one, f"{LOOK} {say('Hi')}", ["Hi"], "end_turn", id=f"mixed-{one}")
-                for one in ("memgpt_agent", "react_agent")
+                pytest.param(kind, f"{LOOK} {say('Hi')}", ["Hi"], "end_turn", id=f"mixed-{kind}")
+                for kind in ("memgpt_agent", "react_agent")
             ),
             pytest.param("react_agent", SEVERAL, ["1", "2", "3"], "end_turn", id="multiple"),
             # Of the types that have it from the beginning a rule says that it ends the turn.
@@ -87,7 +87,7 @@ class TestSendMessage:
     ) -> None:
         agent = new_agent(agent_type="memgpt_agent", tools=["send_message"])
         messages, reason = ask(letta, agent.id, f"CALL:send_message:{arguments}")
-        assert [one.message_type for one in messages] == [
+        assert [message.message_type for message in messages] == [
             "tool_call_message",
             "tool_return_message",
         ]
@@ -110,29 +110,33 @@ class TestSideBySide:
         ]
         lines = stream(http, agent.id, f"CALLS:{json.dumps(calls)}")
         docs = [line.data for line in lines if line.data != "[DONE]"]
-        [called] = [one for one in docs if one["message_type"] == "tool_call_message"]
-        ids = [one["tool_call_id"] for one in called["tool_calls"]]
-        returned = [one for one in docs if one["message_type"] == "tool_return_message"]
-        assert [one["tool_call_id"] for one in returned] == ids
-        statuses = [one["status"] for one in returned]
+        [called] = [
+            document for document in docs if document["message_type"] == "tool_call_message"
+        ]
+        ids = [call["tool_call_id"] for call in called["tool_calls"]]
+        returned = [
+            document for document in docs if document["message_type"] == "tool_return_message"
+        ]
+        assert [document["tool_call_id"] for document in returned] == ids
+        statuses = [document["status"] for document in returned]
         assert statuses == ["success", "success", "success", "error"]
         assert "Likes tea" in returned[1]["tool_return"]
         assert kinds(lines)[-3:] == ["stop_reason", "usage_statistics", "[DONE]"]
         listed = letta.agents.messages.list(agent.id, order="asc", limit=100).items
-        history = [one for one in listed if one.message_type == "tool_return_message"]
-        assert [one.tool_call_id for one in history] == ids
+        history = [message for message in listed if message.message_type == "tool_return_message"]
+        assert [message.tool_call_id for message in history] == ids
 
 
 def returns(messages: list[Any]) -> list[tuple[str, str]]:
     """What the tools returned."""
-    found = [one for one in messages if one.message_type == "tool_return_message"]
-    return [(one.status, one.tool_return) for one in found]
+    found = [message for message in messages if message.message_type == "tool_return_message"]
+    return [(message.status, message.tool_return) for message in found]
 
 
 def calls(name: str, *arguments: dict[str, Any]) -> str:
     """One call after the other, each in a step of its own."""
     later = {"request_heartbeat": True}
-    return " ".join(f"CALL:{name}:{json.dumps({**one, **later})}" for one in arguments)
+    return " ".join(f"CALL:{name}:{json.dumps({**argument, **later})}" for argument in arguments)
 
 
 class TestMemoryAsFiles:
@@ -166,14 +170,14 @@ class TestMemoryAsFiles:
         assert told_back[2][1] == "Tea\nat five"
         assert "'today' already" in told_back[5][1]
         assert told_back[7][1].endswith("Yours are: human, today")
-        blocks = {one.label: one for one in letta.agents.blocks.list(agent.id)}
+        blocks = {block.label: block for block in letta.agents.blocks.list(agent.id)}
         assert sorted(blocks) == ["human", "today"]
         assert (blocks["today"].value, blocks["today"].description) == ("Tea\nat five", "Of today")
         assert blocks["today"].limit == 100_000
         prompt = told(messages)[-1]
         assert "Of today" in prompt, "the model is shown it within the turn"
         assert "I am kind." not in prompt
-        [gone] = [one for one in agent.memory.blocks if one.label == "persona"]
+        [gone] = [block for block in agent.memory.blocks if block.label == "persona"]
         assert letta.blocks.retrieve(str(gone.id)).value == "I am kind.", "people still have it"
         assert http.get("/v1/blocks/", params={"label": "plans"}).json() == []
 
@@ -201,7 +205,7 @@ class TestMemoryAsFiles:
         assert status == "error"
         assert "'shared' is read-only" in text
         assert "Done before it: Add notes, Update human. Not tried after it: 1" in text
-        values = {one.label: one.value for one in letta.agents.blocks.list(agents[0].id)}
+        values = {block.label: block.value for block in letta.agents.blocks.list(agents[0].id)}
         assert values == {
             "ada": "Name: Grace",
             "notes": "One\nTwo",

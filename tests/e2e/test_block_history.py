@@ -61,8 +61,12 @@ def test_what_an_agent_wrote_names_its_run_and_its_call(
     word = unique("rhubarb")
     call = f'CALL:memory_insert:{{"label":"human","new_string":"Likes {word}"}}'
     answer = letta.agents.messages.create(agent.id, messages=[{"role": "user", "content": call}])
-    [asked] = [one for one in answer.messages if one.message_type == "tool_call_message"]
-    block_id = next(one.id for one in letta.agents.blocks.list(agent.id) if one.label == "human")
+    [asked] = [
+        message for message in answer.messages if message.message_type == "tool_call_message"
+    ]
+    block_id = next(
+        block.id for block in letta.agents.blocks.list(agent.id) if block.label == "human"
+    )
 
     blame = http.get(f"/v1/blocks/{block_id}/blame").json()
 

@@ -128,7 +128,7 @@ def test_a_value_over_its_limit_is_refused_and_nothing_changes(
         assert answer.status_code == 422
         assert f"`value` of block '{label}'" in detail
         assert "shorten the value or raise the limit" in detail
-    assert [one.to_dict() for one in letta.blocks.list(label=label).items] == [block.to_dict()]
+    assert [block.to_dict() for block in letta.blocks.list(label=label).items] == [block.to_dict()]
     both = letta.blocks.update(block.id, value="x" * 11, limit=11)
     assert (both.value, both.limit) == ("x" * 11, 11)
 
@@ -220,7 +220,11 @@ def test_blocks_are_attached_edited_and_detached_by_label_and_by_id(
     path = f"/v1/agents/{agent.id}/{alias}"
 
     attached = http.patch(f"{path}/attach/{block.id}")
-    assert [one["label"] for one in attached.json()["blocks"]] == ["human", "persona", "project"]
+    assert [block["label"] for block in attached.json()["blocks"]] == [
+        "human",
+        "persona",
+        "project",
+    ]
     assert http.patch(f"{path}/attach/{block.id}").json() == attached.json()
     listed = {one["label"]: one for one in http.get(path).json()}
     assert listed.keys() == {"human", "persona", "project"}
@@ -234,7 +238,7 @@ def test_blocks_are_attached_edited_and_detached_by_label_and_by_id(
         assert http.get(f"/v1/blocks/{block.id}").json() == changed
 
     detached = http.patch(f"{path}/detach/{block.id}")
-    assert [one["label"] for one in detached.json()["blocks"]] == ["human", "persona"]
+    assert [block["label"] for block in detached.json()["blocks"]] == ["human", "persona"]
     assert letta.blocks.retrieve(block.id).value == f"by {block.id}"
     for answer, said in (
         (http.get(f"{path}/project"), "No block with label 'project'"),
@@ -260,15 +264,15 @@ def test_the_sdk_reads_and_writes_the_blocks_of_an_agent(letta: Letta, new_agent
     block = letta.blocks.create(label="project", value="Heeler")
 
     attached = letta.agents.blocks.attach(block.id, agent_id=agent.id)
-    assert [one.label for one in attached.blocks] == ["human", "persona", "project"]  # type: ignore[union-attr]
+    assert [block.label for block in attached.blocks] == ["human", "persona", "project"]  # type: ignore[union-attr]
     listed = list(letta.agents.blocks.list(agent.id, limit=1, order="asc"))
-    assert sorted(one.value for one in listed) == ["Heeler", "I am kind.", "Name: Ada"]
+    assert sorted(block.value for block in listed) == ["Heeler", "I am kind.", "Name: Ada"]
     updated = letta.agents.blocks.update("human", agent_id=agent.id, value="Name: Bo", limit=9)
     read = letta.agents.blocks.retrieve("human", agent_id=agent.id)
     assert updated.to_dict() == read.to_dict()
     assert (read.value, read.limit, read.label) == ("Name: Bo", 9, "human")
     detached = letta.agents.blocks.detach(block.id, agent_id=agent.id)
-    assert [one.label for one in detached.blocks] == ["human", "persona"]  # type: ignore[union-attr]
+    assert [block.label for block in detached.blocks] == ["human", "persona"]  # type: ignore[union-attr]
 
 
 @pytest.mark.operation("GET /v1/blocks/{block_id}/agents")

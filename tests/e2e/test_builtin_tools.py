@@ -29,8 +29,10 @@ def calls(*called: tuple[str, dict[str, Any]]) -> str:
 def told(letta: Letta, agent_id: str, script: str) -> list[tuple[str, str]]:
     """What the tools returned when a model followed a script."""
     answer = letta.agents.messages.create(agent_id, messages=says(script))
-    found = [one for one in answer.messages if one.message_type == "tool_return_message"]
-    return [(one.status, one.tool_return) for one in found]
+    found = [
+        message for message in answer.messages if message.message_type == "tool_return_message"
+    ]
+    return [(message.status, message.tool_return) for message in found]
 
 
 def folders(heeler: HeelerInstance, agent_id: str) -> list[Path]:
@@ -266,7 +268,7 @@ def test_what_calls_used_is_listed_added_up_and_counted(
     listed = http.get("/v1/tool-runs", params={"agent_id": agent.id}).json()
     assert [one["status"] for one in listed] == ["timeout", "success", "success"]
     late, slept, burnt = listed
-    assert [one["tool_name"] for one in listed] == ["shell", "shell", "run_code"]
+    assert [run["tool_name"] for run in listed] == ["shell", "shell", "run_code"]
     assert burnt["usage"]["memory_bytes_max"] > 100 << 20
     assert burnt["usage"]["cpu_seconds"] > 0.05
     assert burnt["usage"]["output_bytes"] == 5
@@ -282,7 +284,7 @@ def test_what_calls_used_is_listed_added_up_and_counted(
     assert total["output_bytes"] == 5
     assert total["memory_bytes_max"] == burnt["usage"]["memory_bytes_max"]
     assert total["seconds"] == pytest.approx(sum(one["usage"]["seconds"] for one in listed))
-    assert [(one["tool_name"], one["calls"]) for one in total["by_tool"]] == [
+    assert [(run["tool_name"], run["calls"]) for run in total["by_tool"]] == [
         ("run_code", 1),
         ("shell", 2),
     ]
@@ -345,7 +347,7 @@ rolled
     assert json.loads(program[1])["func_return"] == str(["-2", "-1", *[refused] * 3])
     assert (afterwards[0], refused in afterwards[1]) == ("error", True)
     listed = http.get("/v1/tool-runs", params={"agent_id": agent.id}).json()
-    assert [one["tool_name"] for one in listed].count(name) == 2
+    assert [run["tool_name"] for run in listed].count(name) == 2
     assert told(letta, agent.id, calls((name, {"sides": 6}))) == [("success", "4")]
     letta.tools.delete(roll.id)
 
@@ -398,7 +400,7 @@ rolled
         True,
     )
     listed = http.get("/v1/tool-runs", params={"agent_id": agent.id}).json()
-    assert [one["tool_name"] for one in listed].count(roll.name) == 4
-    assert asks.name not in {one["tool_name"] for one in listed}
+    assert [run["tool_name"] for run in listed].count(roll.name) == 4
+    assert asks.name not in {run["tool_name"] for run in listed}
     for tool in (roll, asks):
         letta.tools.delete(tool.id)

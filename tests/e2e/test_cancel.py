@@ -84,7 +84,7 @@ def test_a_run_is_cancelled_while_the_model_answers(
     assert (run.status, run.stop_reason) == ("cancelled", "cancelled")
     answer = letta.agents.messages.create(agent.id, messages=says("Hello"))
     assert answer.messages[0].content == HELLO  # type: ignore[union-attr]
-    history = [one.message_type for one in letta.agents.messages.list(agent.id)]
+    history = [message.message_type for message in letta.agents.messages.list(agent.id)]
     assert history == ["system_message", "user_message", "user_message", "assistant_message"]
 
 
@@ -112,8 +112,8 @@ def test_what_was_done_before_stays_and_runs_that_wait_go_on(
     assert letta.runs.retrieve(waiting.id).status == "completed"
     assert letta.runs.retrieve(unwanted.id).status == "cancelled"
     assert letta.agents.blocks.retrieve("human", agent_id=agent.id).value == "Name: Ada\nLikes tea"
-    said = [one.content for one in letta.agents.messages.list(agent.id)
-            if one.message_type == "user_message"]  # fmt: skip
+    said = [message.content for message in letta.agents.messages.list(agent.id)
+            if message.message_type == "user_message"]  # fmt: skip
     assert said[1:] == ["Wait for it"]
     assert "Never mind" not in str(said)
 

@@ -65,7 +65,9 @@ def test_the_client_carries_out_its_own_tools(letta: Letta, new_agent: NewAgent,
     assert (returned.stdout, returned.stderr) == (["1 file"], ["slow"])
     assert said.content == "I see."
     history = letta.agents.messages.list(agent.id).items
-    [response] = [one for one in history if one.message_type == "approval_response_message"]
+    [response] = [
+        message for message in history if message.message_type == "approval_response_message"
+    ]
     [kept] = response.approvals
     assert (kept.tool_return, kept.status) == ("README.md", "success")
     assert "list_files" not in [tool.name for tool in letta.agents.tools.list(agent.id).items]
@@ -155,22 +157,24 @@ def test_a_client_tool_on_a_background_stream(
     path = f"/v1/agents/{agent.id}/messages/stream"
     more = {"background": True, "stream_tokens": tokens, "client_tools": [LIST_FILES]}
     lines = lines_of(http.post(path, json={"messages": says(ASK), **more}).text)
-    shown = [one for one in kinds(lines) if one != "ping"]
+    shown = [kind for kind in kinds(lines) if kind != "ping"]
     assert list(dict.fromkeys(shown)) == [
         "approval_request_message",
         "stop_reason",
         "usage_statistics",
         "[DONE]",
     ]
-    asking = [one.data for one in lines if "approval_request_message" in str(one.data)]
+    asking = [line.data for line in lines if "approval_request_message" in str(line.data)]
     call_id = asking[0]["tool_call"]["tool_call_id"]
     answer = {"messages": within_approval(tool_return(call_id)), **more}
     lines = lines_of(http.post(path, json=answer).text)
-    shown = [one for one in kinds(lines) if one != "ping"]
+    shown = [kind for kind in kinds(lines) if kind != "ping"]
     assert shown[0] == "tool_return_message"
     assert set(shown[1:-3]) == {"assistant_message"}
-    numbers = [one.data["seq_id"] for one in lines if "seq_id" in one.data]
-    assert [one for one in numbers if one] == sorted(one for one in numbers if one)
+    numbers = [line.data["seq_id"] for line in lines if "seq_id" in line.data]
+    assert [number for number in numbers if number] == sorted(
+        number for number in numbers if number
+    )
 
 
 @TALK
@@ -181,14 +185,16 @@ def test_a_client_tool_in_a_conversation_of_its_own(letta: Letta, new_agent: New
     more = {"background": True, "stream_tokens": True, "client_tools": [LIST_FILES]}
     events = list(send(talk.id, messages=says(ASK), **more))
     [call_id] = {
-        one.tool_call.tool_call_id
-        for one in events
-        if one.message_type == "approval_request_message"
+        event.tool_call.tool_call_id
+        for event in events
+        if event.message_type == "approval_request_message"
     }
     with pytest.raises(ConflictError):
         list(send(talk.id, messages=says("And?"), **more))
     own = letta.agents.messages.create(agent.id, messages=says("SAY:Free."))
     assert own.messages[-1].content == "Free.", "another conversation of the agent does not wait"
     answer = list(send(talk.id, messages=within_approval(tool_return(call_id)), **more))
-    types = list(dict.fromkeys(one.message_type for one in answer if one.message_type != "ping"))
+    types = list(
+        dict.fromkeys(message.message_type for message in answer if message.message_type != "ping")
+    )
     assert types == ["tool_return_message", "assistant_message", "stop_reason", "usage_statistics"]

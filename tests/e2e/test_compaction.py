@@ -78,13 +78,18 @@ def test_a_client_has_a_conversation_summarised(
     summary = after[-1]
     assert (summary.message_type, summary_by(mode) in summary.content) == ("user_message", True)
     told = listed(http, agent.id)
-    assert [one["message_type"] for one in told[-2:]] == ["event_message", "summary_message"]
+    assert [message["message_type"] for message in told[-2:]] == [
+        "event_message",
+        "summary_message",
+    ]
     assert told[-1]["summary"] == summary_by(mode)
     assert told[-1]["compaction_stats"]["trigger"] == "manual"
     shown = letta.agents.retrieve(agent.id).message_ids
     assert shown is not None
     assert len(shown) == left
-    kept = [one.id for one in before if one.message_type != "system_message"][-(left - 2) :]
+    kept = [message.id for message in before if message.message_type != "system_message"][
+        -(left - 2) :
+    ]
     assert shown == [before[0].id, summary.id, *(kept if left > 2 else [])]
     answer = letta.agents.messages.create(agent.id, messages=says("SAY:next"))
     assert answer.messages[-1].content == "next"  # type: ignore[union-attr]
@@ -176,7 +181,7 @@ async def test_r24_a_history_of_three_windows_is_answered(
     assert event["event_data"]["context_window"] == WINDOW
     assert summary["compaction_stats"]["messages_count_before"] == 26
     assert lines[3].data["content"] == "still here"
-    usage = next(one.data for one in lines if one.data.get("message_type") == "usage_statistics")
+    usage = next(line.data for line in lines if line.data.get("message_type") == "usage_statistics")
     assert 0 < usage["context_tokens"] < WINDOW
     assert history(letta, agent.id)[1 : len(before)] == before[1:]
     answer = letta.agents.messages.create(agent.id, messages=says("SAY:and again"))
@@ -212,8 +217,12 @@ async def test_a_model_that_has_less_room_than_is_said_is_asked_for_less(
     for text in sent:
         answer = letta.agents.messages.create(agent.id, messages=says(text))
         assert str(answer.messages[-1].content).endswith("a" * 2_000)  # type: ignore[union-attr]
-    said = [one.content for one in history(letta, agent.id) if one.message_type == "user_message"]
-    assert [one for one in said if one in sent] == sent
+    said = [
+        message.content
+        for message in history(letta, agent.id)
+        if message.message_type == "user_message"
+    ]
+    assert [content for content in said if content in sent] == sent
 
 
 @SEND
@@ -227,7 +236,7 @@ def test_a_message_larger_than_the_window_is_answered(letta: Letta, new_agent: N
     large = "x" * 60_000
     answer = letta.agents.messages.create(agent.id, messages=says(large))
     assert answer.stop_reason.stop_reason == "end_turn"
-    assert large in [getattr(one, "content", "") for one in history(letta, agent.id)]
+    assert large in [getattr(message, "content", "") for message in history(letta, agent.id)]
     again = letta.agents.messages.create(agent.id, messages=says("SAY:next"))
     assert again.messages[-1].content == "next"  # type: ignore[union-attr]
 
@@ -241,9 +250,9 @@ def test_a_system_prompt_that_fills_the_window_is_said_to_be_too_long(
     reason = "context_window_overflow_in_system_prompt"
     assert (answer.status_code, answer.json()["error"]["type"]) == (400, reason)
     lines = stream(http, agent.id, "hi")
-    told = [one.data for one in lines if isinstance(one.data, dict)]
-    assert [one["stop_reason"] for one in told if "stop_reason" in one] == [reason]
-    assert [one["error_type"] for one in told if "error_type" in one] == [reason]
+    told = [line.data for line in lines if isinstance(line.data, dict)]
+    assert [entry["stop_reason"] for entry in told if "stop_reason" in entry] == [reason]
+    assert [entry["error_type"] for entry in told if "error_type" in entry] == [reason]
     letta.agents.update(agent.id, context_window_limit=20_000)
     done = letta.agents.messages.create(agent.id, messages=says("SAY:better"))
     assert done.messages[-1].content == "better"  # type: ignore[union-attr]
@@ -265,12 +274,12 @@ def test_the_context_window_is_shown_with_its_parts(
     assert SUMMARY in shown["summary_memory"]
     assert "Name: Ada" in shown["core_memory"]
     assert agent.id in shown["external_memory_summary"]
-    assert {one["function"]["name"] for one in shown["functions_definitions"]} == {
+    assert {function["function"]["name"] for function in shown["functions_definitions"]} == {
         "conversation_search",
         "memory_insert",
         "memory_replace",
     }
-    assert [one["role"] for one in shown["messages"]][:3] == ["system", "user", "assistant"]
+    assert [message["role"] for message in shown["messages"]][:3] == ["system", "user", "assistant"]
     assert (
         http.get("/v1/agents/agent-00000000-0000-4000-8000-000000000009/context").status_code == 404
     )
@@ -290,7 +299,9 @@ def test_a_reset_agent_remembers_nothing_and_keeps_its_history(
     reset = letta.agents.messages.reset(agent.id, add_default_initial_messages=True)
     assert reset is not None
     assert reset.message_ids == [before[0].id]
-    assert [one.id for one in history(letta, agent.id)] == [one.id for one in before]
+    assert [message.id for message in history(letta, agent.id)] == [
+        message.id for message in before
+    ]
     answer = letta.agents.messages.create(agent.id, messages=says("ECHO"))
     assert str(answer.messages[-1].content).startswith("messages=2 ")  # type: ignore[union-attr]
 
@@ -333,18 +344,23 @@ def test_what_a_model_would_be_asked_is_shown_and_not_asked(
 ) -> None:
     agent = new_agent()
     talk(letta, agent.id, 1)
-    before = [one.id for one in history(letta, agent.id)]
+    before = [message.id for message in history(letta, agent.id)]
     path = f"/v1/agents/{agent.id}/messages/preview-raw-payload"
     payload = http.post(path, json={"messages": says("What if?")}).json()
     assert payload["model"] == "gpt-4o-mini"
-    assert [one["role"] for one in payload["messages"]] == ["system", "user", "assistant", "user"]
+    assert [message["role"] for message in payload["messages"]] == [
+        "system",
+        "user",
+        "assistant",
+        "user",
+    ]
     assert payload["messages"][-1]["content"] == "What if?"
-    assert {one["function"]["name"] for one in payload["tools"]} >= {"memory_insert"}
-    assert [one.id for one in history(letta, agent.id)] == before
+    assert {tool["function"]["name"] for tool in payload["tools"]} >= {"memory_insert"}
+    assert [message.id for message in history(letta, agent.id)] == before
     beside = letta.conversations.create(agent_id=agent.id)
     path = f"/v1/conversations/{beside.id}/messages/preview-raw-payload"
     payload = http.post(path, json={"messages": says("What if?")}).json()
-    assert [one["role"] for one in payload["messages"]] == ["system", "user"]
+    assert [message["role"] for message in payload["messages"]] == ["system", "user"]
     claude = new_agent(model="anthropic/claude-haiku-4-5")
     path = f"/v1/agents/{claude.id}/messages/preview-raw-payload"
     payload = http.post(path, json={"messages": says("What if?")}).json()

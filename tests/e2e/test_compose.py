@@ -109,11 +109,11 @@ class Composed:
 
     def engine_says_well(self) -> bool:
         """Whether the health check in every container has passed."""
-        return all(one.well for one in self.project.containers())
+        return all(container.well for container in self.project.containers())
 
     def containers(self) -> dict[str, str]:
         """The names of the containers by what they are."""
-        return {one.part: one.name for one in self.project.containers()}
+        return {container.part: container.name for container in self.project.containers()}
 
 
 def docker(*words: str) -> str:
@@ -149,17 +149,17 @@ def test_what_one_tells_an_agent_in_containers_is_known_after_they_died(running:
             model="demo/offline", memory_blocks=[{"label": "human", "value": ""}]
         )
         letta.agents.messages.create(agent.id, messages=says("My cat is called Whiskers"))
-        before = [one.to_dict() for one in letta.agents.messages.list(agent.id)]
+        before = [message.to_dict() for message in letta.agents.messages.list(agent.id)]
         for part in ("agent", "postgres", "nats"):
             kill9(running.containers()[part])
         wait_until("all is healthy after the deaths", running.well, RESTART_SECONDS_MAX)
         assert FREED in logs_of(running.containers()["agent"])
-        assert [one.to_dict() for one in letta.agents.messages.list(agent.id)] == before
+        assert [message.to_dict() for message in letta.agents.messages.list(agent.id)] == before
 
         running.make("down")
         running.make("up")
 
-        assert [one.to_dict() for one in letta.agents.messages.list(agent.id)] == before
+        assert [message.to_dict() for message in letta.agents.messages.list(agent.id)] == before
         asked = letta.agents.messages.create(agent.id, messages=says("What is my cat called?"))
         assert "Whiskers" in str(asked.messages[-1].content)  # type: ignore[union-attr]
 

@@ -80,7 +80,10 @@ def test_idle_connections_keep_nobody_out(heeler: HeelerInstance) -> None:
         def accepted() -> int:
             """How many connections of clients the api holds open."""
             connections = process.net_connections("tcp")
-            return sum(one.laddr.port == port and bool(one.raddr) for one in connections)
+            return sum(
+                connection.laddr.port == port and bool(connection.raddr)
+                for connection in connections
+            )
 
         for number in range(10 * CONNECTIONS_MAX):
             client = stack.enter_context(closing(connected(url)))
@@ -259,9 +262,9 @@ def test_who_leaves_in_the_middle_of_a_body_is_no_failure_of_ours(heeler: Heeler
         def counted() -> bool:
             lines = httpx.get(f"{url}/metrics").text.splitlines()
             # The other processes of this server are told too, and other tests had them fail.
-            ours = [one for one in lines if one.startswith(COUNTED) and its_own in one]
+            ours = [line for line in lines if line.startswith(COUNTED) and its_own in line]
             posts = [one for one in ours if AGENTS in one]
-            assert not [one for one in posts if 'status="500"' in one]
-            return any('status="499"' in one and float(one.split()[-1]) == 3 for one in posts)
+            assert not [post for post in posts if 'status="500"' in post]
+            return any('status="499"' in post and float(post.split()[-1]) == 3 for post in posts)
 
         wait_until("they are counted as gone", counted, SECONDS_MAX)

@@ -71,7 +71,7 @@ def test_a_conversation_streams_unless_told_not_to(
 
     recorded = recordings.events("conversation_v1agent_stream")
     assert [line.data["message_type"] for line in lines[:-1]] == [
-        one["message_type"] for one in recorded
+        event["message_type"] for event in recorded
     ]
     for line, event in zip(lines[:-1], recorded, strict=True):
         assert set(line.data) == set(event)
@@ -83,10 +83,12 @@ def test_a_conversation_streams_unless_told_not_to(
         == []
     )
     assert set(answer["usage"]) == set(whole["usage"])
-    assert [one["content"] for one in answer["messages"]] == [HELLO]
+    assert [message["content"] for message in answer["messages"]] == [HELLO]
     listed = http.get(f"/v1/conversations/{conversation.id}/messages").json()
     expected: Any = recordings.body("conversation_v1agent_messages")
-    assert [one["message_type"] for one in listed] == [one["message_type"] for one in expected]
+    assert [message["message_type"] for message in listed] == [
+        message["message_type"] for message in expected
+    ]
     assert [{k: type(v) for k, v in one.items()} for one in listed[::2]] == [
         {k: type(v) for k, v in one.items()} for one in expected[::2]
     ]
@@ -116,7 +118,7 @@ def test_the_messages_of_an_agent_are_those_of_all_its_conversations(
 
     systems, said = listed[:3], listed[3:]
     assert [message.message_type for message in systems] == ["system_message"] * 3
-    answers = [one for one in said if one.message_type == "assistant_message"]
+    answers = [message for message in said if message.message_type == "assistant_message"]
     assert [message.content for message in answers] == ["0", "1", "2", "3", "4"]
     assert [message.message_type for message in said[::2]] == ["user_message"] * 5
     ids = [message.id for message in listed]
@@ -143,20 +145,20 @@ def test_messages_are_paged_in_their_order(letta: Letta, new_agent: NewAgent) ->
     for n in range(3):
         say(letta, conversation.id, f"SAY:{n}")
     pages = letta.conversations.messages.list
-    newest = [one.id for one in pages(conversation.id).items]
+    newest = [page.id for page in pages(conversation.id).items]
     assert len(newest) == 7
-    assert [one.id for one in pages(conversation.id, limit=2)] == newest
-    oldest = [one.id for one in pages(conversation.id, limit=2, order="asc")]
+    assert [page.id for page in pages(conversation.id, limit=2)] == newest
+    oldest = [page.id for page in pages(conversation.id, limit=2, order="asc")]
     assert oldest == newest[::-1]
     older = pages(conversation.id, before=newest[2], limit=2).items
-    assert [one.id for one in older] == newest[3:5]
+    assert [page.id for page in older] == newest[3:5]
     assert pages(conversation.id, after=newest[-1]).items == []
     of_type = pages(
         conversation.id, extra_query={"include_return_message_types": ["user_message"]}
     ).items
-    assert [one.content for one in of_type] == ["SAY:2", "SAY:1", "SAY:0"]  # type: ignore[union-attr]
+    assert [page.content for page in of_type] == ["SAY:2", "SAY:1", "SAY:0"]  # type: ignore[union-attr]
     through_agent = letta.agents.messages.list(agent.id, conversation_id=conversation.id).items
-    assert [one.id for one in through_agent] == oldest
+    assert [item.id for item in through_agent] == oldest
 
 
 @SEND
@@ -418,15 +420,15 @@ def test_what_was_said_in_one_conversation_is_found_from_another(
     search = 'CALL:conversation_search:{"query":"is called zeno","roles":["user"]}'
     say(letta, other.id, search)
     [found] = [
-        one for one in letta.conversations.messages.list(other.id).items
-        if one.message_type == "tool_return_message"
+        message for message in letta.conversations.messages.list(other.id).items
+        if message.message_type == "tool_return_message"
     ]  # fmt: skip
     assert found.tool_return.count("My cat is called Zeno") == 1, "the fork's copy is no other"
     letta.conversations.delete(one.id)
     say(letta, fork.id, search)
     [again] = [
-        one for one in letta.conversations.messages.list(fork.id).items
-        if one.message_type == "tool_return_message"
+        message for message in letta.conversations.messages.list(fork.id).items
+        if message.message_type == "tool_return_message"
     ]  # fmt: skip
     assert again.tool_return.count("My cat is called Zeno") == 1
 

@@ -172,7 +172,10 @@ def test_lists_are_filtered_ordered_and_paged(letta: Letta, new_agent: NewAgent)
     letta.conversations.update(third.id, archived=True)
 
     def listed(**fields: Any) -> list[str]:
-        return [one.id for one in letta.conversations.list(agent_id=agent.id, **fields)]
+        return [
+            conversation.id
+            for conversation in letta.conversations.list(agent_id=agent.id, **fields)
+        ]
 
     assert listed() == [second.id, first.id]
     assert listed(order="asc") == [first.id, second.id]
@@ -241,18 +244,24 @@ async def test_runs_of_a_conversation_ask_its_own_model(
     )
     word = unique("word")
     say(letta, conversation.id, word)
-    [asked] = [one for one in await model.requests(last=5) if word in str(one["messages"])]
+    [asked] = [
+        request for request in await model.requests(last=5) if word in str(request["messages"])
+    ]
     assert (asked["model"], asked["temperature"]) == ("gpt-4o", 0.125)
 
     letta.conversations.update(conversation.id, model=MODEL)
     word = unique("word")
     say(letta, conversation.id, word)
-    [asked] = [one for one in await model.requests(last=5) if word in str(one["messages"])]
+    [asked] = [
+        request for request in await model.requests(last=5) if word in str(request["messages"])
+    ]
     assert (asked["model"], asked["temperature"]) == ("gpt-4o-mini", 0.125)
 
     word = unique("word")
     letta.agents.messages.create(agent.id, messages=says(word))
-    [asked] = [one for one in await model.requests(last=5) if word in str(one["messages"])]
+    [asked] = [
+        request for request in await model.requests(last=5) if word in str(request["messages"])
+    ]
     assert asked["model"] == "gpt-4o-mini"
     assert asked["temperature"] != 0.125
 
@@ -321,7 +330,9 @@ def test_a_deleted_conversation_is_gone_with_all_that_was_in_it(
     ):
         assert refused.status_code == 404, refused.text
         assert refused.json() == {"detail": f"Conversation with ID {conversation.id} not found"}
-    assert [one.id for one in letta.conversations.list(agent_id=agent.id)] == [kept.id]
+    assert [conversation.id for conversation in letta.conversations.list(agent_id=agent.id)] == [
+        kept.id
+    ]
     assert letta.runs.list(conversation_id=conversation.id).items == []
     assert http.get(f"/v1/runs/{run.id}").status_code == 404
     assert history(letta, kept.id) == ["Hello", "Hello from the scripted model."]
@@ -360,10 +371,10 @@ def test_a_fork_goes_on_separately(letta: Letta, http: httpx.Client, new_agent: 
         one: letta.conversations.messages.list(one, order="asc").items
         for one in (source.id, fork.id)
     }
-    kinds = {name: [one.message_type for one in items] for name, items in listed.items()}
+    kinds = {name: [message.message_type for message in items] for name, items in listed.items()}
     assert kinds[source.id] == kinds[fork.id]
     assert len(kinds[fork.id]) == 7
-    ids = {name: {one.id for one in items} for name, items in listed.items()}
+    ids = {name: {item.id for item in items} for name, items in listed.items()}
     assert not ids[source.id] & ids[fork.id]
     assert set(fork.in_context_message_ids or []) == ids[fork.id]
 
@@ -378,7 +389,9 @@ def test_a_fork_goes_on_separately(letta: Letta, http: httpx.Client, new_agent: 
     assert "in the fork" in history(letta, fork.id)
     again = letta.conversations.fork(fork.id, hidden=True)
     assert history(letta, again.id) == history(letta, fork.id)
-    assert again.id not in {one.id for one in letta.conversations.list(agent_id=agent.id)}
+    assert again.id not in {
+        conversation.id for conversation in letta.conversations.list(agent_id=agent.id)
+    }
 
 
 @FORK
@@ -389,7 +402,7 @@ def test_a_fork_may_begin_at_a_message_and_at_the_agents_own_conversation(
     letta.agents.messages.create(agent.id, messages=says("SAY:one"))
     letta.agents.messages.create(agent.id, messages=says("SAY:two"))
     messages = letta.agents.messages.list(agent.id).items
-    first = next(one for one in messages if one.message_type == "assistant_message")
+    first = next(message for message in messages if message.message_type == "assistant_message")
 
     half = letta.conversations.fork("default", agent_id=agent.id, message_id=first.id)
     whole = letta.conversations.fork(agent.id)

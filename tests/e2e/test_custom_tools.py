@@ -134,7 +134,9 @@ def test_a_tool_of_an_agent_is_run_by_name(
     ran = letta.agents.tools.run(tool.name, agent_id=agent.id, args={"sides": 6})
 
     assert (ran.status, ran.func_return, ran.stdout, ran.stderr) == ("success", "4", ["6\n"], [])
-    assert [one.message_type for one in letta.agents.messages.list(agent.id)] == ["system_message"]
+    assert [message.message_type for message in letta.agents.messages.list(agent.id)] == [
+        "system_message"
+    ]
     with pytest.raises(NotFoundError, match="no tool named 'unknown'"):
         letta.agents.tools.run("unknown", agent_id=agent.id)
 
@@ -147,11 +149,11 @@ def test_a_tool_is_attached_called_and_detached(
 ) -> None:
     agent = new_agent()
     tool = new_tool('print(f"a die with {sides} sides")\nreturn str(sides - 2)')
-    own = [one.id for one in agent.tools]
+    own = [tool.id for tool in agent.tools]
 
     assert letta.agents.tools.attach(tool.id, agent_id=agent.id) is None
     held = letta.agents.tools.list(agent.id).items
-    assert [one.id for one in held] == [*own, tool.id]
+    assert [item.id for item in held] == [*own, tool.id]
     assert held[-1].to_dict() == tool.to_dict()
     answer = letta.agents.messages.create(
         agent.id, messages=says(f'CALL:{tool.name}:{{"sides": 6}}')
@@ -166,9 +168,9 @@ def test_a_tool_is_attached_called_and_detached(
     assert tool_return(stored).to_dict() == result.to_dict()
 
     detached = legacy.patch(f"/v1/agents/{agent.id}/tools/detach/{tool.id}").json()
-    assert [one["id"] for one in detached["tools"]] == own
+    assert [tool["id"] for tool in detached["tools"]] == own
     assert letta.agents.tools.detach(tool.id, agent_id=agent.id) is None
-    assert [one.id for one in letta.agents.tools.list(agent.id)] == own
+    assert [tool.id for tool in letta.agents.tools.list(agent.id)] == own
     for verb in (letta.agents.tools.attach, letta.agents.tools.detach):
         with pytest.raises(NotFoundError, match=f"agent-{NOBODY}"):
             verb(tool.id, agent_id=f"agent-{NOBODY}")
@@ -181,7 +183,7 @@ async def test_agents_are_made_with_tools_and_see_what_becomes_of_them(
 ) -> None:
     first, second = new_tool("return 'one'"), new_tool("return 'two'")
     agent = new_agent(tool_ids=[first.id], tools=[second.name], include_base_tools=False)
-    assert {one.id for one in agent.tools} == {first.id, second.id}
+    assert {tool.id for tool in agent.tools} == {first.id, second.id}
 
     changed = letta.tools.update(first.id, description="Roll it twice.")
     assert changed.description == "Roll it twice."
@@ -190,9 +192,9 @@ async def test_agents_are_made_with_tools_and_see_what_becomes_of_them(
     answer = letta.agents.messages.create(agent.id, messages=says(f"SAY:{said}"))
 
     assert answer.messages[-1].content == said
-    [asked] = [one for one in await model.requests(last=5) if said in json.dumps(one)]
-    assert [one["function"]["name"] for one in asked["tools"]] == [first.name]
-    assert [one.id for one in letta.agents.tools.list(agent.id)] == [first.id]
+    [asked] = [request for request in await model.requests(last=5) if said in json.dumps(request)]
+    assert [tool["function"]["name"] for tool in asked["tools"]] == [first.name]
+    assert [tool.id for tool in letta.agents.tools.list(agent.id)] == [first.id]
 
 
 def test_an_error_of_a_tool_is_told_to_the_model(
@@ -234,7 +236,7 @@ async def test_twenty_agents_call_at_once_and_a_hog_costs_nobody_an_answer(
 
     hogged, *others = await asyncio.gather(*(one(n) for n in range(20)))
 
-    assert [(one.status, one.tool_return) for one in others] == [
+    assert [(other.status, other.tool_return) for other in others] == [
         ("success", str(n)) for n in range(1, 20)
     ]
     assert hogged.status == "error"
@@ -424,7 +426,7 @@ def test_a_client_calls_memory_tools_of_an_agent_itself(
     create: dict[str, object] = {"command": "create", "path": "/memories/plan"}
     made = tools.run("memory", agent_id=agent.id, args={**create, "description": "Plans"})
     assert made.status == "success", made.func_return
-    assert "plan" in {one.label for one in letta.agents.blocks.list(agent.id)}
+    assert "plan" in {block.label for block in letta.agents.blocks.list(agent.id)}
     tools.run("archival_memory_insert", agent_id=agent.id, args={"content": "A cat called Tom"})
     found = tools.run("archival_memory_search", agent_id=agent.id, args={"query": "cat"})
     assert "A cat called Tom" in str(found.func_return)

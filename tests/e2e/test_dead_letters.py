@@ -42,7 +42,7 @@ async def park(heeler: HeelerInstance, web: httpx.AsyncClient) -> AsyncIterator[
 
         async def found() -> dict[str, Any] | None:
             listed = (await web.get(ADMIN, params={"name": f"{service}.{topic}"})).json()
-            return next((one for one in listed if one["message_id"] == message_id), None)
+            return next((letter for letter in listed if letter["message_id"] == message_id), None)
 
         letter = await wait_for("it is parked", found, PARKED_SECONDS_MAX)
         letters.append(letter["id"])
@@ -157,5 +157,5 @@ async def test_the_operations_stand_in_the_api_document(web: httpx.AsyncClient) 
     assert set(paths[ADMIN]) == {"get"}
     assert set(paths[ADMIN + "/{letter_id}"]) == {"get", "delete"}
     assert set(paths[ADMIN + "/{letter_id}/replay"]) == {"post"}
-    names = {one["name"] for one in paths[ADMIN]["get"]["parameters"]}
+    names = {parameter["name"] for parameter in paths[ADMIN]["get"]["parameters"]}
     assert names == {"before", "after", "limit", "order", "service", "name", "kind", "status"}

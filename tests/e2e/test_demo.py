@@ -44,12 +44,12 @@ async def test_what_one_tells_the_demo_is_known_after_a_restart() -> None:
             return monotonic() - began
 
         await in_time("the first answer", first_answer, FIRST_ANSWER_SECONDS_MAX)
-        assert [one.message_type for one in told.messages] == [
+        assert [message.message_type for message in told.messages] == [
             "tool_call_message",
             "tool_return_message",
             "assistant_message",
         ]
-        before = [one.to_dict() for one in letta.agents.messages.list(agent.id)]
+        before = [message.to_dict() for message in letta.agents.messages.list(agent.id)]
         assert [model.handle for model in letta.models.list()] == ["demo/offline"]
         for model, variable in (
             ("anthropic/claude-haiku-4-5", "ANTHROPIC_API_KEY"),
@@ -64,10 +64,10 @@ async def test_what_one_tells_the_demo_is_known_after_a_restart() -> None:
         heeler.up()
 
         assert letta.agents.retrieve(agent.id).to_dict() == kept
-        assert [one.to_dict() for one in letta.agents.messages.list(agent.id)] == before
+        assert [message.to_dict() for message in letta.agents.messages.list(agent.id)] == before
         said = says("My cat is called Whiskers")
         again = letta.agents.messages.create(agent.id, messages=said, extra_headers=KEY)
         assert again.to_dict() == told.to_dict(), "the same request under its key"
-        assert [one.to_dict() for one in letta.agents.messages.list(agent.id)] == before
+        assert [message.to_dict() for message in letta.agents.messages.list(agent.id)] == before
         asked = letta.agents.messages.create(agent.id, messages=says("What is my cat called?"))
         assert "Whiskers" in str(asked.messages[-1].content)  # type: ignore[union-attr]

@@ -263,7 +263,7 @@ def test_nul_characters_are_left_out_everywhere(
     # A model may send one, too.
     call = 'CALL:memory_insert:{"label":"human","new_string":"te\\u0000a"}'
     body = http.post(f"/v1/agents/{agent.id}/messages", json={"messages": says(call)}).json()
-    assert [one["message_type"] for one in body["messages"]] == [
+    assert [message["message_type"] for message in body["messages"]] == [
         "tool_call_message",
         "tool_return_message",
         "assistant_message",

@@ -67,7 +67,7 @@ def test_every_field_of_a_folder_comes_back_changes_and_goes(
     assert http.get(path).json() == folder
     assert http.get(f"/v1/{kind}/count").json() >= count + 1
     assert http.get(f"/v1/{kind}/name/{quote(name, safe='')}").json() == folder["id"]
-    assert [one.id for one in letta.folders.list(name=name)] == [folder["id"]]
+    assert [folder.id for folder in letta.folders.list(name=name)] == [folder["id"]]
     with pytest.raises(ConflictError, match="choose another `name`"):
         letta.folders.create(name=name)
 
@@ -124,9 +124,9 @@ def test_a_file_is_uploaded_read_and_deleted(kind: str, letta: Letta, http: http
     assert passage["metadata"] == {}
     detailed = {"include_detailed_per_source_metadata": True}
     statistics = http.get(f"/v1/{kind}/metadata", params=detailed).json()
-    [mine] = [one for one in statistics["sources"] if one["source_id"] == folder.id]
+    [mine] = [source for source in statistics["sources"] if source["source_id"] == folder.id]
     assert (mine["file_count"], mine["total_size"]) == (1, len(TEXT))
-    assert [one["file_id"] for one in mine["files"]] == [file.id]
+    assert [file["file_id"] for file in mine["files"]] == [file.id]
 
     other = letta.folders.create(name=unique("folder"))
     with pytest.raises(NotFoundError):
@@ -175,8 +175,8 @@ def test_a_name_that_is_there_gets_a_number_is_skipped_refused_or_replaced(letta
     assert named.file_name == "other.txt"
 
     contents = {
-        one.file_name: processed(letta, folder.id, one.id).content
-        for one in letta.folders.files.list(folder.id)
+        file.file_name: processed(letta, folder.id, file.id).content
+        for file in letta.folders.files.list(folder.id)
     }
     assert contents == {"a.txt": "four", "a_(1).txt": "two", "other.txt": "five"}
     assert fourth.id != first.id
@@ -234,12 +234,12 @@ def test_a_large_text_is_embedded_whole_and_goes_with_its_folder(
     assert file.content == text
     passages = http.get(f"/v1/folders/{folder.id}/passages", params={"limit": 1000}).json()
     assert len(passages) == file.total_chunks
-    shown = "\n".join(one["text"] for one in passages)
+    shown = "\n".join(passage["text"] for passage in passages)
     assert all(f"Line {number} " in shown for number in range(800))
 
     letta.folders.delete(folder.id)
     assert http.get(f"/v1/folders/{folder.id}/files").status_code == 404
-    known = [one["source_id"] for one in http.get("/v1/folders/metadata").json()["sources"]]
+    known = [source["source_id"] for source in http.get("/v1/folders/metadata").json()["sources"]]
     assert folder.id not in known
 
 
@@ -280,13 +280,13 @@ def test_a_folder_gets_another_model_and_its_files_follow(letta: Letta, http: ht
     assert after["embedding_config"]["handle"] == wanted
     assert after["embedded"] == after["passages"] == chunks + 1
     passages = http.get(f"{path}/passages", params={"limit": 1_000}).json()
-    assert {len(one["embedding"]) for one in passages} == {1_536}
-    assert {one["file_id"] for one in passages} == {file.id, late.id}
+    assert {len(passage["embedding"]) for passage in passages} == {1_536}
+    assert {passage["file_id"] for passage in passages} == {file.id, late.id}
     assert letta.folders.retrieve(folder.id).embedding_config.handle == wanted
 
     http.patch(path, json={"embedding_config": before["embedding_config"]})
     wait_until("the chunks have their old vectors", completed, SECONDS_MAX)
     passages = http.get(f"{path}/passages", params={"limit": 1_000}).json()
-    assert {len(one["embedding"]) for one in passages} == {384}
+    assert {len(passage["embedding"]) for passage in passages} == {384}
     letta.folders.delete(folder.id)
     assert http.get(f"{path}/embedding").status_code == 404

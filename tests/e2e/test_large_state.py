@@ -36,7 +36,9 @@ def wait_published(heeler: HeelerInstance) -> None:
     """Wait until everything that happened is on the bus."""
 
     def published() -> bool:
-        lags = [heeler.psql(RELAY_LAG.format(schema=one))[0][0] for one in ("agent", "memory")]
+        lags = [
+            heeler.psql(RELAY_LAG.format(schema=schema))[0][0] for schema in ("agent", "memory")
+        ]
         return lags == [0, 0]
 
     wait_until("everything is published", published, PUBLISHED_SECONDS_MAX)
@@ -82,7 +84,7 @@ def test_numbers_of_a_block_are_read_back_in_the_form_in_which_they_came(
     read = http.get(path)
     found = [block, read.json(), *of_agent["blocks"], *of_agent["memory"]["blocks"], *listed]
     found += [*memory["blocks"], *agent["blocks"]]
-    assert [numbers_of(one) for one in found] == [repr(NUMBERS)] * 7
+    assert [numbers_of(block) for block in found] == [repr(NUMBERS)] * 7
     assert len(read.content) < 1_000
     assert http.patch(path, json={"metadata": None}).json()["metadata"] is None
     again = http.patch(path, json={"metadata": {"numbers": NUMBERS[:1]}}).json()

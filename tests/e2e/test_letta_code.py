@@ -114,7 +114,7 @@ def test_a_new_agent_has_its_tool_run_by_letta_code_and_is_resumed(
     assert letta.agents.retrieve(agent_id).id == agent_id
 
     page = letta.conversations.messages.list(conversation_id, order="asc", limit=100)
-    messages = {str(one.message_type): one for one in page.items}
+    messages = {str(message.message_type): message for message in page.items}
     asked: Any = messages["approval_request_message"]
     answered: Any = messages["approval_response_message"]
     assert asked.tool_calls[0].name == "ShellCommand"
@@ -151,12 +151,14 @@ def test_an_api_that_is_killed_in_mid_stream_costs_no_turn(
     again = code.turn("SAY:Still here.", "--conversation", conversation_id)
     assert again["result"] == "Still here."
     page = letta.conversations.messages.list(conversation_id, order="asc", limit=100)
-    said: list[Any] = [one for one in page.items if one.message_type == "assistant_message"]
-    contents = [one.content for one in said]
+    said: list[Any] = [
+        message for message in page.items if message.message_type == "assistant_message"
+    ]
+    contents = [message.content for message in said]
     assert (contents[0], contents[-1]) == ("Ready.", "Still here.")
     assert contents[1:-1] in ([text], [text] * 2)
-    asked: list[Any] = [one for one in page.items if one.message_type == "user_message"]
-    sent = [one.otid for one in asked if text in str(one.content)]
+    asked: list[Any] = [message for message in page.items if message.message_type == "user_message"]
+    sent = [message.otid for message in asked if text in str(message.content)]
     assert len(sent) == len(contents) - 2, "each message has one answer"
     assert len({*sent}) == len(sent), "the same message was not answered twice"
     for run in letta.runs.list(agent_id=agent_id).items:

@@ -72,7 +72,9 @@ async def test_another_program_makes_an_agent_and_talks_to_it(
     assert found == {"agents": [made], "next_after": None}
     assert [block["value"] for block in shown["memory"]] == ["Its name is Ada."]
     assert shown["system"] == agent.system
-    spoken = [one["content"] for one in history["messages"] if one["type"] == "user_message"]
+    spoken = [
+        message["content"] for message in history["messages"] if message["type"] == "user_message"
+    ]
     assert spoken == ["Hello there"]
     await aletta.agents.delete(made["id"])
 

@@ -70,8 +70,8 @@ def test_a_server_brings_tools_that_agents_call_and_takes_them_along(
     assert (added.mcp_server_type, added.server_url) == ("streamable_http", weather.url)
     assert (added.auth_header, added.auth_token, added.custom_headers) == (None, None, None)
     tools = letta.mcp_servers.tools.list(added.id)
-    assert {one.name for one in tools} == {one.name for one in weather.tools}
-    [forecast] = [one for one in tools if one.name.startswith("forecast")]
+    assert {tool.name for tool in tools} == {tool.name for tool in weather.tools}
+    [forecast] = [tool for tool in tools if tool.name.startswith("forecast")]
     assert (forecast.tool_type, forecast.tags) == ("external_mcp", [f"mcp:{added.server_name}"])
     assert forecast.metadata["mcp"]["server_id"] == added.id
     assert forecast.json_schema["parameters"] == weather.tools[0].input_schema
@@ -91,14 +91,14 @@ def test_a_server_brings_tools_that_agents_call_and_takes_them_along(
     named = letta.agents.tools.run(forecast.name, agent_id=agent.id, args={"city": "Oslo"})
     assert named.func_return == f"{forecast.name}: sun over Oslo"
 
-    assert added.id in [one.id for one in letta.mcp_servers.list()]
+    assert added.id in [server.id for server in letta.mcp_servers.list()]
     assert letta.mcp_servers.delete(added.id) is None
-    assert added.id not in [one.id for one in letta.mcp_servers.list()]
+    assert added.id not in [server.id for server in letta.mcp_servers.list()]
     with pytest.raises(NotFoundError, match=added.id):
         letta.mcp_servers.retrieve(added.id)
     with pytest.raises(NotFoundError, match=forecast.id):
         letta.tools.retrieve(forecast.id)
-    held = [one.id for one in letta.agents.tools.list(agent.id)]
+    held = [tool.id for tool in letta.agents.tools.list(agent.id)]
     assert forecast.id not in held
     assert ask(letta, agent.id, tool_call(forecast.name, city="Bonn"))[1] == "end_turn"
 
@@ -195,8 +195,8 @@ async def test_a_refresh_reports_and_a_changed_definition_waits_for_a_person(
     model: ScriptedModelProcess,
 ) -> None:
     """S20: what a server says of a tool later reaches no model before somebody accepts it."""
-    tools = {one.name: one for one in letta.mcp_servers.tools.list(added.id)}
-    forecast, alerts = (next(one for one in tools if one.startswith(kind))
+    tools = {tool.name: tool for tool in letta.mcp_servers.tools.list(added.id)}
+    forecast, alerts = (next(tool for tool in tools if tool.startswith(kind))
                         for kind in ("forecast", "alerts"))  # fmt: skip
     agent = new_agent(tool_ids=[tools[forecast].id])
     tide = forecast.replace("forecast", "tide")
@@ -328,7 +328,7 @@ def test_older_clients_use_servers_by_name(
     assert whole in legacy.put("/v1/tools/mcp/servers", json=config).json()
     assert legacy.get("/v1/tools/mcp/servers").json()[name] == whole
     listed = legacy.get(f"{path}/tools").json()
-    assert [one["name"] for one in listed] == [one.name for one in weather.tools]
+    assert [one["name"] for one in listed] == [tool.name for tool in weather.tools]
     assert listed[0]["inputSchema"] == weather.tools[0].input_schema
     attached = legacy.post(f"{path}/{forecast}").json()
     assert (attached["name"], attached["tool_type"]) == (forecast, "external_mcp")
@@ -364,8 +364,8 @@ def test_a_server_is_tried_without_being_added(
     config = {"server_name": "new", "type": "streamable_http", "server_url": weather.url}
     tried = legacy.post("/v1/tools/mcp/servers/test", json=config).json()
     assert tried["status"] == "success"
-    names = [one.name for one in weather.tools]
-    assert [one["name"] for one in tried["tools"]] == names
+    names = [tool.name for tool in weather.tools]
+    assert [tool["name"] for tool in tried["tools"]] == names
     dead = legacy.post("/v1/tools/mcp/servers/test", json={**config, "server_url": REFUSED})
     assert (dead.status_code, dead.json()["error"]["type"]) == (502, "mcp_connection_error")
 
@@ -376,7 +376,7 @@ def test_a_server_is_tried_without_being_added(
     for name, stream in streams:
         first, last = (json.loads(line[6:]) for line in stream.text.split("\n\n") if line)
         assert first == {"event": "connection_attempt", "server_name": name}
-        assert (last["event"], [one["name"] for one in last["tools"]]) == ("success", names)
+        assert (last["event"], [tool["name"] for tool in last["tools"]]) == ("success", names)
     failed = legacy.post("/v1/tools/mcp/servers/connect", json={**config, "server_url": REFUSED})
     assert '"event":"error"' in failed.text.replace(" ", "")
     assert legacy.get("/v1/tools/mcp/servers").json() == before
@@ -411,14 +411,14 @@ def test_a_person_lets_a_server_be_used(
         body = {"server_name": unique("authorizing"), "config": config}
         added = http.post("/v1/mcp-servers/", json=body).json()
         events = connecting(http, added["id"])
-        assert [one["event"] for one in events] == [
+        assert [event["event"] for event in events] == [
             *("connection_attempt", "oauth_required", "authorization_url"),
             *("page", "again", "waiting_for_auth", "success"),
         ], events
         page, again = events[3], events[4]
         assert (page["status"], "authorized" in page["text"]) == (200, True)
         assert again["status"] == 409, "a state counts once"
-        assert [one["name"] for one in events[-1]["tools"]] == ["secret_forecast"]
+        assert [tool["name"] for tool in events[-1]["tools"]] == ["secret_forecast"]
         shown = f"/v1/mcp-servers/{added['id']}/tools"
         asyncio.run(wait_for("the tools", lambda: http.get(shown).json()))
         tools = http.get(shown).json()

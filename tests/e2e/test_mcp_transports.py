@@ -110,7 +110,7 @@ class Servers:
 
         def discovered() -> bool:
             listed = self.letta.mcp_servers.tools.list(server.id)
-            tools.update({one.metadata["mcp"]["tool_name"]: one for one in listed})
+            tools.update({tool.metadata["mcp"]["tool_name"]: tool for tool in listed})
             return name in tools
 
         wait_until(f"{name} of {server}", discovered, DISCOVERY_SECONDS_MAX)

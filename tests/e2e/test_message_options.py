@@ -58,8 +58,8 @@ def test_another_system_message_is_shown_for_one_request(letta: Letta, new_agent
     assert "Name: Ada" in own
     assert system(override_system="Talk like a pirate.") == "Talk like a pirate."
     assert system() == own
-    stored = [one for one in letta.agents.messages.list(agent.id) if one.id]
-    first = next(one for one in stored if one.message_type == "system_message")
+    stored = [message for message in letta.agents.messages.list(agent.id) if message.id]
+    first = next(message for message in stored if message.message_type == "system_message")
     assert first.content == own, "the history keeps the agent's own"
 
 
@@ -98,11 +98,11 @@ def test_how_likely_the_tokens_of_the_last_answer_were_is_told(
 
     assert answer.logprobs is not None
     assert answer.logprobs.content is not None
-    assert [one.token for one in answer.logprobs.content] == ["Tea", "it", "is"]
-    assert [one.logprob for one in answer.logprobs.content] == [0, -0.125, -0.25]
-    assert [len(one.top_logprobs) for one in answer.logprobs.content] == [2, 2, 2]
+    assert [logprob.token for logprob in answer.logprobs.content] == ["Tea", "it", "is"]
+    assert [logprob.logprob for logprob in answer.logprobs.content] == [0, -0.125, -0.25]
+    assert [len(logprob.top_logprobs) for logprob in answer.logprobs.content] == [2, 2, 2]
     assert answer.turns is not None
-    assert [one.role for one in answer.turns] == ["assistant", "tool", "assistant"]
+    assert [turn.role for turn in answer.turns] == ["assistant", "tool", "assistant"]
     called, returned, said = answer.turns
     assert (called.output_ids, returned.tool_name) == (None, "conversation_search")
     assert (said.content, said.output_ids) == ("Tea it is", [0, 1, 2])
@@ -138,7 +138,7 @@ def test_a_model_is_asked_a_single_question_without_the_agent(
     letta: Letta, http: httpx.Client, new_agent: NewAgent
 ) -> None:
     agent = new_agent()
-    before = [one.id for one in letta.agents.messages.list(agent.id)]
+    before = [message.id for message in letta.agents.messages.list(agent.id)]
     path = f"/v1/agents/{agent.id}/generate"
 
     answer = http.post(path, json={"prompt": "SYSTEM?", "system_prompt": "Talk like a pirate."})
@@ -158,7 +158,7 @@ def test_a_model_is_asked_a_single_question_without_the_agent(
     assert (claude["content"], claude["model"]) == ("Hi", CLAUDE.partition("/")[2])
     assert letta.runs.list(agent_id=agent.id).items == []
     assert letta.steps.list(agent_id=agent.id).items == []
-    assert [one.id for one in letta.agents.messages.list(agent.id)] == before
+    assert [message.id for message in letta.agents.messages.list(agent.id)] == before
 
     schema = {"type": "object", "properties": {"colour": {"type": "string"}}}
     for handle in (MODEL, CLAUDE):
@@ -205,7 +205,7 @@ async def test_who_asks_too_much_at_once_is_told_so_and_nobody_else_is(
         ]
         await model.wait_for_asked(question, times=AGENT_COMPLETIONS_MAX)
         assert [await ask(agent.id), await ask(other.id)] == [429, 200]
-        for one in asking:
-            one.cancel()  # their clients hang up
+        for task in asking:
+            task.cancel()  # their clients hang up
         await asyncio.gather(*asking, return_exceptions=True)
         assert await ask(other.id) == 200

@@ -86,10 +86,10 @@ def test_a_tool_call_has_every_field(http: httpx.Client, new_agent: NewAgent) ->
 
     call, returned, said = body["messages"]
     common = {"sender_id": None, "is_err": None, "seq_id": None, "run_id": call["run_id"]}
-    for one in body["messages"]:
-        assert common.items() <= one.items()
-        assert MESSAGE_DATE.fullmatch(one["date"])
-        assert is_id("message", one["id"])
+    for message in body["messages"]:
+        assert common.items() <= message.items()
+        assert MESSAGE_DATE.fullmatch(message["date"])
+        assert is_id("message", message["id"])
     inner = call["tool_call"]
     assert json.loads(inner["arguments"]) == {"label": "human", "new_string": "Likes tea"}
     assert inner["name"] == "memory_insert"
@@ -236,24 +236,24 @@ def test_calls_come_one_after_another(
     in_turn = send(
         http,
         agent.id,
-        " ".join(f"CALL:memory_insert:{json.dumps(one['arguments'])}" for one in inserts),
+        " ".join(f"CALL:memory_insert:{json.dumps(call['arguments'])}" for call in inserts),
     )
     at_once = send(http, agent.id, f"CALLS:{json.dumps(inserts)}")
 
-    assert [one["message_type"] for one in in_turn["messages"]] == [
+    assert [message["message_type"] for message in in_turn["messages"]] == [
         *["tool_call_message", "tool_return_message"] * 3,
         "assistant_message",
     ]
     assert in_turn["usage"]["step_count"] == 4
-    assert len({one["step_id"] for one in in_turn["messages"]}) == 4
-    assert [one["message_type"] for one in at_once["messages"]] == [
+    assert len({message["step_id"] for message in in_turn["messages"]}) == 4
+    assert [message["message_type"] for message in at_once["messages"]] == [
         "tool_call_message",
         *["tool_return_message"] * 3,
         "assistant_message",
     ]
     call, *returns, _ = at_once["messages"]
-    assert [one["tool_call_id"] for one in returns] == [
-        one["tool_call_id"] for one in call["tool_calls"]
+    assert [message["tool_call_id"] for message in returns] == [
+        tool_call["tool_call_id"] for tool_call in call["tool_calls"]
     ]
     assert at_once["usage"]["step_count"] == 2
     value = letta.agents.blocks.retrieve("human", agent_id=agent.id).value
@@ -269,7 +269,7 @@ def test_steps_are_limited(http: httpx.Client, new_agent: NewAgent) -> None:
 
     assert body["stop_reason"]["stop_reason"] == "max_steps"
     assert body["usage"]["step_count"] == 2
-    assert [one["message_type"] for one in body["messages"]] == [
+    assert [message["message_type"] for message in body["messages"]] == [
         "tool_call_message",
         "tool_return_message",
     ] * 2
@@ -318,7 +318,7 @@ async def test_the_model_gets_parts_roles_and_names(
         },
     ]
     listed = (await aletta.agents.messages.list(agent.id, order="asc")).items
-    assert [one.message_type for one in listed] == [
+    assert [message.message_type for message in listed] == [
         "system_message",
         "system_message",
         "assistant_message",
@@ -355,7 +355,7 @@ def test_only_the_wanted_kinds_of_messages_are_returned(letta: Letta, new_agent:
         answer: LettaResponse = letta.agents.messages.create(
             agent.id, messages=says(call), include_return_message_types=list(wanted)
         )
-        return [one.message_type for one in answer.messages]
+        return [message.message_type for message in answer.messages]
 
     assert types("assistant_message") == ["assistant_message"]
     assert types("tool_call_message", "tool_return_message") == [
@@ -381,7 +381,7 @@ def test_the_history_is_read_from_both_ends(
         return listed
 
     whole = page()
-    assert [one["message_type"] for one in whole] == [
+    assert [message["message_type"] for message in whole] == [
         "system_message",
         *["user_message", "assistant_message"] * 3,
         "user_message",
@@ -411,7 +411,7 @@ def test_the_history_is_read_from_both_ends(
         assert user["otid"]
         assert user["date"]
     every_page = list(letta.agents.messages.list(agent.id, limit=2, order="asc"))
-    assert [one.id for one in every_page] == ids
+    assert [message.id for message in every_page] == ids
     unknown = http.get(path, params={"after": "message-00000000-0000-4000-8000-000000000000"})
     assert unknown.status_code == 400
     assert "The cursor `after` names nothing" in unknown.json()["detail"]
@@ -431,14 +431,14 @@ async def test_messages_at_the_same_time_are_answered_one_after_another(
     )
 
     for n, answer in enumerate(answers):
-        assert [one.message_type for one in answer.messages] == [
+        assert [message.message_type for message in answer.messages] == [
             "tool_call_message",
             "tool_return_message",
             "assistant_message",
         ]
         assert answer.messages[-1].content == f"{word} {n}"  # type: ignore[union-attr]
         assert await model.answered(texts[n]) == {0: 1, 1: 1}
-    listed = [one async for one in await aletta.agents.messages.list(agent.id, order="asc")]
+    listed = [message async for message in await aletta.agents.messages.list(agent.id, order="asc")]
     turns = [listed[start : start + 4] for start in range(1, len(listed), 4)]
     assert len(turns) == 20
     assert sorted(str(turn[0].content) for turn in turns) == sorted(texts)  # type: ignore[union-attr]

@@ -92,13 +92,15 @@ async def test_a_server_that_its_configuration_declares_is_there_and_called(
     """TOOL-06: MCP servers in a file."""
 
     async def declared() -> Any:
-        return [one for one in await client.mcp_servers.list() if one.server_name == "weather"]
+        return [
+            server for server in await client.mcp_servers.list() if server.server_name == "weather"
+        ]
 
     [server] = await wait_for("the declared server", declared)
     tools = await client.mcp_servers.tools.list(server.id)
-    assert {one.name for one in tools} == {"forecast", "alerts"}
+    assert {tool.name for tool in tools} == {"forecast", "alerts"}
     agent = await client.agents.create(
-        name=unique("small"), model=MODEL, tool_ids=[one.id for one in tools]
+        name=unique("small"), model=MODEL, tool_ids=[tool.id for tool in tools]
     )
     text = 'CALL:forecast:{"city": "Paris"}'
     answer = await client.agents.messages.create(agent.id, messages=says(text))
@@ -112,7 +114,7 @@ async def test_a_turn_with_a_tool_call_goes_as_in_three_processes(client: AsyncL
 
     answer = await client.agents.messages.create(agent, messages=says(CALL))
 
-    told = [one.message_type for one in answer.messages]
+    told = [message.message_type for message in answer.messages]
     assert told == ["tool_call_message", "tool_return_message", "assistant_message"]
     assert answer.messages[-1].content == HELLO  # type: ignore[union-attr]
     block = await client.agents.blocks.retrieve("human", agent_id=agent)
@@ -149,7 +151,7 @@ async def test_many_messages_share_few_connections(
         *(client.agents.messages.create(agent, messages=says(CALL)) for agent in agents)
     )
 
-    assert {one.messages[-1].content for one in answers} == {HELLO}  # type: ignore[union-attr]
+    assert {answer.messages[-1].content for answer in answers} == {HELLO}  # type: ignore[union-attr]
     ((connections,),) = await asyncio.to_thread(
         small.psql, "select count(*) from pg_stat_activity where usename like 'heeler_%'"
     )
@@ -171,7 +173,7 @@ async def test_a_turn_outlives_the_death_of_its_process(
     assert await asyncio.to_thread(small.wait_restarted, "api", killed) != killed
     assert answer.messages[-1].content == text.rpartition("SAY:")[2]  # type: ignore[union-attr]
     assert (await model.asked(text))[0] == 1  # the step that was recorded is not asked again
-    history = [one.message_type async for one in client.agents.messages.list(agent)]
+    history = [message.message_type async for message in client.agents.messages.list(agent)]
     assert sorted(history) == sorted(
         [
             "system_message",

@@ -88,7 +88,9 @@ def operations(document: dict[str, Any]) -> Iterator[tuple[str, dict[str, Any]]]
 
 def test_every_operation_says_what_it_answers(document: dict[str, Any]) -> None:
     for name, operation in operations(document):
-        [success] = [one for status, one in operation["responses"].items() if status[0] == "2"]
+        [success] = [
+            response for status, response in operation["responses"].items() if status[0] == "2"
+        ]
         kinds = success.get("content", {})
         assert kinds or "204" in operation["responses"], name
         assert all(kind["schema"] for kind in kinds.values()), name

@@ -38,7 +38,7 @@ async def test_when_it_is_over_a_run_begins_by_itself(
 
     def follows() -> Any:
         runs = letta.runs.list(agent_id=agent_id).items
-        later = [one for one in runs if one.metadata == {"run_type": "heartbeat"}]
+        later = [run for run in runs if run.metadata == {"run_type": "heartbeat"}]
         first = later[-1] if later else None  # it may pause again
         return first if first and first.status == "completed" else None
 
@@ -46,7 +46,7 @@ async def test_when_it_is_over_a_run_begins_by_itself(
     waited = (run.created_at - since).total_seconds()
     assert 59 <= waited <= 70
     listed = letta.agents.messages.list(agent_id, order="asc", limit=100).items
-    mine = [one for one in listed if one.run_id == run.id]
+    mine = [message for message in listed if message.run_id == run.id]
     assert mine[0].message_type == "user_message"
     assert mine[0].content == "[Automatic message] Your pause of 1 min is over."
     assert len(mine) > 1, "the agent answers itself"

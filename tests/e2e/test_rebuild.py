@@ -18,9 +18,9 @@ def seen(letta: Letta, agent_id: str) -> dict[str, Any]:
     """What a client reads of an agent."""
     return {
         "agent": letta.agents.retrieve(agent_id, include=["agent.blocks"]).model_dump(),
-        "blocks": [one.model_dump() for one in letta.agents.blocks.list(agent_id)],
-        "messages": [one.model_dump() for one in letta.agents.messages.list(agent_id)],
-        "runs": [one.model_dump() for one in letta.runs.list(agent_id=agent_id)],
+        "blocks": [block.model_dump() for block in letta.agents.blocks.list(agent_id)],
+        "messages": [message.model_dump() for message in letta.agents.messages.list(agent_id)],
+        "runs": [run.model_dump() for run in letta.runs.list(agent_id=agent_id)],
     }
 
 
@@ -67,7 +67,7 @@ async def test_no_request_fails_while_every_row_is_rebuilt(
     checked = heeler.command("rebuild", "--check")
     assert checked.returncode == 0, checked.stdout
     assert [seen(letta, agent_id) for agent_id in quiet] == before[AGENTS // 2 :]
-    assert [one.to_dict() for one in letta.tools.list(name=name).items] == [tool.to_dict()]
+    assert [tool.to_dict() for tool in letta.tools.list(name=name).items] == [tool.to_dict()]
     letta.tools.delete(tool.id)
 
 

@@ -52,7 +52,11 @@ async def test_the_next_message_is_answered_without_the_refused_one(
     assert " answered 400: " in shown
     assert "SAY:Hello" in shown, "what was fine is still shown"
     history = letta.agents.messages.list(agent.id, limit=100, order="asc").items
-    [kept] = [one.content for one in history if getattr(one, "content", "") and "See?" in str(one)]
+    [kept] = [
+        message.content
+        for message in history
+        if getattr(message, "content", "") and "See?" in str(message)
+    ]
     assert bad in base64.b64decode(kept[1].source.data).decode()
 
 

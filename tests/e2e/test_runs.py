@@ -38,9 +38,9 @@ async def test_a_run_shows_only_messages_of_the_types_that_were_asked_for(
     await wait_for("the end of the run", ended)
     kinds = ["tool_call_message", "assistant_message"]
     listed = (await aletta.runs.messages.list(run.id)).items
-    assert [one.message_type for one in listed] == kinds
+    assert [message.message_type for message in listed] == kinds
     newest = (await aletta.runs.messages.list(run.id, order="desc", limit=1)).items
-    assert [one.message_type for one in newest] == kinds[1:]
+    assert [message.message_type for message in newest] == kinds[1:]
     stream = await aletta.agents.messages.create(
         agent.id,
         messages=says("Hello"),
@@ -49,10 +49,10 @@ async def test_a_run_shows_only_messages_of_the_types_that_were_asked_for(
         include_return_message_types=["assistant_message"],
     )
     told = [one async for one in stream]
-    [said] = [one for one in told if one.message_type == "assistant_message"]
+    [said] = [message for message in told if message.message_type == "assistant_message"]
     again = await aletta.runs.messages.stream(str(said.run_id))
-    types = [one.message_type async for one in again]
-    assert [one for one in types if one != "ping"] == [
+    types = [line.message_type async for line in again]
+    assert [kind for kind in types if kind != "ping"] == [
         "assistant_message",
         "stop_reason",
         "usage_statistics",
@@ -276,13 +276,15 @@ def test_the_messages_of_a_run_are_those_that_were_sent_and_its_answer(
 
     listed = list(letta.runs.messages.list(run_id))
 
-    kinds = [one.message_type for one in listed]
-    answered = [one.message_type for one in answer.messages]
+    kinds = [message.message_type for message in listed]
+    answered = [message.message_type for message in answer.messages]
     assert kinds == ["user_message", *answered]
-    assert {one.run_id for one in listed} == {run_id}
-    pages = [one.id for one in letta.runs.messages.list(run_id, limit=1)]
-    assert pages == [one.id for one in listed], "one page after the other"
-    newest = [one.id for one in letta.runs.messages.list(run_id, order="desc", limit=2).items]
+    assert {message.run_id for message in listed} == {run_id}
+    pages = [message.id for message in letta.runs.messages.list(run_id, limit=1)]
+    assert pages == [message.id for message in listed], "one page after the other"
+    newest = [
+        message.id for message in letta.runs.messages.list(run_id, order="desc", limit=2).items
+    ]
     assert newest == [listed[-1].id, listed[-2].id]
     asked = http.get(f"/v1/runs/run-{NOBODY}/messages")
     assert asked.status_code == 404

@@ -43,7 +43,7 @@ def told(http: httpx.Client, agent_id: str, text: str, *, tokens: bool) -> list[
 
 def text_of(messages: list[Any], kind: str = "assistant_message") -> str:
     name = "reasoning" if kind == "reasoning_message" else "content"
-    return "".join(one[name] for one in messages if one["message_type"] == kind)
+    return "".join(message[name] for message in messages if message["message_type"] == kind)
 
 
 ANSWERS: dict[str, tuple[str, Any]] = {
@@ -114,14 +114,16 @@ async def test_a_tool_runs_whose_arguments_are_an_object(
         body = chat("tool_calls", content=None, tool_calls=[call])
         if tokens:
             pieces: list[Any] = [{"id": "call_1"}, {"function": function}]
-            body = sse(*({"choices": [{"delta": {"tool_calls": [one]}}]} for one in pieces))
+            body = sse(*({"choices": [{"delta": {"tool_calls": [delta]}}]} for delta in pieces))
     elif tokens:
         body = sse(
             {"type": "content_block_start", "content_block": block}, {"type": "message_stop"}
         )
     await model.answer(text, body)
     messages = told(http, agent.id, text, tokens=tokens)
-    [returned] = [one for one in messages if one["message_type"] == "tool_return_message"]
+    [returned] = [
+        message for message in messages if message["message_type"] == "tool_return_message"
+    ]
     assert returned["status"] == "success", returned
     assert f"likes {text}" in str(letta.agents.blocks.retrieve("human", agent_id=agent.id).value)
 

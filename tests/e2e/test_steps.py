@@ -100,8 +100,8 @@ def test_a_step_says_what_its_model_was_asked_for_and_what_it_took(
     assert called.stop_reason is None, "the run went on after it"
     assert letta.steps.retrieve(said.id).to_dict() == said.to_dict()
     newest = letta.steps.list(agent_id=agent.id).items
-    assert [one.id for one in newest] == [said.id, called.id]
-    assert [one.id for one in letta.runs.steps.list(run_id)] == [said.id, called.id]
+    assert [step.id for step in newest] == [said.id, called.id]
+    assert [step.id for step in letta.runs.steps.list(run_id)] == [said.id, called.id]
     for path in ("", "/metrics", "/trace", "/messages"):
         missing = http.get(f"/v1/steps/step-{NOBODY}{path}")
         assert missing.status_code == 404
@@ -165,8 +165,8 @@ def test_what_was_cached_and_reasoned_with_is_counted_and_has_its_price(
         "cost_usd": 2 * cost,
     }
     steps = from_exact_json(http.get(f"/v1/runs/{run_id}/steps").text)
-    assert [one["cost_usd"] for one in steps] == [cost, cost]
-    assert [one["price_version"] for one in steps] == ["tests-1", "tests-1"]
+    assert [step["cost_usd"] for step in steps] == [cost, cost]
+    assert [step["price_version"] for step in steps] == ["tests-1", "tests-1"]
     step = letta.steps.retrieve(steps[0]["id"])
     assert (step.cached_input_tokens, step.cache_write_tokens) == (300, written)
     assert step.reasoning_tokens == 20
@@ -208,7 +208,7 @@ def test_steps_are_found_by_agent_model_time_feedback_and_tags(
     letta.steps.feedback.create(first.id, feedback="positive", tags=[tag])
 
     def found(**query: Any) -> list[str]:
-        return [one.id for one in letta.steps.list(agent_id=agent.id, **query)]
+        return [step.id for step in letta.steps.list(agent_id=agent.id, **query)]
 
     both = [second.id, first.id]
     assert found() == both
@@ -230,7 +230,7 @@ def test_steps_are_found_by_agent_model_time_feedback_and_tags(
     assert found(end_date=before.isoformat()) == []
     assert found(start_date=(before + timedelta(hours=1)).isoformat()) == []
     assert found(start_date=before.replace(tzinfo=None).isoformat()) == both
-    assert {one.id for one in letta.steps.list(limit=2).items} == set(both), "of all agents"
+    assert {step.id for step in letta.steps.list(limit=2).items} == set(both), "of all agents"
     assert http.get("/v1/steps/", params={"start_date": "yesterday"}).status_code == 422
     assert http.get("/v1/steps/", params={"feedback": "great"}).status_code == 422
     assert http.get("/v1/steps/", params={"after": f"step-{NOBODY}"}).status_code == 400
@@ -271,15 +271,15 @@ def test_the_messages_of_a_step_are_its_own(
 
     first = list(letta.steps.messages.list(called.id))
 
-    kinds = [one.message_type for one in first]
+    kinds = [message.message_type for message in first]
     assert kinds == ["user_message", "tool_call_message", "tool_return_message"]
-    assert [one.id for one in letta.steps.messages.list(called.id, limit=1)] == [
-        one.id for one in first
+    assert [message.id for message in letta.steps.messages.list(called.id, limit=1)] == [
+        message.id for message in first
     ]
     newest = letta.steps.messages.list(called.id, order="desc", limit=1).items
-    assert [one.message_type for one in newest] == ["tool_return_message"]
+    assert [message.message_type for message in newest] == ["tool_return_message"]
     last = list(letta.steps.messages.list(said.id))
-    assert [one.message_type for one in last] == ["assistant_message"]
+    assert [message.message_type for message in last] == ["assistant_message"]
     unknown = http.get(f"/v1/steps/{said.id}/messages", params={"after": f"message-{NOBODY}"})
     assert unknown.status_code == 400
 
@@ -306,7 +306,7 @@ def test_how_long_a_run_its_steps_and_its_tools_took(
     assert letta.steps.metrics.retrieve(said.id).tool_execution_ns is None
 
     whole = http.get(f"/v1/runs/{run_id}/metrics").json()
-    [search] = [one for one in letta.agents.tools.list(agent.id) if "search" in str(one.name)]
+    [search] = [tool for tool in letta.agents.tools.list(agent.id) if "search" in str(tool.name)]
     assert whole == {
         "id": run_id,
         "organization_id": whole["organization_id"],
@@ -335,12 +335,12 @@ def test_how_long_a_run_its_steps_and_its_tools_took(
 
     spans = letta.runs.trace.retrieve(run_id)
     names = ["agent_run", "agent_step", "conversation_search._execute_tool", "agent_step"]
-    assert [one["SpanName"] for one in spans] == names
+    assert [span["SpanName"] for span in spans] == names
     run, step, tool, _ = spans
     assert (run["ParentSpanId"], step["ParentSpanId"]) == ("", run["SpanId"])
     assert tool["ParentSpanId"] == step["SpanId"]
-    assert {one["StatusCode"] for one in spans} == {"Ok"}
-    assert {one["TraceId"] for one in spans} == {run["TraceId"]}
+    assert {span["StatusCode"] for span in spans} == {"Ok"}
+    assert {span["TraceId"] for span in spans} == {run["TraceId"]}
     assert (run["Duration"], step["Duration"]) == (whole["run_ns"], metrics.llm_request_ns)
     assert letta.runs.trace.retrieve(run_id, limit=1) == [run]
     for path in ("metrics", "trace"):
@@ -374,7 +374,7 @@ async def test_steps_that_failed_and_that_were_cancelled_say_so(
     newest = (await aletta.steps.list(agent_id=agent.id)).items[0]
     assert (newest.status, newest.stop_reason) == ("cancelled", "cancelled")
     sent = (await aletta.steps.messages.list(newest.id)).items
-    assert [one.message_type for one in sent] == ["user_message"]
+    assert [message.message_type for message in sent] == ["user_message"]
 
 
 @pytest.mark.operation("DELETE /v1/runs/{run_id}")
@@ -388,7 +388,7 @@ async def test_a_run_that_has_ended_can_be_deleted_and_its_messages_stay(
     agent = new_agent()
     run_id = asked(letta, agent.id, "Hello")
     [step] = steps_of(letta, run_id)
-    history = [one.id for one in letta.agents.messages.list(agent.id)]
+    history = [message.id for message in letta.agents.messages.list(agent.id)]
 
     deleted = await web.delete(f"/v1/runs/{run_id}")
 
@@ -397,7 +397,7 @@ async def test_a_run_that_has_ended_can_be_deleted_and_its_messages_stay(
         assert (await web.get(f"/v1/{path}")).status_code == 404
     assert letta.runs.list(agent_id=agent.id).items == []
     assert letta.steps.list(agent_id=agent.id).items == []
-    assert [one.id for one in letta.agents.messages.list(agent.id)] == history
+    assert [message.id for message in letta.agents.messages.list(agent.id)] == history
     assert (await web.delete(f"/v1/runs/{run_id}")).status_code == 404
 
     text = f"SLOW:20000 {unique('still')}"

@@ -178,7 +178,9 @@ FAILURES = [
 @STREAM
 @SEND
 @pytest.mark.parametrize(
-    ("script", "status", "kind", "reason", "said"), FAILURES, ids=[one[0] for one in FAILURES]
+    ("script", "status", "kind", "reason", "said"),
+    FAILURES,
+    ids=[failure[0] for failure in FAILURES],
 )
 def test_a_failing_model_is_told_and_the_next_message_works(
     letta: Letta,
@@ -296,7 +298,7 @@ def test_a_client_that_leaves_changes_nothing(
         assert next(response.iter_lines()) == "id: 1"
 
     letta.agents.messages.create(agent.id, messages=says("Hello"))
-    history = [one.message_type for one in letta.agents.messages.list(agent.id)]
+    history = [message.message_type for message in letta.agents.messages.list(agent.id)]
     assert history == [
         "system_message",
         "user_message",

@@ -51,17 +51,19 @@ def test_tokens_come_one_by_one_and_add_up_to_the_history(
     assert kinds(lines)[-3:] == ["stop_reason", "usage_statistics", "[DONE]"]
     assert [line.id for line in lines[:-3]] == [str(n + 1) for n in range(len(lines) - 3)]
     assert {one["seq_id"] for one in told} == {None}
-    called = [one for one in told if one["message_type"] == "tool_call_message"]
+    called = [message for message in told if message["message_type"] == "tool_call_message"]
     assert len(called) > 2
     assert called[0]["tool_calls"] == called[0]["tool_call"]
     assert called[0]["tool_calls"]["name"] == "memory_insert"
     assert "arguments" not in called[0]["tool_calls"]
     pieces = [one["tool_calls"]["arguments"] for one in called[1:]]
     assert json.loads("".join(pieces)) == {"label": "human", "new_string": "Likes tea"}
-    assert len([one for one in told if one["message_type"] == "assistant_message"]) > 5
+    assert len([message for message in told if message["message_type"] == "assistant_message"]) > 5
     call, returned, said = history(http, agent.id)[-3:]
     assert {one["id"] for one in called} == {call["id"]}
-    assert {(one["otid"], one["step_id"]) for one in called} == {(call["otid"], call["step_id"])}
+    assert {(message["otid"], message["step_id"]) for message in called} == {
+        (call["otid"], call["step_id"])
+    }
     assert returned in told
     assert texts(told) == {said["id"]: TEXT} == {said["id"]: said["content"]}
 
@@ -91,7 +93,7 @@ def test_a_model_that_breaks_off_in_the_middle_leaves_nothing_behind(
     assert kinds(lines)[-3:] == ["stop_reason", "error_message", "[DONE]"]
     assert lines[-2].event == "error"
     assert lines[-2].data["error_type"] == "llm_connection_error"
-    assert [one["message_type"] for one in history(http, agent.id)] == [
+    assert [message["message_type"] for message in history(http, agent.id)] == [
         "system_message",
         "user_message",
     ]
@@ -196,7 +198,9 @@ def test_the_same_otids_attach_to_the_run_that_is_there(
     assert second[1:] == first[1:]
     assert second[0].data["run_id"] == first[0].data["run_id"]
     assert lines_of(third.text) == first[3:]
-    assert [one["message_type"] for one in history(http, agent.id)].count("user_message") == 1
+    assert [message["message_type"] for message in history(http, agent.id)].count(
+        "user_message"
+    ) == 1
 
 
 @STREAM

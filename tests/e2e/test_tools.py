@@ -144,7 +144,7 @@ def test_many_that_make_a_tool_of_one_name_at_once_make_one(http: httpx.Client, 
     with ThreadPoolExecutor(8) as pool:
         answers = [*pool.map(lambda one: http.request(one, "/v1/tools/", json=body), methods)]
     [tool] = http.get("/v1/tools/", params={"name": name}).json()
-    assert {one.json()["id"] for one in answers} == {tool["id"]}
+    assert {answer.json()["id"] for answer in answers} == {tool["id"]}
 
 
 @pytest.mark.operation("GET /v1/tools/")
@@ -184,7 +184,7 @@ def test_lists_hold_the_servers_tools_once_and_what_clients_made(
                 assert ids(**part, after=cursor) == whole[place + 1 : place + 1 + limit]
                 assert ids(**part, before=cursor) == whole[max(place - limit, 0) : place]
         assert ids(order=order, after=whole[1], before=whole[-2]) == whole[2:-2]
-    assert [one.id for one in letta.tools.list(limit=7)] == everything[::-1]
+    assert [tool.id for tool in letta.tools.list(limit=7)] == everything[::-1]
 
     one = http.get(f"/v1/tools/{base[0]}").json()
     assert (one["id"], one["name"]) == (base[0], next(iter(BASE_TOOLS)))
@@ -206,7 +206,7 @@ def test_tools_are_found_by_their_words(letta: Letta, http: httpx.Client, name: 
     [found] = letta.tools.search(query=f"{name.upper()} die 100%_", tool_types=["custom"])
     assert (found.tool.id, found.vector_rank) == (made.id, None)
     assert letta.tools.search(query=f"{name} nowhere") == []
-    inserts = [one.tool.name for one in letta.tools.search(query="archival insert")]
+    inserts = [tool.tool.name for tool in letta.tools.search(query="archival insert")]
     assert inserts == ["archival_memory_insert"]
     refused = http.post("/v1/tools/search", json={"query": "x", "search_mode": "vector"})
     assert refused.status_code == 501

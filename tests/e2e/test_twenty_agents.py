@@ -52,14 +52,18 @@ async def one_agent(letta: AsyncLetta, tag: str, n: int) -> str:
     assert returned_2.tool_return == f"Nr. {n}\nLikes {n}"
     assert (said.message_type, said.content) == ("assistant_message", HELLO)
     messages = [call, returned, call_2, returned_2, said]
-    assert {one.run_id for one in messages} == {ping.run_id}
-    assert len({one.id for one in messages}) == len({one.otid for one in messages}) == 5
-    assert len({one.step_id for one in messages}) == 3
-    for one in messages:
-        assert is_id("message", one.id)
-        assert is_id("step", one.step_id)
-        assert one.date.tzinfo is not None
-        assert (one.sender_id, one.is_err, one.seq_id) == (None, None, None)
+    assert {message.run_id for message in messages} == {ping.run_id}
+    assert (
+        len({message.id for message in messages})
+        == len({message.otid for message in messages})
+        == 5
+    )
+    assert len({message.step_id for message in messages}) == 3
+    for message in messages:
+        assert is_id("message", message.id)
+        assert is_id("step", message.step_id)
+        assert message.date.tzinfo is not None
+        assert (message.sender_id, message.is_err, message.seq_id) == (None, None, None)
     assert reason.stop_reason == "end_turn"
     assert usage.step_count == 3
     assert usage.total_tokens == usage.prompt_tokens + usage.completion_tokens
@@ -69,7 +73,9 @@ async def one_agent(letta: AsyncLetta, tag: str, n: int) -> str:
     block = await letta.agents.blocks.retrieve("human", agent_id=agent.id)
     assert (block.value, block.description) == (f"Nr. {n}\nLikes {n}", "Who")
     listed: list[Any] = (await letta.agents.messages.list(agent.id, order="asc")).items
-    assert [one.to_dict() for one in listed[2:]] == [one.to_dict() for one in messages]
+    assert [message.to_dict() for message in listed[2:]] == [
+        message.to_dict() for message in messages
+    ]
     assert listed[0].message_type == "system_message"
     assert f"Nr. {n}\nLikes {n}" in listed[0].content
     assert listed[1].message_type == "user_message"
@@ -84,7 +90,7 @@ async def one_agent(letta: AsyncLetta, tag: str, n: int) -> str:
     assert (read.tags, read.model, read.embedding) == ([tag], MODEL, EMBEDDING)
     assert read.blocks[0].value == block.value
     assert [tool.id for tool in read.tools] == [tool.id for tool in agent.tools]
-    assert read.message_ids == [one.id for one in listed]
+    assert read.message_ids == [message.id for message in listed]
     assert read.last_stop_reason == "end_turn"
     assert read.created_by_id == read.last_updated_by_id == USER
     assert read.created_at == agent.created_at

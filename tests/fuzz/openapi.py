@@ -57,7 +57,9 @@ def fuzz_document(
 def modes(operation: dict[str, Any]) -> list[GenerationMode]:
     """How requests of an operation are made. Where there is only a path, nothing can be wrong: the
     ids in it are any text, and Hypothesis would look for long."""
-    parameters = [one for one in operation.get("parameters", ()) if one["in"] != "path"]
+    parameters = [
+        parameter for parameter in operation.get("parameters", ()) if parameter["in"] != "path"
+    ]
     can_be_wrong = bool(parameters or operation.get("requestBody"))
     return [GenerationMode.POSITIVE, *([GenerationMode.NEGATIVE] if can_be_wrong else [])]
 

@@ -67,7 +67,7 @@ def test_an_existing_home_runs_a_service_that_was_added(tmp_path: Path) -> None:
         assert {"Count", "Counted", "ReplayCounterDeadLetter"} <= (
             document["components"]["messages"].keys()
         )
-        assert "EVENTS_COUNTER" in [one["name"] for one in document["x-nats"]["streams"]]
+        assert "EVENTS_COUNTER" in [stream["name"] for stream in document["x-nats"]["streams"]]
     changed = [
         path for path in differing(CHECKOUT, copy) if not path.startswith("services/counter")
     ]

@@ -104,7 +104,7 @@ async def test_who_asks_at_once_hears_only_the_own_answer(
         found: list[bool] = []
         with suppress(TimeoutError):
             found.extend(
-                "connections" in one["data"] for one in container_health.answers(url, subject)
+                "connections" in answer["data"] for answer in container_health.answers(url, subject)
             )
         return found
 

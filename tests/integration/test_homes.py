@@ -40,13 +40,13 @@ def test_a_recorded_home_starts_and_its_agents_answer_and_remember(name: str) ->
         answer = web.post(f"/v1/agents/{talker['id']}/messages", json=asked)
         assert answer.status_code == 200, answer.text
         spoken = [
-            one["content"]
-            for one in answer.json()["messages"]
-            if one["message_type"] == "assistant_message"
+            message["content"]
+            for message in answer.json()["messages"]
+            if message["message_type"] == "assistant_message"
         ]
         assert "lapsang souchong" in " ".join(spoken)
         told = web.get(f"/v1/agents/{talker['id']}/messages", params={"limit": 500}).json()
-        orders = {(one["message_type"], tuple(one)) for one in told}
+        orders = {(message["message_type"], tuple(message)) for message in told}
         types = {kind for kind, _ in orders}
         assert len(orders) == len(types) > 3, "what is older is told as what came now"
         [talker] = web.get("/v1/agents/", params={"name": "talker"}).json()

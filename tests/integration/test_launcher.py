@@ -55,7 +55,7 @@ def test_up_prints_where_everything_is_and_status_agrees(heeler: HeelerInstance)
 
     assert f"already up: {heeler.base_url}" in output
     assert "make watch" in output
-    assert not [one for one in passwords_of(heeler) if one in output]
+    assert not [password for password in passwords_of(heeler) if password in output]
     assert f"{heeler.base_url}/openapi" in output
     status = heeler.status()
     assert status["healthy"] is True
@@ -124,9 +124,9 @@ def test_every_process_has_only_the_variables_that_it_reads(processes: str) -> N
 
 def test_nats_listens_on_one_port_and_it_wants_a_password(heeler: HeelerInstance) -> None:
     listening = [
-        one.laddr.port
-        for one in psutil.Process(heeler.pid("nats")).net_connections("tcp")
-        if one.status == psutil.CONN_LISTEN
+        connection.laddr.port
+        for connection in psutil.Process(heeler.pid("nats")).net_connections("tcp")
+        if connection.status == psutil.CONN_LISTEN
     ]
     assert listening == [heeler.state().ports["nats"]]
 

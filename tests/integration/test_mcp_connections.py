@@ -87,7 +87,7 @@ async def test_a_server_is_listed_page_by_page_and_its_tools_called(
     connections: SdkConnections, server: McpServerConfig
 ) -> None:
     tools = await connections.list_tools(server)
-    assert {one.name: one.description for one in tools} == TOOLS
+    assert {tool.name: tool.description for tool in tools} == TOOLS
     assert tools[0].input_schema["properties"] == {"text": {"type": "string"}}
     assert await said(connections, server, "echo", "héllo") == "héllo"
     assert connections.health("one").state == "healthy"
@@ -97,7 +97,7 @@ async def test_resources_and_prompts_are_offered(
     connections: SdkConnections, server: McpServerConfig
 ) -> None:
     """TOOL-14: resources and prompts."""
-    assert [one.uri for one in await connections.list_resources(server)] == ["memo://one"]
+    assert [resource.uri for resource in await connections.list_resources(server)] == ["memo://one"]
     [part] = await connections.read_resource(server, "memo://one")
     assert (part.uri, part.text) == ("memo://one", "read")
     [prompt] = await connections.list_prompts(server)
@@ -289,7 +289,7 @@ async def test_each_agent_has_a_session_of_its_own_with_a_server_that_may_ask_mo
             for agent in agents
         )
     )
-    assert [json.loads(one.text)["content"]["text"] for one in outcomes] == agents
+    assert [json.loads(outcome.text)["content"]["text"] for outcome in outcomes] == agents
     assert len(connections.pool.sessions) == len(agents)
     await connections.forget("one")
     assert connections.pool.sessions == connections.pool.kinds == {}
@@ -350,8 +350,10 @@ async def test_one_odd_tool_does_not_cost_the_others(connections: SdkConnections
     with served("--pages", "odd") as port:
         listed = await connections.list_tools(config("streamable_http", port))
     problems = {
-        one.name: problem_of(OfferedTool(one.name, one.description, one.input_schema, one.problem))
-        for one in listed
+        tool.name: problem_of(
+            OfferedTool(tool.name, tool.description, tool.input_schema, tool.problem)
+        )
+        for tool in listed
     }
     usable = ["echo", *MENDED_TOOLS]
     assert [name for name, problem in problems.items() if not problem] == usable
@@ -402,7 +404,7 @@ async def test_a_server_that_does_not_say_hello_is_given_up_in_time(
             command = replace(config("stdio", port, id="stdio"))
             servers.append(replace(command, args=(*PROGRAM[1:], "--start", start)))
         for failed in await asyncio.gather(
-            *[failure(connections, one, "echo", seconds=CALL_SECONDS) for one in servers]
+            *[failure(connections, server, "echo", seconds=CALL_SECONDS) for server in servers]
         ):
             assert failed.kind in kinds
             assert not failed.may_have_taken_effect
@@ -541,10 +543,12 @@ async def test_a_hundred_servers_at_once(port: int) -> None:
     connections = new_connections(connect_seconds=HUNDRED_SECONDS, call_seconds=HUNDRED_SECONDS)
     servers = [config("streamable_http", port, id=f"server-{number}") for number in range(100)]
     calls = [
-        connections.call_tool(one, "echo", {"text": one.id}, seconds=HUNDRED_SECONDS)
-        for one in servers
+        connections.call_tool(server, "echo", {"text": server.id}, seconds=HUNDRED_SECONDS)
+        for server in servers
     ]
-    assert [outcome.text for outcome in await asyncio.gather(*calls)] == [one.id for one in servers]
+    assert [outcome.text for outcome in await asyncio.gather(*calls)] == [
+        server.id for server in servers
+    ]
     assert len(connections.pool.sessions) == 100
     await connections.close()
 

@@ -118,7 +118,7 @@ def the_agent_remembers(operated: Operated, *, restored: bool = False) -> None:
     answer = operated.ask("POST", f"{path}/messages", restored=restored, json=asked)
     assert "Whiskers" in answer.json()["messages"][-1]["content"]
     agent = operated.ask("GET", path, restored=restored).json()
-    assert {one["key"]: one["value"] for one in agent["secrets"]} == SECRET
+    assert {secret["key"]: secret["value"] for secret in agent["secrets"]} == SECRET
 
 
 def the_restored_agent_remembers(operated: Operated) -> None:

@@ -266,7 +266,7 @@ class TestWalls:
         paths = [tmp_path / "secret", "/etc/shadow", "/etc/ssh", "/home", "/var", "/sys"]
         paths += [
             checkout / "pyproject.toml",
-            *(Path.home() / one for one in (".ssh", ".bashrc")),
+            *(Path.home() / text for text in (".ssh", ".bashrc")),
             "/opt",
         ]
         source = f"for path in {[str(path) for path in paths]!r}:\n"
@@ -618,7 +618,7 @@ class TestBombs:
         mine = descendants(spawner) | {spawner}
         assert len(mine) > 2, "some wait for the next program"
         await sandbox.close()
-        assert mine & {int(one) for one in os.listdir("/proc") if one.isdigit()} == set()
+        assert mine & {int(text) for text in os.listdir("/proc") if text.isdigit()} == set()
         assert len(os.listdir("/proc/self/fd")) < files
         assert threading.active_count() <= threads + 4
         outcome = await python(sandbox, "x = 1")

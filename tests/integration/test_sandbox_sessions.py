@@ -265,12 +265,12 @@ class TestAffinity:
             assert outcome.stdout.split() == expected
         assert (await agents.run(shell(look, "agent-2"))).stdout.split() == []
         assert len(agents.agents) == 2
-        assert all(one.session.stats().state == "paused" for one in agents.agents.values())
+        assert all(agent.session.stats().state == "paused" for agent in agents.agents.values())
 
     async def test_programs_of_one_agent_come_one_after_another(self, agents: AgentSandboxSessions):
         slow = "test -e busy && echo both; touch busy; sleep 0.1; rm busy"
         outcomes = await asyncio.gather(*(agents.run(shell(slow)) for _ in range(3)))
-        assert [one.stdout for one in outcomes] == ["", "", ""]
+        assert [outcome.stdout for outcome in outcomes] == ["", "", ""]
         [agent] = agents.agents.values()
         assert agent.session.stats().programs == 3
 

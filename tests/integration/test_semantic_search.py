@@ -78,7 +78,7 @@ WORD = re.compile(r"[a-z]+")
 
 def facts() -> list[str]:
     """Two hundred, of which twenty answer the questions."""
-    habits = [one for line in OTHERS.split("\n") for one in line.split(" / ") if one]
+    habits = [part for line in OTHERS.split("\n") for part in line.split(" / ") if part]
     noise = [f"{name} {habit}" for habit in habits for name in PEOPLE]
     return [*(fact for _, fact in PAIRS), *noise]
 

@@ -228,7 +228,7 @@ def test_a_run_that_is_taken_over_goes_on_in_its_trace(
     [run] = [span for span in spans if span.name.startswith("invoke_agent")]
     assert run.attributes["heeler.run.resumed"] is True
     assert run.attributes["heeler.run.stop_reason"] == "end_turn"
-    assert any(one.parent_id == run.span_id and "chat" in one.name for one in spans)
+    assert any(span.parent_id == run.span_id and "chat" in span.name for span in spans)
     heeler.wait_healthy()
 
 
@@ -257,8 +257,8 @@ def scraped(http: httpx.Client) -> str:
 
 def heard(http: httpx.Client, service: str) -> int:
     """How many processes of a service were heard."""
-    lines = [one for one in scraped(http).splitlines() if one.startswith("heeler_service_info{")]
-    return sum(f'service="{service}"' in one for one in lines)
+    lines = [line for line in scraped(http).splitlines() if line.startswith("heeler_service_info{")]
+    return sum(f'service="{service}"' in line for line in lines)
 
 
 def all_told(http: httpx.Client) -> bool:
@@ -452,7 +452,7 @@ async def test_every_service_answers_the_micro_protocol(heeler: HeelerInstance) 
             info = json.loads(
                 (await client.request(f"$SRV.INFO.{service}", timeout=ANSWER_SECONDS_MAX)).data
             )
-            assert [(one["name"], one["subject"]) for one in info["endpoints"]] == [
+            assert [(endpoint["name"], endpoint["subject"]) for endpoint in info["endpoints"]] == [
                 ("metrics", f"{service}.metrics")
             ]
             text = (

@@ -54,7 +54,7 @@ async def sandboxes(packages: Path) -> AsyncIterator[ProcessSandbox]:
 
 
 def wants(*packages: str, org: str = "org-1", generation: int = 0) -> Wanted:
-    split = [one.partition("==") for one in packages]
+    split = [package.partition("==") for package in packages]
     return Wanted(org, [(name, version or None) for name, _, version in split], (), generation)
 
 
@@ -103,7 +103,7 @@ async def test_what_is_installed_is_used_again_also_after_a_restart(
     )
     folders = {one.folder for one in many if isinstance(one, Installed)}
     assert len(folders) == 1, many
-    assert [one.name for one in root.iterdir()] == [Path(folders.pop()).name]
+    assert [path.name for path in root.iterdir()] == [Path(folders.pop()).name]
     for path in index.iterdir():
         path.unlink()
     again = environments(root, index)

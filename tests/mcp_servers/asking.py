@@ -114,7 +114,7 @@ async def call(
 
 def children_of_pools(connections: SdkConnections) -> list[int]:
     """What runs below the processes that start servers."""
-    spawners = [one.spawner for one in connections.processes.pools.values() if one.spawner]
+    spawners = [pool.spawner for pool in connections.processes.pools.values() if pool.spawner]
     return [
         pid
         for spawner in spawners

@@ -12,16 +12,16 @@ def programs_of(pid: int) -> set[psutil.Process]:
     """The scripted servers below a process."""
     found: set[psutil.Process] = set()
     with suppress(psutil.NoSuchProcess):
-        for one in psutil.Process(pid).children(recursive=True):
+        for child in psutil.Process(pid).children(recursive=True):
             with suppress(psutil.NoSuchProcess):
-                if {"--stdio"} & set(one.cmdline()):
-                    found.add(one)
+                if {"--stdio"} & set(child.cmdline()):
+                    found.add(child)
     return found
 
 
 def living(programs: Iterable[psutil.Process]) -> set[psutil.Process]:
     """Those that run, and are no other process with the same number."""
-    return {one for one in programs if lives(one)}
+    return {program for program in programs if lives(program)}
 
 
 def lives(program: psutil.Process) -> bool:

@@ -87,10 +87,10 @@ class Admin:
         """Answers the next valid chat requests that have this text anywhere with these bodies, one
         each: JSON, or, where a body is a text, the stream that it is."""
         given = [
-            {"type": "text/event-stream", "body": one}
-            if isinstance(one, str)
-            else {"type": "application/json", "body": json.dumps(one)}
-            for one in bodies
+            {"type": "text/event-stream", "body": body}
+            if isinstance(body, str)
+            else {"type": "application/json", "body": json.dumps(body)}
+            for body in bodies
         ]
         answers = [{**one, "status": status} for one in given]
         await self._call("POST", "/_answer", {"text": text, "answers": answers})

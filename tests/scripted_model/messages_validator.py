@@ -68,13 +68,13 @@ def _check_request(body: Any) -> None:
     need(isinstance(messages, list) and messages, "messages: at least one message is required")
     need(len(messages) <= MESSAGES_MAX, f"messages: at most {MESSAGES_MAX} are allowed")
     _check_system(body.get("system"))
-    marks = _marks(body.get("system")) + sum(_marks(one.get("content")) for one in messages)
+    marks = _marks(body.get("system")) + sum(_marks(message.get("content")) for message in messages)
     need(marks <= CACHE_MARKS_MAX, f"A maximum of 4 blocks with cache_control, found {marks}.")
     _check_order(messages)
     for index, message in enumerate(messages):
         _check_blocks(message, f"messages.{index}")
     _check_pairs(messages)
-    used = any(_ids(one, kind, kind_id) for one in messages for kind, kind_id in USES)
+    used = any(_ids(message, kind, kind_id) for message in messages for kind, kind_id in USES)
     need(
         body.get("tools") or not used,
         "Requests which include `tool_use` or `tool_result` blocks must define tools.",

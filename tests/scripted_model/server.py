@@ -141,7 +141,9 @@ class Server:
         self.stats.ask(turn.text, turn.step)
         if failed := self._failed_by_admin(spoken, "chat") or self._refused_by_admin(spoken, body):
             return failed
-        if given := next((one for text, one in self._answers.items() if one and text in body), []):
+        if given := next(
+            (answer for text, answer in self._answers.items() if answer and text in body), []
+        ):
             return Answer([given.pop(0)])
         try:
             step = parse(turn.text).step(turn.calls_made)
@@ -308,7 +310,8 @@ class Server:
     def _set_answers(self, body: bytes, _query: str) -> Answer:
         asked = _admin_body(body, "text")
         given = [
-            wire.raw(one.get("status", 200), one["type"], one["body"]) for one in asked["answers"]
+            wire.raw(answer.get("status", 200), answer["type"], answer["body"])
+            for answer in asked["answers"]
         ]
         self._answers[asked["text"].encode()] = given
         return _ok(json.dumps({"text": asked["text"], "answers": len(given)}))

@@ -117,7 +117,7 @@ def counted(reply: Reply, prompt_length: int) -> Usage:
     characters said."""
     if reply.usage is not None:
         return reply.usage
-    thought = sum(len(one or "") for one in reply.thoughts)
+    thought = sum(len(thought or "") for thought in reply.thoughts)
     said = thought + len(reply.text) + sum(len(call[1]) + len(call[2]) for call in reply.calls)
     return Usage(prompt=max(1, prompt_length // 4), completion=max(1, said // 4))
 

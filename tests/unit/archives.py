@@ -48,7 +48,9 @@ class InMemoryArchiveQueries:
         return await self.collections(org, sorted(ids))
 
     async def collections(self, org: str, ids: list[str]) -> list[Collection]:
-        return [one for one in await self.all_collections(org) if one.id in ids]
+        return [
+            collection for collection in await self.all_collections(org) if collection.id in ids
+        ]
 
     async def named_collections(self, org: str, ids: list[str]) -> list[Collection]:
         before = {row["id"]: row for row in self.rows("folder_reembeddings")}

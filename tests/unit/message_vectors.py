@@ -92,9 +92,9 @@ class InMemoryMessageVectors:
 
     async def remove_forgotten(self, settled_seconds: float) -> bool:
         there = {row["id"] for row in self.database.schema("agent").rows("messages")}
-        gone = [one for one in self.vectors if one not in there]
-        for one in gone:
-            del self.vectors[one]
+        gone = [message_id for message_id in self.vectors if message_id not in there]
+        for message_id in gone:
+            del self.vectors[message_id]
         if gone:
             return True
         settled = self.now - timedelta(seconds=settled_seconds)

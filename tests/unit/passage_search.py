@@ -59,7 +59,7 @@ class InMemoryPassageSearch:
                 scores[row["id"]] += 1 / (FUSION_RANKS + place)
         by_id = {row["id"]: row for row in rows}
         best = sorted(scores, key=lambda one: (-scores[one], one))[:limit]
-        return [found(by_id[one], scores[one]) for one in best]
+        return [found(by_id[passage_id], scores[passage_id]) for passage_id in best]
 
 
 def found(row: Any, score: float) -> FoundPassage:
@@ -85,11 +85,11 @@ def fits(row: Any, query: PassageQuery) -> bool:
 def lists(rows: list[Any], query: PassageQuery) -> list[list[Any]]:
     """What each way of looking finds, the best first."""
     ranked = []
-    for one in query.vectors:
-        same = [row for row in rows if row["embedding_model"] == one.model]
+    for vector in query.vectors:
+        same = [row for row in rows if row["embedding_model"] == vector.model]
         vectors = {row["id"]: json.loads(row["embedding"]) for row in same}
-        same = [row for row in same if len(vectors[row["id"]]) == len(one.vector)]
-        same.sort(key=lambda row: (-math.sumprod(vectors[row["id"]], one.vector), row["id"]))
+        same = [row for row in same if len(vectors[row["id"]]) == len(vector.vector)]
+        same.sort(key=lambda row: (-math.sumprod(vectors[row["id"]], vector.vector), row["id"]))
         ranked.append(same)
     words = set(words_of(query.text or ""))
     if words:

@@ -62,7 +62,9 @@ async def test_the_values_of_one_answer_have_a_limit_together(
 async def test_many_open_files_are_looked_up_by_few_statements(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    names = {f"agent-{one}": [f"file-{one}-{two}" for two in range(5)] for one in range(1_000)}
+    names = {
+        f"agent-{number}": [f"file-{number}-{part}" for part in range(5)] for number in range(1_000)
+    }
     folders = Folders(**names)
     assert await values(folders, *names) == [*names.values()]
     assert folders.statements == 5_000 / agent_file_blocks.FILES_AT_ONCE_MAX

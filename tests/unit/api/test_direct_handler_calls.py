@@ -100,7 +100,7 @@ async def test_a_direct_call_answers_as_litestar_does(
 
     monkeypatch.setattr(direct_handler_calls, "admit", admit)
     answers, let_in = [], []
-    for prepared in (handlers(), [called_directly(one) for one in handlers()]):
+    for prepared in (handlers(), [called_directly(handler) for handler in handlers()]):
         app = Litestar(
             prepared,
             before_request=admit,
@@ -146,7 +146,9 @@ def test_what_takes_more_than_texts_of_its_path_is_left_to_litestar() -> None:
 
 def test_nearly_all_handlers_are_called_directly() -> None:
     direct = [
-        one for one in HANDLERS if any(isinstance(way, DirectCall) for way in one.middleware or ())
+        handler
+        for handler in HANDLERS
+        if any(isinstance(way, DirectCall) for way in handler.middleware or ())
     ]
     assert len(direct) > 0.8 * len(HANDLERS)
     assert all(map(can_be_called_directly, direct))

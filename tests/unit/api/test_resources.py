@@ -46,9 +46,9 @@ OTHERS = {
 
 
 def test_every_route_is_collected_once() -> None:
-    paths = [(path, str(one.http_methods)) for one in HANDLERS for path in one.paths]
+    paths = [(path, str(handler.http_methods)) for handler in HANDLERS for path in handler.paths]
     assert len(paths) == len(set(paths))
-    there = {one.fn.__module__.rpartition(".")[2] for one in route_handlers(resources)}
+    there = {handler.fn.__module__.rpartition(".")[2] for handler in route_handlers(resources)}
     assert there >= {
         "agents",
         "agent_blocks",
@@ -58,7 +58,7 @@ def test_every_route_is_collected_once() -> None:
         "runs",
         "steps",
     }
-    assert all(isinstance(one, HTTPRouteHandler) for one in HANDLERS)
+    assert all(isinstance(handler, HTTPRouteHandler) for handler in HANDLERS)
 
 
 @pytest.mark.parametrize(("resource", "page"), PAGES, ids=lambda one: getattr(one, "__name__", ""))

@@ -179,9 +179,9 @@ class TestSlowClients:
         for number in range(2, 7):
             await scene.chunk(number)
         async with scene.follower() as follower:
-            assert [json.loads(one)["number"] for one in await follower.kept_deltas()] == [2, 3]
+            assert [json.loads(delta)["number"] for delta in await follower.kept_deltas()] == [2, 3]
             follower.told = 4
-            assert [json.loads(one)["number"] for one in await follower.kept_deltas()] == [5, 6]
+            assert [json.loads(delta)["number"] for delta in await follower.kept_deltas()] == [5, 6]
             follower.told = 1
             following = asyncio.create_task(heard(follower, look_first=True))
             await wait_for("all is told", lambda: follower.told == 6)

@@ -51,7 +51,7 @@ async def test_who_leaves_a_stream_leaves_nothing_behind(reads: int, in_inbox: b
     inbox = RunInbox(scene.bus, RandomIds())
     await inbox.open()
     run_id = inbox.new_run() if in_inbox else "run-1"
-    subscribed = {name: len(one) for name, one in scene.bus.network.deltas.items()}
+    subscribed = {name: len(delta) for name, delta in scene.bus.network.deltas.items()}
     follower = RunFollower(
         scene.rows,  # type: ignore[arg-type]
         scene.bus,
@@ -76,6 +76,6 @@ async def test_who_leaves_a_stream_leaves_nothing_behind(reads: int, in_inbox: b
     assert len(client.heard) == reads
     assert not inbox.followers
     assert follower.subscription is None
-    left = {name: len(one) for name, one in scene.bus.network.deltas.items() if one}
+    left = {name: len(delta) for name, delta in scene.bus.network.deltas.items() if delta}
     assert left == {name: count for name, count in subscribed.items() if count}
     await wait_for("the events are ended", lambda: stream.events.ag_frame is None)

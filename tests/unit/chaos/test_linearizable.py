@@ -150,7 +150,7 @@ def test_what_a_true_register_shows_is_accepted(seed: int) -> None:
 
 
 def with_a_stale_read(history: Sequence[Operation]) -> list[Operation]:
-    end = max(one.returned for one in history if one.certain)
+    end = max(operation.returned for operation in history if operation.certain)
     return [
         *history,
         write("before", end + 1, end + 2),

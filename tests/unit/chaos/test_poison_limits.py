@@ -27,7 +27,7 @@ def test_r27_fails_when_the_others_wait_too_long(seconds: list[float], found: li
     verdict = Verdict("R27")
     check_others(seconds, 2.0, verdict)
     assert verdict.passed == (not found)
-    assert [one.split()[1] for one in verdict.wrong] == found
+    assert [text.split()[1] for text in verdict.wrong] == found
 
 
 def test_r27_has_a_limit_however_long_an_attempt_takes() -> None:

@@ -96,7 +96,7 @@ async def test_a_log_line_names_the_service_whose_task_wrote_it() -> None:
 
 
 def test_one_process_has_few_connections() -> None:
-    assert sum(one.connections_shared for one in SERVICES) <= SHARED_CONNECTIONS_MAX
+    assert sum(service.connections_shared for service in SERVICES) <= SHARED_CONNECTIONS_MAX
     assert tuple(parts(ENVIRONMENT)) == names()
 
 

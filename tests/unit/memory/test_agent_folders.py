@@ -35,7 +35,7 @@ def opened(*names: str, closed: tuple[str, ...] = ()) -> Any:
 
 
 def opening(*views: FileView | str, files_max: int = 3, **more: Any) -> Any:
-    asked = [FileView(file_id=one) if isinstance(one, str) else one for one in views]
+    asked = [FileView(file_id=view) if isinstance(view, str) else view for view in views]
     return lambda agent: agent.open(AGENT, asked, FOLDERS, files_max=files_max, at=NOW, **more)
 
 

@@ -51,7 +51,7 @@ async def found(memory: Memory, agent_id: str, query: str) -> list[str]:
     reply = await memory.ask(search, f"m-{query}-{agent_id}")
     assert isinstance(reply, Accepted), reply
     passages: Any = reply.result["passages"]
-    return [one["fields"]["text"] for one in passages]
+    return [passage["fields"]["text"] for passage in passages]
 
 
 class SlowEmbedder(HashEmbedder):
@@ -152,7 +152,7 @@ async def test_an_agent_and_an_archive_are_searched_for_what_is_of_both() -> Non
         if isinstance(reply, Rejected):
             return reply.code
         passages: Any = reply.result["passages"]
-        return [one["fields"]["text"] for one in passages]
+        return [passage["fields"]["text"] for passage in passages]
 
     assert await texts(1, AGENT) == [], "it is not attached"
     await memory.ask(AttachArchive(archive_id=ARCHIVE, agent_id=AGENT), "m-4")
@@ -274,7 +274,7 @@ async def test_two_agents_never_see_each_others_passages() -> None:
         reply = await memory.ask(search, f"s-{number}")
         assert isinstance(reply, Accepted)
         passages: Any = reply.result["passages"]
-        assert all(one["fields"]["text"].startswith(asking) for one in passages)
+        assert all(passage["fields"]["text"].startswith(asking) for passage in passages)
         seen += len(passages)
     assert seen > 5_000
 

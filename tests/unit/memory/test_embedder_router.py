@@ -46,7 +46,7 @@ async def model() -> AsyncIterator[ScriptedModel]:
 def test_one_resolver_knows_every_handle() -> None:
     """MEM-15: agents without a config, and those of old clients, have the embedded model."""
     made = embedders(OPENAI_API_KEY="k", OLLAMA_BASE_URL="http://localhost:11434/")
-    assert {made.for_config(one, ORG).model for one in (None, *bundled_models().values())} == {
+    assert {made.for_config(model, ORG).model for model in (None, *bundled_models().values())} == {
         HANDLE
     }
     assert {*bundled_models()} == {HANDLE, LETTA_FREE}
@@ -113,10 +113,10 @@ async def test_texts_are_embedded_by_an_endpoint_of_this_machine_in_batches(
     embedder = made.for_config(SMALL.model_copy(update={"batch_size": 32}), ORG)
     texts = [f"word{n} and more" for n in range(70)]
     vectors = await embedder.embed([*texts, "", "\ud800"])
-    assert [len(one) for one in vectors] == [1_536] * 72
+    assert [len(vector) for vector in vectors] == [1_536] * 72
     assert math.isclose(math.hypot(*vectors[0]), 1)
     asked = await model.requests()
-    assert [len(one["input"]) for one in asked] == [
+    assert [len(request["input"]) for request in asked] == [
         32,
         32,
         8,
@@ -229,5 +229,5 @@ async def test_an_organisation_that_asks_for_all_costs_another_no_answer() -> No
     answers.free.set()
     assert await question == [[0.6, 0.8]]
     outcomes = await asyncio.gather(*many, return_exceptions=True)
-    refused = [one for one in outcomes if isinstance(one, EmbeddingUnavailable)]
+    refused = [outcome for outcome in outcomes if isinstance(outcome, EmbeddingUnavailable)]
     assert len(refused) == room, "beyond its share it is refused, and may try again"

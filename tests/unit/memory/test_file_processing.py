@@ -32,7 +32,7 @@ async def test_a_file_becomes_chunks_in_its_order(world: World) -> None:
     row = world.file()
     assert (row["status"], row["lines"], row["chars"]) == ("completed", 4_000, len(LONG))
     assert row["total_chunks"] == row["chunks_embedded"] == len(world.passages()) > 100
-    shown = "\n".join(str(one["text"]) for one in world.passages())
+    shown = "\n".join(str(passage["text"]) for passage in world.passages())
     assert all(f"Line {number} " in shown for number in range(4_000))
     assert await world.texts.lines("org-1", FILE, 3_000, 3_001) == [
         "Line 2999 says what it says.",
@@ -53,7 +53,7 @@ async def test_the_agents_that_see_its_folder_have_a_new_file_open_before_it_is_
         await world.upload(b"some words\n", f"file-{n}")
         await world.sweep()
         assert world.file(f"file-{n}")["status"] == "completed"
-    assert world.opened_files() == {one: {"file-1", "file-2"} for one in agents[:7]}
+    assert world.opened_files() == {agent: {"file-1", "file-2"} for agent in agents[:7]}
     world.embedder.down = True
     await world.upload(b"some words\n", "file-3")
     await world.sweep()
@@ -209,7 +209,7 @@ async def test_a_file_that_waits_has_the_place_of_one_that_is_done(world: World)
         await world.upload(b"words", file_id)
     await world.processing.sweep()
     await finish(world.processing)
-    assert {world.file(one)["status"] for one in files} == {"completed"}, "in one sweep"
+    assert {world.file(file)["status"] for file in files} == {"completed"}, "in one sweep"
 
 
 async def test_the_files_of_a_deleted_folder_go_with_it(world: World) -> None:

@@ -36,7 +36,7 @@ def test_the_lines_of_a_text_are_those_that_its_segments_have(first: str, second
     assert text == (first * 300 + second * 300).replace("\r\n", "\n").replace("\r", "\n")
     assert cutter.lines == len(lines)
     assert cutter.chars == len(text)
-    rows = [(one.first_line, one.text) for one in segments if one.last_line >= 3]
+    rows = [(segment.first_line, segment.text) for segment in segments if segment.last_line >= 3]
     assert lines_of(rows, 3, 5) == lines[2:5]
 
 
@@ -69,8 +69,8 @@ def test_a_line_of_a_million_characters_is_cut() -> None:
     segments, cutter = segments_of("y" * 1_000_000)
 
     assert cutter.lines == 1
-    assert {(one.first_line, one.last_line) for one in segments} == {(1, 1)}
-    assert max(len(one.text) for one in segments) == SEGMENT_CHARS_MAX
+    assert {(segment.first_line, segment.last_line) for segment in segments} == {(1, 1)}
+    assert max(len(segment.text) for segment in segments) == SEGMENT_CHARS_MAX
     assert len(chunks_of(segments[0], tokens_for(None))) > 60
 
 

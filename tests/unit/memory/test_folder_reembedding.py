@@ -133,7 +133,7 @@ async def test_a_file_on_its_way_goes_on_with_the_new_model_and_the_chunks_that_
     assert (row["status"], row["chunks_embedded"]) == ("completed", row["total_chunks"])
     assert len(world.passages()) == row["total_chunks"]
     assert models(world) == {"other/words"}
-    shown = "\n".join(str(one["text"]) for one in world.passages())
+    shown = "\n".join(str(passage["text"]) for passage in world.passages())
     assert all(f"Line {number} " in shown for number in range(4_000))
     assert await embedded(world) == 0
     assert not running(world)

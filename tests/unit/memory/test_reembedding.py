@@ -82,7 +82,7 @@ async def found(memory: Memory, query: str) -> set[str]:
     reply = await memory.ask(search, f"m-{query}")
     assert isinstance(reply, Accepted), reply
     passages: Any = reply.result["passages"]
-    return {one["fields"]["text"] for one in passages}
+    return {passage["fields"]["text"] for passage in passages}
 
 
 async def test_after_a_crash_it_goes_on_where_it_was_and_searches_find_everything_meanwhile(
@@ -205,7 +205,7 @@ async def test_an_archive_whose_model_cannot_be_used_is_searched_for_the_words_w
     reply = await memory.ask(both, "m-6")
     assert isinstance(reply, Accepted), reply
     passages: Any = reply.result["passages"]
-    assert {one["fields"]["text"] for one in passages} >= {*TEXTS}
+    assert {passage["fields"]["text"] for passage in passages} >= {*TEXTS}
 
 
 async def test_vectors_of_one_model_in_two_lengths_are_found_by_both() -> None:

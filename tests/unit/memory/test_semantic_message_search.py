@@ -44,7 +44,7 @@ async def found(memory: Memory, query: str, **fields: Any) -> list[str]:
     assert isinstance(reply, Accepted), reply
     messages: Any = reply.result["messages"]
     rows: Any = {row["id"]: row for row in memory.database.schema("agent").rows("messages")}
-    return [rows[one["id"]]["text"] for one in messages]
+    return [rows[message["id"]]["text"] for message in messages]
 
 
 async def started(embedder: HashEmbedder | None = None) -> Memory:

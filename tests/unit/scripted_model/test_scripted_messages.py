@@ -85,13 +85,13 @@ class TestWhole:
         assert none.content[0].type == "text"
 
     async def test_models_are_listed(self, claude):
-        assert MODEL in [one.id async for one in claude.models.list()]
+        assert MODEL in [model.id async for model in claude.models.list()]
 
 
 class TestStreams:
     async def test_text_comes_in_pieces_of_eight_characters(self, claude):
         events, message = await streamed(claude, "Hi")
-        pieces = [one.text for one in events if one.type == "text"]
+        pieces = [event.text for event in events if event.type == "text"]
         assert pieces == ["Hello fr", "om the s", "cripted ", "model."]
         assert message.content[0].text == "".join(pieces)
         assert message.usage.output_tokens > 1
@@ -101,7 +101,7 @@ class TestStreams:
             claude, 'THINK:"Roll it." CALL:roll:{"why": "a long reason"}', tools=[ROLL],
             thinking=THINKING,
         )  # fmt: skip
-        pieces = [one.partial_json for one in events if one.type == "input_json"]
+        pieces = [event.partial_json for event in events if event.type == "input_json"]
         assert pieces == ['{"why": "a long ', 'reason"}']
         thought, call = message.content
         assert (thought.thinking, thought.signature) == ("Roll it.", signature("Roll it."))

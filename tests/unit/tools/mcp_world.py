@@ -227,7 +227,7 @@ class McpWorld:
 
     def story(self, aggregate_id: str = SERVER) -> list[str]:
         """What happened to a server."""
-        return [one.topic for one in self.schema.streams.get(aggregate_id, [])]
+        return [event.topic for event in self.schema.streams.get(aggregate_id, [])]
 
 
 class McpProcess:

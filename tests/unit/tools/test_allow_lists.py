@@ -60,8 +60,8 @@ def policies(**lists: dict[str, list[str]]) -> ToolPolicies:
     ids = {"organisation": "org-1", "project": "project-1", "agent": "agent-1"}
     return ToolPolicies(
         scopes={
-            ("org-1", kind, ids[kind]): compiled(one.get("tools"), one.get("capabilities"))
-            for kind, one in lists.items()
+            ("org-1", kind, ids[kind]): compiled(list_.get("tools"), list_.get("capabilities"))
+            for kind, list_ in lists.items()
         }
     )
 
@@ -349,7 +349,7 @@ class TestLists:
         await self.set(bus, "m-1", "agent", "agent-1", tools=["b", "a", "b"])
         await self.set(bus, "m-2", "agent", "agent-1", tools=["a", "b"])
         [stream] = database.schema("tools").streams.values()
-        assert [one.topic for one in stream] == ["tool_permissions.changed"]
+        assert [event.topic for event in stream] == ["tool_permissions.changed"]
 
     async def test_lists_are_bounded(self, bus: InMemoryBus, database: InMemoryDatabase) -> None:
         long = [f"tool_{n}" for n in range(TOOLS_OF_LIST_MAX + 1)]

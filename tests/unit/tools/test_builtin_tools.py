@@ -202,7 +202,7 @@ class TestWorkspace:
         for seconds in (5, 300):
             asked = command({"command": "x", "timeout_seconds": seconds})
             await built_in.run(tool("shell"), asked, "org-1")
-        assert [one.limits.seconds for one in sandbox.programs] == [5, 108]
+        assert [program.limits.seconds for program in sandbox.programs] == [5, 108]
         refused = await ran("shell", {"command": "x", "timeout_seconds": 301}, Outcome("success"))
         assert "timeout_seconds: Input should be less than or equal to 300" in refused.text
 

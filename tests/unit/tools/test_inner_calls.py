@@ -196,7 +196,7 @@ async def test_rules_give_arguments_to_what_a_program_calls() -> None:
     await calls.answer("roll", {"sides": 6})
     await calls.answer("run_code", {"code": "x", "language": "python"})
     assert isinstance(calls.ports.bus, FakeBus)
-    sent = [one.arguments for one in calls.ports.bus.sent if isinstance(one, RunTool)]
+    sent = [call.arguments for call in calls.ports.bus.sent if isinstance(call, RunTool)]
     assert sent == [{"sides": 6}, {"code": "x", "language": "js"}]
 
 
@@ -212,7 +212,7 @@ async def test_a_program_calls_so_often_and_not_more() -> None:
     bus = FakeBus()
     calls, _ = inner(bus)
     answers = [await calls.answer("roll", {}) for _ in range(CALLS_MAX + 1)]
-    assert [one["status"] for one in answers] == ["success"] * CALLS_MAX + ["error"]
+    assert [answer["status"] for answer in answers] == ["success"] * CALLS_MAX + ["error"]
     assert len(bus.sent) == CALLS_MAX
 
 

@@ -129,7 +129,7 @@ async def test_secrets_stand_nowhere_in_plain(world: McpWorld, process: McpProce
     world.connections.at(str(secrets["url"])).tools = [FORECAST]
     await process.done(create(world, **secrets))
 
-    stored = str([one.payload_json for one in world.schema.streams[SERVER]])
+    stored = str([event.payload_json for event in world.schema.streams[SERVER]])
     assert "canary" not in stored
     assert "canary" not in json.dumps(world.server())
     assert world.discovery()["status"] == "ready"
@@ -423,7 +423,7 @@ async def test_a_list_of_tools_is_told_and_nothing_is_recorded(
     )
 
     await wait_for("both answers", lambda: len(told) == 2)
-    assert [one["name"] for one in told[0]["tools"]] == ["forecast", "now"]
+    assert [tool["name"] for tool in told[0]["tools"]] == ["forecast", "now"]
     assert told[1]["failed"]["kind"] == "unreachable"
     assert world.connections.forgotten == [listing, listing]
     assert (world.tools(), world.schema.rows("mcp_servers")) == ({}, [])

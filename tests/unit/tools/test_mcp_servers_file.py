@@ -68,12 +68,14 @@ async def test_declared_servers_are_there_once_however_often_the_service_starts(
     assert set(world.tools()) == {"tool_of_m_mcp", "tool_of_files"}
     for row in there.values():
         assert world.story(row["id"]) == ["mcp_server.created", "mcp_server.tools_discovered"]
-        assert "canary" not in str([one.payload_json for one in world.schema.streams[row["id"]]])
-    stdio = next(one for one in world.connections.configs if one.transport == "stdio")
+        assert "canary" not in str(
+            [event.payload_json for event in world.schema.streams[row["id"]]]
+        )
+    stdio = next(config for config in world.connections.configs if config.transport == "stdio")
     assert (stdio.command, stdio.args, stdio.env) == (
         "/usr/local/bin/mcp-files", ("/srv",), {"KEY": "canary-env"},
     )  # fmt: skip
-    http = next(one for one in world.connections.configs if one.transport != "stdio")
+    http = next(config for config in world.connections.configs if config.transport != "stdio")
     assert http.transport == "streamable_http"
     assert http.headers == {"X-Team": "a", "Authorization": "Bearer canary-token"}
 

@@ -147,7 +147,7 @@ class World:
         await work.commit()
 
     def story(self) -> list[str]:
-        return [one.topic for one in self.schema.streams.get(CALL, [])]
+        return [event.topic for event in self.schema.streams.get(CALL, [])]
 
     def row(self) -> JsonObject:
         [row] = self.schema.rows("tool_runs")

@@ -7,7 +7,8 @@ import re
 from pathlib import Path
 
 import tests.sim.file_mutants
-import tests.sim.tool_mutants  # noqa: F401
+import tests.sim.tool_mutants
+import tests.sim.work_mutants  # noqa: F401
 from tests.sim.conversation_mutants import ONLY_OF_HISTORIES
 from tests.sim.mutants import MUTANTS, planted
 from tests.sim.plan import plan_of

@@ -25,6 +25,8 @@ DRIVEN = frozenset(
         "file.completed",
         "file.delayed",
         "file.failed",
+        "tool_run.ended",
+        "tool_run.lost",
     }
 )
 

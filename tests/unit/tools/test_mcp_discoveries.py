@@ -8,12 +8,23 @@ from typing import Any
 import pytest
 
 from libs.contracts.bus_messages import BUSY, Accepted, Rejected
-from libs.contracts.tools.mcp_servers import DeleteMcpServer, ListMcpTools, RefreshMcpServer
-from libs.eventstore.ports import StoreUnavailable
+from libs.contracts.tools.mcp_servers import (
+    DeleteMcpServer,
+    ListMcpTools,
+    McpConfigChanges,
+    RefreshMcpServer,
+    UpdateMcpServer,
+    mcp_server_deltas,
+)
+from libs.eventstore.ports import StoreRefused, StoreUnavailable, VersionConflict
 from libs.work.work_lease import DueWork
+from services.tools.adapters.mcp.ports import McpFailed
+from services.tools.domain.mcp_server import RETRY_SECONDS
+from services.tools.engine import mcp_discoveries
 from services.tools.engine.mcp_discoveries import (
     DISCOVERIES_AT_ONCE_MAX,
     ORGANISATION_DISCOVERIES_AT_ONCE_MAX,
+    REASON_CHARS_MAX,
 )
 from services.tools.engine.mcp_listings import ORGANISATION_LISTINGS_AT_ONCE_MAX
 from tests.unit.tools.mcp_world import (
@@ -179,6 +190,201 @@ async def test_the_end_of_a_discovery_does_not_hide_the_next_one_of_its_server(
     assert process.discoveries.is_under_way(SERVER), "the second is still made"
     await process.discoveries.drain()
     assert slow.waiting == 0, "and known to who ends it"
+
+
+async def test_an_answer_to_what_is_not_wanted_any_more_is_not_recorded(
+    world: McpWorld, slow: SlowServer
+) -> None:
+    process = McpProcess(world)
+    await process.tell(create(world))
+    await wait_for("the question", lambda: slow.waiting)
+    moved = "https://moved.example/mcp"
+    world.connections.servers[moved] = InMemoryMcpServer([tool("now")])
+    changes = McpConfigChanges(transport="streamable_http", url=moved)
+    await process.tell(UpdateMcpServer(server_id=SERVER, changes=changes))
+    slow.gate.set()
+    await process.idle()
+    assert world.story().count("mcp_server.tools_discovered") == 1
+    assert set(world.tools()) == {"now"}
+    assert (slow.lists, world.connections.servers[moved].lists) == (1, 1)
+    assert SERVER not in world.schema.leases, "nothing of its lease is left"
+
+
+async def test_what_a_server_says_is_recorded_as_text_that_can_be_stored_and_is_not_too_long(
+    world: McpWorld,
+) -> None:
+    process = McpProcess(world)
+    words = "\x00refused " + "x" * 2 * REASON_CHARS_MAX
+    world.connections.at(URL).broken = McpFailed("protocol", words)
+    await process.tell(create(world))
+    await process.idle()
+    reason = world.discovery()["reason"]
+    assert reason.startswith("refused x")
+    assert len(reason) == REASON_CHARS_MAX
+
+
+async def test_tools_that_cannot_be_stored_fail_their_discovery_with_a_pause(
+    world: McpWorld, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    process = McpProcess(world)
+    world.connections.at(URL).tools = [tool("forecast")]
+
+    async def fails(*_: Any, **__: Any) -> None:
+        raise StoreRefused("too long for an index", by_data=True)
+
+    with monkeypatch.context() as broken:
+        broken.setattr(mcp_discoveries, "registered", fails)
+        await process.tell(create(world))
+        await process.idle()
+    assert "cannot be taken over" in caplog.text
+    seen = world.discovery()
+    assert (seen["status"], seen["kind"], seen["attempts"]) == ("failed", "protocol", 1)
+    assert seen["retry_at"] is not None
+    assert seen["reason"] == "what it offers cannot be stored: the log says why"
+
+
+async def test_an_outage_while_its_tools_are_stored_is_no_failure_of_the_server(
+    world: McpWorld, slow: SlowServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    process = McpProcess(world)
+    await process.tell(create(world))
+    await wait_for("the question", lambda: slow.waiting)
+    commit, commits = process.store.commit, 0
+
+    async def is_away_once(commit_: Any) -> int | None:
+        nonlocal commits
+        commits += 1
+        if commits == 1:
+            raise StoreUnavailable("a moment")
+        return await commit(commit_)
+
+    monkeypatch.setattr(process.store, "commit", is_away_once)
+    slow.gate.set()
+    await process.idle()
+    assert "mcp_server.discovery_failed" not in world.story()
+    await process.discoveries.sweep()
+    await process.idle()
+    assert world.discovery()["status"] == "ready"
+
+
+async def test_whoever_waits_for_a_discovery_hears_of_its_end_however_it_ends(
+    world: McpWorld, slow: SlowServer
+) -> None:
+    process, heard = McpProcess(world), 0
+
+    def hear(subject: str, payload: bytes) -> None:
+        nonlocal heard
+        heard += 1
+
+    await process.ports.bus.subscribe_deltas(mcp_server_deltas(ORG, SERVER), hear)
+    await process.tell(create(world))
+    await wait_for("the question", lambda: slow.waiting)
+    assert heard == 0
+    await process.tell(DeleteMcpServer(server_id=SERVER))
+    slow.gate.set()
+    await process.idle()
+    assert heard == 1
+
+
+async def test_a_server_that_is_deleted_meanwhile_is_no_bug(
+    world: McpWorld, slow: SlowServer, caplog: pytest.LogCaptureFixture
+) -> None:
+    process = McpProcess(world)
+    await process.tell(create(world))
+    await wait_for("the question", lambda: slow.waiting)
+    await process.tell(DeleteMcpServer(server_id=SERVER))
+    slow.gate.set()
+    await process.idle()
+    epoch = await process.store.take_lease(SERVER)
+    process.discoveries.begin(DueWork(SERVER, ORG), epoch)  # found just before it was deleted
+    await process.idle()
+    assert [record.message for record in caplog.records if record.levelname == "ERROR"] == []
+    assert slow.lists == 1
+    assert leases(world) == set()
+
+
+async def test_a_server_that_may_not_be_connected_to_any_more_is_not_asked(
+    world: McpWorld, slow: SlowServer
+) -> None:
+    process = McpProcess(world)
+    await process.tell(create(world))
+    slow.gate.set()
+    await process.idle()
+    world.connections.refusal = "this server does not start programs"
+    await process.tell(RefreshMcpServer(server_id=SERVER))
+    await process.idle()
+    assert slow.lists == 1
+    assert (world.discovery()["kind"], world.discovery()["reason"]) == (
+        "refused",
+        "this server does not start programs",
+    )
+
+
+async def test_a_server_that_never_answers_is_given_up_in_time(
+    world: McpWorld, slow: SlowServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(mcp_discoveries, "DISCOVERY_SECONDS_MAX", 0.01)
+    process = McpProcess(world)
+    await process.tell(create(world))
+    await process.idle()
+    assert (world.discovery()["kind"], slow.waiting) == ("timeout", 0)
+
+
+class TestAServerThatAnswersAgain:
+    @pytest.fixture
+    async def process(self, world: McpWorld) -> McpProcess:
+        """A process, and a server whose discovery was given up."""
+        process, server = McpProcess(world), world.connections.at(URL)
+        server.tools = [tool("forecast")]
+        await process.tell(create(world))
+        await process.idle()
+        server.broken = McpFailed("unreachable", "connection refused")
+        await process.tell(RefreshMcpServer(server_id=SERVER))
+        for pause in (*RETRY_SECONDS, 0):
+            await process.idle()
+            world.clock.seconds += pause
+            await process.discoveries.sweep()
+        await process.idle()
+        assert world.discovery()["retry_at"] is None
+        server.broken = None
+        return process
+
+    async def test_is_discovered_at_once_and_others_are_not(
+        self, world: McpWorld, process: McpProcess
+    ) -> None:
+        lists = world.connections.at(URL).lists
+        relay = []
+        process.ports.committed = lambda: relay.append(world.story()[-1])
+        await process.discoveries.server_answers(SERVER, ORG)
+        assert relay == ["mcp_server.discovery_requested"], "and the relay is told"
+        await process.idle()
+        assert world.discovery()["status"] == "ready"
+        assert world.connections.at(URL).lists == lists + 1
+        await process.discoveries.server_answers(SERVER, ORG)
+        assert not process.discoveries.tasks, "it was not given up"
+
+    async def test_waits_where_there_is_no_room(self, world: McpWorld, process: McpProcess) -> None:
+        process.discoveries.stopping = True
+        story = world.story()
+        await process.discoveries.server_answers(SERVER, ORG)
+        assert world.story() == story
+
+    @pytest.mark.parametrize("problem", [StoreUnavailable("away"), VersionConflict("raced")])
+    async def test_costs_no_call_its_answer_when_that_cannot_be_recorded(
+        self,
+        world: McpWorld,
+        process: McpProcess,
+        monkeypatch: pytest.MonkeyPatch,
+        problem: Exception,
+    ) -> None:
+        async def fails(*_: Any) -> None:
+            raise problem
+
+        with monkeypatch.context() as broken:
+            broken.setattr(process.store, "commit", fails)
+            await process.discoveries.server_answers(SERVER, ORG)
+        assert leases(world) == set()
+        assert world.discovery()["status"] == "failed"
 
 
 @pytest.mark.parametrize("problem", [StoreUnavailable("a moment"), None])

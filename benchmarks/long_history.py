@@ -142,7 +142,7 @@ class Driver:
             "select coalesce(max(octet_length(state::text)), 0) from agent.state_snapshots"
             f" where aggregate_id = '{conversation}'"
         )
-        window = sum(len(to_json(one)) for one in talk.state.window)
+        window = sum(len(to_json(message)) for message in talk.state.window)
         ids = len(json.dumps(agent["message_ids"]))
         return Sizes(history, len(talk.state.window), window, snapshot, talk.payload_bytes, ids)
 

@@ -171,7 +171,7 @@ async def searched(
     seconds, hits, wanted = [], 0, 0
     for query in queries:
         began = time.perf_counter()
-        found = {one.id for one in await search.search(query)}
+        found = {passage.id for passage in await search.search(query)}
         seconds.append(time.perf_counter() - began)
         if exactly:
             right = {row[0] for row in await database.fetch(*search_statement(query))}

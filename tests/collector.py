@@ -98,7 +98,7 @@ def value_of(value: AnyValue) -> Any:
     """The plain value of an attribute."""
     kind = value.WhichOneof("value")
     if kind == "array_value":
-        return [value_of(one) for one in value.array_value.values]
+        return [value_of(each_value) for each_value in value.array_value.values]
     return getattr(value, str(kind))
 
 

@@ -60,7 +60,7 @@ async def r30_bad_mcp(world: World, dose: Dose) -> Verdict:
         await asyncio.gather(*(refused_starts(world, how, verdict) for how in STARTS))
         for _ in range(dose.faults):
             for behaviour in BEHAVIOURS:
-                await asyncio.gather(*(call(world, one, behaviour, verdict) for one in found))
+                await asyncio.gather(*(call(world, tool, behaviour, verdict) for tool in found))
         await sending
         check_others(workload, verdict)
         await service_dies(world, found, verdict)
@@ -112,7 +112,7 @@ async def new_victim(world: World, kind: str, config: dict[str, Any]) -> tuple[s
     answer = await client.send("POST", "/v1/agents", wanted)
     assert answer.ok, f"{kind}: {answer}"
     return server_id, Victim(
-        str(answer.json()["id"]), {name: one["name"] for name, one in named.items()}
+        str(answer.json()["id"]), {name: server["name"] for name, server in named.items()}
     )
 
 
@@ -163,7 +163,7 @@ def check_others(workload: Workload, verdict: Verdict) -> None:
 async def service_dies(world: World, found: list[Victim], verdict: Verdict) -> None:
     """Kill the tools service in the middle of calls: nothing of its programs is left, and the calls
     end as such that may have taken effect."""
-    hanging = [asyncio.create_task(call_into_death(world, one)) for one in found]
+    hanging = [asyncio.create_task(call_into_death(world, tool)) for tool in found]
     tools = world.heeler.pid("tools")
     before = await wait_for("it runs", lambda: programs_of(tools), START_SECONDS_MAX)
     await world.kill9("tools")

@@ -64,7 +64,7 @@ async def whole(
     if file["processing_status"] != "completed":
         return [f"{file_id} ended as error: {file['error_message']}"]
     rows = await world.sql(f"select id from memory.passages where file_id = '{file_id}'")
-    ids = {str(one) for (one,) in rows}
+    ids = {str(row) for (row,) in rows}
     expected = {chunk_id(file_id, number) for number in range(file["total_chunks"])}
     found = []
     if file["content"] != text:

@@ -54,7 +54,9 @@ async def freeze_some(world: World, workload: Workload, verdict: Verdict, wanted
             os.kill(pid, signal.SIGSTOP)
             world.kills.append(Kill(time.monotonic(), "agent"))
             frozen[pid] = request, time.monotonic()
-        takeovers = await asyncio.gather(*(taken_over(world, *one) for one in frozen.values()))
+        takeovers = await asyncio.gather(
+            *(taken_over(world, *freeze) for freeze in frozen.values())
+        )
         last = max(at for _, at in frozen.values())
         await asyncio.sleep(max(0.0, last + FROZEN_SECONDS - time.monotonic()))
     finally:

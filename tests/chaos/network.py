@@ -44,7 +44,11 @@ class NetworkWorld(World):
         """How many messages each process got from NATS: commands, replies, news of events."""
         listed = await asyncio.to_thread(self.connections)
         pids = self.switchboard.pids_by_port("nats")
-        return {pids[one["port"]]: one["out_msgs"] for one in listed if one["port"] in pids}
+        return {
+            pids[connection["port"]]: connection["out_msgs"]
+            for connection in listed
+            if connection["port"] in pids
+        }
 
     def replicas_of(self, service: str) -> list[str]:
         """The supervised processes of one service."""

@@ -123,6 +123,6 @@ async def check_ownership(world: NetworkWorld, verdict: Verdict) -> None:
             f"select {name}, count(*) from agent.events where topic = '{topic}'"
             " group by 1 having count(*) > 1"
         )
-        verdict.doubled += [f"{times} x {topic} of {one}" for one, times in rows]
+        verdict.doubled += [f"{times} x {topic} of {row}" for row, times in rows]
         counted = await world.sql(f"select count({name}) from agent.events where topic = '{topic}'")
         verdict.check(counted[0][0] > 0, f"no {topic} to look at")

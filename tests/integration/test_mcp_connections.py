@@ -408,8 +408,8 @@ async def test_a_server_that_does_not_say_hello_is_given_up_in_time(
         ):
             assert failed.kind in kinds
             assert not failed.may_have_taken_effect
-    for one in servers:
-        await connections.forget(one.id)
+    for server in servers:
+        await connections.forget(server.id)
     await wait_for("their end", lambda: not children_of_pools(connections))
 
 
@@ -527,7 +527,7 @@ async def test_an_organisation_that_asks_for_everything_leaves_room_for_others(
         )
         for number in range(300)
     ]
-    tasks = [asyncio.create_task(one) for one in greedy]  # type: ignore[arg-type]
+    tasks = [asyncio.create_task(call) for call in greedy]  # type: ignore[arg-type]
     await asyncio.sleep(0.5)
     other = config("streamable_http", port, id="other", org="another")
     outcome = await connections.call_tool(other, "echo", {"text": "me too"}, seconds=20)

@@ -250,7 +250,7 @@ def tree(pid: int) -> list[int]:
     """The descendants of a process."""
     threads = Path(f"/proc/{pid}/task").iterdir()
     children = [child for thread in threads for child in (thread / "children").read_text().split()]
-    return [one for child in children for one in (int(child), *tree(int(child)))]
+    return [node for child in children for node in (int(child), *tree(int(child)))]
 
 
 def runs(pid: int) -> bool:

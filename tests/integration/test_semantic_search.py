@@ -116,8 +116,8 @@ async def test_nine_of_ten_questions_find_their_answer_among_the_first_three(
                     limit=3,
                 )
             )
-            if fact not in [one.fields["text"] for one in found]:
-                missed.append((question, [one.fields["text"] for one in found]))
+            if fact not in [passage.fields["text"] for passage in found]:
+                missed.append((question, [passage.fields["text"] for passage in found]))
     await embedder.aclose()
     assert len(PAIRS) - len(missed) >= HITS_MIN, missed
 

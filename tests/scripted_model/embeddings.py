@@ -59,7 +59,7 @@ def _inputs(body: Any) -> list[str]:
         given = [given]
     if not isinstance(given, list) or not given or len(given) > INPUTS_MAX:
         raise Invalid(f"'input' needs 1 to {INPUTS_MAX} texts.", "input")
-    texts = [one if isinstance(one, str) else json.dumps(one) for one in given]
+    texts = [text if isinstance(text, str) else json.dumps(text) for text in given]
     if "" in texts:
         raise Invalid("'$.input' is invalid: a text is empty.", "input")
     return texts

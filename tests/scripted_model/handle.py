@@ -92,7 +92,7 @@ class Admin:
             else {"type": "application/json", "body": json.dumps(body)}
             for body in bodies
         ]
-        answers = [{**one, "status": status} for one in given]
+        answers = [{**fault, "status": status} for fault in given]
         await self._call("POST", "/_answer", {"text": text, "answers": answers})
 
     async def _steps(self, field: str, text: str) -> dict[int, int]:

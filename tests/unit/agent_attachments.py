@@ -18,7 +18,7 @@ class InMemoryAgentAttachments:
 
     async def blocks_without_holder(self, org: str, block_ids: list[str]) -> list[str]:
         seen = {block_id for agent in self.agents(org) for block_id in agent["block_ids"]}
-        return [one for one in block_ids if one not in seen]
+        return [block_id for block_id in block_ids if block_id not in seen]
 
     async def same_label(self, org: str, block_id: str, label: str) -> SameLabel | None:
         blocks = self.database.schema("memory").rows("blocks")
@@ -29,7 +29,9 @@ class InMemoryAgentAttachments:
             if block_id in agent["block_ids"]
             for other in alike.intersection(agent["block_ids"])
         ]
-        return min(found, key=lambda one: (one.agent_id, one.block_id), default=None)
+        return min(
+            found, key=lambda attachment: (attachment.agent_id, attachment.block_id), default=None
+        )
 
     async def agent_exists(self, org: str, agent_id: str) -> bool:
         return any(row["id"] == agent_id for row in self.agents(org))
@@ -66,9 +68,9 @@ class InMemoryAgentAttachments:
                 row["org"],
                 await self.agent_exists(row["org"], row["agent_id"])
                 and not any(
-                    one["agent_id"] == row["agent_id"]
-                    and one["folder_id"] in known - {row["folder_id"]}
-                    for one in rows
+                    each_row["agent_id"] == row["agent_id"]
+                    and each_row["folder_id"] in known - {row["folder_id"]}
+                    for each_row in rows
                 ),
             )
             for row in lost

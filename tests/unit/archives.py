@@ -96,7 +96,9 @@ class InMemoryArchiveQueries:
         for row in rows:
             places[row["org"]] += 1
             found.append((places[row["org"]], Reembedding(row["id"], row["org"])))
-        return [one for _, one in sorted(found, key=lambda each: each[0])][:REEMBEDDINGS_MAX]
+        return [reembedding for _, reembedding in sorted(found, key=lambda each: each[0])][
+            :REEMBEDDINGS_MAX
+        ]
 
     async def passages_left(self, org: str, archive_id: str, limit: int) -> list[str]:
         rows = [row for row in self.rows("passages") if row["collection_id"] == archive_id]
@@ -125,7 +127,11 @@ class InMemoryArchiveQueries:
         agents = {(row["id"], row["org"]) for row in self.rows("agents", "agent")}
         rows = sorted(self.rows("archive_agents"), key=lambda row: row["id"])
         found = [Attachment(row["archive_id"], row["agent_id"], row["org"]) for row in rows]
-        return [one for one in found if (one.agent_id, one.org) not in agents][:SWEPT_MAX]
+        return [
+            attachment
+            for attachment in found
+            if (attachment.agent_id, attachment.org) not in agents
+        ][:SWEPT_MAX]
 
 
 def config_of(plain: Any) -> EmbeddingConfig | None:

@@ -51,7 +51,7 @@ class InMemoryFolderQueries:
             if (row["org"], row["collection_id"]) == (org, folder_id)
             and (row["embedding_model"] != model or row["embedding"].count(",") != dimensions - 1)
         ]
-        return [chunk for _, chunk in sorted(found, key=lambda one: one[0])][:limit]
+        return [chunk for _, chunk in sorted(found, key=lambda pair: pair[0])][:limit]
 
     async def unfinished_files(self, org: str, folder_id: str) -> int:
         return sum(

@@ -69,7 +69,7 @@ class Outcome:
         """Exactly this happened."""
         assert self.refused is None, self.refused
         assert [(type(event), payload(event)) for event in self.events] == [
-            (one.kind, payload(one.at("any"))) for one in expected
+            (event.kind, payload(event.at("any"))) for event in expected
         ]
 
     def then_nothing(self) -> None:
@@ -88,8 +88,8 @@ class Outcome:
 def given[A: Aggregate[Any]](kind: type[A], aggregate_id: str, *past: Fact) -> Given[A]:
     """An aggregate with a past, every event of which went through JSON."""
     aggregate = kind.blank(aggregate_id)
-    for version, one in enumerate(past, start=1):
-        event = one.at(aggregate_id, version)
+    for version, each_event in enumerate(past, start=1):
+        event = each_event.at(aggregate_id, version)
         again = event.model_validate_json(event.model_dump_json())
         assert again == event
         again.mutate(aggregate)

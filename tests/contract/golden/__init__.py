@@ -25,4 +25,6 @@ def text_of(message: Command | Event) -> str:
 
 def golden() -> dict[Path, str]:
     """What the files should say."""
-    return {path_of(one): text_of(one) for one in [*examples.COMMANDS, *examples.EVENTS]}
+    return {
+        path_of(command): text_of(command) for command in [*examples.COMMANDS, *examples.EVENTS]
+    }

@@ -141,7 +141,9 @@ def test_what_takes_more_than_texts_of_its_path_is_left_to_litestar() -> None:
     async def modelled(request: AnyRequest) -> dict[str, str]:
         return {}
 
-    assert [can_be_called_directly(one) for one in (numbered, queried, modelled)] == [False] * 3
+    assert [can_be_called_directly(handler) for handler in (numbered, queried, modelled)] == [
+        False
+    ] * 3
 
 
 def test_nearly_all_handlers_are_called_directly() -> None:

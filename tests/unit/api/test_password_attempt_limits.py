@@ -49,7 +49,7 @@ def test_many_addresses_have_one_guess_each() -> None:
 
 
 @pytest.mark.parametrize(
-    ("one", "other"),
+    ("address", "other"),
     [
         ("127.0.0.1", "127.1.2.3"),
         ("2001:db8::1", "2001:db8::ffff:1"),
@@ -57,9 +57,9 @@ def test_many_addresses_have_one_guess_each() -> None:
         ("fe80::1%eth0", "fe80::2%eth0"),
     ],
 )
-def test_addresses_of_one_machine_or_network_are_one(one: str, other: str) -> None:
+def test_addresses_of_one_machine_or_network_are_one(address: str, other: str) -> None:
     limits = PasswordAttemptLimits()
-    guessed(limits, one, GUESSES_MAX)
+    guessed(limits, address, GUESSES_MAX)
     assert limits.wait_seconds(other, 0.0)
 
 

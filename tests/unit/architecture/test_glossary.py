@@ -23,7 +23,7 @@ BANNED = {
 def defined(path: Path) -> set[str]:
     """The classes and functions of a module."""
     kinds = (ast.ClassDef, ast.FunctionDef, ast.AsyncFunctionDef)
-    return {one.name for one in ast.parse(path.read_text()).body if isinstance(one, kinds)}
+    return {item.name for item in ast.parse(path.read_text()).body if isinstance(item, kinds)}
 
 
 @pytest.mark.parametrize(("path", "name"), PLACES)
@@ -58,5 +58,8 @@ def test_the_words_that_are_not_used_stand_in_no_name_of_a_file_or_a_class() -> 
     assert len(PLACES) > 30
     for folder in ("libs", "services"):
         for path in (CHECKOUT / folder).rglob("*.py"):
-            for name in (path.stem, *(one for one in defined(path) if one[0].isupper())):
+            for name in (
+                path.stem,
+                *(class_name for class_name in defined(path) if class_name[0].isupper()),
+            ):
                 assert not words(name) & BANNED, (path, name)

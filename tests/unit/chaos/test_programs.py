@@ -16,8 +16,8 @@ def test_a_process_that_ends_while_it_is_asked_is_none_that_lives(
     here = psutil.Process(os.getpid())
     assert living({here}) == {here}
 
-    def ended(one: psutil.Process) -> str:
-        raise psutil.NoSuchProcess(one.pid)
+    def ended(process: psutil.Process) -> str:
+        raise psutil.NoSuchProcess(process.pid)
 
     monkeypatch.setattr(psutil.Process, "status", ended)
     assert living({here}) == set()

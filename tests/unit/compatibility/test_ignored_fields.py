@@ -126,9 +126,9 @@ def bodies() -> dict[str, type[BaseModel]]:
     """Every body that the server reads, by its name."""
     named = {name: getattr(all_request_bodies, name) for name in all_request_bodies.__all__}
     return {
-        name: one
-        for name, one in named.items()
-        if isinstance(one, type) and issubclass(one, BaseModel) and name not in REFUSED
+        name: field
+        for name, field in named.items()
+        if isinstance(field, type) and issubclass(field, BaseModel) and name not in REFUSED
     }
 
 
@@ -149,8 +149,10 @@ def names_in(places: tuple[str, ...]) -> set[str]:
 
 def listed(body: type[BaseModel]) -> set[str]:
     """What the page says of a body, or of one that it extends."""
-    names = {one.__name__ for one in body.__mro__}
-    return {field for one in read_ignored() if one.body in names for field in one.fields}
+    names = {base.__name__ for base in body.__mro__}
+    return {
+        field for ignored in read_ignored() if ignored.body in names for field in ignored.fields
+    }
 
 
 @pytest.mark.parametrize("name", sorted(READERS))
@@ -162,5 +164,5 @@ def test_every_field_is_read_or_listed(name: str) -> None:
 
 def test_every_body_is_looked_at_and_what_is_listed_exists() -> None:
     assert bodies().keys() - {"LettaRequest"} == READERS.keys()
-    for one in read_ignored():
-        assert set(one.fields) <= bodies()[one.body].model_fields.keys(), one
+    for ignored in read_ignored():
+        assert set(ignored.fields) <= bodies()[ignored.body].model_fields.keys(), ignored

@@ -167,8 +167,8 @@ def test_the_migration_has_a_password_for_every_service() -> None:
 
 def test_what_a_service_alone_reads_is_handed_to_it_alone() -> None:
     own = {
-        one.name: {name for name in one.environment if name.startswith(("HEELER_", "LETTA_"))}
-        for one in REGISTRY
+        tool.name: {name for name in tool.environment if name.startswith(("HEELER_", "LETTA_"))}
+        for tool in REGISTRY
     }
     for service in SERVICES:
         assert PARTS[service]["environment"].keys() & set().union(*own.values()) == own[service]

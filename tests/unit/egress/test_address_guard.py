@@ -415,4 +415,4 @@ async def test_names_that_are_looked_up_for_long_hold_up_nothing_else(
     finally:
         over.set()
         found = await asyncio.gather(*slow, return_exceptions=True)
-    assert {type(one) for one in found} == {Unreachable}
+    assert {type(error) for error in found} == {Unreachable}

@@ -14,7 +14,9 @@ async def test_a_vector_comes_back_from_its_text_as_float16_has_it() -> None:
     [vector] = await HashEmbedder().embed(["Bob likes hiking in the Alps"])
     back = unpacked(packed(vector))
     assert len(packed(vector)) < 3 * len(vector)
-    assert all(math.isclose(one, two, abs_tol=5e-4) for one, two in zip(vector, back, strict=True))
+    assert all(
+        math.isclose(number, two, abs_tol=5e-4) for number, two in zip(vector, back, strict=True)
+    )
     assert unpacked(packed(back)) == back, "what was packed once is packed the same again"
 
 

@@ -66,7 +66,7 @@ class Texts:
         return found[0]
 
     async def lines(self, org: str, file_id: str, first: int, last: int) -> list[str]:
-        return lines_of([(one.first_line, one.text) for one, *_ in self.rows.values()], first, last)
+        return lines_of([(row.first_line, row.text) for row, *_ in self.rows.values()], first, last)
 
     async def remove(self, text_id: str) -> None:
         self.rows = {key: row for key, row in self.rows.items() if key[0] != text_id}

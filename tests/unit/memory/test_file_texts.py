@@ -23,7 +23,7 @@ TEXT = st.text(alphabet="ab #\n\ré漢", max_size=400)
 
 def segments_of(*parts: str) -> tuple[list[Segment], TextSegments]:
     cutter = TextSegments()
-    found = [one for part in parts for one in cutter.feed(part)]
+    found = [segment for part in parts for segment in cutter.feed(part)]
     return [*found, *cutter.end()], cutter
 
 

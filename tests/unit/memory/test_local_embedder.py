@@ -165,7 +165,7 @@ async def test_who_comes_when_too_many_wait_is_told_so(monkeypatch: pytest.Monke
         await embedder.embed(["b"] * 2)
     second = asyncio.create_task(embedder.embed(["c"]))
     model.free.set()
-    assert [len(one) for one in await asyncio.gather(first, second)] == [9, 1]
+    assert [len(vectors) for vectors in await asyncio.gather(first, second)] == [9, 1]
     await embedder.aclose()
 
 
@@ -203,7 +203,7 @@ async def test_without_its_package_the_model_refuses_and_says_what_to_do() -> No
 def test_texts_are_read_together_as_far_as_they_fit() -> None:
     tokens = [[1] * n for n in (256, 256, 256, 3, 3, 200)]
     parts = batches(tokens)
-    assert [one for part in parts for one in part] == tokens
+    assert [token for part in parts for token in part] == tokens
     assert all(len(part) * max(map(len, part)) <= TOKENS_AT_ONCE_MAX for part in parts)
     assert [len(part) for part in parts] == [2, 2, 2]
     assert batches([]) == []
@@ -214,7 +214,9 @@ async def test_the_model_that_comes_along_knows_what_words_mean() -> None:
     embedder = LocalEmbedder(HANDLE, DIMENSIONS, MiniLm)
     texts = ["Her sister adopted a puppy", "A new dog in the family", "The compiler failed", ""]
     puppy, dog, compiler, nothing = await embedder.embed(texts)
-    assert all(math.isclose(math.hypot(*one), 1, abs_tol=1e-5) for one in (puppy, dog, nothing))
+    assert all(
+        math.isclose(math.hypot(*vector), 1, abs_tol=1e-5) for vector in (puppy, dog, nothing)
+    )
     assert math.sumprod(puppy, dog) > 0.4 > 0.2 > math.sumprod(puppy, compiler)
     [same] = await embedder.embed(texts[:1])
     assert math.isclose(math.sumprod(puppy, same), 1, abs_tol=1e-5), "alone or with others"

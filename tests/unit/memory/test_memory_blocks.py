@@ -249,7 +249,7 @@ class TestSize:
 
     def test_a_block_that_is_too_large_does_not_begin(self) -> None:
         block = HUMAN.model_copy(update={"value": "x" * BLOCK_BYTES_MAX, "limit": 10**9})
-        given(Block, BLOCK).when(lambda one: one.create(block, at=NOW)).then_refused(
+        given(Block, BLOCK).when(lambda aggregate: aggregate.create(block, at=NOW)).then_refused(
             UNPROCESSABLE, "shorten `value`"
         )
 

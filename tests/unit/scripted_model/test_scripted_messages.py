@@ -153,7 +153,7 @@ class TestFailures:
 
 
 def used(*ids: str) -> dict[str, Any]:
-    calls = [{"type": "tool_use", "id": one, "name": "roll", "input": {}} for one in ids]
+    calls = [{"type": "tool_use", "id": id_, "name": "roll", "input": {}} for id_ in ids]
     return {"role": "assistant", "content": calls}
 
 

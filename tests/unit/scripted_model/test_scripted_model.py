@@ -200,9 +200,9 @@ class TestOtherRoutes:
         )
         red, fox, far = (item.embedding for item in reply.data)
         assert len(red) == 256
-        assert sum(x * x for x in red) == pytest.approx(1, abs=1e-5)
-        near = sum(x * y for x, y in zip(red, fox, strict=True))
-        assert near > 0.5 > sum(x * y for x, y in zip(red, far, strict=True))
+        assert sum(component * component for component in red) == pytest.approx(1, abs=1e-5)
+        near = sum(left * y for left, y in zip(red, fox, strict=True))
+        assert near > 0.5 > sum(left * y for left, y in zip(red, far, strict=True))
 
     async def test_an_embedding_has_the_dimensions_of_its_model(self, client):
         for name, dimensions in (("small", 1536), ("large", 3072)):

@@ -13,7 +13,7 @@ from services.agent.domain.tools.custom_tools import CustomTool, custom_ids
 from services.agent.domain.tools.tool_rule_names import with_current_names
 
 COLUMNS = (
-    "id, revision, name, tool_type, document::json->'json_schema' as schema,"
+    "id, revision, name, tool_type, json_schema as schema,"
     " fields->>'description' as description,"
     " (fields->>'enable_parallel_execution')::boolean as parallel,"
     " (fields->>'default_requires_approval')::boolean as needs_approval,"

@@ -19,8 +19,8 @@ MARK = b"\x02"
 MARKED = re.compile(rb"\x02([^\x02 ]+) (\d+)\x02")
 # The SQL expression of the place of an agent `v`, which says how much the agent sees of a file.
 PLACE = (
-    f"chr({MARK[0]}) || v.id || ' ' || least((('{{' || v.body || '}}')::json"
-    f"->>'per_file_view_window_char_limit')::int, {FILE_VIEW_CHARS_MOST}) || chr({MARK[0]})"
+    f"chr({MARK[0]}) || v.id || ' ' || least(v.file_chars_max, {FILE_VIEW_CHARS_MOST})"
+    f" || chr({MARK[0]})"
 )
 # What the values of all blocks of one answer may have together.
 VALUES_CHARS_MAX = 8 << 20

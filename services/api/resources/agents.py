@@ -97,13 +97,7 @@ TOOLS = (
     " offset 0) t where t.org = v.org), '[]') end)"
 )
 # A document that has secrets in it has them twice: under the name of today and the deprecated one.
-# Where an agent has none, its `body` says so already.
 SECRET_FIELDS = ("secrets", "tool_exec_environment_variables")
-BODY = (
-    "(case when v.secrets is null then v.body else (select string_agg(to_json(f.key)::text"
-    " || ': ' || f.value::text, ', ') from json_each(('{' || v.body || '}')::json) f"
-    f" where f.key not in {SECRET_FIELDS}) end)"
-)
 SOURCES = (
     "(select coalesce(jsonb_agg(f.document::jsonb order by a.created_at, f.id), '[]')"
     " from (select folder_id, org, created_at from memory.agent_folder_view"
@@ -112,9 +106,8 @@ SOURCES = (
     " where a.org = v.org and f.org = v.org)"
 )
 WITHOUT_SOURCES = (
-    f"(case when not {HAS_FOLDERS} then {BODY} else (select string_agg(to_json(f.key)::text"
-    f" || ': ' || f.value::text, ', ') from json_each(('{{' || {BODY} || '}}')::json) f"
-    " where f.key <> 'sources') end)"
+    f"(case when {HAS_FOLDERS} then v.body_beside_secrets_and_sources"
+    " else v.body_beside_secrets end)"
 )
 WITH_SOURCES = (
     f"(case when {HAS_FOLDERS} then jsonb_build_object('sources', {SOURCES}) else '{{}}' end)"
@@ -154,7 +147,7 @@ def document_with(relationships: Iterable[str]) -> str:
     wanted = frozenset(relationships)
     named = [RELATIONSHIPS[name] for name in sorted(wanted & RELATIONSHIPS.keys())]
     shown = [f"jsonb_build_object({', '.join(named)})"] if named else []
-    own, blocks, body = "v.fields", "''", BODY
+    own, blocks, body = "v.fields", "''", "v.body_beside_secrets"
     if "agent.sources" in wanted:
         body = WITHOUT_SOURCES
         shown.append(WITH_SOURCES)

@@ -52,7 +52,7 @@ OF_AGENT = (
     "v.archive_id = any(array(select archive_id from memory.archive_agent_view"
     " where agent_id = %(agent)s and org = %(org)s))"
 )
-TIME_ZONE = "('{' || v.body || '}')::json->>'timezone'"
+TIME_ZONE = "v.timezone"
 # A list ends where it would be longer: `after` its last passage it goes on.
 LIST_BYTES_MAX = 8 << 20
 INSERT_SECONDS_MAX = 60.0

@@ -22,13 +22,10 @@ from services.api.http.handler_dependencies import api_of
 from services.api.http.request_parsing import AnyRequest, context_of
 from services.api.v1.read_model_responses import document_of
 
-FILES_MAX = "(('{' || v.body || '}')::json->>'max_files_open')"
-FILE_CHARS_MAX = "(('{' || v.body || '}')::json->>'per_file_view_window_char_limit')"
+FILES_MAX = "v.files_max::text"
+FILE_CHARS_MAX = "v.file_chars_max::text"
 AGENT_FILES = Resource(kind="agent", view="agent.agent_view", document=FILES_MAX)
-NAME_AND_EMBEDDING = (
-    "json_build_object('name', v.name,"
-    " 'embedding_config', ('{' || v.body || '}')::json->'embedding_config')"
-)
+NAME_AND_EMBEDDING = "json_build_object('name', v.name, 'embedding_config', v.embedding_config)"
 FOLDER_FIELDS = frozenset({"folder_ids", "source_ids"})
 
 

@@ -15,8 +15,7 @@ from (select agent_id, created_at from memory.agent_folders
       where folder_id = %(folder)s and org = %(org)s
       order by created_at, agent_id limit %(limit)s) seeing
 cross join lateral (
-    select org, (('{' || body || '}')::json->>'max_files_open')::int as files_max
-    from agent.agent_view where id = seeing.agent_id limit 1) a
+    select org, files_max from agent.agent_view where id = seeing.agent_id limit 1) a
 where a.org = %(org)s order by seeing.created_at, seeing.agent_id"""
 
 LOST_FOLDERS = """

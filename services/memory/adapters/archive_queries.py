@@ -13,7 +13,7 @@ SWEPT_MAX = 100
 REEMBEDDINGS_MAX = 1_000
 
 AGENT = """
-select a.name, (('{' || a.body || '}')::json->'embedding_config')::text,
+select a.name, a.embedding_config::text,
        array(select aa.archive_id from memory.archive_agents aa
              where aa.agent_id = a.id and aa.org = a.org order by aa.attached_at, aa.archive_id)
 from agent.agent_view a where a.id = %(agent)s and a.org = %(org)s"""

@@ -57,10 +57,29 @@ create table {schema}.agent_tags (
 create index agent_tags_by_name on {schema}.agent_tags (org, tag collate "C");
 comment on table {schema}.agent_tags is 'Which tags exist, without a look at all agents.';
 
+-- What is computed from body here is computed only by queries that name it.
 create view {schema}.agent_view as
-    select id, org, created_at, updated_at, name, conversation_id, block_ids, tags, tools, fields,
-           body, hidden, custom_tool_ids, secrets
-    from {schema}.agents;
+    select a.id, a.org, a.created_at, a.updated_at, a.name, a.conversation_id, a.block_ids, a.tags,
+           a.tools, a.fields, a.body, a.hidden, a.custom_tool_ids, a.secrets,
+           b.v1->'embedding_config' as embedding_config,
+           b.v1->>'timezone' as timezone,
+           (b.v1->>'max_files_open')::int as files_max,
+           (b.v1->>'per_file_view_window_char_limit')::int as file_chars_max,
+           case when a.secrets is null then a.body else (
+               select string_agg(to_json(f.key)::text || ': ' || f.value::text, ', ')
+               from json_each(b.v1) f
+               where f.key not in ('secrets', 'tool_exec_environment_variables')
+           ) end as body_beside_secrets,
+           (
+               select string_agg(to_json(f.key)::text || ': ' || f.value::text, ', ')
+               from json_each(b.v1) f
+               where f.key <> 'sources' and (a.secrets is null
+                   or f.key not in ('secrets', 'tool_exec_environment_variables'))
+           ) as body_beside_secrets_and_sources
+    from {schema}.agents a cross join lateral (select ('{' || a.body || '}')::json as v1) b;
+comment on view {schema}.agent_view is
+    'Agents. body_beside_secrets is body without the fields for secrets where the agent has any;
+body_beside_secrets_and_sources has no sources either.';
 
 create view {schema}.agent_tag_view as select agent_id, tag, org from {schema}.agent_tags;
 
@@ -190,11 +209,11 @@ create table {schema}.runs (
     status          text not null,
     stop_reason     text,
     background      boolean not null,
+    stream_tokens   boolean not null default false,
     request_hash    text not null,
     error           jsonb,
     usage           jsonb,
-    fields          jsonb not null,
-    stream_tokens   boolean not null default false
+    fields          jsonb not null
 );
 create index runs_page on {schema}.runs (org collate "C", created_at, id collate "C");
 create index runs_active on {schema}.runs (org collate "C", created_at, id collate "C")

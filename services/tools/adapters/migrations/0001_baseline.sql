@@ -37,7 +37,7 @@ create view {schema}.tool_view as
                || ', "npm_requirements": ' || coalesce(npm_requirements::text, 'null')
                || ', "metadata_": ' || coalesce(metadata_::text, 'null') || '}'
                as document,
-           revision
+           json_schema, revision
     from {schema}.tools;
 comment on view {schema}.tool_view is
     'Tools that clients made; document is the V1 tool as text, fields what is searched by.';

@@ -6,9 +6,10 @@ import asyncio
 import contextlib
 from typing import Any
 
+from libs.bus.process_ports import ProcessPorts
 from libs.eventstore.ports import Fence, StoreUnavailable
 from libs.work.leased_work import LeasedWork
-from libs.work.work_lease import WorkLease, WorkPorts
+from libs.work.work_lease import WorkLease
 from tests.sim.mutants import Patch, mutant
 
 
@@ -92,7 +93,7 @@ def sweep_ignores_leases() -> list[Patch]:
     return [(LeasedWork, "begin_due", begin_due)]
 
 
-def leases(ports: WorkPorts) -> dict[str, Any]:
+def leases(ports: ProcessPorts) -> dict[str, Any]:
     """The leases as the store of the simulated world has them."""
     store: Any = ports.repository.store
     return store.server.database.schema(store.service).leases  # type: ignore[no-any-return]

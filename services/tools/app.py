@@ -138,7 +138,7 @@ async def wire(runtime: Runtime, *, settings: Settings) -> None:
     adapters = await open_adapters(runtime, settings)
     engine = await start_engine(runtime, settings, adapters)
     await runtime.service.handle(handlers(runtime, adapters, engine))
-    await follow_events(runtime, adapters)
+    await apply_policies(runtime, adapters)
 
 
 async def open_adapters(runtime: Runtime, settings: Settings) -> Adapters:
@@ -225,16 +225,12 @@ def tool_runs(
     runtime: Runtime, settings: Settings, adapters: Adapters, discoveries: McpDiscoveries
 ) -> ToolRuns:
     """The calls of tools, with what carries out each type of them."""
-    service, bus, clock = runtime.service, runtime.bus, runtime.clock
+    bus, clock = runtime.bus, runtime.clock
     sandbox, policies = adapters.sandbox, adapters.policies
     agents = AgentStates(PostgresAgentStates(runtime.database), bus, lambda: policies.value)
     sampling = McpSampling(
         SamplingPorts(
-            repository=service.repository,
-            bus=bus,
-            clock=clock,
-            ids=runtime.ids,
-            committed=service.relay.notification.notify,
+            **runtime.port_arguments,
             tokens_max=settings.sandbox.sampling_tokens,
         )
     )
@@ -287,7 +283,7 @@ def handlers(
     }
 
 
-async def follow_events(runtime: Runtime, adapters: Adapters) -> None:
+async def apply_policies(runtime: Runtime, adapters: Adapters) -> None:
     """Clear away what belonged to agents that were deleted."""
     deleted, service = adapters.deleted_agents, runtime.service
     workspaces = WorkspaceCleanup(
@@ -295,12 +291,9 @@ async def follow_events(runtime: Runtime, adapters: Adapters) -> None:
     )
     permissions = PermissionCleanup(
         CleanupPorts(
+            **runtime.port_arguments,
             policies=adapters.policies,
             deleted=deleted,
-            repository=service.repository,
-            clock=runtime.clock,
-            ids=runtime.ids,
-            committed=service.relay.notification.notify,
         )
     )
     for cleanup in (workspaces, permissions):

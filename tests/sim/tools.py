@@ -178,11 +178,7 @@ async def wire(runtime: Runtime) -> None:
     )
     sampling = McpSampling(
         SamplingPorts(
-            repository=service.repository,
-            bus=bus,
-            clock=clock,
-            ids=runtime.ids,
-            committed=service.relay.notification.notify,
+            **runtime.port_arguments,
             tokens_max=SAMPLING_TOKENS_DEFAULT,
         )
     )

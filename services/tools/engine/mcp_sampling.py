@@ -7,17 +7,16 @@ of the call, with the tokens that the answer took, before the server is answered
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 
 from libs.bus.fair_semaphore import FairSemaphore, NoPlace
-from libs.bus.ports import Bus, BusUnavailable, Clock, Ids
+from libs.bus.ports import BusUnavailable
+from libs.bus.process_ports import ProcessPorts
 from libs.contracts.agent.mcp_sampling import SampledMessage, SampleModel, sampling_deltas
 from libs.contracts.bus_messages import BUSY, Context, JsonObject, Rejected
 from libs.contracts.tools.tool_runs import RunTool, SamplingUsage
 from libs.eventstore.ports import StoreUnavailable, VersionConflict
-from libs.eventstore.unit_of_work import Repository
 from libs.work.progress import follow
 from services.tools.adapters.mcp.ports import SamplingAnswer, SamplingRefused, SamplingRequest
 from services.tools.domain.tool_run import ToolRun
@@ -51,15 +50,9 @@ def places() -> FairSemaphore:
 
 
 @dataclass(slots=True, kw_only=True)
-class SamplingPorts:
-    """What is needed to have models asked. `committed` is called after each commit; `tokens_max`
-    bounds each answer."""
+class SamplingPorts(ProcessPorts):
+    """What is needed to ask models. `tokens_max` bounds each answer."""
 
-    repository: Repository
-    bus: Bus
-    clock: Clock
-    ids: Ids
-    committed: Callable[[], None]
     tokens_max: int
     places: FairSemaphore = field(default_factory=places)
 

@@ -4,16 +4,14 @@ from __future__ import annotations
 
 import logging
 from collections import defaultdict
-from collections.abc import Callable
 from dataclasses import dataclass
 
-from libs.bus.ports import Clock, Ids
+from libs.bus.process_ports import ProcessPorts
 from libs.contracts.bus_messages import Context
 from libs.contracts.tools.tool_permission_evaluation import ToolPolicies
 from libs.contracts.tools.tool_permissions import permissions_id
 from libs.eventstore.ports import VersionConflict
 from libs.eventstore.sql_view_cache import CachedView
-from libs.eventstore.unit_of_work import Repository
 from services.tools.adapters.deleted_agent_queries import DeletedAgents
 from services.tools.domain.tool_permissions import ToolPermissions
 
@@ -25,15 +23,11 @@ AGENTS_MAX = 500  # asked for at once
 
 
 @dataclass(slots=True, kw_only=True)
-class CleanupPorts:
-    """What it needs: the lists as they are known here; `committed` is called after each commit."""
+class CleanupPorts(ProcessPorts):
+    """What it needs: the lists as this process knows them, and which agents are deleted."""
 
     policies: CachedView[ToolPolicies]
     deleted: DeletedAgents
-    repository: Repository
-    clock: Clock
-    ids: Ids
-    committed: Callable[[], None]
 
 
 class PermissionCleanup:

@@ -263,6 +263,7 @@ class TestLists:
         gone = Gone()
         cleanup = PermissionCleanup(
             CleanupPorts(
+                bus=bus,
                 policies=view,
                 deleted=gone,
                 repository=Repository(store, "tools", projections.project),

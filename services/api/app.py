@@ -43,7 +43,7 @@ from services.api.handlers import Handlers
 from services.api.http.authentication import check, cors_config
 from services.api.http.callers import Authenticator, SingleOrganisation
 from services.api.http.connection_limits import ConnectionLimits, room_for_connections
-from services.api.http.direct_handler_calls import called_directly
+from services.api.http.direct_handler_calls import call_directly
 from services.api.http.error_responses import BODY_BYTES_MAX, Problem, on_exception
 from services.api.http.handler_dependencies import Api
 from services.api.http.http_protocol import KEEP_ALIVE_SECONDS, LimitedHttp
@@ -67,14 +67,14 @@ def route_handlers(*packages: ModuleType) -> list[HTTPRouteHandler]:
         for info in iter_modules(package.__path__, f"{package.__name__}."):
             module = import_module(info.name)
             found += [
-                one
-                for one in vars(module).values()
-                if isinstance(one, HTTPRouteHandler) and one.fn.__module__ == info.name
+                handler
+                for handler in vars(module).values()
+                if isinstance(handler, HTTPRouteHandler) and handler.fn.__module__ == info.name
             ]
     return found
 
 
-HANDLERS = [called_directly(one) for one in route_handlers(resources)]
+HANDLERS = [call_directly(handler) for handler in route_handlers(resources)]
 
 
 def on_no_route(request: Request, exception: Exception) -> Response[bytes]:  # type: ignore[type-arg]
@@ -161,7 +161,7 @@ class Server(uvicorn.Server):
 
     @contextmanager
     def capture_signals(self) -> Iterator[None]:
-        """Capture none."""
+        """Leave all signals to the process."""
         yield
 
 

@@ -102,7 +102,7 @@ def mib(environment: Mapping[str, str], name: str, default: int) -> int:
 
 
 def port(environment: Mapping[str, str] = os.environ) -> int:
-    """HEELER_PORT. Raises WrongSetting."""
+    """The port in HEELER_PORT. Raises WrongSetting."""
     return whole_number(environment, "HEELER_PORT", PORT_DEFAULT, most=PORT_MOST)
 
 

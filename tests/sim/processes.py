@@ -37,7 +37,7 @@ from services.api.http.request_parsing import body_of
 from services.api.resources.agent_messages import send_message, whole_answer
 from services.api.resources.folder_files import upload_file
 from services.api.resources.runs import resume_stream
-from services.api.v1.message_request import Addressee, addressed
+from services.api.v1.message_request import Addressee, address
 from services.memory import app as memory_app
 from services.memory import projections as memory_projections
 from services.tools import projections as tools_projections
@@ -228,7 +228,7 @@ class Process:
                 response = await send_message.fn(request, agent_id)
                 return 200, json.loads(response.content), {}
             body = await body_of(request, LettaStreamingRequest)
-            whole = await whole_answer(request, await addressed(request, body, to))
+            whole = await whole_answer(request, await address(request, body, to))
             return 200, json.loads(json.dumps(whole)), {}
         except Exception as exception:
             return self.refusal(request, exception)

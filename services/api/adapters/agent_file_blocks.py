@@ -61,7 +61,7 @@ class FileValues:
 
     async def look_up(self, opened: list[tuple[dict[str, Any], int]]) -> None:
         """Read of these files, each with how much is seen of it, what is not known."""
-        wanted = {seen_part(*one): one for one in opened if seen_part(*one) not in self.known}
+        wanted = {seen_part(*file): file for file in opened if seen_part(*file) not in self.known}
         if wanted and self.room > 0:
             contents = await self.queries.visible_contents(self.org, [*wanted.values()])
             self.known |= zip(wanted, contents, strict=True)

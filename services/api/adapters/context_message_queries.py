@@ -48,8 +48,8 @@ class ContextMessageQueries:
         shown = [ShownMessage(*row) for row in rows]
         return [
             *shown[:1],
-            *(one for one in shown[1:] if one.role == "summary"),
-            *(one for one in shown[1:] if one.role != "summary"),
+            *(message for message in shown[1:] if message.role == "summary"),
+            *(message for message in shown[1:] if message.role != "summary"),
         ]
 
     async def message_count(self, org: str, agent_id: str, conversation_id: str) -> int:

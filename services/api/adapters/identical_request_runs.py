@@ -31,19 +31,19 @@ class IdenticalRequestRuns:
     def __init__(self) -> None:
         self.requests: OrderedDict[Key, Runs] = OrderedDict()
 
-    def came(self, key: Key) -> None:
+    def note_first_try(self, key: Key) -> None:
         """A request came that is not a retry: what began up to now is not its run."""
         known = self.of(key)
         known.before = [*known.before, *known.since][-RUNS_OF_A_REQUEST_MAX:]
         known.since = []
 
-    def began(self, key: Key, run_id: str) -> None:
+    def note_run(self, key: Key, run_id: str) -> None:
         """A request is answered by this run."""
         known = self.of(key)
         if run_id not in known.before and run_id not in known.since:
             known.since = [*known.since, run_id][-RUNS_OF_A_REQUEST_MAX:]
 
-    def excluded(self, key: Key) -> list[str]:
+    def excluded_runs(self, key: Key) -> list[str]:
         """The runs that a retry of this request cannot mean."""
         known = self.requests.get(key)
         return known.before if known else []

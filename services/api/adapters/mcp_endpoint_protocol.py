@@ -57,7 +57,7 @@ class HttpAnswer:
     body: bytearray = field(default_factory=bytearray)
 
     async def send(self, message: Any) -> None:
-        """Keep a part."""
+        """Keep one part of the answer. Raises ValueError for one too large."""
         if message["type"] == "http.response.start":
             self.status, self.headers = message["status"], list(message["headers"])
             return
@@ -80,13 +80,13 @@ class McpEndpoint[Client]:
 
     async def answer(self, scope: Any, receive: Any) -> HttpAnswer:
         """The answer to a POST. Cancelling it ends the call that it makes."""
-        manager = await self.started()
+        manager = await self.start_once()
         answer = HttpAnswer()
         await manager.handle_request(scope, receive, answer.send)
         return answer
 
-    async def started(self) -> StreamableHTTPSessionManager:
-        """What answers, once it is there."""
+    async def start_once(self) -> StreamableHTTPSessionManager:
+        """Start what answers requests, unless it runs already; returns it."""
         async with self.starting:
             if self.manager is None:
                 for module in SDK:
@@ -152,7 +152,7 @@ class McpEndpoint[Client]:
         )
 
     async def close(self) -> None:
-        """End all calls."""
+        """End all calls that are under way."""
         if self.running is not None:
             self.running.cancel()
             with suppress(asyncio.CancelledError):

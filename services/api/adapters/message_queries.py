@@ -155,8 +155,11 @@ async def within_cursors(
         )
         if row is None:
             raise UnknownCursor(name, value)
-        values = {f"{name}_{number}": one for number, one in enumerate(row)}
-        found.add(f"({place}) {sign} ({', '.join(f'%({one})s' for one in values)})", **values)
+        values = {f"{name}_{number}": value for number, value in enumerate(row)}
+        found.add(
+            f"({place}) {sign} ({', '.join(f'%({key})s' for key in values)})",
+            **values,
+        )
 
 
 async def page_of_run(database: Database, found: Filter, part: Slice, shown: str) -> bytes:

@@ -71,7 +71,7 @@ class MessageSearchQueries:
 
     async def search(self, asked: Searched) -> list[FoundMessage]:
         """The newest messages with all of these words, the newest first."""
-        found = narrowed(asked)
+        found = narrow(asked)
         values = {**found.values, "limit": asked.limit}
         if asked.query is not None:
             values["query"] = asked.query
@@ -86,12 +86,12 @@ class MessageSearchQueries:
         limited = f"(select * from {indexed} where {found.sql} limit {FOUND_IN_INDEX_MAX}) v"
         return await self.rows(limited, values)
 
-    async def named(self, asked: Searched, ids: Sequence[str]) -> list[FoundMessage]:
+    async def by_ids(self, asked: Searched, ids: Sequence[str]) -> list[FoundMessage]:
         """Of these messages those that the search is about, whatever they say, in their order."""
-        found = narrowed(asked).by_key("v.id = any(%(ids)s)", ids=[*ids])
+        found = narrow(asked).by_key("v.id = any(%(ids)s)", ids=[*ids])
         rows = await self.rows(f"{VIEW} where {found.sql}", {**found.values, "limit": len(ids)})
-        by_id = {one.id: one for one in rows}
-        return [by_id[one] for one in ids if one in by_id]
+        by_id = {row.id: row for row in rows}
+        return [by_id[message_id] for message_id in ids if message_id in by_id]
 
     async def rows(self, source: str, values: dict[str, Any]) -> list[FoundMessage]:
         """The newest of the messages of a source."""
@@ -101,7 +101,7 @@ class MessageSearchQueries:
         return [FoundMessage(*row) for row in rows]
 
 
-def narrowed(asked: Searched) -> Filter:
+def narrow(asked: Searched) -> Filter:
     """The conditions besides the words."""
     found = Filter([ALL_OF_ORG, "v.text <> ''"], {"org": asked.org})
     found.add("v.role = any(%(roles)s)", roles=[*asked.roles])

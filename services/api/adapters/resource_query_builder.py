@@ -98,12 +98,14 @@ class Filter:
     def by_key(self, condition: str, **values: Any) -> Filter:
         """The same for a condition by whose index the rows are found; their organisation is then
         checked."""
-        self.conditions = [ORG_CHECKED if one == ALL_OF_ORG else one for one in self.conditions]
+        self.conditions = [
+            ORG_CHECKED if condition == ALL_OF_ORG else condition for condition in self.conditions
+        ]
         return self.add(condition, **values)
 
     @property
     def sql(self) -> str:
-        """All conditions in one."""
+        """All conditions as one SQL expression."""
         return " and ".join(self.conditions) or "true"
 
 
@@ -115,9 +117,9 @@ def filter_of(asked: BaseModel, org: str | None) -> Filter:
         value = where.value(getattr(asked, name))
         if value is None or not (value or where.names_its_value):
             continue
-        others = {one: getattr(asked, one) for one in placeholders(where.sql) - {""}}
+        others = {other: getattr(asked, other) for other in placeholders(where.sql) - {""}}
         condition = where.sql.replace("{}", f"{{{name}}}")
-        references = {one: f"%({one})s" for one in [name, *others]}
+        references = {parameter: f"%({parameter})s" for parameter in [name, *others]}
         values = others | ({name: value} if where.names_its_value else {})
         add = found.by_key if where.key else found.add
         add(condition.format(**references), **values)
@@ -128,10 +130,10 @@ def filter_of(asked: BaseModel, org: str | None) -> Filter:
 def conditions_of(model: type[BaseModel]) -> Sequence[tuple[str, Where]]:
     """The names of the query parameters that are conditions, and what they say."""
     return [
-        (name, one)
+        (name, where)
         for name, declared in model.model_fields.items()
-        for one in declared.metadata
-        if isinstance(one, Where)
+        for where in declared.metadata
+        if isinstance(where, Where)
     ]
 
 

@@ -73,7 +73,7 @@ class RunInbox:
         return self.ids.new("run")[:-MARK_LENGTH] + self.mark
 
     def deliver(self, subject: str, payload: bytes) -> None:
-        """A delta arrived."""
+        """Pass a delta to whoever follows its run."""
         follower = self.followers.get(subject.rpartition(".")[2])
         if follower is not None:
             follower.deliver(subject, payload)

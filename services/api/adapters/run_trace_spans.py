@@ -18,7 +18,7 @@ STATUS = {"completed": "Ok", "success": "Ok", "failed": "Error", "error": "Error
 def spans_of(facts: Any) -> list[JsonObject]:
     """The spans of a run, in the order of their starts; `facts` is its `RUN_TRACE`."""
     run = facts["run"]
-    trace_id = next((one["trace_id"] for one in facts["steps"] if one["trace_id"]), "")
+    trace_id = next((step["trace_id"] for step in facts["steps"] if step["trace_id"]), "")
     trace_id = trace_id or digest(run["id"], 32)
     root = digest(run["id"], 16)
     begun = moment(run["created_at"])
@@ -35,8 +35,8 @@ def spans_of(facts: Any) -> list[JsonObject]:
             | status_of(step["status"])
             | {"SpanAttributes": {"step_id": step["id"], "model": step["model"]}}
         )
-    spans += [call_span(trace_id, one) for one in calls_of(facts["calls"])]
-    return sorted(spans, key=lambda one: str(one["Timestamp"]))
+    spans += [call_span(trace_id, call) for call in calls_of(facts["calls"])]
+    return sorted(spans, key=lambda span: str(span["Timestamp"]))
 
 
 def calls_of(events: list[Any]) -> list[dict[str, Any]]:
@@ -82,7 +82,7 @@ def span(
 
 
 def status_of(status: str | None, message: str = "") -> JsonObject:
-    """How it ended."""
+    """The status code and message of a span."""
     return {"StatusCode": STATUS.get(status or "", "Unset"), "StatusMessage": message}
 
 

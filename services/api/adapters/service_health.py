@@ -65,12 +65,12 @@ class ServiceHealth:
     standing: dict[str, LogProgress] = field(default_factory=dict)
     behind: dict[str, int] = field(default_factory=dict)
 
-    def heard(self, progress: dict[str, Json], now: float) -> None:
-        """The service answered."""
+    def note_answer(self, progress: dict[str, Json], now: float) -> None:
+        """Note that the service answered `now`, and how far it is with each log."""
         self.answered_at = self.heard_at = now
-        for name, one in progress.items():
-            assert isinstance(one, dict), "a service says how far it is with each log"
-            done, waiting = int(str(one["done"])), int(str(one["waiting"]))
+        for name, reported in progress.items():
+            assert isinstance(reported, dict), "a service says how far it is with each log"
+            done, waiting = int(str(reported["done"])), int(str(reported["waiting"]))
             known = self.standing.get(name)
             if known is None or done != known.done or not waiting:
                 self.standing[name] = LogProgress(done, now)
@@ -168,9 +168,9 @@ class Health:
             await self.clock.sleep(LOOK_EVERY_SECONDS)
             return
         if isinstance(reply, Accepted):
-            self.services[name].heard(reply.result, self.clock.monotonic())
+            self.services[name].note_answer(reply.result, self.clock.monotonic())
         elif reply.code == BUSY:
-            self.services[name].heard({}, self.clock.monotonic())
+            self.services[name].note_answer({}, self.clock.monotonic())
         await self.clock.sleep(ASK_EVERY_SECONDS)
 
     def question(self, name: str) -> IncomingCommand:
@@ -189,5 +189,5 @@ class Health:
 
     @property
     def stale(self) -> bool:
-        """Whether nobody looked lately."""
+        """Whether the last look is too long ago to count."""
         return self.clock.monotonic() - self.seen.at > STALE_SECONDS

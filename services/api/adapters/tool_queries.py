@@ -70,10 +70,10 @@ def base_tool(tool_id: str) -> BaseTool | None:
 
 def all_base_tools(user: str) -> bytes:
     """All tools that come with the server as a JSON array, as this user reads them."""
-    return joined([base_document(tool, user) for tool in BASE_TOOLS.values()])
+    return json_array([base_document(tool, user) for tool in BASE_TOOLS.values()])
 
 
-def joined(documents: Sequence[bytes]) -> bytes:
+def json_array(documents: Sequence[bytes]) -> bytes:
     """Documents as a JSON array."""
     return b"[%b]" % b",".join(documents)
 
@@ -103,13 +103,13 @@ class ToolQueries:
         ours = base_part(fits, part, self.user)
         # What clients made stands last in one order and first in the other.
         beyond = part.before if part.order == "asc" else part.after
-        theirs = [] if beyond in CATALOGUE else await self.made(found, part)
+        theirs = [] if beyond in CATALOGUE else await self.custom_tools(found, part)
         documents = [*ours, *theirs] if part.order == "asc" else [*theirs, *ours]
         if part.limit is None:
-            return joined(documents)
+            return json_array(documents)
         backwards = part.before is not None and part.after is None
         start = max(len(documents) - part.limit, 0) if backwards else 0
-        return joined(documents[start : start + part.limit])
+        return json_array(documents[start : start + part.limit])
 
     async def search(
         self, words: Sequence[str], found: Filter, fits: Fits, count_max: int
@@ -142,9 +142,9 @@ class ToolQueries:
             " where v.org = %(org)s order by v.name",
             {"ids": list(tool_ids), "org": org},
         )
-        return joined([str(document).encode() for (document,) in rows])
+        return json_array([str(document).encode() for (document,) in rows])
 
-    async def made(self, found: Filter, part: Slice) -> list[bytes]:
+    async def custom_tools(self, found: Filter, part: Slice) -> list[bytes]:
         """The tools that clients made, of a slice whose cursors may be anything's."""
         own = replace(
             part,

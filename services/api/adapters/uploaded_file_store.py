@@ -113,7 +113,7 @@ class Upload:
             await self.keep(PART_BYTES)
 
     async def keep(self, size: int) -> None:
-        """Keep the next part."""
+        """Write the next part, of so many bytes, as a row. Raises UploadAbandoned."""
         part = bytes(self.buffer[:size])
         del self.buffer[:size]
         self.digest.update(part)

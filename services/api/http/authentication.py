@@ -65,7 +65,7 @@ def check_password(connection: AnyRequestLike, password: str) -> None:
     if any(given) and seconds and not proof.given:
         detail = f"Too many wrong passwords came from {address or 'there'}: wait {seconds:.0f} s"
         raise Problem(429, {"detail": detail}, {"Retry-After": str(math.ceil(seconds))})
-    proof.given = any(same(one, password) for one in given)
+    proof.given = any(same(secret, password) for secret in given)
     if proof.given:
         return
     if any(given):

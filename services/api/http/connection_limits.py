@@ -34,11 +34,11 @@ class Connection(Protocol):
         ...
 
     def give_way(self) -> None:
-        """Close at once."""
+        """Close the connection at once, without an answer."""
         ...
 
     def out_of_time(self) -> None:
-        """The deadline has passed."""
+        """Say that the client took too long, and close."""
         ...
 
     def unread_bytes(self, now: float) -> int:
@@ -56,8 +56,8 @@ class ConnectionLimits:
         self.upload_bytes = 0
         self.swept_at = math.inf
 
-    def opened(self, connection: Connection) -> None:
-        """A client connected; `owes` was said of it."""
+    def add(self, connection: Connection) -> None:
+        """Count a new connection, of which `owes` was said; who owes longest makes room."""
         self.open.add(connection)
         while len(self.open) > self.connections_max:
             oldest = next(iter(self.owing))
@@ -66,8 +66,8 @@ class ConnectionLimits:
                 return
             oldest.give_way()
 
-    def closed(self, connection: Connection) -> None:
-        """It is gone, or as good as gone; may be said twice."""
+    def remove(self, connection: Connection) -> None:
+        """Count a connection no more. Safe to repeat."""
         self.open.discard(connection)
         self.owing.pop(connection, None)
         self.upload_ended(connection)
@@ -79,15 +79,15 @@ class ConnectionLimits:
         self.owing[connection] = None
 
     def owes_nothing(self, connection: Connection) -> None:
-        """It is our turn."""
+        """The client has sent what it owed: the server answers."""
         self.owing.pop(connection, None)
 
-    def uploaded(self, connection: Connection, size: int) -> None:
-        """More of a body came. Where all that is incomplete is too much, who began first goes."""
+    def count_upload(self, connection: Connection, size: int) -> None:
+        """Count more of a body. If incomplete bodies take too much, the oldest sender is cut."""
         connection.upload_bytes += size
         self.upload_bytes += size
         while self.upload_bytes > UPLOAD_BYTES_MAX:
-            uploading = (one for one in self.owing if one.upload_bytes)
+            uploading = (sender for sender in self.owing if sender.upload_bytes)
             next(uploading, connection).give_way()
 
     def upload_ended(self, connection: Connection) -> None:
@@ -107,9 +107,13 @@ class ConnectionLimits:
         self.swept_at = now
         for connection in self.owing:
             connection.deadline += stood_still
-        for connection in [one for one in self.owing if one.deadline <= now]:
+        for connection in [late for late in self.owing if late.deadline <= now]:
             connection.out_of_time()
-        unread = {one: size for one in [*self.open] if (size := one.unread_bytes(now))}
+        unread = {
+            connection: size
+            for connection in [*self.open]
+            if (size := connection.unread_bytes(now))
+        }
         waiting = sum(unread.values())
         for connection in sorted(unread, key=unread.__getitem__, reverse=True):
             if waiting <= UNREAD_BYTES_MAX:

@@ -46,7 +46,7 @@ class DirectCall:
         await sent(scope, receive, send)
 
 
-def called_directly(handler: HTTPRouteHandler) -> HTTPRouteHandler:
+def call_directly(handler: HTTPRouteHandler) -> HTTPRouteHandler:
     """The same handler, called directly if it can be."""
     if can_be_called_directly(handler):
         handler.middleware = [DirectCall(handler)]

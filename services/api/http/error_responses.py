@@ -92,9 +92,9 @@ class Problem(Exception):
         self.headers = dict(headers or {})
 
 
-def refused(rejected: Rejected) -> Problem:
-    """A command's refusal. A run that is in the way is named in a header; in the body, as in V1,
-    where its stream can be read on."""
+def refusal_problem(rejected: Rejected) -> Problem:
+    """The answer to a request whose command was refused. A run that is in the way is named in a
+    header; the body says, as in V1, where its stream can be read on."""
     later = rejected.code in (UNAVAILABLE, BUSY)
     headers = {"Retry-After": RETRY_AFTER_SECONDS} if later else {}
     if rejected.code in (CONFLICT, PARKED, PENDING_APPROVAL):
@@ -120,7 +120,7 @@ def run_failed(error: JsonObject) -> Problem:
 
 
 def answer(status: int, body: JsonObject, headers: Mapping[str, str]) -> Response[bytes]:
-    """A JSON response."""
+    """A response with this body as JSON."""
     return Response(
         json.dumps(body).encode(),
         status_code=status,
@@ -171,11 +171,11 @@ def no_route(request: Request, exception: HTTPException) -> Problem:  # type: ig
     if known is not None:
         return Problem(*known)
     if isinstance(exception, MethodNotAllowedException):
-        return Problem(405, {"detail": "Method Not Allowed"}, {"Allow": allowed(request)})
+        return Problem(405, {"detail": "Method Not Allowed"}, {"Allow": allowed_methods(request)})
     return Problem(404, {"detail": "Not Found"})
 
 
-def allowed(request: Request) -> str:  # type: ignore[type-arg]
+def allowed_methods(request: Request) -> str:  # type: ignore[type-arg]
     """The methods that a path has."""
     bare = request.url.path.rstrip("/")
     methods = {

@@ -21,7 +21,7 @@ from services.api.adapters.run_follower_queries import RunQueries
 from services.api.adapters.tag_queries import TagQueries
 from services.api.adapters.uploaded_file_store import Uploads
 from services.api.http.callers import org_of
-from services.api.http.error_responses import refused
+from services.api.http.error_responses import refusal_problem
 from services.api.http.request_parsing import AnyRequest, context_of
 
 COMMAND_SECONDS_MAX = 10.0
@@ -71,7 +71,7 @@ class Api:
         )
         reply = await self.bus.request(command, context, seconds_max=seconds_max)
         if isinstance(reply, Rejected):
-            raise refused(reply)
+            raise refusal_problem(reply)
         return reply
 
 

@@ -89,11 +89,11 @@ class LimitedHttp(HttpToolsProtocol):
         super().connection_made(transport)
         self.writes = CoalescedWrites(transport)
         self.limits.owes(self, HEAD_SECONDS_MAX)
-        self.limits.opened(self)
+        self.limits.add(self)
 
     def connection_lost(self, exc: Exception | None) -> None:
-        """It is gone."""
-        self.limits.closed(self)
+        """The connection is gone: count it no more."""
+        self.limits.remove(self)
         super().connection_lost(exc)
 
     def refuse_for_room(self) -> None:
@@ -101,9 +101,9 @@ class LimitedHttp(HttpToolsProtocol):
         self.refuse(503, NO_ROOM)
 
     def give_way(self) -> None:
-        """Close at once."""
+        """Close the connection at once, without an answer."""
         self.refused = True
-        self.limits.closed(self)
+        self.limits.remove(self)
         self.transport.abort()
 
     def out_of_time(self) -> None:
@@ -138,7 +138,7 @@ class LimitedHttp(HttpToolsProtocol):
                 self.parse(data[start : start + SLICE_BYTES])
 
     def parse(self, data: bytes) -> None:
-        """Parse a little."""
+        """Parse the next part of a request."""
         self.slice_bytes = len(data)
         self.unparsed_bytes += len(data)
         try:
@@ -210,12 +210,12 @@ class LimitedHttp(HttpToolsProtocol):
         self.unparsed_bytes = 0
         super().on_body(body)
         if self.streamed:
-            self.progressed(len(body))
+            self.extend_time(len(body))
         elif not self.cycle.response_complete:
-            self.limits.uploaded(self, len(body))
+            self.limits.count_upload(self, len(body))
 
-    def progressed(self, size: int) -> None:
-        """A body that is taken as it comes has time as long as it does come."""
+    def extend_time(self, size: int) -> None:
+        """Give a body that is read as it comes more time, as long as it does come."""
         self.streamed_bytes += size
         if self.streamed_bytes >= STREAMED_BYTES_MIN and not self.cycle.response_complete:
             self.streamed_bytes = 0

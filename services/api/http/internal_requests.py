@@ -69,7 +69,7 @@ class InternalRequests:
 
     def scope(self, method: str, path: str, query: JsonObject) -> Any:
         """The scope of such a request."""
-        headers = [one for one in self.outer["headers"] if one[0] in IDENTIFYING_HEADERS]
+        headers = [header for header in self.outer["headers"] if header[0] in IDENTIFYING_HEADERS]
         headers.append((b"content-type", b"application/json"))
         state = {key: self.outer["state"][key] for key in ("proof",) if key in self.outer["state"]}
         return {

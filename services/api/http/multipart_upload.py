@@ -23,7 +23,7 @@ class FileWriter(Protocol):
     """Takes a file as it comes."""
 
     async def write(self, data: bytes | bytearray) -> None:
-        """More of it."""
+        """Take the next part of the file."""
         ...
 
 
@@ -101,7 +101,7 @@ class FormReader:
             self.form.writer = await self.begin(self.form.file_name, self.form.declared_type)
 
     def end(self) -> None:
-        """A field ends."""
+        """Keep a field, or end the file."""
         if not self.in_file:
             self.form.fields[self.name] = self.value.decode("utf-8", "replace")
         self.in_file = False

@@ -41,13 +41,13 @@ class Allowance:
         self.left = self.most
 
     def at(self, now: float) -> float:
-        """How many are left."""
+        """How many guesses are left by now."""
         self.left = min(self.most, self.left + (now - self.counted_at) / self.back_seconds)
         self.counted_at = now
         return self.left
 
     def use(self, now: float) -> None:
-        """One less."""
+        """Take one guess from those left."""
         self.left = max(0.0, self.at(now) - 1)
 
 
@@ -69,7 +69,7 @@ class PasswordAttemptLimits:
         return max(0.0, needed - left) * allowance.back_seconds
 
     def guessed_wrong(self, address: str, now: float) -> None:
-        """A wrong password came."""
+        """Count a wrong password from an address."""
         name = guesser(address)
         allowance = self.of_address.pop(name, None) or Allowance(GUESSES_MAX, GUESS_BACK_SECONDS)
         allowance.use(now)

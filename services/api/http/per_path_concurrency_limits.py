@@ -68,7 +68,7 @@ class ConcurrencyLimits:
             )
         except asyncio.CancelledError:
             if turn.done():
-                self.ended(key)
+                self.pass_turn_on(key)
             raise
         finally:
             leaving.cancel()
@@ -81,8 +81,8 @@ class ConcurrencyLimits:
             raise Problem(HUNG_UP, {"detail": "The client hung up"})
         raise again(UNAVAILABLE, f"This request waited for {WAIT_SECONDS_MAX:.0f} s")
 
-    def ended(self, key: str) -> None:
-        """A turn is over: it is handed to the next, if somebody waits."""
+    def pass_turn_on(self, key: str) -> None:
+        """End a turn: hand it to the next request that waits, if there is one."""
         line = self.lines[key]
         if line.waiting:
             line.waiting.popleft().set_result(None)
@@ -104,10 +104,10 @@ class Slot:
         """Give it to the next; may be done twice."""
         if not self.over:
             self.over = True
-            self.limits.ended(self.key)
+            self.limits.pass_turn_on(self.key)
 
-    def answered(self, status: int) -> None:
-        """The answer begins: the end, which comes a moment later for one that is too many."""
+    def end_with(self, status: int) -> None:
+        """End the turn as the answer begins; a moment later if the request was one too many."""
         if status != TOO_MANY:
             self.end()
         elif not self.over:

@@ -19,10 +19,10 @@ class RawJson(Response[bytes]):
 
     def to_asgi_response(self, *_: Any, **__: Any) -> Any:
         """The answer as an application; what Litestar would add to it, it does not need."""
-        return self.sent
+        return self.send_whole
 
-    async def sent(self, _scope: Scope, _receive: Receive, send: Send) -> None:
-        """Send it."""
+    async def send_whole(self, _scope: Scope, _receive: Receive, send: Send) -> None:
+        """Send the head and the body of the answer."""
         size = str(len(self.content)).encode()
         headers = [(b"content-type", b"application/json"), (b"content-length", size)]
         headers += [

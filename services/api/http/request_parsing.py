@@ -41,11 +41,11 @@ class Page(Query):
 
 async def body_of[M: BaseModel](request: AnyRequest, model: type[M]) -> M:
     """The body as a model; raises the 422 that says which field is wrong."""
-    return parsed(await request.body(), model)
+    return parse(await request.body(), model)
 
 
-def parsed[M: BaseModel](raw: bytes, model: type[M]) -> M:
-    """JSON as a model."""
+def parse[M: BaseModel](raw: bytes, model: type[M]) -> M:
+    """JSON as a model; raises the 422 that says what is wrong with it."""
     if not raw:
         raise Problem(422, error_bodies.missing_body())
     try:

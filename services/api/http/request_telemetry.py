@@ -46,7 +46,7 @@ class TracedLitestar(Litestar):
             nonlocal status
             if message["type"] == "http.response.start":
                 if TURN in state:
-                    state[TURN].answered(message["status"])
+                    state[TURN].end_with(message["status"])
                 if not gone:
                     status = message["status"]
             await send(message)
@@ -61,15 +61,15 @@ class TracedLitestar(Litestar):
                 # The server is being stopped, and has waited for this as long as it will.
                 if status != CUT_OFF or not self.state.stopping.is_set():
                     raise
-                await stopped(watched)
+                await answer_stopping(watched)
             finally:
                 if TURN in state:
-                    state[TURN].answered(status)
+                    state[TURN].end_with(status)
                 route = route_of(scope.get("path_template"))
                 metrics.HTTP_REQUESTS.labels(method, route, status).inc()
                 metrics.HTTP_SECONDS.labels(method, route).observe(clock.monotonic() - began)
                 if span is not UNSEEN:
-                    answered(span, method, route, status)
+                    end_span(span, method, route, status)
 
     def serving(self, scope: Any, method: str) -> Span:
         """The span of a request, below that of the client if it says so. The services' own are
@@ -91,7 +91,7 @@ class TracedLitestar(Litestar):
         )
 
 
-async def stopped(send: Any) -> None:
+async def answer_stopping(send: Any) -> None:
     """Answer that the server is being stopped: who asks again may find the next one."""
     headers = [
         (b"content-type", b"application/json"),
@@ -101,7 +101,7 @@ async def stopped(send: Any) -> None:
     await send({"type": "http.response.body", "body": STOPPED})
 
 
-def answered(span: Span, method: str, route: str, status: int) -> None:
+def end_span(span: Span, method: str, route: str, status: int) -> None:
     """What is known of a request only at its end."""
     span.named(f"{method} {route}")
     span.note({span_attributes.HTTP_ROUTE: route, span_attributes.HTTP_STATUS: status})

@@ -65,9 +65,9 @@ class RunStream(Stream):
     def to_asgi_response(self, *_: Any, **__: Any) -> Any:
         """The answer as an application, to be asked once. Litestar's would be two tasks in a
         group for each stream."""
-        return self.sent
+        return self.send_events
 
-    async def sent(self, _scope: Scope, receive: Receive, send: Send) -> None:
+    async def send_events(self, _scope: Scope, receive: Receive, send: Send) -> None:
         """Send the events until their end, or until the client is gone."""
         try:
             async with until_gone(receive):
@@ -118,14 +118,14 @@ async def sse(
     try:
         if follower.told < OPENING_NUMBER:
             follower.told = OPENING_NUMBER
-            yield numbered(OPENING_NUMBER, ping(api, follower, showing))
+            yield numbered_event(OPENING_NUMBER, ping(api, follower, showing))
         spoke_at = api.clock.monotonic()
         async for event in follower.events(look_first=showing.look_first):
             if isinstance(event, StreamedChunk):
                 spoke_at = api.clock.monotonic()
                 for message in only_types([event.message], showing.types):
                     seq_id = {"seq_id": event.number} if showing.numbered else {}
-                    yield numbered(event.number, {**message, **seq_id})
+                    yield numbered_event(event.number, {**message, **seq_id})
             elif isinstance(event, Ended):
                 yield closing(follower.run_id, event)
             elif showing.pings and api.clock.monotonic() - spoke_at >= ping_seconds:
@@ -164,7 +164,7 @@ def ping(api: Api, follower: RunFollower, showing: Showing) -> JsonObject:
     return response_and_stream_events.ping(envelope)
 
 
-def numbered(number: int, document: JsonObject) -> bytes:
+def numbered_event(number: int, document: JsonObject) -> bytes:
     """One event that a client can resume after."""
     return b"id: %d\n" % number + data(document)
 

@@ -17,7 +17,12 @@ from pydantic.json_schema import models_json_schema
 from libs.contracts.version import HEELER_VERSION
 from services.api.http.authentication import CHALLENGE, OAUTH_CALLBACK, OPEN_PATHS
 from services.api.openapi.operation import Description, documented_path
-from services.api.openapi.response_schemas import REFERENCE, Schema, response_schema, written
+from services.api.openapi.response_schemas import (
+    REFERENCE,
+    Schema,
+    response_schema,
+    written_schemas,
+)
 
 EVENT_STREAM = "text/event-stream"
 EVENTS: Schema = {"type": "string", "description": "Events; the data of each is JSON"}
@@ -96,14 +101,14 @@ def described_routes(handlers: Iterable[HTTPRouteHandler]) -> list[tuple[str, HT
 
 
 def components(handlers: Iterable[HTTPRouteHandler]) -> dict[str, Any]:
-    """What operations refer to."""
-    requests, answers = request_schemas(handlers), written()["schemas"]
+    """The schemas that the operations refer to."""
+    requests, answers = request_schemas(handlers), written_schemas()["schemas"]
     twice = requests.keys() & answers.keys()
     assert not twice, f"run `python -m deploy.response_schemas`: requests have {twice}, too"
     content = {"application/json": {"schema": {"$ref": REFERENCE.format(model="Error")}}}
     return {
         "schemas": dict(sorted({**requests, **answers, "Error": ERROR}.items())),
-        "responses": {name: {**one, "content": content} for name, one in PROBLEMS.items()},
+        "responses": {name: {**problem, "content": content} for name, problem in PROBLEMS.items()},
         "securitySchemes": SECURITY_SCHEMES,
     }
 
@@ -113,19 +118,19 @@ def request_schemas(handlers: Iterable[HTTPRouteHandler]) -> dict[str, Schema]:
     described: list[Description] = [
         handler.opt["description"] for _, handler in described_routes(handlers)
     ]
-    bodies = {one.body for one in described if one.body}
+    bodies = {description.body for description in described if description.body}
     _, schemas = models_json_schema(
-        [(model, "validation") for model in sorted(bodies, key=lambda one: one.__name__)],
+        [(model, "validation") for model in sorted(bodies, key=lambda model: model.__name__)],
         ref_template=REFERENCE,
     )
     found: dict[str, Schema] = dict(schemas.get("$defs", {}))
-    for model in {one.query for one in described if one.query}:
+    for model in {description.query for description in described if description.query}:
         found |= model.model_json_schema(ref_template=REFERENCE).get("$defs", {})
     return found
 
 
 def operation(path: str, method: str, handler: HTTPRouteHandler) -> dict[str, Any]:
-    """One operation."""
+    """The description of one operation of a path."""
     described: Description = handler.opt["description"]
     group = path.removeprefix("/v1/").split("/")[0] or "server"
     suffix = re.sub(r"\W+", "_", path).strip("_")

@@ -28,7 +28,7 @@ def of(model: str) -> Schema:
 
 
 def list_of(schema: Schema) -> Schema:
-    """A list."""
+    """The schema of a list of these."""
     return {"type": "array", "items": schema}
 
 
@@ -86,7 +86,7 @@ BY_WORDS: dict[str, Schema] = {
 
 
 @cache
-def written() -> dict[str, dict[str, Schema]]:
+def written_schemas() -> dict[str, dict[str, Schema]]:
     """`operations` has the schemas of answers, `schemas` what these refer to."""
     found: dict[str, dict[str, Schema]] = json.loads(FILE.read_text())
     return found
@@ -94,7 +94,7 @@ def written() -> dict[str, dict[str, Schema]]:
 
 def response_schema(handler: HTTPRouteHandler, method: str) -> Schema:
     """What an operation answers with. Raises KeyError if nothing says it."""
-    known = written()["operations"]
+    known = written_schemas()["operations"]
     for path in sorted(handler.paths):
         if schema := known.get(f"{method} {documented_path(path)}"):
             return schema

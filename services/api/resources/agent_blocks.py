@@ -18,7 +18,7 @@ from services.api.http.request_parsing import AnyRequest, Page, body_of, query_o
 from services.api.openapi.operation import returns
 from services.api.resources.agents import AGENTS, MEMORY
 from services.api.resources.blocks import BLOCKS
-from services.api.v1.read_model_responses import listed, missing, retrieved
+from services.api.v1.read_model_responses import answer_document, answer_page, missing
 from services.api.v1.state_size_checks import sized_block
 
 PATHS = ["/v1/agents/{agent_id:str}/core-memory/blocks", "/v1/agents/{agent_id:str}/blocks"]
@@ -33,7 +33,7 @@ class AgentBlockPage(Page):
 @get("/v1/agents/{agent_id:str}/core-memory", opt=returns("memory"))
 async def retrieve_memory(request: AnyRequest, agent_id: str) -> Response[bytes]:
     """Retrieve the memory of an agent."""
-    return await retrieved(request, AGENTS, agent_id, document=MEMORY)
+    return await answer_document(request, AGENTS, agent_id, document=MEMORY)
 
 
 @get(PATHS, opt=returns("blocks", query=AgentBlockPage))
@@ -43,7 +43,7 @@ async def list_agent_blocks(request: AnyRequest, agent_id: str) -> Response[byte
     if not await api_of(request).reads.exists(AGENTS, org_of(request), valid_id("agent", agent_id)):
         raise missing("agent", agent_id)
     attached = filter_of(page, org_of(request)).by_key(IS_ATTACHED, agent=agent_id)
-    return await listed(request, BLOCKS, page, attached)
+    return await answer_page(request, BLOCKS, page, attached)
 
 
 @get([f"{path}/{{label:str}}" for path in PATHS], opt=returns("block"))
@@ -71,7 +71,7 @@ async def attach_block(request: AnyRequest, agent_id: str, block_id: str) -> Res
     valid_id("agent", agent_id)
     valid_id("block", block_id)
     await api_of(request).send(request, AttachBlock(agent_id=agent_id, block_id=block_id))
-    return await retrieved(request, AGENTS, agent_id)
+    return await answer_document(request, AGENTS, agent_id)
 
 
 @patch([f"{path}/detach/{{block_id:str}}" for path in PATHS], opt=returns("agent"))
@@ -80,7 +80,7 @@ async def detach_block(request: AnyRequest, agent_id: str, block_id: str) -> Res
     valid_id("agent", agent_id)
     valid_id("block", block_id)
     await api_of(request).send(request, DetachBlock(agent_id=agent_id, block_id=block_id))
-    return await retrieved(request, AGENTS, agent_id)
+    return await answer_document(request, AGENTS, agent_id)
 
 
 async def agent_block(request: AnyRequest, agent_id: str, label_or_id: str) -> bytes:

@@ -23,14 +23,14 @@ from services.api.http.callers import org_of
 from services.api.http.error_responses import Problem
 from services.api.http.handler_dependencies import api_of
 from services.api.http.raw_json import raw
-from services.api.http.request_parsing import AnyRequest, Query, parsed, query_of, valid_id
+from services.api.http.request_parsing import AnyRequest, Query, parse, query_of, valid_id
 from services.api.openapi.operation import returns
 from services.api.resources.agents import AGENTS, TOOLS
 from services.api.resources.passages import OF_AGENT, PASSAGES
-from services.api.v1.compaction_request import CompactionRequest, compacted, read_compaction
+from services.api.v1.compaction_request import CompactionRequest, compact, read_compaction
 from services.api.v1.context_window import context_window
 from services.api.v1.message_request import Addressee, MessageRequest, read_request
-from services.api.v1.read_model_responses import document_of, retrieved
+from services.api.v1.read_model_responses import answer_document, document_of
 
 AGENT_AND_TOOLS = (
     f"'{{' || v.body || ', \"tools\": ' || {TOOLS}::text || ', \"created_by_id\": '"
@@ -85,7 +85,7 @@ async def summarize_agent(request: AnyRequest, agent_id: str) -> JsonObject:
     """Have the older part of an agent's conversation summarised, and show models the summary."""
     asked = await read_compaction(request)
     to = Addressee(valid_id("agent", agent_id), main_conversation(agent_id))
-    return await compacted(request, to, asked)
+    return await compact(request, to, asked)
 
 
 @post(
@@ -114,10 +114,10 @@ async def recompile_agent(request: AnyRequest, agent_id: str) -> Response[bytes]
 async def preview_model_request(request: AnyRequest, agent_id: str) -> Response[bytes]:
     """Show what an agent's model would be asked for these messages, in its provider's words."""
     asked = await read_request(request, agent_id, all_request_bodies.LettaStreamingRequest)
-    return await previewed(request, asked)
+    return await preview(request, asked)
 
 
-async def previewed(request: AnyRequest, asked: MessageRequest[Any]) -> Response[bytes]:
+async def preview(request: AnyRequest, asked: MessageRequest[Any]) -> Response[bytes]:
     """What the model would be asked; nothing is recorded of it."""
     run = asked.command
     command = PreviewModelRequest(
@@ -132,8 +132,8 @@ async def previewed(request: AnyRequest, asked: MessageRequest[Any]) -> Response
 @patch("/v1/agents/{agent_id:str}/reset-messages", opt=returns("agent", body=ResetMessages))
 async def reset_messages(request: AnyRequest, agent_id: str) -> Response[bytes]:
     """Show models nothing of an agent's conversation any more; its history stays."""
-    parsed(await request.body() or b"{}", ResetMessages)
+    parse(await request.body() or b"{}", ResetMessages)
     conversation = main_conversation(valid_id("agent", agent_id))
     command = ClearContext(agent_id=agent_id, conversation_id=conversation)
     await api_of(request).send(request, command)
-    return await retrieved(request, AGENTS, agent_id)
+    return await answer_document(request, AGENTS, agent_id)

@@ -23,7 +23,7 @@ from services.api.openapi.operation import returns
 from services.api.resources.agents import AGENTS
 from services.api.v1.client_versions import is_legacy
 from services.api.v1.folder_attachments import FILE_CHARS_MAX, attach, detach, files_max
-from services.api.v1.read_model_responses import document_of, listed, missing, retrieved
+from services.api.v1.read_model_responses import answer_document, answer_page, document_of, missing
 
 FOLDERS = Resource(
     kind="source",
@@ -70,35 +70,35 @@ async def list_agent_folders(request: AnyRequest, agent_id: str) -> Response[byt
     if not await api_of(request).reads.exists(AGENTS, org_of(request), valid_id("agent", agent_id)):
         raise missing("agent", agent_id)
     attached = filter_of(page, org_of(request)).by_key(SEEN, agent=agent_id)
-    return await listed(request, FOLDERS, page, attached)
+    return await answer_page(request, FOLDERS, page, attached)
 
 
 @patch(f"{PATHS[0]}/attach/{{folder_id:str}}", opt=returns("null, or the agent"))
 async def attach_folder(request: AnyRequest, agent_id: str, folder_id: str) -> Response[bytes]:
     """Attach a folder to an agent, which gets the tools for files."""
     await attach(request, valid_id("agent", agent_id), valid_id("source", folder_id))
-    return await changed(request, agent_id)
+    return await answer_change(request, agent_id)
 
 
 @patch(f"{PATHS[0]}/detach/{{folder_id:str}}", opt=returns("null, or the agent"))
 async def detach_folder(request: AnyRequest, agent_id: str, folder_id: str) -> Response[bytes]:
     """Detach a folder from an agent, and with the last one the tools for files."""
     await detach(request, valid_id("agent", agent_id), valid_id("source", folder_id))
-    return await changed(request, agent_id)
+    return await answer_change(request, agent_id)
 
 
 @patch(f"{PATHS[1]}/attach/{{source_id:str}}", opt=returns("agent"))
 async def attach_source(request: AnyRequest, agent_id: str, source_id: str) -> Response[bytes]:
     """Attach a folder to an agent, by its older name."""
     await attach(request, valid_id("agent", agent_id), valid_id("source", source_id))
-    return await retrieved(request, AGENTS, agent_id)
+    return await answer_document(request, AGENTS, agent_id)
 
 
 @patch(f"{PATHS[1]}/detach/{{source_id:str}}", opt=returns("agent"))
 async def detach_source(request: AnyRequest, agent_id: str, source_id: str) -> Response[bytes]:
     """Detach a folder from an agent, by its older name."""
     await detach(request, valid_id("agent", agent_id), valid_id("source", source_id))
-    return await retrieved(request, AGENTS, agent_id)
+    return await answer_document(request, AGENTS, agent_id)
 
 
 @get(FILES_PATH, opt=returns("files and a cursor", query=AgentFilePage))
@@ -131,7 +131,7 @@ async def list_agent_files(request: AnyRequest, agent_id: str) -> Response[bytes
 async def close_all_files(request: AnyRequest, agent_id: str) -> Response[bytes]:
     """Close the files that an agent has open."""
     await files_max(request, valid_id("agent", agent_id))
-    return await closed(request, CloseFiles(agent_id=agent_id))
+    return await close_files(request, CloseFiles(agent_id=agent_id))
 
 
 @patch(f"{FILES_PATH}/{{file_id:str}}/open", opt=returns("names of files"))
@@ -139,7 +139,7 @@ async def open_file(request: AnyRequest, agent_id: str, file_id: str) -> Respons
     """Open a file for an agent. The answer names those that were closed to make room."""
     most = await files_max(request, valid_id("agent", agent_id))
     view = FileView(file_id=valid_id("file", file_id))
-    return await closed(request, OpenFiles(agent_id=agent_id, files=[view], files_max=most))
+    return await close_files(request, OpenFiles(agent_id=agent_id, files=[view], files_max=most))
 
 
 @patch(f"{FILES_PATH}/{{file_id:str}}/close", opt=returns("message"))
@@ -151,7 +151,7 @@ async def close_file(request: AnyRequest, agent_id: str, file_id: str) -> JsonOb
     return {"message": f"File id={file_id} successfully closed"}
 
 
-async def closed(request: AnyRequest, command: OpenFiles | CloseFiles) -> Response[bytes]:
+async def close_files(request: AnyRequest, command: OpenFiles | CloseFiles) -> Response[bytes]:
     """Send a command that closes files; the answer is their names."""
     api = api_of(request)
     result: Any = (await api.send(request, command)).result
@@ -160,9 +160,9 @@ async def closed(request: AnyRequest, command: OpenFiles | CloseFiles) -> Respon
     return raw(to_json(names))
 
 
-async def changed(request: AnyRequest, agent_id: str) -> Response[bytes]:
+async def answer_change(request: AnyRequest, agent_id: str) -> Response[bytes]:
     """What clients are answered: nothing, or the agent if they are older than SDK 1.0."""
-    return await retrieved(request, AGENTS, agent_id) if is_legacy(request) else raw(b"null")
+    return await answer_document(request, AGENTS, agent_id) if is_legacy(request) else raw(b"null")
 
 
 def file_of(cursor: str | None) -> str | None:

@@ -23,14 +23,19 @@ from services.api.http.callers import org_of
 from services.api.http.error_responses import Problem, run_failed
 from services.api.http.handler_dependencies import api_of
 from services.api.http.raw_json import raw
-from services.api.http.request_parsing import AnyRequest, Page, parsed, query_of, valid_id
+from services.api.http.request_parsing import AnyRequest, Page, parse, query_of, valid_id
 from services.api.http.server_sent_events import Showing, events_of, last_event
 from services.api.openapi.operation import returns
 from services.api.resources.agents import AGENTS
 from services.api.resources.runs import RUNS
 from services.api.v1.client_versions import is_legacy
-from services.api.v1.message_request import MessageRequest, begun, read_request, started
-from services.api.v1.read_model_responses import missing, retrieved, slice_of
+from services.api.v1.message_request import (
+    MessageRequest,
+    read_request,
+    start_and_follow,
+    start_run,
+)
+from services.api.v1.read_model_responses import answer_document, missing, slice_of
 from services.api.v1.token_logprobs_and_ids import token_details
 
 IMMUTABLE = (
@@ -113,7 +118,7 @@ async def stream_message(request: AnyRequest, agent_id: str) -> Stream:
 async def send_message_async(request: AnyRequest, agent_id: str) -> Response[bytes]:
     """Send messages to an agent and get the run that will answer them, without waiting for it."""
     asked = await read_request(request, agent_id, all_request_bodies.LettaAsyncRequest)
-    return await retrieved(request, RUNS, await started(request, asked))
+    return await answer_document(request, RUNS, await start_run(request, asked))
 
 
 @post(
@@ -123,7 +128,7 @@ async def send_message_async(request: AnyRequest, agent_id: str) -> Response[byt
 )
 async def cancel_runs(request: AnyRequest, agent_id: str) -> JsonObject:
     """Cancel runs of an agent, wherever they stand: those that are named, or all."""
-    asked = parsed(await request.body() or b"{}", RunsToCancel)
+    asked = parse(await request.body() or b"{}", RunsToCancel)
     valid_id("agent", agent_id)
     wanted = await runs_by_conversation(request, agent_id, asked.run_ids)
     outcome: JsonObject = {}
@@ -160,7 +165,7 @@ async def runs_by_conversation(
 
 async def whole_answer(request: AnyRequest, asked: StreamableRequest) -> JsonObject:
     """Start the run and wait for its end."""
-    follower = await begun(request, asked)
+    follower = await start_and_follow(request, asked)
     try:
         messages: list[JsonObject] = []
         in_chunks = False
@@ -188,7 +193,7 @@ async def whole_answer(request: AnyRequest, asked: StreamableRequest) -> JsonObj
 async def stream(request: AnyRequest, asked: StreamableRequest) -> Stream:
     """Start the run and answer with its events. What is refused is refused before the stream."""
     seen = last_event(request)
-    follower = await begun(request, asked)
+    follower = await start_and_follow(request, asked)
     again = asked.look_first(follower)
     # A run that begins with this request has told nothing that could have been seen.
     follower.told = seen if again else 0

@@ -16,7 +16,7 @@ from services.api.http.request_parsing import AnyRequest, Page, query_of, valid_
 from services.api.openapi.operation import returns
 from services.api.resources.agents import AGENTS, TOOLS
 from services.api.v1.client_versions import is_legacy
-from services.api.v1.read_model_responses import document_of, retrieved, slice_of
+from services.api.v1.read_model_responses import answer_document, document_of, slice_of
 
 PATH = "/v1/agents/{agent_id:str}/tools"
 
@@ -41,7 +41,7 @@ async def attach_tool(request: AnyRequest, agent_id: str, tool_id: str) -> Respo
     """Attach a tool to an agent."""
     command = AttachTool(agent_id=valid_id("agent", agent_id), tool_id=valid_id("tool", tool_id))
     await api_of(request).send(request, command)
-    return await changed(request, agent_id)
+    return await answer_change(request, agent_id)
 
 
 @patch(f"{PATH}/detach/{{tool_id:str}}", opt=returns("null, or the agent"))
@@ -49,9 +49,9 @@ async def detach_tool(request: AnyRequest, agent_id: str, tool_id: str) -> Respo
     """Detach a tool from an agent."""
     command = DetachTool(agent_id=valid_id("agent", agent_id), tool_id=valid_id("tool", tool_id))
     await api_of(request).send(request, command)
-    return await changed(request, agent_id)
+    return await answer_change(request, agent_id)
 
 
-async def changed(request: AnyRequest, agent_id: str) -> Response[bytes]:
+async def answer_change(request: AnyRequest, agent_id: str) -> Response[bytes]:
     """What clients are answered: nothing, or the agent if they are older than SDK 1.0."""
-    return await retrieved(request, AGENTS, agent_id) if is_legacy(request) else raw(b"null")
+    return await answer_document(request, AGENTS, agent_id) if is_legacy(request) else raw(b"null")

@@ -32,7 +32,7 @@ from services.api.v1.folder_attachments import (
     replace,
     wanted_folders,
 )
-from services.api.v1.read_model_responses import counted, listed, retrieved
+from services.api.v1.read_model_responses import answer_count, answer_document, answer_page
 from services.api.v1.secret_sealing import MARK, sealed_values
 from services.api.v1.state_size_checks import sized_agent, sized_creation
 
@@ -226,7 +226,7 @@ class AgentPage(Page, Including, AgentFilters):
 
 @post("/v1/agents", status_code=200, opt=returns("agent", body=all_request_bodies.CreateAgent))
 async def create_agent(request: AnyRequest) -> Response[bytes]:
-    """Create an agent."""
+    """Create an agent with its memory blocks."""
     api = api_of(request)
     body = await body_of(request, all_request_bodies.CreateAgent)
     agent_id = api.new_id(request, "agent")
@@ -238,7 +238,7 @@ async def create_agent(request: AnyRequest) -> Response[bytes]:
     if body.include_default_source:
         folders.append(await create_default_folder(request, agent_id))
     await attach(request, agent_id, *folders)
-    return await retrieved(request, AGENTS, agent_id)
+    return await answer_document(request, AGENTS, agent_id)
 
 
 def plain_part(body: all_request_bodies.CreateAgent | all_request_bodies.UpdateAgent) -> JsonObject:
@@ -260,13 +260,15 @@ async def list_agents(request: AnyRequest) -> Response[bytes]:
     page = query_of(request, AgentPage)
     shown = document_with(relationships(request, page))
     found = shown_agents(request, page)
-    return await listed(request, AGENTS, page, found, key=page.order_by, document=shown)
+    return await answer_page(request, AGENTS, page, found, key=page.order_by, document=shown)
 
 
 @get("/v1/agents/count", opt=returns("number of agents", query=AgentFilters))
 async def count_agents(request: AnyRequest) -> Response[bytes]:
-    """Count agents."""
-    return await counted(request, AGENTS, shown_agents(request, query_of(request, AgentFilters)))
+    """Count the agents that match the filters."""
+    return await answer_count(
+        request, AGENTS, shown_agents(request, query_of(request, AgentFilters))
+    )
 
 
 def shown_agents(request: AnyRequest, asked: AgentFilters) -> Filter:
@@ -278,9 +280,9 @@ def shown_agents(request: AnyRequest, asked: AgentFilters) -> Filter:
 
 @get("/v1/agents/{agent_id:str}", opt=returns("agent", query=Including))
 async def retrieve_agent(request: AnyRequest, agent_id: str) -> Response[bytes]:
-    """Retrieve an agent."""
+    """Retrieve an agent by its id."""
     shown = document_with(relationships(request, query_of(request, Including)))
-    return await retrieved(request, AGENTS, agent_id, document=shown)
+    return await answer_document(request, AGENTS, agent_id, document=shown)
 
 
 @patch("/v1/agents/{agent_id:str}", opt=returns("agent", body=all_request_bodies.UpdateAgent))
@@ -294,7 +296,7 @@ async def update_agent(request: AnyRequest, agent_id: str) -> Response[bytes]:
     await api_of(request).send(request, UpdateAgent(agent_id=agent_id, request=changes))
     if folders is not None:
         await replace(request, agent_id, folders)
-    return await retrieved(request, AGENTS, agent_id)
+    return await answer_document(request, AGENTS, agent_id)
 
 
 @delete("/v1/agents/{agent_id:str}", status_code=200, opt=returns("message"))

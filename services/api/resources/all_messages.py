@@ -97,8 +97,10 @@ async def retrieve_message(request: AnyRequest, message_id: str) -> Response[byt
 async def search_all_messages(request: AnyRequest) -> Response[bytes]:
     """Find messages by meaning and words, the best first; by words alone the newest first."""
     body = await body_of(request, all_request_bodies.SearchAllMessagesRequest)
-    found = await searched(request, body, body.query)
-    return raw(to_json([shown for one in found for shown in results_of(one.message)][: body.limit]))
+    found = await search(request, body, body.query)
+    return raw(
+        to_json([shown for match in found for shown in results_of(match.message)][: body.limit])
+    )
 
 
 @post(
@@ -109,7 +111,7 @@ async def search_all_messages(request: AnyRequest) -> Response[bytes]:
 async def search_messages(request: AnyRequest) -> Response[bytes]:
     """Find messages by meaning and words, the best first, with their places in either list."""
     body = await body_of(request, all_request_bodies.MessageSearchRequest)
-    found = await searched(
+    found = await search(
         request,
         body,
         body.query,
@@ -117,7 +119,7 @@ async def search_messages(request: AnyRequest) -> Response[bytes]:
         project_id=body.project_id,
         template_id=body.template_id,
     )
-    return raw(to_json([ranked(one) for one in found]))
+    return raw(to_json([ranked_message(match) for match in found]))
 
 
 @dataclass(frozen=True, slots=True)
@@ -131,7 +133,7 @@ class Ranked:
     near: int | None
 
 
-async def searched(
+async def search(
     request: AnyRequest, body: MessageSearch, query: str | None, **others: Any
 ) -> list[Ranked]:
     """The messages that a request asks for, the best first; blank words find nothing. Where the
@@ -155,12 +157,12 @@ async def searched(
         nothing() if mode == "vector" else api_of(request).search.search(asked),
         nothing() if mode == "fts" else nearest(request, asked, hybrid=mode == "hybrid"),
     )
-    by_id = {one.id: one for one in (*worded, *near)}
-    lists = [[one.id for one in found] for found in (worded, near)]
-    places = [{one: place for place, one in enumerate(ids, start=1)} for ids in lists]
+    by_id = {message.id: message for message in (*worded, *near)}
+    lists = [[message.id for message in found] for found in (worded, near)]
+    places = [{message_id: place for place, message_id in enumerate(ids, start=1)} for ids in lists]
     return [
-        Ranked(by_id[one], score, places[0].get(one), places[1].get(one))
-        for one, score in fused(*lists)[: body.limit]
+        Ranked(by_id[message_id], score, places[0].get(message_id), places[1].get(message_id))
+        for message_id, score in fused(*lists)[: body.limit]
     ]
 
 
@@ -196,7 +198,7 @@ async def nearest(request: AnyRequest, asked: Searched, *, hybrid: bool) -> list
         log.warning("messages are found by their words alone: %s", problem)
         return []
     found: Any = reply.result["messages"]
-    return await api.search.named(asked, [one["id"] for one in found]) if found else []
+    return await api.search.by_ids(asked, [message["id"] for message in found]) if found else []
 
 
 def results_of(found: FoundMessage) -> Iterator[JsonObject]:
@@ -214,9 +216,9 @@ def results_of(found: FoundMessage) -> Iterator[JsonObject]:
             }
 
 
-def ranked(one: Ranked) -> JsonObject:
+def ranked_message(match: Ranked) -> JsonObject:
     """A message that was found, as it is stored, and its places."""
-    found = one.message
+    found = match.message
     return {
         "embedded_text": found.text,
         "message": {
@@ -229,9 +231,9 @@ def ranked(one: Ranked) -> JsonObject:
             "step_id": found.step_id,
             "created_at": timestamp(found.created_at),
         },
-        "fts_rank": one.worded,
-        "vector_rank": one.near,
-        "rrf_score": one.score,
+        "fts_rank": match.worded,
+        "vector_rank": match.near,
+        "rrf_score": match.score,
     }
 
 

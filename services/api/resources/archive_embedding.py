@@ -16,7 +16,7 @@ from services.api.http.handler_dependencies import api_of
 from services.api.http.request_parsing import AnyRequest, body_of, valid_id
 from services.api.openapi.operation import returns
 from services.api.resources.archives import ARCHIVE, ARCHIVES, embedding_config
-from services.api.v1.read_model_responses import document_of, retrieved
+from services.api.v1.read_model_responses import answer_document, document_of
 
 EMBEDDINGS = Resource(kind="archive", view="memory.archive_embedding_view", document="v.document")
 
@@ -31,7 +31,7 @@ class WantedEmbedding(BaseModel):
 @get(f"{ARCHIVE}/embedding", opt=returns("embedding of an archive"))
 async def retrieve_archive_embedding(request: AnyRequest, archive_id: str) -> Response[bytes]:
     """Say what embeds an archive, and how many of its passages it has embedded."""
-    return await retrieved(request, EMBEDDINGS, archive_id)
+    return await answer_document(request, EMBEDDINGS, archive_id)
 
 
 @put(
@@ -46,4 +46,4 @@ async def change_archive_embedding(request: AnyRequest, archive_id: str) -> Resp
     config = body.embedding_config or await embedding_config(request, body.embedding)
     command = ChangeArchiveEmbedding(archive_id=archive_id, embedding_config=config)
     await api_of(request).send(request, command, seconds_max=EMBEDDING_SECONDS_MAX)
-    return await retrieved(request, EMBEDDINGS, archive_id)
+    return await answer_document(request, EMBEDDINGS, archive_id)

@@ -27,7 +27,7 @@ from services.api.http.request_parsing import AnyRequest, Page, body_of, query_o
 from services.api.openapi.operation import returns
 from services.api.resources.agents import AGENTS, Including, document_with, relationships
 from services.api.resources.models import MODELS
-from services.api.v1.read_model_responses import document_of, listed, retrieved
+from services.api.v1.read_model_responses import answer_document, answer_page, document_of
 
 ARCHIVES = Resource(
     kind="archive",
@@ -68,7 +68,7 @@ class SearchingAgentPage(Page, Including):
     opt=returns("archive", body=all_request_bodies.ArchiveCreateRequest),
 )
 async def create_archive(request: AnyRequest) -> Response[bytes]:
-    """Create an archive."""
+    """Create an archive without any passages."""
     api = api_of(request)
     body = await body_of(request, all_request_bodies.ArchiveCreateRequest)
     archive_id = api.new_id(request, "archive")
@@ -79,7 +79,7 @@ async def create_archive(request: AnyRequest) -> Response[bytes]:
         embedding_config=body.embedding_config or await embedding_config(request, body.embedding),
     )
     await api.send(request, command, message_id=f"create-{archive_id}")
-    return await retrieved(request, ARCHIVES, archive_id)
+    return await answer_document(request, ARCHIVES, archive_id)
 
 
 async def embedding_config(request: AnyRequest, handle: str | None) -> EmbeddingConfig | None:
@@ -88,23 +88,23 @@ async def embedding_config(request: AnyRequest, handle: str | None) -> Embedding
         return None
     found = Filter(["v.kind = 'embedding'"])
     models = from_json(await api_of(request).reads.all(MODELS, found, order="v.position"))
-    for one in models:
-        if one.get("handle") == handle:
-            return EmbeddingConfig.model_validate(one)
-    known = [str(one.get("handle")) for one in models]
+    for model in models:
+        if model.get("handle") == handle:
+            return EmbeddingConfig.model_validate(model)
+    known = [str(model.get("handle")) for model in models]
     raise Problem(404, error_bodies.handle_not_found(handle, known))
 
 
 @get("/v1/archives", opt=returns("archives", query=ArchivePage))
 async def list_archives(request: AnyRequest) -> Response[bytes]:
     """List archives, the newest first."""
-    return await listed(request, ARCHIVES, query_of(request, ArchivePage))
+    return await answer_page(request, ARCHIVES, query_of(request, ArchivePage))
 
 
 @get(ARCHIVE, opt=returns("archive"))
 async def retrieve_archive(request: AnyRequest, archive_id: str) -> Response[bytes]:
-    """Retrieve an archive."""
-    return await retrieved(request, ARCHIVES, archive_id)
+    """Retrieve an archive by its id."""
+    return await answer_document(request, ARCHIVES, archive_id)
 
 
 @patch(ARCHIVE, opt=returns("archive", body=all_request_bodies.ArchiveUpdateRequest))
@@ -114,7 +114,7 @@ async def update_archive(request: AnyRequest, archive_id: str) -> Response[bytes
     body = await body_of(request, all_request_bodies.ArchiveUpdateRequest)
     changes = body.model_dump(mode="json", exclude_unset=True)
     await api_of(request).send(request, UpdateArchive(archive_id=archive_id, changes=changes))
-    return await retrieved(request, ARCHIVES, archive_id)
+    return await answer_document(request, ARCHIVES, archive_id)
 
 
 @delete(ARCHIVE, status_code=204, opt=returns("nothing"))
@@ -130,7 +130,7 @@ async def list_agents_of_archive(request: AnyRequest, archive_id: str) -> Respon
     page = query_of(request, SearchingAgentPage)
     searching = filter_of(page, org_of(request)).by_key(SEARCHING, archive=archive_id)
     shown = document_with(relationships(request, page))
-    return await listed(request, AGENTS, page, searching, document=shown)
+    return await answer_page(request, AGENTS, page, searching, document=shown)
 
 
 @patch(f"{AGENT_ARCHIVE}/attach/{{archive_id:str}}", opt=returns("nothing"))

@@ -11,5 +11,5 @@ from libs.contracts import asyncapi
 
 @get("/asyncapi.json", opt={"hidden": True})
 async def asyncapi_document() -> Response[bytes]:
-    """The document."""
+    """Retrieve the AsyncAPI document as JSON."""
     return Response(json.dumps(asyncapi.document()).encode(), media_type="application/json")

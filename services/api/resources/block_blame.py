@@ -13,7 +13,7 @@ STEPS_MAX = 100_000_000
 ALL_STEPS_MAX = 100_000_000
 
 
-def blamed(texts: Sequence[str]) -> list[int]:
+def blame_lines(texts: Sequence[str]) -> list[int]:
     """Of each line of the last of these texts, the index of the text that it came with. Each text
     followed the one before it; what was in the first came with it or before."""
     old = lines_of(texts[0]) if texts else []
@@ -42,7 +42,7 @@ def matching(
     if steps > steps_max:
         return blocks, 0
     found = SequenceMatcher(None, old, new, autojunk=False).get_matching_blocks() if steps else []
-    blocks += [(one.a + start, one.b + start, one.size) for one in found]
+    blocks += [(match.a + start, match.b + start, match.size) for match in found]
     return blocks, steps
 
 

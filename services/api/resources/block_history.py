@@ -18,11 +18,11 @@ from services.api.http.callers import org_of
 from services.api.http.error_responses import Problem
 from services.api.http.handler_dependencies import api_of
 from services.api.http.raw_json import raw
-from services.api.http.request_parsing import AnyRequest, Query, parsed, query_of, valid_id
+from services.api.http.request_parsing import AnyRequest, Query, parse, query_of, valid_id
 from services.api.openapi.operation import returns
-from services.api.resources.block_blame import blamed, diff, lines_of
+from services.api.resources.block_blame import blame_lines, diff, lines_of
 from services.api.resources.blocks import BLOCKS
-from services.api.v1.read_model_responses import retrieved
+from services.api.v1.read_model_responses import answer_document
 
 VERSIONS_MAX = 100
 VERSION_DIGITS_MAX = 9
@@ -80,7 +80,7 @@ async def retrieve_block_version(
 ) -> Response[bytes]:
     """Retrieve a memory block as it was in one of its versions."""
     await newest(request, block_id)
-    return raw(await fields_at(request, block_id, numbered(version)))
+    return raw(await fields_at(request, block_id, version_number(version)))
 
 
 @get("/v1/blocks/{block_id:str}/diff", opt=returns("difference", query=TwoVersions))
@@ -90,7 +90,8 @@ async def compare_block_versions(request: AnyRequest, block_id: str) -> Response
     to_version = asked.to_version or await newest(request, block_id)
     from_version = asked.from_version or max(to_version - 1, 1)
     before, after = [
-        from_json(await fields_at(request, block_id, one)) for one in (from_version, to_version)
+        from_json(await fields_at(request, block_id, version))
+        for version in (from_version, to_version)
     ]
     fields = {
         name: {"before": before.get(name), "after": after.get(name)}
@@ -125,7 +126,7 @@ async def blame_block(request: AnyRequest, block_id: str) -> Response[bytes]:
 async def undo_block_change(request: AnyRequest, block_id: str) -> Response[bytes]:
     """Give a memory block the fields of an earlier version, as one more version: nothing is lost,
     and an undo is undone in the same way."""
-    asked = parsed(await request.body() or b"{}", Undo)
+    asked = parse(await request.body() or b"{}", Undo)
     version = asked.to_version
     if_version = asked.if_version
     if version is None:
@@ -139,7 +140,7 @@ async def undo_block_change(request: AnyRequest, block_id: str) -> Response[byte
         block_id=valid_id("block", block_id), version=version, if_version=if_version
     )
     await api_of(request).send(request, command)
-    return await retrieved(request, BLOCKS, block_id)
+    return await answer_document(request, BLOCKS, block_id)
 
 
 async def newest(request: AnyRequest, block_id: str) -> int:
@@ -151,7 +152,7 @@ async def newest(request: AnyRequest, block_id: str) -> int:
     return version
 
 
-def numbered(version: str) -> int:
+def version_number(version: str) -> int:
     """The number of a version; 0, which none has, for what is no number of one."""
     return int(version) if version.isdecimal() and len(version) <= VERSION_DIGITS_MAX else 0
 
@@ -168,8 +169,8 @@ async def fields_at(request: AnyRequest, block_id: str, version: int) -> bytes:
 def page_of_blame(versions: list[Any], page: BlamedLines) -> JsonObject:
     """A page of the lines of the last of these versions, each with what is known of the version it
     came with, and how many lines there are in all."""
-    origins = blamed([one["value"] for one in versions])
-    known = [{key: one[key] for key in one if key != "value"} for one in versions]
+    origins = blame_lines([version["value"] for version in versions])
+    known = [{key: version[key] for key in version if key != "value"} for version in versions]
     texts = lines_of(versions[-1]["value"]) if versions else []
     shown = range(page.after, min(page.after + page.limit, len(texts)))
     lines: list[JsonValue] = [

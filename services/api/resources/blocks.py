@@ -18,7 +18,12 @@ from services.api.http.raw_json import raw
 from services.api.http.request_parsing import AnyRequest, Page, Query, body_of, query_of, valid_id
 from services.api.openapi.operation import returns
 from services.api.resources.agents import AGENTS, Including, document_with, relationships
-from services.api.v1.read_model_responses import counted, document_of, listed, retrieved
+from services.api.v1.read_model_responses import (
+    answer_count,
+    answer_document,
+    answer_page,
+    document_of,
+)
 from services.api.v1.state_size_checks import sized_block
 
 BLOCKS = Resource(
@@ -72,33 +77,33 @@ class AttachedAgentPage(Page, Including):
 
 @post(PATHS, status_code=200, opt=returns("block", body=all_request_bodies.CreateBlock))
 async def create_block(request: AnyRequest) -> Response[bytes]:
-    """Create a memory block."""
+    """Create a memory block without an agent."""
     api = api_of(request)
     body = await body_of(request, all_request_bodies.CreateBlock)
     sized_block(body.model_dump(mode="json"))
     block_id = api.new_id(request, "block")
     command = CreateBlocks(blocks=[created_block(body, block_id)])
     await api.send(request, command, message_id=f"create-{block_id}")
-    return await retrieved(request, BLOCKS, block_id)
+    return await answer_document(request, BLOCKS, block_id)
 
 
 @get(PATHS, opt=returns("blocks", query=BlockPage))
 async def list_blocks(request: AnyRequest) -> Response[bytes]:
     """List memory blocks, the newest first."""
-    return await listed(request, BLOCKS, query_of(request, BlockPage))
+    return await answer_page(request, BLOCKS, query_of(request, BlockPage))
 
 
 @get("/v1/blocks/count", opt=returns("number of blocks", query=BlockFilters))
 async def count_blocks(request: AnyRequest) -> Response[bytes]:
-    """Count memory blocks."""
+    """Count the memory blocks that match the filters."""
     found = filter_of(query_of(request, BlockFilters), org_of(request))
-    return await counted(request, BLOCKS, found)
+    return await answer_count(request, BLOCKS, found)
 
 
 @get("/v1/blocks/{block_id:str}", opt=returns("block"))
 async def retrieve_block(request: AnyRequest, block_id: str) -> Response[bytes]:
-    """Retrieve a memory block."""
-    return await retrieved(request, BLOCKS, block_id)
+    """Retrieve a memory block by its id."""
+    return await answer_document(request, BLOCKS, block_id)
 
 
 @patch("/v1/blocks/{block_id:str}", opt=returns("block", body=all_request_bodies.BlockUpdate))
@@ -108,7 +113,7 @@ async def update_block(request: AnyRequest, block_id: str) -> Response[bytes]:
     body = await body_of(request, all_request_bodies.BlockUpdate)
     changes = sized_block(body.model_dump(mode="json", exclude_unset=True))
     await api_of(request).send(request, UpdateBlock(block_id=block_id, changes=changes))
-    return await retrieved(request, BLOCKS, block_id)
+    return await answer_document(request, BLOCKS, block_id)
 
 
 @delete([f"{path}/{{block_id:str}}" for path in PATHS], status_code=200, opt=returns("nothing"))
@@ -129,4 +134,4 @@ async def list_agents_of_block(request: AnyRequest, block_id: str) -> Response[b
     found = filter_of(page, org_of(request))
     attached = found.by_key("v.block_ids @> array[%(block)s]", block=block_id)
     shown = document_with(relationships(request, page))
-    return await listed(request, AGENTS, page, attached, document=shown)
+    return await answer_page(request, AGENTS, page, attached, document=shown)

@@ -22,16 +22,16 @@ from services.api.http.request_parsing import (
     AnyRequest,
     Page,
     body_of,
-    parsed,
+    parse,
     query_of,
     valid_id,
 )
 from services.api.openapi.operation import returns
-from services.api.resources.agent_context import previewed
+from services.api.resources.agent_context import preview
 from services.api.resources.agent_messages import stream, whole_answer
 from services.api.resources.conversations import addressee
 from services.api.resources.runs import stream_of_run
-from services.api.v1.message_request import Addressee, addressed, run_of_otids
+from services.api.v1.message_request import Addressee, address, run_of_otids
 from services.api.v1.read_model_responses import slice_of
 
 PATH = "/v1/conversations/{conversation_id:str}"
@@ -71,7 +71,7 @@ async def send_conversation_message(
     While another request is being answered there, it is refused."""
     body = await body_of(request, all_request_bodies.ConversationMessageRequest)
     to = await addressee(request, conversation_id, body.agent_id, unless_busy=True)
-    asked = await addressed(request, body, to)
+    asked = await address(request, body, to)
     if body.streaming:
         return await stream(request, asked)
     if body.stream_tokens or body.background:
@@ -91,7 +91,7 @@ async def preview_conversation_request(
     """Show what the model would be asked for these messages, in its provider's words."""
     body = await body_of(request, all_request_bodies.ConversationMessageRequest)
     to = await addressee(request, conversation_id, body.agent_id)
-    return await previewed(request, await addressed(request, body, to))
+    return await preview(request, await address(request, body, to))
 
 
 @post(
@@ -102,7 +102,7 @@ async def preview_conversation_request(
 async def resume_conversation_stream(request: AnyRequest, conversation_id: str) -> Stream:
     """Go on reading the stream of a background run of a conversation: the one that is named by its
     id or by the otid of a message, or the one that has not ended."""
-    asked = parsed(await request.body() or b"{}", all_request_bodies.RetrieveStreamRequest)
+    asked = parse(await request.body() or b"{}", all_request_bodies.RetrieveStreamRequest)
     to = await addressee(request, conversation_id, asked.agent_id, must_exist=True)
     return await stream_of_run(request, await run_to_resume(request, to, asked), asked)
 

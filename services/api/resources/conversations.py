@@ -32,15 +32,15 @@ from services.api.http.request_parsing import (
     Page,
     Query,
     body_of,
-    parsed,
+    parse,
     query_of,
     valid_id,
 )
 from services.api.openapi.operation import returns
 from services.api.resources.agents import AGENTS
-from services.api.v1.compaction_request import CompactionRequest, compacted, read_compaction
+from services.api.v1.compaction_request import CompactionRequest, compact, read_compaction
 from services.api.v1.message_request import Addressee
-from services.api.v1.read_model_responses import document_of, listed, missing, retrieved
+from services.api.v1.read_model_responses import answer_document, answer_page, document_of, missing
 
 RUNS_OF_CONVERSATION = (
     "from agent.run_view r where r.conversation_id = v.id and r.agent_id = v.agent_id"
@@ -116,12 +116,14 @@ async def create_conversation(request: AnyRequest) -> Response[bytes]:
     """Create a conversation of an agent, with copies of those of its blocks that are named."""
     api = api_of(request)
     agent_id = valid_id("agent", query_of(request, NewOfAgent).agent_id)
-    body = parsed(await request.body() or b"{}", bodies.CreateConversation)
+    body = parse(await request.body() or b"{}", bodies.CreateConversation)
     conversation_id = api.new_id(request, "conv", agent_id)
     wanted = body.model_dump(mode="json", exclude_unset=True)
     command = CreateConversation(conversation_id=conversation_id, agent_id=agent_id, request=wanted)
     await api.send(request, command, message_id=f"create-{conversation_id}")
-    return await retrieved(request, CONVERSATIONS, conversation_id, document=WITHOUT_MESSAGE_IDS)
+    return await answer_document(
+        request, CONVERSATIONS, conversation_id, document=WITHOUT_MESSAGE_IDS
+    )
 
 
 @get("/v1/conversations", opt=returns("conversations", query=ConversationPage))
@@ -130,13 +132,13 @@ async def list_conversations(request: AnyRequest) -> Response[bytes]:
     page = query_of(request, ConversationPage)
     found = filter_of(page, org_of(request)).add("not v.hidden")
     shown = WITHOUT_MESSAGE_IDS
-    return await listed(request, CONVERSATIONS, page, found, key=page.order_by, document=shown)
+    return await answer_page(request, CONVERSATIONS, page, found, key=page.order_by, document=shown)
 
 
 @get("/v1/conversations/{conversation_id:str}", opt=returns("conversation"))
 async def retrieve_conversation(request: AnyRequest, conversation_id: str) -> Response[bytes]:
-    """Retrieve a conversation."""
-    return await retrieved(request, CONVERSATIONS, conversation_id)
+    """Retrieve a conversation by its id."""
+    return await answer_document(request, CONVERSATIONS, conversation_id)
 
 
 @patch(
@@ -150,7 +152,7 @@ async def update_conversation(request: AnyRequest, conversation_id: str) -> Resp
     wanted = body.model_dump(mode="json", exclude_unset=True)
     command = UpdateConversation(conversation_id=conversation_id, request=wanted)
     await api_of(request).send(request, command)
-    return await retrieved(request, CONVERSATIONS, conversation_id)
+    return await answer_document(request, CONVERSATIONS, conversation_id)
 
 
 @delete("/v1/conversations/{conversation_id:str}", status_code=200, opt=returns("nothing"))
@@ -181,7 +183,7 @@ async def fork_conversation(request: AnyRequest, conversation_id: str) -> Respon
         hidden=asked.hidden,
     )
     await api.send(request, command, message_id=f"create-{fork_id}")
-    return await retrieved(request, CONVERSATIONS, fork_id)
+    return await answer_document(request, CONVERSATIONS, fork_id)
 
 
 @post(
@@ -205,7 +207,7 @@ async def recompile_conversation(request: AnyRequest, conversation_id: str) -> R
     """Make the system prompt of a conversation anew of what it shows now, and say what it is; with
     `dry_run` only say so."""
     api = api_of(request)
-    body = parsed(await request.body() or b"{}", bodies.RecompileRequest)
+    body = parse(await request.body() or b"{}", bodies.RecompileRequest)
     to = await addressee(request, conversation_id, body.agent_id)
     names = {"agent_id": to.agent_id, "conversation_id": to.conversation_id}
     if query_of(request, RecompileQuery).dry_run:
@@ -223,9 +225,7 @@ async def recompile_conversation(request: AnyRequest, conversation_id: str) -> R
 async def compact_conversation(request: AnyRequest, conversation_id: str) -> JsonObject:
     """Have the older part of a conversation summarised, and show models the summary."""
     asked = await read_compaction(request)
-    return await compacted(
-        request, await addressee(request, conversation_id, asked.agent_id), asked
-    )
+    return await compact(request, await addressee(request, conversation_id, asked.agent_id), asked)
 
 
 async def addressee(

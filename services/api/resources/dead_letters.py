@@ -14,7 +14,7 @@ from services.api.http.handler_dependencies import api_of
 from services.api.http.raw_json import raw
 from services.api.http.request_parsing import AnyRequest, Page, query_of
 from services.api.openapi.operation import returns
-from services.api.v1.read_model_responses import document_of, listed, retrieved
+from services.api.v1.read_model_responses import answer_document, answer_page, document_of
 
 REPLAY_SECONDS_MAX = 15.0
 
@@ -44,13 +44,13 @@ class DeadLetterPage(Page):
 @get("/v1/admin/dead-letters", opt=returns("dead letters", query=DeadLetterPage))
 async def list_dead_letters(request: AnyRequest) -> Response[bytes]:
     """List the messages that were given up, the latest first."""
-    return await listed(request, DEAD_LETTERS, query_of(request, DeadLetterPage))
+    return await answer_page(request, DEAD_LETTERS, query_of(request, DeadLetterPage))
 
 
 @get("/v1/admin/dead-letters/{letter_id:str}", opt=returns("dead letter"))
 async def retrieve_dead_letter(request: AnyRequest, letter_id: str) -> Response[bytes]:
     """Retrieve a message that was given up, with what is known of why."""
-    return await retrieved(request, DEAD_LETTERS, letter_id)
+    return await answer_document(request, DEAD_LETTERS, letter_id)
 
 
 @post(
@@ -62,7 +62,7 @@ async def replay_dead_letter(request: AnyRequest, letter_id: str) -> Response[by
     """Try a message that was given up again; done twice it still takes effect once."""
     command = letter_command(await owner(request, letter_id), REPLAY)(letter_id=letter_id)
     await api_of(request).send(request, command, seconds_max=REPLAY_SECONDS_MAX)
-    return await retrieved(request, DEAD_LETTERS, letter_id)
+    return await answer_document(request, DEAD_LETTERS, letter_id)
 
 
 @delete("/v1/admin/dead-letters/{letter_id:str}", status_code=200, opt=returns("nothing"))

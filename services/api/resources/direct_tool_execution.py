@@ -107,7 +107,9 @@ async def run_tool_of_agent(request: AnyRequest, agent_id: str, tool_name: str) 
         detail = f"Agent {agent_id} has no tool named '{tool_name}': attach it first"
         raise Problem(404, {"detail": detail})
     if tool_name in CALLABLE_ALONE and found["id"] in CATALOGUE:
-        return raw(to_json(execution_result(await called(request, agent_id, tool_name, body.args))))
+        return raw(
+            to_json(execution_result(await call_by_agent(request, agent_id, tool_name, body.args)))
+        )
     if found["tool_type"] not in RUNNABLE_TYPES:
         detail = f"'{tool_name}' is called in a conversation: only an agent's model calls it"
         raise Problem(501, {"detail": detail}, {"x-should-retry": "false"})
@@ -124,7 +126,7 @@ async def run_tool_of_agent(request: AnyRequest, agent_id: str, tool_name: str) 
     return raw(to_json(execution_result(result)))
 
 
-async def called(
+async def call_by_agent(
     request: AnyRequest, agent_id: str, tool_name: str, arguments: JsonObject
 ) -> ToolRunResult:
     """What came of a call of a tool that the agent service carries out."""

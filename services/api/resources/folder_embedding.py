@@ -14,7 +14,7 @@ from services.api.openapi.operation import returns
 from services.api.resources.archive_embedding import WantedEmbedding
 from services.api.resources.archives import embedding_config
 from services.api.resources.folders import FOLDERS
-from services.api.v1.read_model_responses import document_of, retrieved
+from services.api.v1.read_model_responses import answer_document, document_of
 
 EMBEDDINGS = Resource(kind="source", view="memory.folder_embedding_view", document="v.document")
 PATH = "/v1/folders/{folder_id:str}/embedding"
@@ -23,7 +23,7 @@ PATH = "/v1/folders/{folder_id:str}/embedding"
 @get(PATH, opt=returns("embedding of a folder"))
 async def retrieve_folder_embedding(request: AnyRequest, folder_id: str) -> Response[bytes]:
     """Say what embeds a folder, and how many of its passages it has embedded."""
-    return await retrieved(request, EMBEDDINGS, folder_id)
+    return await answer_document(request, EMBEDDINGS, folder_id)
 
 
 @put(PATH, opt=returns("embedding of a folder", body=WantedEmbedding))
@@ -37,4 +37,4 @@ async def change_folder_embedding(request: AnyRequest, folder_id: str) -> Respon
     changes = {"embedding_config": config.model_dump(mode="json")}
     command = UpdateFolder(folder_id=folder_id, changes=changes)
     await api_of(request).send(request, command, seconds_max=EMBEDDING_SECONDS_MAX)
-    return await retrieved(request, EMBEDDINGS, folder_id)
+    return await answer_document(request, EMBEDDINGS, folder_id)

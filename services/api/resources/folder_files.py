@@ -31,7 +31,7 @@ from services.api.http.raw_json import raw
 from services.api.http.request_parsing import AnyRequest, Page, Query, query_of, valid_id
 from services.api.openapi.operation import returns
 from services.api.resources.folders import FOLDERS
-from services.api.v1.read_model_responses import document_of, listed
+from services.api.v1.read_model_responses import answer_page, document_of
 
 FILES = Resource(
     kind="file",
@@ -80,12 +80,12 @@ async def upload_file(request: AnyRequest, folder_id: str) -> Response[bytes]:
     api = api_of(request)
     folder: dict[str, Any] = from_json(await document_of(request, FOLDERS, folder_id))
     file_id = api.new_id(request, "file", folder_id)
-    known = await api.reads.one(FILES, org_of(request), file_id) if keyed(request) else None
+    known = await api.reads.one(FILES, org_of(request), file_id) if has_key(request) else None
     if known is not None:
         return raw(known)
     try:
         async with api.uploads.turn(org_of(request)):
-            return await uploaded(request, api, folder, file_id)
+            return await receive_file(request, api, folder, file_id)
     except TooManyUploads:
         raise again(429, "As many files are uploaded as there is room for") from None
     except UploadTooLarge as refused:
@@ -98,12 +98,12 @@ async def upload_file(request: AnyRequest, folder_id: str) -> Response[bytes]:
         raise Problem(409, {"detail": detail}) from None
 
 
-def keyed(request: AnyRequest) -> bool:
+def has_key(request: AnyRequest) -> bool:
     """Whether a client can send the same upload again."""
     return bool(request.headers.get("idempotency-key"))
 
 
-async def uploaded(
+async def receive_file(
     request: AnyRequest, api: Api, folder: dict[str, Any], file_id: str
 ) -> Response[bytes]:
     """Keep what comes, and put it into the folder; what is not put there is removed."""
@@ -113,7 +113,7 @@ async def uploaded(
 
     async def begin(sent_name: str, declared: str) -> FileWriter:
         nonlocal upload, wanted
-        wanted = checked(query.name or "", sent_name, declared)
+        wanted = name_and_type(query.name or "", sent_name, declared)
         announced = (request.content_length or 0) - BODY_BYTES_BESIDES
         upload = await api.uploads.begin(org_of(request), file_id, announced)
         return upload
@@ -173,7 +173,7 @@ def with_fields(query: UploadQuery, fields: dict[str, str]) -> UploadQuery:
         raise Problem(422, error_bodies.validation_detail(invalid, "body")) from None
 
 
-def checked(name: str, sent_name: str, declared: str) -> tuple[str, str]:
+def name_and_type(name: str, sent_name: str, declared: str) -> tuple[str, str]:
     """The name that a file gets, and its type. Raises the 415 for a type that is not read, and the
     422 for a name that none has."""
     sent = PurePath(sent_name.replace("\\", "/")).name.replace("\x00", "")
@@ -210,7 +210,7 @@ async def list_folder_files(request: AnyRequest, folder_id: str) -> Response[byt
             raise Problem(413, {"detail": detail})
         document = WITH_CONTENT
     found = filter_of(page, org_of(request)).by_key("v.folder_id = %(folder)s", folder=folder_id)
-    return await listed(request, FILES, page, found, document=document)
+    return await answer_page(request, FILES, page, found, document=document)
 
 
 @get(

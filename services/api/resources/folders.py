@@ -23,7 +23,12 @@ from services.api.openapi.operation import returns
 from services.api.resources.agents import AGENTS
 from services.api.resources.archives import embedding_config
 from services.api.resources.passages import LIST_BYTES_MAX
-from services.api.v1.read_model_responses import counted, document_of, listed, retrieved
+from services.api.v1.read_model_responses import (
+    answer_count,
+    answer_document,
+    answer_page,
+    document_of,
+)
 
 FOLDERS = Resource(
     kind="source",
@@ -89,20 +94,20 @@ async def create_folder(request: AnyRequest) -> Response[bytes]:
         embedding_chunk_size=body.embedding_chunk_size,
     )
     await api.send(request, command, message_id=f"create-{folder_id}")
-    return await retrieved(request, FOLDERS, folder_id)
+    return await answer_document(request, FOLDERS, folder_id)
 
 
 @get(["/v1/folders", "/v1/sources"], opt=returns("folders", query=FolderPage))
 async def list_folders(request: AnyRequest) -> Response[bytes]:
     """List folders, the oldest first."""
-    return await listed(request, FOLDERS, query_of(request, FolderPage))
+    return await answer_page(request, FOLDERS, query_of(request, FolderPage))
 
 
 @get(["/v1/folders/count", "/v1/sources/count"], opt=returns("number of folders"))
 async def count_folders(request: AnyRequest) -> Response[bytes]:
-    """Count folders."""
+    """Count the folders that match the filters."""
     found = filter_of(query_of(request, FolderFilters), org_of(request))
-    return await counted(request, FOLDERS, found)
+    return await answer_count(request, FOLDERS, found)
 
 
 @get(
@@ -140,8 +145,8 @@ async def retrieve_folder_id(request: AnyRequest, folder_name: str) -> Response[
 
 @get(["/v1/folders/{folder_id:str}", "/v1/sources/{folder_id:str}"], opt=returns("folder"))
 async def retrieve_folder(request: AnyRequest, folder_id: str) -> Response[bytes]:
-    """Retrieve a folder."""
-    return await retrieved(request, FOLDERS, folder_id)
+    """Retrieve a folder by its id."""
+    return await answer_document(request, FOLDERS, folder_id)
 
 
 @patch(
@@ -155,7 +160,7 @@ async def update_folder(request: AnyRequest, folder_id: str) -> Response[bytes]:
     changes = body.model_dump(mode="json", exclude_unset=True)
     command = UpdateFolder(folder_id=folder_id, changes=changes)
     await api_of(request).send(request, command, seconds_max=EMBEDDING_SECONDS_MAX)
-    return await retrieved(request, FOLDERS, folder_id)
+    return await answer_document(request, FOLDERS, folder_id)
 
 
 @delete(
@@ -178,7 +183,7 @@ async def list_folder_passages(request: AnyRequest, folder_id: str) -> Response[
     await document_of(request, FOLDERS, folder_id)
     page = query_of(request, PassagePage)
     found = filter_of(page, org_of(request)).by_key("v.folder_id = %(folder)s", folder=folder_id)
-    return await listed(request, PASSAGES_OF_FOLDER, page, found, bytes_max=LIST_BYTES_MAX)
+    return await answer_page(request, PASSAGES_OF_FOLDER, page, found, bytes_max=LIST_BYTES_MAX)
 
 
 @get(
@@ -190,4 +195,4 @@ async def list_folder_agents(request: AnyRequest, folder_id: str) -> Response[by
     await document_of(request, FOLDERS, folder_id)
     page = query_of(request, PassagePage)
     found = filter_of(page, org_of(request)).by_key(OF_FOLDER, folder=folder_id)
-    return await listed(request, AGENTS, page, found, document="to_json(v.id)")
+    return await answer_page(request, AGENTS, page, found, document="to_json(v.id)")

@@ -75,7 +75,8 @@ async def generate_tool(request: AnyRequest) -> Response[bytes]:
         description=str(schema["description"]),
         source_code=written.source_code,
         json_schema=schema,
-        pip_requirements=[one.model_dump() for one in written.pip_requirements] or None,
+        pip_requirements=[requirement.model_dump() for requirement in written.pip_requirements]
+        or None,
     )
     body: JsonObject = {
         "tool": tool_state(tool),
@@ -91,7 +92,7 @@ def prompt_of(asked: all_request_bodies.GenerateToolInput) -> str:
     if asked.starter_code:
         parts.append(f"Begin with this source:\n\n```python\n{asked.starter_code}\n```")
     if asked.validation_errors:
-        wrong = "\n".join(f"- {one}" for one in asked.validation_errors)
+        wrong = "\n".join(f"- {error}" for error in asked.validation_errors)
         parts.append(f"This was wrong with it:\n\n{wrong}")
     return "\n\n".join(parts)
 

@@ -35,7 +35,7 @@ KNOWN = "json_build_object('tools', v.tools, 'discovery', v.discovery, 'name', v
 FIRST_DISCOVERY_SECONDS_MAX = 10.0
 
 
-async def refreshed(
+async def refresh(
     request: AnyRequest, server_id: str, accepted: list[str] | None = None
 ) -> dict[str, Any]:
     """The report of a discovery that is made now. Raises the answer that its failure is."""
@@ -45,7 +45,7 @@ async def refreshed(
     ) as progress:
         reply = await api_of(request).send(request, command)
         number = int(str(reply.result["number"]))
-        seen = await settled(request, server_id, progress, number, LISTING_SECONDS_MAX)
+        seen = await wait_until_settled(request, server_id, progress, number, LISTING_SECONDS_MAX)
     if seen["discovery"]["status"] == "ready":
         return dict(seen["discovery"]["report"])
     raise unavailable(seen["name"], seen["discovery"])
@@ -57,7 +57,7 @@ def unavailable(name: str, discovery: dict[str, Any]) -> Problem:
     return Problem(404, error_bodies.mcp_server_unavailable(name, reason))
 
 
-async def settled(
+async def wait_until_settled(
     request: AnyRequest, server_id: str, progress: Progress, number: int, seconds: float
 ) -> dict[str, Any]:
     """What is known of the tools of a server, as soon as a discovery of this number or a later one
@@ -84,7 +84,9 @@ async def known_tools(request: AnyRequest, server_id: str) -> dict[str, str]:
         async with follow(
             api_of(request).bus, mcp_server_deltas(org_of(request), server_id)
         ) as progress:
-            seen = await settled(request, server_id, progress, 0, FIRST_DISCOVERY_SECONDS_MAX)
+            seen = await wait_until_settled(
+                request, server_id, progress, 0, FIRST_DISCOVERY_SECONDS_MAX
+            )
     return dict(seen["tools"])
 
 
@@ -99,10 +101,10 @@ class McpServerFailed(Exception):
 
 async def listed_tools(request: AnyRequest, command: ListMcpTools) -> list[JsonObject]:
     """The tools that a server lists now. Raises McpServerFailed."""
-    return list((await told(request, command))["tools"])
+    return list((await ask_server(request, command))["tools"])
 
 
-async def told(request: AnyRequest, command: ListMcpTools | AskMcpServer) -> dict[str, Any]:
+async def ask_server(request: AnyRequest, command: ListMcpTools | AskMcpServer) -> dict[str, Any]:
     """What a server answers now. Raises McpServerFailed."""
     async with aclosing(tellings(request, command)) as answers:
         async for answer in answers:
@@ -129,7 +131,7 @@ async def tellings(
 
 
 async def send_listing(request: AnyRequest, command: Command) -> None:
-    """Have a server asked."""
+    """Have the tools service ask a server."""
     await api_of(request).send(request, command, keyed=False)
 
 

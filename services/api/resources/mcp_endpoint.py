@@ -21,11 +21,11 @@ async def mcp(request: AnyRequest) -> Response[bytes]:
     """Answer one request of an MCP client; the tools are those of `tools/list`."""
     end_turn(request.scope["state"])  # the requests that a tool makes have turns of their own
     server: McpEndpoint[Any] = request.app.state.mcp_endpoint
-    call = server.answer(request.scope, replayed(await request.body()))
+    call = server.answer(request.scope, replay(await request.body()))
     return response(await unless_hung_up(request, call))
 
 
-def replayed(body: bytes) -> Any:
+def replay(body: bytes) -> Any:
     """What the protocol's half receives: the body, which has come, and then nothing."""
     parts = [body]
 

@@ -201,7 +201,9 @@ async def run_shown(client: McpClient, run: Any, wait_seconds: float) -> JsonObj
     if run["status"] in RUNNING:
         return shown
     said = await client.requests.get(f"{path}/messages", order="asc")
-    replies = [one["content"] for one in said if one["message_type"] == "assistant_message"]
+    replies = [
+        message["content"] for message in said if message["message_type"] == "assistant_message"
+    ]
     return {**shown, "reply": "\n\n".join(text_of(reply) for reply in replies)}
 
 
@@ -212,7 +214,7 @@ def agent_shown(agent: Any) -> JsonObject:
 
 
 def block_shown(block: Any) -> JsonObject:
-    """A memory block."""
+    """What a model is shown of a block."""
     fields = ("label", "value", "description", "limit", "read_only", "id")
     return {name: block.get(name) for name in fields}
 
@@ -246,7 +248,7 @@ def segment(text: str) -> str:
     return quote(text, safe="")
 
 
-def offered[A: Arguments](
+def offer[A: Arguments](
     arguments: type[A], call: Callable[[McpClient, A], Awaitable[JsonObject]], **hints: bool
 ) -> OfferedTool[McpClient]:
     """A tool of the function's name; what it says of itself is its docstring."""
@@ -278,14 +280,14 @@ def problems(invalid: ValidationError) -> str:
 
 
 TOOLS: tuple[OfferedTool[McpClient], ...] = (
-    offered(ListAgents, list_agents, reads_only=True),
-    offered(OneAgent, get_agent, reads_only=True),
-    offered(CreateAgent, create_agent),
-    offered(SendMessage, send_message),
-    offered(OneRun, get_run, reads_only=True),
-    offered(ListMessages, list_messages, reads_only=True),
-    offered(OneAgent, list_memory, reads_only=True),
-    offered(OneBlock, read_memory, reads_only=True),
-    offered(UpdateBlock, update_memory, idempotent=True, destructive=True),
-    offered(SearchMessages, search_messages, reads_only=True),
+    offer(ListAgents, list_agents, reads_only=True),
+    offer(OneAgent, get_agent, reads_only=True),
+    offer(CreateAgent, create_agent),
+    offer(SendMessage, send_message),
+    offer(OneRun, get_run, reads_only=True),
+    offer(ListMessages, list_messages, reads_only=True),
+    offer(OneAgent, list_memory, reads_only=True),
+    offer(OneBlock, read_memory, reads_only=True),
+    offer(UpdateBlock, update_memory, idempotent=True, destructive=True),
+    offer(SearchMessages, search_messages, reads_only=True),
 )

@@ -11,7 +11,7 @@ from libs.contracts.bus_messages import Rejected
 from libs.contracts.tools.mcp_authorizations import AnswerMcpAuthorization, authorization_id
 from services.api.http.authentication import OAUTH_CALLBACK
 from services.api.http.callers import org_of
-from services.api.http.error_responses import Problem, refused
+from services.api.http.error_responses import Problem, refusal_problem
 from services.api.http.handler_dependencies import COMMAND_SECONDS_MAX, api_of
 from services.api.http.request_parsing import AnyRequest, Query, context_of, query_of
 from services.api.openapi.operation import returns
@@ -65,7 +65,7 @@ async def mcp_oauth_callback(request: AnyRequest) -> Response[bytes]:
     context = context_of(request, api.ids.new("cmd"))
     reply = await api.bus.request(command, context, seconds_max=COMMAND_SECONDS_MAX)
     if isinstance(reply, Rejected):
-        raise refused(reply)
+        raise refusal_problem(reply)
     if error:
         raise Problem(400, {"detail": f"The authorization was refused: {error[:500]}"})
     return Response(PAGE.encode(), status_code=200, media_type="text/html; charset=utf-8")

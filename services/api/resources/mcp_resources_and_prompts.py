@@ -14,7 +14,11 @@ from services.api.http.handler_dependencies import api_of
 from services.api.http.raw_json import raw
 from services.api.http.request_parsing import AnyRequest, Query, body_of, query_of, valid_id
 from services.api.openapi.operation import returns
-from services.api.resources.mcp_discovery_waiting import McpServerFailed, connection_problem, told
+from services.api.resources.mcp_discovery_waiting import (
+    McpServerFailed,
+    ask_server,
+    connection_problem,
+)
 from services.api.resources.mcp_servers import SERVER
 
 NAME_CHARS_MAX = 2_048  # also of the address of a resource
@@ -44,26 +48,26 @@ class PromptWanted(BaseModel):
 async def retrieve_mcp_server_health(request: AnyRequest, mcp_server_id: str) -> Response[bytes]:
     """Ping an MCP server, and say how it has fared: `healthy`, `failing`, or `open` for one that is
     left alone until `open_until`."""
-    return raw(to_json(await answered(request, mcp_server_id, "health")))
+    return raw(to_json(await answer_question(request, mcp_server_id, "health")))
 
 
 @get(f"{SERVER}/resources", opt=returns("resources"))
 async def list_mcp_resources(request: AnyRequest, mcp_server_id: str) -> Response[bytes]:
     """List the resources that an MCP server offers."""
-    return raw(to_json(await answered(request, mcp_server_id, "resources")))
+    return raw(to_json(await answer_question(request, mcp_server_id, "resources")))
 
 
 @get(f"{SERVER}/resources/content", opt=returns("the parts of a resource", query=ResourceWanted))
 async def read_mcp_resource(request: AnyRequest, mcp_server_id: str) -> Response[bytes]:
     """Read a resource of an MCP server: each part is text, or bytes in base64."""
     asked = query_of(request, ResourceWanted)
-    return raw(to_json(await answered(request, mcp_server_id, "resource", asked.uri)))
+    return raw(to_json(await answer_question(request, mcp_server_id, "resource", asked.uri)))
 
 
 @get(f"{SERVER}/prompts", opt=returns("prompts"))
 async def list_mcp_prompts(request: AnyRequest, mcp_server_id: str) -> Response[bytes]:
     """List the prompts that an MCP server offers."""
-    return raw(to_json(await answered(request, mcp_server_id, "prompts")))
+    return raw(to_json(await answer_question(request, mcp_server_id, "prompts")))
 
 
 @post(
@@ -74,11 +78,11 @@ async def list_mcp_prompts(request: AnyRequest, mcp_server_id: str) -> Response[
 async def make_mcp_prompt(request: AnyRequest, mcp_server_id: str) -> Response[bytes]:
     """Have an MCP server make a prompt, with arguments."""
     body = await body_of(request, PromptWanted)
-    made = await answered(request, mcp_server_id, "prompt", body.name, body.arguments)
+    made = await answer_question(request, mcp_server_id, "prompt", body.name, body.arguments)
     return raw(to_json(made))
 
 
-async def answered(
+async def answer_question(
     request: AnyRequest,
     server_id: str,
     question: Question,
@@ -94,6 +98,6 @@ async def answered(
         arguments=arguments or {},
     )
     try:
-        return (await told(request, command))["answer"]
+        return (await ask_server(request, command))["answer"]
     except McpServerFailed as failed:
         raise connection_problem(failed) from None

@@ -41,11 +41,11 @@ from services.api.resources.mcp_discovery_waiting import (
     McpServerFailed,
     known_tools,
     offered_tool,
-    refreshed,
+    refresh,
     tellings,
 )
 from services.api.resources.mcp_oauth_callback import callback_address
-from services.api.v1.read_model_responses import document_of, missing, retrieved
+from services.api.v1.read_model_responses import answer_document, document_of, missing
 
 PATH = "/v1/mcp-servers"
 SERVER = f"{PATH}/{{mcp_server_id:str}}"
@@ -76,11 +76,11 @@ class Refresh(Query):
 async def create_mcp_server(request: AnyRequest) -> Response[bytes]:
     """Add an MCP server; its tools are discovered from now on."""
     body = await body_of(request, all_request_bodies.CreateMCPServerRequest)
-    server_id = await added(request, body.server_name, body.config)
-    return await shown(request, server_id)
+    server_id = await add_server(request, body.server_name, body.config)
+    return await answer_server(request, server_id)
 
 
-async def added(request: AnyRequest, name: str, config: BaseModel) -> str:
+async def add_server(request: AnyRequest, name: str, config: BaseModel) -> str:
     """The id of a server that is new; raises the 422 of one too many."""
     api = api_of(request)
     there = await api.reads.count(MCP_SERVERS, Filter([ALL_OF_ORG], {"org": org_of(request)}))
@@ -91,13 +91,13 @@ async def added(request: AnyRequest, name: str, config: BaseModel) -> str:
     command = CreateMcpServer(
         server_id=server_id,
         name=name,
-        config=SealedMcpConfig.model_validate(sealed(api.sealer, config)),
+        config=SealedMcpConfig.model_validate(seal_config(api.sealer, config)),
     )
     await api.send(request, command, message_id=f"create-{server_id}")
     return server_id
 
 
-def sealed(sealer: Sealer, config: BaseModel) -> JsonObject:
+def seal_config(sealer: Sealer, config: BaseModel) -> JsonObject:
     """The fields of a body that are not null, as commands have them: with their secrets sealed."""
     given = config.model_dump(mode="json", exclude_none=True)
     fields = {FIELDS.get(name, name): value for name, value in given.items()}
@@ -116,22 +116,22 @@ async def all_servers(request: AnyRequest) -> list[dict[str, Any]]:
     found = Filter([ALL_OF_ORG], {"org": org_of(request)})
     part = Slice(limit=SERVERS_MAX, order="asc")
     rows = from_json(await api.reads.page(MCP_SERVERS, found, part))
-    return [opened(api.sealer, row) for row in rows]
+    return [open_config(api.sealer, row) for row in rows]
 
 
 @get(SERVER, opt=returns("server"))
 async def retrieve_mcp_server(request: AnyRequest, mcp_server_id: str) -> Response[bytes]:
     """Retrieve an MCP server, and how far the discovery of its tools is."""
-    return await shown(request, mcp_server_id)
+    return await answer_server(request, mcp_server_id)
 
 
-async def shown(request: AnyRequest, server_id: str, **notice: str) -> Response[bytes]:
+async def answer_server(request: AnyRequest, server_id: str, **notice: str) -> Response[bytes]:
     """A server as clients read it, and the notice of what a change did besides."""
     row = from_json(await document_of(request, MCP_SERVERS, server_id))
-    return raw(to_json({**opened(api_of(request).sealer, row), **notice}))
+    return raw(to_json({**open_config(api_of(request).sealer, row), **notice}))
 
 
-def opened(sealer: Sealer, server: dict[str, Any]) -> dict[str, Any]:
+def open_config(sealer: Sealer, server: dict[str, Any]) -> dict[str, Any]:
     """A server with its secrets open; one whose key is lost is empty."""
 
     def one(text: Any) -> Any:
@@ -155,16 +155,16 @@ async def update_mcp_server(request: AnyRequest, mcp_server_id: str) -> Response
     """Change the given fields of an MCP server; its tools are discovered again, unless only its
     name changed."""
     body = await body_of(request, all_request_bodies.UpdateMCPServerRequest)
-    notice = await changed(request, mcp_server_id, body.server_name, body.config)
-    return await shown(request, mcp_server_id, **notice)
+    notice = await change_server(request, mcp_server_id, body.server_name, body.config)
+    return await answer_server(request, mcp_server_id, **notice)
 
 
-async def changed(
+async def change_server(
     request: AnyRequest, server_id: str, name: str | None, config: BaseModel
 ) -> dict[str, str]:
     """Change a server; returns the `notice` of credentials that did not go to its new address."""
     api = api_of(request)
-    fields = sealed(api.sealer, config)
+    fields = seal_config(api.sealer, config)
     command = UpdateMcpServer(
         server_id=valid_id("mcp_server", server_id),
         name=name,
@@ -190,7 +190,7 @@ async def refresh_mcp_server(request: AnyRequest, mcp_server_id: str) -> Respons
     that is defined otherwise than before is not called until its name comes as `accept`."""
     asked = query_of(request, Refresh)
     server_id = valid_id("mcp_server", mcp_server_id)
-    return raw(to_json(await refreshed(request, server_id, asked.accept)))
+    return raw(to_json(await refresh(request, server_id, asked.accept)))
 
 
 @get(f"{SERVER}/tools", opt=returns("tools"))
@@ -207,7 +207,7 @@ async def retrieve_tool_of_mcp_server(
 ) -> Response[bytes]:
     """Retrieve a tool of an MCP server."""
     await check_tool(request, mcp_server_id, tool_id)
-    return await retrieved(request, TOOLS, tool_id)
+    return await answer_document(request, TOOLS, tool_id)
 
 
 async def check_tool(request: AnyRequest, server_id: str, tool_id: str) -> None:
@@ -261,11 +261,13 @@ def attempt(request: AnyRequest, name: str, command: ListMcpTools) -> Stream:
         yield event("connection_attempt", server_name=name)
         try:
             async with aclosing(tellings(request, command)) as told:
-                async for one in told:
-                    if "event" in one:
-                        yield sent_event(one)
-                    elif "tools" in one:
-                        yield event("success", tools=[offered_tool(tool) for tool in one["tools"]])
+                async for progress in told:
+                    if "event" in progress:
+                        yield sent_event(progress)
+                    elif "tools" in progress:
+                        yield event(
+                            "success", tools=[offered_tool(tool) for tool in progress["tools"]]
+                        )
         except McpServerFailed as failed:
             words = failed.words
             if failed.kind == "unauthorized" and not command.redirect_uri:

@@ -37,18 +37,18 @@ from services.api.resources.mcp_discovery_waiting import (
     known_tools,
     listed_tools,
     offered_tool,
-    refreshed,
+    refresh,
 )
 from services.api.resources.mcp_servers import (
     Refresh,
-    added,
+    add_server,
     all_servers,
     attempt,
-    changed,
-    opened,
-    sealed,
+    change_server,
+    open_config,
+    seal_config,
 )
-from services.api.v1.read_model_responses import retrieved
+from services.api.v1.read_model_responses import answer_document
 
 PATH = "/v1/tools/mcp/servers"
 SERVER = f"{PATH}/{{mcp_server_name:str}}"
@@ -59,14 +59,14 @@ NAME_SEGMENT, TOOL_SEGMENT, EXECUTED_SEGMENT = 5, 6, 7  # of the path, the first
 async def list_mcp_servers_by_name(request: AnyRequest) -> Response[bytes]:
     """List the MCP servers by their names."""
     servers = await all_servers(request)
-    return raw(to_json({one["server_name"]: named_config(one) for one in servers}))
+    return raw(to_json({server["server_name"]: named_config(server) for server in servers}))
 
 
 @put(PATH, opt=returns("servers", body=all_request_bodies.NamedMCPServer))
 async def add_mcp_server(request: AnyRequest) -> Response[bytes]:
     """Add an MCP server, and list all; its tools are discovered from now on."""
     body = (await body_of(request, NamedMCPServer)).root
-    await added(request, body.server_name, without_name(body))
+    await add_server(request, body.server_name, without_name(body))
     return await all_configs(request)
 
 
@@ -77,16 +77,16 @@ def without_name(config: BaseModel) -> BaseModel:
 
 async def all_configs(request: AnyRequest) -> Response[bytes]:
     """All servers, as older clients read them."""
-    return raw(to_json([named_config(one) for one in await all_servers(request)]))
+    return raw(to_json([named_config(server) for server in await all_servers(request)]))
 
 
-async def named(request: AnyRequest) -> dict[str, Any]:
+async def server_of_path(request: AnyRequest) -> dict[str, Any]:
     """The server that the path names; raises the 404 of one that is not there."""
     name = segment(request, NAME_SEGMENT)
     row = await api_of(request).reads.first(MCP_SERVERS, by_name(org_of(request), name))
     if row is None:
         raise Problem(404, {"detail": f"MCP server '{name}' not found"})
-    return dict(opened(api_of(request).sealer, from_json(row)))
+    return dict(open_config(api_of(request).sealer, from_json(row)))
 
 
 def by_name(org: str, name: str) -> Filter:
@@ -98,11 +98,11 @@ def by_name(org: str, name: str) -> Filter:
 async def update_mcp_server_by_name(request: AnyRequest, mcp_server_name: str) -> Response[bytes]:
     """Change the given fields of an MCP server."""
     body = await body_of(request, NamedMCPServerUpdate)
-    server = await named(request)
-    notice = await changed(request, server["id"], body.server_name, change_of(server, body))
+    server = await server_of_path(request)
+    notice = await change_server(request, server["id"], body.server_name, change_of(server, body))
     after = await api_of(request).reads.one(MCP_SERVERS, org_of(request), server["id"])
     assert after is not None, "what was just changed is there"
-    config = named_config(opened(api_of(request).sealer, from_json(after)))
+    config = named_config(open_config(api_of(request).sealer, from_json(after)))
     return raw(to_json({**config, **notice}))
 
 
@@ -127,7 +127,7 @@ def change_of(server: dict[str, Any], body: NamedMCPServerUpdate) -> BaseModel:
 @delete(SERVER, status_code=200, opt=returns("servers"))
 async def delete_mcp_server_by_name(request: AnyRequest, mcp_server_name: str) -> Response[bytes]:
     """Delete an MCP server and its tools, and list the others."""
-    server = await named(request)
+    server = await server_of_path(request)
     await api_of(request).send(request, DeleteMcpServer(server_id=server["id"]))
     return await all_configs(request)
 
@@ -135,7 +135,7 @@ async def delete_mcp_server_by_name(request: AnyRequest, mcp_server_name: str) -
 @get(f"{SERVER}/tools", opt=returns("tools as the server describes them"))
 async def list_tools_by_server_name(request: AnyRequest, mcp_server_name: str) -> Response[bytes]:
     """Ask an MCP server for its tools."""
-    server = await named(request)
+    server = await server_of_path(request)
     command = ListMcpTools(
         listing_id=api_of(request).ids.new("mcp_listing"), server_id=server["id"]
     )
@@ -143,15 +143,15 @@ async def list_tools_by_server_name(request: AnyRequest, mcp_server_name: str) -
         tools = await listed_tools(request, command)
     except McpServerFailed as failed:
         raise connection_problem(failed) from None
-    return raw(to_json([offered_tool(one) for one in tools]))
+    return raw(to_json([offered_tool(tool) for tool in tools]))
 
 
 @post(f"{SERVER}/resync", status_code=200, opt=returns("report", query=Refresh))
 async def resync_mcp_server(request: AnyRequest, mcp_server_name: str) -> Response[bytes]:
     """Discover the tools of an MCP server again; says what was deleted, updated and added."""
     asked = query_of(request, Refresh)
-    server = await named(request)
-    return raw(to_json(await refreshed(request, server["id"], asked.accept)))
+    server = await server_of_path(request)
+    return raw(to_json(await refresh(request, server["id"], asked.accept)))
 
 
 @post(f"{SERVER}/{{mcp_tool_name:str}}", status_code=200, opt=returns("tool"))
@@ -160,15 +160,15 @@ async def add_mcp_tool(
 ) -> Response[bytes]:
     """The tool of an MCP server, to be attached; the server is asked again if it is not known."""
     tool_id = await tool_named(request, segment(request, TOOL_SEGMENT))
-    return await retrieved(request, TOOLS, tool_id)
+    return await answer_document(request, TOOLS, tool_id)
 
 
 async def tool_named(request: AnyRequest, name: str) -> str:
     """The id of the tool that the server of the path calls so; raises the 404 of none."""
-    server = await named(request)
+    server = await server_of_path(request)
     known = await known_tools(request, server["id"])
     if name not in known:
-        await refreshed(request, server["id"])
+        await refresh(request, server["id"])
         known = await known_tools(request, server["id"])
     if name not in known:
         offered = ", ".join(sorted(known)) or "none"
@@ -207,10 +207,10 @@ async def execute_mcp_tool(
 async def test_mcp_server(request: AnyRequest) -> Response[bytes]:
     """Ask an MCP server for its tools without adding it."""
     try:
-        tools = await listed_tools(request, await described(request))
+        tools = await listed_tools(request, await question_of_body(request))
     except McpServerFailed as failed:
         raise connection_problem(failed) from None
-    return raw(to_json({"status": "success", "tools": [offered_tool(one) for one in tools]}))
+    return raw(to_json({"status": "success", "tools": [offered_tool(tool) for tool in tools]}))
 
 
 @post(
@@ -220,16 +220,16 @@ async def test_mcp_server(request: AnyRequest) -> Response[bytes]:
 )
 async def connect_described_mcp_server(request: AnyRequest) -> Stream:
     """Try an MCP server without adding it, and tell what came of it as events."""
-    command = await described(request)
+    command = await question_of_body(request)
     return attempt(request, command.name, command)
 
 
-async def described(request: AnyRequest) -> ListMcpTools:
+async def question_of_body(request: AnyRequest) -> ListMcpTools:
     """The question to a server that the body describes."""
     api = api_of(request)
     body = (await body_of(request, NamedMCPServer)).root
     return ListMcpTools(
         listing_id=api.ids.new("mcp_listing"),
         name=body.server_name,
-        config=SealedMcpConfig.model_validate(sealed(api.sealer, without_name(body))),
+        config=SealedMcpConfig.model_validate(seal_config(api.sealer, without_name(body))),
     )

@@ -63,11 +63,11 @@ async def completion(request: AnyRequest, command: GenerateCompletion | AskModel
         detail = "The answer got lost on its way: try again"
         raise Problem(UNAVAILABLE, {"detail": detail}, {"Retry-After": RETRY_AFTER_SECONDS})
     if "problem" in end:
-        raise failed(end["problem"])
+        raise completion_problem(end["problem"])
     return dict(end["completion"])
 
 
-def failed(problem: dict[str, Any]) -> Problem:
+def completion_problem(problem: dict[str, Any]) -> Problem:
     """Why there is no answer. What the provider is asked again was asked often enough already."""
     if problem.get("busy") or problem.get("lost"):
         status = TOO_MANY if problem.get("busy") else UNAVAILABLE

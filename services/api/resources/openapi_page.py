@@ -26,13 +26,13 @@ PAGE = SwaggerRenderPlugin(
 
 @get("/openapi.json", opt={"hidden": True})
 async def openapi_document(request: AnyRequest) -> Response[bytes]:
-    """The document."""
+    """Retrieve the OpenAPI document as JSON."""
     return Response(document_of(request.app), media_type="application/json")
 
 
 @get(PAGE_PATH, opt={"hidden": True})
 async def openapi_page(request: AnyRequest) -> Response[bytes]:
-    """The page."""
+    """Show the OpenAPI document in a browser."""
     page = PAGE.render(request, json.loads(document_of(request.app)))
     return Response(page, media_type="text/html; charset=utf-8")
 

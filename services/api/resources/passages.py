@@ -40,7 +40,7 @@ from services.api.http.raw_json import raw
 from services.api.http.request_parsing import AnyRequest, Page, Query, body_of, query_of, valid_id
 from services.api.openapi.operation import returns
 from services.api.resources.agents import AGENTS
-from services.api.v1.read_model_responses import document_of, listed
+from services.api.v1.read_model_responses import answer_page, document_of
 
 PASSAGES = Resource(
     kind="passage",
@@ -89,7 +89,7 @@ async def create_agent_passage(request: AnyRequest, agent_id: str) -> Response[b
     valid_id("agent", agent_id)
     body = await body_of(request, all_request_bodies.CreateArchivalMemory)
     wanted = [new_passage(request, body)]
-    return raw(await inserted(request, InsertPassages(passages=wanted, agent_id=agent_id)))
+    return raw(await insert_passages(request, InsertPassages(passages=wanted, agent_id=agent_id)))
 
 
 @get(AGENT, opt=returns("passages", query=AgentPassagePage))
@@ -100,7 +100,7 @@ async def list_agent_passages(request: AnyRequest, agent_id: str) -> Response[by
         page = page.model_copy(update={"order": "asc" if page.ascending else "desc"})
     await document_of(request, AGENTS, agent_id, document=TIME_ZONE)
     found = filter_of(page, org_of(request)).by_key(OF_AGENT, agent=agent_id)
-    return await listed(request, PASSAGES, page, found, bytes_max=LIST_BYTES_MAX)
+    return await answer_page(request, PASSAGES, page, found, bytes_max=LIST_BYTES_MAX)
 
 
 @get(f"{AGENT}/search", opt=returns("found passages", query=ArchivalSearch))
@@ -128,12 +128,12 @@ async def search_agent_passages(request: AnyRequest, agent_id: str) -> Response[
         found = await search(request, command) if asked.query.strip() else []
     results: list[Json] = [
         {
-            "id": one.id,
-            "timestamp": moment(one.fields["created_at"], zone),
-            "content": one.fields["text"],
-            "tags": one.fields["tags"] or [],
+            "id": passage.id,
+            "timestamp": moment(passage.fields["created_at"], zone),
+            "content": passage.fields["text"],
+            "tags": passage.fields["tags"] or [],
         }
-        for one in found
+        for passage in found
     ]
     return raw(to_json({"results": results, "count": len(results)}))
 
@@ -158,7 +158,7 @@ async def create_passage(request: AnyRequest, archive_id: str) -> Response[bytes
     valid_id("archive", archive_id)
     body = await body_of(request, all_request_bodies.PassageCreateRequest)
     wanted = [new_passage(request, body)]
-    made = await inserted(request, InsertPassages(passages=wanted, archive_id=archive_id))
+    made = await insert_passages(request, InsertPassages(passages=wanted, archive_id=archive_id))
     return raw(made[1:-1])
 
 
@@ -171,8 +171,10 @@ async def create_passages(request: AnyRequest, archive_id: str) -> Response[byte
     """Put several texts into an archive, all or none."""
     valid_id("archive", archive_id)
     body = await body_of(request, all_request_bodies.PassageBatchCreateRequest)
-    wanted = [new_passage(request, one, number) for number, one in enumerate(body.passages)]
-    return raw(await inserted(request, InsertPassages(passages=wanted, archive_id=archive_id)))
+    wanted = [new_passage(request, passage, number) for number, passage in enumerate(body.passages)]
+    return raw(
+        await insert_passages(request, InsertPassages(passages=wanted, archive_id=archive_id))
+    )
 
 
 @delete(f"{ARCHIVE}/{{passage_id:str}}", status_code=204, opt=returns("nothing"))
@@ -209,11 +211,11 @@ async def search_passages(request: AnyRequest) -> Response[bytes]:
         limit=body.limit,
     )
     found = await search(request, command)
-    documents = await passages_of(request, [one.id for one in found])
+    documents = await passages_of(request, [passage.id for passage in found])
     shown: list[Json] = [
-        {"passage": documents[one.id], "score": one.score, "metadata": {}}
-        for one in found
-        if one.id in documents
+        {"passage": documents[passage.id], "score": passage.score, "metadata": {}}
+        for passage in found
+        if passage.id in documents
     ]
     return raw(to_json(shown))
 
@@ -246,14 +248,14 @@ def new_passage(
     )
 
 
-async def inserted(request: AnyRequest, command: InsertPassages) -> bytes:
+async def insert_passages(request: AnyRequest, command: InsertPassages) -> bytes:
     """Send an insert; its passages as clients read them, in their order."""
-    ids = [one.id for one in command.passages]
+    ids = [passage.id for passage in command.passages]
     await api_of(request).send(
         request, command, message_id=f"insert-{ids[0]}", seconds_max=INSERT_SECONDS_MAX
     )
     documents = await passages_of(request, ids)
-    return to_json([documents[one] for one in ids if one in documents])
+    return to_json([documents[passage_id] for passage_id in ids if passage_id in documents])
 
 
 async def passages_of(request: AnyRequest, ids: Sequence[str]) -> dict[str, JsonObject]:
@@ -261,7 +263,7 @@ async def passages_of(request: AnyRequest, ids: Sequence[str]) -> dict[str, Json
     values = {"org": org_of(request), "ids": [*ids]}
     found = Filter(["v.org = %(org)s", "v.id = any(%(ids)s)"], values)
     page = await api_of(request).reads.page(PASSAGES, found, Slice(limit=len(ids)))
-    return {one["id"]: one for one in from_json(page)}
+    return {passage["id"]: passage for passage in from_json(page)}
 
 
 async def time_zone(request: AnyRequest, agent_id: str) -> tzinfo:
@@ -269,9 +271,9 @@ async def time_zone(request: AnyRequest, agent_id: str) -> tzinfo:
     return zone_named((await document_of(request, AGENTS, agent_id, document=TIME_ZONE)).decode())
 
 
-async def together[A, B](one: Awaitable[A], other: Awaitable[B]) -> tuple[A, B]:
-    """What both give, done at once; if both fail, the first one's exception."""
-    first, second = await asyncio.gather(one, other, return_exceptions=True)
+async def together[A, B](task: Awaitable[A], other: Awaitable[B]) -> tuple[A, B]:
+    """What both give, done at once; if both fail, the first task's exception."""
+    first, second = await asyncio.gather(task, other, return_exceptions=True)
     for outcome in (first, second):
         if isinstance(outcome, BaseException):
             raise outcome

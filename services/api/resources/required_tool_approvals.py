@@ -10,11 +10,11 @@ from services.api.http.encoded_slashes import last_segment
 from services.api.http.error_responses import Problem
 from services.api.http.handler_dependencies import api_of
 from services.api.http.raw_json import raw
-from services.api.http.request_parsing import AnyRequest, Query, parsed, query_of, valid_id
+from services.api.http.request_parsing import AnyRequest, Query, parse, query_of, valid_id
 from services.api.openapi.operation import returns
 from services.api.resources.agents import AGENTS
 from services.api.v1.client_versions import is_legacy
-from services.api.v1.read_model_responses import retrieved
+from services.api.v1.read_model_responses import answer_document
 
 
 class ApprovalWanted(BaseModel):
@@ -38,16 +38,16 @@ async def update_approval(request: AnyRequest, agent_id: str, tool_name: str) ->
     command = SetToolApproval(
         agent_id=valid_id("agent", agent_id),
         tool=last_segment(request),
-        requires_approval=await wanted(request),
+        requires_approval=await is_approval_wanted(request),
     )
     await api_of(request).send(request, command)
-    return await retrieved(request, AGENTS, agent_id) if is_legacy(request) else raw(b"null")
+    return await answer_document(request, AGENTS, agent_id) if is_legacy(request) else raw(b"null")
 
 
-async def wanted(request: AnyRequest) -> bool:
+async def is_approval_wanted(request: AnyRequest) -> bool:
     """What the body says, or else the query. Raises the 422 of neither."""
     if body := await request.body():
-        return parsed(body, ApprovalWanted).requires_approval
+        return parse(body, ApprovalWanted).requires_approval
     asked = query_of(request, DeprecatedApprovalWanted).requires_approval
     if asked is None:
         detail = "`requires_approval` is missing: say true or false in the body"

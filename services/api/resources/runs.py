@@ -28,14 +28,20 @@ from services.api.http.request_parsing import (
     AnyRequest,
     Page,
     Query,
-    parsed,
+    parse,
     query_of,
     valid_id,
 )
 from services.api.http.server_sent_events import Showing, events_of, last_event
 from services.api.openapi.operation import returns
 from services.api.resources.steps import STEPS, StepsOfRunPage
-from services.api.v1.read_model_responses import document_of, listed, missing, retrieved, slice_of
+from services.api.v1.read_model_responses import (
+    answer_document,
+    answer_page,
+    document_of,
+    missing,
+    slice_of,
+)
 
 RUNS = Resource(
     kind="run",
@@ -96,7 +102,7 @@ async def list_runs(request: AnyRequest) -> Response[bytes]:
     """List runs, the newest first."""
     page = query_of(request, RunPage)
     page.conversation_id = conversation_named(page.conversation_id, page.agent_id)
-    return await listed(request, RUNS, page, key=page.order_by)
+    return await answer_page(request, RUNS, page, key=page.order_by)
 
 
 def conversation_named(name: str | None, agent_id: str | None) -> str | None:
@@ -111,13 +117,13 @@ def conversation_named(name: str | None, agent_id: str | None) -> str | None:
 async def list_active_runs(request: AnyRequest) -> Response[bytes]:
     """List the runs that have not ended, the newest first."""
     page = query_of(request, ActiveRunPage)
-    return await listed(request, RUNS, page, filter_of(page, org_of(request)).add(ACTIVE))
+    return await answer_page(request, RUNS, page, filter_of(page, org_of(request)).add(ACTIVE))
 
 
 @get("/v1/runs/{run_id:str}", opt=returns("run"))
 async def retrieve_run(request: AnyRequest, run_id: str) -> Response[bytes]:
-    """Retrieve a run."""
-    return await retrieved(request, RUNS, run_id)
+    """Retrieve a run by its id."""
+    return await answer_document(request, RUNS, run_id)
 
 
 @get("/v1/runs/{run_id:str}/messages", opt=returns("messages", query=RunMessagePage))
@@ -144,13 +150,13 @@ async def list_steps_of_run(request: AnyRequest, run_id: str) -> Response[bytes]
     page = query_of(request, StepsOfRunPage)
     await run_row(request, run_id)
     found = filter_of(page, org_of(request)).by_key("v.run_id = %(run)s", run=run_id)
-    return await listed(request, STEPS, page, found)
+    return await answer_page(request, STEPS, page, found)
 
 
 @get("/v1/runs/{run_id:str}/metrics", opt=returns("how long the run took, and what it used"))
 async def retrieve_run_metrics(request: AnyRequest, run_id: str) -> Response[bytes]:
     """Retrieve how long a run took, how many steps it had, and which tools it used."""
-    return await retrieved(request, RUNS, run_id, document=RUN_METRICS)
+    return await answer_document(request, RUNS, run_id, document=RUN_METRICS)
 
 
 @get("/v1/runs/{run_id:str}/trace", opt=returns("spans", query=TraceSize))
@@ -177,7 +183,7 @@ async def delete_run(request: AnyRequest, run_id: str) -> None:
 async def resume_stream(request: AnyRequest, run_id: str) -> Stream:
     """Go on reading the stream of a background run: after `starting_after` or `Last-Event-ID`,
     or from its beginning."""
-    asked = parsed(await request.body() or b"{}", all_request_bodies.RetrieveStreamRequest)
+    asked = parse(await request.body() or b"{}", all_request_bodies.RetrieveStreamRequest)
     return await stream_of_run(request, run_id, asked)
 
 

@@ -36,7 +36,7 @@ from services.api.http.request_parsing import (
     valid_id,
 )
 from services.api.openapi.operation import returns
-from services.api.v1.read_model_responses import document_of, listed, retrieved
+from services.api.v1.read_model_responses import answer_document, answer_page, document_of
 from services.api.v1.secret_sealing import MARK
 
 PATH = "/v1/sandbox-config"
@@ -90,14 +90,15 @@ def settings_of(body: LocalSandbox) -> LocalSandboxConfig:
         use_venv=body.use_venv,
         venv_name=body.venv_name,
         pip_requirements=[
-            Requirement(name=one.name, version=one.version) for one in body.pip_requirements
+            Requirement(name=requirement.name, version=requirement.version)
+            for requirement in body.pip_requirements
         ],
     )
 
 
-async def shown(request: AnyRequest) -> Response[bytes]:
+async def answer_settings(request: AnyRequest) -> Response[bytes]:
     """The settings of the organisation."""
-    return await retrieved(request, CONFIGS, sandbox_config_id(org_of(request)))
+    return await answer_document(request, CONFIGS, sandbox_config_id(org_of(request)))
 
 
 async def become(
@@ -108,7 +109,7 @@ async def become(
         config_id=sandbox_config_id(org_of(request)), config=config, only_default=only_default
     )
     await api_of(request).send(request, command)
-    return await shown(request)
+    return await answer_settings(request)
 
 
 @post(PATH, status_code=200, opt=returns("settings", body=all_request_bodies.SandboxConfigCreate))
@@ -142,7 +143,7 @@ async def force_recreate_local_sandbox_venv(request: AnyRequest) -> Response[byt
     """Have all packages of tools installed anew: the next call of each tool does that."""
     command = RecreatePackages(config_id=sandbox_config_id(org_of(request)))
     await api_of(request).send(request, command)
-    return await shown(request)
+    return await answer_settings(request)
 
 
 @patch(CONFIG, opt=returns("settings", body=all_request_bodies.SandboxConfigUpdate))
@@ -155,7 +156,7 @@ async def update_sandbox_config(request: AnyRequest, sandbox_config_id: str) -> 
             config_id=config_id, config=settings_of(body.config), must_exist=True
         )
         await api_of(request).send(request, command)
-    return await retrieved(request, CONFIGS, config_id)
+    return await answer_document(request, CONFIGS, config_id)
 
 
 @delete(CONFIG, status_code=204, opt=returns("nothing"))
@@ -168,7 +169,7 @@ async def delete_sandbox_config(request: AnyRequest, sandbox_config_id: str) -> 
 @get(PATH, opt=returns("all settings", query=ConfigPage))
 async def list_sandbox_configs(request: AnyRequest) -> Response[bytes]:
     """List the settings of sandboxes: those of type local, if there are any."""
-    return await listed(request, CONFIGS, query_of(request, ConfigPage))
+    return await answer_page(request, CONFIGS, query_of(request, ConfigPage))
 
 
 @post(
@@ -188,7 +189,7 @@ async def create_sandbox_env_var(request: AnyRequest, sandbox_config_id: str) ->
         description=body.description,
     )
     reply = await api.send(request, command)
-    return await retrieved(request, VARIABLES, str(reply.result["variable_id"]))
+    return await answer_document(request, VARIABLES, str(reply.result["variable_id"]))
 
 
 @get(VARIABLES_OF, opt=returns("variables", query=VariablePage))
@@ -198,7 +199,7 @@ async def list_sandbox_env_vars(request: AnyRequest, sandbox_config_id: str) -> 
     await document_of(request, CONFIGS, config_id)
     values = {"org": org_of(request), "config_id": config_id}
     found = Filter(["v.org = %(org)s", "v.config_id = %(config_id)s"], values)
-    return await listed(request, VARIABLES, query_of(request, VariablePage), found)
+    return await answer_page(request, VARIABLES, query_of(request, VariablePage), found)
 
 
 async def config_of(request: AnyRequest, variable_id: str) -> str:
@@ -222,7 +223,7 @@ async def update_sandbox_env_var(request: AnyRequest, env_var_id: str) -> Respon
         description=body.description,
     )
     await api.send(request, command)
-    return await retrieved(request, VARIABLES, env_var_id)
+    return await answer_document(request, VARIABLES, env_var_id)
 
 
 @delete(VARIABLE, status_code=204, opt=returns("nothing"))

@@ -34,5 +34,5 @@ Where the server has a password, all but this page and the health want it:
 
 @get("/", opt={"hidden": True})
 async def start_page(request: AnyRequest) -> Response[bytes]:
-    """Show where to look."""
+    """Show where the documents and the API are."""
     return Response(PAGE, media_type="text/html; charset=utf-8")

@@ -26,7 +26,7 @@ from services.api.http.handler_dependencies import api_of
 from services.api.http.raw_json import raw
 from services.api.http.request_parsing import PAGE_ITEMS_MAX, AnyRequest, Page, body_of, query_of
 from services.api.openapi.operation import returns
-from services.api.v1.read_model_responses import document_of, listed, retrieved, slice_of
+from services.api.v1.read_model_responses import answer_document, answer_page, document_of, slice_of
 
 STEPS = Resource(kind="step", view="agent.step_view", document=STEP)
 
@@ -72,19 +72,19 @@ class StepMessagePage(Page):
 @get("/v1/steps", opt=returns("steps", query=StepPage))
 async def list_steps(request: AnyRequest) -> Response[bytes]:
     """List steps, the newest first."""
-    return await listed(request, STEPS, query_of(request, StepPage))
+    return await answer_page(request, STEPS, query_of(request, StepPage))
 
 
 @get("/v1/steps/{step_id:str}", opt=returns("step"))
 async def retrieve_step(request: AnyRequest, step_id: str) -> Response[bytes]:
-    """Retrieve a step."""
-    return await retrieved(request, STEPS, step_id)
+    """Retrieve a step by its id."""
+    return await answer_document(request, STEPS, step_id)
 
 
 @get("/v1/steps/{step_id:str}/metrics", opt=returns("how long the step took"))
 async def retrieve_step_metrics(request: AnyRequest, step_id: str) -> Response[bytes]:
     """Retrieve how long the parts of a step took."""
-    return await retrieved(request, STEPS, step_id, document=STEP_METRICS)
+    return await answer_document(request, STEPS, step_id, document=STEP_METRICS)
 
 
 @get(
@@ -93,7 +93,7 @@ async def retrieve_step_metrics(request: AnyRequest, step_id: str) -> Response[b
 )
 async def retrieve_step_trace(request: AnyRequest, step_id: str) -> Response[bytes]:
     """Retrieve what is recorded of the model call of a step."""
-    return await retrieved(request, STEPS, step_id, document=STEP_TRACE)
+    return await answer_document(request, STEPS, step_id, document=STEP_TRACE)
 
 
 @get("/v1/steps/{step_id:str}/messages", opt=returns("messages", query=StepMessagePage))
@@ -115,7 +115,7 @@ async def rate_step(request: AnyRequest, step_id: str) -> Response[bytes]:
     changes: JsonObject = {"feedback": body.feedback}
     if body.tags is not None:
         changes["tags"] = [*body.tags]
-    return await annotated(request, step_id, changes)
+    return await annotate(request, step_id, changes)
 
 
 @patch("/v1/steps/{step_id:str}/transaction/{transaction_id:str}", opt=returns("step"))
@@ -123,10 +123,10 @@ async def set_transaction(
     request: AnyRequest, step_id: str, transaction_id: Name
 ) -> Response[bytes]:
     """Say in which transaction of the client's a step was."""
-    return await annotated(request, step_id, {"tid": transaction_id})
+    return await annotate(request, step_id, {"tid": transaction_id})
 
 
-async def annotated(request: AnyRequest, step_id: str, changes: JsonObject) -> Response[bytes]:
+async def annotate(request: AnyRequest, step_id: str, changes: JsonObject) -> Response[bytes]:
     """The step, once what is said of it is kept."""
     known = await place_of(request, step_id)
     command = AnnotateStep(
@@ -136,7 +136,7 @@ async def annotated(request: AnyRequest, step_id: str, changes: JsonObject) -> R
         changes=changes,
     )
     await api_of(request).send(request, command)
-    return await retrieved(request, STEPS, step_id)
+    return await answer_document(request, STEPS, step_id)
 
 
 async def place_of(request: AnyRequest, step_id: str) -> JsonObject:

@@ -58,27 +58,27 @@ class PermissionScope(Query):
 @get(PATH, opt=returns("which tools may be called", query=PermissionScope))
 async def retrieve_permissions(request: AnyRequest) -> Response[bytes]:
     """Say which tools may be called in the organisation, or in a project."""
-    return await shown(request, *scope_of(request))
+    return await answer_list(request, *scope_of(request))
 
 
 @put(PATH, opt=returns("which tools may be called", query=PermissionScope, body=PermissionsWanted))
 async def set_permissions(request: AnyRequest) -> Response[bytes]:
     """Say which tools may be called in the organisation, or in a project, from now on."""
-    return await changed(request, *scope_of(request))
+    return await change_list(request, *scope_of(request))
 
 
 @get(OF_AGENT, opt=returns("which tools may be called"))
 async def retrieve_permissions_of_agent(request: AnyRequest, agent_id: str) -> Response[bytes]:
     """Say which tools an agent may call."""
     await must_exist(request, agent_id)
-    return await shown(request, "agent", agent_id)
+    return await answer_list(request, "agent", agent_id)
 
 
 @put(OF_AGENT, opt=returns("which tools may be called", body=PermissionsWanted))
 async def set_permissions_of_agent(request: AnyRequest, agent_id: str) -> Response[bytes]:
     """Say which tools an agent may call from now on."""
     await must_exist(request, agent_id)
-    return await changed(request, "agent", agent_id)
+    return await change_list(request, "agent", agent_id)
 
 
 def scope_of(request: AnyRequest) -> tuple[ScopeKind, str]:
@@ -94,15 +94,15 @@ async def must_exist(request: AnyRequest, agent_id: str) -> None:
         raise missing("agent", agent_id)
 
 
-async def shown(request: AnyRequest, kind: ScopeKind, scope_id: str) -> Response[bytes]:
+async def answer_list(request: AnyRequest, kind: ScopeKind, scope_id: str) -> Response[bytes]:
     """The list of a scope; without one there is no limit."""
     reads, org = api_of(request).reads, org_of(request)
     return raw(await reads.one(PERMISSIONS, org, permissions_id(org, kind, scope_id)) or NO_LIST)
 
 
-async def changed(request: AnyRequest, kind: ScopeKind, scope_id: str) -> Response[bytes]:
+async def change_list(request: AnyRequest, kind: ScopeKind, scope_id: str) -> Response[bytes]:
     """The list of a scope as it is now."""
     wanted = AllowList.model_validate((await body_of(request, PermissionsWanted)).model_dump())
     command = SetToolPermissions(kind=kind, scope_id=scope_id, allowed=wanted)
     await api_of(request).send(request, command)
-    return await shown(request, kind, scope_id)
+    return await answer_list(request, kind, scope_id)

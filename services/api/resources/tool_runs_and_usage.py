@@ -18,7 +18,7 @@ from services.api.http.raw_json import raw
 from services.api.http.request_parsing import AnyRequest, Page, query_of
 from services.api.openapi.operation import returns
 from services.api.resources.agents import AGENTS
-from services.api.v1.read_model_responses import document_of, listed, retrieved
+from services.api.v1.read_model_responses import answer_document, answer_page, document_of
 
 CALLS = Resource(
     kind="tool_run",
@@ -51,13 +51,13 @@ class CallPage(Page):
 @get("/v1/tool-runs", opt=returns("calls of tools", query=CallPage))
 async def list_tool_runs(request: AnyRequest) -> Response[bytes]:
     """List the calls of tools, the latest first."""
-    return await listed(request, CALLS, query_of(request, CallPage))
+    return await answer_page(request, CALLS, query_of(request, CallPage))
 
 
 @get("/v1/tool-runs/{tool_run_id:str}", opt=returns("call of a tool"))
 async def retrieve_tool_run(request: AnyRequest, tool_run_id: str) -> Response[bytes]:
     """Retrieve the call of a tool, with what it used."""
-    return await retrieved(request, CALLS, tool_run_id)
+    return await answer_document(request, CALLS, tool_run_id)
 
 
 @get("/v1/agents/{agent_id:str}/tools/usage", opt=returns("what the agent's tools used"))
@@ -65,11 +65,11 @@ async def retrieve_tool_usage(request: AnyRequest, agent_id: str) -> Response[by
     """Retrieve what the latest calls of an agent's tools used, in all and by tool."""
     await document_of(request, AGENTS, agent_id, document="v.id")
     used = await ToolUsageQueries(api_of(request).reads.database).usage(org_of(request), agent_id)
-    names = list(dict.fromkeys(one.name for one in used))
+    names = list(dict.fromkeys(usage.name for usage in used))
     by_tool = [{"tool_name": name, **total([u for u in used if u.name == name])} for name in names]
     body: JsonObject = {
         "agent_id": agent_id,
-        "since": min(one.since for one in used).isoformat() if used else None,
+        "since": min(usage.since for usage in used).isoformat() if used else None,
         "calls_max": CALLS_MAX,
         **total(used),
         "by_tool": [*by_tool],
@@ -80,19 +80,19 @@ async def retrieve_tool_usage(request: AnyRequest, agent_id: str) -> Response[by
 def total(used: Sequence[ToolUsage]) -> JsonObject:
     """What several tools used together."""
     return {
-        "calls": sum(one.calls for one in used),
+        "calls": sum(usage.calls for usage in used),
         "by_status": {
-            status: sum(one.calls for one in used if one.status == status)
-            for status in sorted({one.status for one in used})
+            status: sum(usage.calls for usage in used if usage.status == status)
+            for status in sorted({usage.status for usage in used})
         },
-        "seconds": sum(one.seconds for one in used),
-        "cpu_seconds": sum(one.cpu_seconds for one in used),
-        "memory_bytes_max": max((one.memory_bytes_max for one in used), default=0),
-        "processes_max": max((one.processes_max for one in used), default=0),
-        "output_bytes": sum(one.output_bytes for one in used),
+        "seconds": sum(usage.seconds for usage in used),
+        "cpu_seconds": sum(usage.cpu_seconds for usage in used),
+        "memory_bytes_max": max((usage.memory_bytes_max for usage in used), default=0),
+        "processes_max": max((usage.processes_max for usage in used), default=0),
+        "output_bytes": sum(usage.output_bytes for usage in used),
         "sampling": {
-            "requests": sum(one.sampling_requests for one in used),
-            "prompt_tokens": sum(one.sampling_prompt_tokens for one in used),
-            "completion_tokens": sum(one.sampling_completion_tokens for one in used),
+            "requests": sum(usage.sampling_requests for usage in used),
+            "prompt_tokens": sum(usage.sampling_prompt_tokens for usage in used),
+            "completion_tokens": sum(usage.sampling_completion_tokens for usage in used),
         },
     }

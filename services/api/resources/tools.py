@@ -37,7 +37,7 @@ from services.api.http.request_parsing import (
     valid_id,
 )
 from services.api.openapi.operation import returns
-from services.api.v1.read_model_responses import retrieved, slice_of
+from services.api.v1.read_model_responses import answer_document, slice_of
 
 WORDS_MAX = 32
 NO_VECTORS = (
@@ -107,30 +107,30 @@ class ToolPage(Page, ToolFilters):
 async def create_tool(request: AnyRequest) -> Response[bytes]:
     """Create a tool, or change the one of its name; its schema is derived from its Python source,
     unless one is given."""
-    return await made(request)
+    return await make_tool(request)
 
 
 @put("/v1/tools", opt=returns("tool", body=all_request_bodies.ToolCreate))
 async def upsert_tool(request: AnyRequest) -> Response[bytes]:
     """Create a tool, or change the one of its name."""
-    return await made(request)
+    return await make_tool(request)
 
 
-async def made(request: AnyRequest) -> Response[bytes]:
+async def make_tool(request: AnyRequest) -> Response[bytes]:
     """The tool that a request makes."""
     api = api_of(request)
     body = await body_of(request, all_request_bodies.ToolCreate)
-    fields = given(body)
+    fields = given_fields(body)
     tool_id = api.new_id(request, "tool")
     command = CreateTool(
         tool=ToolState.model_validate({**fields, "id": tool_id}),
         given=sorted(fields),
     )
     reply = await api.send(request, command, message_id=f"create-{tool_id}")
-    return await retrieved(request, TOOLS, str(reply.result["tool_id"]))
+    return await answer_document(request, TOOLS, str(reply.result["tool_id"]))
 
 
-def given(body: BaseModel) -> JsonObject:
+def given_fields(body: BaseModel) -> JsonObject:
     """The fields of a body that are not null: those count, as in V1."""
     return {
         name: value for name, value in body.model_dump(mode="json").items() if value is not None
@@ -194,19 +194,19 @@ async def search_tools(request: AnyRequest) -> Response[bytes]:
     results = [
         b'{"tool": %b, "embedded_text": %b, "fts_rank": %d, "vector_rank": null,'
         b' "combined_score": %b}'
-        % (one.document, to_json(one.text), rank, to_json(1 / (RANK_OFFSET + rank)))
-        for rank, one in enumerate(found, start=1)
+        % (tool.document, to_json(tool.text), rank, to_json(1 / (RANK_OFFSET + rank)))
+        for rank, tool in enumerate(found, start=1)
     ]
     return raw(b"[%b]" % b",".join(results))
 
 
 @get("/v1/tools/{tool_id:str}", opt=returns("tool"))
 async def retrieve_tool(request: AnyRequest, tool_id: str) -> Response[bytes]:
-    """Retrieve a tool."""
+    """Retrieve a tool by its id."""
     base = base_tool(tool_id)
     if base:
         return raw(base_document(base, caller_of(request).user))
-    return await retrieved(request, TOOLS, tool_id)
+    return await answer_document(request, TOOLS, tool_id)
 
 
 @patch("/v1/tools/{tool_id:str}", opt=returns("tool", body=all_request_bodies.ToolUpdate))
@@ -214,11 +214,11 @@ async def update_tool(request: AnyRequest, tool_id: str) -> Response[bytes]:
     """Change the given fields of a tool; its schema and its name follow its source."""
     changeable(tool_id)
     body = await body_of(request, all_request_bodies.ToolUpdate)
-    changes = given(body)
+    changes = given_fields(body)
     if "metadata" in changes:
         changes["metadata_"] = changes.pop("metadata")
     await api_of(request).send(request, UpdateTool(tool_id=tool_id, changes=changes))
-    return await retrieved(request, TOOLS, tool_id)
+    return await answer_document(request, TOOLS, tool_id)
 
 
 @delete("/v1/tools/{tool_id:str}", status_code=200, opt=returns("nothing"))

@@ -30,7 +30,7 @@ TOOL_NAME = re.compile(r"[a-zA-Z0-9_-]{1,64}")
 
 def messages_of(request: LettaRequest) -> list[MessageCreate]:
     """What the client says to the agent, without its answers to calls."""
-    return [one for one in request.sent if isinstance(one, MessageCreate)]
+    return [message for message in request.sent if isinstance(message, MessageCreate)]
 
 
 def answers_of(request: LettaRequest) -> list[CallAnswer]:
@@ -69,8 +69,8 @@ def call_answer(sent: ApprovalReturn | ToolReturn) -> CallAnswer:
 
 def otid_of_answer(request: LettaRequest) -> str | None:
     """The otid that the client gave its answer, if it did."""
-    answers = (one for one in request.sent if not isinstance(one, MessageCreate))
-    return next((one.otid for one in answers if one.otid), None)
+    answers = (answer for answer in request.sent if not isinstance(answer, MessageCreate))
+    return next((answer.otid for answer in answers if answer.otid), None)
 
 
 def client_tools_of(request: LettaRequest) -> list[ClientTool]:
@@ -108,7 +108,7 @@ def client_skills_of(request: LettaRequest) -> list[ClientSkill]:
     if size(sent) > CLIENT_TOOLS_BYTES_MAX:
         detail = f"`client_skills`: at most {CLIENT_TOOLS_BYTES_MAX} bytes as JSON: send fewer"
         raise Problem(422, {"detail": detail})
-    return [ClientSkill.model_validate(one.model_dump()) for one in sent]
+    return [ClientSkill.model_validate(skill.model_dump()) for skill in sent]
 
 
 def size(sent: list[ClientToolSchema] | list[ClientSkillSchema]) -> int:

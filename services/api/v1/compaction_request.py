@@ -18,7 +18,7 @@ from services.api.http.callers import org_of
 from services.api.http.error_responses import Problem, run_failed
 from services.api.http.handler_dependencies import api_of
 from services.api.http.per_path_concurrency_limits import end_turn
-from services.api.http.request_parsing import AnyRequest, parsed
+from services.api.http.request_parsing import AnyRequest, parse
 from services.api.v1.message_request import Addressee, is_retry
 
 # How the run of a compaction fails that would have made nothing shorter.
@@ -51,10 +51,10 @@ class CompactionRequest(BaseModel):
 
 async def read_compaction(request: AnyRequest) -> CompactionRequest:
     """The body of a request to compact, which may be left out."""
-    return parsed(await request.body() or b"{}", CompactionRequest)
+    return parse(await request.body() or b"{}", CompactionRequest)
 
 
-async def compacted(request: AnyRequest, to: Addressee, asked: CompactionRequest) -> JsonObject:
+async def compact(request: AnyRequest, to: Addressee, asked: CompactionRequest) -> JsonObject:
     """Have the conversation compacted when its turn comes; V1's answer says with which summary."""
     api = api_of(request)
     command = await command_of(request, to, asked)
@@ -128,5 +128,5 @@ def answer_of(end: Ended, summary: dict[str, Any] | None) -> JsonObject:
 
 
 def response(summary: str, before: int, after: int) -> JsonObject:
-    """V1's answer."""
+    """What V1 answers to a compaction."""
     return {"summary": summary, "num_messages_before": before, "num_messages_after": after}

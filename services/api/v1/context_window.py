@@ -30,10 +30,10 @@ def context_window(
     system = words_of(shown[0]) if shown else ""
     sections = sections_of(system)
     prompt = (prompt_of(system) or str(agent["system"])) if shown else str(agent["system"])
-    summary = next((words_of(one) for one in shown if one.role == "summary"), None)
+    summary = next((words_of(message) for message in shown if message.role == "summary"), None)
     functions = [function_of(tool) for tool in tools]
-    raw = [raw_message(one, agent) for one in shown]
-    said = [raw[n] for n, one in enumerate(shown) if n > 0 and one.role != "summary"]
+    raw = [raw_message(message, agent) for message in shown]
+    said = [raw[n] for n, message in enumerate(shown) if n > 0 and message.role != "summary"]
     tokens: dict[str, int] = {
         "external_memory_summary": tokens_of(sections[METADATA]),
         "system": text_tokens(prompt),
@@ -42,8 +42,8 @@ def context_window(
         "tool_usage_rules": tokens_of(sections[TOOL_RULES]),
         "directories": tokens_of(sections[DIRECTORIES]),
         "summary_memory": tokens_of(summary),
-        "functions_definitions": sum(text_tokens(json.dumps(one)) for one in functions),
-        "messages": sum(message_tokens(one) for one in said),
+        "functions_definitions": sum(text_tokens(json.dumps(function)) for function in functions),
+        "messages": sum(message_tokens(message) for message in said),
     }
     return {
         "context_window_size_max": llm["context_window"],
@@ -123,8 +123,8 @@ def raw_message(shown: ShownMessage, agent: JsonObject) -> JsonObject:
     llm: Any = agent["llm_config"]
     said = shown.role in ("user", "summary")
     system = shown.role == "system"
-    returned = next((one for one in shown.v1_messages if "tool_returns" in one), None)
-    called = [call for one in shown.v1_messages for call in one.get("tool_calls") or []]
+    returned = next((doc for doc in shown.v1_messages if "tool_returns" in doc), None)
+    called = [call for doc in shown.v1_messages for call in doc.get("tool_calls") or []]
     at = timestamp(shown.created_at)
     first = shown.v1_messages[0] if shown.v1_messages else {}
     return {
@@ -138,12 +138,12 @@ def raw_message(shown: ShownMessage, agent: JsonObject) -> JsonObject:
         "role": "user" if shown.role == "summary" else shown.role,
         "content": [*raw_content(shown, at)],
         "name": first.get("name"),
-        "tool_calls": [raw_call(one) for one in called] or None,
+        "tool_calls": [raw_call(call) for call in called] or None,
         "tool_call_id": returned and returned["tool_call_id"],
         "step_id": shown.step_id,
         "run_id": shown.run_id,
         "otid": first.get("otid") if said else None,
-        "tool_returns": [raw_return(one) for one in (returned or {}).get("tool_returns", [])],
+        "tool_returns": [raw_return(result) for result in (returned or {}).get("tool_returns", [])],
         "group_id": None,
         "sender_id": first.get("sender_id"),
         "batch_item_id": None,

@@ -17,7 +17,7 @@ from libs.contracts.tools.base_tools.file_tools import FILE_TOOLS
 from services.api.adapters.agent_folder_queries import AgentFolderQueries
 from services.api.adapters.resource_query_builder import Resource
 from services.api.http.callers import org_of
-from services.api.http.error_responses import Problem, refused
+from services.api.http.error_responses import Problem, refusal_problem
 from services.api.http.handler_dependencies import api_of
 from services.api.http.request_parsing import AnyRequest, context_of
 from services.api.v1.read_model_responses import document_of
@@ -58,14 +58,14 @@ async def files_max(request: AnyRequest, agent_id: str) -> int:
 async def replace(request: AnyRequest, agent_id: str, wanted: list[str]) -> None:
     """Have an agent see these folders, and no others."""
     before = await queries_of(request).folders_of_agent(org_of(request), agent_id)
-    gone = [one for one in before if one not in wanted]
+    gone = [folder_id for folder_id in before if folder_id not in wanted]
     for folder_id in gone:
         try:
             await let_go(request, agent_id, folder_id)
         except Problem as problem:  # somebody else has detached it
             if problem.status != 404:
                 raise
-    await attach(request, agent_id, *(one for one in wanted if one not in before))
+    await attach(request, agent_id, *(folder_id for folder_id in wanted if folder_id not in before))
     if gone and not wanted:
         await take_tools(request, agent_id)
 
@@ -113,7 +113,7 @@ async def take_tools(request: AnyRequest, agent_id: str) -> None:
         command = DetachTool(agent_id=agent_id, tool_id=tool.id)
         reply = await api.bus.request(command, context_of(request, api.ids.new("cmd"), ""))
         if isinstance(reply, Rejected) and reply.code != NOT_FOUND:
-            raise refused(reply)
+            raise refusal_problem(reply)
     if await queries_of(request).folders_of_agent(org_of(request), agent_id):
         await give_tools(request, agent_id)
 
@@ -134,7 +134,7 @@ async def create_default_folder(request: AnyRequest, agent_id: str) -> str:
         command = command.model_copy(update={"name": f"{name} ({agent_id})"})
         reply = await api.bus.request(command, context_of(request, f"create-{folder_id}-named"))
     if isinstance(reply, Rejected):
-        raise refused(reply)
+        raise refusal_problem(reply)
     return folder_id
 
 

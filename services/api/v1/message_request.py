@@ -77,10 +77,10 @@ async def read_request[R: LettaRequest](
 ) -> MessageRequest[R]:
     """The request to an agent, valid and with the id of the run that will answer it."""
     to = Addressee(valid_id("agent", agent_id), main_conversation(agent_id))
-    return await addressed(request, await body_of(request, model), to)
+    return await address(request, await body_of(request, model), to)
 
 
-async def addressed[R: LettaRequest](
+async def address[R: LettaRequest](
     request: AnyRequest, body: R, to: Addressee
 ) -> MessageRequest[R]:
     """The request to a conversation, valid and with the id of the run that will answer it."""
@@ -89,14 +89,14 @@ async def addressed[R: LettaRequest](
         raise Problem(422, error_bodies.MESSAGES_EMPTY)
     if not 1 <= body.max_steps <= STEPS_MAX:
         raise Problem(422, {"detail": f"`max_steps` must be between 1 and {STEPS_MAX}"})
-    name = named_run(request, to.name, body)
+    name = run_named_by_client(request, to.name, body)
     now = api.clock.now()
     in_the_background = isinstance(body, all_request_bodies.LettaAsyncRequest)
     request_hash = sha256(await request.body()).hexdigest()
     key = (org_of(request), to.conversation_id, request_hash)
     again = is_retry(request)
     if not again:
-        api.identical_request_runs.came(key)
+        api.identical_request_runs.note_first_try(key)
 
     def build(run_id: str) -> MessageRequest[R]:
         run = run_config(
@@ -113,11 +113,14 @@ async def addressed[R: LettaRequest](
             agent_id=to.agent_id,
             conversation_id=to.conversation_id,
             run=run,
-            messages=[stored(run_id, n, one, now) for n, one in enumerate(messages_of(body))],
+            messages=[
+                stored_message(run_id, n, message, now)
+                for n, message in enumerate(messages_of(body))
+            ],
             max_steps=body.max_steps,
             request_hash=request_hash,
             retry=name is None and again,
-            earlier_runs=api.identical_request_runs.excluded(key) if again else [],
+            earlier_runs=api.identical_request_runs.excluded_runs(key) if again else [],
             stream_tokens=getattr(body, "stream_tokens", False),
             unless_busy=to.unless_busy,
             structured_summaries=body.include_compaction_messages,
@@ -162,7 +165,7 @@ def options_of(body: LettaRequest) -> RunOptions | None:
     return None if options == NO_OPTIONS else options
 
 
-def named_run(request: AnyRequest, name: str, body: LettaRequest) -> str | None:
+def run_named_by_client(request: AnyRequest, name: str, body: LettaRequest) -> str | None:
     """The run's id where the client names its request: by a key, or by its messages' otids."""
     key = request.headers.get("idempotency-key")
     if key:
@@ -181,7 +184,7 @@ def is_retry(request: AnyRequest) -> bool:
     return bool(whole_number(request.headers.get("x-stainless-retry-count", "")))
 
 
-def stored(run_id: str, index: int, sent: Any, now: Any) -> Message:
+def stored_message(run_id: str, index: int, sent: Any, now: Any) -> Message:
     """A message as it will stand in the history."""
     return Message(
         id=derived_id("message", run_id, str(index)),
@@ -194,7 +197,7 @@ def stored(run_id: str, index: int, sent: Any, now: Any) -> Message:
     )
 
 
-async def started(request: AnyRequest, asked: MessageRequest[Any]) -> str:
+async def start_run(request: AnyRequest, asked: MessageRequest[Any]) -> str:
     """Start the run; returns the id of the run that answers, which may be an earlier one.
 
     Raises Problem 409 if another request came under the same Idempotency-Key. Under the same otids
@@ -210,7 +213,7 @@ async def started(request: AnyRequest, asked: MessageRequest[Any]) -> str:
     end_turn(request.scope["state"])  # the run may take long
     run_id = str(reply["run_id"])
     key = (org_of(request), asked.command.conversation, asked.command.request_hash)
-    api_of(request).identical_request_runs.began(key, run_id)
+    api_of(request).identical_request_runs.note_run(key, run_id)
     return run_id
 
 
@@ -221,14 +224,14 @@ async def send_start(request: AnyRequest, command: StartRun | AnswerApproval) ->
     return reply.result
 
 
-async def begun(request: AnyRequest, asked: MessageRequest[Any]) -> RunFollower:
+async def start_and_follow(request: AnyRequest, asked: MessageRequest[Any]) -> RunFollower:
     """Start the run, and follow the run that answers: maybe an earlier one."""
     api = api_of(request)
     inbox = None if asked.named_by_client else api.inbox
     follower = RunFollower(api.runs, api.bus, org_of(request), asked.command.run.id, inbox=inbox)
     await follower.__aenter__()
     try:
-        run_id = await started(request, asked)
+        run_id = await start_run(request, asked)
     except BaseException:
         await follower.__aexit__()
         raise

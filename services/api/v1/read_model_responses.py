@@ -23,7 +23,7 @@ from services.api.http.request_parsing import AnyRequest, Page, valid_id
 from services.api.v1.secret_sealing import with_opened_secrets
 
 
-async def listed(
+async def answer_page(
     request: AnyRequest,
     resource: Resource,
     page: Page,
@@ -39,16 +39,16 @@ async def listed(
     documents = await api.reads.page(
         resource, found, slice_of(page), key=key, document=document, bytes_max=bytes_max
     )
-    return raw(await filled(request, documents))
+    return raw(await fill_in(request, documents))
 
 
-async def counted(request: AnyRequest, resource: Resource, found: Filter) -> Response[bytes]:
+async def answer_count(request: AnyRequest, resource: Resource, found: Filter) -> Response[bytes]:
     """How many rows there are of those `found`."""
     count = await api_of(request).reads.count(resource, found)
     return raw(str(count).encode())
 
 
-async def retrieved(
+async def answer_document(
     request: AnyRequest, resource: Resource, resource_id: str, *, document: str = ""
 ) -> Response[bytes]:
     """One row as JSON, or the 404 that says what is not there."""
@@ -64,10 +64,10 @@ async def document_of(
     body = await api.reads.one(resource, org_of(request), known, document)
     if body is None:
         raise missing(resource.kind, resource_id)
-    return await filled(request, body)
+    return await fill_in(request, body)
 
 
-async def filled(request: AnyRequest, document: bytes) -> bytes:
+async def fill_in(request: AnyRequest, document: bytes) -> bytes:
     """A document with what a statement only leaves a place for: secrets, and files."""
     api = api_of(request)
     opened = with_opened_secrets(api.sealer, document)

@@ -56,10 +56,10 @@ def with_opened_secrets(sealer: Sealer, document: bytes) -> bytes:
     """A document with its secrets as JSON strings; one whose key is lost is empty."""
     if MARK.encode() not in document:
         return document
-    return MARKED.sub(lambda found: to_json(opened(sealer, found[1].decode())), document)
+    return MARKED.sub(lambda found: to_json(open_secret(sealer, found[1].decode())), document)
 
 
-def opened(sealer: Sealer, sealed: str) -> str:
+def open_secret(sealer: Sealer, sealed: str) -> str:
     """A secret, or an empty text if its key is lost."""
     try:
         return sealer.open(sealed)

@@ -41,8 +41,10 @@ async def token_details(
 def turns_of(steps: Iterable[Any], messages: list[JsonObject]) -> Iterator[JsonObject]:
     """Each answer of the model with its tokens, and the results of its tools behind it."""
     for step in steps:
-        own = [one for one in messages if one["step_id"] == step["step_id"]]
-        said = [one["content"] for one in own if one["message_type"] == "assistant_message"]
+        own = [message for message in messages if message["step_id"] == step["step_id"]]
+        said = [
+            message["content"] for message in own if message["message_type"] == "assistant_message"
+        ]
         yield {
             "role": "assistant",
             "content": str(said[0]) if said else None,
@@ -50,14 +52,14 @@ def turns_of(steps: Iterable[Any], messages: list[JsonObject]) -> Iterator[JsonO
             "output_token_logprobs": with_ids(step),
             "tool_name": None,
         }
-        for one in own:
-            if one["message_type"] == "tool_return_message":
+        for message in own:
+            if message["message_type"] == "tool_return_message":
                 yield {
                     "role": "tool",
-                    "content": one["tool_return"],
+                    "content": message["tool_return"],
                     "output_ids": None,
                     "output_token_logprobs": None,
-                    "tool_name": one["name"],
+                    "tool_name": message["name"],
                 }
 
 
@@ -66,4 +68,4 @@ def with_ids(step: Any) -> list[Json] | None:
     content, ids = (step["logprobs"] or {}).get("content") or [], step["token_ids"] or []
     if not ids or len(content) != len(ids):
         return None
-    return [[one["logprob"], token, None] for one, token in zip(content, ids, strict=True)]
+    return [[chance["logprob"], token, None] for chance, token in zip(content, ids, strict=True)]

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from services.api.resources.block_blame import (
     STEPS_MAX,
-    blamed,
+    blame_lines,
     diff,
     lines_of,
     matching,
@@ -23,7 +23,7 @@ TEXTS = st.lists(
 
 
 def blame(*texts: str) -> list[tuple[str, int]]:
-    return list(zip(lines_of(texts[-1]) if texts else [], blamed(texts), strict=True))
+    return list(zip(lines_of(texts[-1]) if texts else [], blame_lines(texts), strict=True))
 
 
 def test_lines_keep_the_version_that_they_came_with() -> None:
@@ -33,7 +33,7 @@ def test_lines_keep_the_version_that_they_came_with() -> None:
 def test_lines_between_two_changes_of_a_long_text_keep_their_version() -> None:
     before = [f"line {number}" for number in range(3_000)]
     after = ["first", *before[1:-1], "last"]
-    assert blamed(["\n".join(before), "\n".join(after)]) == [1, *[0] * 2_998, 1]
+    assert blame_lines(["\n".join(before), "\n".join(after)]) == [1, *[0] * 2_998, 1]
 
 
 def test_a_line_that_comes_back_is_new() -> None:
@@ -82,7 +82,7 @@ def test_a_line_of_a_long_text_is_found_by_few_comparisons() -> None:
 
 def test_texts_that_have_nothing_in_common_cost_no_comparison() -> None:
     many = ["\n".join(f"{n}-{line}" for line in range(20_000)) for n in range(20)]
-    assert set(blamed(many)) == {19}
+    assert set(blame_lines(many)) == {19}
     shown = diff(many[0], many[1], "before", "after").split("\n")
     assert shown[:3] == ["--- before", "+++ after", "@@ -1,20000 +1,20000 @@"]
     assert len(shown) == 40_003

@@ -14,7 +14,7 @@ from services.api.app import HANDLERS
 from services.api.http import direct_handler_calls
 from services.api.http.direct_handler_calls import (
     DirectCall,
-    called_directly,
+    call_directly,
     can_be_called_directly,
 )
 from services.api.http.error_responses import Problem, on_exception
@@ -100,7 +100,7 @@ async def test_a_direct_call_answers_as_litestar_does(
 
     monkeypatch.setattr(direct_handler_calls, "admit", admit)
     answers, let_in = [], []
-    for prepared in (handlers(), [called_directly(handler) for handler in handlers()]):
+    for prepared in (handlers(), [call_directly(handler) for handler in handlers()]):
         app = Litestar(
             prepared,
             before_request=admit,

@@ -14,7 +14,7 @@ from libs.contracts.letta import all_request_bodies
 from services.api.adapters.identical_request_runs import REQUESTS_MAX, IdenticalRequestRuns
 from services.api.http.callers import CALLER, THE_ONLY_CALLER
 from services.api.http.handler_dependencies import Api
-from services.api.v1.message_request import MessageRequest, read_request, started
+from services.api.v1.message_request import MessageRequest, read_request, start_run
 from tests.clock_and_ids import ManualClock
 
 AGENT = "agent-00000000-0000-4000-8000-000000000000"
@@ -78,7 +78,7 @@ class World:
             scope={"state": {CALLER: THE_ONLY_CALLER}},
         )
         asked = await read_request(request, AGENT, all_request_bodies.LettaStreamingRequest)
-        await started(request, asked)
+        await start_run(request, asked)
         return asked
 
 
@@ -118,13 +118,13 @@ async def test_a_first_try_names_no_earlier_runs() -> None:
 def test_what_is_remembered_has_a_bound() -> None:
     tries = IdenticalRequestRuns()
     for number in range(REQUESTS_MAX + 1):
-        tries.began(("org", "agent", str(number)), "run-1")
-        tries.came(("org", "agent", str(number)))
+        tries.note_run(("org", "agent", str(number)), "run-1")
+        tries.note_first_try(("org", "agent", str(number)))
     for number in range(100):
-        tries.began(("org", "agent", "1"), f"run-{number}")
-        tries.came(("org", "agent", "1"))
+        tries.note_run(("org", "agent", "1"), f"run-{number}")
+        tries.note_first_try(("org", "agent", "1"))
 
     assert len(tries.requests) == REQUESTS_MAX
-    assert tries.excluded(("org", "agent", "0")) == []
-    assert tries.excluded(("org", "agent", "2")) == ["run-1"]
-    assert len(tries.excluded(("org", "agent", "1"))) < 100
+    assert tries.excluded_runs(("org", "agent", "0")) == []
+    assert tries.excluded_runs(("org", "agent", "2")) == ["run-1"]
+    assert len(tries.excluded_runs(("org", "agent", "1"))) < 100

@@ -48,7 +48,7 @@ async def test_turns_are_handed_over_in_order_and_cost_nobody_else() -> None:
     await first
     await asyncio.sleep(0)
     assert not second.done()
-    turns[1].answered(200)
+    turns[1].end_with(200)
     for turn in [*turns, calm, await first, await second]:
         turn.end()
     assert not limits.lines
@@ -102,7 +102,7 @@ async def test_a_refusal_keeps_its_turn_for_a_moment(monkeypatch: pytest.MonkeyP
     limits = ConcurrencyLimits()
     turns = await all_taken(limits)
     waits = waiting(limits)
-    turns[0].answered(429)
+    turns[0].end_with(429)
     await asyncio.sleep(0.005)
     assert not waits.done()
     await waits

@@ -26,7 +26,7 @@ from tests.clock_and_ids import ManualClock
 
 
 def said(service: ServiceHealth, done: int, waiting: int, *, now: float) -> str:
-    service.heard({"relay": {"done": done, "waiting": waiting}}, now)
+    service.note_answer({"relay": {"done": done, "waiting": waiting}}, now)
     return service.problem(now)
 
 
@@ -61,7 +61,7 @@ async def test_who_has_just_answered_a_command_is_not_asked_whether_it_is_there(
     clock = ManualClock()
     health = Health(cast(Any, None), cast(Any, None), clock, RandomIds())  # it asks nobody
     clock.seconds = 1_000.0
-    health.services["agent"].heard({}, clock.seconds)
+    health.services["agent"].note_answer({}, clock.seconds)
     clock.seconds += LOOK_EVERY_SECONDS / 2
     assert await health.service("agent") == OK
     clock.seconds += LOOK_EVERY_SECONDS

@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from libs.bus.fair_semaphore import FairSemaphore
+from libs.bus.in_memory import InMemoryBus, InMemoryNetwork
 from libs.bus.process_ports import ProcessPorts
 from libs.bus.unknown_version_delays import LEFT_ALONE_SECONDS
 from libs.contracts.bus_messages import Context, NewerVersion
@@ -52,7 +53,11 @@ class Payments(LeasedWork[DueWork]):
         self.waits_for_store = False
         repository = Repository(self.store, "ledger", project)
         ports = ProcessPorts(
-            repository=repository, clock=self.clock, ids=IDS, committed=lambda: None
+            repository=repository,
+            bus=InMemoryBus(InMemoryNetwork()),
+            clock=self.clock,
+            ids=IDS,
+            committed=lambda: None,
         )
         places = FairSemaphore(3, of_organisation_max=2, users="payments", thing="place")
         super().__init__(ports, places)

@@ -137,6 +137,6 @@ async def apply_policies(runtime: Runtime, adapters: Adapters) -> None:
         },
     )
     for event in (FileDeleted, FolderDeleted):
-        await service.hear(event, policies.agent_folders.deleted_somewhere)
+        await service.hear(event, policies.agent_folders.look_at_all)
     swept = (policies.archives, policies.reembedding, policies.agent_folders)
     service.sweepers += [policy.sweep for policy in swept]

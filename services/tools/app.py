@@ -59,7 +59,6 @@ from services.tools.engine.mcp_runner import McpRunner
 from services.tools.engine.mcp_sampling import McpSampling, SamplingPorts
 from services.tools.engine.mcp_sessions import McpSessions
 from services.tools.engine.package_environments import NoPackages, PackageEnvironments
-from services.tools.engine.permission_cleanup import CleanupPorts, PermissionCleanup
 from services.tools.engine.run_code import RunCodeTool
 from services.tools.engine.run_code_with_tools import RunCodeWithToolsTool
 from services.tools.engine.tool_runner_protocol import ToolRunners
@@ -67,12 +66,12 @@ from services.tools.engine.tool_runner_telemetry import observed
 from services.tools.engine.tool_runs import ToolRunPorts, ToolRuns
 from services.tools.engine.web_builtins import FetchWebpageTool, WebSearchTool
 from services.tools.engine.workspace_builtins import FILE_TOOLS, FileTool, ShellTool
-from services.tools.engine.workspace_cleanup import WorkspaceCleanup
 from services.tools.handlers.mcp_servers import McpServerHandlers
 from services.tools.handlers.sandbox_configs import SandboxConfigHandlers
 from services.tools.handlers.tool_permissions import ToolPermissionHandlers
 from services.tools.handlers.tool_runs import ToolRunHandlers
 from services.tools.handlers.tools import ToolHandlers
+from services.tools.policies.agent_cleanup import CleanupPorts, PermissionCleanup, WorkspaceCleanup
 from services.tools.settings import CONTAINER, ToolsSettings
 
 
@@ -297,5 +296,5 @@ async def apply_policies(runtime: Runtime, adapters: Adapters) -> None:
         )
     )
     for cleanup in (workspaces, permissions):
-        await service.hear(AgentDeleted, cleanup.agent_deleted)
+        await service.hear(AgentDeleted, cleanup.look_at_all)
         service.sweepers.append(cleanup.sweep)

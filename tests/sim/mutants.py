@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import itertools
+import math
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from datetime import timedelta
@@ -16,9 +17,10 @@ from libs.bus.bounded_command_queue import CommandQueue
 from libs.bus.command_dispatcher import CommandDispatcher
 from libs.bus.event_consumer import EventConsumer
 from libs.bus.leader_election import Leadership
+from libs.bus.ports import Bus, Ids
 from libs.bus.relay import Relay
 from libs.bus.service_host import Service
-from libs.contracts.bus_messages import Accepted
+from libs.contracts.bus_messages import Accepted, Command, Context
 from libs.eventstore.in_memory import InMemoryEventStore
 from libs.eventstore.in_memory_database import Lease
 from libs.eventstore.ports import (
@@ -30,6 +32,7 @@ from libs.eventstore.ports import (
     StoreUnavailable,
 )
 from libs.eventstore.unit_of_work import UnitOfWork
+from libs.work.reconciliation import Reconciliation
 from services.agent import projections
 from services.agent.domain.conversations import conversation_state
 from services.agent.domain.conversations.active_run import ActiveRun
@@ -40,8 +43,11 @@ from services.agent.engine.leased_conversation import LeasedConversation
 from services.agent.engine.run_scheduling import RunAttempt, RunEngine
 from services.agent.handlers.approvals import ApprovalHandlers
 from services.agent.handlers.runs import RETRY_MEANS_SAME_SECONDS, RunHandlers, started
+from services.agent.policies import delete_conversations, detach_deleted_resources
 from services.agent.policies.detach_deleted_resources import DetachDeleted
 from services.agent.policies.undo_unfinished_creations import UndoUnfinishedCreations
+from services.memory.policies import agent_folders, archives
+from services.memory.policies.archives import EmptyDeletedArchives
 from tests.sim import bus as sim_bus
 from tests.sim import processes
 from tests.sim.processes import PROCESS_OF
@@ -243,6 +249,42 @@ def block_came_too_late() -> list[Patch]:
         return None
 
     return [(DetachDeleted, "sweep", sweep)]
+
+
+@mutant("What a reconciliation could not mend is forgotten.")
+def not_looked_at_again() -> list[Patch]:
+    def look_again(policy: Reconciliation[Any], suspects: set[str] | None) -> None:
+        """Look at nobody."""
+
+    return [(Reconciliation, "look_again", look_again)]
+
+
+@mutant("A commit that is made after its command was given up is looked at by no reconciliation.")
+def not_looked_at_later() -> list[Patch]:
+    def suspect_later(policy: Reconciliation[Any], key: str) -> None:
+        """Suspect nobody."""
+
+    return [(Reconciliation, "suspect_later", suspect_later)]
+
+
+@mutant("A reconciliation looks at everybody once, when its process starts.")
+def all_looked_at_once() -> list[Patch]:
+    return [
+        (kind, "every_seconds", math.inf)
+        for kind in (Reconciliation, EmptyDeletedArchives, UndoUnfinishedCreations)
+    ]
+
+
+@mutant("A reconciliation takes what was refused for mended.")
+def refused_is_mended() -> list[Patch]:
+    async def send_correction(bus: Bus, ids: Ids, command: Command, org: str) -> bool:
+        await bus.request(command, Context(ids.new("sweep"), org=org))
+        return True
+
+    return [
+        (module, "send_correction", send_correction)
+        for module in (detach_deleted_resources, delete_conversations, agent_folders, archives)
+    ]
 
 
 @mutant("A retry looks for its first try before it reads the conversation.")

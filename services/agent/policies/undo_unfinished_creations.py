@@ -4,24 +4,19 @@ from __future__ import annotations
 
 import logging
 from collections import deque
+from collections.abc import Sequence
+from dataclasses import dataclass
 
 from pydantic_core import from_json
 
 from libs.bus.aggregate_locks import AggregateLocks
-from libs.bus.ports import Bus, BusUnavailable, Clock, Ids, request_as_service
-from libs.bus.unknown_version_delays import log_once
-from libs.contracts.bus_messages import CONFLICT, Context, NewerVersion, Rejected
+from libs.bus.ports import Bus, Clock, Ids, request_as_service
+from libs.contracts.bus_messages import CONFLICT, Context, Rejected
 from libs.contracts.deterministic_ids import derived_id
 from libs.contracts.memory.blocks import BlockCreated, DeleteBlock
-from libs.eventstore.ports import (
-    Commit,
-    Move,
-    StaleLease,
-    StoredEvent,
-    StoreUnavailable,
-    VersionConflict,
-)
+from libs.eventstore.ports import Commit, Move, StaleLease, StoredEvent
 from libs.eventstore.unit_of_work import Repository, UnitOfWork
+from libs.work.reconciliation import Reconciliation
 from services.agent.adapters.reconciliation_queries import AgentQueries, MadeBlock
 from services.agent.domain.agents.agent import Agent
 from services.agent.domain.conversations.conversation import Conversation
@@ -37,7 +32,16 @@ UNFINISHED_SECONDS = 60.0
 LOOK_SECONDS = 10.0
 
 
-class UndoUnfinishedCreations:
+@dataclass(frozen=True, slots=True)
+class LogPage:
+    """A part of the log of the memory service, and the blocks that were made in it for owners."""
+
+    begin: int
+    end: int
+    made: list[MadeBlock]
+
+
+class UndoUnfinishedCreations(Reconciliation[LogPage]):
     """An agent is created in two commits: its blocks by the memory service, then itself; and so is
     a conversation with blocks of its own. A process that dies between the two leaves blocks of
     nobody, if nobody sends the command again.
@@ -48,6 +52,10 @@ class UndoUnfinishedCreations:
     conflict. What is done is safe to repeat, so several processes may do it.
     """
 
+    name = "creations that were not finished"
+    batch_max = 1
+    every_seconds = LOOK_SECONDS
+
     def __init__(
         self,
         repository: Repository,
@@ -57,51 +65,41 @@ class UndoUnfinishedCreations:
         ids: Ids,
         locks: AggregateLocks,
     ) -> None:
+        super().__init__(clock)
         self.repository = repository
         self.store = repository.store
         self.queries = queries
         self.bus = bus
-        self.clock = clock
         self.ids = ids
         self.locks = locks
-        self.look_at = 0.0
-        # Where the log ended, and when, by the clock that nobody sets.
+        # Where the log ended, and when, by the clock that nobody sets; and where it is old enough.
         self.ends: deque[tuple[float, int]] = deque()
+        self.old = 0
 
-    async def sweep(self) -> None:
-        """Undo what has been unfinished for a minute."""
-        now = self.clock.monotonic()
-        if now < self.look_at:
-            return
-        self.look_at = now + LOOK_SECONDS
+    async def find(self, keys: list[str] | None) -> Sequence[LogPage]:
+        """The next page of the log, up to a position that is old enough."""
         position = await self.store.position(POSITION)
+        now = self.clock.monotonic()
         end = (await self.store.read_upstream(UPSTREAM, position, [])).seen_up_to
         self.ends.append((now, end))
-        old = position
         while self.ends and self.ends[0][0] <= now - UNFINISHED_SECONDS:
-            old = self.ends.popleft()[1]
+            self.old = self.ends.popleft()[1]
+        if position >= self.old:
+            return []
+        page = await self.store.read_upstream(UPSTREAM, position, [BlockCreated.topic])
+        made = [made_block(event) for event in page.events if event.position <= self.old]
+        wanted = [block for block in made if block.owner_id]
+        return [LogPage(position, min(page.seen_up_to, self.old), wanted)]
+
+    async def mend(self, item: LogPage) -> bool:
+        """Undo what is unfinished in a page, and move the position behind it."""
+        for block in await self.queries.unclaimed_blocks(item.made) if item.made else []:
+            await self.undo(block)
         try:
-            while position < old:
-                position = await self.undo_page(position, old)
-        except (BusUnavailable, StoreUnavailable, VersionConflict) as problem:
-            log.warning("creations that were not finished are not undone yet: %s", problem)
-            self.ends.appendleft((now - UNFINISHED_SECONDS, old))
-        except NewerVersion as unknown:
-            log_once(unknown)
+            await self.store.commit(Commit(move=Move(POSITION, item.begin, item.end)))
         except StaleLease:
             log.debug("another process has undone these")
-
-    async def undo_page(self, position: int, old: int) -> int:
-        """Undo what is unfinished in one page of the log, up to a position that is old enough;
-        returns the new position."""
-        page = await self.store.read_upstream(UPSTREAM, position, [BlockCreated.topic])
-        made = [made_block(event) for event in page.events if event.position <= old]
-        to = min(page.seen_up_to, old)
-        wanted = [block for block in made if block.owner_id]
-        for block in await self.queries.unclaimed_blocks(wanted) if wanted else []:
-            await self.undo(block)
-        await self.store.commit(Commit(move=Move(POSITION, position, to)))
-        return to
+        return True
 
     async def undo(self, block: MadeBlock) -> None:
         """Give the owner up, if there is none by that id, and delete the block, if no owner in its

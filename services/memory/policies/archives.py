@@ -2,20 +2,23 @@
 
 from __future__ import annotations
 
-import logging
+from collections.abc import Sequence
 
-from libs.bus.ports import Bus, BusUnavailable, Clock, Ids, request_as_service
+from libs.bus.ports import Bus, Clock, Ids, request_as_service
 from libs.contracts.agent.agents import AgentDeleted
-from libs.contracts.bus_messages import Accepted, Command, Context, Event, Rejected
+from libs.contracts.bus_messages import Accepted, Command, Context, Event
 from libs.contracts.deterministic_ids import derived_id
 from libs.contracts.memory.archives import DeleteArchive, DetachArchive, EmptyArchive
-from services.memory.adapters.archive_queries import ArchiveQueries
+from libs.work.reconciliation import Reconciliation, send_correction
+from services.memory.adapters.archive_queries import (
+    SWEPT_MAX,
+    ArchiveQueries,
+    Attachment,
+    Removal,
+)
 from services.memory.domain.archive import SETTLED_SECONDS, own_archive_ids
 
-log = logging.getLogger(__name__)
-
 BATCHES_PER_SWEEP_MAX = 20
-ORPHANS_EVERY_SECONDS = 60.0
 
 
 class ArchivePolicies:
@@ -24,9 +27,8 @@ class ArchivePolicies:
     def __init__(self, bus: Bus, archives: ArchiveQueries, clock: Clock, ids: Ids) -> None:
         self.bus = bus
         self.archives = archives
-        self.clock = clock
-        self.ids = ids
-        self.orphans_at = 0.0
+        self.removals = EmptyDeletedArchives(bus, archives, clock, ids)
+        self.orphans = DetachFromDeletedAgents(bus, archives, clock, ids)
 
     async def agent_deleted(self, event: Event, context: Context) -> None:
         """An agent's own archive goes with it, unless another has it; no other is attached to it
@@ -38,29 +40,61 @@ class ArchivePolicies:
             await request_as_service(self.bus, taken_from(agent_id, one.id), cause)
 
     async def sweep(self) -> None:
-        """Remove what deleted archives have left, a bounded number at a time; and take archives
-        from agents that were deleted while they got them."""
-        try:
-            for removal in await self.archives.removals(SETTLED_SECONDS):
-                await self.empty(removal.archive_id, removal.org)
-            if self.clock.monotonic() >= self.orphans_at:
-                for one in await self.archives.orphaned():
-                    await self.send(taken_from(one.agent_id, one.archive_id), one.org)
-                self.orphans_at = self.clock.monotonic() + ORPHANS_EVERY_SECONDS
-        except BusUnavailable as problem:
-            log.warning("deleted archives still have passages: %s", problem)
+        """Remove what deleted archives have left, and take archives from deleted agents."""
+        await self.removals.sweep()
+        await self.orphans.sweep()
 
-    async def empty(self, archive_id: str, org: str) -> None:
-        """Remove the next passages of a deleted archive."""
+
+class EmptyDeletedArchives(Reconciliation[Removal]):
+    """Removes the passages that deleted archives have left, as soon as none can be on its way."""
+
+    name = "passages of deleted archives"
+    batch_max = SWEPT_MAX
+    every_seconds = 0.0
+
+    def __init__(self, bus: Bus, archives: ArchiveQueries, clock: Clock, ids: Ids) -> None:
+        super().__init__(clock)
+        self.bus = bus
+        self.archives = archives
+        self.ids = ids
+
+    async def find(self, keys: list[str] | None) -> Sequence[Removal]:
+        """The deleted archives that may have passages left."""
+        return await self.archives.removals(SETTLED_SECONDS)
+
+    async def mend(self, item: Removal) -> bool:
+        """Remove the next passages of one of them, a bounded number at a time."""
         for _ in range(BATCHES_PER_SWEEP_MAX):
-            reply = await self.send(EmptyArchive(archive_id=archive_id), org)
-            if not isinstance(reply, Accepted) or not reply.result.get("removed"):
-                return
+            context = Context(self.ids.new("sweep"), org=item.org)
+            command = EmptyArchive(archive_id=item.archive_id)
+            reply = await request_as_service(self.bus, command, context)
+            if not isinstance(reply, Accepted):
+                return False
+            if not reply.result.get("removed"):
+                break
+        return True
 
-    async def send(self, command: Command, org: str) -> Accepted | Rejected:
-        """Send a command that no event causes."""
-        context = Context(self.ids.new("sweep"), org=org)
-        return await request_as_service(self.bus, command, context)
+
+class DetachFromDeletedAgents(Reconciliation[Attachment]):
+    """Takes archives from agents that were deleted while they got them."""
+
+    name = "archives of agents that are gone"
+    batch_max = SWEPT_MAX
+
+    def __init__(self, bus: Bus, archives: ArchiveQueries, clock: Clock, ids: Ids) -> None:
+        super().__init__(clock)
+        self.bus = bus
+        self.archives = archives
+        self.ids = ids
+
+    async def find(self, keys: list[str] | None) -> Sequence[Attachment]:
+        """Attachments to agents that are no more."""
+        return await self.archives.orphaned()
+
+    async def mend(self, item: Attachment) -> bool:
+        """Take one archive from its agent."""
+        command = taken_from(item.agent_id, item.archive_id)
+        return await send_correction(self.bus, self.ids, command, item.org)
 
 
 def taken_from(agent_id: str, archive_id: str) -> Command:

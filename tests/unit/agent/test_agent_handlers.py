@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import math
 from datetime import datetime
 from typing import Any
 
@@ -25,10 +26,10 @@ from libs.contracts.memory.blocks import BlockDeleted, CreateBlocks, DeleteBlock
 from libs.eventstore.in_memory import InMemoryEventStore
 from libs.eventstore.ports import StoreUnavailable
 from libs.eventstore.unit_of_work import UnitOfWork
+from libs.work.reconciliation import LATE_SECONDS, SUSPECTS_MAX
 from services.agent.domain.conversations.conversation import Conversation
 from services.agent.domain.runs.step_results import ModelReply
 from services.agent.policies.detach_deleted_blocks import detach_deleted_blocks
-from services.agent.policies.detach_deleted_resources import LATE_SECONDS, UNSURE_MAX
 from services.agent.policies.undo_unfinished_creations import (
     LOOK_SECONDS,
     UNFINISHED_SECONDS,
@@ -442,7 +443,7 @@ class TestChange:
         policies.committed(attached.at(AGENT, 2))
         await policies.sweep()
         assert world.row("agents", AGENT)["block_ids"] == [SHARED_BLOCK]
-        assert policies.unsure == set()
+        assert policies.suspects == set()
 
     async def test_who_may_have_got_a_block_is_looked_at_too(self, world: World) -> None:
         process = world.process("p-1")
@@ -457,9 +458,12 @@ class TestChange:
             await policies.noting(lost)(
                 command, process.repository.work(Context("m-1", org="org-1"))
             )
-        assert policies.unsure == {AGENT}
-        policies.look_again({f"agent-{n}" for n in range(UNSURE_MAX)})
-        assert policies.unsure is None, "so many are not remembered one by one"
+        assert policies.suspects == {AGENT}
+        for number in range(SUSPECTS_MAX):
+            policies.suspect(f"agent-{number}")
+        assert (policies.suspects, policies.look_at_all_at) == (set(), -math.inf), (
+            "so many are not remembered one by one"
+        )
 
     async def test_a_commit_that_is_made_after_its_command_was_given_up_is_looked_at(
         self, world: World
@@ -483,7 +487,7 @@ class TestChange:
         await world.clock.sleep(LATE_SECONDS)
         await policies.sweep()
         assert world.row("agents", AGENT)["block_ids"] == [SHARED_BLOCK]
-        assert policies.late == {}
+        assert policies.suspects_later == {}
 
     async def test_who_is_known_to_be_committed_is_not_looked_at_later(self, world: World) -> None:
         process = world.process("p-1")
@@ -494,9 +498,9 @@ class TestChange:
         for message_id, left in (("m-1", []), ("m-2", [AGENT])):  # the second changes nothing
             work = process.repository.work(Context(message_id, org="org-1"))
             await attach(AttachBlock(agent_id=AGENT, block_id=BLOCK), work)
-            assert [*policies.late] == [AGENT]
+            assert [*policies.suspects_later] == [AGENT]
             await work.commit(reply=Accepted())
-            assert [*policies.late] == left
+            assert [*policies.suspects_later] == left
 
     async def test_a_process_looks_once_at_all_agents_when_it_starts(self, world: World) -> None:
         process = world.process("p-1")

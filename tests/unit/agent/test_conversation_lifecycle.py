@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import math
 from typing import Any
 
 import pytest
@@ -22,16 +23,13 @@ from libs.contracts.agent.runs import StartRun
 from libs.contracts.bus_messages import Accepted, Context, Rejected
 from libs.contracts.letta.model_configs import LLMConfig
 from libs.contracts.memory.blocks import CreateBlocks, DeleteBlock
+from libs.work.reconciliation import LOOK_AT_ALL_SECONDS, SUSPECTS_MAX
 from services.agent.domain.agents.agent import AgentDesign
 from services.agent.domain.conversations.configuration_overrides import design_in
 from services.agent.domain.conversations.conversation_state import ConversationState
 from services.agent.domain.runs.step_results import ModelReply
 from services.agent.handlers import agents
-from services.agent.policies.delete_conversations import (
-    LOOK_AT_ALL_SECONDS,
-    UNSURE_MAX,
-    DeleteConversations,
-)
+from services.agent.policies.delete_conversations import DeleteConversations
 from tests.contract.examples import (
     AGENT,
     BESIDE,
@@ -320,7 +318,7 @@ class TestDeletion:
         await policy.sweep()
         for table in ("agents", "conversations", "messages", "runs"):
             assert world.queries.rows(table) == []
-        assert policy.unsure == set()
+        assert policy.suspects == set()
 
     async def test_another_process_finds_what_one_left_behind_when_it_died(
         self, world: World, monkeypatch: pytest.MonkeyPatch
@@ -345,11 +343,11 @@ class TestDeletion:
         await policy.sweep()
         policy.committed(world.events(BESIDE)[0])
         await policy.sweep()
-        assert policy.unsure == set(), "its agent is there"
+        assert policy.suspects == set(), "its agent is there"
         await process.tell(DeleteAgent(agent_id=AGENT), "m-1")
-        policy.unsure = {f"agent-{n}" for n in range(UNSURE_MAX)}
+        policy.suspects = {f"agent-{n}" for n in range(SUSPECTS_MAX)}
         policy.committed(world.events(BESIDE)[0])
-        assert (policy.unsure, policy.look_at_all) == (set(), 0.0)
+        assert (policy.suspects, policy.look_at_all_at) == (set(), -math.inf)
 
 
 class TestTakeover:

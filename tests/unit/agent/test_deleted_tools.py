@@ -76,7 +76,7 @@ async def test_a_tool_deleted_in_the_moment_in_which_an_agent_gets_it_is_not_hel
     await policy.sweep()
 
     assert (await design(process)).tools == ["memory_insert"]
-    assert policy.unsure == set()
+    assert policy.suspects == set()
 
 
 async def test_what_only_a_newer_release_knows_is_left_alone(world: World) -> None:

@@ -11,6 +11,7 @@ from libs.contracts.memory.agent_folders import AttachFolder
 from libs.contracts.memory.folders import CreateFolder, DeleteFolder
 from libs.contracts.tools.base_tools.file_tools import FILE_TOOLS
 from services.memory.policies import agent_folders
+from services.memory.policies.agent_folders import AgentFoldersPolicies
 from tests.unit.memory.memory_service import Memory
 
 TOOLS = {tool.id for tool in FILE_TOOLS}
@@ -54,11 +55,11 @@ async def test_agents_lose_a_deleted_folder_and_the_tools_with_the_last_one(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr(agent_folders, "LOST_AT_ONCE", 4)
+    monkeypatch.setattr(AgentFoldersPolicies, "batch_max", 4)
     memory, owner = await world(agents=11)
     await memory.ask(DeleteFolder(folder_id="source-1"), "m-delete")
     policies = memory.policies().agent_folders
-    for _ in range(4):
-        await policies.sweep()
+    await policies.sweep()
     assert {(row["agent_id"], row["folder_id"]) for row in memory.schema.rows("agent_folders")} == {
         ("agent-0", "source-2")
     }

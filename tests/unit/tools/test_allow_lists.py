@@ -43,8 +43,8 @@ from libs.eventstore.ports import StoreUnavailable
 from libs.eventstore.sql_view_cache import CachedView
 from libs.eventstore.unit_of_work import Repository
 from services.tools import projections
-from services.tools.engine.permission_cleanup import CleanupPorts, PermissionCleanup
 from services.tools.handlers.tool_permissions import ToolPermissionHandlers
+from services.tools.policies.agent_cleanup import CleanupPorts, PermissionCleanup
 from tests.clock_and_ids import CountingIds, StandingClock
 from tests.unit.allowed import ToolPermissionRows
 from tests.unit.tools.tool_run_world import CALL, DICE, TOOL, Process, World, call
@@ -276,7 +276,7 @@ class TestLists:
         gone.agents = {"agent-1"}
         await cleanup.sweep()
         assert len(database.schema("tools").rows("tool_permissions")) == 3, "it looks seldom"
-        cleanup.agent_deleted()
+        cleanup.look_at_all()
         await cleanup.sweep()
         await view.look()
 
@@ -288,7 +288,7 @@ class TestLists:
 
         await self.set(bus, "m-4", "agent", "agent-3", tools=["memory_insert"])
         gone.agents = {"agent-3"}
-        cleanup.agent_deleted()
+        cleanup.look_at_all()
         await cleanup.sweep()
         left = {row["scope_id"] for row in database.schema("tools").rows("tool_permissions")}
         assert left == {"agent-2", "agent-1"}, "it had not seen the list of agent-3"

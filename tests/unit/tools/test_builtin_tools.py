@@ -20,6 +20,7 @@ from libs.egress.guarded_http_client import GuardedHttp
 from libs.egress.outgoing_requests import Answer, OutgoingRequest
 from libs.encryption.sealer import Sealer, new_key
 from libs.telemetry import metrics
+from libs.work.reconciliation import LOOK_AT_ALL_SECONDS
 from services.tools.adapters.html_to_markdown_program import markdown_of
 from services.tools.adapters.sandbox_config_queries import NoSandboxConfigs
 from services.tools.adapters.web_search import SearchSettings, WebSearches
@@ -29,7 +30,7 @@ from services.tools.engine.run_code import CODE_BYTES_MAX, RunCodeTool
 from services.tools.engine.tool_runner_telemetry import observed
 from services.tools.engine.web_builtins import WebSearchTool
 from services.tools.engine.workspace_builtins import FILE_TOOLS, FileTool, ShellTool
-from services.tools.engine.workspace_cleanup import CLEANUP_SECONDS, WorkspaceCleanup
+from services.tools.policies.agent_cleanup import WorkspaceCleanup
 from services.tools.sandbox import workspace_files
 from services.tools.sandbox.ports import Outcome, Program
 from services.tools.settings import ToolsSettings
@@ -268,11 +269,11 @@ class TestWorkspace:
         gone.add(("org-1", "agent-1"))
         await cleanup.sweep()
         assert len(there) == 3, "not yet time to look"
-        cleanup.agent_deleted()
+        cleanup.look_at_all()
         await cleanup.sweep()
         assert there == [("org-2", "agent-1"), ("org-1", "agent-2")]
         gone.add(("org-1", "agent-2"))
-        clock.seconds += CLEANUP_SECONDS
+        clock.seconds += LOOK_AT_ALL_SECONDS
         await cleanup.sweep()
         assert there == [("org-2", "agent-1")]
 

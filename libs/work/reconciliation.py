@@ -1,0 +1,167 @@
+"""Look again at what may still refer to something that was deleted, and put it right.
+
+Services refer to each other's things, so a delete races with whatever takes up the deleted thing: a
+block is deleted in the moment in which an agent gets it, and the agent keeps it. Events that are
+missed and processes that die leave the same. So a policy looks again: at those that took something
+up lately (its suspects, by a key such as the agent's id), and now and then at everybody.
+
+    class DetachDeletedBlocks(Reconciliation[LostBlock]):
+        '''When a block is gone, no agent has it.'''
+
+        name = "blocks of agents"
+        batch_max = 64
+
+        async def find(self, keys: list[str] | None) -> Sequence[LostBlock]:
+            return await self.queries.lost_blocks(keys, limit=self.batch_max)
+
+        async def mend(self, lost: LostBlock) -> bool:
+            command = DetachBlock(agent_id=lost.agent_id, block_id=lost.block_id)
+            return await send_correction(self.bus, self.ids, command, lost.org)
+
+The wiring adds `detach.sweep` to the service's sweepers. A commit that gives an agent a block calls
+`detach.suspect(agent_id)`; an event that does not say who is concerned calls
+`detach.look_at_all()`. Whatever is mended twice, here or by another process, does no harm.
+"""
+
+from __future__ import annotations
+
+import logging
+import math
+from abc import ABC, abstractmethod
+from collections.abc import Sequence
+
+from libs.bus.ports import Bus, BusUnavailable, Clock, Ids, request_as_service
+from libs.bus.unknown_version_delays import log_once
+from libs.contracts.bus_messages import NOT_FOUND, Command, Context, NewerVersion, Rejected
+from libs.eventstore.ports import StoreUnavailable, VersionConflict
+
+log = logging.getLogger(__name__)
+
+# Everybody is looked at so often: this process may have missed an event, another may have died.
+LOOK_AT_ALL_SECONDS = 60.0
+# So many suspects are remembered by their keys; if there are more, everybody is looked at.
+SUSPECTS_MAX = 10_000
+# In one sweep; what is left is for the next one.
+BATCHES_MAX = 16
+# After a failure, and then twice as long each time.
+RETRY_SECONDS, RETRY_SECONDS_MAX = 0.5, 10.0
+# A commit of which nobody knows what became may still be made: a connection is given up after 10 s
+# of silence, and a statement ends after 30.
+LATE_SECONDS = 45.0
+
+
+class NotMended(Exception):
+    """Something is still wrong, and may be mended later."""
+
+
+TRANSIENT = (BusUnavailable, StoreUnavailable, VersionConflict, NotMended)
+
+
+class Reconciliation[Item](ABC):
+    """One kind of thing that may be left behind. Everybody is looked at when the process starts,
+    then every `every_seconds`; `find` returns `batch_max` items at most."""
+
+    name = "reconciliation"
+    batch_max: float = math.inf
+    every_seconds = LOOK_AT_ALL_SECONDS
+
+    def __init__(self, clock: Clock) -> None:
+        self.clock = clock
+        self.suspects: set[str] = set()
+        self.suspects_later: dict[str, float] = {}  # since when; the oldest is the first
+        self.look_at_all_at = -math.inf
+        self.retry_at = -math.inf
+        self.retry_seconds = RETRY_SECONDS
+
+    @abstractmethod
+    async def find(self, keys: list[str] | None) -> Sequence[Item]:
+        """Return what is wrong now with those of these keys, or with everybody."""
+
+    @abstractmethod
+    async def mend(self, item: Item) -> bool:
+        """Put one item right; returns whether that was done. It may be done already."""
+
+    def suspect(self, key: str) -> None:
+        """Look at one in the next sweep."""
+        self.suspects.add(key)
+        if len(self.suspects) > SUSPECTS_MAX:
+            self.suspects.clear()
+            self.look_at_all()
+
+    def suspect_later(self, key: str) -> None:
+        """Look at one when a commit that is begun now can no longer be made."""
+        self.suspects_later.pop(key, None)  # it becomes the last one
+        self.suspects_later[key] = self.clock.monotonic() + LATE_SECONDS
+        if len(self.suspects_later) > SUSPECTS_MAX:
+            self.suspect_first_of_later()
+
+    def suspect_first_of_later(self) -> None:
+        """Look in the next sweep at the one that would be next in time."""
+        key = next(iter(self.suspects_later))
+        del self.suspects_later[key]
+        self.suspect(key)
+
+    def look_at_all(self) -> None:
+        """Look at everybody in the next sweep, also if one is under way."""
+        self.look_at_all_at = -math.inf
+
+    async def sweep(self) -> None:
+        """Look at suspects, or at everybody if it is time, and mend what is wrong. What fails in a
+        transient way is logged and tried again, after a pause."""
+        now = self.clock.monotonic()
+        while self.suspects_later and next(iter(self.suspects_later.values())) <= now:
+            self.suspect_first_of_later()
+        everybody = now >= self.look_at_all_at
+        if now < self.retry_at or not (everybody or self.suspects):
+            return
+        suspects, self.suspects = self.suspects, set()
+        if everybody:
+            self.look_at_all_at = now + self.every_seconds
+        done = False
+        try:
+            done = await self.mend_batches(None if everybody else sorted(suspects))
+            self.retry_seconds = RETRY_SECONDS
+        except TRANSIENT as problem:
+            log.warning("%s: tried again in %g s: %s", self.name, self.retry_seconds, problem)
+            self.pause()
+        except NewerVersion as unknown:
+            log_once(unknown)
+            self.pause()
+        finally:
+            if not done:
+                self.look_again(None if everybody else suspects)
+
+    async def mend_batches(self, keys: list[str] | None) -> bool:
+        """Mend a bounded number of batches; returns whether nothing is left. Raises NotMended after
+        a batch of which some items were refused."""
+        for _ in range(BATCHES_MAX):
+            items = await self.find(keys)
+            refused = [item for item in items if not await self.mend(item)]
+            if refused:
+                raise NotMended(f"{len(refused)} of {len(items)} are refused, first {refused[0]}")
+            if len(items) < self.batch_max:
+                return True
+        return False
+
+    def pause(self) -> None:
+        """Let some time pass before the next try, more after each failure."""
+        self.retry_at = self.clock.monotonic() + self.retry_seconds
+        self.retry_seconds = min(2 * self.retry_seconds, RETRY_SECONDS_MAX)
+
+    def look_again(self, suspects: set[str] | None) -> None:
+        """Look in the next sweep at these suspects, or at everybody."""
+        if suspects is None:
+            self.look_at_all()
+            return
+        for key in suspects:
+            self.suspect(key)
+
+
+async def send_correction(bus: Bus, ids: Ids, command: Command, org: str) -> bool:
+    """Send a command that no event causes; returns whether there is nothing left to correct, which
+    is so where its target is gone. Raises BusUnavailable."""
+    reply = await request_as_service(bus, command, Context(ids.new("sweep"), org=org))
+    if isinstance(reply, Rejected) and reply.code != NOT_FOUND:
+        log.warning("%s is refused: %s", command, reply.reason)
+        return False
+    return True

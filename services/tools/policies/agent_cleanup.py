@@ -1,0 +1,122 @@
+"""When an agent is gone, so are its list of permitted tools, and its workspace on this machine."""
+
+from __future__ import annotations
+
+import logging
+from abc import abstractmethod
+from collections import defaultdict
+from collections.abc import Awaitable, Callable, Iterable, Sequence
+from dataclasses import dataclass
+
+from libs.bus.ports import Clock
+from libs.bus.process_ports import ProcessPorts
+from libs.contracts.bus_messages import Context
+from libs.contracts.tools.tool_permission_evaluation import ToolPolicies
+from libs.contracts.tools.tool_permissions import permissions_id
+from libs.eventstore.sql_view_cache import CachedView
+from libs.work.reconciliation import Reconciliation
+from services.tools.adapters.deleted_agent_queries import DeletedAgents
+from services.tools.domain.tool_permissions import ToolPermissions
+
+log = logging.getLogger(__name__)
+
+AGENTS_MAX = 500  # asked for at once
+
+
+@dataclass(frozen=True, slots=True)
+class AgentKey:
+    """An agent of an organisation."""
+
+    org: str
+    agent_id: str
+
+
+class AgentCleanup(Reconciliation[AgentKey]):
+    """Looks which agents have something, and takes it from those that were deleted."""
+
+    def __init__(self, deleted: DeletedAgents, clock: Clock) -> None:
+        super().__init__(clock)
+        self.deleted = deleted
+
+    @abstractmethod
+    async def owners(self) -> Iterable[AgentKey]:
+        """The agents that have something."""
+
+    async def find(self, keys: list[str] | None) -> Sequence[AgentKey]:
+        """Those of them that were deleted; where no agent has anything, nothing is asked."""
+        by_org: dict[str, list[str]] = defaultdict(list)
+        for agent in await self.owners():
+            by_org[agent.org].append(agent.agent_id)
+        return [
+            AgentKey(org, agent_id)
+            for org, agent_ids in by_org.items()
+            for first in range(0, len(agent_ids), AGENTS_MAX)
+            for agent_id in await self.deleted.deleted(org, agent_ids[first : first + AGENTS_MAX])
+        ]
+
+
+@dataclass(slots=True, kw_only=True)
+class CleanupPorts(ProcessPorts):
+    """What it needs: the lists as this process knows them, and which agents are deleted."""
+
+    policies: CachedView[ToolPolicies]
+    deleted: DeletedAgents
+
+
+class PermissionCleanup(AgentCleanup):
+    """Ends the lists of deleted agents, so that nobody has to remember them."""
+
+    name = "tool permissions of agents that are gone"
+
+    def __init__(self, ports: CleanupPorts) -> None:
+        super().__init__(ports.deleted, ports.clock)
+        self.ports = ports
+
+    async def owners(self) -> Iterable[AgentKey]:
+        """The agents with a list. One can be deleted right after it got its list, so the lists are
+        read again first."""
+        policies = self.ports.policies
+        await policies.look()
+        scopes = (policies.value or ToolPolicies()).scopes
+        return [AgentKey(org, scope_id) for org, kind, scope_id in scopes if kind == "agent"]
+
+    async def mend(self, item: AgentKey) -> bool:
+        """End one list; several processes may want that."""
+        ports = self.ports
+        work = ports.repository.work(Context(ports.ids.new("sweep"), org=item.org))
+        found = await work.load(ToolPermissions, permissions_id(item.org, "agent", item.agent_id))
+        found.end("agent", item.agent_id, at=ports.clock.now())
+        await work.commit()
+        ports.committed()
+        return True
+
+
+type Present = Callable[[], Awaitable[list[tuple[str, str]]]]
+type Remove = Callable[[str, str], Awaitable[None]]
+
+
+class WorkspaceCleanup(AgentCleanup):
+    """Has those of the `present` workspaces removed whose agents were deleted."""
+
+    name = "workspaces of agents that are gone"
+
+    def __init__(
+        self, present: Present, remove: Remove, deleted: DeletedAgents, clock: Clock
+    ) -> None:
+        super().__init__(deleted, clock)
+        self.present = present
+        self.remove = remove
+
+    async def owners(self) -> Iterable[AgentKey]:
+        """The agents that have a workspace here."""
+        return [AgentKey(org, agent_id) for org, agent_id in await self.present()]
+
+    async def mend(self, item: AgentKey) -> bool:
+        """Remove one workspace; one that cannot be does not keep the others."""
+        try:
+            await self.remove(item.org, item.agent_id)
+        except OSError as problem:
+            log.warning("the workspace of %s is not removed: %s", item.agent_id, problem)
+            return False
+        log.info("the workspace of %s is removed: the agent was deleted", item.agent_id)
+        return True

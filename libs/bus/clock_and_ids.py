@@ -12,7 +12,7 @@ class SystemClock:
     """The machine's clock."""
 
     def now(self) -> datetime:
-        """Now, in UTC."""
+        """Return the time now, in UTC."""
         return datetime.now(UTC)
 
     def monotonic(self) -> float:
@@ -20,7 +20,7 @@ class SystemClock:
         return time.monotonic()
 
     async def sleep(self, seconds: float) -> None:
-        """Wait."""
+        """Wait for so many seconds."""
         await asyncio.sleep(seconds)
 
 
@@ -28,5 +28,5 @@ class RandomIds:
     """Ids from the system's randomness."""
 
     def new(self, prefix: str) -> str:
-        """`<prefix>-<uuid4>`."""
+        """Return `<prefix>-<uuid4>`, never returned before."""
         return f"{prefix}-{uuid.uuid4()}"

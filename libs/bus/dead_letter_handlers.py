@@ -48,7 +48,7 @@ class DeadLetterCommands:
         self.consumers: dict[str, EventConsumer] = {}
 
     def table(self) -> Mapping[type[Command], Handler]:
-        """Which command goes where."""
+        """Return the handler of each command about dead letters."""
         return {
             letter_command(self.service, REPLAY): self.replay,
             letter_command(self.service, DISCARD): self.discard,

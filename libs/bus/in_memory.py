@@ -121,7 +121,7 @@ class InMemoryBus:
             await asyncio.wait(self.in_flight)
 
     async def publish_events(self, service: str, events: list[StoredEvent]) -> None:
-        """Publish events in order."""
+        """Deliver these events to their subscribers, in order."""
         self.network.events[service] += events
         for event in events:
             for ring in self.network.listeners[f"{service}.{event.topic}"]:
@@ -134,7 +134,7 @@ class InMemoryBus:
     async def publish_delta(
         self, subject: str, payload: bytes, *, replaces_kept: bool = False
     ) -> None:
-        """Tell whoever listens now."""
+        """Deliver a delta to those who subscribe now."""
         if replaces_kept:
             self.network.tokens.pop(subject, None)
         elif subject.split(".")[3] == "token":
@@ -167,7 +167,7 @@ class InMemorySubscription:
     deliver: Deliver
 
     async def end(self) -> None:
-        """Stop delivering."""
+        """Stop delivering to this subscriber."""
         listening = self.network.deltas[self.subject]
         listening.remove(self.deliver)
         if not listening:

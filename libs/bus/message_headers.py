@@ -33,7 +33,7 @@ class HeaderLines(str):
     __slots__ = ()
 
     def strip(self, _chars: str | None = None, /) -> str:
-        """The same."""
+        """Return it as it is: it needs no cleaning."""
         return self
 
     def translate(self, _table: object, /) -> str:

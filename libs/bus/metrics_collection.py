@@ -40,7 +40,7 @@ class Reporter:
         self.looking: asyncio.Task[None] | None = None
 
     async def listen(self) -> None:
-        """Answer from now on."""
+        """Begin to answer questions about metrics."""
         await self.client.subscribe(METRICS_ASKED, cb=self.tell)
 
     async def tell(self, _: Msg) -> None:

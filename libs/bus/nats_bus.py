@@ -102,7 +102,7 @@ class NatsBus:
     async def publish_delta(
         self, subject: str, payload: bytes, *, replaces_kept: bool = False
     ) -> None:
-        """Tell whoever listens now."""
+        """Publish a delta; nobody stores it."""
         await self.deltas.publish_delta(subject, payload, replaces_kept=replaces_kept)
 
     async def kept_deltas(self, subject: str) -> list[bytes]:

@@ -85,7 +85,7 @@ class NatsConnection:
         self.declarations.again()
 
     async def disconnected(self) -> None:
-        """Say so once."""
+        """Log that the connection to NATS is lost."""
         log.warning("nats disconnected")
 
     def revive(self) -> None:

@@ -30,7 +30,7 @@ class NatsDeltas:
     async def publish_delta(
         self, subject: str, payload: bytes, *, replaces_kept: bool = False
     ) -> None:
-        """Tell whoever listens now."""
+        """Publish a delta; nobody stores it."""
         sent_headers = message_headers.LAST_OF_SUBJECT if replaces_kept else None
         try:
             await self.connection.client.publish(subject, payload, headers=sent_headers)
@@ -107,7 +107,7 @@ class DeltaSubscription:
         self.subscription = subscription
 
     async def end(self) -> None:
-        """Stop delivering."""
+        """Stop delivering to this subscriber."""
         try:
             await self.subscription.unsubscribe()
         except NatsError as problem:

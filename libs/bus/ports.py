@@ -93,7 +93,7 @@ class Subscription(Protocol):
     """Something that can be ended."""
 
     async def end(self) -> None:
-        """Stop delivering."""
+        """Stop delivering to this subscriber."""
         ...
 
 
@@ -196,7 +196,7 @@ class Clock(Protocol):
     """Time."""
 
     def now(self) -> datetime:
-        """Now, in UTC."""
+        """Return the time now, in UTC."""
         ...
 
     def monotonic(self) -> float:
@@ -204,7 +204,7 @@ class Clock(Protocol):
         ...
 
     async def sleep(self, seconds: float) -> None:
-        """Wait."""
+        """Wait for so many seconds."""
         ...
 
 
@@ -212,7 +212,7 @@ class Ids(Protocol):
     """Fresh ids."""
 
     def new(self, prefix: str) -> str:
-        """`<prefix>-<uuid4>`, never seen before."""
+        """Return `<prefix>-<uuid4>`, never returned before."""
         ...
 
 

@@ -30,7 +30,7 @@ class Ticket:
         self.release()
 
     def release(self) -> None:
-        """Free the lock, once."""
+        """Free the lock, if this has not happened yet."""
         if not self.given_back:
             self.given_back = True
             self.lock.release()

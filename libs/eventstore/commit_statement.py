@@ -66,7 +66,9 @@ def commit_statement(
     if takes:
         parameters |= lease_parameters(takes, holder)
         parts.append(f"taken as ({take_leases(schema, takes)})")
-    released = sorted(one.fence.key for one in commits if one.fence and one.release_lease)
+    released = sorted(
+        commit.fence.key for commit in commits if commit.fence and commit.release_lease
+    )
     if released and len(commits) > 1:
         parameters["released"] = released
         parts.append(
@@ -122,7 +124,9 @@ def gate(schema: str, commits: Sequence[Commit], parameters: dict[str, Any]) -> 
         assert commit.conditions <= 1, "a commit has one condition"
         assert not commit.fence or commit.fence.key != commit.take_lease, "a lease is written once"
     moves = [commit.move for commit in commits if commit.move]
-    fences = sorted((commit.fence for commit in commits if commit.fence), key=lambda one: one.key)
+    fences = sorted(
+        (commit.fence for commit in commits if commit.fence), key=lambda fence: fence.key
+    )
     if moves:
         assert len(commits) == 1, "a consumer's commit is made alone"
         parameters |= asdict(moves[0])
@@ -207,7 +211,7 @@ def folded(commits: Sequence[Commit]) -> RowWrites:
 
 
 def lease_parameters(keys: list[str], holder: str) -> dict[str, Any]:
-    """The parameters of `take_leases`."""
+    """Return the parameters of `take_leases` for these keys."""
     named: dict[str, Any] = {"take_key": keys[0]} if len(keys) == 1 else {"take_keys": keys}
     return {**named, "holder": holder, "lease_seconds": LEASE_SECONDS}
 

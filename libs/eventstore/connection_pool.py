@@ -84,7 +84,7 @@ class Pool(AsyncConnectionPool[psycopg.AsyncConnection[Any]]):
         return connection
 
     async def putconn(self, conn: psycopg.AsyncConnection[Any]) -> None:
-        """Take a connection back."""
+        """Lend a returned connection to the next caller, or give it back to the pool."""
         sound = conn.pgconn.transaction_status == TransactionStatus.IDLE
         young = conn._created_at > self._drained_at and conn._expire_at > time.monotonic()
         if self._closed or self._waiting or self._pool_full_event or not sound or not young:
@@ -98,12 +98,12 @@ class QuickJsonbLoader(JsonbLoader):
     """What stands in a `jsonb` column, read in one call."""
 
     def load(self, data: Any) -> Any:
-        """The value."""
+        """Return the value that this JSON says."""
         return from_json(bytes(data))
 
 
 async def configure(connection: psycopg.AsyncConnection[Any]) -> None:
-    """Prepare a new connection."""
+    """Make a new connection read `jsonb` in one call."""
     connection.adapters.register_loader("jsonb", QuickJsonbLoader)
 
 

@@ -127,7 +127,7 @@ class InMemoryEventStore:
     async def forget_replies(self, older_than_seconds: float) -> int:
         """Forget some of the replies that nobody can be waiting for any more; returns how many."""
         before = self.database.clock() - older_than_seconds
-        old = [one for one, at in self.schema.handled_at.items() if at < before]
+        old = [name for name, at in self.schema.handled_at.items() if at < before]
         for message_id in old[:REPLIES_FORGOTTEN_AT_ONCE]:
             del self.schema.inbox[message_id], self.schema.handled_at[message_id]
         return min(len(old), REPLIES_FORGOTTEN_AT_ONCE)

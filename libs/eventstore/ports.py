@@ -165,7 +165,7 @@ class Commit:
     @property
     def conditions(self) -> int:
         """How many kinds of conditions it has."""
-        return sum(1 for one in (self.unchanged, self.fence, self.move) if one)
+        return sum(1 for condition in (self.unchanged, self.fence, self.move) if condition)
 
     @property
     def alone(self) -> bool:

@@ -366,7 +366,9 @@ class PostgresEventStore:
 
 def shut_gate(commits: list[Commit]) -> Exception:
     """What it means that the gate of these commits was shut."""
-    relied_on = [aggregate_id for one in commits for aggregate_id in one.unchanged]
+    relied_on = [aggregate_id for commit in commits for aggregate_id in commit.unchanged]
     if relied_on:
         return VersionConflict(", ".join(relied_on))
-    return StaleLease(", ".join(one.fence.key for one in commits if one.fence) or "position")
+    return StaleLease(
+        ", ".join(commit.fence.key for commit in commits if commit.fence) or "position"
+    )

@@ -83,8 +83,8 @@ class Batched[Q, A]:
             answers = await self.ask([question for question, _ in batch])
         except BaseException as problem:
             if len(batch) > 1 and is_refusal(problem):
-                for one in batch:
-                    await self.ask_batch([one])
+                for item in batch:
+                    await self.ask_batch([item])
                 return
             for _, future in batch:
                 if not future.done():

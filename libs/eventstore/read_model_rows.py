@@ -60,7 +60,7 @@ class RowWrites:
     patches_alike: list[tuple[Table, list[Json], JsonObject]] = field(default_factory=list)
 
     def upsert(self, table: Table, row: JsonObject) -> None:
-        """Write a whole row."""
+        """Write a whole row, whether it is there or not."""
         key = table.key_of(row)
         self.set_apart(table, {key[0]})
         self.patches.get(table, {}).pop(key, None)
@@ -81,7 +81,7 @@ class RowWrites:
         assert len(table.key) == 1, "the rows are named by one column"
         self.set_apart(table, set(keys))
         written = {*self.upserts.get(table, ()), *self.patches.get(table, ())}
-        deleted = any(one.table == table for one in self.deletions)
+        deleted = any(deletion.table == table for deletion in self.deletions)
         alone = [key for key in keys if deleted or (key,) in written]
         for key in alone:
             self.patch(table, {table.key[0]: key, **fields})
@@ -95,11 +95,15 @@ class RowWrites:
             if patched != table or (keys is not None and keys.isdisjoint(alike)):
                 continue
             moved = [key for key in alike if keys is None or key in keys]
-            self.patches_alike[number] = (table, [one for one in alike if one not in moved], fields)
+            self.patches_alike[number] = (
+                table,
+                [each_key for each_key in alike if each_key not in moved],
+                fields,
+            )
             for key in moved:
                 named = {table.key[0]: key, **fields}
                 self.patches.setdefault(table, {})[(key,)] = named
-        self.patches_alike = [one for one in self.patches_alike if one[1]]
+        self.patches_alike = [patch for patch in self.patches_alike if patch[1]]
 
     def delete(self, table: Table, column: str, value: Json) -> None:
         """Remove every row whose `column` equals `value`."""
@@ -119,11 +123,13 @@ class RowWrites:
 
     def apply(self, tables: Rows) -> None:
         """Do it to rows in memory, as the statement of a commit does it to those in Postgres."""
-        for one in self.deletions:
-            stored = tables.setdefault(one.table.name, {})
-            found = [key for key, row in stored.items() if row.get(one.column) == one.value]
+        for deletion in self.deletions:
+            stored = tables.setdefault(deletion.table.name, {})
+            found = [
+                key for key, row in stored.items() if row.get(deletion.column) == deletion.value
+            ]
             for key in found:
-                if key[0] not in one.spared:
+                if key[0] not in deletion.spared:
                     del stored[key]
         for table, upserts in self.upserts.items():
             stored = tables.setdefault(table.name, {})

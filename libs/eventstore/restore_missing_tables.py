@@ -51,7 +51,9 @@ def restore_missing(
 def drop_relations(connection: psycopg.Connection[Any], schema: str) -> None:
     """Empty a schema, views first. Fails if something elsewhere still reads a table of it, as a
     view would that was moved away without it."""
-    for name, kind in sorted(relations(connection, schema).items(), key=lambda one: one[1] != "v"):
+    for name, kind in sorted(
+        relations(connection, schema).items(), key=lambda relation: relation[1] != "v"
+    ):
         what = "view" if kind == "v" else "table"
         connection.execute(f"drop {what} {schema}.{name}".encode())
 

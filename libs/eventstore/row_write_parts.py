@@ -22,7 +22,7 @@ def row_parts(
     """One CTE for every table, kind of write and set of columns; the values of a row that has one
     to itself are parameters if the commit is made `alone`."""
     parts = deletion_parts(schema, rows, parameters)
-    deleted_from = {one.table for one in rows.deletions}
+    deleted_from = {deletion.table for deletion in rows.deletions}
 
     def one_row(
         table: Table, row: JsonObject, text: Callable[..., str], *, deleted_from: bool
@@ -69,14 +69,14 @@ def deletion_parts(schema: str, rows: RowWrites, parameters: dict[str, Any]) -> 
     """One CTE for every table that rows are deleted from; it returns their keys to those that
     write to the same table."""
     conditions: dict[Table, list[str]] = {}
-    for number, one in enumerate(rows.deletions):
+    for number, deletion in enumerate(rows.deletions):
         name = f"deleted_{number}"
-        parameters[name] = one.value
-        condition = f"t.{one.column} = %({name})s"
-        if one.spared:
-            parameters[f"{name}_spared"] = one.spared
-            condition += f" and t.{one.table.key[0]} <> all(%({name}_spared)s::text[])"
-        conditions.setdefault(one.table, []).append(condition)
+        parameters[name] = deletion.value
+        condition = f"t.{deletion.column} = %({name})s"
+        if deletion.spared:
+            parameters[f"{name}_spared"] = deletion.spared
+            condition += f" and t.{deletion.table.key[0]} <> all(%({name}_spared)s::text[])"
+        conditions.setdefault(deletion.table, []).append(condition)
     parts = []
     for table, any_of in conditions.items():
         text = f"delete from {schema}.{table.name} t using gate where {' or '.join(any_of)}"

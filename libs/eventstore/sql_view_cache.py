@@ -18,7 +18,7 @@ class ViewReader(Protocol):
         ...
 
     async def rows(self) -> Sequence[tuple[Any, ...]]:
-        """All of its rows."""
+        """Return all rows of the view."""
         ...
 
 
@@ -40,7 +40,7 @@ class PostgresView:
         return str(row[0]) if row else ""
 
     async def rows(self) -> Sequence[tuple[Any, ...]]:
-        """All of its rows."""
+        """Return all rows of the view."""
         return await self.database.fetch(self.rows_query)
 
 

@@ -28,7 +28,7 @@ class InMemoryDeadLetterStore:
 
     @property
     def attempts(self) -> dict[tuple[Any, ...], JsonObject]:
-        """The attempts by message."""
+        """The counted attempts, by message id."""
         return self.schema.tables.setdefault(ATTEMPTS.name, {})
 
     def write(self, message_id: str, attempts: int, rest_seconds: float) -> Attempt:
@@ -65,7 +65,7 @@ class InMemoryDeadLetterStore:
             self.attempts[message_id,]["free_at"] = self.clock() + seconds
 
     async def failed(self, message_id: str, number: int, rest_seconds: float) -> Attempt:
-        """This attempt has failed."""
+        """Record that this attempt has failed; returns what is counted now."""
         row = self.attempts.get((message_id,))
         before = int(number_of(row, "attempts")) if row else 0
         return self.write(message_id, max(before, number), rest_seconds)
@@ -77,7 +77,7 @@ class InMemoryDeadLetterStore:
             row |= {"attempts": number_of(row, "attempts") - 1, "free_at": self.clock()}
 
     async def forget(self, message_id: str) -> None:
-        """The message was answered."""
+        """Delete the attempts of an answered message."""
         self.attempts.pop((message_id,), None)
 
     async def troubled(self, attempts: int, seconds: float) -> bool:
@@ -96,7 +96,7 @@ class InMemoryDeadLetterStore:
                 del self.attempts[key]
 
     async def find(self, letter_id: str) -> DeadLetter | None:
-        """A dead letter."""
+        """Return the dead letter of this id, or None."""
         row: Any = self.letter(letter_id)
         if row is None:
             return None

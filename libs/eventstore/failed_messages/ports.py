@@ -108,7 +108,7 @@ class DeadLetterStore(Protocol):
         ...
 
     async def forget(self, message_id: str) -> None:
-        """The message was answered."""
+        """Delete the attempts of an answered message."""
         ...
 
     async def troubled(self, attempts: int, seconds: float) -> bool:
@@ -120,7 +120,7 @@ class DeadLetterStore(Protocol):
         ...
 
     async def find(self, letter_id: str) -> DeadLetter | None:
-        """A dead letter."""
+        """Return the dead letter of this id, or None."""
         ...
 
     async def reopen(self, letter_id: str) -> None:

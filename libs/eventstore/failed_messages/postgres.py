@@ -113,7 +113,7 @@ class PostgresDeadLetterStore:
         await self.run(HOLD, [seconds, message_id])
 
     async def failed(self, message_id: str, number: int, rest_seconds: float) -> Attempt:
-        """This attempt has failed."""
+        """Record that this attempt has failed; returns what is counted now."""
         row = await self.run(FAILED, {"id": message_id, "number": number, "rest": rest_seconds})
         assert row is not None
         return Attempt(*row)
@@ -123,7 +123,7 @@ class PostgresDeadLetterStore:
         await self.run(UNCOUNT, [message_id])
 
     async def forget(self, message_id: str) -> None:
-        """The message was answered."""
+        """Delete the attempts of an answered message."""
         await self.run(FORGET, [message_id])
 
     async def troubled(self, attempts: int, seconds: float) -> bool:
@@ -136,7 +136,7 @@ class PostgresDeadLetterStore:
         await self.run(FORGET_OLDER, [seconds])
 
     async def find(self, letter_id: str) -> DeadLetter | None:
-        """A dead letter."""
+        """Return the dead letter of this id, or None."""
         row = await self.run(FIND, [letter_id])
         return DeadLetter(*row) if row else None
 

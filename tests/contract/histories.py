@@ -154,10 +154,9 @@ from services.memory.domain.name_reservations import FileName, FolderName
 from services.memory.domain.passage import Passage
 from services.tools.domain.mcp_authorization import McpAuthorization
 from services.tools.domain.mcp_server import McpServer
-from services.tools.domain.mcp_server_name_reservation import McpServerName
+from services.tools.domain.name_reservations import McpServerName, ToolName
 from services.tools.domain.sandbox_config import SandboxConfig
 from services.tools.domain.tool import Tool
-from services.tools.domain.tool_name_reservation import ToolName
 from services.tools.domain.tool_permissions import ToolPermissions
 from services.tools.domain.tool_run import ToolRun
 from tests.contract.examples import (

@@ -32,8 +32,8 @@ from services.tools.domain.mcp_tool import (
     with_name,
     with_note,
 )
+from services.tools.domain.name_reservations import ToolName
 from services.tools.domain.tool import Tool
-from services.tools.domain.tool_name_reservation import ToolName
 
 UNUSABLE_REPORTED_MAX = 100
 
@@ -197,7 +197,7 @@ class McpToolRegistration:
         names = registry_names(self.server.state.name, offered.name)
         for name in names:
             guard = await self.work.load(ToolName, tool_name_id(self.work.context.org, name))
-            if name not in SERVER_TOOLS and guard.take(name, tool_id, at=self.at) is None:
+            if name not in SERVER_TOOLS and guard.take(name, tool_id, at=self.at):
                 return name
         taken = " and ".join(f"'{one}'" for one in names)
         self.note_unusable(offered.name, f"tools have these names already: {taken}")

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Mapping
+from datetime import datetime
 
 from libs.bus.command_dispatcher import Handler
 from libs.bus.ports import Clock
 from libs.contracts.bus_messages import (
     BUSY,
+    CONFLICT,
     INVALID,
     UNPROCESSABLE,
     Accepted,
@@ -38,8 +40,8 @@ from services.tools.domain.mcp_server import (
     missing,
     same_program,
 )
-from services.tools.domain.mcp_server_name_reservation import McpServerName
 from services.tools.domain.mcp_tool import with_server_name, with_server_version
+from services.tools.domain.name_reservations import McpServerName
 from services.tools.domain.tool import Tool
 from services.tools.engine.mcp_config_secrets import opened
 from services.tools.engine.mcp_discoveries import McpDiscoveries, config_of
@@ -77,7 +79,7 @@ class McpServerHandlers:
         refused = (
             self.unconnectable(command.config, command.server_id, command.name, work)
             or server.create(command.name, command.config, declared=command.declared, at=at)
-            or name.take(command.name, server.id, at=at)
+            or take(name, command.name, server.id, at=at)
         )
         if refused:
             return refused
@@ -134,7 +136,7 @@ class McpServerHandlers:
         before = server.state.name
         if name == before:
             return None
-        taken = (await self.name(name, work)).take(name, server.id, at=self.clock.now())
+        taken = take(await self.name(name, work), name, server.id, at=self.clock.now())
         if taken is None:
             (await self.name(before, work)).free(before, server.id, at=self.clock.now())
         return taken
@@ -277,3 +279,14 @@ class McpServerHandlers:
     async def name(self, name: str, work: UnitOfWork) -> McpServerName:
         """Who guards a name in the organisation that a command came from."""
         return await work.load(McpServerName, mcp_server_name_id(work.context.org, name))
+
+
+def take(guard: McpServerName, name: str, server_id: str, *, at: datetime) -> Rejected | None:
+    """Take a name for a server; the refusal if another one has it."""
+    if guard.take(name, server_id, at=at):
+        return None
+    reason = (
+        f"An MCP server with the name '{name}' exists already: choose another name, or"
+        f" change {guard.owner_id}"
+    )
+    return Rejected(code=CONFLICT, reason=reason)

@@ -18,9 +18,9 @@ from libs.contracts.tools.tool_permission_evaluation import (
 )
 from libs.contracts.tools.tool_runs import RunTool, StopToolRun, ToolRunResult
 from libs.eventstore.unit_of_work import UnitOfWork
+from services.tools.domain.name_reservations import impersonation
 from services.tools.domain.tool import Tool, missing
 from services.tools.domain.tool_definition import completed
-from services.tools.domain.tool_name_reservation import impersonation
 from services.tools.domain.tool_run import ToolRun
 from services.tools.engine.tool_runner_protocol import refusal
 from services.tools.engine.tool_runs import ToolRuns

@@ -19,10 +19,10 @@ from libs.contracts.tools.tools import (
 )
 from libs.eventstore.unit_of_work import UnitOfWork
 from services.tools.adapters.tool_counts import ToolCounts
+from services.tools.domain.name_reservations import ToolName, refuse_reserved, refuse_taken
 from services.tools.domain.organisation_tool_quota import no_room
 from services.tools.domain.tool import Tool, missing
 from services.tools.domain.tool_definition import completed
-from services.tools.domain.tool_name_reservation import ToolName, reserved, taken
 
 
 class ToolHandlers:
@@ -47,16 +47,16 @@ class ToolHandlers:
         wanted = completed(command.tool)
         if isinstance(wanted, Rejected):
             return wanted
-        if refused := reserved(wanted.name):
+        if refused := refuse_reserved(wanted.name):
             return refused
         name = await self.name(wanted.name, work)
-        if name.tool_id is not None:
-            if await self.is_a_servers(name.tool_id, work):
-                return taken(wanted.name)
+        if name.owner_id is not None:
+            if await self.is_a_servers(name.owner_id, work):
+                return refuse_taken(wanted.name)
             fields = command.tool.model_dump(mode="json")
             changes = {one: fields[one] for one in command.given if one in fields}
-            refused = await self.changed(name.tool_id, changes, work)
-            return refused or Accepted(result={"tool_id": name.tool_id})
+            refused = await self.changed(name.owner_id, changes, work)
+            return refused or Accepted(result={"tool_id": name.owner_id})
         # Those that are made in the same moment are counted one after the other.
         await work.hold(self.locks.hold(f"tools of {work.context.org}"))
         full = no_room(await self.counts.tools_of(work.context.org))
@@ -64,9 +64,9 @@ class ToolHandlers:
             return full
         tool = await work.load_new(Tool, wanted.id)
         by = {"created_by_id": work.context.actor, "last_updated_by_id": work.context.actor}
-        refused = tool.create(wanted.model_copy(update=by), at=self.clock.now()) or name.take(
-            wanted.name, tool.id, at=self.clock.now()
-        )
+        refused = tool.create(wanted.model_copy(update=by), at=self.clock.now())
+        if not refused and not name.take(wanted.name, tool.id, at=self.clock.now()):
+            refused = refuse_taken(wanted.name)
         return refused or Accepted(result={"tool_id": tool.id})
 
     async def is_a_servers(self, tool_id: str, work: UnitOfWork) -> bool:
@@ -95,11 +95,13 @@ class ToolHandlers:
         if before.name == after.name:
             return None
         new = await self.name(after.name, work)
-        refused = reserved(after.name) or new.take(after.name, after.id, at=self.clock.now())
-        if refused is None:
-            old = await self.name(before.name, work)
-            old.free(before.name, before.id, at=self.clock.now())
-        return refused
+        if refused := refuse_reserved(after.name):
+            return refused
+        if not new.take(after.name, after.id, at=self.clock.now()):
+            return refuse_taken(after.name)
+        old = await self.name(before.name, work)
+        old.free(before.name, before.id, at=self.clock.now())
+        return None
 
     async def delete_tool(self, command: DeleteTool, work: UnitOfWork) -> Accepted | Rejected:
         """Remove a tool."""

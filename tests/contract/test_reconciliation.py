@@ -52,7 +52,7 @@ class FillAccounts(Reconciliation[str]):
     async def find(self, keys: list[str] | None) -> Sequence[str]:
         self.looks.append(keys)
         await self.before()
-        empty = [row["id"] for row in await self.world.rows() if not row.get("doc", {}).get("last")]
+        empty = await self.empty()
         return [key for key in empty if keys is None or key in keys][: int(self.batch_max)]
 
     async def mend(self, item: str) -> bool:
@@ -72,7 +72,7 @@ class FillAccounts(Reconciliation[str]):
 
     async def empty(self) -> list[str]:
         """The accounts that have no money."""
-        return [row["id"] for row in await self.world.rows() if not row["doc"].get("last")]
+        return [row["id"] for row in await self.world.rows() if not row["fields"].get("last")]
 
     async def started(self) -> FillAccounts:
         """The same after its first look at everybody."""

@@ -332,7 +332,7 @@ def sealed_fields(seal: Callable[[str], str], fields: JsonObject) -> JsonObject:
 
 
 def mcp_server_deltas(org: str, server_id: str) -> str:
-    """The subject of what whoever waits for a discovery is told: `{}`, look again."""
+    """The subject of the progress of a discovery: `{"ended": true}`, and its row says how."""
     return delta_subject(SERVICE, KIND, "progress", org, server_id)
 
 

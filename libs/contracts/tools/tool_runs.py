@@ -18,7 +18,6 @@ from libs.contracts.storable_text import StorableText
 
 SERVICE = "tools"
 
-KEEP_ALIVE_SECONDS = 2.0
 # How much of a call's arguments stays in the history, as JSON; and of what a tool printed.
 ARGUMENTS_KEPT_CHARS_MAX = 10_000
 PRINTED_CHARS_MAX = 50_000

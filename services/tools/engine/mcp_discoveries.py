@@ -22,6 +22,7 @@ from libs.encryption.sealer import CannotOpen, Sealer
 from libs.eventstore.ports import StoreUnavailable, VersionConflict
 from libs.eventstore.unit_of_work import UnitOfWork
 from libs.work.leased_work import LeasedWork
+from libs.work.progress import publish_progress
 from libs.work.work_lease import HANDLED_BY_ENGINE, DueWork, WorkLease
 from services.tools.adapters.mcp.ports import McpFailed, McpServerConfig
 from services.tools.adapters.mcp_server_queries import McpServerQueries
@@ -77,7 +78,7 @@ class McpDiscoveries(LeasedWork[DueWork]):
                 pass
         finally:
             subject = mcp_server_deltas(lease.work.org, lease.work.id)
-            await self.ports.bus.publish_delta(subject, b"{}")
+            await publish_progress(self.ports.bus, subject, {"ended": True})
 
     async def discover(self, lease: WorkLease[DueWork]) -> bool:
         """Ask a server once, and record its answer; returns whether it has to be asked again, since

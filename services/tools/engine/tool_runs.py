@@ -12,20 +12,18 @@ import logging
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from pydantic_core import to_json
-
 from libs.bus.fair_semaphore import WAIT_SECONDS_MAX
 from libs.bus.process_ports import ProcessPorts
 from libs.contracts.bus_messages import JsonObject
 from libs.contracts.letta.tools import ToolState
 from libs.contracts.tools.tool_runs import (
-    KEEP_ALIVE_SECONDS,
     RunTool,
     ToolRunResult,
     tool_run_deltas,
 )
 from libs.eventstore.unit_of_work import UnitOfWork
 from libs.work.leased_work import LeasedWork
+from libs.work.progress import heartbeats, publish_progress
 from libs.work.work_lease import DueWork, WorkLease
 from services.tools.adapters.tool_run_queries import ToolRunQueries
 from services.tools.domain.tool_run import ToolRun
@@ -65,15 +63,13 @@ class ToolRuns(LeasedWork[DueWork]):
     async def call(self, tool: ToolState, command: RunTool, lease: WorkLease[DueWork]) -> None:
         """Carry a call out, record what came of it, and tell whoever waits."""
         subject = tool_run_deltas(lease.work.org, lease.work.id)
-        alive = asyncio.create_task(self.keep_alive(subject))
-        try:
+        async with heartbeats(self.ports.bus, self.ports.clock, subject):
             result = await self.result(tool, command, lease.work.org)
-            if await lease.record(
+            is_recorded = await lease.record(
                 lambda unit: self.end(command.tool_run_id, result, unit), waits_for_store=True
-            ):
-                await self.tell(subject, {"result": result.model_dump(mode="json")})
-        finally:
-            alive.cancel()
+            )
+        if is_recorded:
+            await self.publish_result(lease.work.id, lease.work.org, result)
 
     async def result(self, tool: ToolState, command: RunTool, org: str) -> ToolRunResult:
         """What came of the call."""
@@ -98,20 +94,14 @@ class ToolRuns(LeasedWork[DueWork]):
         call.end(result, at=self.ports.clock.now())
         return is_running
 
-    async def keep_alive(self, subject: str) -> None:
-        """Tell whoever waits that there is something to wait for."""
-        while True:
-            await self.tell(subject, {})
-            await self.ports.clock.sleep(KEEP_ALIVE_SECONDS)
-
-    async def tell(self, subject: str, told: JsonObject) -> None:
-        """Tell whoever waits."""
-        await self.ports.bus.publish_delta(subject, to_json(told))
+    async def publish_result(self, tool_run_id: str, org: str, result: ToolRunResult) -> None:
+        """Publish what came of a call to the clients that wait for it."""
+        end: JsonObject = {"result": result.model_dump(mode="json")}
+        await publish_progress(self.ports.bus, tool_run_deltas(org, tool_run_id), end)
 
     def refused(self, tool_run_id: str, org: str, result: ToolRunResult) -> None:
         """Tell whoever waits for a call that it is not made."""
-        told: JsonObject = {"result": result.model_dump(mode="json")}
-        self.aside(self.tell(tool_run_deltas(org, tool_run_id), told))
+        self.aside(self.publish_result(tool_run_id, org, result))
 
     async def due(self) -> Sequence[DueWork]:
         """The calls whose process has died."""

@@ -1,6 +1,6 @@
 """`make histories`: run random histories of conversations, and count what happened in them.
 
-Some are those of the state machine in `tests/unit/agent/test_conversation_histories.py`, others
+Some are those of the state machine in `tests/unit/agent/conversation_histories.py`, others
 are simulated worlds. In each one every context is shown to strict validators of OpenAI's and of
 Anthropic's requests, and in the end every conversation is asked once more.
 """
@@ -26,7 +26,7 @@ from tests.sim.conversation_mutants import OF_HISTORIES
 from tests.sim.mutants import planted
 from tests.sim.plan import plan_of
 from tests.sim.world import run
-from tests.unit.agent.test_conversation_histories import HAPPENED, STEPS, Histories
+from tests.unit.agent.conversation_histories import HAPPENED, STEPS, Histories
 
 WORKERS = 2
 WORLDS_SHARE = 0.3

@@ -15,7 +15,7 @@ from services.agent.domain.runs import client_call_answers, compaction, run_requ
 from services.agent.engine import compaction as engine_compaction
 from services.agent.handlers import runs as run_handlers
 from tests.sim.mutants import Patch, mutant
-from tests.unit.agent import test_conversation_histories as histories
+from tests.unit.agent import conversation_histories as histories
 
 OF_HISTORIES = (
     "compaction-cuts-call-from-result",

@@ -27,11 +27,10 @@ from services.agent.domain.prompts.model_context import ModelRequest
 from services.agent.domain.runs.step_results import ModelReply
 from tests.contract.examples import BLOCK, HUMAN
 from tests.scripted_model import messages_validator, validator
-from tests.unit.agent.test_approvals import run_end
-from tests.unit.agent.test_compaction import SUMMARY, Chat, words
-from tests.unit.agent.test_heartbeat_loop import call, say, served
-from tests.unit.agent.test_run_drivers import calls
-from tests.unit.agent.test_what_hurt_users import summarises
+from tests.unit.agent.approvals import run_end
+from tests.unit.agent.compaction_chat import SUMMARY, Chat, summarises, words
+from tests.unit.agent.heartbeat_calls import call, say, served
+from tests.unit.agent.model_replies import calls
 from tests.unit.agent.world import CONVERSATION, FakeModel, Process, World
 
 LOOK = calls(call("conversation_search", query="tea", request_heartbeat=True))
@@ -39,13 +38,6 @@ SEVEN = [*default_tools(AgentType.memgpt_agent), "pause_heartbeats"]
 # What the store in memory keeps of a message and its answer is 13,600 bytes.
 STORED_BYTES_MAX = 20_000
 LIMITS = [*((one, 5) for one in AgentType), (AgentType.react_agent, 10)]
-
-
-@pytest.fixture
-async def world() -> World:
-    world = World()
-    await world.start_memory()
-    return world
 
 
 async def answered(world: World, *turns: ModelReply, **fields: Any) -> Process:

@@ -23,7 +23,6 @@ from libs.contracts.agent.conversations import Usage
 from libs.contracts.bus_messages import NOT_FOUND, Accepted, Command, Context, Rejected
 from libs.contracts.deterministic_ids import derived_id
 from libs.contracts.memory.blocks import BlockDeleted, CreateBlocks, DeleteBlock
-from libs.eventstore.in_memory import InMemoryEventStore
 from libs.eventstore.ports import StoreUnavailable
 from libs.eventstore.unit_of_work import UnitOfWork
 from libs.work.reconciliation import LATE_SECONDS, SUSPECTS_MAX
@@ -33,9 +32,9 @@ from services.agent.policies.detach_deleted_blocks import detach_deleted_blocks
 from services.agent.policies.undo_unfinished_creations import (
     LOOK_SECONDS,
     UNFINISHED_SECONDS,
-    UndoUnfinishedCreations,
 )
 from tests.contract.examples import AGENT, BLOCK, EMBEDDING, HUMAN, LLM, SHARED_BLOCK
+from tests.unit.agent.undone_creations import CrashingBus, undo_after_a_minute, undoing
 from tests.unit.agent.world import CONVERSATION, Process, World
 from tests.unit.given import fact
 from tests.waiting import wait_for
@@ -45,13 +44,6 @@ OWN = derived_id("block", AGENT, "0")
 TOO_LONG = [{"label": "human", "value": "x" * 10, "limit": 5}]
 HELLO = ModelReply("Hello", [], "stop", Usage())
 BLOCKS = [{"label": "human", "value": "Name: Ada"}, {"label": "persona", "value": "Kind"}]
-
-
-@pytest.fixture
-async def world() -> World:
-    world = World()
-    await world.start_memory()
-    return world
 
 
 def wanted(**fields: Any) -> CreateAgent:
@@ -67,19 +59,6 @@ async def make_blocks(process: Process) -> None:
 
 def memory_rows(world: World) -> dict[Any, Any]:
     return {row["id"]: row for row in world.database.schema("memory").rows("blocks")}
-
-
-class CrashingBus:
-    """A bus at which the process dies: before the command is sent, or after it took effect."""
-
-    def __init__(self, process: Process, *, sent: bool) -> None:
-        self.bus = process.bus
-        self.sent = sent
-
-    async def request(self, command: Command, context: Context, **_: Any) -> Accepted | Rejected:
-        if self.sent:
-            await self.bus.request(command, context)
-        raise BusUnavailable("the process is gone")
 
 
 class LateBus:
@@ -115,23 +94,6 @@ async def begin_and_die(world: World, *, sent: bool, fingerprint: str = "") -> N
     with pytest.raises(BusUnavailable):
         await dying.tell(wanted(memory_blocks=BLOCKS), "m-1", fingerprint=fingerprint)
     assert world.schema.committed == []
-
-
-async def undoing(world: World, process: Process) -> UndoUnfinishedCreations:
-    """What undoes creations in a process, when the log of the memory service is numbered."""
-    await InMemoryEventStore(world.database, "memory", "relay").number_log()
-    locks = AggregateLocks()
-    return UndoUnfinishedCreations(
-        process.repository, world.queries, process.bus, world.clock, world.ids, locks
-    )
-
-
-async def undo_after_a_minute(world: World, process: Process) -> None:
-    """Undo what is unfinished now, and still is in a minute."""
-    undo = await undoing(world, process)
-    await undo.sweep()
-    world.clock.seconds += UNFINISHED_SECONDS
-    await undo.sweep()
 
 
 class TestCreation:

@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from services.agent.adapters.models import http_provider
 from services.agent.adapters.models.ports import ModelFailed
 from tests.unit.agent.asking import RawWire, reply_to, script, streamed
-from tests.unit.agent.test_stand_ins import CLAUDE, claude, claude_events, openai
+from tests.unit.agent.stand_in_answers import CLAUDE, claude, claude_events, openai
 
 USAGE = {"prompt_tokens": 3, "completion_tokens": 4, "prompt_tokens_details": {"cached_tokens": 1}}
 FUNCTIONS = [{"name": "look", "arguments": '{"a": 1}'}, {"name": "find", "arguments": "{}"}]

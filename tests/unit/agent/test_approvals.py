@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from typing import Any
 
-import pytest
-
 from libs.contracts.agent.agents import DeleteAgent, UpdateAgent
 from libs.contracts.agent.approvals import (
     AnswerApproval,
@@ -18,14 +16,13 @@ from libs.contracts.agent.approvals import (
     arguments_hash,
 )
 from libs.contracts.agent.compaction import ClearContext
-from libs.contracts.agent.conversations import BoundTool, ToolCall, Usage
+from libs.contracts.agent.conversations import BoundTool, ToolCall
 from libs.contracts.agent.runs import CancelRuns, ClientSkill, ClientTool, RunAccepted
 from libs.contracts.agent.steps import ToolCallStarted
 from libs.contracts.agent.stored_to_letta_messages import text_of
 from libs.contracts.bus_messages import INVALID, NOT_FOUND, PENDING_APPROVAL, Accepted, Rejected
 from libs.contracts.letta.enums import AgentType
 from libs.contracts.tools.base_tools.definition import tool_id
-from services.agent.domain.conversations.conversation import Conversation
 from services.agent.domain.runs.approval_resolution import answer
 from services.agent.domain.runs.client_call_answers import ENDED, NOT_APPROVED, UNAPPROVED
 from services.agent.domain.runs.run_progress import go_on
@@ -33,29 +30,16 @@ from services.agent.domain.runs.run_requests import Terms
 from services.agent.domain.runs.step_results import ModelReply
 from services.agent.settings import APPROVAL_SECONDS_MAX
 from tests.contract.examples import AGENT
+from tests.unit.agent.approvals import KEEP, RULE, approved, asked, conversation, results, run_end
+from tests.unit.agent.model_replies import calls, words
 from tests.unit.agent.world import ASK, CONVERSATION, Process, World
 from tests.unit.given import NOW
 
-USAGE = Usage(prompt_tokens=10, completion_tokens=2)
-KEEP = ToolCall(id="call_1", name=ASK, arguments='{"content":"tea"}')
 BOUND = KEEP.model_copy(update={"bound": BoundTool(id=tool_id(ASK))})
 LOOK = ToolCall(id="call_2", name="conversation_search", arguments='{"query":"tea"}')
 LIST = ToolCall(id="call_3", name="list_files", arguments='{"path":"/"}')
-RULE = {"type": "requires_approval", "tool_name": ASK}
 LIST_FILES = ClientTool(name="list_files", description="List files.")
 DAY_SECONDS = 86_400
-
-
-def words(text: str = "Done") -> ModelReply:
-    return ModelReply(text, [], "stop", USAGE)
-
-
-def calls(*asked: ToolCall) -> ModelReply:
-    return ModelReply("", list(asked), "tool_calls", USAGE)
-
-
-def approved(call: ToolCall = KEEP) -> CallAnswer:
-    return CallAnswer(tool_call_id=call.id, kind="approved")
 
 
 def denied(call: ToolCall = KEEP, reason: str | None = None) -> CallAnswer:
@@ -64,23 +48,6 @@ def denied(call: ToolCall = KEEP, reason: str | None = None) -> CallAnswer:
 
 def returned(call: ToolCall, content: Any = "README.md", **fields: Any) -> CallAnswer:
     return CallAnswer(tool_call_id=call.id, kind="returned", content=content, **fields)
-
-
-@pytest.fixture
-async def world() -> World:
-    world = World()
-    await world.start_memory()
-    return world
-
-
-async def asked(world: World, *step: ToolCall, rules: Any = (RULE,), **fields: Any) -> Process:
-    """A process whose agent has just asked for these calls; what follows is `words()`."""
-    await world.agent(tool_rules=list(rules))
-    process = world.process("p-1", calls(*(step or (KEEP,))), words(), words(), words())
-    world.build_tool(process)
-    await process.say("run-1", **fields)
-    await process.idle()
-    return process
 
 
 async def client_asked(world: World, *step: ToolCall, rules: Any = ()) -> Process:
@@ -95,25 +62,8 @@ async def client_asked(world: World, *step: ToolCall, rules: Any = ()) -> Proces
     return process
 
 
-async def conversation(process: Process) -> Conversation:
-    return await process.repository.load(Conversation, CONVERSATION, org="org-1")
-
-
-async def results(process: Process) -> list[tuple[str | None, str | None, str]]:
-    """The results that the model is shown, in order."""
-    window = (await conversation(process)).state.window
-    return [
-        (one.tool_call_id, one.tool_status, text_of(one)) for one in window if one.role == "tool"
-    ]
-
-
 def started(world: World) -> list[str]:
     return [one.tool_call_id for one in world.events() if isinstance(one, ToolCallStarted)]
-
-
-def run_end(world: World, run_id: str) -> tuple[Any, Any]:
-    row = world.row("runs", run_id)
-    return row["status"], row["stop_reason"]
 
 
 class TestAsking:
@@ -482,7 +432,7 @@ class TestEnds:
         assert run_end(world, "run-3") == ("completed", "end_turn")
         assert await results(process) == before
         assert world.tool_runs == [f"p-1 {KEEP.id}"]
-        assert (await conversation(process)).state.window[-1].content == "Done"
+        assert (await conversation(process)).state.window[-1].content == "Hello"
 
     async def test_an_answer_that_comes_again_does_not_go_on_where_more_was_said(
         self, world: World

@@ -27,8 +27,9 @@ from services.agent.domain.prompts.model_context import AttachedBlock
 from services.agent.domain.runs.step_results import ToolResult
 from services.agent.domain.tools.block_patches import BlockPatch, block_patches
 from tests.contract.examples import AGENT, BLOCK, CONFIG, HUMAN, RUN, SHARED_BLOCK, STEP
-from tests.unit.agent.test_agent_tools import CONTEXT, ToldBus, ToldQueries, runner
-from tests.unit.agent.test_run_drivers import calls, frozen, words
+from tests.unit.agent.driven_runs import frozen
+from tests.unit.agent.memory_tools import CONTEXT, ToldBus, ToldQueries, runner
+from tests.unit.agent.model_replies import calls, words
 from tests.unit.agent.world import World
 
 DESIGN = AgentDesign(

@@ -18,7 +18,8 @@ from services.agent.domain.conversations.active_run import CANCELLED, CONCURRENT
 from services.agent.domain.runs.step_results import ToolResult
 from services.agent.settings import Deadlines
 from tests.contract.examples import AGENT, BLOCK, HUMAN
-from tests.unit.agent.test_run_drivers import ACCEPTED, KEEP, TEA, WORDS, calls, words
+from tests.unit.agent.driven_runs import ACCEPTED, KEEP, TEA, WORDS
+from tests.unit.agent.model_replies import calls, words
 from tests.unit.agent.world import Process, World
 from tests.waiting import wait_for
 

@@ -41,16 +41,12 @@ from tests.contract.examples import (
     LLM,
     USAGE,
 )
-from tests.unit.agent.test_agent_handlers import CrashingBus, undo_after_a_minute
+from tests.unit.agent.model_replies import words
+from tests.unit.agent.undone_creations import CrashingBus, undo_after_a_minute
 from tests.unit.agent.world import ASK, CONVERSATION, Process, World
 
 OTHER = "conv-77777777-7777-4777-8777-777777777777"
 NOBODY = Rejected(code="not_found", reason=f"Conversation with ID {BESIDE} not found")
-
-
-def words(text: str = "Hi") -> ModelReply:
-    """An answer without a call."""
-    return ModelReply(text, [], "stop", USAGE)
 
 
 def calls(name: str = "a", tool: str = ASK, arguments: str = "{}") -> ModelReply:

@@ -10,8 +10,8 @@ from libs.eventstore.in_memory import InMemoryEventStore
 from libs.eventstore.unit_of_work import Repository
 from services.agent import projections
 from services.agent.domain.conversations.conversation import Conversation
-from services.agent.domain.runs.step_results import ModelReply
-from tests.contract.examples import AGENT, USAGE, message
+from tests.contract.examples import AGENT, message
+from tests.unit.agent.model_replies import words
 from tests.unit.agent.world import CONVERSATION, World
 from tests.unit.given import NOW
 
@@ -33,11 +33,6 @@ async def world() -> World:
         conversation.begin(agent_id, system, {}, at=NOW)
     await work.commit()
     return world
-
-
-def words(text: str = "Hi") -> ModelReply:
-    """An answer without a call."""
-    return ModelReply(text, [], "stop", USAGE)
 
 
 async def test_a_run_is_answered_in_the_conversation_that_its_command_names(world: World) -> None:

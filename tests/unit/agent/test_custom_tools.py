@@ -8,17 +8,14 @@ from typing import Any
 
 import pytest
 
-from libs.bus.in_memory import InMemoryBus
-from libs.bus.ports import IncomingCommand
 from libs.contracts.agent.agent_tools import AttachTool, DetachTool
 from libs.contracts.agent.agents import UpdateAgent
 from libs.contracts.agent.approvals import CallAnswer, SetToolApproval
 from libs.contracts.agent.conversations import ToolCall, Usage
 from libs.contracts.agent.runs import CancelRuns
-from libs.contracts.bus_messages import BUSY, CONFLICT, NOT_FOUND, Accepted, JsonObject, Rejected
+from libs.contracts.bus_messages import CONFLICT, NOT_FOUND, Accepted, JsonObject, Rejected
 from libs.contracts.tools.base_tools.catalogue import CATALOGUE
 from libs.contracts.tools.base_tools.definition import tool_id
-from libs.contracts.tools.tool_runs import RunTool, tool_run_deltas
 from libs.telemetry import metrics
 from libs.work import progress
 from services.agent.adapters.tool_run_queries import ToolRunProgress
@@ -29,49 +26,24 @@ from services.agent.adapters.tools_service_client import (
     inner_tools,
     secrets_for,
 )
-from services.agent.domain.agents.agent import Agent, AgentDesign
+from services.agent.domain.agents.agent import AgentDesign
 from services.agent.domain.conversations.active_run import INTERRUPTED
 from services.agent.domain.runs.step_results import ModelReply
-from services.agent.domain.tools.custom_tools import CustomTool
 from tests.contract.examples import AGENT, CONFIG
+from tests.unit.agent.custom_tools import (
+    DICE,
+    DICE_ID,
+    FOUR,
+    PARAMETERS,
+    SPIN,
+    ToolsService,
+    design,
+    made,
+    offered,
+)
+from tests.unit.agent.model_replies import words
 from tests.unit.agent.world import CONVERSATION, Process, World
 from tests.waiting import wait_for
-
-DICE_ID = "tool-aaaaaaaa-1111-4111-8111-111111111111"
-PARAMETERS: JsonObject = {
-    "type": "object",
-    "properties": {"sides": {"type": "integer"}},
-    "required": ["sides"],
-}
-DICE = CustomTool(id=DICE_ID, name="roll_dice", description="Roll.", parameters=PARAMETERS)
-
-SPIN = DICE.model_copy(update={"id": DICE_ID.replace("a", "b"), "name": "spin"})
-
-
-def words(text: str = "Hello") -> ModelReply:
-    return ModelReply(text, [], "stop", Usage())
-
-
-@pytest.fixture
-async def world() -> World:
-    made = World()
-    await made.start_memory()
-    return made
-
-
-def made(world: World, tool: CustomTool = DICE) -> None:
-    """Register a tool, or what is said of it now."""
-    world.queries.tools["org-1", tool.id] = tool
-
-
-async def design(process: Process) -> AgentDesign:
-    found = (await process.repository.load(Agent, AGENT, org="org-1")).design
-    assert found is not None
-    return found
-
-
-def offered(process: Process, number: int = -1) -> list[str]:
-    return [str(schema["name"]) for schema in process.model.asked[number].tools]
 
 
 class TestAttaching:
@@ -219,41 +191,6 @@ class TestOffering:
         assert reply.code == NOT_FOUND
 
 
-class ToolsService:
-    """Accepts calls, and tells what comes of them as a test says."""
-
-    def __init__(self, world: World, *ends: dict[str, Any] | None) -> None:
-        self.world = world
-        self.ends = list(ends)
-        self.asked: list[RunTool] = []
-        self.stopped: list[str] = []
-        self.busy = 0
-        self.bus = InMemoryBus(world.network)
-
-    async def start(self) -> None:
-        await self.bus.serve("tools", self.answer)
-
-    async def answer(self, incoming: IncomingCommand) -> Accepted | Rejected:
-        if incoming.name == "tools.tool_run.stop":
-            self.stopped.append(json.loads(incoming.payload)["tool_run_id"])
-            return Accepted()
-        command = RunTool.model_validate_json(incoming.payload)
-        if self.busy:
-            self.busy -= 1
-            return Rejected(code=BUSY, reason="no place")
-        self.asked.append(command)
-        end = self.ends.pop(0) if self.ends else None
-        if end is not None:
-            subject = tool_run_deltas(incoming.context.org, command.tool_run_id)
-            asyncio.get_running_loop().call_soon(
-                lambda: asyncio.ensure_future(
-                    self.bus.publish_delta(subject, json.dumps({"result": end}).encode())
-                )
-            )
-        return Accepted()
-
-
-FOUR = {"status": "success", "text": "4", "stdout": ["rolling\n"], "stderr": []}
 ROLL = ToolCall(id="call_1", name="roll_dice", arguments='{"sides": 6}')
 
 

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from typing import Any
 
-import pytest
-
 from libs.contracts.agent.agent_tools import AttachTool
 from libs.contracts.agent.conversations import ToolCall, Usage
 from libs.contracts.bus_messages import Accepted, Context
@@ -25,13 +23,6 @@ MUST_ROLL = {"type": "required_before_exit", "tool_name": "roll_dice", "prompt_t
 
 def words() -> ModelReply:
     return ModelReply("Hello", [], "stop", Usage())
-
-
-@pytest.fixture
-async def world() -> World:
-    made = World()
-    await made.start_memory()
-    return made
 
 
 def delete(world: World, tool: CustomTool) -> None:

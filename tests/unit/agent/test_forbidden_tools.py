@@ -2,22 +2,14 @@
 
 from __future__ import annotations
 
-import pytest
-
 from libs.contracts.agent.conversations import ToolCall, Usage
 from libs.contracts.agent.steps import ToolCallFinished, ToolCallForbidden
 from libs.contracts.tools.tool_permission_evaluation import ToolPolicies, compiled
 from services.agent.domain.runs.step_results import ModelReply
 from tests.contract.examples import AGENT, BLOCK
-from tests.unit.agent.test_custom_tools import DICE, offered, words
+from tests.unit.agent.custom_tools import DICE, offered
+from tests.unit.agent.model_replies import words
 from tests.unit.agent.world import ASK, World
-
-
-@pytest.fixture
-async def world() -> World:
-    made = World()
-    await made.start_memory()
-    return made
 
 
 def only(*tools: str) -> ToolPolicies:

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from libs.contracts.agent.conversations import Message, MessageAppended, ToolCall
+from libs.contracts.agent.conversations import MessageAppended, ToolCall
 from libs.contracts.agent.stored_message_chunking import streamed_messages
 from libs.contracts.letta.enums import AgentType
 from services.agent.adapters.models.openai_request import body_of
@@ -15,28 +15,14 @@ from services.agent.adapters.models.ports import Finished, ToolCallDelta
 from services.agent.domain.conversations.active_run import served_parts
 from services.agent.domain.runs.step_results import ModelReply
 from tests.contract.examples import LLM, RUN_CONFIG
-from tests.unit.agent.test_run_drivers import USAGE, calls, words
-from tests.unit.agent.test_streamed_runs import speaking
-from tests.unit.agent.test_tool_rules import rule, stop_reason
+from tests.unit.agent.heartbeat_calls import call, messages, say, served
+from tests.unit.agent.model_replies import USAGE, calls, words
+from tests.unit.agent.rule_runs import rule, stop_reason
+from tests.unit.agent.speaking_models import speaking
 from tests.unit.agent.world import ASK, Process, World
 
 THINKING_LLM = LLM.model_copy(update={"put_inner_thoughts_in_kwargs": True})
 TOOLS = ["send_message", "conversation_search", ASK]
-
-
-def call(name: str, number: int = 1, **arguments: Any) -> ToolCall:
-    return ToolCall(id=f"call_{number}", name=name, arguments=json.dumps(arguments))
-
-
-def say(text: str, **arguments: Any) -> ModelReply:
-    return calls(call("send_message", message=text, **arguments))
-
-
-@pytest.fixture
-async def world() -> World:
-    world = World()
-    await world.start_memory()
-    return world
 
 
 async def ran(
@@ -53,26 +39,6 @@ async def ran(
     await process.idle()
     assert not process.model.turns, "the model was asked as often as it should be"
     return process
-
-
-def messages(world: World) -> list[Message]:
-    """What was recorded of the answer."""
-    appended = [one for one in world.events() if isinstance(one, MessageAppended)]
-    return [one.message for one in appended if one.run_id and not one.sent]
-
-
-def served(world: World) -> list[tuple[str, str]]:
-    """What clients are shown of the answer: the type of each message, and its words."""
-    rows = [row for row in world.schema.rows("messages") if row["run_id"] and not row["sent"]]
-    messages = [
-        message
-        for row in sorted(rows, key=lambda row: row["position"])
-        for message in row["v1_messages"]
-    ]
-    return [
-        (message["message_type"], str(message.get("content") or message.get("reasoning") or ""))
-        for message in messages
-    ]
 
 
 async def test_send_message_is_shown_as_words_and_ends_the_run(world: World) -> None:

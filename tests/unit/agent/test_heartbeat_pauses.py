@@ -23,7 +23,8 @@ from services.agent.handlers import heartbeat_pauses
 from services.agent.handlers.monotonic_deadlines import LOOKED_SECONDS_MAX, MonotonicDeadlines
 from tests.clock_and_ids import ManualClock
 from tests.contract.examples import AGENT
-from tests.unit.agent.test_run_drivers import ACCEPTED, WORDS, calls, words
+from tests.unit.agent.driven_runs import ACCEPTED, WORDS
+from tests.unit.agent.model_replies import calls, words
 from tests.unit.agent.world import CONVERSATION, Process, World
 from tests.unit.given import NOW
 from tests.waiting import wait_for

@@ -28,6 +28,7 @@ from services.agent.domain.runs.agent_call_deadlocks import WaitingCall, given_u
 from services.agent.domain.runs.step_results import Failure, ModelReply
 from tests.contract.examples import CONFIG
 from tests.scripted_model import messages_validator, validator
+from tests.unit.agent.model_replies import words
 from tests.unit.agent.world import FakeModel, Process, World
 from tests.waiting import wait_for
 
@@ -37,10 +38,6 @@ TAGS = "send_message_to_agents_matching_tags"
 ADA, BOB, CLEO = (f"agent-{n * 8}-{n * 4}-4{n * 3}-8{n * 3}-{n * 12}" for n in "abc")
 
 type Thinks = Callable[[ModelRequest], ModelReply]
-
-
-def words(text: str) -> ModelReply:
-    return ModelReply(text, [], "stop", Usage())
 
 
 def calls(tool: str, **arguments: Any) -> ModelReply:
@@ -72,13 +69,6 @@ class Minds(FakeModel):
     def heard(self, agent_id: str) -> list[str]:
         """The texts of the last messages that an agent was asked about."""
         return [str(one.messages[-1].content) for one in self.asked if one.config.id == agent_id]
-
-
-@pytest.fixture
-async def world() -> World:
-    made = World()
-    await made.start_memory()
-    return made
 
 
 async def peopled(world: World, **thinks: Thinks) -> Process:

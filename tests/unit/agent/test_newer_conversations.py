@@ -9,7 +9,7 @@ import pytest
 
 from libs.contracts.bus_messages import NewerVersion
 from libs.eventstore.ports import History
-from tests.unit.agent.test_run_drivers import words, world  # noqa: F401
+from tests.unit.agent.model_replies import words
 from tests.unit.agent.world import CONVERSATION, Process, World
 
 
@@ -29,7 +29,7 @@ def knows_no_replies(process: Process) -> Process:
     return process
 
 
-async def orphaned(world: World) -> None:  # noqa: F811
+async def orphaned(world: World) -> None:
     """A run that nobody drives any more."""
     await world.agent()
     first = world.process("p-1")
@@ -39,7 +39,7 @@ async def orphaned(world: World) -> None:  # noqa: F811
 
 
 async def test_a_run_is_left_to_a_newer_process_and_not_swept_up_again_at_once(
-    world: World,  # noqa: F811
+    world: World,
 ) -> None:
     await orphaned(world)
     older = knows_no_replies(world.process("p-2"))
@@ -65,7 +65,7 @@ async def test_a_run_is_left_to_a_newer_process_and_not_swept_up_again_at_once(
     assert world.row("runs", "run-1")["status"] == "completed"
 
 
-async def test_an_older_process_looks_again_after_a_while(world: World) -> None:  # noqa: F811
+async def test_an_older_process_looks_again_after_a_while(world: World) -> None:
     await orphaned(world)
     older = knows_no_replies(world.process("p-2"))
     for _ in range(2):
@@ -77,7 +77,7 @@ async def test_an_older_process_looks_again_after_a_while(world: World) -> None:
 
 
 async def test_a_message_to_such_a_conversation_is_refused_by_nobody(
-    world: World,  # noqa: F811
+    world: World,
 ) -> None:
     await orphaned(world)
     older = knows_no_replies(world.process("p-2"))

@@ -14,7 +14,8 @@ from services.agent.domain.conversations.active_run import PAUSE_SECONDS_MAX, Ac
 from services.agent.domain.runs.step_results import ModelReply
 from services.agent.settings import RUN_SECONDS_MAX, Deadlines
 from tests.contract.examples import RUN_CONFIG
-from tests.unit.agent.test_run_drivers import TEA, calls, with_block, words
+from tests.unit.agent.driven_runs import TEA, with_block
+from tests.unit.agent.model_replies import calls, words
 from tests.unit.agent.world import World
 from tests.unit.given import NOW
 

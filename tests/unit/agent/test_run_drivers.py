@@ -13,11 +13,10 @@ from libs.bus.clock_and_ids import SystemClock
 from libs.bus.ports import fresh_ids
 from libs.bus.suspect_quarantine import Quarantine
 from libs.contracts.agent.agents import DeleteAgent
-from libs.contracts.agent.conversations import ToolCall, Usage
+from libs.contracts.agent.conversations import ToolCall
 from libs.contracts.agent.runs import CancelRuns
 from libs.contracts.agent.steps import ModelReplied
 from libs.contracts.bus_messages import Accepted, Context, Rejected
-from libs.contracts.memory.blocks import CreateBlocks
 from libs.eventstore.failed_messages.ports import Attempt
 from libs.eventstore.ports import (
     Commit,
@@ -42,53 +41,15 @@ from services.agent.engine.attempt_limits import (
     attempt_point,
 )
 from services.agent.engine.run_attempt import RunAttempt
-from tests.contract.examples import AGENT, BLOCK, HUMAN
-from tests.unit.agent.world import ASK, CONVERSATION, Process, World
+from tests.contract.examples import AGENT
+from tests.unit.agent.driven_runs import ACCEPTED, KEEP, TEA, WORDS, frozen, with_block
+from tests.unit.agent.model_replies import calls, words
+from tests.unit.agent.world import CONVERSATION, Process, World
 from tests.unit.given import NOW
 from tests.waiting import wait_for
 
-USAGE = Usage(prompt_tokens=10, completion_tokens=2)
-TEA = ToolCall(
-    id="call_1", name="memory_insert", arguments='{"label":"human","new_string":"Likes tea"}'
-)
-KEEP = ToolCall(id="call_2", name=ASK, arguments='{"content":"tea"}')
-ACCEPTED = ["message.appended", "run.accepted", "run.started", "message.appended"]
-WORDS = ["model.replied", "message.appended", "run.completed"]
 CALLS = ["model.replied", "message.appended", "tool_call.started"]
 RESULT = ["tool_call.finished", "message.appended"]
-
-
-def words(text: str = "Hello") -> ModelReply:
-    return ModelReply(text, [], "stop", USAGE)
-
-
-def calls(*asked: ToolCall) -> ModelReply:
-    return ModelReply("", list(asked), "tool_calls", USAGE)
-
-
-@pytest.fixture
-async def world() -> World:
-    world = World()
-    await world.start_memory()
-    return world
-
-
-async def with_block(world: World) -> None:
-    process = world.process("setup")
-    await process.bus.request(CreateBlocks(blocks=[HUMAN]), Context("blocks", org="org-1"))
-    await world.agent(block_ids=[BLOCK])
-
-
-def frozen() -> tuple[Any, asyncio.Event, asyncio.Event]:
-    """Something that stands still when it is reached, until it is let go."""
-    reached, let_go = asyncio.Event(), asyncio.Event()
-
-    async def stand_still() -> ModelReply:
-        reached.set()
-        await let_go.wait()
-        return words("too late")
-
-    return stand_still, reached, let_go
 
 
 async def driven(process: Process, conversation: Conversation) -> Attempt:

@@ -10,13 +10,12 @@ from typing import Any
 import pytest
 
 from services.agent.adapters.models import http_provider
-from services.agent.adapters.models.anthropic_provider import AnthropicProvider
 from services.agent.adapters.models.http_provider import HttpProvider
-from services.agent.adapters.models.openai_provider import OpenAIProvider
 from services.agent.adapters.models.ports import ModelFailed
 from services.agent.adapters.models.transport import Refused
 from services.agent.domain.runs.step_results import Failure, ModelReply
 from tests.unit.agent.asking import RawWire, reply_to, script, streamed
+from tests.unit.agent.stand_in_answers import CLAUDE, claude, claude_events, openai
 
 EITHER_WAY = pytest.mark.parametrize("in_pieces", [False, True], ids=["whole", "pieces"])
 CALLS = "tool_calls"
@@ -26,18 +25,6 @@ ONE = {"name": "look", "arguments": '{"a": 1}'}
 @pytest.fixture(autouse=True)
 def _no_pauses(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(http_provider, "PAUSE_SECONDS", [0.0])
-
-
-def openai(*answers: bytes | Refused, chunk_bytes: int = 2**16) -> HttpProvider:
-    provider = OpenAIProvider("k", "http://model/v1")
-    provider.wire = RawWire(*answers, chunk_bytes=chunk_bytes)
-    return provider
-
-
-def claude(*answers: bytes | Refused, chunk_bytes: int = 2**16) -> HttpProvider:
-    provider = AnthropicProvider("k", "http://model")
-    provider.wire = RawWire(*answers, chunk_bytes=chunk_bytes)
-    return provider
 
 
 async def answer_of(provider: HttpProvider, *, in_pieces: bool, **llm: Any) -> ModelReply:
@@ -378,51 +365,6 @@ async def test_a_stream_may_come_where_a_whole_answer_was_asked_for() -> None:
     raw = pieces({"content": "Hi"}, of(0, "a", "look", '{"a": '), of(0, arguments="1}"))
     reply = await answer_of(openai(raw), in_pieces=False)
     assert (reply.text, calls_in(reply)) == ("Hi", [("look", '{"a": 1}')])
-
-
-CLAUDE = {
-    "type": "message",
-    "content": [
-        {"type": "thinking", "thinking": "Hm.", "signature": "c2ln"},
-        {"type": "text", "text": "Hi"},
-        {"type": "tool_use", "id": "a", "name": "look", "input": {"a": 1}},
-    ],
-    "stop_reason": "tool_use",
-    "usage": {"input_tokens": 3, "output_tokens": 4},
-}
-
-
-def claude_events() -> list[Any]:
-    """The same answer in events, as Anthropic sends it."""
-    thinking, text, call = CLAUDE["content"]  # type: ignore[misc]
-    events: list[Any] = [{"type": "message_start", "message": {"usage": {"input_tokens": 3}}}]
-    for index, (block, deltas) in enumerate(
-        [
-            (
-                {"type": "thinking", "thinking": ""},
-                [
-                    {"type": "thinking_delta", "thinking": thinking["thinking"]},
-                    {"type": "signature_delta", "signature": thinking["signature"]},
-                ],
-            ),
-            ({"type": "text", "text": ""}, [{"type": "text_delta", "text": text["text"]}]),
-            (
-                {**call, "input": {}},
-                [
-                    {"type": "input_json_delta", "partial_json": part}
-                    for part in ("", '{"a"', ": 1}")
-                ],
-            ),
-        ]
-    ):
-        events.append({"type": "content_block_start", "index": index, "content_block": block})
-        events += [
-            {"type": "content_block_delta", "index": index, "delta": delta} for delta in deltas
-        ]
-        events.append({"type": "content_block_stop", "index": index})
-    stop = {"stop_reason": "tool_use"}
-    events.append({"type": "message_delta", "delta": stop, "usage": {"output_tokens": 4}})
-    return [*events, {"type": "message_stop"}]
 
 
 def without(events: Iterable[Any], **left_out: Any) -> list[Any]:

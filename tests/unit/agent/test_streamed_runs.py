@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncGenerator
 from typing import Any
 
 import pytest
 
-from libs.contracts.agent.conversations import MessageAppended, ToolCall, Usage
+from libs.contracts.agent.conversations import MessageAppended, ToolCall
 from libs.contracts.agent.runs import CancelRuns
 from libs.contracts.agent.stored_message_chunking import streamed_messages
 from libs.contracts.agent.stream_chunks import NUMBERS_OF_AN_EPOCH
@@ -21,14 +20,14 @@ from services.agent.adapters.models.ports import (
     ToolCallDelta,
 )
 from services.agent.domain.conversations.active_run import CANCELLED
-from services.agent.domain.prompts.model_context import ModelRequest
 from services.agent.domain.runs.step_results import Failure, ModelReply
 from services.agent.engine.orphaned_chunks import OrphanedChunks
 from tests.contract.examples import AGENT
-from tests.unit.agent.world import ASK, FakeModel, Process, World
+from tests.unit.agent.model_replies import USAGE
+from tests.unit.agent.speaking_models import SpeakingModel, speaking
+from tests.unit.agent.world import ASK, World
 from tests.waiting import wait_for
 
-USAGE = Usage(prompt_tokens=10, completion_tokens=2)
 KEEP = ToolCall(id="call_2", name=ASK, arguments='{"content":"tea"}')
 CANCEL = CancelRuns(agent_id=AGENT)
 
@@ -50,44 +49,12 @@ def keeping() -> list[ModelEvent]:
     ]
 
 
-class SpeakingModel(FakeModel):
-    """Answers in the pieces that it is given; it stands still where it finds an event to wait
-    for, and counts how often it was let go in the middle."""
-
-    def __init__(self, *answers: list[Any]) -> None:
-        super().__init__()
-        self.answers = list(answers)
-        self.let_go = 0
-
-    async def stream(self, request: ModelRequest) -> AsyncGenerator[ModelEvent]:
-        assert request.stream_tokens
-        self.asked.append(request)
-        try:
-            for one in self.answers.pop(0):
-                if isinstance(one, asyncio.Event):
-                    await one.wait()
-                elif isinstance(one, Exception):
-                    raise one
-                else:
-                    yield one
-        except asyncio.CancelledError:
-            self.let_go += 1
-            raise
-
-
 @pytest.fixture
 async def world() -> World:
     world = World()
     await world.start_memory()
     await world.agent()
     return world
-
-
-def speaking(world: World, holder: str, *answers: list[Any]) -> Process:
-    process = world.process(holder)
-    model = SpeakingModel(*answers)
-    process.model = process.drivers.ports.models = model
-    return process
 
 
 def heard(world: World, run_id: str = "run-1") -> list[tuple[int, int]]:

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import pytest
-
 from libs.contracts.agent.agent_tools import AttachTool
 from libs.contracts.agent.agents import UpdateAgent
 from libs.contracts.agent.approvals import SetToolApproval
@@ -12,26 +10,11 @@ from libs.contracts.bus_messages import Accepted, JsonObject
 from services.agent.domain.runs.step_results import ModelReply
 from services.agent.domain.tools.tool_rule_names import with_current_names
 from tests.contract.examples import AGENT
-from tests.unit.agent.test_custom_tools import (
-    DICE,
-    DICE_ID,
-    FOUR,
-    SPIN,
-    ToolsService,
-    design,
-    made,
-    words,
-)
+from tests.unit.agent.custom_tools import DICE, DICE_ID, FOUR, SPIN, ToolsService, design, made
+from tests.unit.agent.model_replies import words
 from tests.unit.agent.world import World
 
 NEEDS_APPROVAL: JsonObject = {"type": "requires_approval", "tool_name": "roll_dice"}
-
-
-@pytest.fixture
-async def world() -> World:
-    made = World()
-    await made.start_memory()
-    return made
 
 
 RENAMED = DICE.model_copy(update={"name": "throw_dice"})

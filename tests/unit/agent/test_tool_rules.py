@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from libs.contracts.agent.conversations import MessageAppended, ToolCall, Usage
+from libs.contracts.agent.conversations import MessageAppended, ToolCall
 from libs.contracts.agent.runs import RunAccepted
 from libs.contracts.agent.steps import ModelReplied, ToolCallRefused
 from libs.contracts.agent.tool_rule_evaluation import RULES, ToolRules
@@ -15,20 +15,16 @@ from services.agent.adapters.models import anthropic_request
 from services.agent.adapters.models.openai_request import body_of
 from services.agent.domain.runs.step_results import ModelReply
 from services.agent.domain.tools.tool_rules import rule_lines, rules_in_force
-from tests.unit.agent.test_run_drivers import calls, words
+from tests.unit.agent.model_replies import calls, words
+from tests.unit.agent.rule_runs import rule, stop_reason
 from tests.unit.agent.world import ASK, Process, World
 
 TOOLS = ("a", "b", "c")
-USAGE = Usage(prompt_tokens=10, completion_tokens=2)
 
 
 def rules(*asked: dict[str, Any], called: str = "", returned: str = "") -> ToolRules:
     """These rules after calls of tools with names of one letter."""
     return ToolRules(RULES.validate_python(asked), list(called), returned)
-
-
-def rule(kind: str, tool: str = "a", **fields: Any) -> dict[str, Any]:
-    return {"type": kind, "tool_name": tool, **fields}
 
 
 FIRST = rule("run_first")
@@ -114,13 +110,6 @@ def again(call: ToolCall, number: int) -> ToolCall:
     return call.model_copy(update={"id": f"call_{number}"})
 
 
-@pytest.fixture
-async def world() -> World:
-    world = World()
-    await world.start_memory()
-    return world
-
-
 async def ran(world: World, *turns: ModelReply, rules: list[dict[str, Any]]) -> Process:
     """A process that has answered one message of an agent with these rules."""
     await world.agent(tool_rules=rules)
@@ -130,10 +119,6 @@ async def ran(world: World, *turns: ModelReply, rules: list[dict[str, Any]]) -> 
     await process.idle()
     assert not process.model.turns, "the model was asked as often as it should be"
     return process
-
-
-def stop_reason(world: World) -> str:
-    return str(world.row("runs", "run-1")["stop_reason"])
 
 
 def offered(process: Process) -> list[list[str]]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import pytest
@@ -15,7 +15,8 @@ from services.agent.adapters.conversation_search_queries import FoundMessage
 from services.agent.domain.agents.agent import AgentDesign
 from services.agent.domain.runs.step_results import ToolResult
 from tests.contract.examples import AGENT, CONFIG, RUN, STEP
-from tests.unit.agent.test_agent_tools import CONTEXT, ToldBus, ToldQueries, runner
+from tests.unit.agent.memory_tools import CONTEXT, ToldBus, ToldQueries, runner
+from tests.unit.given import NOW
 
 AT = datetime(2026, 5, 1, 12, tzinfo=UTC)
 TRANSCRIPT = "Transcript:\n0. user: I sing.\n1. assistant: Nice.\n2. user: In Bern.\nThe end"
@@ -74,10 +75,7 @@ async def test_a_search_is_by_the_last_words_of_the_user_and_by_keywords() -> No
     [(command, _)] = bus.sent
     assert isinstance(command, SearchPassages)
     assert (command.query, command.agent_id) == ("What do I do?", AGENT)
-    after, before = (
-        datetime(2026, 5, 17, 11, 30, tzinfo=UTC),
-        datetime(2026, 5, 17, 12, 25, tzinfo=UTC),
-    )
+    after, before = NOW - timedelta(minutes=60), NOW - timedelta(minutes=5)
     assert (command.after, command.before) == (after, before), "also the wrong way round"
     assert json.loads(result.text) == {
         "archival_search_results": [{"timestamp": "2026-05-01T12:00:00Z", "content": "She sings."}],

@@ -13,23 +13,16 @@ from libs.contracts.agent.runs import CancelRuns
 from libs.contracts.agent.stored_to_letta_messages import text_of
 from libs.contracts.bus_messages import PENDING_APPROVAL, Accepted, Rejected
 from services.agent.domain.conversations.active_run import INTERRUPTED
-from services.agent.domain.prompts.model_context import ModelRequest
 from services.agent.domain.runs.client_call_answers import ENDED
 from services.agent.domain.runs.step_results import ModelReply
 from services.agent.settings import APPROVAL_SECONDS_MAX
 from tests.contract.examples import AGENT
-from tests.unit.agent.test_approvals import KEEP as GATED
-from tests.unit.agent.test_approvals import approved, asked, results, run_end
-from tests.unit.agent.test_compaction import BROKEN, MODES, SUMMARY, USAGE, Chat, words
-from tests.unit.agent.test_run_drivers import KEEP, TEA, calls, frozen, with_block
+from tests.unit.agent.approvals import KEEP as GATED
+from tests.unit.agent.approvals import approved, asked, results, run_end
+from tests.unit.agent.compaction_chat import BROKEN, MODES, SUMMARY, USAGE, Chat, summarises, words
+from tests.unit.agent.driven_runs import KEEP, TEA, frozen, with_block
+from tests.unit.agent.model_replies import calls
 from tests.unit.agent.world import Answer, World
-
-
-@pytest.fixture
-async def world() -> World:
-    world = World()
-    await world.start_memory()
-    return world
 
 
 @pytest.fixture
@@ -154,12 +147,6 @@ async def test_an_overflow_is_compacted_and_clears_no_history(chat: Chat, mode: 
     assert [text for text in chat.readable() if text in said] == said, "nothing is gone"
     assert said[-1] in [text_of(one) for one in chat.window]
     chat.check()
-
-
-def summarises(request: ModelRequest) -> bool:
-    """Whether a summary is asked for, which its prompt does, in front or at the end."""
-    ends = (request.messages[0], request.messages[-1])
-    return any("Summarise, " in text_of(one) for one in ends)
 
 
 def unpaired(messages: list[Message]) -> set[str]:

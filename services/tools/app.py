@@ -41,8 +41,7 @@ from services.tools.adapters.package_settings import PackageSettings
 from services.tools.adapters.process_sandbox import ProcessSandbox
 from services.tools.adapters.sandbox_config_queries import PostgresSandboxConfigQueries
 from services.tools.adapters.sandbox_gauges import SandboxGauges
-from services.tools.adapters.tool_counts import PostgresToolCounts
-from services.tools.adapters.tool_permission_counts import PostgresToolPermissionCounts
+from services.tools.adapters.tool_counts import PostgresToolCounts, PostgresToolPermissionCounts
 from services.tools.adapters.tool_run_queries import PostgresToolRunQueries
 from services.tools.adapters.web_pages import WebPages
 from services.tools.adapters.web_search import SearchSettings, WebSearches

@@ -99,8 +99,7 @@ from services.tools.adapters.agent_state_queries import PostgresAgentStates
 from services.tools.adapters.deleted_agent_queries import PostgresDeletedAgents
 from services.tools.adapters.mcp_server_queries import PostgresMcpServerQueries
 from services.tools.adapters.sandbox_config_queries import PostgresSandboxConfigQueries
-from services.tools.adapters.tool_counts import PostgresToolCounts
-from services.tools.adapters.tool_permission_counts import PostgresToolPermissionCounts
+from services.tools.adapters.tool_counts import PostgresToolCounts, PostgresToolPermissionCounts
 from services.tools.adapters.tool_run_queries import (
     PostgresToolRunQueries as PostgresOwnToolRunQueries,
 )

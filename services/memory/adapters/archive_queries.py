@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from collections import OrderedDict
 from dataclasses import dataclass, field
 from typing import Protocol
 
+from libs.bus.ports import Clock
 from libs.contracts.letta.model_configs import EmbeddingConfig
 from libs.eventstore.connection_pool import Database
 
@@ -75,6 +77,11 @@ ORPHANED = """
 select aa.archive_id, aa.agent_id, aa.org from memory.archive_agents aa
 where not exists (select from agent.agent_view a where a.id = aa.agent_id and a.org = aa.org)
 limit 100"""
+
+
+# The passages of an archive are counted now and then: a bound need not be exact.
+COUNTED_AGAIN_SECONDS = 300.0
+COUNTS_MAX = 10_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -269,3 +276,29 @@ async def found(database: Database, query: str, values: dict[str, object]) -> li
 def config_of(text: str | None) -> EmbeddingConfig | None:
     """The embedding config that a document has."""
     return EmbeddingConfig.model_validate_json(text) if text and text != "null" else None
+
+
+class PassageCounts:
+    """Counts of the archives that something was put into of late, by this process."""
+
+    def __init__(self, archives: ArchiveQueries, clock: Clock) -> None:
+        self.archives = archives
+        self.clock = clock
+        self.known: OrderedDict[str, tuple[int, float]] = OrderedDict()
+
+    async def passages_of(self, org: str, archive_id: str) -> int:
+        """About how many passages an archive has."""
+        count, counted_at = self.known.get(archive_id, (0, None))
+        now = self.clock.monotonic()
+        if counted_at is None or now - counted_at > COUNTED_AGAIN_SECONDS:
+            count, counted_at = await self.archives.passage_count(org, archive_id), now
+            self.known[archive_id] = (count, counted_at)
+            if len(self.known) > COUNTS_MAX:
+                self.known.popitem(last=False)
+        return count
+
+    def inserted(self, archive_id: str, passages: int) -> None:
+        """So many more are in an archive."""
+        known = self.known.get(archive_id)
+        if known:
+            self.known[archive_id] = (known[0] + passages, known[1])

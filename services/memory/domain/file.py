@@ -34,6 +34,23 @@ REASON_CHARS_MAX = 2_000
 SNAPSHOT_EVERY_CHUNK_EVENTS = 20
 
 
+KIND_OF_ENDING = {
+    "pdf": "pdf",
+    "html": "html",
+    "htm": "html",
+    "docx": "docx",
+    "xlsx": "xlsx",
+    "pptx": "pptx",
+}
+KIND_OF_TYPE = {
+    "application/pdf": "pdf",
+    "text/html": "html",
+    "application/vnd.openxmlformats-officedocument.wordprocessingml.document": "docx",
+    "application/vnd.openxmlformats-officedocument.spreadsheetml.sheet": "xlsx",
+    "application/vnd.openxmlformats-officedocument.presentationml.presentation": "pptx",
+}
+
+
 class FileProgress(BaseModel):
     """What is known of a file, without its text and its chunks."""
 
@@ -259,3 +276,9 @@ def with_suffix(name: str, number: int) -> str:
     """The name of a file with a number before its ending."""
     base, dot, ending = name.rpartition(".")
     return f"{base}_({number}).{ending}" if dot and base else f"{name}_({number})"
+
+
+def kind_of(name: str, file_type: str) -> str:
+    """How a file is read: as one of the kinds of `file_parsing`, mostly as text."""
+    ending = name.rpartition(".")[2].lower()
+    return KIND_OF_TYPE.get(file_type) or KIND_OF_ENDING.get(ending, "text")

@@ -20,6 +20,7 @@ from libs.contracts.letta.folders import FolderState
 from libs.contracts.letta.model_configs import EmbeddingConfig
 from libs.contracts.memory.folders import FolderChanged, FolderCreated, FolderDeleted
 from libs.contracts.memory.reembedding import FolderEmbeddingChanged, FolderReembedded
+from libs.embeddings.bundled_model_config import bundled_config
 
 FOLDERS_MAX = 10_000  # of an organisation
 # What embeds its files changes as a decision of its own.
@@ -156,3 +157,15 @@ def no_room_for_folder(folders: int) -> Rejected | None:
         return None
     reason = f"There are {folders} folders, and at most {FOLDERS_MAX}: delete some first"
     return Rejected(code=CONFLICT, reason=reason)
+
+
+def folder_config(
+    wanted: EmbeddingConfig | None, chunk_size: int | None, model: str, dimensions: int
+) -> EmbeddingConfig:
+    """The config that a folder has: what is wanted, else that of the server's own model; with what
+    is true of the model that embeds."""
+    config = wanted or bundled_config(model)
+    changes = {"embedding_dim": dimensions}
+    if chunk_size is not None:
+        changes["embedding_chunk_size"] = chunk_size
+    return config.model_copy(update=changes)

@@ -33,8 +33,7 @@ from services.memory.adapters.file_texts import FileTexts
 from services.memory.adapters.uploaded_files import UploadedFiles, UploadGone
 from services.memory.domain.agent_folders import AgentFolders
 from services.memory.domain.chunks import chunks_of, tokens_for
-from services.memory.domain.document_kinds import kind_of
-from services.memory.domain.file import File, FileProgress
+from services.memory.domain.file import File, FileProgress, kind_of
 from services.memory.domain.folder import Folder
 from services.memory.domain.name_reservations import FileName
 from services.memory.domain.text_segments import Segment, TextSegments

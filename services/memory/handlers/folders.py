@@ -12,8 +12,7 @@ from libs.contracts.memory.files import file_name_id
 from libs.contracts.memory.folders import CreateFolder, DeleteFolder, UpdateFolder, folder_name_id
 from libs.eventstore.unit_of_work import UnitOfWork
 from services.memory.domain.file import File
-from services.memory.domain.folder import Folder, missing, no_room_for_folder, taken
-from services.memory.domain.folder_embedding import folder_config
+from services.memory.domain.folder import Folder, folder_config, missing, no_room_for_folder, taken
 from services.memory.domain.name_reservations import FileName, FolderName
 from services.memory.handlers.embedding_errors import answering, embedder_of
 from services.memory.handlers.ports import HandlerPorts

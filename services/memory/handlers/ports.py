@@ -10,10 +10,9 @@ from libs.bus.ports import Clock
 from libs.embeddings.ports import Embedders
 from libs.eventstore.unit_of_work import UnitOfWork
 from services.memory.adapters.agent_attachments import AgentAttachments
-from services.memory.adapters.archive_queries import ArchiveQueries
+from services.memory.adapters.archive_queries import ArchiveQueries, PassageCounts
 from services.memory.adapters.folder_queries import FolderQueries
 from services.memory.adapters.message_vectors import MessageScope, MessageVectors
-from services.memory.adapters.passage_counts import PassageCounts
 from services.memory.adapters.passage_search import PassageSearch
 from services.memory.adapters.past_block_versions import PastBlockVersions
 

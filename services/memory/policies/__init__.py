@@ -11,7 +11,6 @@ from services.memory.adapters.message_vectors import MessageVectors
 from services.memory.policies.agent_folders import AgentFoldersPolicies
 from services.memory.policies.archives import ArchivePolicies
 from services.memory.policies.blocks import BlockPolicies
-from services.memory.policies.message_vector_removal import MessagePolicies
 from services.memory.policies.reembedding import ReembeddingPolicies
 
 
@@ -30,7 +29,7 @@ class Policies:
         self.blocks = BlockPolicies(bus, attached)
         self.archives = ArchivePolicies(bus, archives, clock, ids)
         self.agent_folders = AgentFoldersPolicies(bus, attached, clock, ids)
-        self.messages = MessagePolicies(vectors)
+        self.vectors = vectors
         self.reembedding = ReembeddingPolicies(bus, archives, clock, ids)
 
     async def agent_deleted(self, event: Event, context: Context) -> None:
@@ -42,4 +41,4 @@ class Policies:
     async def conversation_deleted(self, event: Event, context: Context) -> None:
         """What was a conversation's alone goes with it."""
         await self.blocks.conversation_deleted(event, context)
-        await self.messages.conversation_deleted(event, context)
+        await self.vectors.forget(context.org, event.originator_id)

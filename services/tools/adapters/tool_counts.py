@@ -1,4 +1,4 @@
-"""How many tools an organisation has."""
+"""How many tools, and how many lists of permissions, an organisation has."""
 
 from __future__ import annotations
 
@@ -35,3 +35,17 @@ class PostgresToolCounts:
         )
         assert row is not None
         return ToolsOfOrg(int(row[0]), int(row[1]))
+
+
+class PostgresToolPermissionCounts:
+    """Keeps the contract of `ToolPermissionCounts`."""
+
+    def __init__(self, database: Database) -> None:
+        self.database = database
+
+    async def lists_of(self, org: str) -> int:
+        """How many lists an organisation has."""
+        row = await self.database.fetch_one(
+            'select count(*) from tools.tool_permissions where org collate "C" = %s', [org]
+        )
+        return int(row[0]) if row else 0

@@ -90,5 +90,7 @@ def test_the_architecture_names_the_aggregates_of_each_service() -> None:
     for folder in (CHECKOUT / "services").iterdir():
         if (folder / "app.py").exists():
             modules = "".join(path.read_text() for path in folder.rglob("domain/**/*.py"))
-            classes = set(re.findall(r"^class (\w+)\(Aggregate\[", modules, re.MULTILINE))
+            classes = set(
+                re.findall(r"^class (\w+)\((?:Aggregate\[|UniqueName\))", modules, re.MULTILINE)
+            )
             assert set(re.findall(r"`(\w+)`", rows[folder.name])) == classes, folder.name

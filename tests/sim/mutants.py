@@ -456,7 +456,7 @@ def deleted_lease_left() -> list[Patch]:
     real = SimQueries.orphaned_turns
 
     async def orphaned_turns(queries: SimQueries, but: list[str]) -> list[Any]:
-        there = {row["conversation_id"] for row in queries.twin.rows("messages")}
+        there = {row["conversation_id"] for row in queries.data.rows("messages")}
         return [orphan for orphan in await real(queries, but) if orphan.id in there]
 
     return [(SimQueries, "orphaned_turns", orphaned_turns)]

@@ -218,7 +218,7 @@ class ServiceWatch:
         from libs.bus import message_headers
         from libs.bus.ports import outgoing
         from libs.contracts.bus_messages import Context
-        from libs.contracts.health_commands import health_command
+        from libs.contracts.per_service_commands import health_command
 
         question = outgoing(health_command(service, "supervisor"), Context(f"check-{uuid4()}"))
         reply_to = f"{self._session.inbox}.answer.{service}"

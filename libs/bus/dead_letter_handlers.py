@@ -21,7 +21,7 @@ from libs.contracts.bus_messages import (
     NewerVersion,
     Rejected,
 )
-from libs.contracts.dead_letter_commands import DISCARD, REPLAY, DeadLetterCommand, letter_command
+from libs.contracts.per_service_commands import DISCARD, REPLAY, DeadLetterCommand, letter_command
 from libs.eventstore.failed_messages.ports import (
     DEAD_LETTERS,
     PARKED_STATUS,

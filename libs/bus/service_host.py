@@ -23,7 +23,7 @@ from libs.bus.ports import Bus, Clock, IncomingCommand
 from libs.bus.relay import Relay
 from libs.bus.suspect_quarantine import Quarantine
 from libs.contracts.bus_messages import COMMANDS, Accepted, Command, Event, Rejected
-from libs.contracts.health_commands import CHECK
+from libs.contracts.per_service_commands import CHECK
 from libs.contracts.version import HEELER_VERSION
 from libs.eventstore.ports import (
     LEASE_RENEWAL_SECONDS,

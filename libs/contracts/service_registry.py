@@ -138,8 +138,7 @@ def receivers(service: Service) -> tuple[str, ...]:
 
 def load_contracts() -> None:
     """Import the messages of every service, so that all are registered. Safe to repeat."""
-    import_module("libs.contracts.dead_letter_commands")
-    import_module("libs.contracts.health_commands")
+    import_module("libs.contracts.per_service_commands")
     for name in names():
         for package in (f"libs.contracts.{name}", f"services.{name}.contracts"):
             if find_spec(package):

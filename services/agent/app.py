@@ -11,8 +11,7 @@ from libs.bus.background_loops import forever
 from libs.bus.command_dispatcher import Handler
 from libs.bus.ports import Bus, Clock
 from libs.bus.service_runner import Runtime, Wire
-from libs.contracts.agent.agent_tools import AttachTool
-from libs.contracts.agent.agents import AttachBlock, CreateAgent, UpdateAgent
+from libs.contracts.agent.agents import AttachBlock, AttachTool, CreateAgent, UpdateAgent
 from libs.contracts.agent.runs import RunCancelled
 from libs.contracts.bus_messages import Command
 from libs.contracts.memory.blocks import BlockDeleted
@@ -29,11 +28,10 @@ from libs.contracts.tools.tools import ToolDeleted
 from libs.egress.address_guard import CALLBACK_HOSTS, AddressGuard
 from libs.eventstore.sql_view_cache import CachedView, PostgresView
 from libs.telemetry import metrics
-from services.agent.adapters.agent_gauge import AgentGauge
 from services.agent.adapters.all_queries import PostgresQueries, Queries
 from services.agent.adapters.callback_poster import CallbackPoster
+from services.agent.adapters.conversation_search import HybridConversationSearch
 from services.agent.adapters.conversation_tools import ConversationTools
-from services.agent.adapters.hybrid_conversation_search import HybridConversationSearch
 from services.agent.adapters.memory_tools import MemoryTools
 from services.agent.adapters.models.demo_model import DemoProvider
 from services.agent.adapters.models.model_router import ModelRouter
@@ -41,16 +39,15 @@ from services.agent.adapters.models.model_telemetry import ObservedProvider
 from services.agent.adapters.models.ports import ModelLister, Provider
 from services.agent.adapters.models.prices import PriceTable, PublishedPrices, price_tables
 from services.agent.adapters.multi_agent_tools import MultiAgentTools
-from services.agent.adapters.run_telemetry import COUNTED_EVENTS, count_run
+from services.agent.adapters.telemetry import COUNTED_EVENTS, AgentGauge, ObservedTools, count_run
 from services.agent.adapters.tool_owner_port import ToolOwner
 from services.agent.adapters.tool_permissions import Policies
 from services.agent.adapters.tool_router import ToolRouter
-from services.agent.adapters.tool_telemetry import ObservedTools
 from services.agent.adapters.tools_service_client import ToolsServiceClient
 from services.agent.engine.callbacks import CallbackSender
-from services.agent.engine.orphaned_chunks import OrphanedChunks
 from services.agent.engine.ports import EnginePorts
 from services.agent.engine.run_scheduling import RunEngine
+from services.agent.engine.run_stream import OrphanedChunks
 from services.agent.handlers import Handlers
 from services.agent.handlers.ports import HandlerPorts
 from services.agent.policies.delete_conversations import ORPHANING_EVENTS, DeleteConversations

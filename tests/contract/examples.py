@@ -5,7 +5,6 @@ from __future__ import annotations
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
-from libs.contracts.agent.agent_tools import AttachTool, CallTool, DetachTool
 from libs.contracts.agent.agents import (
     AgentAbandoned,
     AgentCreated,
@@ -13,11 +12,14 @@ from libs.contracts.agent.agents import (
     AgentSecretsReplaced,
     AgentUpdated,
     AttachBlock,
+    AttachTool,
     BlockAttached,
     BlockDetached,
+    CallTool,
     CreateAgent,
     DeleteAgent,
     DetachBlock,
+    DetachTool,
     UpdateAgent,
 )
 from libs.contracts.agent.approvals import (
@@ -58,8 +60,12 @@ from libs.contracts.agent.conversations import (
     Usage,
     main_conversation,
 )
-from libs.contracts.agent.mcp_sampling import SampledMessage, SampleModel
-from libs.contracts.agent.one_off_completions import AskModel, GenerateCompletion
+from libs.contracts.agent.one_off_completions import (
+    AskModel,
+    GenerateCompletion,
+    SampledMessage,
+    SampleModel,
+)
 from libs.contracts.agent.runs import (
     CallbackAttempted,
     CallingRun,
@@ -94,8 +100,6 @@ from libs.contracts.agent.steps import (
     ToolCallStarted,
 )
 from libs.contracts.bus_messages import Command, Event
-from libs.contracts.dead_letter_commands import DISCARD, REPLAY, letter_command
-from libs.contracts.health_commands import health_command
 from libs.contracts.letta.agent_state import AgentConfig
 from libs.contracts.letta.blocks import BlockState
 from libs.contracts.letta.conversations import ConversationConfig
@@ -118,6 +122,7 @@ from libs.contracts.memory.blocks import (
     RewriteBlock,
     UpdateBlock,
 )
+from libs.contracts.per_service_commands import DISCARD, REPLAY, health_command, letter_command
 from libs.contracts.service_registry import names
 from libs.contracts.tools.mcp_authorizations import (
     AnswerMcpAuthorization,

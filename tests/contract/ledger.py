@@ -17,7 +17,7 @@ from libs.contracts.bus_messages import (
     JsonObject,
     Rejected,
 )
-from libs.contracts.dead_letter_commands import DISCARD, REPLAY, DeadLetterCommand
+from libs.contracts.per_service_commands import DISCARD, REPLAY, DeadLetterCommand
 from libs.eventstore.ports import NewEvent
 from libs.eventstore.read_model_rows import RowWrites, Table
 from libs.eventstore.unit_of_work import Repository, UnitOfWork

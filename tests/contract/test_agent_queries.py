@@ -8,9 +8,9 @@ from __future__ import annotations
 from datetime import timedelta
 from typing import Any
 
-from services.agent.adapters.conversation_search_queries import Search
+from services.agent.adapters.conversation_search import Search
 from services.agent.adapters.reconciliation_queries import SWEPT_MAX, LostPart
-from services.agent.domain.agents.archival_memory_metadata import ArchivalMemory
+from services.agent.domain.prompts.system_prompt import ArchivalMemory
 from services.agent.domain.runs.agent_call_deadlocks import WaitingCall
 from services.agent.projections import tables as agent
 from services.memory.projections import tables as memory

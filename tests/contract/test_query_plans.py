@@ -18,21 +18,20 @@ import pytest
 
 from libs.contracts.bus_messages import DEFAULT_ORG as ORG
 from libs.eventstore.connection_pool import Database, open_pool
-from services.agent.adapters.archival_memory_queries import (
-    PostgresArchivalMemoryQueries,
-)
 from services.agent.adapters.block_queries import PostgresBlockQueries
-from services.agent.adapters.callback_queries import PostgresCallbackQueries
-from services.agent.adapters.called_run_queries import PostgresCalledRunQueries
 from services.agent.adapters.conversation_queries import PostgresConversationQueries
-from services.agent.adapters.conversation_search_queries import PostgresConversationSearch, Search
-from services.agent.adapters.custom_tool_queries import PostgresCustomToolQueries
+from services.agent.adapters.conversation_search import PostgresConversationSearch, Search
 from services.agent.adapters.folder_queries import (
     PostgresFolderQueries as PostgresSeenFolderQueries,
 )
+from services.agent.adapters.memory_queries import PostgresArchivalMemoryQueries
 from services.agent.adapters.reconciliation_queries import MadeBlock, PostgresAgentQueries
-from services.agent.adapters.run_queries import PostgresRunQueries
-from services.agent.adapters.tool_run_queries import PostgresToolRunQueries
+from services.agent.adapters.run_queries import (
+    PostgresCallbackQueries,
+    PostgresCalledRunQueries,
+    PostgresRunQueries,
+)
+from services.agent.adapters.tool_queries import PostgresCustomToolQueries, PostgresToolRunQueries
 from services.api.adapters.agent_folder_queries import AgentFolderQueries
 from services.api.adapters.block_history_queries import BlockHistoryQueries, VersionSlice
 from services.api.adapters.context_message_queries import ContextMessageQueries

@@ -6,7 +6,7 @@ from __future__ import annotations
 from typing import Any
 from unittest import mock
 
-from services.agent.domain.conversations import conversation_forks
+from services.agent.domain.conversations import conversation_lifecycle
 from services.agent.domain.conversations.approval_state import PendingApproval
 from services.agent.domain.conversations.conversation import Conversation
 from services.agent.domain.prompts import compaction_plan
@@ -55,7 +55,7 @@ def planned(plan_of: Any) -> list[Patch]:
 
 @mutant("A fork takes over a step whose calls have no results yet.")
 def fork_takes_open_step() -> list[Patch]:
-    return [(conversation_forks, "whole_steps", lambda window: window)]
+    return [(conversation_lifecycle, "whole_steps", lambda window: window)]
 
 
 @mutant("A run that waits for the client is cancelled, and its calls go on waiting.")

@@ -36,13 +36,13 @@ from libs.work.reconciliation import Reconciliation
 from services.agent import projections
 from services.agent.domain.conversations import conversation_state
 from services.agent.domain.conversations.active_run import ActiveRun
+from services.agent.domain.conversations.approval_state import PendingCall
 from services.agent.domain.conversations.conversation import Conversation
-from services.agent.domain.conversations.pending_call import PendingCall
 from services.agent.domain.runs import tool_calls
 from services.agent.engine.leased_conversation import LeasedConversation
 from services.agent.engine.run_scheduling import RunAttempt, RunEngine
-from services.agent.handlers.approvals import ApprovalHandlers
 from services.agent.handlers.runs import RETRY_MEANS_SAME_SECONDS, RunHandlers, started
+from services.agent.handlers.waiting_conversations import ApprovalHandlers
 from services.agent.policies import delete_conversations, detach_deleted_resources
 from services.agent.policies.detach_deleted_resources import DetachDeleted
 from services.agent.policies.undo_unfinished_creations import UndoUnfinishedCreations

@@ -8,8 +8,7 @@ from dataclasses import fields
 from functools import partial
 from typing import Any, ClassVar
 
-from services.agent.adapters.custom_tool_queries import custom_tool
-from services.agent.adapters.tool_run_queries import ToolRunProgress
+from services.agent.adapters.tool_queries import ToolRunProgress, custom_tool
 from services.agent.domain.tools.custom_tools import CustomTool
 from services.api.adapters.run_follower_queries import AnswerPart, RunRow
 from services.memory.adapters.message_vectors import Backlog

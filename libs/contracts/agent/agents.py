@@ -1,4 +1,4 @@
-"""The language of the agent service, first half: agents. Conversations are in `conversation`."""
+"""The language of the agent service: agents and their tools."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ from pydantic import Field
 from libs.contracts.bus_messages import Command, Event, JsonObject
 from libs.contracts.letta.agent_state import AgentConfig
 from libs.contracts.sealed_text import Sealed
+from libs.contracts.tools.base_tools.catalogue import BASE_TOOLS
 
 SERVICE = "agent"
 
@@ -145,3 +146,53 @@ class AgentSecretsReplaced(Event):
     service: ClassVar[str] = SERVICE
     topic: ClassVar[str] = "agent.secrets_replaced"
     secrets: dict[str, Sealed]
+
+
+# What may be called without a conversation: it changes or searches what the agent remembers.
+CALLABLE_ALONE = frozenset(
+    {"conversation_search", "conversation_search_date"}
+    | {name for name, tool in BASE_TOOLS.items() if tool.owner == "memory"}
+)
+
+
+class AttachTool(Command):
+    """Let an agent have a tool."""
+
+    service: ClassVar[str] = SERVICE
+    topic: ClassVar[str] = "agent.attach_tool"
+    agent_id: str
+    tool_id: str
+
+    @property
+    def target(self) -> str:
+        return self.agent_id
+
+
+class DetachTool(Command):
+    """Take a tool from an agent."""
+
+    service: ClassVar[str] = SERVICE
+    topic: ClassVar[str] = "agent.detach_tool"
+    agent_id: str
+    tool_id: str
+
+    @property
+    def target(self) -> str:
+        return self.agent_id
+
+
+class CallTool(Command):
+    """Call one of the tools in `CALLABLE_ALONE` that an agent has, without its model; the reply
+    says how the call ended and what it returned."""
+
+    service: ClassVar[str] = SERVICE
+    topic: ClassVar[str] = "agent.call_tool"
+    call_id: str
+    agent_id: str
+    tool_name: str
+    arguments: JsonObject
+
+    @property
+    def target(self) -> str:
+        """Each call is one of its own: it may send commands to its agent."""
+        return self.call_id

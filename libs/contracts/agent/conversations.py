@@ -1,7 +1,8 @@
-"""The language of the agent service, second half: a conversation, its messages and its runs.
+"""The language of the agent service: conversations, as they come, change, are forked and go, and
+the messages in them.
 
-Everything that the lease of a conversation guards is in one stream: who was heard, what the model
-said, which tools ran. Events about a run carry its id last in their subject.
+Everything that the lease of a conversation guards is in one stream, also what `runs` and `steps`
+have. Events about a run carry its id last in their subject.
 """
 
 from __future__ import annotations

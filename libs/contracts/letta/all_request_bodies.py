@@ -30,19 +30,19 @@ from libs.contracts.letta.message_requests import (
     ClientToolSchema,
     ConversationMessageRequest,
     CreateBatch,
+    GenerateRequest,
     LettaAsyncRequest,
     LettaBatchRequest,
     LettaRequest,
     LettaStreamingRequest,
     MessageCreate,
     MessageInput,
+    MessageSearchRequest,
+    ModifyFeedbackRequest,
     RetrieveStreamRequest,
+    SearchAllMessagesRequest,
     ToolReturn,
     ToolReturnCreate,
-)
-from libs.contracts.letta.message_search_requests import (
-    MessageSearchRequest,
-    SearchAllMessagesRequest,
 )
 from libs.contracts.letta.model_configs import (
     AnyModelSettings,
@@ -50,17 +50,13 @@ from libs.contracts.letta.model_configs import (
     EmbeddingConfig,
     LLMConfig,
 )
-from libs.contracts.letta.one_off_completion_requests import GenerateRequest
-from libs.contracts.letta.sandbox_config_requests import (
+from libs.contracts.letta.tool_requests import (
+    GenerateSchemaRequest,
+    GenerateToolInput,
     SandboxConfigCreate,
     SandboxConfigUpdate,
     SandboxEnvironmentVariableCreate,
     SandboxEnvironmentVariableUpdate,
-)
-from libs.contracts.letta.step_requests import ModifyFeedbackRequest
-from libs.contracts.letta.tool_generation import GenerateToolInput
-from libs.contracts.letta.tool_requests import (
-    GenerateSchemaRequest,
     ToolCreate,
     ToolExecuteRequest,
     ToolRunFromSource,

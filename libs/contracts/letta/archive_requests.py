@@ -4,7 +4,7 @@ from typing import Annotated, Literal
 
 from pydantic import BaseModel, Field, JsonValue, field_validator
 
-from libs.contracts.letta.message_search_requests import FOUND_MAX, Moment
+from libs.contracts.letta.message_requests import FOUND_MAX, Moment
 from libs.contracts.letta.model_configs import EmbeddingConfig
 from libs.contracts.letta.request_size_limits import (
     JsonLimit,

@@ -1,9 +1,22 @@
-"""The bodies that carry messages to an agent."""
+"""V1's bodies of requests that send messages, search them, or say something of steps."""
 
-from typing import Annotated, Literal, Self
+from __future__ import annotations
 
-from pydantic import AliasChoices, BaseModel, Field, HttpUrl, JsonValue, field_validator
+from datetime import UTC, datetime
+from typing import Annotated, Any, Literal, Self
+
+from pydantic import (
+    AfterValidator,
+    AliasChoices,
+    BaseModel,
+    Field,
+    HttpUrl,
+    JsonValue,
+    field_validator,
+    model_validator,
+)
 from pydantic import model_validator as validate_model
+from pydantic_core import PydanticCustomError
 
 from libs.contracts.letta.enums import MessageCreateType, MessageRole, MessageType
 from libs.contracts.letta.message_content import ContentPart, ToolReturnPart
@@ -16,7 +29,9 @@ from libs.contracts.letta.request_size_limits import (
     JsonLimit,
     Metadata,
     Name,
+    Names,
     Prompt,
+    SearchText,
     Text,
 )
 
@@ -225,3 +240,93 @@ class RetrieveStreamRequest(BaseModel):
     include_pings: bool | None = True
     poll_interval: Annotated[float, Field(allow_inf_nan=False)] | None = 0.1
     batch_size: Integer | None = 100
+
+
+class ModifyFeedbackRequest(BaseModel):
+    """What a client thinks of a step; null takes back what was said before."""
+
+    feedback: Literal["positive", "negative"] | None = None
+    tags: Names | None = None
+
+
+def not_blank(prompt: str) -> str:
+    """A prompt that says something."""
+    if not prompt.strip():
+        raise PydanticCustomError("prompt_empty", "`prompt` needs more than white space")
+    return prompt
+
+
+def object_schema(schema: dict[str, Any] | None) -> dict[str, Any] | None:
+    """A JSON schema that can stand for the arguments of a call."""
+    if not schema:
+        return None
+    properties, required = schema.get("properties"), schema.get("required", [])
+    if not isinstance(properties, dict) or schema.get("type", "object") != "object":
+        raise PydanticCustomError(
+            "schema_of_no_object",
+            "`response_schema` has to be the JSON schema of an object, with `properties`",
+        )
+    if not isinstance(required, list) or not all(isinstance(one, str) for one in required):
+        raise PydanticCustomError(
+            "schema_required", "`required` of `response_schema` has to be a list of names"
+        )
+    return schema
+
+
+type ResponseSchema = Annotated[Metadata | None, AfterValidator(object_schema)]
+
+
+class GenerateRequest(BaseModel):
+    """What is asked, and of which form the answer has to be."""
+
+    prompt: Annotated[Prompt, Field(min_length=1), AfterValidator(not_blank)]
+    system_prompt: Prompt | None = None
+    override_model: Name | None = None
+    response_schema: ResponseSchema = None
+
+
+FOUND_MAX = 100
+
+
+def with_zone(moment: datetime) -> datetime:
+    """A time in UTC, as it is without a zone. Raises ValueError beyond the years 1 to 9999."""
+    try:
+        return (moment if moment.tzinfo else moment.replace(tzinfo=UTC)).astimezone(UTC)
+    except OverflowError:
+        raise ValueError("in UTC this is not within the years 1 to 9999") from None
+
+
+type Moment = Annotated[datetime, AfterValidator(with_zone)]
+type Roles = Annotated[list[MessageRole], Field(max_length=len(MessageRole))]
+
+
+class MessageSearch(BaseModel):
+    """Which messages: those with the words (`fts`), those near in meaning (`vector`), or both."""
+
+    search_mode: Literal["vector", "fts", "hybrid"] = "hybrid"
+    agent_id: Name | None = None
+    conversation_id: Name | None = None
+    limit: Annotated[int, Field(ge=1, le=FOUND_MAX)] = 50
+    start_date: Moment | None = None
+    end_date: Moment | None = None
+
+    @model_validator(mode="after")
+    def _start_is_before_end(self) -> Self:
+        if self.start_date and self.end_date and self.start_date > self.end_date:
+            raise ValueError("start_date is after end_date: give the earlier one as start_date")
+        return self
+
+
+class SearchAllMessagesRequest(MessageSearch):
+    """The words to look for, in all messages that anybody wrote or said."""
+
+    query: SearchText
+
+
+class MessageSearchRequest(MessageSearch):
+    """The same, by what agents are made from, too; without words all messages."""
+
+    query: SearchText | None = None
+    roles: Roles | None = None
+    project_id: Name | None = None
+    template_id: Name | None = None

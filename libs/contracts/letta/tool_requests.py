@@ -1,17 +1,19 @@
-"""The bodies that make, change, search and describe tools."""
+"""V1's bodies of requests about tools and about the sandboxes that they run in."""
 
 from __future__ import annotations
 
-from typing import Annotated, Literal
+from typing import Annotated, Any, Literal
 
-from pydantic import BaseModel, Field, JsonValue
+from pydantic import AfterValidator, BaseModel, Field, JsonValue, model_validator
 
 from libs.contracts.letta.agent_requests import Variables
+from libs.contracts.letta.message_requests import not_blank
 from libs.contracts.letta.request_size_limits import (
     JsonLimit,
     Metadata,
     Name,
     Names,
+    Prompt,
     SearchText,
     Text,
 )
@@ -119,3 +121,83 @@ class ToolExecuteRequest(BaseModel):
     """The arguments for a tool of an agent."""
 
     args: Metadata = Field(default_factory=dict)
+
+
+VALIDATION_ERRORS_MAX = 100
+
+
+class GenerateToolInput(BaseModel):
+    """The tool that a model is to write, and what was wrong with an earlier one."""
+
+    tool_name: Annotated[Name, Field(pattern=r"^[A-Za-z_][A-Za-z0-9_]{0,63}$")]
+    prompt: Annotated[Prompt, Field(min_length=1), AfterValidator(not_blank)]
+    handle: Name | None = None
+    starter_code: Source | None = None
+    validation_errors: Annotated[list[Text], Field(max_length=VALIDATION_ERRORS_MAX)]
+
+
+class WrittenTool(BaseModel):
+    """What a model answers that writes a tool."""
+
+    source_code: Source
+    sample_args: Metadata
+    pip_requirements: Annotated[list[PipRequirement], Field(max_length=REQUIREMENTS_MAX)] = []
+
+
+VARIABLE_NAME = r"^[A-Za-z_][A-Za-z0-9_]{0,255}$"
+VALUE_CHARS_MAX = 32 << 10
+OF_REMOTE_SANDBOXES = ("template", "timeout", "language", "npm_requirements")
+
+type VariableName = Annotated[str, Field(pattern=VARIABLE_NAME)]
+type VariableValue = Annotated[str, Field(max_length=VALUE_CHARS_MAX)]
+
+
+class LocalSandbox(BaseModel):
+    """The server's own sandbox. E2B and Modal are not asked by this server."""
+
+    sandbox_dir: Name | None = None
+    use_venv: bool = False
+    venv_name: Name = "venv"
+    pip_requirements: Annotated[list[PipRequirement], Field(max_length=REQUIREMENTS_MAX)] = Field(
+        default_factory=list
+    )
+
+    @model_validator(mode="before")
+    @classmethod
+    def of_this_server(cls, given: Any) -> Any:
+        """What was given, unless it describes a sandbox that somebody else runs."""
+        found = [one for one in OF_REMOTE_SANDBOXES if isinstance(given, dict) and one in given]
+        if found:
+            raise ValueError(
+                f"`{found[0]}` is of an E2B or Modal sandbox, which this server does not use: tools"
+                " run in its own, of type local"
+            )
+        return given
+
+
+class SandboxConfigCreate(BaseModel):
+    """Settings for the sandbox."""
+
+    config: LocalSandbox
+
+
+class SandboxConfigUpdate(BaseModel):
+    """Other settings for the sandbox."""
+
+    config: LocalSandbox | None = None
+
+
+class SandboxEnvironmentVariableCreate(BaseModel):
+    """An environment variable that custom tools are given."""
+
+    key: VariableName
+    value: VariableValue
+    description: Text | None = None
+
+
+class SandboxEnvironmentVariableUpdate(BaseModel):
+    """What of an environment variable is to be otherwise; null stays as it is."""
+
+    key: VariableName | None = None
+    value: VariableValue | None = None
+    description: Text | None = None

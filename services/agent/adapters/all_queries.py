@@ -6,31 +6,39 @@ from __future__ import annotations
 from typing import Protocol
 
 from libs.eventstore.connection_pool import Database
-from services.agent.adapters.approval_queries import ApprovalQueries, PostgresApprovalQueries
-from services.agent.adapters.archival_memory_queries import (
-    ArchivalMemoryQueries,
-    PostgresArchivalMemoryQueries,
-)
 from services.agent.adapters.block_queries import BlockQueries, PostgresBlockQueries
-from services.agent.adapters.callback_queries import CallbackQueries, PostgresCallbackQueries
-from services.agent.adapters.called_run_queries import (
-    CalledRunQueries,
-    PostgresCalledRunQueries,
-)
 from services.agent.adapters.conversation_queries import (
+    ApprovalQueries,
     ConversationQueries,
+    PauseQueries,
+    PostgresApprovalQueries,
     PostgresConversationQueries,
+    PostgresPauseQueries,
 )
-from services.agent.adapters.conversation_search_queries import (
+from services.agent.adapters.conversation_search import (
     ConversationSearch,
     PostgresConversationSearch,
 )
-from services.agent.adapters.custom_tool_queries import CustomToolQueries, PostgresCustomToolQueries
 from services.agent.adapters.folder_queries import FolderQueries, PostgresFolderQueries
-from services.agent.adapters.heartbeat_pause_queries import PauseQueries, PostgresPauseQueries
+from services.agent.adapters.memory_queries import (
+    ArchivalMemoryQueries,
+    PostgresArchivalMemoryQueries,
+)
 from services.agent.adapters.reconciliation_queries import AgentQueries, PostgresAgentQueries
-from services.agent.adapters.run_queries import PostgresRunQueries, RunQueries
-from services.agent.adapters.tool_run_queries import PostgresToolRunQueries, ToolRunQueries
+from services.agent.adapters.run_queries import (
+    CallbackQueries,
+    CalledRunQueries,
+    PostgresCallbackQueries,
+    PostgresCalledRunQueries,
+    PostgresRunQueries,
+    RunQueries,
+)
+from services.agent.adapters.tool_queries import (
+    CustomToolQueries,
+    PostgresCustomToolQueries,
+    PostgresToolRunQueries,
+    ToolRunQueries,
+)
 
 
 class Queries(

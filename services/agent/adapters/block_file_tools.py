@@ -6,8 +6,7 @@ from pydantic import BaseModel
 
 from libs.contracts.memory.blocks import InsertText, ReplaceText
 from services.agent.adapters.block_commands import BlockCommands
-from services.agent.adapters.block_operations import BlockOperations
-from services.agent.adapters.block_text_validation import OptionalText
+from services.agent.adapters.block_operations import BlockOperations, OptionalText
 from services.agent.adapters.tool_owner_port import Calling, error
 from services.agent.domain.runs.step_results import ToolResult
 from services.agent.domain.tools.block_patches import BlockPatch, block_patches

@@ -3,7 +3,11 @@ values: blocks come, go and change their labels."""
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
+from typing import Annotated
+
+from pydantic import AfterValidator
 
 from libs.contracts.agent.agents import AttachBlock, DetachBlock
 from libs.contracts.bus_messages import NOT_FOUND, Command, Rejected
@@ -182,3 +186,17 @@ class BlockOperations:
         if isinstance(reply, Rejected):
             return error(reply.reason)
         return ToolResult("success", str(reply.result["value"]))
+
+
+_NUMBERED = re.compile(r"^\d+→ ", re.MULTILINE)
+
+
+def without_line_numbers(text: str | None) -> str | None:
+    """The text; raises ValueError if it has the numbers that a prompt shows before lines."""
+    if text and _NUMBERED.search(text):
+        raise ValueError("leave out the line numbers ('1→ '): they only show positions")
+    return text
+
+
+Text = Annotated[str, AfterValidator(without_line_numbers)]
+OptionalText = Annotated[str | None, AfterValidator(without_line_numbers)]

@@ -1,8 +1,10 @@
-"""Conversations of agents: what is copied for one, and those whose agent is gone."""
+"""Conversations of agents: what is copied for one, those whose agent is gone, and those that
+wait."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
+from datetime import datetime, timedelta
 from typing import Protocol
 
 from libs.contracts.letta.blocks import BlockState
@@ -88,3 +90,94 @@ class PostgresConversationQueries:
             LOST_CONVERSATIONS.format(chosen=chosen), {"agents": agent_ids, "limit": SWEPT_MAX}
         )
         return [LostConversation(*row) for row in rows]
+
+
+APPROVALS_SEEN_MAX = 1_000
+
+
+@dataclass(frozen=True, slots=True)
+class WaitingApproval:
+    """A conversation that waits for its client, since when, and for how long at most."""
+
+    conversation_id: str
+    org: str
+    requested_at: datetime
+    seconds: float
+
+    @property
+    def until(self) -> datetime:
+        """When the deadline passes, as the clock says of the process that asked."""
+        return self.requested_at + timedelta(seconds=self.seconds)
+
+
+class ApprovalQueries(Protocol):
+    """What the sweep of approvals reads."""
+
+    async def waiting_approvals(self, seconds_max: float) -> list[WaitingApproval]:
+        """Those that have waited longest, `APPROVALS_SEEN_MAX` at most, with the time that each may
+        wait."""
+        ...
+
+
+class PostgresApprovalQueries:
+    """Keeps the contract of `ApprovalQueries`."""
+
+    def __init__(self, database: Database) -> None:
+        self.database = database
+
+    async def waiting_approvals(self, seconds_max: float) -> list[WaitingApproval]:
+        """Those that have waited longest."""
+        if not await self.database.any_row("agent.approvals"):
+            return []
+        rows = await self.database.fetch(
+            "select conversation_id, org, requested_at from agent.approvals"
+            " order by requested_at limit %s",
+            [APPROVALS_SEEN_MAX],
+        )
+        return [WaitingApproval(id, org, since, seconds_max) for id, org, since in rows]
+
+
+PAUSES_SEEN_MAX = 1_000
+
+
+@dataclass(frozen=True, slots=True)
+class PausedConversation:
+    """A conversation whose agent pauses, for so many minutes and until when, as the clock said of
+    the process that recorded it."""
+
+    conversation_id: str
+    org: str
+    agent_id: str
+    minutes: int
+    until: datetime
+
+    @property
+    def seconds(self) -> float:
+        """How long the pause is."""
+        return self.minutes * 60.0
+
+
+class PauseQueries(Protocol):
+    """What the sweep of pauses reads."""
+
+    async def paused_conversations(self) -> list[PausedConversation]:
+        """Those whose pause ends first, `PAUSES_SEEN_MAX` at most."""
+        ...
+
+
+class PostgresPauseQueries:
+    """Keeps the contract of `PauseQueries`."""
+
+    def __init__(self, database: Database) -> None:
+        self.database = database
+
+    async def paused_conversations(self) -> list[PausedConversation]:
+        """Those whose pause ends first."""
+        if not await self.database.any_row("agent.heartbeat_pauses"):
+            return []
+        rows = await self.database.fetch(
+            "select conversation_id, org, agent_id, minutes, until from agent.heartbeat_pauses"
+            " order by until limit %s",
+            [PAUSES_SEEN_MAX],
+        )
+        return [PausedConversation(*row) for row in rows]

@@ -10,8 +10,11 @@ from zoneinfo import ZoneInfo
 from pydantic import BaseModel, BeforeValidator, Field
 
 from libs.bus.ports import Clock
-from services.agent.adapters.conversation_search_queries import FoundMessage, Search
-from services.agent.adapters.hybrid_conversation_search import HybridConversationSearch
+from services.agent.adapters.conversation_search import (
+    FoundMessage,
+    HybridConversationSearch,
+    Search,
+)
 from services.agent.adapters.lenient_date_parsing import FORMS, Reader, Span
 from services.agent.adapters.multi_agent_tools import MultiAgentTools
 from services.agent.adapters.tool_owner_port import Calling, Runner, error

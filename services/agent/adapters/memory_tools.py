@@ -21,9 +21,8 @@ from libs.contracts.memory.blocks import (
 from services.agent.adapters.archival_memory_tools import ArchivalMemoryTools
 from services.agent.adapters.block_commands import BlockCommands, block_named, cause_of, no_block
 from services.agent.adapters.block_file_tools import BlockFileTools
-from services.agent.adapters.block_operations import BlockOperations
-from services.agent.adapters.block_text_validation import Text
-from services.agent.adapters.conversation_search_queries import ConversationSearch
+from services.agent.adapters.block_operations import BlockOperations, Text
+from services.agent.adapters.conversation_search import ConversationSearch
 from services.agent.adapters.file_tools import FileTools
 from services.agent.adapters.memory_queries import MemoryQueries
 from services.agent.adapters.tool_owner_port import Calling, Runner, error

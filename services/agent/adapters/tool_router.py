@@ -23,8 +23,7 @@ from services.agent.adapters.tool_owner_port import Calling, Runner, ToolOwner, 
 from services.agent.adapters.tool_permissions import Policies, why_forbidden
 from services.agent.domain.agents.agent import AgentDesign
 from services.agent.domain.runs.step_results import ToolResult
-from services.agent.domain.tools.catalogue import TOOL_ARGUMENTS_CHARS_MAX
-from services.agent.domain.tools.custom_tools import HeldTool
+from services.agent.domain.tools.custom_tools import TOOL_ARGUMENTS_CHARS_MAX, HeldTool
 from services.agent.settings import TOOL_SECONDS_MAX
 
 log = logging.getLogger(__name__)

@@ -26,7 +26,7 @@ from libs.contracts.tools.tool_runs import (
 )
 from libs.work.progress import ProgressMessage, follow
 from services.agent.adapters.tool_owner_port import Calling, Runner, error
-from services.agent.adapters.tool_run_queries import ToolRunQueries
+from services.agent.adapters.tool_queries import ToolRunQueries
 from services.agent.domain.agents.agent import AgentDesign
 from services.agent.domain.conversations.active_run import INTERRUPTED
 from services.agent.domain.runs.heartbeat_loop import HEARTBEAT

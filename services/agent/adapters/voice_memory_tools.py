@@ -23,7 +23,7 @@ from libs.contracts.memory.archives import (
 )
 from libs.eventstore import failpoints
 from services.agent.adapters.block_commands import cause_of
-from services.agent.adapters.conversation_search_queries import ConversationSearch, Search
+from services.agent.adapters.conversation_search import ConversationSearch, Search
 from services.agent.adapters.tool_owner_port import Calling, Runner, error
 from services.agent.domain.runs.step_results import ToolResult
 

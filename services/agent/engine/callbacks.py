@@ -22,7 +22,7 @@ from libs.eventstore.ports import StoreUnavailable
 from libs.eventstore.unit_of_work import UnitOfWork
 from libs.work.leased_work import LeasedWork
 from libs.work.work_lease import WorkLease
-from services.agent.adapters.callback_queries import DueCallback
+from services.agent.adapters.run_queries import DueCallback
 from services.agent.domain.conversations.callback_attempts import CallbackOutcome, record_attempt
 from services.agent.domain.conversations.conversation import Conversation
 from services.agent.engine.ports import EnginePorts

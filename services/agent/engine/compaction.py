@@ -28,6 +28,7 @@ from services.agent.domain.conversations.conversation import Conversation
 from services.agent.domain.conversations.conversation_state import ConversationState
 from services.agent.domain.conversations.provider_rejected_messages import TOO_LONG
 from services.agent.domain.prompts.compaction_plan import (
+    ACKNOWLEDGEMENT,
     COMPACTIONS_MAX,
     MECHANICAL,
     WAYS,
@@ -36,22 +37,19 @@ from services.agent.domain.prompts.compaction_plan import (
     Trigger,
     Way,
     budget_of,
+    clipped,
     is_full,
+    mechanical_summary,
     overflowing,
     plan_of,
     prompt_of,
     settings_of,
+    transcript,
 )
 from services.agent.domain.prompts.model_context import (
     ModelRequest,
     recompiled_prompt,
     shown_messages,
-)
-from services.agent.domain.prompts.summary_transcripts import (
-    ACKNOWLEDGEMENT,
-    clipped,
-    mechanical_summary,
-    transcript,
 )
 from services.agent.domain.runs.compaction import (
     Compaction,

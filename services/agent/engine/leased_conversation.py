@@ -13,8 +13,8 @@ from libs.contracts.bus_messages import Context, Event
 from libs.eventstore.failed_messages.ports import DeadLetter, park
 from libs.eventstore.ports import Fence, StoreUnavailable, VersionConflict
 from libs.eventstore.unit_of_work import UnitOfWork
-from services.agent.adapters.custom_tool_queries import with_custom_tools
 from services.agent.adapters.tool_permissions import with_forbidden
+from services.agent.adapters.tool_queries import with_custom_tools
 from services.agent.domain.agents.agent import Agent, AgentDesign
 from services.agent.domain.conversations.active_run import ActiveRun
 from services.agent.domain.conversations.configuration_overrides import design_of_run, within_window

@@ -21,7 +21,7 @@ from libs.eventstore.failed_messages.ports import Attempt
 from libs.eventstore.ports import Fence, StaleLease, StoreRefused, StoreUnavailable, VersionConflict
 from services.agent.adapters.memory_queries import seen_memory
 from services.agent.adapters.models.ports import ModelFailed
-from services.agent.adapters.run_telemetry import RunSpans
+from services.agent.adapters.telemetry import RunSpans
 from services.agent.domain.agents.agent import AgentDesign
 from services.agent.domain.conversations.active_run import ActiveRun
 from services.agent.domain.conversations.conversation import Conversation
@@ -46,6 +46,7 @@ from services.agent.engine.attempt_limits import (
     REST_SECONDS_MIN,
     UNQUARANTINED_ATTEMPTS_MAX,
     AttemptCount,
+    RunDeadline,
     dead_letter_of_run,
     gave_up,
 )
@@ -53,7 +54,6 @@ from services.agent.engine.compaction import Compactor
 from services.agent.engine.leased_conversation import LeasedConversation
 from services.agent.engine.model_step import ModelStep, StepRequest, step_request
 from services.agent.engine.ports import EnginePorts, Scheduler
-from services.agent.engine.run_deadline import RunDeadline
 from services.agent.engine.run_stream import RunStreamPublisher
 from services.agent.engine.tool_execution import ToolExecution
 

@@ -17,9 +17,9 @@ from libs.bus.unknown_version_delays import LEFT_ALONE_SECONDS
 from libs.contracts.agent.stream_chunks import NUMBER_MAX
 from libs.contracts.bus_messages import Context
 from libs.eventstore.ports import Fence, StoreUnavailable, VersionConflict
-from services.agent.adapters.custom_tool_queries import with_custom_tools
 from services.agent.adapters.memory_queries import seen_memory
 from services.agent.adapters.tool_permissions import with_forbidden
+from services.agent.adapters.tool_queries import with_custom_tools
 from services.agent.domain.agents.agent import AgentDesign
 from services.agent.domain.conversations.conversation import Conversation
 from services.agent.engine.model_step import StepRequest, step_request

@@ -5,14 +5,15 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
-from libs.contracts.agent.stored_message_chunking import streamed_messages, thoughts
 from libs.contracts.agent.stored_to_letta_messages import part
 from libs.contracts.agent.stream_chunks import (
     Chunk,
     ChunkKind,
     call_chunk,
     reasoning_chunk,
+    streamed_messages,
     text_chunk,
+    thoughts,
 )
 from libs.contracts.bus_messages import JsonObject
 from libs.contracts.letta.messages import (

@@ -6,16 +6,13 @@ from collections.abc import Mapping
 
 from libs.bus.command_dispatcher import Handler
 from libs.contracts.bus_messages import Command
-from services.agent.handlers.agent_tools import AgentToolHandlers
-from services.agent.handlers.agents import AgentHandlers
-from services.agent.handlers.approvals import ApprovalHandlers
+from services.agent.handlers.agents import AgentHandlers, AgentToolHandlers
 from services.agent.handlers.context_window import ContextHandlers
 from services.agent.handlers.conversations import ConversationHandlers
-from services.agent.handlers.heartbeat_pauses import PauseHandlers
 from services.agent.handlers.one_off_completions import CompletionHandlers
 from services.agent.handlers.ports import HandlerPorts
-from services.agent.handlers.runs import RunHandlers
-from services.agent.handlers.step_annotations import StepHandlers
+from services.agent.handlers.runs import RunHandlers, StepHandlers
+from services.agent.handlers.waiting_conversations import ApprovalHandlers, PauseHandlers
 
 
 class Handlers:

@@ -6,16 +6,22 @@ import asyncio
 import logging
 from collections.abc import Mapping
 
+from pydantic_core import to_json
+
 from libs.bus.command_dispatcher import Handler
 from libs.bus.ports import request_as_service
 from libs.contracts.agent.agents import (
+    CALLABLE_ALONE,
     AttachBlock,
+    AttachTool,
+    CallTool,
     CreateAgent,
     DeleteAgent,
     DetachBlock,
+    DetachTool,
     UpdateAgent,
 )
-from libs.contracts.agent.conversations import Message, main_conversation
+from libs.contracts.agent.conversations import Message, ToolCall, main_conversation
 from libs.contracts.bus_messages import (
     INVALID,
     Accepted,
@@ -37,9 +43,10 @@ from services.agent.domain.agents.agent_configuration import (
     named_tools,
     updated_design,
 )
+from services.agent.domain.agents.agent_tools import attach, detach
 from services.agent.domain.conversations.conversation import Conversation
 from services.agent.domain.prompts.model_context import first_version, system_prompt
-from services.agent.domain.tools.custom_tools import CustomTool
+from services.agent.domain.tools.custom_tools import CustomTool, custom_ids
 from services.agent.handlers.conversations import delete
 from services.agent.handlers.ports import HandlerPorts
 
@@ -248,3 +255,45 @@ class AgentHandlers:
         """Show a block to an agent no more."""
         agent = await work.load(Agent, command.agent_id)
         return agent.detach(command.block_id, at=self.ports.clock.now()) or Accepted()
+
+
+class AgentToolHandlers:
+    """Gives agents tools, takes them away, and calls them."""
+
+    def __init__(self, ports: HandlerPorts) -> None:
+        self.ports = ports
+
+    def table(self) -> Mapping[type[Command], Handler]:
+        """Which command goes where."""
+        return {
+            AttachTool: self.attach_tool,
+            CallTool: self.call_tool,
+            DetachTool: self.detach_tool,
+        }
+
+    async def attach_tool(self, command: AttachTool, work: UnitOfWork) -> Accepted | Rejected:
+        """Let an agent have a tool."""
+        agent = await work.load(Agent, command.agent_id)
+        held = agent.design.tool_ids if agent.design else []
+        ids = custom_ids([*held, command.tool_id])
+        custom = await self.ports.queries.custom_tools(work.context.org, ids) if ids else []
+        return attach(agent, command.tool_id, custom, at=self.ports.clock.now()) or Accepted()
+
+    async def detach_tool(self, command: DetachTool, work: UnitOfWork) -> Accepted | Rejected:
+        """Take a tool from an agent."""
+        agent = await work.load(Agent, command.agent_id)
+        return detach(agent, command.tool_id, at=self.ports.clock.now()) or Accepted()
+
+    async def call_tool(self, command: CallTool, work: UnitOfWork) -> Accepted | Rejected:
+        """Carry a call out. Made again after a crash it sends the same commands."""
+        agent = await work.load(Agent, command.agent_id)
+        if agent.design is None:
+            return missing(agent.id)
+        if command.tool_name not in CALLABLE_ALONE:
+            reason = f"'{command.tool_name}' is called in a conversation alone"
+            return Rejected(code=INVALID, reason=reason)
+        arguments = to_json(command.arguments).decode()
+        call = ToolCall(id=command.call_id, name=command.tool_name, arguments=arguments)
+        tools = self.ports.engine.ports.tools
+        result = await tools.run(call, agent.design, "", command.call_id, work.context)
+        return Accepted(result={"status": result.status, "text": result.text})

@@ -31,8 +31,8 @@ from services.agent.domain.agents.agent import missing as missing_agent
 from services.agent.domain.conversations import conversation_lifecycle
 from services.agent.domain.conversations.configuration_overrides import design_in
 from services.agent.domain.conversations.conversation import Conversation
-from services.agent.domain.conversations.conversation_forks import forked_messages
 from services.agent.domain.conversations.conversation_lifecycle import (
+    forked_messages,
     missing,
     missing_in,
     stored_settings,

@@ -7,17 +7,23 @@ from collections.abc import Mapping
 from pydantic_core import to_json
 
 from libs.bus.command_dispatcher import Handler
-from libs.contracts.agent.mcp_sampling import SampleModel, sampling_deltas
-from libs.contracts.agent.one_off_completions import AskModel, GenerateCompletion, completion_deltas
+from libs.contracts.agent.one_off_completions import (
+    AskModel,
+    GenerateCompletion,
+    SampleModel,
+    completion_deltas,
+    sampling_deltas,
+)
 from libs.contracts.bus_messages import Accepted, Command, Rejected
 from libs.contracts.letta.agent_state import AgentConfig
 from libs.contracts.letta.model_configs import LLMConfig
 from libs.eventstore.unit_of_work import UnitOfWork
 from services.agent.domain.agents.agent import Agent, missing
-from services.agent.domain.runs.mcp_sampling import sampled_of, sampling_request
 from services.agent.domain.runs.one_off_completions import (
     completion_of,
     completion_request,
+    sampled_of,
+    sampling_request,
     without_agent,
 )
 from services.agent.engine.one_off_completions import SAMPLING_SHARE, Completions, Question

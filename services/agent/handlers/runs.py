@@ -11,6 +11,7 @@ from libs.bus.ports import fresh_ids
 from libs.contracts.agent.approvals import AnswerApproval
 from libs.contracts.agent.compaction import CompactConversation
 from libs.contracts.agent.runs import CancelRuns, DeleteRun, RequestAnswer, RequestRun, StartRun
+from libs.contracts.agent.steps import AnnotateStep
 from libs.contracts.bus_messages import (
     NOT_FOUND,
     UNPROCESSABLE,
@@ -21,7 +22,7 @@ from libs.contracts.bus_messages import (
 )
 from libs.contracts.letta.error_bodies import not_found
 from libs.eventstore.unit_of_work import UnitOfWork
-from services.agent.adapters.custom_tool_queries import with_custom_tools
+from services.agent.adapters.tool_queries import with_custom_tools
 from services.agent.domain.agents.agent import Agent, AgentDesign, missing
 from services.agent.domain.conversations.configuration_overrides import design_of_run
 from services.agent.domain.conversations.conversation import Conversation
@@ -34,11 +35,11 @@ from services.agent.domain.runs.run_requests import (
     Terms,
     accept,
     accept_compaction,
+    annotate_step,
     cancel,
     delete_run,
 )
-from services.agent.domain.tools.tool_rule_names import name_clients_tools
-from services.agent.domain.tools.tool_rules import rules_in_force
+from services.agent.domain.tools.tool_rules import name_clients_tools, rules_in_force
 from services.agent.handlers.ports import HandlerPorts
 
 RETRY_MEANS_SAME_SECONDS = 600
@@ -237,3 +238,25 @@ def asked_between(command: RequestRun, context: Context) -> tuple[datetime, date
 def started(run_id: str, request_hash: str) -> Accepted:
     """The reply to a request: which run answers, and which request it answers."""
     return Accepted(result={"run_id": run_id, "request_hash": request_hash})
+
+
+class StepHandlers:
+    """Keeps what is said of steps."""
+
+    def __init__(self, ports: HandlerPorts) -> None:
+        self.ports = ports
+
+    def table(self) -> Mapping[type[Command], Handler]:
+        """Which command goes where."""
+        return {AnnotateStep: self.annotate_step}
+
+    async def annotate_step(self, command: AnnotateStep, work: UnitOfWork) -> Accepted | Rejected:
+        """Keep what a client says of a step."""
+        conversation = await work.load(Conversation, command.conversation)
+        org = work.context.org
+        run_id = await self.ports.queries.run_of_step(org, conversation.id, command.step_id)
+        if run_id is None:
+            reason = str(not_found("step", command.step_id)["detail"])
+            return Rejected(code=NOT_FOUND, reason=reason)
+        annotate_step(conversation, command, run_id=run_id, at=self.ports.clock.now())
+        return Accepted()

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 from libs.bus.ports import Bus, Clock, Ids
-from libs.contracts.agent.agent_tools import DetachTool
-from libs.contracts.agent.agents import AgentCreated, AgentUpdated
+from libs.contracts.agent.agents import AgentCreated, AgentUpdated, DetachTool
 from libs.contracts.bus_messages import Command, Event
 from libs.contracts.tools.base_tools.definition import tool_ids_of
 from services.agent.adapters.reconciliation_queries import AgentQueries

@@ -36,14 +36,21 @@ from libs.contracts.agent.steps import ModelReplied, StepAnnotated
 from libs.contracts.bus_messages import Event, JsonObject
 from libs.eventstore.read_model_rows import RowWrites
 from services.agent.projections.agents import project_agent
-from services.agent.projections.approvals import project_approval
-from services.agent.projections.callbacks import note_attempt, wait_for_end
-from services.agent.projections.called_runs import called_run_row
 from services.agent.projections.conversations import project_conversation
-from services.agent.projections.heartbeat_pauses import project_pause
 from services.agent.projections.messages import message_row, rebuilt_row, summary_row
-from services.agent.projections.runs import never_started, project_run
-from services.agent.projections.steps import annotate_step, answered_step, end_step, note_agent
+from services.agent.projections.runs import (
+    annotate_step,
+    answered_step,
+    called_run_row,
+    end_step,
+    never_started,
+    note_agent,
+    note_attempt,
+    project_approval,
+    project_pause,
+    project_run,
+    wait_for_end,
+)
 from services.agent.projections.tables import (
     APPROVALS,
     CALLBACKS,

@@ -19,8 +19,7 @@ from libs.contracts.sealed_text import secret_id
 from libs.contracts.tools.base_tools.catalogue import base_tool_state
 from libs.contracts.tools.base_tools.definition import tool_ids_of
 from libs.eventstore.read_model_rows import RowWrites
-from services.agent.domain.tools.catalogue import tools_of
-from services.agent.domain.tools.custom_tools import custom_ids
+from services.agent.domain.tools.custom_tools import custom_ids, tools_of
 from services.agent.projections.tables import AGENT_TAGS, AGENTS, listed
 
 # The fields of a V1 agent that an answer replaces by what others know, or that are searched by.

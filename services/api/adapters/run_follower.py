@@ -11,8 +11,7 @@ from typing import Any
 from weakref import WeakValueDictionary
 
 from libs.bus.ports import Bus, Ids, Subscription
-from libs.contracts.agent.stored_message_chunking import streamed_messages
-from libs.contracts.agent.stream_chunks import NUMBER_MAX, OPENING_NUMBER
+from libs.contracts.agent.stream_chunks import NUMBER_MAX, OPENING_NUMBER, streamed_messages
 from libs.contracts.bus_messages import MARK_LENGTH, JsonObject, delta_subject, marked_deltas
 from libs.eventstore.ports import StoreUnavailable
 from services.api.adapters.run_follower_queries import RunQueries

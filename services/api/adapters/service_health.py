@@ -16,7 +16,7 @@ from nats.errors import NoRespondersError
 from libs.bus.nats_bus import NatsBus
 from libs.bus.ports import BusUnavailable, Clock, Ids, IncomingCommand, outgoing
 from libs.contracts.bus_messages import BUSY, Accepted, Context, Json
-from libs.contracts.health_commands import health_command
+from libs.contracts.per_service_commands import health_command
 from libs.contracts.service_registry import names
 from libs.eventstore.connection_pool import Database
 from libs.eventstore.ports import StoreUnavailable

@@ -8,7 +8,7 @@ from litestar import Response, get, patch
 from pydantic import Field
 from pydantic_core import from_json, to_json
 
-from libs.contracts.agent.agent_tools import AttachTool, DetachTool
+from libs.contracts.agent.agents import AttachTool, DetachTool
 from services.api.adapters.resource_query_builder import slice_of_items
 from services.api.http.handler_dependencies import api_of
 from services.api.http.raw_json import raw

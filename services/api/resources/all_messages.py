@@ -18,8 +18,7 @@ from libs.contracts.agent.conversations import main_conversation
 from libs.contracts.bus_messages import JsonObject
 from libs.contracts.letta import all_request_bodies
 from libs.contracts.letta.agent_state import timestamp
-from libs.contracts.letta.message_requests import MessageTypes
-from libs.contracts.letta.message_search_requests import MessageSearch
+from libs.contracts.letta.message_requests import MessageSearch, MessageTypes
 from libs.contracts.letta.request_size_limits import Name
 from libs.contracts.memory.semantic_message_search import (
     CANDIDATES_MIN,

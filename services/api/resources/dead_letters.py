@@ -6,8 +6,8 @@ from typing import Annotated, Literal
 
 from litestar import Response, delete, get, post
 
-from libs.contracts.dead_letter_commands import DISCARD, REPLAY, letter_command
 from libs.contracts.letta.request_size_limits import Name
+from libs.contracts.per_service_commands import DISCARD, REPLAY, letter_command
 from services.api.adapters.dead_letter_queries import DEAD_LETTER_VIEW
 from services.api.adapters.resource_query_builder import Resource, Where
 from services.api.http.handler_dependencies import api_of

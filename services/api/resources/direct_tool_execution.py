@@ -10,7 +10,7 @@ from litestar import Response, post
 from pydantic_core import from_json, to_json
 
 from libs.bus.ports import BusUnavailable
-from libs.contracts.agent.agent_tools import CALLABLE_ALONE, CallTool
+from libs.contracts.agent.agents import CALLABLE_ALONE, CallTool
 from libs.contracts.bus_messages import JsonObject
 from libs.contracts.letta import all_request_bodies
 from libs.contracts.letta.messages import message_date

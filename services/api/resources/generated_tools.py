@@ -9,7 +9,7 @@ from pydantic_core import to_json
 from libs.contracts.agent.one_off_completions import AskModel
 from libs.contracts.bus_messages import JsonObject
 from libs.contracts.letta import all_request_bodies
-from libs.contracts.letta.tool_generation import WrittenTool
+from libs.contracts.letta.tool_requests import WrittenTool
 from libs.contracts.letta.tools import ToolState, tool_state
 from libs.contracts.tools.tools import DeriveToolSchema
 from services.api.http.error_responses import Problem

@@ -9,7 +9,7 @@ from pydantic import Field
 from pydantic_core import from_json
 
 from libs.contracts.letta import all_request_bodies
-from libs.contracts.letta.sandbox_config_requests import LocalSandbox
+from libs.contracts.letta.tool_requests import LocalSandbox
 from libs.contracts.tools.sandbox_configs import (
     KIND,
     VARIABLE_KIND,

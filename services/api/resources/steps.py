@@ -11,7 +11,7 @@ from pydantic_core import from_json
 from libs.contracts.agent.steps import AnnotateStep
 from libs.contracts.bus_messages import JsonObject
 from libs.contracts.letta import all_request_bodies
-from libs.contracts.letta.message_search_requests import Moment
+from libs.contracts.letta.message_requests import Moment
 from libs.contracts.letta.request_size_limits import Name, Names
 from services.api.adapters.resource_query_builder import Resource, Where
 from services.api.adapters.step_sql_expressions import (

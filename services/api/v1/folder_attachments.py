@@ -6,7 +6,7 @@ from typing import Any
 
 from pydantic_core import from_json
 
-from libs.contracts.agent.agent_tools import AttachTool, DetachTool
+from libs.contracts.agent.agents import AttachTool, DetachTool
 from libs.contracts.bus_messages import CONFLICT, NOT_FOUND, Rejected
 from libs.contracts.deterministic_ids import derived_id
 from libs.contracts.letta import error_bodies

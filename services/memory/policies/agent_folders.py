@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from libs.bus.ports import Bus, Clock, Ids, request_as_service
-from libs.contracts.agent.agent_tools import AttachTool, DetachTool
+from libs.contracts.agent.agents import AttachTool, DetachTool
 from libs.contracts.bus_messages import Command, Context, Event
 from libs.contracts.deterministic_ids import derived_id
 from libs.contracts.memory.agent_folders import CloseFiles, DetachFolder, ForgetFolders

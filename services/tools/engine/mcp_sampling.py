@@ -13,7 +13,7 @@ from typing import Any
 from libs.bus.fair_semaphore import FairSemaphore, NoPlace
 from libs.bus.ports import BusUnavailable
 from libs.bus.process_ports import ProcessPorts
-from libs.contracts.agent.mcp_sampling import SampledMessage, SampleModel, sampling_deltas
+from libs.contracts.agent.one_off_completions import SampledMessage, SampleModel, sampling_deltas
 from libs.contracts.bus_messages import BUSY, Context, JsonObject, Rejected
 from libs.contracts.tools.tool_runs import RunTool, SamplingUsage
 from libs.eventstore.ports import StoreUnavailable, VersionConflict

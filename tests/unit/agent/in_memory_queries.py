@@ -12,31 +12,31 @@ from libs.contracts.agent.conversations import main_conversation
 from libs.contracts.letta.blocks import BlockState
 from libs.contracts.memory.open_file_rendering import FILES_LISTED_MAX
 from libs.eventstore.in_memory_database import InMemoryDatabase
-from services.agent.adapters.approval_queries import APPROVALS_SEEN_MAX, WaitingApproval
-from services.agent.adapters.callback_queries import DueCallback
-from services.agent.adapters.called_run_queries import (
-    CALLERS,
-    WAITING_CALLS_MAX,
-    CallChain,
-    CalledRun,
+from services.agent.adapters.conversation_queries import (
+    APPROVALS_SEEN_MAX,
+    PAUSES_SEEN_MAX,
+    LostConversation,
+    PausedConversation,
+    WaitingApproval,
 )
-from services.agent.adapters.conversation_queries import LostConversation
-from services.agent.adapters.conversation_search_queries import FoundMessage, Search
-from services.agent.adapters.heartbeat_pause_queries import PAUSES_SEEN_MAX, PausedConversation
+from services.agent.adapters.conversation_search import FoundMessage, Search
 from services.agent.adapters.reconciliation_queries import (
     SWEPT_MAX,
     LostPart,
     MadeBlock,
 )
-from services.agent.adapters.run_queries import Orphan
-from services.agent.adapters.tool_run_queries import ToolRunProgress
-from services.agent.domain.agents.archival_memory_metadata import (
-    COUNTED_MAX,
-    TAGS_SHOWN_MAX,
-    ArchivalMemory,
+from services.agent.adapters.run_queries import (
+    CALLERS,
+    WAITING_CALLS_MAX,
+    CallChain,
+    CalledRun,
+    DueCallback,
+    Orphan,
 )
+from services.agent.adapters.tool_queries import ToolRunProgress
 from services.agent.domain.agents.attached_folders import AttachedFile, AttachedFolder
 from services.agent.domain.prompts.model_context import AttachedBlock
+from services.agent.domain.prompts.system_prompt import COUNTED_MAX, TAGS_SHOWN_MAX, ArchivalMemory
 from services.agent.domain.runs.agent_call_deadlocks import WaitingCall
 from services.agent.domain.tools.custom_tools import CustomTool
 from tests.unit.given import NOW

@@ -6,7 +6,7 @@ from typing import Any
 
 from libs.contracts.bus_messages import Accepted, Command, Context, Rejected
 from libs.contracts.tools.tool_permission_evaluation import ToolPolicies
-from services.agent.adapters.conversation_search_queries import FoundMessage, Search
+from services.agent.adapters.conversation_search import FoundMessage, Search
 from services.agent.adapters.tool_router import ToolRouter
 from services.agent.app import tool_router
 from tests.clock_and_ids import ManualClock

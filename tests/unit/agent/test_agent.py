@@ -18,8 +18,8 @@ from libs.contracts.bus_messages import CONFLICT, NOT_FOUND, UNPROCESSABLE, Reje
 from libs.contracts.tools.base_tools.catalogue import BASE_TOOLS
 from libs.contracts.tools.base_tools.definition import tool_id
 from services.agent.domain.agents.agent import AGENT_BLOCKS_MAX, Agent, AgentDesign, clash
-from services.agent.domain.agents.default_agent_names import ANIMALS, QUALITIES, made_up_name
-from services.agent.domain.tools.catalogue import tools_of
+from services.agent.domain.agents.agent_types import ANIMALS, QUALITIES, made_up_name
+from services.agent.domain.tools.custom_tools import tools_of
 from tests.contract.examples import AGENT, BLOCK, CONFIG, HUMAN, SHARED_BLOCK, TOOLS
 from tests.unit.given import NOW, fact, given
 

@@ -22,8 +22,7 @@ from services.agent.domain.agents.agent_configuration import (
     named_tools,
     updated_design,
 )
-from services.agent.domain.agents.agent_types import PROFILES
-from services.agent.domain.agents.default_agent_names import made_up_name
+from services.agent.domain.agents.agent_types import PROFILES, made_up_name
 from services.agent.domain.tools.custom_tools import CustomTool, held_tools
 from tests.contract.examples import AGENT, BLOCK, CONFIG, EMBEDDING, LLM, SHARED_BLOCK, TOOLS
 from tests.unit.given import LATER, NOW

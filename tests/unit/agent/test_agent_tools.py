@@ -19,7 +19,7 @@ from libs.contracts.tools.base_tools.catalogue import BASE_TOOLS
 from libs.contracts.tools.base_tools.definition import TOOL_RETURN_CHARS_MAX
 from libs.contracts.tools.tool_permission_evaluation import ToolPolicies
 from libs.eventstore.ports import StoreUnavailable
-from services.agent.adapters.conversation_search_queries import FoundMessage, Search
+from services.agent.adapters.conversation_search import FoundMessage, Search
 from services.agent.adapters.memory_tools import MemoryTools
 from services.agent.adapters.tool_router import ToolRouter
 from services.agent.domain.agents.agent import AgentDesign

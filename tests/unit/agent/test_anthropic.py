@@ -19,8 +19,8 @@ from services.agent.adapters.models.anthropic_request import (
     BEFORE_THE_FIRST,
     body_of,
 )
-from services.agent.adapters.models.model_errors import failure_of
 from services.agent.adapters.models.ports import ModelFailed
+from services.agent.adapters.models.provider_error_words import failure_of
 from services.agent.domain.runs.step_results import ModelReply
 from tests.contract.examples import CALLED, RETURNED, SAID, SYSTEM, THOUGHT, message
 from tests.scripted_model import ScriptedModel, messages_validator

@@ -16,8 +16,8 @@ from libs.contracts.bus_messages import Accepted, Rejected
 from services.agent.adapters.models.answer_assembly import CALLS_MAX
 from services.agent.adapters.models.ports import ModelFailed
 from services.agent.domain.prompts import compaction_plan
+from services.agent.domain.prompts.compaction_plan import NO_MODEL
 from services.agent.domain.prompts.model_context import ModelRequest
-from services.agent.domain.prompts.summary_transcripts import NO_MODEL
 from services.agent.domain.runs.compaction import NOTHING_TO_COMPACT
 from services.agent.domain.runs.step_results import Failure, ModelReply
 from services.agent.engine import compaction

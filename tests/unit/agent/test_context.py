@@ -7,7 +7,6 @@ from typing import Any
 
 from libs.contracts.letta.enums import AgentType
 from libs.contracts.shortened_text import NOTE, cut
-from services.agent.domain.agents.archival_memory_metadata import COUNTED_MAX, ArchivalMemory
 from services.agent.domain.conversations.conversation import ConversationState, SystemPrompt
 from services.agent.domain.prompts.model_context import (
     AttachedBlock,
@@ -16,6 +15,7 @@ from services.agent.domain.prompts.model_context import (
     shown_versions,
     system_prompt,
 )
+from services.agent.domain.prompts.system_prompt import COUNTED_MAX, ArchivalMemory
 from tests.contract.examples import CALL, CALLED, CONFIG, SAID, SYSTEM, message
 from tests.unit.given import NOW
 

@@ -7,9 +7,9 @@ from typing import Any
 
 import pytest
 
-from services.agent.adapters.models.model_errors import failure_of
 from services.agent.adapters.models.openai_provider import OpenAIProvider
 from services.agent.adapters.models.ports import ModelFailed
+from services.agent.adapters.models.provider_error_words import failure_of
 from services.agent.adapters.models.transport import Refused
 from tests.clock_and_ids import ManualClock
 from tests.unit.agent.asking import RawWire, reply_to, script

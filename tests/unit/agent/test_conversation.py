@@ -43,8 +43,8 @@ from services.agent.domain.conversations.active_run import (
     ActiveRun,
     served_parts,
 )
+from services.agent.domain.conversations.context_window_cache import paired
 from services.agent.domain.conversations.conversation import Conversation, SystemPrompt
-from services.agent.domain.conversations.tool_call_pairing import paired
 from services.agent.domain.runs import run_requests, tool_calls
 from services.agent.domain.runs.run_actions import AskModel, RunTools, StartTools
 from services.agent.domain.runs.run_progress import complete, next_action

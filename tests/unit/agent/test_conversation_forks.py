@@ -6,8 +6,8 @@ import pytest
 
 from libs.contracts.agent.conversations import Message, ToolCall
 from libs.contracts.bus_messages import Rejected
-from services.agent.domain.conversations import conversation_forks
-from services.agent.domain.conversations.conversation_forks import forked_messages
+from services.agent.domain.conversations import conversation_lifecycle
+from services.agent.domain.conversations.conversation_lifecycle import forked_messages
 from services.agent.domain.conversations.conversation_state import ConversationState
 from tests.contract.examples import BESIDE, SYSTEM, message
 
@@ -84,7 +84,7 @@ def test_a_message_that_is_not_there_is_named(name: str) -> None:
 
 
 def test_a_context_too_large_for_a_commit_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(conversation_forks, "FORKED_MESSAGES_MAX", 4)
+    monkeypatch.setattr(conversation_lifecycle, "FORKED_MESSAGES_MAX", 4)
     refused = forked(WINDOW)
     assert isinstance(refused, Rejected)
     assert (refused.code, "message_id" in refused.reason) == ("too_large", True)

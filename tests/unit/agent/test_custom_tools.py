@@ -8,8 +8,7 @@ from typing import Any
 
 import pytest
 
-from libs.contracts.agent.agent_tools import AttachTool, DetachTool
-from libs.contracts.agent.agents import UpdateAgent
+from libs.contracts.agent.agents import AttachTool, DetachTool, UpdateAgent
 from libs.contracts.agent.approvals import CallAnswer, SetToolApproval
 from libs.contracts.agent.conversations import ToolCall, Usage
 from libs.contracts.agent.runs import CancelRuns
@@ -18,8 +17,8 @@ from libs.contracts.tools.base_tools.catalogue import CATALOGUE
 from libs.contracts.tools.base_tools.definition import tool_id
 from libs.telemetry import metrics
 from libs.work import progress
-from services.agent.adapters.tool_run_queries import ToolRunProgress
-from services.agent.adapters.tool_telemetry import label_of
+from services.agent.adapters.telemetry import label_of
+from services.agent.adapters.tool_queries import ToolRunProgress
 from services.agent.adapters.tools_service_client import (
     ToolsServiceClient,
     arguments_of,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from libs.contracts.agent.agent_tools import AttachTool
+from libs.contracts.agent.agents import AttachTool
 from libs.contracts.agent.conversations import ToolCall, Usage
 from libs.contracts.bus_messages import Accepted, Context
 from libs.contracts.tools.tools import ToolDeleted

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from libs.contracts.agent.conversations import MessageAppended, ToolCall
-from libs.contracts.agent.stored_message_chunking import streamed_messages
+from libs.contracts.agent.stream_chunks import streamed_messages
 from libs.contracts.letta.enums import AgentType
 from services.agent.adapters.models.openai_request import body_of
 from services.agent.adapters.models.ports import Finished, ToolCallDelta

@@ -17,10 +17,10 @@ from libs.contracts.bus_messages import CONFLICT, PENDING_APPROVAL, Accepted, Re
 from libs.contracts.bus_messages import DEFAULT_ORG as ORG
 from libs.contracts.letta.enums import AgentType
 from libs.contracts.letta.tool_rules import RequiredBeforeExitToolRule
-from services.agent.adapters.heartbeat_pause_queries import PAUSES_SEEN_MAX, PausedConversation
+from services.agent.adapters.conversation_queries import PAUSES_SEEN_MAX, PausedConversation
 from services.agent.domain.runs.heartbeat_pauses import MINUTES_DEFAULT, pause_minutes
-from services.agent.handlers import heartbeat_pauses
-from services.agent.handlers.monotonic_deadlines import LOOKED_SECONDS_MAX, MonotonicDeadlines
+from services.agent.handlers import waiting_conversations
+from services.agent.handlers.waiting_conversations import LOOKED_SECONDS_MAX, MonotonicDeadlines
 from tests.clock_and_ids import ManualClock
 from tests.contract.examples import AGENT
 from tests.unit.agent.driven_runs import ACCEPTED, WORDS
@@ -180,7 +180,7 @@ async def test_pauses_that_may_not_end_yet_keep_nobody_else_waiting(
     world: World, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """As many as are looked at in a sweep wait for their clients; the next still goes on."""
-    monkeypatch.setattr(heartbeat_pauses, "RESUMED_AT_ONCE_MAX", 2)
+    monkeypatch.setattr(waiting_conversations, "RESUMED_AT_ONCE_MAX", 2)
     process = world.process("p-1")
     names = ["conv-a", "conv-b", "conv-c"]
     until = world.clock.now() - timedelta(minutes=5)

@@ -15,12 +15,12 @@ from services.agent.adapters.models.aiohttp_transport import HttpWire
 from services.agent.adapters.models.anthropic_provider import AnthropicProvider
 from services.agent.adapters.models.anthropic_sdk_transport import AnthropicWire
 from services.agent.adapters.models.http_provider import MODELS_MAX, HttpProvider
-from services.agent.adapters.models.model_errors import MESSAGE_CHARS_MAX
 from services.agent.adapters.models.openai_provider import OpenAIProvider
 from services.agent.adapters.models.ports import ModelFailed, ProviderUnreachable
+from services.agent.adapters.models.provider_error_words import MESSAGE_CHARS_MAX
 from services.agent.app import providers
 from services.agent.domain.runs.step_results import ModelReply
-from services.agent.domain.tools.catalogue import TOOL_ARGUMENTS_CHARS_MAX
+from services.agent.domain.tools.custom_tools import TOOL_ARGUMENTS_CHARS_MAX
 from services.agent.settings import ProviderSettings
 from tests.unit.agent.asking import GivenWire, reply_to, script, streamed
 

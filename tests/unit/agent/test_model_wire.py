@@ -13,9 +13,9 @@ from aiohttp import BasicAuth
 from services.agent.adapters.models import transport
 from services.agent.adapters.models.aiohttp_transport import proxy_for
 from services.agent.adapters.models.http_provider import pause_before_another_try
-from services.agent.adapters.models.model_errors import failed
 from services.agent.adapters.models.openai_provider import OpenAIProvider
 from services.agent.adapters.models.ports import OddAnswer
+from services.agent.adapters.models.provider_error_words import failed
 from services.agent.adapters.models.transport import EventReader, Lost, Refused, TooLong
 
 

@@ -17,7 +17,6 @@ from libs.embeddings.bundled_model_config import bundled_models
 from services.agent.adapters.models import http_provider as providers
 from services.agent.adapters.models import model_router
 from services.agent.adapters.models.demo_model import HANDLE, WHAT_I_AM, DemoProvider, answer
-from services.agent.adapters.models.model_errors import failure_of
 from services.agent.adapters.models.model_router import RETRY_SECONDS, ModelRouter
 from services.agent.adapters.models.openai_answer import OpenAIAnswer, reply_of
 from services.agent.adapters.models.openai_provider import OpenAIProvider
@@ -27,6 +26,7 @@ from services.agent.adapters.models.ports import (
     ProviderUnreachable,
     TextDelta,
 )
+from services.agent.adapters.models.provider_error_words import failure_of
 from services.agent.domain.prompts.model_context import AttachedBlock, ModelRequest, system_prompt
 from services.agent.domain.runs.step_results import Failure, ModelReply
 from tests.clock_and_ids import ManualClock

@@ -8,8 +8,14 @@ from dataclasses import replace
 from typing import Any
 
 from libs.contracts.agent.conversations import ToolCall, Usage
-from libs.contracts.agent.mcp_sampling import SampledMessage, SampleModel, sampling_deltas
-from libs.contracts.agent.one_off_completions import AskModel, GenerateCompletion, completion_deltas
+from libs.contracts.agent.one_off_completions import (
+    AskModel,
+    GenerateCompletion,
+    SampledMessage,
+    SampleModel,
+    completion_deltas,
+    sampling_deltas,
+)
 from libs.contracts.bus_messages import BUSY, NOT_FOUND, Accepted, JsonObject, Rejected
 from services.agent.adapters.models.ports import ModelFailed
 from services.agent.domain.runs.step_results import Failure, ModelReply

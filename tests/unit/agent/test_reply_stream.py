@@ -10,8 +10,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from libs.contracts.agent.conversations import ReasoningPart, ToolCall, Usage
-from libs.contracts.agent.stored_message_chunking import streamed_messages
 from libs.contracts.agent.stored_to_letta_messages import assistant_parts
+from libs.contracts.agent.stream_chunks import streamed_messages
 from libs.contracts.bus_messages import JsonObject
 from libs.contracts.letta.enums import AgentType
 from libs.contracts.letta.messages import Envelope
@@ -26,7 +26,7 @@ from services.agent.domain.conversations.approval_state import Gate, gates
 from services.agent.domain.runs.agent_loop import AgentLoop, OfferedTools
 from services.agent.domain.runs.agent_loops import HEARTBEAT_LOOP, LETTA_V1_LOOP
 from services.agent.domain.runs.step_results import ModelReply, Spoken, kept_calls, spoken_message
-from services.agent.engine.reply_stream import ReplyStream
+from services.agent.engine.model_step import ReplyStream
 from services.agent.engine.stream_chunk_building import StepChunks
 from tests.contract.examples import RUN_CONFIG
 from tests.unit.given import NOW

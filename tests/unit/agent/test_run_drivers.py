@@ -27,7 +27,7 @@ from libs.eventstore.ports import (
     VersionConflict,
 )
 from services.agent.adapters.models.ports import ModelFailed
-from services.agent.adapters.run_telemetry import RunSpans
+from services.agent.adapters.telemetry import RunSpans
 from services.agent.domain.agents.agent import Agent
 from services.agent.domain.conversations.active_run import INTERRUPTED
 from services.agent.domain.conversations.conversation import Conversation

@@ -9,8 +9,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from libs.contracts.agent.conversations import Message, ReasoningPart, ToolCall
-from libs.contracts.agent.stored_message_chunking import streamed_messages
 from libs.contracts.agent.stored_to_letta_messages import assistant_parts
+from libs.contracts.agent.stream_chunks import streamed_messages
 from libs.contracts.bus_messages import JsonObject
 from libs.contracts.letta.messages import Envelope
 from services.agent.adapters.models.ports import (

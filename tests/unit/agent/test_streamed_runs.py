@@ -9,8 +9,7 @@ import pytest
 
 from libs.contracts.agent.conversations import MessageAppended, ToolCall
 from libs.contracts.agent.runs import CancelRuns
-from libs.contracts.agent.stored_message_chunking import streamed_messages
-from libs.contracts.agent.stream_chunks import NUMBERS_OF_AN_EPOCH
+from libs.contracts.agent.stream_chunks import NUMBERS_OF_AN_EPOCH, streamed_messages
 from libs.contracts.bus_messages import Accepted, Rejected, delta_subject
 from services.agent.adapters.models.ports import (
     Finished,
@@ -21,7 +20,7 @@ from services.agent.adapters.models.ports import (
 )
 from services.agent.domain.conversations.active_run import CANCELLED
 from services.agent.domain.runs.step_results import Failure, ModelReply
-from services.agent.engine.orphaned_chunks import OrphanedChunks
+from services.agent.engine.run_stream import OrphanedChunks
 from tests.contract.examples import AGENT
 from tests.unit.agent.model_replies import USAGE
 from tests.unit.agent.speaking_models import SpeakingModel, speaking

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from libs.contracts.agent.agent_tools import AttachTool
-from libs.contracts.agent.agents import UpdateAgent
+from libs.contracts.agent.agents import AttachTool, UpdateAgent
 from libs.contracts.agent.approvals import SetToolApproval
 from libs.contracts.agent.conversations import ToolCall, Usage
 from libs.contracts.bus_messages import Accepted, JsonObject
 from services.agent.domain.runs.step_results import ModelReply
-from services.agent.domain.tools.tool_rule_names import with_current_names
+from services.agent.domain.tools.tool_rules import with_current_names
 from tests.contract.examples import AGENT
 from tests.unit.agent.custom_tools import DICE, DICE_ID, FOUR, SPIN, ToolsService, design, made
 from tests.unit.agent.model_replies import words

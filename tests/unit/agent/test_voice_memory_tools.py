@@ -11,7 +11,7 @@ import pytest
 from libs.contracts.agent.conversations import ToolCall
 from libs.contracts.bus_messages import Accepted
 from libs.contracts.memory.archives import InsertPassages, SearchPassages
-from services.agent.adapters.conversation_search_queries import FoundMessage
+from services.agent.adapters.conversation_search import FoundMessage
 from services.agent.domain.agents.agent import AgentDesign
 from services.agent.domain.runs.step_results import ToolResult
 from tests.contract.examples import AGENT, CONFIG, RUN, STEP

@@ -10,7 +10,7 @@ import pytest
 from libs.contracts.bus_messages import COMMANDS, EVENTS
 from libs.contracts.service_registry import SERVICES, Service, load_contracts, names, receivers
 
-OF_EVERY_SERVICE = ("libs.contracts.dead_letter_commands", "libs.contracts.health_commands")
+OF_EVERY_SERVICE = ("libs.contracts.per_service_commands",)
 FOLDER = Path(__file__).resolve().parents[3] / "services"
 
 

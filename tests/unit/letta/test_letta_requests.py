@@ -20,6 +20,7 @@ from letta_client.types.agents import block_update_params as agent_block_update_
 from pydantic import BaseModel, TypeAdapter, ValidationError
 
 from libs.contracts.letta.agent_requests import CreateAgent, UpdateAgent
+from libs.contracts.letta.agent_state import model_settings
 from libs.contracts.letta.all_request_bodies import (
     AnyModelSettings,
     ApprovalCreate,
@@ -37,7 +38,6 @@ from libs.contracts.letta.all_request_bodies import (
 )
 from libs.contracts.letta.enums import AgentType, MessageRole
 from libs.contracts.letta.message_content import text_of
-from libs.contracts.letta.model_settings_response import model_settings
 from services.agent.domain.agents.model_config_resolution import created_config, updated_config
 
 SENT_BY_SDK = [

@@ -27,7 +27,7 @@ from libs.contracts.letta.all_request_bodies import (
 )
 from libs.contracts.letta.blocks import BlockState, block_state, created_block, described
 from libs.contracts.letta.enums import AgentType, RunStatus, StopReasonType, run_status
-from libs.contracts.letta.model_list_entries import embedding_entry, model_entry
+from libs.contracts.letta.model_configs import embedding_entry, model_entry
 from libs.contracts.letta.runs import RunConfig, run_config, run_state
 from services.agent.domain.agents.agent_types import PROFILES, default_tool_rules, default_tools
 from services.agent.domain.agents.model_config_resolution import (

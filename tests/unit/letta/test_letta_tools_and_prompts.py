@@ -13,9 +13,8 @@ from libs.contracts.letta.error_bodies import check_id
 from libs.contracts.tools.base_tools.catalogue import BASE_TOOLS, base_tool_state
 from libs.contracts.tools.base_tools.definition import tool_id
 from services.agent.domain.agents.agent_types import PROFILES, default_tools
-from services.agent.domain.agents.archival_memory_metadata import ArchivalMemory
 from services.agent.domain.agents.prompt_texts import LETTA_V1, compaction_prompt
-from services.agent.domain.prompts.system_prompt import compile_system_prompt
+from services.agent.domain.prompts.system_prompt import ArchivalMemory, compile_system_prompt
 from tests.unit.letta.recordings import body, differences
 
 COMPILED_AT = datetime.fromisoformat("2026-11-21T09:05:00+00:00")

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from libs.bus.ports import IncomingCommand
-from libs.contracts.agent.agent_tools import AttachTool, DetachTool
+from libs.contracts.agent.agents import AttachTool, DetachTool
 from libs.contracts.bus_messages import NOT_FOUND, Accepted, Rejected
 from libs.contracts.memory.agent_folders import AttachFolder
 from libs.contracts.memory.folders import CreateFolder, DeleteFolder

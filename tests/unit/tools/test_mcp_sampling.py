@@ -11,7 +11,7 @@ from pydantic_core import to_json
 
 from libs.bus.in_memory import InMemoryBus
 from libs.bus.ports import IncomingCommand
-from libs.contracts.agent.mcp_sampling import SampleModel, sampling_deltas
+from libs.contracts.agent.one_off_completions import SampleModel, sampling_deltas
 from libs.contracts.bus_messages import BUSY, NOT_FOUND, Accepted, JsonObject, Rejected
 from libs.contracts.tools.mcp_servers import CreateMcpServer
 from libs.work import progress

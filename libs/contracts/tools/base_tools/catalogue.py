@@ -4,13 +4,15 @@ of them: they stand in the code, and change with it."""
 from collections.abc import Mapping
 
 from libs.contracts.letta import JsonObject
-from libs.contracts.tools.base_tools.builtin_tools import BUILTIN_TOOLS
-from libs.contracts.tools.base_tools.core_and_memory_tools import CORE_TOOLS, MEMORY_TOOLS
+from libs.contracts.tools.base_tools.builtin_tools import BUILTIN_TOOLS, WORKSPACE_TOOLS
+from libs.contracts.tools.base_tools.core_and_memory_tools import (
+    CORE_TOOLS,
+    MEMORY_TOOLS,
+    VOICE_TOOLS,
+)
 from libs.contracts.tools.base_tools.definition import BaseTool
 from libs.contracts.tools.base_tools.file_tools import FILE_TOOLS
 from libs.contracts.tools.base_tools.multi_agent_tools import MULTI_AGENT_TOOLS
-from libs.contracts.tools.base_tools.voice_tools import VOICE_TOOLS
-from libs.contracts.tools.base_tools.workspace_tools import WORKSPACE_TOOLS
 
 BASE_TOOLS: Mapping[str, BaseTool] = {
     tool.name: tool

@@ -7,8 +7,12 @@ from dataclasses import dataclass, field
 from hashlib import sha256
 
 from libs.contracts.agent.conversations import ReasoningPart, ToolCall, Usage
-from services.agent.adapters.models.answer_sanitization import ArgumentChunks, TextChunks, storable
-from services.agent.adapters.models.answer_values import number
+from services.agent.adapters.models.answer_sanitization import (
+    ArgumentChunks,
+    TextChunks,
+    number,
+    storable,
+)
 from services.agent.adapters.models.ports import (
     ModelDelta,
     ReasoningDelta,
@@ -17,7 +21,7 @@ from services.agent.adapters.models.ports import (
 )
 from services.agent.adapters.models.transport import TooLong
 from services.agent.domain.runs.step_results import ModelReply
-from services.agent.domain.tools.catalogue import TOOL_ARGUMENTS_CHARS_MAX
+from services.agent.domain.tools.custom_tools import TOOL_ARGUMENTS_CHARS_MAX
 
 CALL_ID_CHARS_MAX = 40
 TOOL_NAME_CHARS_MAX = 64

@@ -8,11 +8,10 @@ from typing import Any
 
 from libs.contracts.agent.conversations import ReasoningPart, Usage
 from services.agent.adapters.models.answer_assembly import Assembly, tokens
-from services.agent.adapters.models.answer_values import entries, event_of, fields, words
+from services.agent.adapters.models.answer_sanitization import entries, event_of, fields, words
 from services.agent.adapters.models.call_assembly import CallAssembly
-from services.agent.adapters.models.model_errors import refusal_note
 from services.agent.adapters.models.ports import ModelDelta, OddAnswer
-from services.agent.adapters.models.provider_error_words import refused_in
+from services.agent.adapters.models.provider_error_words import refusal_note, refused_in
 from services.agent.domain.runs.step_results import ModelReply
 
 REFUSAL = "refusal"

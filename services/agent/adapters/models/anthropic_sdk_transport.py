@@ -20,6 +20,35 @@ from services.agent.adapters.models.transport import (
 
 if TYPE_CHECKING:
     from anthropic import AsyncAnthropic
+from httpx2 import AsyncByteStream, Response
+
+from services.agent.adapters.models.transport import ERROR_BYTES_MAX
+
+
+class Beginning(AsyncByteStream):
+    """As much of a body as an error may have."""
+
+    def __init__(self, stream: AsyncByteStream) -> None:
+        self.stream = stream
+
+    async def __aiter__(self) -> AsyncIterator[bytes]:
+        read = 0
+        async for chunk in self.stream:
+            yield chunk
+            read += len(chunk)
+            if read >= ERROR_BYTES_MAX:
+                return
+
+    async def aclose(self) -> None:
+        """Close the connection."""
+        await self.stream.aclose()
+
+
+async def cut_error(response: Response) -> None:
+    """A hook for responses: an error is not read to its end if that is far."""
+    if response.status_code >= 400:
+        assert isinstance(response.stream, AsyncByteStream), "the client is asynchronous"
+        response.stream = Beginning(response.stream)
 
 
 class AnthropicWire(StreamedWire):
@@ -90,8 +119,6 @@ class AnthropicWire(StreamedWire):
         """The SDK's client. It tries once: how often is for all providers the same."""
         import httpx2
         from anthropic import AsyncAnthropic, DefaultAioHttpClient
-
-        from services.agent.adapters.models.sdk_error_body_limit import cut_error
 
         return AsyncAnthropic(
             api_key=self.api_key,

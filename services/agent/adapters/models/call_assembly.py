@@ -10,7 +10,7 @@ from services.agent.adapters.models import answer_assembly
 from services.agent.adapters.models.answer_assembly import Assembly
 from services.agent.adapters.models.ports import ModelDelta
 from services.agent.adapters.models.transport import TooLong
-from services.agent.domain.tools.catalogue import TOOL_ARGUMENTS_CHARS_MAX
+from services.agent.domain.tools.custom_tools import TOOL_ARGUMENTS_CHARS_MAX
 
 # What some servers write for no arguments.
 NULL = "null"

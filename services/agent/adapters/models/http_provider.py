@@ -21,7 +21,6 @@ from libs.contracts.bus_messages import JsonObject
 from libs.contracts.letta.model_configs import EmbeddingConfig, LLMConfig
 from libs.contracts.token_estimates import message_bytes, schema_bytes
 from services.agent.adapters.models.learned_models import LearnedModels
-from services.agent.adapters.models.model_errors import MISSHAPEN, TOO_LONG, failed, failure_of
 from services.agent.adapters.models.ports import (
     Finished,
     ModelDelta,
@@ -30,7 +29,13 @@ from services.agent.adapters.models.ports import (
     OddAnswer,
     ProviderUnreachable,
 )
-from services.agent.adapters.models.provider_error_words import error_words
+from services.agent.adapters.models.provider_error_words import (
+    MISSHAPEN,
+    TOO_LONG,
+    error_words,
+    failed,
+    failure_of,
+)
 from services.agent.adapters.models.transport import (
     WORDS_MAX,
     Lost,

@@ -14,8 +14,12 @@ from libs.bus.ports import Clock
 from libs.contracts.agent.provider_hints import provider_hint
 from libs.contracts.bus_messages import INVALID, NOT_FOUND, UNAVAILABLE, JsonObject, Rejected
 from libs.contracts.letta.error_bodies import handle_not_found
-from libs.contracts.letta.model_configs import EmbeddingConfig, LLMConfig
-from libs.contracts.letta.model_list_entries import embedding_entry, model_entry
+from libs.contracts.letta.model_configs import (
+    EmbeddingConfig,
+    LLMConfig,
+    embedding_entry,
+    model_entry,
+)
 from libs.embeddings.bundled_model_config import bundled_models
 from libs.eventstore.connection_pool import Database
 from libs.eventstore.ports import StoreUnavailable

@@ -14,7 +14,7 @@ from libs.contracts.letta.model_configs import EmbeddingConfig, LLMConfig
 from libs.telemetry import metrics, span_attributes, tracing
 from libs.telemetry.tracing import UNSEEN, Attributes, Span, Value
 from services.agent.adapters.models.ports import Finished, ModelEvent, ModelFailed, Provider
-from services.agent.adapters.run_telemetry import about
+from services.agent.adapters.telemetry import about
 from services.agent.domain.prompts.model_context import ModelRequest
 from services.agent.domain.runs.step_results import ModelReply
 

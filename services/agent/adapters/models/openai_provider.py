@@ -8,7 +8,7 @@ from libs.bus.ports import Clock
 from libs.contracts.bus_messages import JsonObject
 from libs.contracts.letta.model_configs import EmbeddingConfig, LLMConfig
 from services.agent.adapters.models.aiohttp_transport import HttpWire
-from services.agent.adapters.models.answer_values import number
+from services.agent.adapters.models.answer_sanitization import number
 from services.agent.adapters.models.http_provider import HttpProvider, seed_of
 from services.agent.adapters.models.openai_answer import OpenAIAnswer
 from services.agent.adapters.models.openai_request import body_of, content_of, rendered_messages

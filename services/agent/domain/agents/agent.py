@@ -21,13 +21,17 @@ from libs.contracts.agent.conversations import BoundTool, Message
 from libs.contracts.base_aggregate import Aggregate
 from libs.contracts.bus_messages import (
     CONFLICT,
+    INVALID,
     NOT_FOUND,
     UNPROCESSABLE,
     Event,
     Rejected,
 )
+from libs.contracts.letta.agent_requests import CreateAgent, UpdateAgent
 from libs.contracts.letta.agent_state import AgentConfig
 from libs.contracts.letta.blocks import BlockState
+from libs.contracts.sealed_text import all_sealed
+from libs.contracts.state_size_limits import size
 from libs.contracts.tools.base_tools.definition import tool_ids_of
 from services.agent.domain.tools.custom_tools import CustomTool, HeldTool, held_tools
 
@@ -258,4 +262,28 @@ def clash(block_ids: list[str], labels: Mapping[str, str]) -> Rejected | None:
             )
             return Rejected(code=CONFLICT, reason=reason)
         seen[label] = block_id
+    return None
+
+
+# Each call of a custom tool takes them along.
+SECRETS_BYTES_MAX = 256 << 10
+
+
+def wanted_secrets(request: CreateAgent | UpdateAgent) -> dict[str, str] | Rejected | None:
+    """The secrets that a request sets, or why they cannot be; None where it says nothing of
+    them."""
+    given = request.secrets
+    if given is None:
+        return None
+    return unfit_secrets(given) or dict(given)
+
+
+def unfit_secrets(secrets: Mapping[str, str]) -> Rejected | None:
+    """Why secrets cannot be kept, if so."""
+    if not all_sealed(secrets):
+        reason = "`secrets`: values are sealed before they are sent here, and these are not"
+        return Rejected(code=INVALID, reason=reason)
+    if size(secrets) > SECRETS_BYTES_MAX:
+        reason = f"`secrets`: at most {SECRETS_BYTES_MAX} bytes when they are sealed: use fewer"
+        return Rejected(code=UNPROCESSABLE, reason=reason)
     return None

@@ -20,18 +20,20 @@ from libs.contracts.letta.model_configs import EmbeddingConfig, LLMConfig
 from libs.contracts.letta.tool_rules import RequiresApprovalToolRule, ToolRule
 from libs.contracts.state_size_limits import oversize_agent, size
 from libs.contracts.tools.base_tools.catalogue import CATALOGUE, SERVER_TOOLS
-from services.agent.domain.agents.agent import AgentDesign, clash, too_many
-from services.agent.domain.agents.agent_secret_validation import wanted_secrets
-from services.agent.domain.agents.agent_types import PROFILES, default_tool_rules, default_tools
-from services.agent.domain.agents.default_agent_names import made_up_name
+from services.agent.domain.agents.agent import AgentDesign, clash, too_many, wanted_secrets
+from services.agent.domain.agents.agent_types import (
+    PROFILES,
+    default_tool_rules,
+    default_tools,
+    made_up_name,
+)
 from services.agent.domain.agents.model_config_resolution import (
     compaction_settings,
     created_config,
     updated_config,
 )
 from services.agent.domain.tools.custom_tools import CustomTool, HeldTool, held_tools
-from services.agent.domain.tools.tool_rule_names import with_current_names
-from services.agent.domain.tools.tool_rules import unfit_arguments
+from services.agent.domain.tools.tool_rules import unfit_arguments, with_current_names
 
 
 @dataclass(frozen=True, slots=True)

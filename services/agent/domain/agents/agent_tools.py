@@ -1,15 +1,17 @@
-"""Which tools an agent has."""
+"""The tools that an agent has: attached, detached, and those whose calls need an approval."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from datetime import datetime
 
+from libs.contracts.agent.approvals import SetToolApproval
 from libs.contracts.bus_messages import CONFLICT, NOT_FOUND, UNPROCESSABLE, Rejected
+from libs.contracts.letta.tool_rules import RequiresApprovalToolRule
 from services.agent.domain.agents.agent import Agent, AgentDesign, missing
 from services.agent.domain.agents.agent_configuration import approval_rules
 from services.agent.domain.tools.custom_tools import CustomTool, HeldTool, held_tools
-from services.agent.domain.tools.tool_rule_names import with_current_names
+from services.agent.domain.tools.tool_rules import with_current_names
 
 AGENT_TOOLS_MAX = 500
 
@@ -80,3 +82,30 @@ def has(agent: Agent, design: AgentDesign, *, at: datetime) -> Rejected | None:
     config = design.config.model_copy(update={"updated_at": at})
     changed = ["tool_ids", "tool_rules"]
     return agent.update(changed, design.model_copy(update={"config": config}), at=at)
+
+
+def with_approval(
+    agent: Agent, command: SetToolApproval, renamed: Mapping[str, str], *, at: datetime
+) -> Rejected | None:
+    """Have calls of a tool wait for an approval from the next run on, or not any more. Nothing
+    happens where it is so already. `renamed` are the names under which it got tools, by those that
+    these have now."""
+    design = agent.design
+    if design is None:
+        return missing(agent.id)
+    known_as = renamed.get(command.tool, command.tool)
+    if known_as not in design.tools:
+        reason = f"Agent {agent.id} has no tool named '{command.tool}': attach it first"
+        return Rejected(code=NOT_FOUND, reason=reason)
+    rule = RequiresApprovalToolRule(tool_name=known_as)
+    rules = design.config.tool_rules
+    others = [
+        one
+        for one in rules
+        if one.get("type") != rule.type or one.get("tool_name") not in (known_as, command.tool)
+    ]
+    if (len(others) < len(rules)) == command.requires_approval:
+        return None
+    wanted = [*others, rule.model_dump(mode="json")] if command.requires_approval else others
+    config = design.config.model_copy(update={"tool_rules": wanted, "updated_at": at})
+    return agent.update(["tool_rules"], design.model_copy(update={"config": config}), at=at)

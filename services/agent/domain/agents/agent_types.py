@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
+from hashlib import sha256
 from typing import Literal
 
 from libs.contracts.bus_messages import JsonObject
@@ -181,3 +182,21 @@ def _rule_type(name: str) -> str | None:
     if name in _EXITING:
         return "exit_loop"
     return "continue_loop" if name in _CONTINUING else None
+
+
+QUALITIES = (
+    "Amber", "Brave", "Calm", "Clever", "Curious", "Daring", "Eager", "Fair", "Gentle", "Glad",
+    "Happy", "Honest", "Jolly", "Keen", "Kind", "Lively", "Lucky", "Merry", "Mild", "Noble",
+    "Patient", "Plucky", "Proud", "Quick", "Quiet", "Sunny", "Swift", "Tidy", "Warm", "Wise",
+)  # fmt: skip
+ANIMALS = (
+    "Badger", "Beaver", "Crane", "Dolphin", "Falcon", "Finch", "Fox", "Gecko", "Hare", "Heron",
+    "Ibex", "Jackdaw", "Kestrel", "Lark", "Lynx", "Marten", "Newt", "Otter", "Owl", "Panda",
+    "Plover", "Quail", "Raven", "Robin", "Seal", "Stork", "Swan", "Tapir", "Walrus", "Wren",
+)  # fmt: skip
+
+
+def made_up_name(agent_id: str) -> str:
+    """A name that is always the same for the same id, such as `QuietHeron`."""
+    digest = sha256(agent_id.encode()).digest()
+    return QUALITIES[digest[0] % len(QUALITIES)] + ANIMALS[digest[1] % len(ANIMALS)]

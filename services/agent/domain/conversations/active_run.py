@@ -18,8 +18,7 @@ from libs.contracts.deterministic_ids import derived_id
 from libs.contracts.letta.enums import AgentType
 from libs.contracts.letta.runs import RunConfig
 from libs.contracts.letta.tool_rules import ToolRule
-from services.agent.domain.conversations.approval_state import Gate
-from services.agent.domain.conversations.pending_call import PendingCall
+from services.agent.domain.conversations.approval_state import Gate, PendingCall
 
 PAUSE_SECONDS_MAX = 600.0
 # How many calls of one step may run at once.

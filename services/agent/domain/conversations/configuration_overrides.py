@@ -12,8 +12,7 @@ from libs.contracts.letta.conversations import ConversationConfig
 from libs.contracts.letta.enums import AgentType
 from libs.contracts.letta.model_configs import AnyModelSettings, LLMConfig
 from services.agent.domain.agents.agent import AgentDesign
-from services.agent.domain.agents.model_config_resolution import with_settings
-from services.agent.domain.agents.reasoning_settings import with_reasoning
+from services.agent.domain.agents.model_config_resolution import with_reasoning, with_settings
 from services.agent.domain.conversations.active_run import ActiveRun
 from services.agent.domain.conversations.conversation_state import ConversationState
 

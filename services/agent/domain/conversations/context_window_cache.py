@@ -1,14 +1,71 @@
-"""The window as models are shown it, kept from step to step, for a step adds few messages to it."""
+"""The window as models are shown it: a result behind each call, and cut to what there is room for.
+It is kept from step to step, for a step adds few messages to it."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 
 from libs.contracts.agent.conversations import Message
+from libs.contracts.shortened_text import cut
 from libs.contracts.token_estimates import message_bytes
-from services.agent.domain.conversations.tool_call_pairing import paired
+from services.agent.domain.conversations.active_run import INTERRUPTED
 from services.agent.domain.tools.call_arguments import with_thoughts
-from services.agent.domain.tools.return_limits import within_window
+
+# A model is shown a fifth of its window of one result, but so much in any case.
+SHOWN_CHARS_MIN = 5_000
+SHOWN_PART_OF_WINDOW = 0.2
+CHARS_PER_TOKEN = 4
+
+
+def shown_chars_max(window_tokens: int) -> int:
+    """How much of one result is shown to a model with such a window."""
+    return max(SHOWN_CHARS_MIN, int(window_tokens * SHOWN_PART_OF_WINDOW * CHARS_PER_TOKEN))
+
+
+def within_window(message: Message, chars_max: int) -> Message:
+    """A message as it is shown to a model; only the text of a tool's result is ever cut."""
+    content = message.content
+    if message.role != "tool" or not isinstance(content, str) or len(content) <= chars_max:
+        return message
+    return message.model_copy(update={"content": cut(content, chars_max)})
+
+
+def paired(window: Iterable[Message]) -> list[Message]:
+    """The window with exactly one result behind every tool call, in the order of the calls.
+
+    Of what this server records only calls that wait for the client are unpaired, and no model is
+    asked before they have results. This is the last line of defence, for histories that came from
+    elsewhere: a call without result gets one that says so, a result without call is left out.
+    """
+    shown: list[Message] = []
+    owed: dict[str, Message] = {}
+
+    def settle() -> None:
+        shown.extend(owed.values())
+        owed.clear()
+
+    for message in window:
+        if message.role == "approval":
+            continue
+        if message.role == "tool":
+            if message.tool_call_id in owed:
+                owed[message.tool_call_id] = message
+            continue
+        if owed:
+            settle()
+        shown.append(message)
+        for call in message.tool_calls:
+            owed[call.id] = Message(
+                id=message.id,
+                role="tool",
+                content=INTERRUPTED,
+                name=call.name,
+                tool_call_id=call.id,
+                tool_status="error",
+                created_at=message.created_at,
+            )
+    settle()
+    return shown
 
 
 class ContextWindowCache:

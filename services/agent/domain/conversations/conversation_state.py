@@ -67,7 +67,11 @@ from services.agent.domain.conversations.active_run import (
     mark,
     served_parts,
 )
-from services.agent.domain.conversations.approval_state import AnsweredCall, PendingApproval
+from services.agent.domain.conversations.approval_state import (
+    AnsweredCall,
+    PendingApproval,
+    PendingCall,
+)
 from services.agent.domain.conversations.approval_state_transitions import (
     answers_moved,
     cancel_answers,
@@ -82,7 +86,6 @@ from services.agent.domain.conversations.context_window_eviction import (
     cleared,
     compacted,
 )
-from services.agent.domain.conversations.pending_call import PendingCall
 from services.agent.domain.conversations.provider_rejected_messages import (
     ALL_OLDER,
     REFUSED,

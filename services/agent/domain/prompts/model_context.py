@@ -15,12 +15,17 @@ from libs.contracts.bus_messages import JsonObject
 from libs.contracts.letta.agent_state import AgentConfig
 from libs.contracts.letta.blocks import BlockState
 from services.agent.domain.agents.agent_types import PROFILES
-from services.agent.domain.agents.archival_memory_metadata import NO_ARCHIVES, ArchivalMemory
-from services.agent.domain.conversations.context_window_cache import ContextWindowCache
+from services.agent.domain.conversations.context_window_cache import (
+    ContextWindowCache,
+    shown_chars_max,
+)
 from services.agent.domain.conversations.conversation_state import ConversationState, SystemPrompt
 from services.agent.domain.conversations.provider_rejected_messages import shown
-from services.agent.domain.prompts.system_prompt import compile_system_prompt
-from services.agent.domain.tools.return_limits import shown_chars_max
+from services.agent.domain.prompts.system_prompt import (
+    NO_ARCHIVES,
+    ArchivalMemory,
+    compile_system_prompt,
+)
 from services.agent.domain.tools.tool_rules import rule_lines
 
 # How the parts are put together; with another one, every prompt is rebuilt.

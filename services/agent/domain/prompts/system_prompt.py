@@ -1,13 +1,41 @@
 """The system message of an agent, with its memory in the place that its prompt names."""
 
+from __future__ import annotations
+
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from datetime import datetime
 from typing import Protocol
 
 from libs.contracts.agent.runs import ClientSkill
 from libs.contracts.prompt_escaping import escaped, quoted, tags
-from services.agent.domain.agents.archival_memory_metadata import NO_ARCHIVES, ArchivalMemory
 from services.agent.domain.agents.prompt_texts import MEMORY_PLACE
+
+# Who has none of these is not told: nothing is read for its prompt, and nothing changes in it.
+ARCHIVAL_TOOL_NAMES = frozenset(
+    {"archival_memory_insert", "archival_memory_search", "search_memory", "store_memories"}
+)
+# More passages are not counted, so a prompt changes no more once there are so many.
+COUNTED_MAX = 1_000
+TAGS_SHOWN_MAX = 100
+
+
+@dataclass(frozen=True, slots=True)
+class ArchivalMemory:
+    """The passages of an agent's archives, of which no more than `COUNTED_MAX` + 1 are counted, and
+    the tags of the newest."""
+
+    passages: int = 0
+    tags: tuple[str, ...] = ()
+
+    @property
+    def counted(self) -> str:
+        """How many there are, as a prompt says it."""
+        return f"more than {COUNTED_MAX}" if self.passages > COUNTED_MAX else str(self.passages)
+
+
+NO_ARCHIVES = ArchivalMemory()
+
 
 LINE_NUMBER_WARNING = (
     "# The numbers and arrows ('1→') before the lines only show positions. Leave them out of "

@@ -20,9 +20,8 @@ from libs.contracts.bus_messages import Json
 from libs.contracts.deterministic_ids import derived_id
 from libs.contracts.shortened_text import cut
 from libs.contracts.tools.base_tools.definition import TOOL_RETURN_CHARS_MAX
-from services.agent.domain.conversations.approval_state import PendingApproval
+from services.agent.domain.conversations.approval_state import PendingApproval, PendingCall
 from services.agent.domain.conversations.conversation import Conversation
-from services.agent.domain.conversations.pending_call import PendingCall
 from services.agent.domain.runs.tool_calls import show
 
 NOT_APPROVED = "The user did not allow this call, so it was not carried out."

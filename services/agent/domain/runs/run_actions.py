@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from libs.contracts.agent.conversations import ToolCall
-from services.agent.domain.conversations.pending_call import PendingCall
+from services.agent.domain.conversations.approval_state import PendingCall
 
 
 @dataclass(frozen=True, slots=True)

@@ -19,6 +19,7 @@ from libs.contracts.agent.runs import (
     RunOptions,
     StartRun,
 )
+from libs.contracts.agent.steps import AnnotateStep, StepAnnotated
 from libs.contracts.bus_messages import CONFLICT, Rejected
 from libs.contracts.letta.enums import AgentType
 from libs.contracts.letta.tool_rules import ToolRule
@@ -190,3 +191,12 @@ def delete_run(conversation: Conversation, command: DeleteRun, *, at: datetime) 
         return Rejected(code=CONFLICT, reason=reason)
     conversation.happened(RunDeleted, at=at, run_id=command.run_id)
     return None
+
+
+def annotate_step(
+    conversation: Conversation, command: AnnotateStep, *, run_id: str, at: datetime
+) -> None:
+    """Keep what a client says of a step of this run."""
+    conversation.happened(
+        StepAnnotated, at=at, run_id=run_id, step_id=command.step_id, changes=command.changes
+    )

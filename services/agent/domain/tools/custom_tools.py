@@ -76,3 +76,13 @@ def held_tools(tool_ids: Iterable[str], custom: Iterable[CustomTool]) -> list[He
         if tool is not None and (tool.id in CATALOGUE or tool.name not in named):
             named[tool.name] = tool
     return list(named.values())
+
+
+# Longer ones are cut when a model's answer is read, and are no JSON any more.
+TOOL_ARGUMENTS_CHARS_MAX = 600_000
+
+
+def tools_of(tool_ids: Iterable[str]) -> list[BaseTool]:
+    """The tools of these ids, without those that the catalogue does not have: a newer server may
+    have known them."""
+    return [CATALOGUE[one] for one in tool_ids if one in CATALOGUE]

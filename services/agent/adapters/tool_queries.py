@@ -1,8 +1,10 @@
-"""The tools that clients made, from the view that the tools service publishes."""
+"""The tools that clients made and the calls of tools, from the views that the tools service
+publishes."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Any, Protocol
 
 from libs.contracts.tools.base_tools.definition import TOOL_RETURN_CHARS_MAX
@@ -10,7 +12,7 @@ from libs.eventstore.connection_pool import Database
 from libs.eventstore.query_batching import Batched
 from services.agent.domain.agents.agent import AgentDesign
 from services.agent.domain.tools.custom_tools import CustomTool, custom_ids
-from services.agent.domain.tools.tool_rule_names import with_current_names
+from services.agent.domain.tools.tool_rules import with_current_names
 
 COLUMNS = (
     "id, revision, name, tool_type, json_schema as schema,"
@@ -110,3 +112,35 @@ def custom_tool(row: Sequence[Any]) -> CustomTool:
         needs_approval=needs_approval,
         return_chars_max=TOOL_RETURN_CHARS_MAX if most is None else max(most, 1),
     )
+
+
+@dataclass(frozen=True, slots=True)
+class ToolRunProgress:
+    """How far a call is: `result` once there is one; `alive` while a process makes it."""
+
+    result: dict[str, Any] | None
+    alive: bool
+
+
+class ToolRunQueries(Protocol):
+    """What whoever waits for a call reads of it."""
+
+    async def tool_run(self, org: str, tool_run_id: str) -> ToolRunProgress | None:
+        """A call, if it was begun."""
+        ...
+
+
+class PostgresToolRunQueries:
+    """Keeps the contract of `ToolRunQueries`."""
+
+    def __init__(self, database: Database) -> None:
+        self.database = database
+
+    async def tool_run(self, org: str, tool_run_id: str) -> ToolRunProgress | None:
+        """A call, if it was begun."""
+        row = await self.database.fetch_one(
+            "select result, alive and status = 'running' from tools.tool_run_view"
+            " where id = %s and org = %s",
+            [tool_run_id, org],
+        )
+        return ToolRunProgress(*row) if row else None

@@ -1,0 +1,88 @@
+"""Commands that every service takes: one class for each, made from the registry of services. They
+ask about its health, and about the messages that it gave up."""
+
+from __future__ import annotations
+
+from types import new_class
+from typing import Any, ClassVar
+
+from libs.contracts.bus_messages import COMMANDS, Command
+from libs.contracts.service_registry import names
+
+
+def command_of_each_service(base: type[Command], class_name: str, topic: str, about: str) -> None:
+    """Register a command like `base` for each service. `class_name` has `{Service}` in it, and
+    `about`, its docstring, `{service}`."""
+    for service in names():
+        fields = {
+            "__module__": base.__module__,
+            "__doc__": about.format(service=service),
+            "service": service,
+            "topic": topic,
+        }
+
+        def fill(namespace: dict[str, Any], fields: dict[str, str] = fields) -> None:
+            namespace.update(fields)
+
+        new_class(class_name.format(Service=service.capitalize()), (base,), exec_body=fill)
+
+
+CHECK = "health.check"
+
+
+class CheckHealth(Command):
+    """Write something, and say how far behind the service is. Who asks has an id of its own."""
+
+    keeps_reply: ClassVar[bool] = False
+    asker: str
+
+    @property
+    def target(self) -> str:
+        return self.asker
+
+
+command_of_each_service(
+    CheckHealth, "Check{Service}Health", CHECK, "Say how the {service} service is."
+)
+
+
+def health_command(service: str, asker: str) -> CheckHealth:
+    """The question to a service."""
+    kind = COMMANDS[f"{service}.{CHECK}"]
+    assert issubclass(kind, CheckHealth), f"{kind} asks for something else"
+    return kind(asker=asker)
+
+
+REPLAY = "dead_letter.replay"
+DISCARD = "dead_letter.discard"
+
+
+class DeadLetterCommand(Command):
+    """A command about one dead letter."""
+
+    letter_id: str
+
+    @property
+    def target(self) -> str:
+        return self.letter_id
+
+
+command_of_each_service(
+    DeadLetterCommand,
+    "Replay{Service}DeadLetter",
+    REPLAY,
+    "Let a message that the {service} service gave up take effect after all.",
+)
+command_of_each_service(
+    DeadLetterCommand,
+    "Discard{Service}DeadLetter",
+    DISCARD,
+    "Forget a message that the {service} service gave up.",
+)
+
+
+def letter_command(service: str, topic: str) -> type[DeadLetterCommand]:
+    """The command of a service about its dead letters."""
+    kind = COMMANDS[f"{service}.{topic}"]
+    assert issubclass(kind, DeadLetterCommand), f"{kind} is about something else"
+    return kind

@@ -65,7 +65,7 @@ async def test_a_browser_shows_the_operations(
 
     text = await page.inner_text("#swagger-container")
     assert "Heeler" in text
-    assert "Create an agent." in text
+    assert "Create an agent with its memory blocks." in text
     assert "Authorize" in text
     assert "Unable to render" not in text
     assert "401" in await answers.inner_text()

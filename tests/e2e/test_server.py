@@ -69,7 +69,7 @@ def test_the_openapi_document_is_valid(http: httpx.Client) -> None:
     names = [one["operationId"] for path in document["paths"].values() for one in path.values()]
     assert len(names) == len(set(names))
     create = document["paths"]["/v1/agents"]["post"]
-    assert create["summary"] == "Create an agent."
+    assert create["summary"] == "Create an agent with its memory blocks."
     assert create["requestBody"]["content"]["application/json"]["schema"] == {
         "$ref": "#/components/schemas/CreateAgent"
     }

@@ -9,9 +9,11 @@ from libs.work.leased_work import LeasedWork
 
 
 async def finish(work: LeasedWork[Any]) -> None:
-    """Let all attempts end that are being made, and those that begin thereupon."""
+    """Let all attempts end that are being made, and those that begin thereupon. An attempt may be
+    cancelled; nothing else may go wrong that the engine does not handle."""
     while going_on := [*work.tasks.values(), *work.asides]:
-        await asyncio.gather(*going_on, return_exceptions=True)
+        for ended in await asyncio.gather(*going_on, return_exceptions=True):
+            assert not isinstance(ended, Exception), ended
         await asyncio.sleep(0)
 
 

@@ -51,16 +51,20 @@ class Payments(LeasedWork[DueWork]):
         self.cancelled: list[str] = []
         self.looks = 0
         self.waits_for_store = False
+        self.commits = 0
         repository = Repository(self.store, "ledger", project)
         ports = ProcessPorts(
             repository=repository,
             bus=InMemoryBus(InMemoryNetwork()),
             clock=self.clock,
             ids=IDS,
-            committed=lambda: None,
+            committed=self.count_commit,
         )
         places = FairSemaphore(3, of_organisation_max=2, users="payments", thing="place")
         super().__init__(ports, places)
+
+    def count_commit(self) -> None:
+        self.commits += 1
 
     async def due(self) -> Sequence[DueWork]:
         paid = {str(row["id"]) for row in await self.world.rows()}
@@ -136,8 +140,72 @@ class TestLeasedWork:
         await finish(one)
         await sweep(other)
         assert (one.attempts, other.attempts) == ([WORK.id], [])
+        assert (await one.payments(), one.commits) == (1, 1)
+        assert await is_free(other)
+
+    async def test_what_it_records_belongs_to_the_message_that_wanted_it(self, bank: Bank) -> None:
+        one = bank.process()
+        cause = Context("message-1", org=ORG, actor="user-7", correlation_id="for-1")
+        unit = one.ports.repository.work(cause)
+        one.begin_after_commit(WORK, unit)
+        await unit.commit()
+        await finish(one)
+        metadata = (await one.store.load(WORK.id)).events[0].metadata
+        assert (metadata["correlation_id"], metadata["actor"]) == ("for-1", "user-7")
+
+    async def test_a_lease_that_was_given_back_with_the_outcome_is_not_given_back_again(
+        self, bank: Bank, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        one = bank.process()
+        monkeypatch.setattr(one.store, "release_lease", failing(AssertionError("again")))
+        await one.want(WORK)
+        await finish(one)
+        assert await one.payments() == 1
+
+    async def test_a_lease_that_was_kept_with_an_outcome_is_given_back_in_the_end(
+        self, bank: Bank, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        one, other = bank.process(), bank.process()
+
+        async def fail_after(lease: WorkLease[DueWork]) -> None:
+            await lease.record(one.payment_into(WORK), release=False)
+            raise StoreUnavailable("away")
+
+        one.meanwhile = fail_after
+        await one.want(WORK)
+        await finish(one)
         assert await one.payments() == 1
         assert await is_free(other)
+
+    async def test_a_lease_that_cannot_be_given_back_runs_out(
+        self, bank: Bank, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        one, other = bank.process(), bank.process()
+        one.meanwhile = failing(StoreUnavailable("away"))
+        with monkeypatch.context() as broken:
+            broken.setattr(one.store, "release_lease", failing(StoreUnavailable("away")))
+            await one.want(WORK)
+            await finish(one)
+        await bank.world.pass_time()
+        await sweep(other)
+        assert await other.payments() == 1
+
+    async def test_it_waits_for_those_who_decide_about_the_same_aggregate(self, bank: Bank) -> None:
+        one = bank.process()
+        locks, about = one.ports.locks, "account-9"
+        one.meanwhile = lambda lease: lease.record(
+            one.payment_into(WORK), release=False, about=about
+        )
+        async with locks.hold(WORK.id):
+            async with locks.hold(about):
+                await one.want(WORK)
+                await one.under_way(1)
+                await wait_for("the wait", lambda: locks.queues[about].others)
+                assert await one.payments() == 0
+            await wait_for("the wait", lambda: locks.queues[WORK.id].others)
+            assert one.commits == 1
+        await finish(one)
+        assert one.commits == 2
 
     async def test_work_whose_lease_is_held_is_begun_by_nobody_else(self, bank: Bank) -> None:
         one, other = bank.process(), bank.process()
@@ -151,7 +219,9 @@ class TestLeasedWork:
         one.gate.set()
         await finish(one)
 
-    async def test_work_of_a_dead_process_goes_on_in_another(self, bank: Bank) -> None:
+    async def test_work_of_a_dead_process_goes_on_in_another(
+        self, bank: Bank, caplog: pytest.LogCaptureFixture
+    ) -> None:
         dead, other = bank.process(), bank.process()
         dead.stand_still()
         await dead.want(WORK)
@@ -162,6 +232,7 @@ class TestLeasedWork:
         dead.gate.set()
         await finish(dead)
         assert await other.payments() == 1, "what it does after that changes nothing"
+        assert "not recorded" not in caplog.text, "nor is it a bug"
 
     async def test_an_attempt_stops_when_its_lease_is_lost_and_not_at_the_first_sight(
         self, bank: Bank
@@ -172,10 +243,11 @@ class TestLeasedWork:
         await one.under_way(1)
         one.leases_held({WORK.id})
         one.leases_held(set())
-        await asyncio.sleep(0)
+        await a_moment()
         assert one.is_under_way(WORK.id), "its last commit may have given the lease back"
         one.leases_held({WORK.id})
         one.leases_held(set())
+        await a_moment()
         assert one.is_under_way(WORK.id)
         one.leases_held(set())
         await finish(one)
@@ -198,6 +270,7 @@ class TestLeasedWork:
     ) -> None:
         one = bank.process()
         one.cancelled_somewhere()
+        await finish(one)
         assert one.looks == 0, "nothing is done here"
         one.stand_still()
         await one.want(WORK)
@@ -216,6 +289,7 @@ class TestLeasedWork:
         one.cancelled.append(WORK.id)  # too late for this look
         for _ in range(5):
             one.cancelled_somewhere()
+            await a_moment()
         look.set()
         await finish(one)
         assert (one.looks, await one.payments()) == (2, 0)
@@ -230,7 +304,7 @@ class TestLeasedWork:
         with monkeypatch.context() as broken:
             broken.setattr(one, "find_cancelled", failing(StoreUnavailable("away")))
             one.cancelled_somewhere()
-            await wait_for("its end", lambda: not one.asides)
+            await asyncio.gather(*one.asides)
         one.cancelled.append(WORK.id)
         one.cancelled_somewhere()
         await finish(one)
@@ -278,7 +352,11 @@ class TestLeasedWork:
 
     @pytest.mark.parametrize("waits", [False, True])
     async def test_in_an_outage_the_outcome_waits_or_is_left_to_a_later_sweep(
-        self, bank: Bank, monkeypatch: pytest.MonkeyPatch, waits: bool
+        self,
+        bank: Bank,
+        monkeypatch: pytest.MonkeyPatch,
+        caplog: pytest.LogCaptureFixture,
+        waits: bool,
     ) -> None:
         one, other = bank.process(), bank.process()
         one.waits_for_store = waits
@@ -300,6 +378,7 @@ class TestLeasedWork:
             one.gate.set()
             await finish(one)
         assert (outages, await one.payments()) == ((4, 1) if waits else (1, 0))
+        assert "ERROR" not in {record.levelname for record in caplog.records}
         assert await is_free(other)
         await sweep(other)
         assert (len(one.attempts), await one.payments()) == (1, 1)
@@ -358,9 +437,25 @@ class TestLeasedWork:
 
     async def test_work_that_waits_begins_as_soon_as_a_place_is_free(self, bank: Bank) -> None:
         one = bank.process()
+        one.meanwhile = lambda _: asyncio.sleep(0.001)
         bank.wanted += [DueWork(f"account-{number}", ORG) for number in range(9)]
         await sweep(one)
         assert sorted(one.attempts) == [work.id for work in bank.wanted], "in one sweep"
+
+    async def test_what_waits_for_a_place_in_an_outage_is_left_to_the_next_sweep(
+        self, bank: Bank, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        one = bank.process()
+        one.stand_still()
+        await one.want(WORK)
+        await one.under_way(1)
+        with monkeypatch.context() as broken:
+            broken.setattr(one, "due", failing(StoreUnavailable("away")))
+            one.gate.set()
+            await finish(one)
+        bank.wanted.append(DueWork("account-2", ORG))
+        await sweep(one)
+        assert one.attempts == [WORK.id, "account-2"]
 
     async def test_an_attempt_that_records_nothing_is_not_repeated_at_once(
         self, bank: Bank
@@ -370,6 +465,13 @@ class TestLeasedWork:
         bank.wanted += [DueWork(f"account-{number}", ORG) for number in range(3)]
         await sweep(one)
         assert sorted(one.attempts) == [work.id for work in bank.wanted]
+
+    async def test_nor_is_one_that_commits_nothing(self, bank: Bank) -> None:
+        one = bank.process()
+        one.payment_into = lambda _: failing(None)  # type: ignore[method-assign]
+        bank.wanted.append(WORK)
+        await sweep(one)
+        assert (one.attempts, one.commits) == ([WORK.id], 1)
 
     async def test_a_process_that_ends_waits_a_moment_and_leaves_the_rest_to_others_at_once(
         self, bank: Bank
@@ -410,7 +512,7 @@ class TestLeasedWork:
         one, other = bank.process(), bank.process()
         await one.want(WORK)
         await one.drain()
-        assert one.attempts == []
+        assert (one.attempts, one.asides) == ([], set())
         assert await is_free(other)
 
     async def test_the_end_of_an_attempt_does_not_hide_the_next_one_at_the_same_work(
@@ -437,11 +539,18 @@ class TestLeasedWork:
         assert one.tasks == {}
 
 
-def failing(problem: Exception) -> Callable[..., Awaitable[Any]]:
-    """Something that fails."""
+async def a_moment() -> None:
+    """Let go on what can."""
+    for _ in range(10):
+        await asyncio.sleep(0)
+
+
+def failing(problem: Exception | None) -> Callable[..., Awaitable[Any]]:
+    """Something that fails, or at least does nothing."""
 
     async def fail(*_: Any) -> None:
-        raise problem
+        if problem is not None:
+            raise problem
 
     return fail
 

@@ -45,7 +45,7 @@ def problem(part: str) -> str | None:
 
 
 def http_problem(port: int, path: str) -> str | None:
-    """None for a 200."""
+    """Why a request got no 200; None if it did."""
     connection = http.client.HTTPConnection("127.0.0.1", port, timeout=ANSWER_SECONDS_MAX)
     try:
         connection.request("GET", path)

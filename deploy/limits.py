@@ -113,7 +113,7 @@ def objects_in(value: Any, definitions: dict[str, Any]) -> Iterator[str]:
 
 
 def rendered() -> str:
-    """The page."""
+    """The text of the whole page."""
     cells: dict[str, tuple[list[str], list[str]]] = {}
     for column, kind in enumerate(("body", "query")):
         for model in models(kind):

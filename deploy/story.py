@@ -36,7 +36,7 @@ from memory.event_log where about = %s order by position"""
 
 
 def call(url: str, path: str, body: dict[str, Any]) -> Any:
-    """POST JSON, get JSON."""
+    """POST JSON and return the JSON of the answer."""
     request = urllib.request.Request(
         f"{url}{path}", json.dumps(body).encode(), {"content-type": "application/json"}
     )
@@ -92,7 +92,7 @@ def table(connection: psycopg.Connection[Any], query: str, values: list[Any]) ->
 
 
 def main() -> None:
-    """Rewrite the page."""
+    """Rewrite the page with what the server answers."""
     page = PAGE.read_text()
     for name, text in asyncio.run(tell()).items():
         block = "\n".join(line[:COLUMNS].rstrip() for line in text.split("\n"))

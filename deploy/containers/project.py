@@ -184,7 +184,10 @@ class Project:
         return free_port()
 
     def _runs(self, part: str) -> bool:
-        return any(one.part == part and one.state == "running" for one in self.containers())
+        return any(
+            container.part == part and container.state == "running"
+            for container in self.containers()
+        )
 
 
 def read_containers(text: str) -> list[Container]:
@@ -194,14 +197,14 @@ def read_containers(text: str) -> list[Container]:
         [documents] = documents
     return [
         Container(
-            part=one["Service"],
-            name=one["Name"],
-            state=one["State"],
-            health=one.get("Health", ""),
-            exit_code=one.get("ExitCode", 0),
-            since=re.sub(r" \((health|un|healthy).*", "", one.get("Status", "")),
+            part=document["Service"],
+            name=document["Name"],
+            state=document["State"],
+            health=document.get("Health", ""),
+            exit_code=document.get("ExitCode", 0),
+            since=re.sub(r" \((health|un|healthy).*", "", document.get("Status", "")),
         )
-        for one in documents
+        for document in documents
     ]
 
 

@@ -46,7 +46,10 @@ def up(settings: Settings) -> int:
     require_engine()
     project = Project(settings)
     project.prepare()
-    if not any(one.part == "api" and one.state == "running" for one in project.containers()):
+    if not any(
+        container.part == "api" and container.state == "running"
+        for container in project.containers()
+    ):
         require_free_port(settings)
     _warn_of_loopback(project)
     _build(project)
@@ -135,7 +138,7 @@ def _wait_healthy(project: Project) -> None:
 
 def _not_healthy(project: Project, what: str) -> LaunchError:
     """The parts that are not well, with the end of the log of the first of them."""
-    ailing = [one for one in project.containers() if not one.well]
+    ailing = [container for container in project.containers() if not container.well]
     if not ailing:
         return LaunchError(f"{what}; see above.")
     first = min(ailing, key=_order)

@@ -92,7 +92,7 @@ def read_settings(environment: Mapping[str, str] = os.environ) -> Settings:
 
 
 def settings_of(environment: Mapping[str, str]) -> Settings:
-    """The same. Raises WrongSetting."""
+    """The settings of the environment. Raises WrongSetting."""
     home = Path(environment.get("HEELER_HOME") or CHECKOUT / ".heeler").expanduser()
     return Settings(
         home=home if home.is_absolute() else (Path.cwd() / home),

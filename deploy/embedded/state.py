@@ -132,7 +132,7 @@ class Secrets:
 
     @property
     def of_nats(self) -> dict[str, str]:
-        """By user of NATS."""
+        """The password of each user of NATS."""
         return {**self.nats_passwords, ADMIN: self.nats_password}
 
     def complete(self) -> Secrets:

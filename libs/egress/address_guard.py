@@ -55,8 +55,8 @@ class AddressGuard:
         `host` or `host:port` with commas between. Raises WrongSetting."""
         text = environment.get(setting, "")
         hosts = [one.strip().lower() for one in text.split(",") if one.strip()]
-        for one in hosts:
-            if re.fullmatch(r"[\w.-]+(:\d{1,5})?", one, re.ASCII) is None:
+        for host in hosts:
+            if re.fullmatch(r"[\w.-]+(:\d{1,5})?", host, re.ASCII) is None:
                 raise wrong(setting, text, "it must be like localhost:9000,tools.example.lan")
         return cls(frozenset(hosts), setting)
 

@@ -61,7 +61,7 @@ class Resolved(AbstractResolver):
     async def resolve(
         self, host: str, port: int = 0, family: socket.AddressFamily = socket.AF_INET
     ) -> list[ResolveResult]:
-        """The checked addresses."""
+        """Return the addresses that were checked before."""
         return [
             ResolveResult(
                 hostname=host,
@@ -75,7 +75,7 @@ class Resolved(AbstractResolver):
         ]
 
     async def close(self) -> None:
-        """Nothing is open."""
+        """Do nothing: no connection is open."""
 
 
 class Checked(AbstractResolver):
@@ -92,7 +92,7 @@ class Checked(AbstractResolver):
         return await Resolved(addresses, port).resolve(host, port, family)
 
     async def close(self) -> None:
-        """Nothing is open."""
+        """Do nothing: no connection is open."""
 
 
 class GuardedHttp:

@@ -62,11 +62,11 @@ class GuardedBackend(httpcore2.AsyncNetworkBackend):
         timeout: float | None = None,
         socket_options: Iterable[httpcore2.SOCKET_OPTION] | None = None,
     ) -> httpcore2.AsyncNetworkStream:
-        """Nobody. Raises Forbidden."""
+        """Refuse: raises Forbidden for every path."""
         raise Forbidden("it is a socket of this machine")
 
     async def sleep(self, seconds: float) -> None:
-        """Wait."""
+        """Wait for so many seconds."""
         await asyncio.sleep(seconds)
 
 
@@ -135,5 +135,5 @@ class BoundedStream(httpx2.AsyncByteStream):
             yield chunk
 
     async def aclose(self) -> None:
-        """Read no more."""
+        """Close the stream that is read."""
         await self.stream.aclose()

@@ -42,7 +42,7 @@ class OneEmbedder:
     def for_config(
         self, config: EmbeddingConfig | None, org: str, *, background: bool = False
     ) -> Embedder:
-        """The one."""
+        """The same embedder for every config."""
         return self.embedder
 
 

@@ -36,7 +36,7 @@ def gauge(name: str, says: str, *labels: str) -> Gauge:
 
 
 def seconds(name: str, says: str, *labels: str, long: bool = False) -> Histogram:
-    """How long something takes."""
+    """A histogram of how long something takes."""
     buckets = LONG_SECONDS if long else SHORT_SECONDS
     return Histogram(name, says, labels, registry=REGISTRY, buckets=buckets)
 

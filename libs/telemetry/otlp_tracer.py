@@ -46,7 +46,7 @@ class LiveSpan:
         return traceparent_of(self.span)
 
     def note(self, attributes: Attributes) -> None:
-        """What became known meanwhile."""
+        """Add attributes that became known meanwhile."""
         self.span.set_attributes(attributes)
 
     def failed(self, error_type: str) -> None:
@@ -59,7 +59,7 @@ class LiveSpan:
         self.span.update_name(name)
 
     def end(self) -> None:
-        """It is over."""
+        """End the span at this moment."""
         self.span.end()
 
     def __enter__(self) -> Self:
@@ -136,6 +136,6 @@ class OtlpTracer:
 
 
 def traceparent_of(span: trace.Span) -> str:
-    """`00-<trace>-<span>-<flags>`."""
+    """The traceparent header of a span: `00-<trace>-<span>-<flags>`."""
     its = span.get_span_context()
     return f"00-{its.trace_id:032x}-{its.span_id:016x}-{its.trace_flags:02x}"

@@ -39,7 +39,7 @@ class Only(Collector):
         self.family = family
 
     def collect(self) -> Iterator[Metric]:
-        """The family."""
+        """Yield the one family of metrics."""
         yield self.family
 
 
@@ -101,7 +101,7 @@ def text_of(family: Metric, labels: Mapping[str, str]) -> tuple[str, str]:
 def merged(processes: Iterable[Families]) -> str:
     """One text, as Prometheus wants it: each family once, with the samples of all processes."""
     together: dict[str, list[str]] = {}
-    for each in processes:
-        for name, (heading, samples) in each.items():
+    for process in processes:
+        for name, (heading, samples) in process.items():
             together.setdefault(name, [heading]).append(samples)
     return "".join(part for parts in together.values() for part in parts)

@@ -24,7 +24,7 @@ class Span(Protocol):
         ...
 
     def note(self, attributes: Attributes) -> None:
-        """What became known meanwhile."""
+        """Add attributes that became known meanwhile."""
         ...
 
     def failed(self, error_type: str) -> None:
@@ -92,16 +92,16 @@ class NoopSpan:
     traceparent = ""
 
     def note(self, attributes: Attributes) -> None:
-        """Nobody listens."""
+        """Do nothing: tracing is off."""
 
     def failed(self, error_type: str) -> None:
-        """Nobody listens."""
+        """Do nothing: tracing is off."""
 
     def named(self, name: str) -> None:
-        """Nobody listens."""
+        """Do nothing: tracing is off."""
 
     def end(self) -> None:
-        """It never began."""
+        """Do nothing: tracing is off."""
 
     def __enter__(self) -> Self:
         return self

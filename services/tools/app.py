@@ -89,7 +89,7 @@ class Settings:
 
     @classmethod
     def from_environment(cls, environment: Mapping[str, str]) -> Settings:
-        """Raises WrongSetting."""
+        """Read all settings. Raises WrongSetting."""
         return cls(
             sandbox=ToolsSettings.from_environment(environment),
             packages=PackageSettings.from_environment(environment),
@@ -269,7 +269,7 @@ def built_in(runtime: Runtime, settings: Settings, adapters: Adapters) -> Builti
 def handlers(
     runtime: Runtime, adapters: Adapters, engine: Engine
 ) -> Mapping[type[Command], Handler]:
-    """Which command goes where."""
+    """The handler of each command."""
     clock, database, policies = runtime.clock, runtime.database, adapters.policies
     permissions = PostgresToolPermissionCounts(database)
     return {

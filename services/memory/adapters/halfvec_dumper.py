@@ -33,7 +33,7 @@ class HalfVectorDumper(Dumper):
     format = Format.BINARY
 
     def dump(self, obj: HalfVector) -> Buffer:
-        """The bytes."""
+        """The bytes of a packed vector."""
         return obj.data
 
 

@@ -100,7 +100,7 @@ class AgentFolders(Aggregate[AgentFoldersState]):
     ) -> None:
         """Have files of a folder open from their beginning, if the folder is seen and as far as
         files may be open at all."""
-        fresh = [one for one in file_ids[:files_max] if one not in self.state.opened]
+        fresh = [file_id for file_id in file_ids[:files_max] if file_id not in self.state.opened]
         if fresh and folder_id in self.state.folders:
             views = [FileView(file_id=one) for one in fresh]
             folders = dict.fromkeys(fresh, folder_id)
@@ -109,7 +109,7 @@ class AgentFolders(Aggregate[AgentFoldersState]):
     def close(self, agent_id: str, file_ids: Sequence[str], *, at: datetime) -> None:
         """See files no more: these, or all without any."""
         asked = file_ids or [*self.state.opened]
-        closed = [one for one in asked if one in self.state.opened]
+        closed = [file_id for file_id in asked if file_id in self.state.opened]
         if closed:
             self.happened(FilesClosed, at=at, agent_id=agent_id, closed=closed)
 
@@ -119,7 +119,9 @@ class AgentFolders(Aggregate[AgentFoldersState]):
             case FolderAttached():
                 self.state.folders = [*self.state.folders, event.folder_id]
             case FolderDetached():
-                self.state.folders = [one for one in self.state.folders if one != event.folder_id]
+                self.state.folders = [
+                    other for other in self.state.folders if other != event.folder_id
+                ]
                 self.drop(event.closed)
             case FilesOpened():
                 self.drop([*event.closed, *(one.file_id for one in event.opened)])

@@ -63,7 +63,7 @@ class Archive(Aggregate[ArchiveState]):
 
     @property
     def present(self) -> bool:
-        """Whether there is one."""
+        """Whether the archive exists and is not deleted."""
         return self.exists and not self.deleted
 
     def create(self, command: CreateArchive, *, at: datetime, actor: str) -> Rejected | None:
@@ -147,7 +147,7 @@ class Archive(Aggregate[ArchiveState]):
         return None
 
     def delete(self, *, at: datetime) -> Rejected | None:
-        """Stop existing."""
+        """Delete the archive, if it exists."""
         if not self.present:
             return missing_archive(self.id)
         self.happened(ArchiveDeleted, at=at)
@@ -155,7 +155,7 @@ class Archive(Aggregate[ArchiveState]):
 
     def attached_to_others(self, agent_id: str) -> bool:
         """Whether an agent besides this one has it."""
-        return any(one != agent_id for one in self.state.agent_ids)
+        return any(other != agent_id for other in self.state.agent_ids)
 
     def empty(self, *, at: datetime) -> None:
         """Have no passage left; too soon after its end this is not certain, and nothing happens."""
@@ -179,7 +179,7 @@ class Archive(Aggregate[ArchiveState]):
             case ArchiveAttached():
                 self.state.agent_ids = [*self.state.agent_ids, event.agent_id]
             case ArchiveDetached():
-                others = [one for one in self.state.agent_ids if one != event.agent_id]
+                others = [other for other in self.state.agent_ids if other != event.agent_id]
                 self.state.agent_ids = others
             case ArchiveDeleted():
                 self.state.deleted_at = event.timestamp

@@ -193,7 +193,7 @@ class Block(Aggregate[MemoryBlockState]):
         return block
 
     def delete(self, *, at: datetime) -> Rejected | None:
-        """Stop existing."""
+        """Delete the block, if it exists."""
         if self.present is None:
             return missing(self.id)
         self.happened(BlockDeleted, at=at)

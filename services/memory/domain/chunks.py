@@ -76,7 +76,7 @@ class Packing:
         return kept
 
     def flush(self) -> None:
-        """End the chunk."""
+        """End the chunk that is being packed."""
         shown = [line for line in self.lines if line[0].strip()]
         if self.fresh and shown:
             text = "\n".join(text for text, _ in self.lines).strip("\n")

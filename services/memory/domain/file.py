@@ -203,7 +203,7 @@ class File(Aggregate[FileProgress]):
             self.happened(FileFailed, at=at, reason=reason[:REASON_CHARS_MAX])
 
     def delete(self, folder_id: str, *, at: datetime) -> Rejected | None:
-        """Stop existing."""
+        """Delete the file, if it exists."""
         file = self.present
         if file is None or file.folder_id != folder_id:
             return missing(self.id, folder_id)

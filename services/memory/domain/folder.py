@@ -51,7 +51,7 @@ class Folder(Aggregate[KnownFolderState]):
         return None if self.state.deleted else self.state.folder
 
     def create(self, folder: FolderState, *, at: datetime) -> Rejected | None:
-        """Begin to exist."""
+        """Create the folder, unless it exists."""
         if self.exists:
             return Rejected(code=CONFLICT, reason=f"Folder {folder.id} exists already")
         problem = unfit(folder)
@@ -103,7 +103,7 @@ class Folder(Aggregate[KnownFolderState]):
             self.happened(FolderReembedded, at=at)
 
     def delete(self, *, at: datetime) -> Rejected | None:
-        """Stop existing."""
+        """Delete the folder, if it exists."""
         if self.present is None:
             return missing(self.id)
         self.happened(FolderDeleted, at=at)

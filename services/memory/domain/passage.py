@@ -48,7 +48,7 @@ class Passage(Aggregate[PassageState]):
 
     @property
     def present(self) -> bool:
-        """Whether there is one."""
+        """Whether the passage exists and is not deleted."""
         return self.exists and not self.state.deleted
 
     def create(
@@ -79,7 +79,7 @@ class Passage(Aggregate[PassageState]):
         return None
 
     def delete(self, *, at: datetime) -> Rejected | None:
-        """Stop existing."""
+        """Delete the passage, if it exists."""
         if not self.present:
             return missing_passage(self.id)
         self.happened(PassageDeleted, at=at)

@@ -52,7 +52,7 @@ class TextSegments:
             yield self.segment(segment)
 
     def segment(self, raw: str) -> Segment:
-        """The next segment."""
+        """Return the next segment of the text."""
         text = raw.replace("\r\n", "\n").replace("\r", "\n")
         text = text.encode("utf-8", "replace").decode()
         breaks = text.count("\n")

@@ -33,7 +33,7 @@ class Handlers:
         self.agent_folders = AgentFoldersHandlers(ports)
 
     def table(self) -> Mapping[type[Command], Handler]:
-        """Which command goes where."""
+        """The handler of each command."""
         return {
             kind: handle
             for handlers in vars(self).values()

@@ -27,7 +27,7 @@ class AgentFoldersHandlers:
         self.ports = ports
 
     def table(self) -> Mapping[type[Command], Handler]:
-        """Which command goes where."""
+        """The handler of each command."""
         return {
             AttachFolder: self.attach_folder,
             DetachFolder: self.detach_folder,

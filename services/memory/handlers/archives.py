@@ -33,7 +33,7 @@ class ArchiveHandlers:
         self.embedders = ports.embedders
 
     def table(self) -> Mapping[type[Command], Handler]:
-        """Which command goes where."""
+        """The handler of each command."""
         return {
             CreateArchive: self.create_archive,
             UpdateArchive: self.update_archive,

@@ -30,7 +30,7 @@ class BlockHandlers:
         self.past_block_versions = ports.past_block_versions
 
     def table(self) -> Mapping[type[Command], Handler]:
-        """Which command goes where."""
+        """The handler of each command."""
         return {
             CreateBlocks: self.create_blocks,
             UpdateBlock: self.update_block,
@@ -104,7 +104,7 @@ class BlockHandlers:
         return refused or block.restore(fields, command, at=self.clock.now()) or Accepted()
 
     async def delete_block(self, command: DeleteBlock, work: UnitOfWork) -> Accepted | Rejected:
-        """Remove a block."""
+        """Remove a block, if it exists."""
         block = await work.load(Block, command.block_id)
         return block.delete(at=self.clock.now()) or Accepted()
 

@@ -30,7 +30,7 @@ class FileHandlers:
         self.ports = ports
 
     def table(self) -> Mapping[type[Command], Handler]:
-        """Which command goes where."""
+        """The handler of each command."""
         return {AddFile: self.add_file, DeleteFile: self.delete_file}
 
     async def add_file(self, command: AddFile, work: UnitOfWork) -> Accepted | Rejected:
@@ -89,6 +89,6 @@ class FileHandlers:
         return await work.load(FileName, file_name_id(work.context.org, folder_id, name))
 
     async def delete_file(self, command: DeleteFile, work: UnitOfWork) -> Accepted | Rejected:
-        """Remove a file."""
+        """Remove a file, if it exists."""
         refused = await deleted_file(command.file_id, command.folder_id, work, self.ports)
         return refused or Accepted()

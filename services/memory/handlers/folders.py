@@ -25,7 +25,7 @@ class FolderHandlers:
         self.ports = ports
 
     def table(self) -> Mapping[type[Command], Handler]:
-        """Which command goes where."""
+        """The handler of each command."""
         return {
             CreateFolder: self.create_folder,
             UpdateFolder: self.update_folder,
@@ -33,7 +33,7 @@ class FolderHandlers:
         }
 
     async def create_folder(self, command: CreateFolder, work: UnitOfWork) -> Accepted | Rejected:
-        """Make a folder."""
+        """Make a folder, unless its name is taken."""
         org, at = work.context.org, self.ports.clock.now()
         full = no_room_for_folder(await self.ports.folders.folders_of(org))
         if full:

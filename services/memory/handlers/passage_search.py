@@ -45,7 +45,7 @@ class PassageSearchHandlers:
         self.passages = ports.passages
 
     def table(self) -> Mapping[type[Command], Handler]:
-        """Which command goes where."""
+        """The handler of each command."""
         return {SearchPassages: self.search_passages}
 
     async def search_passages(

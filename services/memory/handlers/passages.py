@@ -56,7 +56,7 @@ class PassageHandlers:
         self.counts = ports.counts
 
     def table(self) -> Mapping[type[Command], Handler]:
-        """Which command goes where."""
+        """The handler of each command."""
         return {
             InsertPassages: self.insert_passages,
             DeletePassages: self.delete_passages,
@@ -73,7 +73,7 @@ class PassageHandlers:
             return place
         try:
             embeddings = await self.embedded(
-                [one.text for one in command.passages], place.config, work.context.org
+                [passage.text for passage in command.passages], place.config, work.context.org
             )
         except EmbeddingFailed as failed:
             return not_embedded(failed)
@@ -105,7 +105,9 @@ class PassageHandlers:
             first = own_archive_ids(agent_id)[0]
             return Place(first, agent.embedding_config, agent_id, agent.name)
         own = own_archive_ids(agent_id)
-        chosen = next((one for one in agent.archive_ids if one in own), agent.archive_ids[0])
+        chosen = next(
+            (archive for archive in agent.archive_ids if archive in own), agent.archive_ids[0]
+        )
         for found in await self.archives.collections(org, [chosen]):
             return Place(found.id, found.embedding_config)
         return missing_archive(chosen)

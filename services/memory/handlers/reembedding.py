@@ -40,7 +40,7 @@ class ReembeddingHandlers:
         self.locks = ports.locks
 
     def table(self) -> Mapping[type[Command], Handler]:
-        """Which command goes where."""
+        """The handler of each command."""
         return {
             ChangeArchiveEmbedding: self.change_embedding,
             ReembedPassages: self.reembed_passages,

@@ -30,7 +30,7 @@ class MessageSearchHandlers:
         self.embed_messages = ports.embed_messages
 
     def table(self) -> Mapping[type[Command], Handler]:
-        """Which command goes where."""
+        """The handler of each command."""
         return {NearestMessages: self.nearest_messages}
 
     async def nearest_messages(

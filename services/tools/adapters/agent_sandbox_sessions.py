@@ -169,7 +169,7 @@ class AgentSandboxSessions:
 
     async def make_room(self) -> None:
         """End the sandbox that was not used for longest, where there are as many as may be."""
-        living = [one for one in self.agents.values() if one.session is not None]
+        living = [agent for agent in self.agents.values() if agent.session is not None]
         idle = [one for one in living if one.users == 0]
         if len(living) >= SESSIONS_MAX and idle:
             await self.end(min(idle, key=lambda one: one.used_at))
@@ -204,7 +204,7 @@ class AgentSandboxSessions:
             await self.workspaces.remove(org, agent_id)
 
     async def close(self) -> None:
-        """End all of them."""
+        """End all sessions of all agents."""
         self.closed = True
         await asyncio.gather(*(self.end(agent) for agent in list(self.agents.values())))
         await asyncio.gather(*self.tasks, return_exceptions=True)

@@ -67,7 +67,7 @@ class ContainerProcess:
         self.closing: asyncio.Task[Ended] | None = None
 
     def notice(self) -> None:
-        """Something happened."""
+        """Wake whoever waits for a change."""
         self.changed.set()
 
     @property
@@ -129,7 +129,7 @@ class ContainerProcess:
             self.settle(KILLED)
 
     def settle(self, how: Ended) -> None:
-        """It has ended."""
+        """Set how the process ended, once."""
         if not self.over.done():
             self.over.set_result(how)
         self.notice()
@@ -142,7 +142,7 @@ class ContainerProcess:
             self.engine_words.take(piece)
 
     def hear(self, channel: bytes, data: bytes) -> None:
-        """Take one frame."""
+        """Take one frame of the container's output."""
         if channel == STDOUT:
             self.stdout.take(data)
         elif channel == STDERR:
@@ -174,7 +174,7 @@ class ContainerProcess:
         self.result.dropped_bytes = 0
 
     async def send(self, data: bytes) -> None:
-        """Give it its program."""
+        """Send the process the program that it runs."""
         data = len(data).to_bytes(LENGTH_BYTES, "big") + data
         for start in range(0, len(data), FRAME_BYTES_MAX):
             self.write(INPUT, data[start : start + FRAME_BYTES_MAX])
@@ -218,7 +218,7 @@ class ContainerProcess:
         return await asyncio.shield(self.closing)
 
     async def closed(self) -> Ended:
-        """The same, once."""
+        """Kill and remove the container, once."""
         self.kill()
         with suppress(TimeoutError):
             async with asyncio.timeout(END_SECONDS_MAX):

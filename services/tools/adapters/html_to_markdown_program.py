@@ -26,7 +26,7 @@ class TextOnly(HTMLParser):
         self.parts: list[str] = []
 
     def handle_data(self, data: str) -> None:
-        """A piece of text."""
+        """Keep the text between two tags."""
         self.parts.append(data)
 
 

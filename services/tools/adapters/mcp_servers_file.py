@@ -47,7 +47,7 @@ class DeclaredMcpServer(BaseModel):
 
     @property
     def kind(self) -> Transport:
-        """How it is reached."""
+        """The transport by which the server is reached."""
         return self.transport or ("stdio" if self.command else "streamable_http")
 
 

@@ -51,7 +51,7 @@ class PackageIndex:
         return self.address.startswith("/")
 
     def options(self) -> list[str]:
-        """What pip is told."""
+        """The options of pip for this index."""
         if self.is_folder:
             return ["--isolated", "--no-index", "--find-links", self.address]
         return ["--isolated", "--index-url", self.address] if self.address else []

@@ -63,7 +63,7 @@ def package_index(environment: Mapping[str, str]) -> PackageIndex:
             f"{PACKAGE_INDEX} is {address!r}: it must begin with https://, or be a folder of wheels"
         )
     hosts = AddressGuard.from_environment(PACKAGE_HOSTS, environment).allowed
-    return PackageIndex(address, frozenset(one.partition(":")[0] for one in hosts))
+    return PackageIndex(address, frozenset(host.partition(":")[0] for host in hosts))
 
 
 def names(text: str) -> frozenset[str]:

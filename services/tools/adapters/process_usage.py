@@ -37,7 +37,7 @@ def usage_of(pid: int) -> Usage:
 
 
 def add(usage: Usage, pid: int) -> None:
-    """Count one process."""
+    """Add the usage of one process."""
     with open(f"/proc/{pid}/stat", "rb") as file:
         # The name stands in parentheses and may contain anything.
         fields = file.read().rpartition(b")")[2].split()

@@ -86,7 +86,7 @@ class RunningSandbox(Protocol):
 
     @property
     def stdout(self) -> Output:
-        """What was printed."""
+        """What the program has printed."""
         ...
 
     @property
@@ -119,7 +119,7 @@ class RunningSandbox(Protocol):
         ...
 
     def use(self) -> SandboxUse:
-        """What it uses now."""
+        """What the sandbox uses at the moment."""
         ...
 
     def keep_output(self, count: int) -> None:
@@ -143,7 +143,7 @@ class RunningSandbox(Protocol):
         ...
 
     def notice(self) -> None:
-        """Something happened."""
+        """Wake whoever waits for a change."""
         ...
 
     def kill(self) -> None:

@@ -41,7 +41,7 @@ class NoSandboxConfigs:
     """Keeps the contract of `SandboxConfigQueries` where nobody sets anything."""
 
     async def of(self, org: str) -> SandboxSettings:
-        """Nothing."""
+        """No settings for any organisation."""
         return NOTHING_SET
 
 

@@ -15,9 +15,9 @@ class SandboxGauges:
         self.sessions = sessions
 
     async def look(self) -> None:
-        """Set every gauge."""
+        """Set the gauges of sandboxes and sessions."""
         pool, places = self.sandbox.pool, self.sandbox.places
-        kept = sum(one.session is not None for one in self.sessions.agents.values())
+        kept = sum(agent.session is not None for agent in self.sessions.agents.values())
         states = {
             "idle": len(pool.idle) if pool else 0,
             "used": places.places - places.free,

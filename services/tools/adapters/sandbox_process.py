@@ -70,7 +70,7 @@ class Stream(Output):
         self.close()
 
     def close(self) -> None:
-        """Read no more."""
+        """Close the file and stop reading it."""
         if not self.ended:
             self.ended = True
             self.loop.remove_reader(self.file)
@@ -113,7 +113,7 @@ class SandboxProcess:
         self.started.ended.add_done_callback(lambda _: self.notice())
 
     def notice(self) -> None:
-        """Something happened."""
+        """Wake whoever waits for a change."""
         self.changed.set()
 
     @property
@@ -224,7 +224,7 @@ class SandboxProcess:
         return announces_too_much(self.result.kept)
 
     def use(self) -> SandboxUse:
-        """What it uses now."""
+        """What the sandbox uses at the moment."""
         if self.init is None or self.died:
             return SandboxUse()
         usage = usage_of(self.init)
@@ -260,7 +260,7 @@ class SandboxProcess:
         return self.pids()
 
     def pids(self) -> list[int]:
-        """Its processes."""
+        """The ids of the sandbox's processes."""
         return [] if self.init is None or self.died else usage_of(self.init).pids
 
     def kill(self) -> None:

@@ -92,7 +92,7 @@ class StayingSession:
             self.state = "idle"
 
     async def stop(self) -> None:
-        """End everything in it."""
+        """End all processes of the session."""
         if self.state == "stopped":
             return
         self.state = "stopped"

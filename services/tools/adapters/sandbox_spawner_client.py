@@ -131,7 +131,7 @@ class Spawner:
             self.hear_of(told)
 
     def hear_of(self, told: dict[str, object]) -> None:
-        """Something about one process."""
+        """Handle a report about one process."""
         name = told["name"]
         assert isinstance(name, int)
         started = self.started[name]

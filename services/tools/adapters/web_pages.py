@@ -47,7 +47,7 @@ class WebPages:
 
     @cached_property
     def http(self) -> GuardedHttp:
-        """What asks for pages."""
+        """The client that fetches the pages."""
         from libs.egress.guarded_http_client import GuardedHttp  # slow to import
 
         return GuardedHttp(self.guard, BOUNDS)

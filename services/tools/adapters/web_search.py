@@ -256,4 +256,4 @@ def found_in(body: bytes) -> list[Mapping[str, Any]]:
     results = answer.get("results") if isinstance(answer, dict) else None
     if not isinstance(results, list):
         raise SearchFailed("the search service answered without results")
-    return [one for one in results if isinstance(one, dict)]
+    return [result for result in results if isinstance(result, dict)]

@@ -82,8 +82,8 @@ def alternatives(annotation: ast.expr) -> list[ast.expr]:
 
 def either(types: list[ast.expr], depth: int) -> JsonObject:
     """One of several types. That it may be None is said by what is not required."""
-    schemas = [schema_of(one, depth + 1) for one in types]
-    some: list[Json] = [one for one in schemas if one != SIMPLE["None"]]
+    schemas = [schema_of(type_name, depth + 1) for type_name in types]
+    some: list[Json] = [schema for schema in schemas if schema != SIMPLE["None"]]
     match some:
         case []:
             return SIMPLE["None"]
@@ -106,12 +106,14 @@ def schema_of_generic(name: str, inner: ast.expr, depth: int) -> JsonObject:
 def literal(arguments: list[ast.expr], depth: int) -> JsonObject:
     """One of the values that are written there."""
     values: list[Json] = []
-    for one in arguments:
-        if not isinstance(one, ast.Constant) or not isinstance(one.value, str | int | None):
+    for argument in arguments:
+        if not isinstance(argument, ast.Constant) or not isinstance(
+            argument.value, str | int | None
+        ):
             raise UnknownAnnotation("`Literal[...]` may hold texts, whole numbers, True and False")
-        if isinstance(one.value, str) and UNSTORABLE.search(one.value):
+        if isinstance(argument.value, str) and UNSTORABLE.search(argument.value):
             raise UnknownAnnotation("`Literal[...]` has a character that cannot be stored")
-        values.append(one.value)
+        values.append(argument.value)
     kinds = {type(value) for value in values}
     names = {str: "string", int: "integer", bool: "boolean"}
     kind = names.get(kinds.pop()) if len(kinds) == 1 else None
@@ -120,7 +122,7 @@ def literal(arguments: list[ast.expr], depth: int) -> JsonObject:
 
 def array(arguments: list[ast.expr], depth: int) -> JsonObject:
     """A list; of a tuple, of what is in all its places."""
-    items = [one for one in arguments if not is_ellipsis(one)]
+    items = [argument for argument in arguments if not is_ellipsis(argument)]
     return {"type": "array", "items": either(items, depth)}
 
 
@@ -133,7 +135,9 @@ def mapping(arguments: list[ast.expr], depth: int) -> JsonObject:
 
 def optional(arguments: list[ast.expr], depth: int) -> JsonObject:
     """The type that is there unless it is None."""
-    return either([one for each in arguments for one in alternatives(each)], depth)
+    return either(
+        [alternative for argument in arguments for alternative in alternatives(argument)], depth
+    )
 
 
 def annotated(arguments: list[ast.expr], depth: int) -> JsonObject:
@@ -142,7 +146,7 @@ def annotated(arguments: list[ast.expr], depth: int) -> JsonObject:
 
 
 def is_ellipsis(one: ast.expr) -> bool:
-    """Whether it is `...`."""
+    """Whether a node is the constant `...`."""
     return isinstance(one, ast.Constant) and one.value is Ellipsis
 
 

@@ -37,7 +37,7 @@ class McpAuthorization(Aggregate[McpAuthorizationState]):
         return self.state.answered
 
     def request(self, server_id: str, *, expires_at: datetime, at: datetime) -> None:
-        """Begin to be asked."""
+        """Record that a person is asked."""
         assert not self.exists, "each question has a state of its own"
         self.happened(McpAuthorizationRequested, at=at, server_id=server_id, expires_at=expires_at)
 

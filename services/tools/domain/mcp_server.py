@@ -73,7 +73,7 @@ class McpServer(Aggregate[McpServerState]):
     def create(
         self, name: str, config: SealedMcpConfig, *, declared: bool, at: datetime
     ) -> Rejected | None:
-        """Begin to exist."""
+        """Create the server, unless it exists."""
         if self.exists:
             return Rejected(code=CONFLICT, reason=f"MCP server {self.id} exists already")
         self.happened(McpServerCreated, at=at, name=name, config=config, declared=declared)
@@ -116,7 +116,7 @@ class McpServer(Aggregate[McpServerState]):
         return None
 
     def delete(self, *, at: datetime) -> Rejected | None:
-        """Stop existing."""
+        """Delete the server, if it exists."""
         if self.present is None:
             return missing(self.id)
         self.happened(McpServerDeleted, at=at)

@@ -136,7 +136,7 @@ def references(schema: Json) -> Iterator[tuple[tuple[str, ...], str]]:
 def place_of(reference: str) -> tuple[str, ...]:
     """The steps of a pointer into a schema."""
     steps = reference[1:].split("/")
-    return tuple(one.replace("~1", "/").replace("~0", "~") for one in steps if one)
+    return tuple(step.replace("~1", "/").replace("~0", "~") for step in steps if step)
 
 
 def target_of(schema: JsonObject, reference: str) -> Json:

@@ -52,7 +52,9 @@ class SandboxConfig(Aggregate[SandboxConfigState]):
         if command.must_exist and before is None:
             return missing(self.id)
         wanted = before if command.only_default and before else command.config
-        if wrong := malformed([(one.name, one.version) for one in wanted.pip_requirements]):
+        if wrong := malformed(
+            [(requirement.name, requirement.version) for requirement in wanted.pip_requirements]
+        ):
             return Rejected(code=UNPROCESSABLE, reason=wrong)
         if wanted != before:
             self.happened(SandboxConfigChanged, at=at, config=wanted, created=before is None)
@@ -141,7 +143,10 @@ class SandboxConfig(Aggregate[SandboxConfigState]):
 
 def no_room(variables: list[SandboxVariable]) -> Rejected | None:
     """The refusal of variables that every call would have to take along."""
-    size = sum(len(one.key) + len(one.value) + len(one.description or "") for one in variables)
+    size = sum(
+        len(variable.key) + len(variable.value) + len(variable.description or "")
+        for variable in variables
+    )
     if len(variables) > VARIABLES_MAX:
         reason = f"`key`: at most {VARIABLES_MAX} variables: delete one that has no use"
         return Rejected(code=UNPROCESSABLE, reason=reason)

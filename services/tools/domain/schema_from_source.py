@@ -33,7 +33,7 @@ def schema_from_source(source: str) -> JsonObject:
         raise UnfitSource(
             f"function `{function.name}` has no docstring: its first lines tell models what it does"
         )
-    about = {one.arg_name: one.description for one in documented.params}
+    about = {param.arg_name: param.description for param in documented.params}
     properties: JsonObject = {
         one.arg: argument_schema(one, function, about) for one in arguments_of(function)
     }

@@ -45,7 +45,7 @@ class Tool(Aggregate[StoredToolState]):
         return None if self.state.deleted else self.state.tool
 
     def create(self, tool: ToolState, *, at: datetime) -> Rejected | None:
-        """Begin to exist."""
+        """Create the tool, unless it exists."""
         if self.exists:
             return Rejected(code=CONFLICT, reason=f"Tool {tool.id} exists already")
         self.happened(ToolCreated, at=at, tool=tool)
@@ -82,7 +82,7 @@ class Tool(Aggregate[StoredToolState]):
         return None
 
     def delete(self, *, at: datetime) -> Rejected | None:
-        """Stop existing."""
+        """Delete the tool, if it exists."""
         if self.present is None:
             return missing(self.id)
         self.happened(ToolDeleted, at=at)

@@ -189,7 +189,7 @@ def refuse_unlike(function: Function, schema: JsonObject) -> None:
     named = [one.arg for one in (*arguments.args, *arguments.kwonlyargs) if one.arg != AGENT_STATE]
     if len(named) == 1 and named[0] not in properties:
         return
-    unknown = [] if arguments.kwarg else [one for one in properties if one not in named]
+    unknown = [] if arguments.kwarg else [prop for prop in properties if prop not in named]
     missing = [one for one in required_of(function) if one not in properties]
     if unknown or missing:
         names = ", ".join(f"`{one}`" for one in (*unknown, *missing))

@@ -32,7 +32,7 @@ class ToolPermissions(Aggregate[ToolPermissionsState]):
 
     @property
     def limits(self) -> bool:
-        """Whether it withholds anything."""
+        """Whether the list withholds any tools."""
         return self.state.tools is not None or self.state.capabilities is not None
 
     def set(self, command: SetToolPermissions, *, at: datetime) -> Rejected | None:

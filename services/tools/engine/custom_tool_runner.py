@@ -177,7 +177,7 @@ class Usage(TypedDict):
 
 
 def usage(outcome: Outcome) -> Usage:
-    """What a program used."""
+    """The fields of a result about what a program used."""
     return {
         "seconds": outcome.seconds,
         "cpu_seconds": outcome.cpu_seconds,

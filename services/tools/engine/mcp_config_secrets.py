@@ -39,7 +39,7 @@ def headers_of(sealer: Sealer, config: SealedMcpConfig) -> dict[str, str]:
     """The headers of each request. A token by itself is sent as Bearer, as in V1."""
     headers = opened_values(sealer, config.headers)
     name = config.auth_header or AUTHORIZATION
-    if config.auth_token and name.lower() not in {one.lower() for one in headers}:
+    if config.auth_token and name.lower() not in {header.lower() for header in headers}:
         token = sealer.open(config.auth_token)
         bare = name.lower() == AUTHORIZATION.lower() and " " not in token
         headers[name] = f"{BEARER} {token}" if bare else token

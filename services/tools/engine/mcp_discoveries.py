@@ -170,4 +170,6 @@ async def listed(sessions: McpSessions, config: McpServerConfig) -> list[Offered
     except TimeoutError:
         words = f"'{config.name}' did not list its tools within {DISCOVERY_SECONDS_MAX:g} seconds"
         raise McpFailed("timeout", words) from None
-    return [OfferedTool(one.name, one.description, one.input_schema, one.problem) for one in tools]
+    return [
+        OfferedTool(tool.name, tool.description, tool.input_schema, tool.problem) for tool in tools
+    ]

@@ -114,7 +114,7 @@ class McpListings:
                     "parameters": {} if problem else one.parameters,
                     "problem": problem,
                 }
-                for one, problem in ((one, problem_of(one)) for one in tools)
+                for one, problem in ((tool, problem_of(tool)) for tool in tools)
             ]
         }
         return within_bounds(told)
@@ -142,7 +142,7 @@ class McpListings:
         return within_bounds({"answer": to_jsonable_python(found)})
 
     async def drain(self) -> None:
-        """Give all up."""
+        """Cancel all listings and wait for them."""
         for task in list(self.tasks):
             task.cancel()
         await asyncio.gather(*self.tasks, return_exceptions=True)

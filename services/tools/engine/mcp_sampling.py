@@ -128,7 +128,8 @@ class CallSampling:
             completion_id=self.ports.ids.new("completion"),
             agent_id=self.command.agent_id,
             messages=[
-                SampledMessage(role=one.role, content=one.content) for one in request.messages
+                SampledMessage(role=message.role, content=message.content)
+                for message in request.messages
             ],
             system_prompt=request.system_prompt,
             max_tokens=min(request.max_tokens, self.ports.tokens_max),
@@ -170,7 +171,7 @@ class CallSampling:
         return completion_in(end)
 
     def use(self, *, requests: int = 0, prompt_tokens: int = 0, completion_tokens: int = 0) -> None:
-        """Count what was used."""
+        """Add requests and tokens to the usage."""
         used = self.usage
         self.usage = SamplingUsage(
             requests=used.requests + requests,

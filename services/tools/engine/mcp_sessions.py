@@ -56,7 +56,7 @@ class McpSessions:
         await self.connections.forget(server_id)
 
     async def close(self) -> None:
-        """End all sessions."""
+        """End all sessions with MCP servers."""
         if self.looking is not None:
             self.looking.cancel()
         await self.connections.close()

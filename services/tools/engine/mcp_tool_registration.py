@@ -204,7 +204,7 @@ class McpToolRegistration:
         return None
 
     def finish(self) -> None:
-        """Record it."""
+        """Record what this discovery has found."""
         after = {**self.server.state.tools, **self.changed}
         waiting = [one for one, it in after.items() if it.pending and one not in self.removed]
         report = DiscoveryReport(

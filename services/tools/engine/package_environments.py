@@ -32,7 +32,7 @@ class Installer(Protocol):
     """Installs packages into a folder."""
 
     async def install(self, packages: Sequence[str], folder: str) -> None:
-        """Raises InstallFailed."""
+        """Install packages into a folder. Raises InstallFailed."""
         ...
 
 
@@ -73,11 +73,11 @@ class NoPackages:
         self.why = why
 
     def refused(self, requirements: Sequence[Requirement]) -> str:
-        """All are."""
+        """Why packages cannot be installed; empty if none are wanted."""
         return self.why if requirements else ""
 
     async def installed(self, wanted: Wanted, seconds_max: float) -> Installed | str:
-        """None are."""
+        """Why no packages are installed here."""
         return self.why
 
 
@@ -149,7 +149,7 @@ class PackageEnvironments:
         return task
 
     def forget(self, key: str) -> None:
-        """An installation is over."""
+        """Forget an installation that has ended."""
         self.tasks.pop(key, None)
         self.orgs.pop(key, None)
 
@@ -185,7 +185,7 @@ class PackageEnvironments:
         return why
 
     async def drain(self) -> None:
-        """End what goes on."""
+        """Cancel all installations and wait for them."""
         for task in list(self.tasks.values()):
             task.cancel()
         await asyncio.gather(*self.tasks.values(), return_exceptions=True)

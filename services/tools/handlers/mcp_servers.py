@@ -60,7 +60,7 @@ class McpServerHandlers:
         self.ending: set[asyncio.Task[None]] = set()
 
     def table(self) -> Mapping[type[Command], Handler]:
-        """Which command goes where."""
+        """The handler of each command."""
         return {
             CreateMcpServer: self.create,
             UpdateMcpServer: self.update,
@@ -166,7 +166,7 @@ class McpServerHandlers:
         if state is None:
             return missing(command.server_id)
         at = self.clock.now()
-        await delete_tools(work, [one.tool_id for one in state.tools.values()], at=at)
+        await delete_tools(work, [tool.tool_id for tool in state.tools.values()], at=at)
         (await self.name(state.name, work)).free(state.name, server.id, at=at)
         server.delete(at=at)
         self.end_session(server.id, work)

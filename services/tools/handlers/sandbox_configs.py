@@ -26,7 +26,7 @@ class SandboxConfigHandlers:
         self.clock = clock
 
     def table(self) -> Mapping[type[Command], Handler]:
-        """Which command goes where."""
+        """The handler of each command."""
         return {
             SetSandboxConfig: self.set_config,
             DeleteSandboxConfig: self.delete_config,
@@ -37,21 +37,21 @@ class SandboxConfigHandlers:
         }
 
     async def set_config(self, command: SetSandboxConfig, work: UnitOfWork) -> Accepted | Rejected:
-        """Have other settings."""
+        """Change the settings of the sandbox."""
         config = await work.load(SandboxConfig, command.config_id)
         return config.set(command, at=self.clock.now()) or Accepted()
 
     async def delete_config(
         self, command: DeleteSandboxConfig, work: UnitOfWork
     ) -> Accepted | Rejected:
-        """Have none."""
+        """Delete the settings of the sandbox."""
         config = await work.load(SandboxConfig, command.config_id)
         return config.delete(at=self.clock.now()) or Accepted()
 
     async def recreate_packages(
         self, command: RecreatePackages, work: UnitOfWork
     ) -> Accepted | Rejected:
-        """Have packages installed anew."""
+        """Install the packages of the sandbox anew."""
         config = await work.load(SandboxConfig, command.config_id)
         config.recreate_packages(at=self.clock.now())
         return Accepted()
@@ -59,7 +59,7 @@ class SandboxConfigHandlers:
     async def set_variable(
         self, command: SetSandboxVariable, work: UnitOfWork
     ) -> Accepted | Rejected:
-        """Have a variable."""
+        """Set an environment variable of the sandbox."""
         config = await work.load(SandboxConfig, command.config_id)
         done = config.set_variable(command, at=self.clock.now())
         return done if isinstance(done, Rejected) else Accepted(result={"variable_id": done})
@@ -67,7 +67,7 @@ class SandboxConfigHandlers:
     async def update_variable(
         self, command: UpdateSandboxVariable, work: UnitOfWork
     ) -> Accepted | Rejected:
-        """Change a variable."""
+        """Change an environment variable of the sandbox."""
         config = await work.load(SandboxConfig, command.config_id)
         return config.update_variable(command, at=self.clock.now()) or Accepted()
 

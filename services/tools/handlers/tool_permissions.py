@@ -33,7 +33,7 @@ class ToolPermissionHandlers:
         self.clock = clock
 
     def table(self) -> Mapping[type[Command], Handler]:
-        """Which command goes where."""
+        """The handler of each command."""
         return {SetToolPermissions: self.set_permissions}
 
     async def set_permissions(

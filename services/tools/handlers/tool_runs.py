@@ -37,7 +37,7 @@ class ToolRunHandlers:
         self.policies = policies
 
     def table(self) -> Mapping[type[Command], Handler]:
-        """Which command goes where."""
+        """The handler of each command."""
         return {RunTool: self.run_tool, StopToolRun: self.stop_tool_run}
 
     async def run_tool(self, command: RunTool, work: UnitOfWork) -> Accepted | Rejected:
@@ -77,7 +77,7 @@ class ToolRunHandlers:
         )
 
     async def tool(self, command: RunTool, work: UnitOfWork) -> ToolState | Rejected:
-        """What is called."""
+        """The tool that a command calls, or a refusal."""
         if command.source is not None:
             return completed(command.source)
         if command.tool_id in CATALOGUE:

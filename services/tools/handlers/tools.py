@@ -34,7 +34,7 @@ class ToolHandlers:
         self.locks = locks
 
     def table(self) -> Mapping[type[Command], Handler]:
-        """Which command goes where."""
+        """The handler of each command."""
         return {
             CreateTool: self.create_tool,
             UpdateTool: self.update_tool,
@@ -54,7 +54,7 @@ class ToolHandlers:
             if await self.is_a_servers(name.owner_id, work):
                 return refuse_taken(wanted.name)
             fields = command.tool.model_dump(mode="json")
-            changes = {one: fields[one] for one in command.given if one in fields}
+            changes = {field: fields[field] for field in command.given if field in fields}
             refused = await self.changed(name.owner_id, changes, work)
             return refused or Accepted(result={"tool_id": name.owner_id})
         # Those that are made in the same moment are counted one after the other.
@@ -104,7 +104,7 @@ class ToolHandlers:
         return None
 
     async def delete_tool(self, command: DeleteTool, work: UnitOfWork) -> Accepted | Rejected:
-        """Remove a tool."""
+        """Remove a tool and free its name."""
         tool = await work.load(Tool, command.tool_id)
         gone = tool.present
         refused = tool.delete(at=self.clock.now())

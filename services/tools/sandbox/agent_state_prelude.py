@@ -37,18 +37,18 @@ class Memory(Record):
     blocks: list[Any]
 
     def get_blocks(self) -> list[Any]:
-        """All of them."""
+        """All blocks of the agent's memory."""
         return self.blocks
 
     def list_block_labels(self) -> list[str]:
-        """Their labels."""
-        return [one.label for one in self.blocks]
+        """The labels of all blocks."""
+        return [block.label for block in self.blocks]
 
     def get_block(self, label: str) -> Any:
         """The one of this label. Raises KeyError."""
-        for one in self.blocks:
-            if one.label == label:
-                return one
+        for block in self.blocks:
+            if block.label == label:
+                return block
         known = ", ".join(self.list_block_labels())
         raise KeyError(f"There is no memory block {label!r}, only: {known}")
 
@@ -68,7 +68,7 @@ class AgentState(Record):
 
     def __init__(self, fields: dict[str, Any]) -> None:
         super().__init__({name: value for name, value in fields.items() if name != "blocks"})
-        blocks = [Block(one) for one in fields["blocks"]]
+        blocks = [Block(block) for block in fields["blocks"]]
         self.memory = Memory({})
         self.memory.blocks = self.blocks = blocks
 
@@ -79,7 +79,7 @@ def seen(value: Any) -> Any:
 
 
 def told(value: Any) -> Any:
-    """The same as JSON."""
+    """A value as JSON that the program can read."""
     if isinstance(value, Record):
         return value.model_dump()
     return [told(one) for one in value] if isinstance(value, list) else value
@@ -98,7 +98,7 @@ def with_agent_state(function: Callable[..., Any]) -> Callable[..., Any]:
                 json.dumps(value, allow_nan=False)
             except (TypeError, ValueError, RecursionError):
                 value = str(value)
-            now = [(one.id, one.value) for one in state.memory.blocks] if state else []
+            now = [(block.id, block.value) for block in state.memory.blocks] if state else []
             changed = {id: str(text) for id, text in now if before.get(id) not in (None, text)}
             return {"value": value, "blocks": changed}
 

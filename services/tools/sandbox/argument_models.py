@@ -39,7 +39,7 @@ class Model(types.SimpleNamespace):
     dict = model_dump
 
     def model_dump_json(self, **_: Any) -> str:
-        """The same as text."""
+        """The fields of the model as JSON text."""
         return json.dumps(self.model_dump())
 
 
@@ -109,8 +109,8 @@ class Models:
         """One of some values: of an `Enum`, where these have a name."""
         if not title:
             return typing.Literal[tuple(values)]
-        mixin = {"type": str} if all(isinstance(one, str) for one in values) else {}
-        return enum.Enum(title, {str(one): one for one in values}, **mixin)
+        mixin = {"type": str} if all(isinstance(value, str) for value in values) else {}
+        return enum.Enum(title, {str(value): value for value in values}, **mixin)
 
 
 def names_of(models: Models) -> dict[str, Any]:

@@ -180,7 +180,7 @@ class Supervisor:
             self.pending = b""
 
     def report(self) -> None:
-        """Tell what is used."""
+        """Report what the container uses now."""
         tell(USE, json.dumps(use()).encode())
 
     def reap(self) -> bool:
@@ -242,7 +242,7 @@ def signal_all(number: int) -> None:
 
 
 def main() -> None:
-    """Start, copy, end."""
+    """Start the program, copy its output, report its end."""
     assert os.getpid() == 1, "it kills all others that it can"
     ctypes.CDLL(None).prctl(PR_SET_DUMPABLE, 0, 0, 0, 0)
     wake, written = os.pipe()

@@ -20,7 +20,7 @@ class InMemorySession:
         self.programs = 0
 
     async def exec(self, program: Program) -> Outcome:
-        """How a program ended."""
+        """Run a program; returns how it ended."""
         if self.state == "stopped":
             return Outcome("error", reason="The sandbox has ended", started=False)
         self.resume()
@@ -34,19 +34,19 @@ class InMemorySession:
         """A program ends at once, so that none runs."""
 
     async def pause(self) -> None:
-        """Freeze it."""
+        """Freeze the session if it is idle."""
         self.state = "paused" if self.state == "idle" else self.state
 
     def resume(self) -> None:
-        """Let it go on."""
+        """Make a frozen session idle again."""
         self.state = "idle" if self.state == "paused" else self.state
 
     async def stop(self) -> None:
-        """End it."""
+        """End the session, also while it works."""
         self.state = "stopped"
 
     def stats(self) -> SessionStats:
-        """What it is doing."""
+        """The state of the session and its programs."""
         return SessionStats(self.state, self.programs)
 
 
@@ -58,7 +58,7 @@ class InMemorySessions:
         self.workspaces: dict[str, dict[str, str]] = {}
 
     def refused(self, program: Program) -> str:
-        """It takes every program."""
+        """Empty: this sandbox takes every program."""
         return ""
 
     async def start_session(self, workspace: Workspace) -> SandboxSession:

@@ -48,7 +48,9 @@ def typed(source: str, function: str, arguments: JsonObject) -> str:
     what is null counts as left out."""
     if not function:
         return source
-    values = ["undefined" if one is None else json.dumps(one) for one in arguments.values()]
+    values = [
+        "undefined" if argument is None else json.dumps(argument) for argument in arguments.values()
+    ]
     return source + TYPED.replace("NAME", function, 1).replace("VALUES", ", ".join(values), 1)
 
 

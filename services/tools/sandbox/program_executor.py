@@ -302,7 +302,7 @@ RUNNERS = {
 
 
 def receive() -> dict[str, Any]:
-    """The next program."""
+    """Read the next program from the input."""
     size = int.from_bytes(read_exactly(LENGTH_BYTES), "big")
     program: dict[str, Any] = json.loads(read_exactly(size))
     return program
@@ -356,7 +356,7 @@ def become(program: dict[str, Any]) -> None:
 
 
 def main() -> None:
-    """Wait, execute, tell."""
+    """Wait for programs, execute them, report how they ended."""
     be_first_to_go()
     rules = json.loads(sys.argv[1])
     rules["write"].append(os.getcwd())

@@ -49,7 +49,7 @@ class Unheard:
             os.close(self.files.pop(0))
 
     def read(self, ready: list[int]) -> None:
-        """Take what is there."""
+        """Read and drop output that nobody waits for."""
         for file in [one for one in self.files if one in ready]:
             if not os.read(file, PIECE_BYTES):
                 self.files.remove(file)
@@ -90,7 +90,7 @@ class Running:
             mine = [self.result, self.handle, *self.outputs]
             ready, _, _ = select.select([*mine, *unheard.files], [], [])
             unheard.read(ready)
-            for file in [one for one in self.outputs if one in ready]:
+            for file in [output for output in self.outputs if output in ready]:
                 self.copy(file)
             if self.result in ready:
                 piece = os.read(self.result, PIECE_BYTES)
@@ -135,7 +135,7 @@ class Running:
 
 
 def prctl(option: int, value: int) -> None:
-    """prctl(2)."""
+    """Call prctl(2) with two arguments."""
     ctypes.CDLL(None).prctl(option, value, 0, 0, 0)
 
 

@@ -46,7 +46,7 @@ class SandboxSession(Protocol):
         ...
 
     def stats(self) -> SessionStats:
-        """What it is doing."""
+        """The state of the session and its programs."""
         ...
 
 

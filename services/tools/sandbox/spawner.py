@@ -38,7 +38,7 @@ libc = ctypes.CDLL(None, use_errno=True)
 def mount(
     source: str | None, target: str, kind: str | None, flags: int, data: str | None = None
 ) -> None:
-    """mount(2)."""
+    """Call mount(2); raises OSError if it fails."""
     texts = [text.encode() if text else None for text in (source, target, kind)]
     if libc.mount(*texts, ctypes.c_ulong(flags), data.encode() if data else None) != 0:
         error = ctypes.get_errno()
@@ -77,7 +77,7 @@ def make_network(settings: dict[str, str]) -> None:
 
 
 def write(path: str, text: str) -> None:
-    """Tell the kernel something."""
+    """Write a text to a file of the kernel."""
     with open(path, "w") as file:
         file.write(text)
 
@@ -97,11 +97,11 @@ class Spawner:
         self.names: dict[int, int] = {}
 
     def tell(self, message: dict[str, object]) -> None:
-        """Answer who started us."""
+        """Send a message to the process that started this one."""
         self.control.send(json.dumps(message).encode())
 
     def spawn(self, asked: dict[str, Any], files: list[int]) -> None:
-        """Start one sandbox."""
+        """Start one sandbox, as it was asked for."""
         name: int = asked["name"]
         try:
             pid = os.fork()
@@ -146,7 +146,7 @@ class Spawner:
     def place(self, files: list[int], arguments: list[str]) -> None:
         """The files at 0 to 4, then what the program reads at its start, of which the first are
         arguments: these come before them; nothing else."""
-        more = b"".join(one.encode() + b"\0" for one in arguments)
+        more = b"".join(argument.encode() + b"\0" for argument in arguments)
         for data in (more + self.data[0], *self.data[1:]):
             file = os.memfd_create("data")
             os.write(file, data)

@@ -129,7 +129,7 @@ NUMBER, ARCHITECTURE, FIRST_ARGUMENT, SECOND_ARGUMENT, THIRD_ARGUMENT = 0, 4, 16
 
 
 def instruction(code: int, value: int, jump_true: int = 0, jump_false: int = 0) -> bytes:
-    """One `struct sock_filter`."""
+    """Pack one `struct sock_filter` of the kernel."""
     return struct.pack("HBBI", code, jump_true, jump_false, value)
 
 

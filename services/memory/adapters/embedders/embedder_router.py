@@ -115,7 +115,7 @@ class EmbedderRouter:
         return found
 
     async def aclose(self) -> None:
-        """Embed nothing more."""
+        """Close the clients of all embedders."""
         await self.default.aclose()
         for http in self.kept.values():
             await http.aclose()

@@ -204,7 +204,7 @@ class OrganisationEmbedder:
 
     @property
     def model(self) -> str:
-        """The handle."""
+        """The handle of the embedding model."""
         return self.embedder.model
 
     @property

@@ -88,7 +88,7 @@ class EmbeddingEndpoint:
 
     @property
     def name(self) -> str:
-        """How people find it."""
+        """The name of the endpoint in errors."""
         return f"the embedding endpoint {self.endpoint.base_url}"
 
     def failure(self, answer: Answer) -> EmbeddingFailed:
@@ -102,7 +102,7 @@ class EmbeddingEndpoint:
         return EmbeddingRefused(f"{self.name} refused: {reason}")
 
     def unavailable(self, reason: str) -> EmbeddingUnavailable:
-        """What passes."""
+        """The error for an outage that passes."""
         return EmbeddingUnavailable(f"{self.name} gives no vectors now, try again: {reason}")
 
 

@@ -94,7 +94,7 @@ class Depth(HTMLParser):
         self.depth = 0
 
     def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
-        """One level more."""
+        """Count one more level of nesting."""
         self.depth += tag not in VOID_TAGS
         if self.depth > HTML_DEPTH_MAX:
             raise Unreadable(
@@ -103,7 +103,7 @@ class Depth(HTMLParser):
             )
 
     def handle_endtag(self, tag: str) -> None:
-        """One level less."""
+        """Count one level of nesting less."""
         self.depth -= tag not in VOID_TAGS and self.depth > 0
 
 
@@ -138,7 +138,7 @@ class LimitsReached(logging.Handler):
         self.any = False
 
     def emit(self, record: logging.LogRecord) -> None:
-        """Something was left out."""
+        """Fail where a limit of the parser was reached."""
         from pypdf.errors import LimitReachedError
 
         values = record.args
@@ -204,10 +204,11 @@ def check_archive(file: IO[bytes]) -> None:
     """Raise Unreadable for an archive that is made to take all memory."""
     with zipfile.ZipFile(file) as archive:
         members = archive.infolist()
-        unpacked = sum(one.file_size for one in members)
+        unpacked = sum(member.file_size for member in members)
         dense = any(
-            one.file_size > RATIO_BYTES and one.file_size > RATIO_MAX * max(one.compress_size, 1)
-            for one in members
+            member.file_size > RATIO_BYTES
+            and member.file_size > RATIO_MAX * max(member.compress_size, 1)
+            for member in members
         )
         if len(members) > MEMBERS_MAX or unpacked > UNPACKED_BYTES_MAX or dense:
             raise Unreadable(
@@ -215,9 +216,9 @@ def check_archive(file: IO[bytes]) -> None:
                 f" {len(members)} parts of {unpacked >> 20} MiB, more than are read."
                 " Upload it in parts, or as text"
             )
-        for one in members:
-            if one.filename.endswith((".xml", ".rels")):
-                check_xml(archive, one)
+        for member in members:
+            if member.filename.endswith((".xml", ".rels")):
+                check_xml(archive, member)
 
 
 def check_xml(archive: zipfile.ZipFile, member: zipfile.ZipInfo) -> None:

@@ -56,7 +56,7 @@ class Grant:
         return OAuthToken.model_validate(known) if known else None
 
     async def set_tokens(self, tokens: OAuthToken) -> None:
-        """Keep tokens."""
+        """Keep the tokens that the server issued."""
         assert self.provider is not None
         metadata = self.provider.context.oauth_metadata
         ends = None if tokens.expires_in is None else time.time() + tokens.expires_in

@@ -38,7 +38,7 @@ class CircuitBreaker:
         return True
 
     def succeeded(self) -> None:
-        """The server answered."""
+        """Close the circuit: the server has answered."""
         self.failures, self.open_seconds = 0, 0.0
         self.open_until, self.probing, self.asked = None, False, True
 

@@ -28,24 +28,27 @@ type Ask[T] = Callable[[Client], Awaitable[T]]
 
 
 async def list_tools(client: Client) -> list[McpTool]:
-    """Its tools."""
-    return [result_conversion.tool(one) for one in await pages(client.list_tools, "tools")]
+    """The tools that a server offers."""
+    return [result_conversion.tool(tool) for tool in await pages(client.list_tools, "tools")]
 
 
 async def list_resources(client: Client) -> list[McpResource]:
-    """Its resources."""
+    """The resources that a server offers."""
     if client.server_capabilities.resources is None:
         return []
     return [
-        result_conversion.resource(one) for one in await pages(client.list_resources, "resources")
+        result_conversion.resource(resource)
+        for resource in await pages(client.list_resources, "resources")
     ]
 
 
 async def list_prompts(client: Client) -> list[McpPrompt]:
-    """Its prompts."""
+    """The prompts that a server offers."""
     if client.server_capabilities.prompts is None:
         return []
-    return [result_conversion.prompt(one) for one in await pages(client.list_prompts, "prompts")]
+    return [
+        result_conversion.prompt(prompt) for prompt in await pages(client.list_prompts, "prompts")
+    ]
 
 
 async def pages(ask: Callable[..., Awaitable[Any]], name: str) -> list[Any]:
@@ -56,7 +59,7 @@ async def pages(ask: Callable[..., Awaitable[Any]], name: str) -> list[Any]:
         page = await ask(cursor=cursor)
         items: list[BaseModel] = getattr(page, name)
         found += items
-        size += sum(len(one.model_dump_json()) for one in items)
+        size += sum(len(item.model_dump_json()) for item in items)
         if len(found) > ITEMS_MAX or size > LIST_BYTES_MAX:
             words = f"it offers more than {ITEMS_MAX} {name}, or {LIST_BYTES_MAX >> 20} MiB of them"
             raise McpFailed("too_large", words)
@@ -88,7 +91,7 @@ def read_resource(uri: str) -> Ask[list[McpResourceContent]]:
 
     async def ask(client: Client) -> list[McpResourceContent]:
         result = await client.read_resource(uri)
-        return [result_conversion.resource_content(one) for one in result.contents]
+        return [result_conversion.resource_content(content) for content in result.contents]
 
     return ask
 
@@ -98,6 +101,6 @@ def get_prompt(name: str, arguments: Mapping[str, str]) -> Ask[list[McpPromptMes
 
     async def ask(client: Client) -> list[McpPromptMessage]:
         result = await client.get_prompt(name, dict(arguments))
-        return [result_conversion.prompt_message(one) for one in result.messages]
+        return [result_conversion.prompt_message(message) for message in result.messages]
 
     return ask

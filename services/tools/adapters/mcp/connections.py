@@ -356,7 +356,7 @@ class SdkConnections:
         await self.pool.forget(config_id)
 
     async def close(self) -> None:
-        """End all sessions."""
+        """End all sessions with all servers."""
         await self.pool.close()
         await self.processes.close()
 

@@ -58,7 +58,7 @@ class RepairedStream(httpx2.AsyncByteStream):
             yield without_halves(bytes(rest))
 
     async def aclose(self) -> None:
-        """Read no more."""
+        """Close the stream that is read."""
         await self.stream.aclose()
 
 
@@ -69,7 +69,7 @@ def repair_tools(item: SessionMessage) -> None:
         return
     tools = message.result.get("tools")
     if isinstance(tools, list):
-        message.result["tools"] = [one if is_tool(one) else put_aside(one) for one in tools]
+        message.result["tools"] = [tool if is_tool(tool) else put_aside(tool) for tool in tools]
 
 
 def is_tool(tool: Json) -> bool:

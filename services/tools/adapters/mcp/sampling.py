@@ -140,7 +140,8 @@ def request_of(params: mcp_types.CreateMessageRequestParams) -> SamplingRequest:
         raise SamplingRefused("too_large", words)
     return SamplingRequest(
         messages=tuple(
-            SamplingMessage(role=one.role, content=content_of(one)) for one in params.messages
+            SamplingMessage(role=message.role, content=content_of(message))
+            for message in params.messages
         ),
         max_tokens=params.max_tokens,
         system_prompt=params.system_prompt,

@@ -147,6 +147,6 @@ class ServerProcesses:
             await pool.give_back(process.sandbox)
 
     async def close(self) -> None:
-        """Kill all of them."""
+        """Kill the processes of all servers."""
         await asyncio.gather(*[pool.close() for pool in self.pools.values()])
         self.pools.clear()

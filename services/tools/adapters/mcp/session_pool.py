@@ -43,7 +43,7 @@ class Session(Protocol):
         ...
 
     async def close(self) -> None:
-        """End it."""
+        """End this session with its server."""
         ...
 
 
@@ -188,7 +188,7 @@ class SessionPool[S: Session]:
         await asyncio.gather(*(session.close() for session in ending if session is not None))
 
     async def close(self) -> None:
-        """End all of them."""
+        """End all sessions of the pool."""
         self.closed = True
         if self.sweeping is not None:
             self.sweeping.cancel()

@@ -103,7 +103,7 @@ class Lines:
         return False
 
     async def aclose(self) -> None:
-        """Read no more."""
+        """Stop reading the output of the process."""
         self.ended = True
 
     def __aiter__(self) -> Lines:
@@ -136,7 +136,7 @@ class Writer:
         self.closed = False
 
     async def send(self, item: SessionMessage) -> None:
-        """Write one message."""
+        """Write one message to the process."""
         text = item.message.model_dump_json(by_alias=True, exclude_unset=True)
         async with self.turn:
             if self.closed or self.sandbox.ended:
@@ -157,7 +157,7 @@ class Writer:
                 raise
 
     async def aclose(self) -> None:
-        """Write no more."""
+        """Close the input of the process."""
         self.closed = True
 
     async def __aenter__(self) -> Writer:

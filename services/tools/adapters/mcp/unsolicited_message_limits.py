@@ -108,7 +108,7 @@ class CountedStream:
             raise anyio.EndOfStream
 
     async def receive(self) -> SessionMessage | Exception:
-        """The next message."""
+        """Return the next message of the server."""
         try:
             item: SessionMessage | Exception = await self.stream.receive()
         except anyio.EndOfStream:
@@ -123,7 +123,7 @@ class CountedStream:
         return item
 
     async def aclose(self) -> None:
-        """Read no more."""
+        """Close the stream that is read."""
         await self.stream.aclose()
 
     def __aiter__(self) -> CountedStream:

@@ -129,7 +129,7 @@ SANDBOXES = gauge(
     "state",
 )
 
-TURNS = gauge("heeler_turns_running", "Conversations that this process drives right now.")
+RUNS_RUNNING = gauge("heeler_runs_running", "Runs that this process attempts right now.")
 LEASES = gauge("heeler_leases_held", "Leases that this process renews.", "service")
 AGENTS = gauge(
     "heeler_agents", "Agents that exist. Only one process of the service says so.", "service"

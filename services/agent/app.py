@@ -199,7 +199,7 @@ def measure(runtime: Runtime, engine: RunEngine) -> None:
     service.repository.watch(COUNTED_EVENTS, count_run)
     gauge = AgentGauge(runtime.database, runtime.clock, lambda: leadership.epoch is not None)
     service.looks.append(gauge.look)
-    metrics.TURNS.set_function(lambda: len(engine.tasks))
+    metrics.RUNS_RUNNING.set_function(lambda: len(engine.tasks))
 
 
 def tool_router(

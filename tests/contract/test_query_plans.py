@@ -439,7 +439,7 @@ ASKED: dict[type, dict[str, Callable[[Any], Awaitable[Any]]]] = {
 # What goes through all that there is, on purpose: it works on what lies about, and that is little.
 WHOLE: dict[type, set[str]] = {
     PostgresCallbackQueries: {"due_callbacks"},
-    PostgresRunQueries: {"orphaned_turns"},
+    PostgresRunQueries: {"orphaned_runs"},
     PostgresOwnToolRunQueries: {"orphaned_runs"},
     PostgresMcpServerQueries: {"due_discoveries"},
     PostgresFileProcessingQueries: {"due_files", "orphans"},

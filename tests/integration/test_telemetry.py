@@ -391,7 +391,7 @@ def test_prometheus_sees_the_counters_grow(
     tokens = prometheus.value('sum(heeler_model_tokens_total{kind="input"})')
     assert tokens > 0
     assert prometheus.value("max(heeler_agents)") >= 1
-    assert prometheus.value("sum(heeler_turns_running)") == 0
+    assert prometheus.value("sum(heeler_runs_running)") == 0
     assert prometheus.value('max(heeler_relay_lag_events{service="agent"})') >= 0
     for service in names():
         assert prometheus.value(f'count(heeler_dead_letters{{service="{service}"}})') == 1

@@ -453,13 +453,13 @@ def numbers_used_twice() -> list[Patch]:
 
 @mutant("The lease of a deleted conversation is not cleared away.")
 def deleted_lease_left() -> list[Patch]:
-    real = SimQueries.orphaned_turns
+    real = SimQueries.orphaned_runs
 
-    async def orphaned_turns(queries: SimQueries, but: list[str]) -> list[Any]:
+    async def orphaned_runs(queries: SimQueries, but: list[str]) -> list[Any]:
         there = {row["conversation_id"] for row in queries.data.rows("messages")}
         return [orphan for orphan in await real(queries, but) if orphan.id in there]
 
-    return [(SimQueries, "orphaned_turns", orphaned_turns)]
+    return [(SimQueries, "orphaned_runs", orphaned_runs)]
 
 
 @mutant("Nobody ends what waits for a client that never answers.")

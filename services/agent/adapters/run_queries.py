@@ -20,9 +20,9 @@ MAYBE_ORPHANED = (
     "agent.leases where expires_at < now() and key like 'conv-%'",
     "agent.runs where status in ('created', 'running') and status = 'running'",
 )
-# A turn without a lease should not be. It is looked for all the same, because nobody else would
-# ever find it: among the runs that have not ended, by their index.
-ORPHANED_TURNS = """
+# An active run should always have a lease. One without is looked for all the same, because nothing
+# else would ever find it: among the runs that have not ended, by their index.
+ORPHANED_RUNS = """
 (select l.key, coalesce(e.org, ''), '' from agent.leases l left join lateral (
     select org from agent.events where aggregate_id = l.key limit 1) e on true
  where l.expires_at < now() and l.key like 'conv-%%' and l.key <> all(%(but)s)
@@ -68,8 +68,8 @@ class RunQueries(Protocol):
         """Those of these runs of these organisations that have not ended."""
         ...
 
-    async def orphaned_turns(self, but: list[str]) -> list[Orphan]:
-        """Conversations whose turn nobody drives, without those that are named."""
+    async def orphaned_runs(self, but: list[str]) -> list[Orphan]:
+        """Conversations whose active run no process attempts, without those that are named."""
         ...
 
     async def origin_of_run(self, org: str, conversation_id: str, run_id: str) -> str:
@@ -130,13 +130,13 @@ class PostgresRunQueries:
         )
         return [run_id for (run_id,) in rows]
 
-    async def orphaned_turns(self, but: list[str]) -> list[Orphan]:
-        """Conversations whose turn nobody drives: its lease has run out, or there is none. One
-        that was deleted meanwhile has no messages and no turn; but its lease is still there, and
-        somebody has to clear it away."""
+    async def orphaned_runs(self, but: list[str]) -> list[Orphan]:
+        """Conversations whose active run no process attempts: its lease has expired, or there is
+        none. A conversation that was deleted meanwhile has no messages and no active run, but its
+        lease is still there and has to be removed."""
         if not await self.database.any_row(*MAYBE_ORPHANED):
             return []
-        rows = await self.database.fetch(ORPHANED_TURNS, {"limit": SWEPT_MAX, "but": but})
+        rows = await self.database.fetch(ORPHANED_RUNS, {"limit": SWEPT_MAX, "but": but})
         return [Orphan(*row) for row in rows]
 
     async def origin_of_run(self, org: str, conversation_id: str, run_id: str) -> str:

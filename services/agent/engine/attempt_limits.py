@@ -87,7 +87,7 @@ class AttemptCount:
     async def begin(self, conversation: Conversation) -> Attempt | None:
         """Count an attempt that takes a run over, unless the run rests; a suspect waits until
         it is alone in quarantine."""
-        active = conversation.state.turn
+        active = conversation.state.active_run
         if active is None:
             return None
         self.point = attempt_point(active)
@@ -106,12 +106,12 @@ class AttemptCount:
 
     def counts(self, conversation: Conversation) -> bool:
         """Whether the run still stands where the attempt was begun."""
-        active = conversation.state.turn
+        active = conversation.state.active_run
         return active is not None and attempt_point(active) == self.point
 
     async def failed(self, conversation: Conversation, run_id: str) -> Attempt | None:
         """Count that the attempt has failed where the run stands now; None if it has ended."""
-        active = conversation.state.turn
+        active = conversation.state.active_run
         if active is None or active.run.id != run_id:
             return None
         point = attempt_point(active)

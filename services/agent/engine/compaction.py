@@ -101,7 +101,7 @@ def prepared(
     state: ConversationState, design: AgentDesign, question: StepRequest, trigger: Trigger
 ) -> Prepared:
     """What a compaction of this conversation is made of now."""
-    asked = state.turn.compaction if state.turn else None
+    asked = state.active_run.compaction if state.active_run else None
     settings = settings_of(design.config, asked)
     share = settings.sliding_window_percentage
     budget = budget_of(state, design.config, question.size, share)
@@ -113,7 +113,7 @@ def prepared(
 def ways_of(made_of: Prepared, *, models: bool) -> tuple[Way, ...]:
     """The ways that are tried, in this order. What was not enough is not tried again in the same
     run before the model has answered."""
-    run = made_of.state.turn
+    run = made_of.state.active_run
     ways = WAYS[made_of.settings.mode]
     tried = min(run.compactions if run else 0, len(ways) - 1)
     return ways[tried:] if models else ways[-1:]
@@ -208,7 +208,7 @@ class Compactor:
 
     def recorded(self, conversation: Conversation, done: Compaction, message_id: str) -> None:
         """Record a compaction, and what follows from it."""
-        active = conversation.state.turn
+        active = conversation.state.active_run
         number = self.number(active) if active else 0
         if compact(conversation, done, message_id=message_id, number=number, at=self.now()):
             conversation.rebuild(done.rebuilt, at=self.now())

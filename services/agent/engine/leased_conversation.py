@@ -55,12 +55,12 @@ class LeasedConversation:
     @property
     def active(self) -> ActiveRun | None:
         """The active run."""
-        return self.conversation.state.turn
+        return self.conversation.state.active_run
 
     @property
     def run_id(self) -> str:
         """The id of the active run; empty if there is none."""
-        active = self.conversation.state.turn
+        active = self.conversation.state.active_run
         return active.run.id if active else ""
 
     def lock(self) -> AbstractAsyncContextManager[None]:
@@ -71,7 +71,7 @@ class LeasedConversation:
     def see(self, conversation: Conversation) -> None:
         """Go on from here."""
         self.conversation = conversation
-        active = conversation.state.turn
+        active = conversation.state.active_run
         self.publisher.last_number = active.told if active else OPENING_NUMBER
 
     async def resume(self, known: Conversation | None = None) -> None:
@@ -204,7 +204,7 @@ class LeasedConversation:
         itself."""
         work = self.ports.repository.work(self.context)
         await work.commit(fence=self.fence, release_lease=True)
-        return (await self.reloaded()).state.turn is not None
+        return (await self.reloaded()).state.active_run is not None
 
     async def give_back(self) -> None:
         """Let somebody else take over at once."""

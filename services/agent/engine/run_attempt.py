@@ -163,7 +163,7 @@ class RunAttempt:
         if self.fresh_design is None:
             return None
         known = self.leased.known()
-        return known if known and known.state.turn else None
+        return known if known and known.state.active_run else None
 
     async def give_up_or_back(self, bug: Exception) -> None:
         """A bug may be a passing one: let the run be retried, but not for ever."""

@@ -162,7 +162,7 @@ class RunEngine:
         """Take over the runs that nobody has a lease for."""
         if self.stopping:
             return
-        for orphan in await self.ports.queries.orphaned_turns(self.left()):
+        for orphan in await self.ports.queries.orphaned_runs(self.left()):
             if orphan.id in self.tasks:
                 continue
             epoch = await self.ports.repository.store.take_lease(orphan.id)

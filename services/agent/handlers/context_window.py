@@ -111,5 +111,5 @@ def as_if_asked(
     )
     copy = Conversation.blank(conversation.id, version=conversation.version, org=conversation.org)
     window = [*state.window, *command.messages]
-    copy.state = state.model_copy(update={"window": window, "turn": run})
+    copy.state = state.model_copy(update={"window": window, "active_run": run})
     return copy

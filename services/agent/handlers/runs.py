@@ -186,7 +186,7 @@ class RunHandlers:
     ) -> Accepted:
         """Name the run that answers, and have what follows begin once it is committed."""
         conversation = requested.conversation
-        active = conversation.state.turn
+        active = conversation.state.active_run
         if run_id != command.run.id:
             pass  # an answer that came before, with its run
         elif active is None:
@@ -213,7 +213,7 @@ class RunHandlers:
         work.after_commit.append(
             lambda _: self.ports.engine.cancelled(conversation.id, gone, work.context)
         )
-        if waited and conversation.state.turn is not None:
+        if waited and conversation.state.active_run is not None:
             self.ports.begin_after_commit(conversation, work)
         return Accepted(result={**outcome})
 

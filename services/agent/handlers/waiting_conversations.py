@@ -135,7 +135,7 @@ class ApprovalHandlers:
         if not expire(conversation, requested_at=late.requested_at, at=now):
             return
         log.warning("%s: the deadline of an approval has passed", conversation.id)
-        if conversation.state.turn is not None:
+        if conversation.state.active_run is not None:
             self.ports.begin_after_commit(conversation, work)
         await work.commit()
         self.ports.engine.ports.committed()
@@ -201,7 +201,7 @@ class PauseHandlers:
         )
         if refused:
             return refused
-        active = conversation.state.turn
+        active = conversation.state.active_run
         if active is not None and active.run.id == run_id:
             work.take_lease = conversation.id
             design = design_in(conversation.state, agent.design)

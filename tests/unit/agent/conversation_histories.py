@@ -251,7 +251,9 @@ class Histories(RuleBasedStateMachine):
             agent_id=AGENT, run=run, messages=said, max_steps=max_steps, request_hash="h"
         )
 
-    @precondition(lambda self: self.talk.state.turn is None and self.talk.state.approval is None)
+    @precondition(
+        lambda self: self.talk.state.active_run is None and self.talk.state.approval is None
+    )
     @rule(
         tools=st.lists(st.sampled_from(["look", "keep", BROWSE]), min_size=1, max_size=4),
         concurrent=st.booleans(),
@@ -346,7 +348,7 @@ class Histories(RuleBasedStateMachine):
         happened = self.commit()
         if happened:
             assert answered[-1].run_cancelled
-            assert self.talk.state.turn is not None
+            assert self.talk.state.active_run is not None
             self.repeat = None
         assert isinstance(outcome, Rejected) or outcome.startswith("run-")
 
@@ -482,7 +484,7 @@ class Histories(RuleBasedStateMachine):
         if accept_compaction(self.talk, asked, **moments) is None:
             self.commit()
 
-    @precondition(lambda self: self.talk.state.turn is None)
+    @precondition(lambda self: self.talk.state.active_run is None)
     @rule()
     def window_is_cleared(self) -> None:
         clear(self.talk, at=self.now())
@@ -560,12 +562,12 @@ class Histories(RuleBasedStateMachine):
             lost=lost,
         )
 
-    @precondition(lambda self: self.talk.state.turn or self.talk.state.approval)
+    @precondition(lambda self: self.talk.state.active_run or self.talk.state.approval)
     @rule(named=st.booleans(), which=st.integers(0, 9), lost=st.booleans())
     def user_cancels(self, named: bool, which: int, lost: bool) -> None:
         """All that have not ended, or one of them: the running one or one that waits."""
         talk = self.talk.state
-        first = [talk.turn.run.id] if talk.turn else []
+        first = [talk.active_run.run.id] if talk.active_run else []
         asking = [talk.approval.run_id] if talk.approval else []
         unended = [*first, *asking, *(one.run.id for one in talk.queue)]
         asked = [unended[which % len(unended)]] if named else None
@@ -690,7 +692,7 @@ class Histories(RuleBasedStateMachine):
         window = self.talk.state.window
         if not window:
             return
-        turn = self.talk.state.turn
+        turn = self.talk.state.active_run
         seen = shown_messages(self.talk.state, None)
         for shown in (paired(window), with_own_system(seen, turn) if turn else seen):
             HAPPENED["contexts checked"] += 2
@@ -699,20 +701,20 @@ class Histories(RuleBasedStateMachine):
         approval = self.talk.state.approval
         if approval is not None:
             assert window[-1].id == approval.message_id, "nothing follows calls that wait"
-            assert self.talk.state.turn is None
-        elif self.talk.state.turn is None or self.asks():
+            assert self.talk.state.active_run is None
+        elif self.talk.state.active_run is None or self.asks():
             assert paired(window) == window, "nothing that is recorded is unpaired"
 
     @invariant()
     def so_many_tools_run_at_once_as_may_and_one_alone_that_may_not_beside_others(self) -> None:
-        turn = self.talk.state.turn
+        turn = self.talk.state.active_run
         started = [one for one in turn.calls if one.state == "started"] if turn else []
         assert len(started) <= CONCURRENT_CALLS_MAX
         assert len(started) <= 1 or all(one.concurrent for one in started)
 
     @invariant()
     def a_run_that_asked_for_a_pause_asks_the_model_nothing_more(self) -> None:
-        turn = self.talk.state.turn
+        turn = self.talk.state.active_run
         assert not (turn and turn.paused and self.asks())
 
     @invariant()
@@ -723,7 +725,7 @@ class Histories(RuleBasedStateMachine):
         assert started == [one for one in accepted if one not in unstarted][: len(started)]
         assert [one for one in ended if one in started] == started[: len(ended) - len(unstarted)]
         assert max(Counter(ended).values(), default=0) <= 1
-        turn = self.talk.state.turn
+        turn = self.talk.state.active_run
         assert [one for one in started if one not in ended] == ([turn.run.id] if turn else [])
         waiting = [one.run.id for one in self.talk.state.queue]
         assert waiting == [one for one in accepted if one not in {*started, *ended}]

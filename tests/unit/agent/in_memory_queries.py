@@ -355,7 +355,7 @@ class InMemoryQueries:
         }
         return [rows[one] for one in ids if one in rows and is_sought(rows[one], search)]
 
-    async def orphaned_turns(self, but: list[str]) -> list[Orphan]:
+    async def orphaned_runs(self, but: list[str]) -> list[Orphan]:
         schema = self.database.schema("agent")
         leases, streams, now = schema.leases, schema.streams, self.database.clock()
         run_out = [

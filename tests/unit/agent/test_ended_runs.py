@@ -74,5 +74,5 @@ async def test_what_is_said_meanwhile_does_not_touch_the_run_that_is_active() ->
     await process.tell(command, "rate")
     await process.idle()
     conversation = await process.repository.load(Conversation, CONVERSATION, org="org-1")
-    assert conversation.state.turn is None
+    assert conversation.state.active_run is None
     assert [row["status"] for row in world.schema.rows("runs")] == ["completed", "completed"]

@@ -25,7 +25,7 @@ from services.agent.domain.conversations.approval_state import (
 class AnsweredConversation(Protocol):
     """What of a conversation's state changes."""
 
-    turn: ActiveRun | None
+    active_run: ActiveRun | None
     approval: PendingApproval | None
     answered: list[AnsweredCall]
 
@@ -79,7 +79,7 @@ def requested(active: ActiveRun, event: ApprovalRequested) -> PendingApproval:
 def take_answers(state: AnsweredConversation, event: ApprovalAnswered) -> None:
     """Calls have answers. With the last of them the run goes on where the one that asked ended;
     until then it ends as that did."""
-    approval, active = state.approval, state.turn
+    approval, active = state.approval, state.active_run
     assert approval is not None, "only what waits is answered"
     assert active is not None, "a run brings the answer"
     for answer in event.answers:

@@ -49,7 +49,7 @@ def llm_in(own: ConversationConfig, agents: LLMConfig, agent_type: AgentType) ->
 def design_of_run(state: ConversationState, design: AgentDesign) -> AgentDesign:
     """The agent as the active run sees it."""
     inside = design_in(state, design)
-    options = state.turn.options if state.turn is not None else None
+    options = state.active_run.options if state.active_run is not None else None
     if options is None:
         return inside
     llm = options.llm_config or inside.config.llm_config

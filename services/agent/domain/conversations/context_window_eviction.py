@@ -67,7 +67,7 @@ class ShownConversation(Protocol):
     refusals: Refusals | None
     summary_failures: int
     summary_failed_at: datetime | None
-    turn: ActiveRun | None
+    active_run: ActiveRun | None
 
 
 def compacted(state: ShownConversation, event: ConversationCompacted) -> None:
@@ -78,9 +78,9 @@ def compacted(state: ShownConversation, event: ConversationCompacted) -> None:
     elif event.failures:
         state.summary_failures += 1
         state.summary_failed_at = event.timestamp
-    if state.turn is not None:
-        state.turn.compactions += 1
-        state.turn.told = event.number + served_parts(event.message) - 1
+    if state.active_run is not None:
+        state.active_run.compactions += 1
+        state.active_run.told = event.number + served_parts(event.message) - 1
 
 
 def cleared(state: ShownConversation, event: ContextCleared) -> None:

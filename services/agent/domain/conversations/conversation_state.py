@@ -129,7 +129,7 @@ class ConversationState(BaseModel):
     queue: list[QueuedRun] = []
     queued_bytes: int = 0
     retried: list[RetriedRun] = []
-    turn: ActiveRun | None = None
+    active_run: ActiveRun | None = None
     pause: HeartbeatPause | None = None
     deleted: bool = False
     omitted: Omissions = Field(default_factory=Omissions)
@@ -153,7 +153,7 @@ class ConversationState(BaseModel):
     @property
     def unended(self) -> list[str]:
         """The runs that have not ended, the active one first."""
-        active = [self.turn.run.id] if self.turn else []
+        active = [self.active_run.run.id] if self.active_run else []
         return active + [waiting.run.id for waiting in self.queue]
 
 
@@ -199,7 +199,7 @@ def evolved(state: ConversationState, event: Event) -> ConversationState:
             waiting = state.queue.pop(0)
             state.queued_bytes -= waiting.bytes
             assert waiting.run.id == event.run_id, "runs start in the order of acceptance"
-            state.turn = ActiveRun(
+            state.active_run = ActiveRun(
                 run=waiting.run,
                 max_steps=waiting.max_steps,
                 stream_tokens=waiting.stream_tokens,
@@ -252,9 +252,9 @@ def evolved(state: ConversationState, event: Event) -> ConversationState:
         case ToolCallInterrupted():
             mark(running(state), event.tool_call_id, "started", "finished").held = event.held
         case RunCompleted():
-            state.turn = None
+            state.active_run = None
         case RunFailed():
-            state.turn = None
+            state.active_run = None
             if event.error_type in REFUSED:
                 leave_out(state, event)
         case QueuedRunsCancelled():
@@ -262,8 +262,8 @@ def evolved(state: ConversationState, event: Event) -> ConversationState:
         case RunCancelled():
             leave_queue(state, {event.run_id})
             cancel_answers(state, event.run_id)
-            if state.turn is not None and state.turn.run.id == event.run_id:
-                state.turn = None
+            if state.active_run is not None and state.active_run.run.id == event.run_id:
+                state.active_run = None
         case ConversationCreated() | ConversationUpdated():
             state.agent_id, state.own = event.config.agent_id, event.config
         case HeartbeatsPaused():
@@ -278,8 +278,8 @@ def evolved(state: ConversationState, event: Event) -> ConversationState:
             return ConversationState(agent_id=state.agent_id, deleted=True)
         case StepAnnotated() | RunDeleted() | CallbackAttempted() | ToolCallForbidden():
             return state  # they say nothing of the run that is active
-    if state.turn is not None:
-        state.turn.pass_until(event.timestamp)
+    if state.active_run is not None:
+        state.active_run.pass_until(event.timestamp)
     return state
 
 
@@ -291,19 +291,21 @@ def append(state: ConversationState, event: MessageAppended) -> None:
     state.window.append(event.message)
     state.length.add(event.message)
     state.shown = event.shows or state.shown
-    if state.turn is None or event.run_id is None:
+    if state.active_run is None or event.run_id is None:
         return
     if event.sent:
-        follow_up(state.turn, event.message.id)
+        follow_up(state.active_run, event.message.id)
         return
     if event.message.role == "tool":
-        state.turn.show(event.message.tool_call_id)
-    if event.message.role == "tool" and decides(state.turn.tool_rules, event.message.name or ""):
-        state.turn.returned = text_of(event.message)
+        state.active_run.show(event.message.tool_call_id)
+    if event.message.role == "tool" and decides(
+        state.active_run.tool_rules, event.message.name or ""
+    ):
+        state.active_run.returned = text_of(event.message)
     parts = served_parts(event.message) if event.chunks is None else len(event.chunks)
-    first = state.turn.told + 1 if event.number is None else event.number
-    assert first > state.turn.told, "numbers only grow"
-    state.turn.told = first + parts - 1
+    first = state.active_run.told + 1 if event.number is None else event.number
+    assert first > state.active_run.told, "numbers only grow"
+    state.active_run.told = first + parts - 1
 
 
 def overtaken_by(state: ConversationState, request_hash: str, asked_at: datetime) -> str | None:
@@ -323,8 +325,8 @@ def no_room(state: ConversationState, command: RequestRun) -> Rejected | None:
     calls wait for the client, or where as many wait as may."""
     if state.approval is not None:
         return approval_pending(state.approval)
-    if command.unless_busy and state.turn is not None:
-        run = state.turn.run
+    if command.unless_busy and state.active_run is not None:
+        run = state.active_run.run
         reason = str(error_bodies.conversation_busy()["detail"])
         details: JsonObject = {"run_id": run.id, "background": run.background}
         return Rejected(code=CONFLICT, reason=reason, details=details)
@@ -361,8 +363,8 @@ def leave_out(state: ConversationState, event: RunFailed) -> None:
 
 def running(state: ConversationState) -> ActiveRun:
     """The active run, where there must be one."""
-    assert state.turn is not None, "a run is active"
-    return state.turn
+    assert state.active_run is not None, "a run is active"
+    return state.active_run
 
 
 def retried_run(event: RunAccepted) -> RetriedRun:

@@ -127,7 +127,7 @@ def budget_of(
     rate = state.length.bytes_per_token(llm.handle or llm.model)
     window = int(llm.context_window * rate)
     kept = (1 - min(max(share, SHARE_MIN), SHARE_MAX)) / 2 ** (
-        state.turn.compactions if state.turn else 0
+        state.active_run.compactions if state.active_run else 0
     )
     return Budget(window, asked.system + asked.tools, asked.whole, int(window * kept), rate)
 
@@ -190,7 +190,7 @@ def question_from(state: ConversationState, budget: Budget) -> int:
     """From where on messages are what the model has to answer, if a run is active and they fit:
     what the user said last, or the calls of which it has the results now."""
     window = state.window
-    if state.turn is None or state.turn.compaction is not None:
+    if state.active_run is None or state.active_run.compaction is not None:
         return len(window)
     place = len(window)
     while place > 1 and window[place - 1].role in ("user", "tool"):

@@ -178,7 +178,7 @@ def stands_behind(conversation: Conversation, earlier: AnsweredCall) -> bool:
     """Whether the run was cancelled that brought answers, and what became of its calls stands last:
     a model has not seen it yet, and nothing was said or reset since."""
     state = conversation.state
-    if not earlier.run_cancelled or state.turn is not None or state.approval is not None:
+    if not earlier.run_cancelled or state.active_run is not None or state.approval is not None:
         return False
     calls = {one.tool_call_id for one in state.answered if one.run_id == earlier.run_id}
     last = takewhile(lambda one: one.role in ("tool", "approval"), reversed(state.window))

@@ -72,7 +72,7 @@ def nothing_to_compact(state: ConversationState) -> Rejected | None:
 
 def summary_if_idle(state: ConversationState) -> str | None:
     """The summary, where models are shown nothing else of a conversation in which nothing runs."""
-    idle = state.turn is None and not state.queue
+    idle = state.active_run is None and not state.queue
     if not idle or len(state.window) != 2 or state.window[1].summary is None:
         return None
     return state.window[1].summary.text
@@ -116,7 +116,7 @@ def compact(
 ) -> bool:
     """Show models a summary in the place of the messages that it was made of; False, and nothing,
     if these are not there any more, or the run has gone on."""
-    state, active = conversation.state, conversation.state.turn
+    state, active = conversation.state, conversation.state.active_run
     there = [one.id for one in state.window[1 : 1 + len(done.evicted)]]
     if active is None or active.next_step_id != done.step_id or there != done.evicted:
         return False
@@ -149,9 +149,11 @@ def clear(conversation: Conversation, *, at: datetime) -> None:
 
 def cannot_clear(state: ConversationState) -> Rejected | None:
     """The refusal to clear a conversation while a run is active."""
-    if state.turn is None:
+    if state.active_run is None:
         return None
-    reason = f"Run {state.turn.run.id} is active: wait for its end, or cancel it, and reset then"
+    reason = (
+        f"Run {state.active_run.run.id} is active: wait for its end, or cancel it, and reset then"
+    )
     return Rejected(code=CONFLICT, reason=reason)
 
 

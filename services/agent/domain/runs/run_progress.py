@@ -27,7 +27,7 @@ from services.agent.domain.runs.run_actions import (
 
 def next_action(state: ConversationState) -> NextAction | None:
     """What has to be done now; None when no run is active."""
-    active = state.turn
+    active = state.active_run
     if active is None:
         return None
     if active.compaction is not None:
@@ -38,7 +38,7 @@ def next_action(state: ConversationState) -> NextAction | None:
 def start_next(conversation: Conversation, *, at: datetime) -> None:
     """Start the run that waits longest, if none is active and no call waits for the client."""
     state = conversation.state
-    if state.turn is not None or state.approval is not None or not state.queue:
+    if state.active_run is not None or state.approval is not None or not state.queue:
         return
     waiting = state.queue[0]
     run_id = waiting.run.id

@@ -101,7 +101,7 @@ def accept_compaction(
     """Promise to compact the conversation; if no run is active, at once."""
     state = conversation.state
     refused = no_room(state, command)
-    if refused is None and state.turn is None and not state.queue:
+    if refused is None and state.active_run is None and not state.queue:
         refused = nothing_to_compact(state)
     if refused is not None:
         return refused
@@ -129,7 +129,7 @@ def cancel(
     answer says for each whether it is `cancelled`, or `failed` because there is no such run, or
     it has ended. With all runs goes a pause, as with the run that asked for it."""
     state = conversation.state
-    active, approval, paused = state.turn, state.approval, state.pause is not None
+    active, approval, paused = state.active_run, state.approval, state.pause is not None
     waiting = [queued.run.id for queued in state.queue]
     first = [active.run.id] if active else [approval.run_id] if approval else []
     unended = [*first, *waiting]

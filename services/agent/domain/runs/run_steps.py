@@ -34,7 +34,7 @@ from services.agent.domain.runs.step_results import (
 
 def model_replied(conversation: Conversation, step: AnsweredStep, *, at: datetime) -> None:
     """Record a step of the model, what it was shown, and what follows from it."""
-    state, active = conversation.state, conversation.state.turn
+    state, active = conversation.state, conversation.state.active_run
     if active is None or active.next_step_id != step.step_id or active.open_call is not None:
         return
     reply, spoken = step.reply, step.spoken
@@ -70,7 +70,7 @@ def refuse_call(
     conversation: Conversation, call: ToolCall, why: str, *, message_id: str, at: datetime
 ) -> None:
     """Record that the rules do not allow a call, tell the model why, and what follows."""
-    active = conversation.state.turn
+    active = conversation.state.active_run
     if active is None or active.startable_calls[:1] != (call,):
         return
     tool_calls.refuse(conversation, call, why, message_id=message_id, at=at)
@@ -107,7 +107,7 @@ def tool_interrupted(
 
 def waits_for_result(conversation: Conversation, step_id: str, call: ToolCall) -> bool:
     """Whether the active run waits for the result of this very call."""
-    active = conversation.state.turn
+    active = conversation.state.active_run
     return active is not None and active.step_id == step_id and call in active.started_calls
 
 
@@ -135,7 +135,7 @@ def fail(
     at: datetime,
 ) -> None:
     """End the run with an error, in another `step` than the next; the next run starts."""
-    active = conversation.state.turn
+    active = conversation.state.active_run
     if active is None or active.next_step_id != step_id or active.open_call is not None:
         return
     conversation.happened(
@@ -156,7 +156,7 @@ def abort(
     conversation: Conversation, failure: Failure, *, message_ids: Iterable[str], at: datetime
 ) -> None:
     """End the run wherever it stands; what it was waiting for counts as interrupted."""
-    active = conversation.state.turn
+    active = conversation.state.active_run
     if active is None:
         return
     step = unfinished_step(active, conversation.state.agent_id, failure.model)

@@ -24,7 +24,7 @@ from services.agent.domain.runs.step_results import ToolResult, result_message
 
 def start(conversation: Conversation, calls: Sequence[ToolCall], *, at: datetime) -> None:
     """Record that tools are about to run, side by side."""
-    active = conversation.state.turn
+    active = conversation.state.active_run
     if active is None or not calls or not set(calls) <= set(active.startable_calls):
         return
     if len(calls) == 1:

@@ -29,6 +29,7 @@ from services.memory.engine.message_embedding import MessageEmbedding
 from services.memory.handlers import Handlers
 from services.memory.handlers.ports import HandlerPorts
 from services.memory.policies import Policies
+from services.memory.policies.deleted_files import DeleteFilesOfDeletedFolders, RemoveUnnamedTexts
 from services.memory.settings import EmbeddingSettings
 
 
@@ -92,17 +93,16 @@ async def start_engine(
 ) -> tuple[FileProcessing, MessageEmbedding]:
     """What makes texts and chunks of uploaded files, and what embeds messages; both are swept."""
     service, database = runtime.service, runtime.database
-    files = FileProcessing(
-        FileProcessingPorts(
-            **runtime.port_arguments,
-            queries=PostgresFileProcessingQueries(database),
-            uploads=PostgresUploadedFiles(database),
-            texts=PostgresFileTexts(database),
-            parser=ProcessParser(),
-            embedders=adapters.embedders,
-            attached=adapters.attached,
-        )
+    ports = FileProcessingPorts(
+        **runtime.port_arguments,
+        queries=PostgresFileProcessingQueries(database),
+        uploads=PostgresUploadedFiles(database),
+        texts=PostgresFileTexts(database),
+        parser=ProcessParser(),
+        embedders=adapters.embedders,
+        attached=adapters.attached,
     )
+    files = FileProcessing(ports)
     runtime.closing.push_async_callback(files.drain)
     leadership = service.relay.leadership
     messages = MessageEmbedding(
@@ -111,8 +111,13 @@ async def start_engine(
         clock=runtime.clock,
         leads=lambda: leadership.epoch is not None,
     )
-    for event in (FileDeleted, FolderDeleted):
-        await service.hear(event, files.deleted_somewhere)
+    for cleanup in (
+        DeleteFilesOfDeletedFolders(ports, ports.queries),
+        RemoveUnnamedTexts(ports.texts, ports.clock),
+    ):
+        for event in (FileDeleted, FolderDeleted):
+            await service.hear(event, cleanup.look_at_all)
+        service.sweepers.append(cleanup.sweep)
     files.join(service)
     service.sweepers.append(messages.sweep)
     return files, messages

@@ -10,9 +10,10 @@ from typing import Any
 
 import pytest
 
-from libs.bus.ports import Bus, Clock
+from libs.bus.ports import Bus, Clock, Ids
+from libs.contracts.bus_messages import Command, Context
 from libs.work import progress, reconciliation
-from libs.work.progress import HEARTBEAT, Progress, ProgressMessage, publish_progress
+from libs.work.progress import HEARTBEAT, Look, Progress, ProgressMessage, publish_progress
 from libs.work.reconciliation import NotMended, Reconciliation
 from tests.contract import test_progress, test_reconciliation
 from tests.contract.planted_bugs import Planted
@@ -45,6 +46,22 @@ async def heartbeat_or_end(followed: Progress) -> ProgressMessage | None:
     return await followed.next(progress.GIVE_UP_SECONDS)
 
 
+async def first_message(followed: Progress, look: Look) -> ProgressMessage:
+    """The first message, be it a heartbeat."""
+    message = await followed.next(progress.LOOK_SECONDS)
+    return (await look() if message is None else message) or LOST
+
+
+async def end_unless_silence(followed: Progress, look: Look) -> ProgressMessage:
+    """The end that is heard; after a silence the work is taken for lost."""
+    return await followed.end_or_silence() or LOST
+
+
+async def end_after_one_look(followed: Progress, look: Look) -> ProgressMessage:
+    """The end that is heard, or what the row says after the first silence."""
+    return await followed.end_or_silence() or await look() or LOST
+
+
 async def first_batch(policy: Reconciliation[Any], keys: list[str] | None) -> bool:
     """Mend one batch, and take that for all."""
     for item in await policy.find(keys):
@@ -60,6 +77,12 @@ async def until_refused(policy: Reconciliation[Any], keys: list[str] | None) -> 
     return True
 
 
+async def send_and_forget(bus: Bus, ids: Ids, command: Command, org: str) -> bool:
+    """Send a correction, and take it for done."""
+    await bus.request(command, Context(ids.new("sweep"), org=org))
+    return True
+
+
 real_sweep = Reconciliation.sweep
 
 
@@ -71,6 +94,7 @@ async def deaf_sweep(policy: Reconciliation[Any]) -> None:
         policy.look_at_all_at = policy.clock.monotonic() + policy.every_seconds
 
 
+LOST: ProgressMessage = {"result": "nobody knows"}
 FORGOTTEN: list[asyncio.Task[None]] = []
 IN_PROGRESS = test_progress.TestProgress()
 IN_RECONCILIATION = test_reconciliation.TestReconciliation()
@@ -83,6 +107,18 @@ PLANTED = {
     "one-heartbeat": Planted(
         IN_PROGRESS.test_work_without_a_row_is_lost_after_a_silence,
         [(test_progress, "heartbeats", one_heartbeat)],
+    ),
+    "heartbeat-ends-the-work": Planted(
+        IN_PROGRESS.test_a_follower_gets_the_end_and_no_heartbeat,
+        [(Progress, "end", first_message)],
+    ),
+    "silence-ends-the-work": Planted(
+        IN_PROGRESS.test_an_end_that_was_published_to_nobody_is_read_from_the_row,
+        [(Progress, "end", end_unless_silence)],
+    ),
+    "row-is-looked-at-once": Planted(
+        IN_PROGRESS.test_an_end_that_was_published_to_nobody_is_read_from_the_row,
+        [(Progress, "end", end_after_one_look)],
     ),
     "heartbeat-ends-work-without-a-row": Planted(
         IN_PROGRESS.test_the_end_of_work_without_a_row_is_heard,
@@ -100,6 +136,18 @@ PLANTED = {
         IN_RECONCILIATION.test_an_event_in_the_middle_of_a_look_is_followed_by_another,
         [(Reconciliation, "sweep", deaf_sweep)],
     ),
+    "not-looked-at-again": Planted(
+        IN_RECONCILIATION.test_a_bug_forgets_no_suspect,
+        [(Reconciliation, "look_again", lambda policy, suspects: None)],
+    ),
+    "not-looked-at-later": Planted(
+        IN_RECONCILIATION.test_a_commit_that_comes_late_is_looked_at,
+        [(Reconciliation, "suspect_later", Reconciliation.suspect)],
+    ),
+    "refused-is-mended": Planted(
+        test_reconciliation.TestCorrections().test_a_refused_correction_is_logged_and_not_done,
+        [(test_reconciliation, "send_correction", send_and_forget)],
+    ),
     "no-pause-after-a-failure": Planted(
         lambda world: IN_RECONCILIATION.test_what_fails_is_tried_again_after_a_pause_that_grows(
             world, reconciliation.StoreUnavailable("away"), None
@@ -112,8 +160,8 @@ PLANTED = {
 @pytest.fixture(autouse=True)
 def short_silences(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(progress, "HEARTBEAT_SECONDS", 0.02)
-    monkeypatch.setattr(progress, "LOOK_SECONDS", 0.1)
-    monkeypatch.setattr(progress, "GIVE_UP_SECONDS", 0.2)
+    monkeypatch.setattr(progress, "LOOK_SECONDS", 0.5)
+    monkeypatch.setattr(progress, "GIVE_UP_SECONDS", 0.6)
 
 
 @pytest.mark.parametrize("name", PLANTED)
@@ -122,7 +170,8 @@ async def test_the_contract_finds_a_planted_bug(
 ) -> None:
     planted = PLANTED[name]
     given = {"monkeypatch": monkeypatch, "caplog": caplog}
-    world = MemoryWires() if planted.patches[0][0] in (test_progress, Progress) else MemoryWorld()
+    wants_store = planted.patches[0][0] is Reconciliation
+    world = MemoryWorld() if wants_store else MemoryWires()
     await with_fixtures(planted.found_by, world, given)  # without the bug it passes
     for target, attribute, value in planted.patches:
         monkeypatch.setattr(target, attribute, value)

@@ -131,7 +131,7 @@ class TestReconciliation:
         policy = await FillAccounts(world).started()
         policy.suspect_later("a")
         policy.suspect_later("b")
-        policy.suspects_later.pop("b")  # its commit is known
+        policy.suspects_later.pop("b", None)  # its commit is known
         await policy.open("a", "b")
         policy.time.seconds += LATE_SECONDS - 1
         await policy.sweep()

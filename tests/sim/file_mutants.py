@@ -6,6 +6,7 @@ from typing import Any
 
 from services.memory.domain.file import File
 from services.memory.engine.file_processing import FileProcessing
+from services.memory.policies.deleted_files import DeleteFilesOfDeletedFolders, RemoveUnnamedTexts
 from tests.sim.file_rows import FileRows, UploadRow
 from tests.sim.mutants import Patch, mutant
 
@@ -13,17 +14,17 @@ from tests.sim.mutants import Patch, mutant
 @mutant("Nobody goes on with a file whose process died.")
 def lost_files_stay() -> list[Patch]:
     async def sweep(processing: Any) -> None:
-        await processing.clean_up()
+        """Look for nothing."""
 
     return [(FileProcessing, "sweep", sweep)]
 
 
 @mutant("Files of folders that are gone, and texts of files that are, are not removed.")
 def nothing_cleaned_up() -> list[Patch]:
-    async def clean_up(_: Any) -> None:
+    async def sweep(_: Any) -> None:
         """Look for nothing."""
 
-    return [(FileProcessing, "clean_up", clean_up)]
+    return [(kind, "sweep", sweep) for kind in (DeleteFilesOfDeletedFolders, RemoveUnnamedTexts)]
 
 
 @mutant("The text of a file that was just deleted is written on.")

@@ -27,6 +27,7 @@ from services.memory.domain import chunks, text_segments
 from services.memory.domain.chunks import chunks_of, tokens_for
 from services.memory.domain.text_segments import TextSegments
 from services.memory.engine import file_processing
+from services.memory.policies.deleted_files import DeleteFilesOfDeletedFolders, RemoveUnnamedTexts
 from tests.sim.plan import FILING, Chore
 from tests.sim.store import Client
 
@@ -45,7 +46,8 @@ SMALL: list[tuple[Any, str, int | float]] = [
     (chunks, "CHUNK_TOKENS_MAX", 100),
     (file_processing, "BATCH_CHUNKS", 1),
     (file_processing, "BATCHES_OF_A_TURN", 3),
-    (file_processing, "CLEANUP_SECONDS", 10.0),
+    (DeleteFilesOfDeletedFolders, "every_seconds", 10.0),
+    (RemoveUnnamedTexts, "every_seconds", 10.0),
 ]
 LINES = 80
 SENT_BYTES = 500  # at a time

@@ -17,10 +17,9 @@ from libs.bus.bounded_command_queue import CommandQueue
 from libs.bus.command_dispatcher import CommandDispatcher
 from libs.bus.event_consumer import EventConsumer
 from libs.bus.leader_election import Leadership
-from libs.bus.ports import Bus, Ids
 from libs.bus.relay import Relay
 from libs.bus.service_host import Service
-from libs.contracts.bus_messages import Accepted, Command, Context
+from libs.contracts.bus_messages import Accepted
 from libs.eventstore.in_memory import InMemoryEventStore
 from libs.eventstore.in_memory_database import Lease
 from libs.eventstore.ports import (
@@ -43,10 +42,8 @@ from services.agent.engine.leased_conversation import LeasedConversation
 from services.agent.engine.run_scheduling import RunAttempt, RunEngine
 from services.agent.handlers.runs import RETRY_MEANS_SAME_SECONDS, RunHandlers, started
 from services.agent.handlers.waiting_conversations import ApprovalHandlers
-from services.agent.policies import delete_conversations, detach_deleted_resources
 from services.agent.policies.detach_deleted_resources import DetachDeleted
 from services.agent.policies.undo_unfinished_creations import UndoUnfinishedCreations
-from services.memory.policies import agent_folders, archives
 from services.memory.policies.archives import EmptyDeletedArchives
 from tests.sim import bus as sim_bus
 from tests.sim import processes
@@ -251,22 +248,6 @@ def block_came_too_late() -> list[Patch]:
     return [(DetachDeleted, "sweep", sweep)]
 
 
-@mutant("What a reconciliation could not mend is forgotten.")
-def not_looked_at_again() -> list[Patch]:
-    def look_again(policy: Reconciliation[Any], suspects: set[str] | None) -> None:
-        """Look at nobody."""
-
-    return [(Reconciliation, "look_again", look_again)]
-
-
-@mutant("A commit that is made after its command was given up is looked at by no reconciliation.")
-def not_looked_at_later() -> list[Patch]:
-    def suspect_later(policy: Reconciliation[Any], key: str) -> None:
-        """Suspect nobody."""
-
-    return [(Reconciliation, "suspect_later", suspect_later)]
-
-
 @mutant("A reconciliation looks at everybody once, when its process starts.")
 def all_looked_at_once() -> list[Patch]:
     return [
@@ -275,16 +256,20 @@ def all_looked_at_once() -> list[Patch]:
     ]
 
 
-@mutant("A reconciliation takes what was refused for mended.")
-def refused_is_mended() -> list[Patch]:
-    async def send_correction(bus: Bus, ids: Ids, command: Command, org: str) -> bool:
-        await bus.request(command, Context(ids.new("sweep"), org=org))
-        return True
+@mutant("A reconciliation that has failed once is never tried again.")
+def failed_for_ever() -> list[Patch]:
+    def pause(policy: Reconciliation[Any]) -> None:
+        policy.retry_at = math.inf
 
-    return [
-        (module, "send_correction", send_correction)
-        for module in (detach_deleted_resources, delete_conversations, agent_folders, archives)
-    ]
+    return [(Reconciliation, "pause", pause)]
+
+
+@mutant("A reconciliation does not look at those that took something up lately.")
+def nobody_suspected() -> list[Patch]:
+    def suspect(policy: Reconciliation[Any], key: str) -> None:
+        """Suspect nobody."""
+
+    return [(Reconciliation, "suspect", suspect)]
 
 
 @mutant("A retry looks for its first try before it reads the conversation.")

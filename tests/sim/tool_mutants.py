@@ -7,14 +7,11 @@ from collections.abc import Callable
 from typing import Any
 
 from libs.contracts.deterministic_ids import derived_id
-from libs.work.progress import LOOK_SECONDS, Look, Progress, ProgressMessage
 from services.agent.adapters import tools_service_client
 from services.agent.adapters.multi_agent_tools import Sent
 from services.agent.domain.tools.custom_tools import CustomTool
 from services.tools.engine.tool_runs import ToolRuns
 from tests.sim.mutants import Patch, mutant
-
-LOST: ProgressMessage = {"result": {"status": "error", "text": "It is lost."}}
 
 
 def numbered_ids() -> Callable[..., str]:
@@ -46,47 +43,3 @@ def agent_told_twice() -> list[Patch]:
         return derived_id("run", calling.context.message_id, calling.call.id, sent.agent_id)
 
     return [(Sent, "run_id", property(run_id))]
-
-
-@mutant("A follower takes the first heartbeat for the end of the work.")
-def heartbeat_is_the_end() -> list[Patch]:
-    async def end(progress: Progress, look: Look) -> ProgressMessage:
-        message = await progress.next(LOOK_SECONDS)
-        return (await look() if message is None else message) or LOST
-
-    return [(Progress, "end", end)]
-
-
-@mutant("A follower takes a silence for the end of the work, and does not look at its row.")
-def silence_is_the_end() -> list[Patch]:
-    async def end(progress: Progress, look: Look) -> ProgressMessage:
-        while True:
-            message = await progress.next(LOOK_SECONDS)
-            if message is None or message:
-                return message or LOST
-
-    return [(Progress, "end", end)]
-
-
-@mutant("A follower waits for the end to be published, and never looks at the row of the work.")
-def row_not_looked_at() -> list[Patch]:
-    async def end(progress: Progress, look: Look) -> ProgressMessage:
-        while True:
-            message = await progress.next(LOOK_SECONDS)
-            if message:
-                return message
-
-    return [(Progress, "end", end)]
-
-
-@mutant("A follower looks once at the row of the work, and then gives up.")
-def row_looked_at_once() -> list[Patch]:
-    async def end(progress: Progress, look: Look) -> ProgressMessage:
-        while True:
-            message = await progress.next(LOOK_SECONDS)
-            if message is None:
-                return await look() or LOST
-            if message:
-                return message
-
-    return [(Progress, "end", end)]

@@ -12,17 +12,17 @@ import contextlib
 import logging
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import partial
 
 from libs.bus.fair_semaphore import FairSemaphore
 from libs.bus.process_ports import ProcessPorts
-from libs.contracts.bus_messages import Context
 from libs.contracts.deterministic_ids import derived_id
 from libs.contracts.letta.folders import FolderState
 from libs.contracts.memory.agent_folders import agent_folders_id
-from libs.contracts.memory.files import FileChunk, chunk_id, file_name_id
+from libs.contracts.memory.files import FileChunk, chunk_id
 from libs.embeddings.ports import Embedders, EmbeddingRefused, EmbeddingUnavailable
 from libs.embeddings.vector_encoding import packed
-from libs.eventstore.ports import StaleLease, VersionConflict
+from libs.eventstore.ports import StaleLease
 from libs.eventstore.unit_of_work import UnitOfWork
 from libs.work.leased_work import LeasedWork
 from libs.work.work_lease import HANDLED_BY_ENGINE, DueWork, WorkLease
@@ -35,8 +35,8 @@ from services.memory.domain.agent_folders import AgentFolders
 from services.memory.domain.chunks import chunks_of, tokens_for
 from services.memory.domain.file import File, FileProgress, kind_of
 from services.memory.domain.folder import Folder
-from services.memory.domain.name_reservations import FileName
 from services.memory.domain.text_segments import Segment, TextSegments
+from services.memory.policies.deleted_files import delete_file
 
 log = logging.getLogger(__name__)
 
@@ -50,9 +50,6 @@ TEXT_CHARS_MAX = 10_000_000
 # A file is opened by itself for so many agents; the others see its name, and open it if they want.
 AGENTS_SHOWN_MAX = 1_000
 AGENTS_SHOWN_AT_ONCE = 20
-CLEANUP_SECONDS = 60.0
-TEXTS_REMOVED_AT_ONCE = 100
-ORPHANS_AT_ONCE = 50
 ENDED = ("completed", "error")
 TOO_MUCH_TEXT = (
     f"It has more than {TEXT_CHARS_MAX:,} characters of text: split it, and upload the parts"
@@ -91,47 +88,15 @@ class FileProcessing(LeasedWork[DueWork]):
             thing="place",
         )
         super().__init__(ports, places)
-        self.cleanup_at = 0.0
 
     def file_added(self, file_id: str, work: UnitOfWork) -> None:
         """Have the commit take the lease of a new file, if there is room to begin at once."""
         self.begin_after_commit(DueWork(file_id, work.context.org), work)
 
-    def deleted_somewhere(self) -> None:
-        """A file or a folder was deleted: look soon for what is to be removed."""
-        self.cleanup_at = 0.0
-
-    async def sweep(self) -> None:
-        """Remove what is left of files that are gone; begin what is due and nobody does."""
-        await self.clean_up()
-        await super().sweep()
-
     async def due(self) -> Sequence[DueWork]:
         """The files that are to be processed now, and that nobody processes."""
         limit = FILES_AT_ONCE_MAX * FILES_OF_ORG_AT_ONCE_MAX
         return await self.ports.queries.due_files(FILES_OF_ORG_AT_ONCE_MAX, limit)
-
-    async def clean_up(self) -> None:
-        """Remove files whose folders are gone, and texts that no file has, if it is time to look
-        for them."""
-        now = self.ports.clock.monotonic()
-        if now < self.cleanup_at:
-            return
-        self.cleanup_at = now + CLEANUP_SECONDS
-        while orphans := await self.ports.queries.orphans(ORPHANS_AT_ONCE):
-            for file in orphans:
-                with contextlib.suppress(VersionConflict):
-                    await self.remove(file)
-        for text_id in await self.ports.texts.unnamed(TEXTS_REMOVED_AT_ONCE):
-            await self.ports.texts.remove(text_id)
-
-    async def remove(self, file: DueWork) -> None:
-        """Remove a file whose folder is gone, whoever processes it."""
-        unit = self.ports.repository.work(Context(self.ports.ids.new("cleanup"), org=file.org))
-        async with self.ports.locks.hold(file.id):
-            await self.delete(file.id, unit)
-            await unit.commit()
-        self.ports.committed()
 
     async def attempt(self, lease: WorkLease[DueWork]) -> None:
         """Take a file further; one that is gone needs no lease any more."""
@@ -187,7 +152,7 @@ class FileProcessing(LeasedWork[DueWork]):
         FileGone."""
         folder = (await lease.unit().load(Folder, file.folder_id)).present
         if folder is None:
-            await lease.record(lambda unit: self.delete(lease.work.id, unit))
+            await lease.record(partial(delete_file, lease.work.id, at=self.ports.clock.now()))
             raise FileGone(lease.work.id)
         return folder
 
@@ -308,16 +273,6 @@ class FileProcessing(LeasedWork[DueWork]):
             return file.state.model_copy()
 
         return await lease.record(decide, release=lambda file: file.status in ENDED)
-
-    async def delete(self, file_id: str, unit: UnitOfWork) -> None:
-        """Decide that a file is removed, unless it is gone."""
-        file, at = await unit.load(File, file_id), self.ports.clock.now()
-        gone = file.present
-        if gone is None:
-            return
-        name_id = file_name_id(unit.context.org, gone.folder_id, gone.name)
-        (await unit.load(FileName, name_id)).free(gone.name, file_id, at=at)
-        file.delete(gone.folder_id, at=at)
 
 
 async def unfinished(unit: UnitOfWork, file_id: str) -> File:

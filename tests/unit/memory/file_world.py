@@ -32,6 +32,7 @@ from services.memory.handlers.agent_folders import AgentFoldersHandlers
 from services.memory.handlers.files import FileHandlers
 from services.memory.handlers.folders import FolderHandlers
 from services.memory.handlers.reembedding import ReembeddingHandlers
+from services.memory.policies.deleted_files import DeleteFilesOfDeletedFolders, RemoveUnnamedTexts
 from services.memory.projections import project
 from tests.clock_and_ids import CountingIds, ManualClock
 from tests.contract.file_examples import FILE, FOLDER, SHA256
@@ -140,22 +141,23 @@ class World:
             **ReembeddingHandlers(ports).table(),
         }
         self.shell = CommandDispatcher(self.repository, handlers)
-        self.processing = FileProcessing(
-            FileProcessingPorts(
-                repository=self.repository,
-                bus=InMemoryBus(InMemoryNetwork()),
-                queries=self,
-                uploads=self,
-                texts=self.texts,
-                parser=self.parser,
-                embedders=self.embedders,
-                locks=ports.locks,
-                attached=InMemoryAgentAttachments(self.database),
-                clock=self.clock,
-                ids=CountingIds(),
-                committed=lambda: None,
-            )
+        processing_ports = FileProcessingPorts(
+            repository=self.repository,
+            bus=InMemoryBus(InMemoryNetwork()),
+            queries=self,
+            uploads=self,
+            texts=self.texts,
+            parser=self.parser,
+            embedders=self.embedders,
+            locks=ports.locks,
+            attached=InMemoryAgentAttachments(self.database),
+            clock=self.clock,
+            ids=CountingIds(),
+            committed=lambda: None,
         )
+        self.processing = FileProcessing(processing_ports)
+        self.files_cleanup = DeleteFilesOfDeletedFolders(processing_ports, self)
+        self.texts_cleanup = RemoveUnnamedTexts(self.texts, self.clock)
 
     async def opened(self, org: str, file_id: str, size: int, sha256: str) -> IO[bytes]:
         if file_id not in self.uploads:
@@ -213,6 +215,8 @@ class World:
 
     async def sweep(self) -> None:
         """One sweep, and all that begins thereupon."""
+        await self.files_cleanup.sweep()
+        await self.texts_cleanup.sweep()
         await sweep(self.processing)
 
     def file(self, file_id: str = FILE) -> Any:

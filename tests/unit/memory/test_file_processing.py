@@ -217,7 +217,8 @@ async def test_the_files_of_a_deleted_folder_go_with_it(world: World) -> None:
     await world.upload(b"words", f"{FILE}2")
     await world.sweep()
     await world.tell(DeleteFolder(folder_id=f"{FOLDER}org-1"))
-    world.processing.deleted_somewhere()
+    world.files_cleanup.look_at_all()
+    world.texts_cleanup.look_at_all()
     await world.sweep()
 
     assert world.schema.rows("files") == []

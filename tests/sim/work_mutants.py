@@ -7,7 +7,7 @@ import contextlib
 from typing import Any
 
 from libs.bus.process_ports import ProcessPorts
-from libs.eventstore.ports import Fence, StoreUnavailable
+from libs.eventstore.ports import StoreUnavailable
 from libs.work.leased_work import LeasedWork
 from libs.work.work_lease import WorkLease
 from tests.sim.mutants import Patch, mutant
@@ -19,19 +19,6 @@ def work_keeps_lease() -> list[Patch]:
         lease.is_released = True
 
     return [(WorkLease, "give_back", give_back)]
-
-
-@mutant("The outcome of an attempt is recorded although its lease is another's by now.")
-def outcome_without_lease() -> list[Patch]:
-    real = WorkLease.record
-
-    async def record(lease: WorkLease[Any], decide: Any, **how: Any) -> Any:
-        newest = leases(lease.ports).get(lease.work.id)
-        if newest is not None:
-            lease.fence = Fence(lease.work.id, newest.epoch)
-        return await real(lease, decide, **how)
-
-    return [(WorkLease, "record", record)]
 
 
 @mutant("An attempt decides beside the commands about its aggregate.")

@@ -8,6 +8,7 @@ import pytest
 
 from libs.contracts.bus_messages import (
     NOT_FOUND,
+    UNAVAILABLE,
     UNPROCESSABLE,
     Accepted,
     JsonObject,
@@ -239,6 +240,17 @@ async def test_stopping_what_has_ended_changes_nothing(world: World) -> None:
     await process.tell(StopToolRun(tool_run_id="tool_run-unknown"), "m-3")
 
     assert world.story() == ["tool_run.begun", "tool_run.ended"]
+
+
+async def test_a_process_that_is_being_stopped_begins_no_call(world: World) -> None:
+    process = Process(world, "tools-1")
+    await process.runs.drain()
+
+    reply = await process.tell(call())
+
+    assert isinstance(reply, Rejected)
+    assert reply.code == UNAVAILABLE, "another process is worth a try"
+    assert world.story() == []
 
 
 async def test_without_a_sandbox_nothing_is_begun(world: World) -> None:

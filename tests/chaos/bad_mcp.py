@@ -16,7 +16,7 @@ from typing import Any
 
 from tests.chaos.dose import Dose
 from tests.chaos.kills import percentile
-from tests.chaos.oracle import Oracle, Verdict
+from tests.chaos.oracle import Verdict, begin
 from tests.chaos.workload import EMBEDDING, MODEL, Workload
 from tests.chaos.world import World
 from tests.mcp_servers.asking import PROGRAM, served
@@ -48,10 +48,7 @@ class Victim:
 
 async def r30_bad_mcp(world: World, dose: Dose) -> Verdict:
     """Each round has every behaviour once over every transport."""
-    await world.restored()
-    workload = Workload(world.client(), world.new_name("R30"))
-    await workload.create_agents(dose.agents)
-    oracle = await Oracle(world, workload, "R30").begin()
+    workload, oracle = await begin(world, "R30", agents=dose.agents)
     verdict = oracle.verdict
     async with victims(world) as found:
         sending = asyncio.create_task(

@@ -17,7 +17,7 @@ from dataclasses import dataclass
 
 from libs.contracts.agent.conversations import main_conversation
 from tests.chaos.dose import Dose
-from tests.chaos.oracle import Oracle, Verdict
+from tests.chaos.oracle import Oracle, Verdict, begin
 from tests.chaos.workload import Request, Workload
 from tests.chaos.world import Kill, World
 from tests.waiting import wait_for
@@ -172,10 +172,7 @@ async def check_next_message(workload: Workload, agent: str, verdict: Verdict) -
 async def r22_orphaned_tool_calls(world: World, dose: Dose) -> Verdict:
     """Kill the agent service when many tool calls have started, or when their results are on the
     way: every history stays paired and its next message is answered by a strict model."""
-    await world.restored()
-    workload = Workload(world.client(), world.new_name("R22"))
-    await workload.create_agents(dose.messages)
-    oracle = await Oracle(world, workload, "R22").begin()
+    workload, oracle = await begin(world, "R22", agents=dose.messages)
     share = max(1, len(workload.agents) // dose.faults)
     for number in range(dose.faults):
         agents = workload.agents[number * share : (number + 1) * share]

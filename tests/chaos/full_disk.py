@@ -19,7 +19,7 @@ from pathlib import Path
 import psycopg
 
 from tests.chaos.dose import Dose
-from tests.chaos.oracle import Oracle, Verdict
+from tests.chaos.oracle import Verdict, begin
 from tests.chaos.workload import Workload
 from tests.chaos.world import Kill, World, started
 from tests.servers import delete_home, temporary_home
@@ -47,10 +47,7 @@ async def r17_disk_full(world: World, dose: Dose) -> Verdict:
 
 
 async def filled(world: World, dose: Dose, disk: Path) -> Verdict:
-    await world.restored()
-    workload = Workload(world.client(), world.new_name("R17"))
-    await workload.create_agents(dose.agents)
-    oracle = await Oracle(world, workload, "R17", leases_run_out=True).begin()
+    workload, oracle = await begin(world, "R17", agents=dose.agents, leases_run_out=True)
     verdict = oracle.verdict
     full_seconds = FULL_SECONDS if dose.faults > 1 else CI_FULL_SECONDS
     for _ in range(dose.faults):

@@ -9,8 +9,7 @@ import time
 from collections.abc import Awaitable, Callable
 
 from tests.chaos.dose import Dose
-from tests.chaos.oracle import Oracle, Verdict
-from tests.chaos.workload import Workload
+from tests.chaos.oracle import Oracle, Verdict, begin
 from tests.chaos.world import PARTS, SERVICES, Kill, World
 
 PAUSE_SECONDS = (2.0, 3.0)  # between kills
@@ -30,10 +29,7 @@ async def under_load(
     world: World, dose: Dose, name: str, fault: Fault, pauses: tuple[float, float]
 ) -> Oracle:
     """Run W1 for as long as the faults last, one after each pause; the oracle, not asked yet."""
-    await world.restored()
-    workload = Workload(world.client(), world.new_name(name))
-    await workload.create_agents(dose.agents)
-    oracle = await Oracle(world, workload, name).begin()
+    workload, oracle = await begin(world, name, agents=dose.agents)
     seconds = dose.faults * sum(pauses) / 2
     running = asyncio.create_task(workload.run(dose.messages, seconds, world.random))
     for _ in range(dose.faults):

@@ -15,7 +15,7 @@ from nats.aio.msg import Msg
 
 from libs.contracts.stream_definitions import COMMAND_ACK_WAIT_SECONDS, DELIVERIES_OF_COMMANDS
 from tests.chaos.dose import Dose
-from tests.chaos.oracle import Oracle, Verdict
+from tests.chaos.oracle import Verdict, begin
 from tests.chaos.repeats import queued
 from tests.chaos.workload import Workload
 from tests.chaos.world import Kill, World
@@ -31,10 +31,7 @@ DONE_SECONDS_MAX = 60.0
 async def r14_late_acks(world: World, dose: Dose) -> Verdict:
     """Each time: only our worker is there, it holds a command past its time, the second worker dies
     before it commits, and ours acknowledges everything that it held."""
-    await world.restored()
-    workload = Workload(world.client(), world.new_name("R14"))
-    await workload.create_agents(dose.faults)
-    oracle = await Oracle(world, workload, "R14").begin()
+    workload, oracle = await begin(world, "R14", agents=dose.faults)
     slowest = 0.0
     for agent in workload.agents:
         request = workload.request(agent, tool=True)

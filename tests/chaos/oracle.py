@@ -312,3 +312,14 @@ class Oracle:
             await wait_for("the relay is done", complete, RELAYED_SECONDS_MAX)
         except AssertionError as late:
             self.verdict.stuck.append(str(late))
+
+
+async def begin(
+    world: World, scenario: str, *, agents: int, leases_run_out: bool = False
+) -> tuple[Workload, Oracle]:
+    """Begin a scenario: the world works again, there are so many agents, and a judge watches."""
+    await world.restored()
+    workload = Workload(world.client(), world.new_name(scenario))
+    await workload.create_agents(agents)
+    oracle = Oracle(world, workload, scenario, leases_run_out=leases_run_out)
+    return workload, await oracle.begin()

@@ -9,8 +9,7 @@ from collections import Counter
 from tests.chaos.client import Client
 from tests.chaos.dose import Dose
 from tests.chaos.kills import percentile
-from tests.chaos.oracle import Oracle, Verdict
-from tests.chaos.workload import Workload
+from tests.chaos.oracle import Verdict, begin
 from tests.chaos.world import World
 from tests.waiting import wait_for
 
@@ -27,10 +26,7 @@ OWN_CONNECTIONS = "usename like 'heeler\\_%'"
 
 async def r29_slow_models(world: World, dose: Dose) -> Verdict:
     """100 messages wait for a slow model at once; meanwhile nobody holds a connection."""
-    await world.restored()
-    workload = Workload(world.client(), world.new_name("R29"))
-    await workload.create_agents(dose.messages)
-    oracle = await Oracle(world, workload, "R29").begin()
+    workload, oracle = await begin(world, "R29", agents=dose.messages)
     verdict = oracle.verdict
     requests = [
         workload.request(agent, tool=False, script=f"SLOW:{SLOW_MS} ") for agent in workload.agents
@@ -77,10 +73,7 @@ async def check_connections(world: World, verdict: Verdict) -> None:
 
 async def r37_outage_is_not_absence(world: World, dose: Dose) -> Verdict:
     """While Postgres or NATS is away an agent is unreachable, never unknown."""
-    await world.restored()
-    workload = Workload(world.client(), world.new_name("R37"))
-    await workload.create_agents(dose.agents)
-    oracle = await Oracle(world, workload, "R37").begin()
+    workload, oracle = await begin(world, "R37", agents=dose.agents)
     for part in ("postgres", "nats") * dose.faults:
         seen: Counter[int] = Counter()
         readers = [

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 
 from tests.chaos.dose import Dose
 from tests.chaos.network import NetworkWorld
-from tests.chaos.oracle import Oracle, Verdict
+from tests.chaos.oracle import Verdict, begin
 from tests.chaos.takeovers import SlowTurns
 from tests.chaos.wire import BOTH, Way
 from tests.chaos.workload import Workload
@@ -63,10 +63,7 @@ ROUNDS = (
 
 async def r15_partitions(world: NetworkWorld, dose: Dose) -> Verdict:
     """Cut off some processes, again and again, each time for longer than a lease lasts."""
-    await world.restored()
-    workload = Workload(world.client(), world.new_name("R15"))
-    await workload.create_agents(dose.agents)
-    oracle = await Oracle(world, workload, "R15").begin()
+    workload, oracle = await begin(world, "R15", agents=dose.agents)
     seconds = SECONDS if dose.faults <= len(ROUNDS) else LONG_SECONDS
     spread = dose.faults * (seconds + CALM_SECONDS)
     running = asyncio.create_task(workload.run(dose.messages, spread, world.random))

@@ -13,7 +13,7 @@ from letta_client import AsyncLetta
 from nats.aio.msg import Msg
 
 from tests.chaos.dose import Dose
-from tests.chaos.oracle import Oracle, Verdict
+from tests.chaos.oracle import Oracle, Verdict, begin
 from tests.chaos.proxy import Misfortune, Proxy
 from tests.chaos.workload import Request, Workload
 from tests.chaos.world import World
@@ -113,10 +113,7 @@ async def drained(world: World) -> None:
 
 async def r12_clients_insist(world: World, dose: Dose) -> Verdict:
     """Many requests with the same key at once; and the SDK's own retries, which have no key."""
-    await world.restored()
-    workload = Workload(world.client(), world.new_name("R12"))
-    await workload.create_agents(dose.agents)
-    oracle = await Oracle(world, workload, "R12").begin()
+    workload, oracle = await begin(world, "R12", agents=dose.agents)
     for number in range(dose.messages):
         agent = workload.agents[number % len(workload.agents)]
         await insist(workload, workload.request(agent, tool=number % 2 == 0), oracle.verdict)

@@ -16,7 +16,7 @@ from deploy.embedded.settings import SERVICES
 from tests.chaos.client import Client
 from tests.chaos.dose import Dose
 from tests.chaos.network import NetworkWorld
-from tests.chaos.oracle import Oracle, Verdict
+from tests.chaos.oracle import Verdict, begin
 from tests.chaos.takeovers import SlowTurns
 from tests.chaos.workload import Workload
 from tests.chaos.world import Kill
@@ -32,10 +32,7 @@ SHARE_MIN = 0.1  # of the messages that NATS gave to a service's processes; a th
 
 async def r13_one_of_each_pair_freezes(world: NetworkWorld, dose: Dose) -> Verdict:
     """Freeze one process of each service at the same time, the agent's in model calls."""
-    await world.restored()
-    workload = Workload(world.client(), world.new_name("R13"))
-    await workload.create_agents(dose.agents)
-    oracle = await Oracle(world, workload, "R13").begin()
+    workload, oracle = await begin(world, "R13", agents=dose.agents)
     running = asyncio.create_task(
         workload.run(dose.messages, dose.messages / MESSAGES_PER_SECOND, world.random)
     )
@@ -76,10 +73,7 @@ def asleep(pids: list[int]) -> Iterator[None]:
 
 async def newcomers_take_work(world: NetworkWorld, dose: Dose) -> Verdict:
     """Under load a process of each service is added, and nobody is told of it."""
-    await world.restored()
-    workload = Workload(world.client(), world.new_name("scale"))
-    await workload.create_agents(dose.agents)
-    oracle = await Oracle(world, workload, "SCALE").begin()
+    workload, oracle = await begin(world, "SCALE", agents=dose.agents)
     port = str(free_port())
     added = {
         service: world.heeler.spawn_service(service, {"HEELER_PORT": port}).pid

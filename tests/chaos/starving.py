@@ -10,7 +10,7 @@ from tests.chaos.cages import cage, hog, put, slowed
 from tests.chaos.dose import Dose
 from tests.chaos.kills import percentile
 from tests.chaos.network import NetworkWorld
-from tests.chaos.oracle import Oracle, Verdict
+from tests.chaos.oracle import Verdict, begin
 from tests.chaos.workload import Workload
 from tests.chaos.world import Kill
 from tests.waiting import wait_for
@@ -33,10 +33,7 @@ NO_GROUPS = (
 async def r20_starving(world: NetworkWorld, dose: Dose) -> Verdict:
     """One process of each worker in turn is killed by the kernel at 256 MB; then an agent and a
     memory process live on 5 % of a processor for a while. The others serve meanwhile."""
-    await world.restored()
-    workload = Workload(world.client(), world.new_name("R20"))
-    await workload.create_agents(dose.agents)
-    oracle = await Oracle(world, workload, "R20").begin()
+    workload, oracle = await begin(world, "R20", agents=dose.agents)
     verdict = oracle.verdict
     running = asyncio.create_task(
         workload.run(dose.messages, dose.messages / MESSAGES_PER_SECOND, world.random)

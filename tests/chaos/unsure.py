@@ -7,9 +7,8 @@ import time
 from tests.chaos.dose import Dose
 from tests.chaos.kills import percentile
 from tests.chaos.network import NetworkWorld
-from tests.chaos.oracle import Oracle, Verdict
+from tests.chaos.oracle import Verdict, begin
 from tests.chaos.wire import Weather
-from tests.chaos.workload import Workload
 
 CUT_SHARE = 0.15
 LOST_BEFORE_SHARE = 0.2
@@ -22,10 +21,7 @@ SLOW_MESSAGES_PER_SECOND = 3.0
 async def r10_nobody_knows_whether_it_is_committed(world: NetworkWorld, dose: Dose) -> Verdict:
     """Lose the answers to so many commits; and, now and then, the statement before it arrives, so
     that neither guess about what is unknown is always right."""
-    await world.restored()
-    workload = Workload(world.client(), world.new_name("R10"))
-    await workload.create_agents(dose.agents)
-    oracle = await Oracle(world, workload, "R10").begin()
+    workload, oracle = await begin(world, "R10", agents=dose.agents)
     cuts = world.switchboard.cuts
     before = cuts.lost_after, cuts.lost_before
     cuts.share, cuts.before_share, cuts.left = CUT_SHARE, LOST_BEFORE_SHARE, dose.faults
@@ -44,10 +40,7 @@ async def r10_nobody_knows_whether_it_is_committed(world: NetworkWorld, dose: Do
 
 async def r16_slow_and_lossy(world: NetworkWorld, dose: Dose) -> Verdict:
     """Every wire takes 200 ms +- 100 each way, and 2 % of what is sent breaks its connection."""
-    await world.restored()
-    workload = Workload(world.client(), world.new_name("R16"))
-    await workload.create_agents(dose.agents)
-    oracle = await Oracle(world, workload, "R16", leases_run_out=True).begin()
+    workload, oracle = await begin(world, "R16", agents=dose.agents, leases_run_out=True)
     resets, began = world.switchboard.resets, time.monotonic()
     with world.switchboard.bad_weather(SLOW_AND_LOSSY):
         await workload.run(dose.messages, dose.messages / SLOW_MESSAGES_PER_SECOND, world.random)

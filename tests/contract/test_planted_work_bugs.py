@@ -4,6 +4,7 @@ simulator has others of them (`tests/sim`)."""
 from __future__ import annotations
 
 import asyncio
+import math
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
 from typing import Any
@@ -83,6 +84,11 @@ async def send_and_forget(bus: Bus, ids: Ids, command: Command, org: str) -> boo
     return True
 
 
+def pause_for_ever(policy: Reconciliation[Any]) -> None:
+    """Never try again what has failed once."""
+    policy.retry_at = math.inf
+
+
 real_sweep = Reconciliation.sweep
 
 
@@ -147,6 +153,12 @@ PLANTED = {
     "refused-is-mended": Planted(
         test_reconciliation.TestCorrections().test_a_refused_correction_is_logged_and_not_done,
         [(test_reconciliation, "send_correction", send_and_forget)],
+    ),
+    "failed-for-ever": Planted(
+        lambda world: IN_RECONCILIATION.test_what_fails_is_tried_again_after_a_pause_that_grows(
+            world, reconciliation.BusUnavailable("away"), ["a"]
+        ),
+        [(Reconciliation, "pause", pause_for_ever)],
     ),
     "no-pause-after-a-failure": Planted(
         lambda world: IN_RECONCILIATION.test_what_fails_is_tried_again_after_a_pause_that_grows(

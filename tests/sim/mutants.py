@@ -256,14 +256,6 @@ def all_looked_at_once() -> list[Patch]:
     ]
 
 
-@mutant("A reconciliation that has failed once is never tried again.")
-def failed_for_ever() -> list[Patch]:
-    def pause(policy: Reconciliation[Any]) -> None:
-        policy.retry_at = math.inf
-
-    return [(Reconciliation, "pause", pause)]
-
-
 @mutant("A reconciliation does not look at those that took something up lately.")
 def nobody_suspected() -> list[Patch]:
     def suspect(policy: Reconciliation[Any], key: str) -> None:

@@ -168,11 +168,6 @@ def searched_text(tool: BaseTool) -> str:
     return f"{tool.name} {tool.description} {tool.tool_type.value}"
 
 
-def has_all(text: str, words: Sequence[str]) -> bool:
-    """Whether all of these words stand in a text, in any case of letters."""
-    return all(word.casefold() in text.casefold() for word in words)
-
-
 def base_part(fits: Fits, part: Slice, user: str) -> list[bytes]:
     """The tools that come with the server between the cursors, in the order of the list."""
     tools = OURS if part.order == "asc" else OURS[::-1]

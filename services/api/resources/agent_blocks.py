@@ -18,7 +18,7 @@ from services.api.http.request_parsing import AnyRequest, Page, body_of, query_o
 from services.api.openapi.operation import returns
 from services.api.resources.agents import AGENTS, MEMORY
 from services.api.resources.blocks import BLOCKS
-from services.api.v1.read_model_responses import answer_document, answer_page, missing
+from services.api.v1.read_model_responses import answer_document, answer_page, must_exist
 from services.api.v1.state_size_checks import sized_block
 
 PATHS = ["/v1/agents/{agent_id:str}/core-memory/blocks", "/v1/agents/{agent_id:str}/blocks"]
@@ -40,8 +40,7 @@ async def retrieve_memory(request: AnyRequest, agent_id: str) -> Response[bytes]
 async def list_agent_blocks(request: AnyRequest, agent_id: str) -> Response[bytes]:
     """List the blocks of an agent."""
     page = query_of(request, AgentBlockPage)
-    if not await api_of(request).reads.exists(AGENTS, org_of(request), valid_id("agent", agent_id)):
-        raise missing("agent", agent_id)
+    await must_exist(request, AGENTS, agent_id)
     attached = filter_of(page, org_of(request)).by_key(IS_ATTACHED, agent=agent_id)
     return await answer_page(request, BLOCKS, page, attached)
 
@@ -93,7 +92,6 @@ async def agent_block(request: AnyRequest, agent_id: str, label_or_id: str) -> b
     order = f"array_position({ATTACHED}, v.id)"
     block = await reads.first(BLOCKS, named, order=order)
     if block is None:
-        if not await reads.exists(AGENTS, org_of(request), agent_id):
-            raise missing("agent", agent_id)
+        await must_exist(request, AGENTS, agent_id)
         raise Problem(404, error_bodies.block_label_not_found(label_or_id, agent_id))
     return block

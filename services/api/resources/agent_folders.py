@@ -23,7 +23,12 @@ from services.api.openapi.operation import returns
 from services.api.resources.agents import AGENTS
 from services.api.v1.client_versions import is_legacy
 from services.api.v1.folder_attachments import FILE_CHARS_MAX, attach, detach, files_max
-from services.api.v1.read_model_responses import answer_document, answer_page, document_of, missing
+from services.api.v1.read_model_responses import (
+    answer_document,
+    answer_page,
+    document_of,
+    must_exist,
+)
 
 FOLDERS = Resource(
     kind="source",
@@ -67,8 +72,7 @@ class AgentFilePage(Page):
 async def list_agent_folders(request: AnyRequest, agent_id: str) -> Response[bytes]:
     """List the folders of an agent."""
     page = query_of(request, AgentFolderPage)
-    if not await api_of(request).reads.exists(AGENTS, org_of(request), valid_id("agent", agent_id)):
-        raise missing("agent", agent_id)
+    await must_exist(request, AGENTS, agent_id)
     attached = filter_of(page, org_of(request)).by_key(SEEN, agent=agent_id)
     return await answer_page(request, FOLDERS, page, attached)
 

@@ -35,7 +35,7 @@ from services.api.v1.message_request import (
     start_and_follow,
     start_run,
 )
-from services.api.v1.read_model_responses import answer_document, missing, slice_of
+from services.api.v1.read_model_responses import answer_document, must_exist, slice_of
 from services.api.v1.token_logprobs_and_ids import token_details
 
 IMMUTABLE = (
@@ -70,8 +70,7 @@ async def list_messages(request: AnyRequest, agent_id: str) -> Response[bytes]:
     """List the messages of an agent, over all its conversations or (`conversation_id`) of one."""
     api = api_of(request)
     page = query_of(request, MessagePage)
-    if not await api.reads.exists(AGENTS, org_of(request), valid_id("agent", agent_id)):
-        raise missing("agent", agent_id)
+    await must_exist(request, AGENTS, agent_id)
     own = page.conversation_id in ("default", agent_id)
     asked = main_conversation(agent_id) if own else page.conversation_id
     types, structured = page.include_return_message_types, page.include_compaction_messages

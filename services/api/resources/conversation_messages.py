@@ -52,7 +52,7 @@ class ConversationMessagePage(Page):
 async def list_conversation_messages(request: AnyRequest, conversation_id: str) -> Response[bytes]:
     """List the messages of a conversation, the newest first."""
     page = query_of(request, ConversationMessagePage)
-    to = await addressee(request, conversation_id, page.agent_id, must_exist=True)
+    to = await addressee(request, conversation_id, page.agent_id, is_required=True)
     org, types = org_of(request), page.include_return_message_types
     structured = page.include_compaction_messages
     history = History(org, to.agent_id, to.conversation_id, types, structured, ordered=True)
@@ -103,7 +103,7 @@ async def resume_conversation_stream(request: AnyRequest, conversation_id: str) 
     """Go on reading the stream of a background run of a conversation: the one that is named by its
     id or by the otid of a message, or the one that has not ended."""
     asked = parse(await request.body() or b"{}", all_request_bodies.RetrieveStreamRequest)
-    to = await addressee(request, conversation_id, asked.agent_id, must_exist=True)
+    to = await addressee(request, conversation_id, asked.agent_id, is_required=True)
     return await stream_of_run(request, await run_to_resume(request, to, asked), asked)
 
 

@@ -40,7 +40,13 @@ from services.api.openapi.operation import returns
 from services.api.resources.agents import AGENTS
 from services.api.v1.compaction_request import CompactionRequest, compact, read_compaction
 from services.api.v1.message_request import Addressee
-from services.api.v1.read_model_responses import answer_document, answer_page, document_of, missing
+from services.api.v1.read_model_responses import (
+    answer_document,
+    answer_page,
+    document_of,
+    missing,
+    must_exist,
+)
 
 RUNS_OF_CONVERSATION = (
     "from agent.run_view r where r.conversation_id = v.id and r.agent_id = v.agent_id"
@@ -234,11 +240,11 @@ async def addressee(
     agent_id: str | None,
     *,
     unless_busy: bool = False,
-    must_exist: bool = False,
+    is_required: bool = False,
 ) -> Addressee:
     """Whom a conversation id in a path means: with `default` and an agent, or an agent's id in its
     place, the agent's own conversation. Raises the 422 or the 404 that says what is wrong; that an
-    agent is there only if it `must_exist`, for a command finds that out."""
+    agent is there only if it `is_required`, for a command finds that out."""
     own = OWN if conversation_id == OWN else ""
     if own or conversation_id.startswith("agent-"):
         named = agent_id if own else conversation_id
@@ -246,8 +252,8 @@ async def addressee(
             detail = "`default` means an agent's own conversation: name the agent with `agent_id`"
             raise Problem(422, {"detail": detail})
         valid_id("agent", named)
-        if must_exist and not await api_of(request).reads.exists(AGENTS, org_of(request), named):
-            raise missing("agent", named)
+        if is_required:
+            await must_exist(request, AGENTS, named)
         return Addressee(named, main_conversation(named), unless_busy)
     owner = await document_of(request, CONVERSATIONS, conversation_id, document="v.agent_id")
     if agent_id is not None and agent_id != owner.decode():

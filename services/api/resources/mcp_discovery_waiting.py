@@ -29,7 +29,6 @@ from services.api.http.request_parsing import AnyRequest
 from services.api.v1.read_model_responses import document_of
 
 MCP_SERVERS = Resource(kind="mcp_server", view="tools.mcp_server_view", document="v.document")
-DISCOVERY = "v.discovery"
 KNOWN = "json_build_object('tools', v.tools, 'discovery', v.discovery, 'name', v.name)"
 # How long a list of tools is held back while the first discovery of them goes on.
 FIRST_DISCOVERY_SECONDS_MAX = 10.0

@@ -22,10 +22,10 @@ from services.api.adapters.resource_query_builder import Resource
 from services.api.http.callers import org_of
 from services.api.http.handler_dependencies import api_of
 from services.api.http.raw_json import raw
-from services.api.http.request_parsing import AnyRequest, Query, body_of, query_of, valid_id
+from services.api.http.request_parsing import AnyRequest, Query, body_of, query_of
 from services.api.openapi.operation import returns
 from services.api.resources.agents import AGENTS
-from services.api.v1.read_model_responses import missing
+from services.api.v1.read_model_responses import must_exist
 
 PATH = "/v1/permissions/tools"
 OF_AGENT = "/v1/agents/{agent_id:str}/permissions"
@@ -70,14 +70,14 @@ async def set_permissions(request: AnyRequest) -> Response[bytes]:
 @get(OF_AGENT, opt=returns("which tools may be called"))
 async def retrieve_permissions_of_agent(request: AnyRequest, agent_id: str) -> Response[bytes]:
     """Say which tools an agent may call."""
-    await must_exist(request, agent_id)
+    await must_exist(request, AGENTS, agent_id)
     return await answer_list(request, "agent", agent_id)
 
 
 @put(OF_AGENT, opt=returns("which tools may be called", body=PermissionsWanted))
 async def set_permissions_of_agent(request: AnyRequest, agent_id: str) -> Response[bytes]:
     """Say which tools an agent may call from now on."""
-    await must_exist(request, agent_id)
+    await must_exist(request, AGENTS, agent_id)
     return await change_list(request, "agent", agent_id)
 
 
@@ -85,13 +85,6 @@ def scope_of(request: AnyRequest) -> tuple[ScopeKind, str]:
     """The scope that a request names."""
     project_id = query_of(request, PermissionScope).project_id
     return ("project", project_id) if project_id else ("organisation", org_of(request))
-
-
-async def must_exist(request: AnyRequest, agent_id: str) -> None:
-    """Raises the 404 that names the agent."""
-    reads = api_of(request).reads
-    if not await reads.exists(AGENTS, org_of(request), valid_id("agent", agent_id)):
-        raise missing("agent", agent_id)
 
 
 async def answer_list(request: AnyRequest, kind: ScopeKind, scope_id: str) -> Response[bytes]:

@@ -23,6 +23,13 @@ from services.api.http.request_parsing import AnyRequest, Page, valid_id
 from services.api.v1.secret_sealing import with_opened_secrets
 
 
+async def must_exist(request: AnyRequest, resource: Resource, resource_id: str) -> None:
+    """Raise the 404 that names a row that is not there, or the 422 of what is no id of one."""
+    known = valid_id(resource.kind, resource_id)
+    if not await api_of(request).reads.exists(resource, org_of(request), known):
+        raise missing(resource.kind, resource_id)
+
+
 async def answer_page(
     request: AnyRequest,
     resource: Resource,

@@ -22,7 +22,7 @@ from libs.bus.clock_and_ids import SystemClock
 from libs.contracts.service_registry import names
 from libs.embeddings.bundled_model_config import DIMENSIONS, HANDLE
 from libs.embeddings.ports import Vector
-from libs.embeddings.vector_encoding import packed
+from libs.embeddings.vector_encoding import pack_vector
 from libs.eventstore.commit_statement import commit_statement
 from libs.eventstore.connection_pool import Database, open_pool
 from libs.eventstore.ports import Commit
@@ -140,7 +140,7 @@ async def write(database: Database, vectors: Halves, archives: int) -> None:
                 created_at=START + timedelta(seconds=number),
                 version=1,
                 embedding_model=HANDLE,
-                embedding=packed(vectors[number].tolist()),
+                embedding=pack_vector(vectors[number].tolist()),
             )
             rows.upsert(PASSAGES, row)
         await database.fetch(*commit_statement("memory", "bench", [Commit(rows=rows)]))

@@ -37,8 +37,6 @@ NOT_YET = {
     "libs/contracts/tools",
     "libs/egress",
     "libs/embeddings",
-    "libs/eventstore",
-    "libs/eventstore/failed_messages",
     "libs/telemetry",
     "services/agent",
     "services/agent/adapters",
@@ -92,6 +90,8 @@ PARTICIPLES = re.compile(
     withheld|woken|won|worn|written""",
     re.VERBOSE,
 )
+# The names of an interface that others define: `asyncio.Future`'s.
+IMPOSED = {"cancelled"}
 VALIDATOR = re.compile(r"(validator|serializer)$", re.IGNORECASE)
 PROPERTIES = {"property", "cached_property", "computed_field"}
 
@@ -117,7 +117,8 @@ class Finding:
 
 def is_participle(name: str) -> bool:
     """Whether this name is one word, and a participle."""
-    return bool(PARTICIPLES.fullmatch(name) and not NO_PARTICIPLES.fullmatch(name))
+    is_one = PARTICIPLES.fullmatch(name) and not NO_PARTICIPLES.fullmatch(name)
+    return bool(is_one) and name not in IMPOSED
 
 
 def last_name(expression: ast.expr) -> str:

@@ -20,7 +20,7 @@ import uvloop
 
 from deploy.embedded.settings import ALL_SERVICES
 from libs.bus.json_logs import configure_logs, service_name
-from libs.bus.service_runner import Wire, run, signalled
+from libs.bus.service_runner import Wire, run, stop_signal
 from libs.bus.service_settings import ServiceSettings, log_level
 from libs.contracts.environment_parsing import WrongSetting, required
 from libs.contracts.service_registry import SERVICES
@@ -74,7 +74,7 @@ async def together(chosen: Mapping[str, Part], stop: asyncio.Event) -> None:
 
 async def run_all(chosen: Mapping[str, Part]) -> None:
     """Serve until the process is asked to stop."""
-    await together(chosen, signalled())
+    await together(chosen, stop_signal())
 
 
 def main() -> int:

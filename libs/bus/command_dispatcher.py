@@ -60,7 +60,7 @@ class CommandDispatcher:
             raise UnknownCommand(incoming.name)
         if incoming.schema_version > kind.schema_version:
             raise UnknownCommand(f"{incoming.name} version {incoming.schema_version}")
-        failpoints.met(f"command.{incoming.name}", incoming.payload.decode)
+        failpoints.reach_with(f"command.{incoming.name}", incoming.payload.decode)
         command = kind.model_validate_json(incoming.payload)
         for decision in range(DECISIONS_MAX):
             work = self.repository.work(incoming.context, trusting=decision == 0)

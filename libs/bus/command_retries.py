@@ -102,7 +102,7 @@ class CommandRetries:
         """Whether first deliveries are written down too: there was trouble lately, and clients that
         get no answer send what caused it anew."""
         if self.counting_until is None:
-            troubled = await self.store.letters.troubled(
+            troubled = await self.store.letters.has_trouble(
                 UNQUARANTINED_ATTEMPTS_MAX, FIRST_ATTEMPTS_COUNTED_SECONDS
             )
             self.counting_until = self.clock.monotonic() + FIRST_ATTEMPTS_COUNTED_SECONDS * troubled
@@ -125,7 +125,7 @@ class CommandRetries:
             raise TryAgain(max(begun.wait_seconds, BUSY_SECONDS))
         if begun.number > DEATHS_MAX:
             return await self.park(incoming, DIED, replace(begun, number=DEATHS_MAX))
-        async with self.held(incoming.context.message_id):
+        async with self.keep_alive(incoming.context.message_id):
             return await self.attempt(incoming, begun)
 
     async def attempt(
@@ -151,7 +151,7 @@ class CommandRetries:
         except StoreRefused as hopeless:
             return await self.refuse(incoming, hopeless)
         except Exception as bug:
-            return await self.failed(incoming, bug, begun)
+            return await self.handle_failure(incoming, bug, begun)
         finally:
             self.handling.discard(message_id)
         if begun:
@@ -167,7 +167,7 @@ class CommandRetries:
             return Expired(incoming.name)
         return TryAgain(COMMAND_SECONDS)
 
-    async def failed(
+    async def handle_failure(
         self, incoming: IncomingCommand, bug: Exception, begun: Attempt | None
     ) -> Accepted | Rejected:
         """An attempt failed by a bug. A process edge: it is logged here, once."""
@@ -177,7 +177,7 @@ class CommandRetries:
             return REPLY.validate_json(stored)
         number = begun.number if begun else 1
         pause = pause_seconds(number)
-        failure = await self.store.letters.failed(message_id, number, pause)
+        failure = await self.store.letters.record_failure(message_id, number, pause)
         log.error("command %s failed, attempt %d", incoming.name, failure.number, exc_info=bug)
         if failure.number >= ATTEMPTS_MAX:
             return await self.park(incoming, problem_of(bug), failure)
@@ -234,7 +234,7 @@ class CommandRetries:
         return reply
 
     @asynccontextmanager
-    async def held(self, message_id: str) -> AsyncIterator[None]:
+    async def keep_alive(self, message_id: str) -> AsyncIterator[None]:
         """Say from time to time that the attempt is still alive."""
 
         async def renew() -> None:

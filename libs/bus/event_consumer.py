@@ -75,7 +75,7 @@ class EventConsumer:
         await self.notification.wait(POLL_SECONDS)
         if self.clock.monotonic() < self.left_until:
             return
-        if await self.leadership.held():
+        if await self.leadership.is_leader():
             while await self.react_to_page():
                 pass
 
@@ -144,12 +144,12 @@ class EventConsumer:
             await self.move(position, stored.position - 1)
             raise
         except Exception as bug:
-            return await self.failed(stored, key, bug, begun, position)
+            return await self.handle_failure(stored, key, bug, begun, position)
         if begun:
             await letters.forget(key)
         return None
 
-    async def failed(
+    async def handle_failure(
         self,
         stored: StoredEvent,
         key: str,
@@ -160,7 +160,7 @@ class EventConsumer:
         """A reaction failed by a bug. A process edge: it is logged here, once."""
         self.trusted_as = None
         number = begun.number if begun else 1
-        failure = await self.store.letters.failed(key, number, pause_seconds(number))
+        failure = await self.store.letters.record_failure(key, number, pause_seconds(number))
         log.error("reacting to %s failed, attempt %d", key, failure.number, exc_info=bug)
         if failure.number >= ATTEMPTS_MAX:
             return self.letter(stored, problem_of(bug), failure)

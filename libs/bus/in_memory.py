@@ -104,7 +104,7 @@ class InMemoryBus:
         """Answer the commands of a service."""
 
         def begin(incoming: IncomingCommand) -> Attempt:
-            task = asyncio.create_task(answered(answer, incoming))
+            task = asyncio.create_task(reply_or_none(answer, incoming))
             self.in_flight.add(task)
             task.add_done_callback(self.in_flight.discard)
             return task
@@ -182,7 +182,7 @@ def matches(subject: str, pattern: str) -> bool:
     )
 
 
-async def answered(answer: Answer, incoming: IncomingCommand) -> Accepted | Rejected | None:
+async def reply_or_none(answer: Answer, incoming: IncomingCommand) -> Accepted | Rejected | None:
     """The answer, or None if the handler failed. A process edge: the bug is logged here."""
     try:
         return await answer(incoming)

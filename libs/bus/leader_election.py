@@ -15,7 +15,7 @@ class Leadership:
         self.job = job
         self.epoch: int | None = None
 
-    async def held(self) -> bool:
+    async def is_leader(self) -> bool:
         """Whether this process is the one; takes the lease if it is free."""
         if self.epoch is None:
             self.epoch = await self.store.take_lease(self.job)

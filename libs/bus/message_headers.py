@@ -41,7 +41,7 @@ class HeaderLines(str):
         return self
 
 
-def written(sent: dict[str, str]) -> dict[str, str]:
+def encoded_headers(sent: dict[str, str]) -> dict[str, str]:
     """The same headers as one. Where a value has a line break it is left to nats-py, which takes it
     out."""
     if not "".join(sent.values()).isprintable():
@@ -89,12 +89,12 @@ def context_of(headers: Mapping[str, str], stamp: str, stored_at: datetime) -> C
         correlation_id=headers.get("correlation-id", ""),
         causation_id=headers.get("causation-id", ""),
         traceparent=headers.get(TRACEPARENT, ""),
-        sent_at=(stored_at - waited(headers)).isoformat(),
+        sent_at=(stored_at - waiting_time(headers)).isoformat(),
         fingerprint=headers.get(FINGERPRINT, ""),
     )
 
 
-def waited(headers: Mapping[str, str]) -> timedelta:
+def waiting_time(headers: Mapping[str, str]) -> timedelta:
     """How long the sender had been sending the command already."""
     return timedelta(seconds=seconds_in(headers, WAITED, 0.0))
 

@@ -61,7 +61,7 @@ def handling(name: str, destination: str, context: Context) -> Span:
     )
 
 
-def observed(answer: Answer, clock: Clock) -> Answer:
+def observe(answer: Answer, clock: Clock) -> Answer:
     """The same answers, seen by operators. Questions about health make no traces."""
 
     async def watched(incoming: IncomingCommand) -> Accepted | Rejected:

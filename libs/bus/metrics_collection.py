@@ -19,7 +19,7 @@ from nats.errors import Error as NatsError
 from libs.bus.ports import Clock
 from libs.contracts.nats_permissions import METRICS_ASKED, METRICS_REPORTS
 from libs.contracts.service_registry import names
-from libs.telemetry.prometheus_exposition import PROCESS, Families, families, merged
+from libs.telemetry.prometheus_exposition import PROCESS, Families, families, merge_families
 
 log = logging.getLogger(__name__)
 
@@ -98,7 +98,7 @@ class Reports:
             await asyncio.wait([self.asking])
         self.forget_old()
         others = [told for name, (_, told) in sorted(self.told.items()) if name != PROCESS]
-        return merged([families(), *others])
+        return merge_families([families(), *others])
 
     async def ask(self) -> None:
         """Ask every process, and wait for all that there are, but not for long. Several scrapes at

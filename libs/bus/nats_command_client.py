@@ -70,7 +70,7 @@ class NatsRequests:
                     await self.connection.client.publish(
                         incoming.subject,
                         incoming.payload,
-                        headers=message_headers.written(sent_headers),
+                        headers=message_headers.encoded_headers(sent_headers),
                     )
                     given = await within(reply, pause)
                     if given is not None:
@@ -99,7 +99,7 @@ class NatsRequests:
                 incoming.subject,
                 incoming.payload,
                 reply=f"{self.connection.inbox}.{token}",
-                headers=message_headers.written(headers),
+                headers=message_headers.encoded_headers(headers),
             )
             await asyncio.wait([said], timeout=seconds_max)
         except NatsError:

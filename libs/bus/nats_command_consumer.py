@@ -48,7 +48,7 @@ class NatsCommands:
             self.handled.add(copy)
             task = asyncio.create_task(self.answer_one(raw, answer))
             self.in_flight.add(task)
-            task.add_done_callback(lambda done: self.finished(done, copy))
+            task.add_done_callback(lambda done: self.finish(done, copy))
 
         taker = self.connection.broker.subscriber(
             DELIVERIES_OF_COMMANDS.format(service=service), queue=service
@@ -58,7 +58,7 @@ class NatsCommands:
         taker.consume = take  # type: ignore[assignment, method-assign]
         self.takers.append(taker)
 
-    def finished(self, task: asyncio.Task[None], request: tuple[str, str]) -> None:
+    def finish(self, task: asyncio.Task[None], request: tuple[str, str]) -> None:
         """A command is answered, or will come again."""
         self.in_flight.discard(task)
         self.handled.discard(request)

@@ -41,8 +41,8 @@ class NatsConnection:
             reconnect_time_wait=0.2,  # type: ignore[arg-type]
             max_reconnect_attempts=-1,
             ping_interval=5,
-            reconnected_cb=self.reconnected,
-            disconnected_cb=self.disconnected,
+            reconnected_cb=self.on_reconnect,
+            disconnected_cb=self.on_disconnect,
         )
 
     @property
@@ -79,12 +79,12 @@ class NatsConnection:
             self.client._pending_data_size = 0
             await self.client.close()
 
-    async def reconnected(self) -> None:
+    async def on_reconnect(self) -> None:
         """NATS is back, perhaps without its store: declare everything again, now."""
         log.info("nats reconnected")
         self.declarations.again()
 
-    async def disconnected(self) -> None:
+    async def on_disconnect(self) -> None:
         """Log that the connection to NATS is lost."""
         log.warning("nats disconnected")
 
@@ -102,6 +102,6 @@ class NatsConnection:
             signal.raise_signal(signal.SIGTERM)
 
 
-async def undecoded(message: Any) -> Any:
+async def keep_undecoded(message: Any) -> Any:
     """Hand a message to its handler as it came: what FastStream takes for a decoder."""
     return message

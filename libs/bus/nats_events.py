@@ -9,7 +9,8 @@ from nats.js.errors import BadRequestError
 
 from libs.bus import message_headers
 from libs.bus.large_events import EVENT_BYTES_MAX, published_payload
-from libs.bus.nats_connection import NatsConnection, undecoded
+from libs.bus.message_headers import encoded_headers
+from libs.bus.nats_connection import NatsConnection, keep_undecoded
 from libs.bus.ports import BusUnavailable, Ring
 from libs.contracts.bus_messages import event_subject
 from libs.eventstore.ports import StoredEvent
@@ -37,10 +38,10 @@ class NatsEvents:
         jetstream = client.jetstream(timeout=PUBLISH_ACK_SECONDS_MAX)
         try:
             for event in leading:
-                subject, payload, sent = published(service, event, bytes_max)
-                await client.publish(subject, payload, headers=message_headers.written(sent))
-            subject, payload, sent = published(service, last, bytes_max)
-            await jetstream.publish(subject, payload, headers=message_headers.written(sent))
+                subject, payload, sent = event_message(service, event, bytes_max)
+                await client.publish(subject, payload, headers=encoded_headers(sent))
+            subject, payload, sent = event_message(service, last, bytes_max)
+            await jetstream.publish(subject, payload, headers=encoded_headers(sent))
         except REFUSED:
             raise
         except (TimeoutError, NatsError, OSError, RuntimeError) as problem:
@@ -55,10 +56,10 @@ class NatsEvents:
             ring()
 
         subject = f"{service}.event.{topic}.>"
-        self.connection.broker.subscriber(subject, decoder=undecoded, no_reply=True)(on_event)
+        self.connection.broker.subscriber(subject, decoder=keep_undecoded, no_reply=True)(on_event)
 
 
-def published(
+def event_message(
     service: str, event: StoredEvent, bytes_max: int
 ) -> tuple[str, bytes, dict[str, str]]:
     """Subject, payload and headers of an event."""

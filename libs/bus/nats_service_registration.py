@@ -11,7 +11,7 @@ from nats.micro.service import EndpointInfo
 
 from libs.contracts.version import HEELER_VERSION
 from libs.telemetry import metrics
-from libs.telemetry.prometheus_exposition import PROCESS, families, merged
+from libs.telemetry.prometheus_exposition import PROCESS, families, merge_families
 
 
 async def register(service: str, client: Client) -> None:
@@ -19,7 +19,7 @@ async def register(service: str, client: Client) -> None:
     is asked counts."""
 
     async def answer(request: Request) -> None:
-        await request.respond(merged([families()]).encode())
+        await request.respond(merge_families([families()]).encode())
 
     def stats(_: EndpointInfo) -> dict[str, Any]:
         return {"process": PROCESS, "commands": commands_of(service)}

@@ -37,10 +37,10 @@ class Relay:
     async def turn(self) -> None:
         """Wait for a commit, then publish everything that is not published yet."""
         await self.notification.wait(POLL_SECONDS)
-        if not await self.leadership.held():
+        if not await self.leadership.is_leader():
             return
         if self.published_as != self.leadership.epoch:
-            self.published = await self.store.published()
+            self.published_position = await self.store.published_position()
             self.published_as = self.leadership.epoch
             self.caught_up = False
         while await self.publish_page():

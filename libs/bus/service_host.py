@@ -18,7 +18,7 @@ from libs.bus.command_retries import CommandRetries
 from libs.bus.dead_letter_handlers import DeadLetterCommands
 from libs.bus.event_consumer import EventConsumer, React
 from libs.bus.leader_election import Leadership
-from libs.bus.message_telemetry import observed
+from libs.bus.message_telemetry import observe
 from libs.bus.ports import Bus, Clock, IncomingCommand
 from libs.bus.relay import Relay
 from libs.bus.suspect_quarantine import Quarantine
@@ -88,7 +88,7 @@ class Service:
                 self.relay.notification.notify()
             return reply
 
-        await self.bus.serve(self.name, observed(answer, self.clock))
+        await self.bus.serve(self.name, observe(answer, self.clock))
 
     async def check_health(self, command: Command, work: UnitOfWork) -> Accepted | Rejected:
         """How far this service is, from somebody who came the way of every command."""
@@ -110,7 +110,7 @@ class Service:
     async def keep_current[T](self, view: CachedView[T], changed: type[Event]) -> None:
         """Read a view now, and again whenever such an event says that it has changed."""
         await view.look()
-        await self.hear(changed, view.changed)
+        await self.hear(changed, view.look_again)
         self.sweepers.append(view.look)
 
     def start(self) -> None:

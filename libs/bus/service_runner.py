@@ -29,7 +29,7 @@ from libs.eventstore.connection_pool import Database, open_pool
 from libs.eventstore.ports import EventStore, StoreUnavailable
 from libs.eventstore.postgres import PostgresEventStore
 from libs.eventstore.unit_of_work import Projection, Repository
-from libs.telemetry.settings import traced
+from libs.telemetry.settings import trace_service
 
 log = logging.getLogger(__name__)
 
@@ -77,13 +77,13 @@ async def running(
     name: str, settings: ServiceSettings, project: Projection, wire: Wire
 ) -> AsyncIterator[Runtime]:
     """A started service, wired by `wire`."""
-    with traced(name):
-        async with started(name, settings, project, wire) as runtime:
+    with trace_service(name):
+        async with start_service(name, settings, project, wire) as runtime:
             yield runtime
 
 
 @asynccontextmanager
-async def started(
+async def start_service(
     name: str, settings: ServiceSettings, project: Projection, wire: Wire
 ) -> AsyncIterator[Runtime]:
     """The same, with nobody watching."""
@@ -143,7 +143,7 @@ async def take_over(store: EventStore) -> None:
             log.info("the leases of the process before are free: %d", freed)
 
 
-def signalled() -> asyncio.Event:
+def stop_signal() -> asyncio.Event:
     """Set when the process is asked to stop, by SIGTERM or SIGINT."""
     stop = asyncio.Event()
     loop = asyncio.get_running_loop()
@@ -169,7 +169,7 @@ async def run_until_signalled(
     name: str, settings: ServiceSettings, project: Projection, wire: Wire
 ) -> None:
     """Serve until the process is asked to stop."""
-    await run(name, settings, project, wire, signalled())
+    await run(name, settings, project, wire, stop_signal())
 
 
 def main(name: str, project: Projection, wiring: Wiring) -> None:

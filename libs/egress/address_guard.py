@@ -65,7 +65,7 @@ class AddressGuard:
         host = host.lower()
         return not self.allowed.isdisjoint({host, f"{host}:{port}"})
 
-    def checked(self, text: str) -> SplitResult:
+    def check_address(self, text: str) -> SplitResult:
         """An address, as far as its text says that it may be asked. Raises Forbidden."""
         if len(text) > URL_CHARS_MAX or not text.isprintable() or not text.isascii() or " " in text:
             raise Forbidden(f"it must be a URL of at most {URL_CHARS_MAX} ASCII characters")
@@ -105,7 +105,7 @@ class AddressGuard:
     def refusal(self, text: str) -> str | None:
         """Why an address may not be asked, as far as its text says; None if it may."""
         try:
-            self.checked(text)
+            self.check_address(text)
         except Forbidden as forbidden:
             return str(forbidden)
         return None

@@ -116,18 +116,18 @@ class GuardedHttp:
         try:
             async with deadline, AsyncExitStack() as stack:
                 with lost_in_words():
-                    answer = await self.begun(request, stack)
+                    answer = await self.final_answer(request, stack)
                 yield answer
         except TimeoutError as late:
             if not deadline.expired():
                 raise
             raise TooLate(f"there was no answer within {self.bounds.seconds:g} seconds") from late
 
-    async def begun(self, request: OutgoingRequest, stack: AsyncExitStack) -> OpenAnswer:
+    async def final_answer(self, request: OutgoingRequest, stack: AsyncExitStack) -> OpenAnswer:
         """The answer after redirects, open until the stack is left."""
         for _ in range(self.bounds.redirects + 1):
             response = await stack.enter_async_context(self.begun_once(request))
-            following = redirected(request, response)
+            following = redirect_of(request, response)
             if following is None:
                 return self.answer(request.url, response)
             request = following
@@ -136,7 +136,7 @@ class GuardedHttp:
     @asynccontextmanager
     async def begun_once(self, request: OutgoingRequest) -> AsyncIterator[ClientResponse]:
         """The beginning of the answer of one address."""
-        url = self.guard.checked(request.url)
+        url = self.guard.check_address(request.url)
         port = port_of(url)
         addresses = await checked_addresses(self.guard, str(url.hostname), port)
         secure: Any = True
@@ -167,9 +167,9 @@ class GuardedHttp:
         headers: dict[str, str] = {}
         for name, value in response.headers.items():
             headers.setdefault(name.lower(), value)
-        return OpenAnswer(response.status, headers, url, self.bounded(response))
+        return OpenAnswer(response.status, headers, url, self.bounded_body(response))
 
-    async def bounded(self, response: ClientResponse) -> AsyncIterator[bytes]:
+    async def bounded_body(self, response: ClientResponse) -> AsyncIterator[bytes]:
         """The body in pieces, up to the bound. Raises AnswerTooLarge."""
         room = self.bounds.answer_bytes
         while True:
@@ -196,7 +196,7 @@ class KeptHttp(GuardedHttp):
     @asynccontextmanager
     async def begun_once(self, request: OutgoingRequest) -> AsyncIterator[ClientResponse]:
         """The beginning of the answer of one address."""
-        url = self.guard.checked(request.url)
+        url = self.guard.check_address(request.url)
         secure: Any = True
         if url.scheme == "https":
             secure = await asyncio.to_thread(trusted_certificates)
@@ -254,7 +254,7 @@ def lost_in_words() -> Iterator[None]:
         raise Unreachable(f"{type(lost).__name__}: {lost}") from lost
 
 
-def redirected(request: OutgoingRequest, response: ClientResponse) -> OutgoingRequest | None:
+def redirect_of(request: OutgoingRequest, response: ClientResponse) -> OutgoingRequest | None:
     """What is to be asked instead; None if this is the answer."""
     location = response.headers.get("Location")
     followed = response.status in REPEATING_REDIRECTS or (

@@ -96,7 +96,7 @@ class GuardedTransport(httpx2.AsyncHTTPTransport):
 
     async def handle_async_request(self, request: httpx2.Request) -> httpx2.Response:
         """The answer, whose body may be too large to be read to its end. Raises Forbidden."""
-        self.guard.checked(str(request.url))
+        self.guard.check_address(str(request.url))
         # What is compressed may be a thousand times of what came.
         request.headers["Accept-Encoding"] = "identity"
         response = await super().handle_async_request(request)

@@ -8,7 +8,7 @@ from collections.abc import Hashable, Sequence
 FUSION_RANKS = 60
 
 
-def fused[T: Hashable](*lists: Sequence[T]) -> list[tuple[T, float]]:
+def fuse_ranks[T: Hashable](*lists: Sequence[T]) -> list[tuple[T, float]]:
     """What is in any of the lists, each once, with its score, the best first: 1 / (60 + its place)
     of each list that it is in. What scores the same stays in the order of the lists."""
     scores: dict[T, float] = {}

@@ -10,12 +10,12 @@ from libs.embeddings.ports import Vector
 HALF_BYTES = 2
 
 
-def packed(vector: Vector) -> str:
+def pack_vector(vector: Vector) -> str:
     """The vector as events hold it: base64 of its numbers as float16, the small end first."""
     return b64encode(struct.pack(f"<{len(vector)}e", *vector)).decode()
 
 
-def unpacked(text: str) -> list[float]:
+def unpack_vector(text: str) -> list[float]:
     """The numbers of a packed vector. Raises ValueError for a text that is none."""
     halves = b64decode(text, validate=True)
     if len(halves) % HALF_BYTES:

@@ -79,7 +79,7 @@ def commit_statement(
     if events:
         parts.append(
             f"appended as (insert into {schema}.events ({EVENT_NAMES}) select {EVENT_NAMES}"
-            f" from gate, {appended(events, parameters, alone=len(commits) == 1)})"
+            f" from gate, {event_rows(events, parameters, alone=len(commits) == 1)})"
         )
     snapshots = [snapshot for commit in commits for snapshot in commit.snapshots]
     if len(snapshots) == 1:
@@ -99,7 +99,7 @@ def commit_statement(
             " where old.aggregate_id = s.aggregate_id and old.state_version <> s.state_version"
             f" and old.version < s.version - {SNAPSHOT_KEPT_EVENTS})"
         )
-    parts += row_parts(schema, folded(commits), parameters, alone=len(commits) == 1)
+    parts += row_parts(schema, fold_rows(commits), parameters, alone=len(commits) == 1)
     epochs = "(select jsonb_object_agg(key, epoch) from taken)" if takes else "null::jsonb"
     return f"with {', '.join(parts)} select {epochs} from gate", parameters
 
@@ -113,7 +113,7 @@ def gate_parts(schema: str, commits: Sequence[Commit], parameters: dict[str, Any
     return [
         f"condition as ({condition})",
         f"inboxed as (insert into {schema}.inbox (message_id, reply) select m.id, m.reply"
-        f" from condition, {answered(inbox, parameters)} as m(id, reply) returning 1)",
+        f" from condition, {reply_rows(inbox, parameters)} as m(id, reply) returning 1)",
         "gate as (select 1 from condition where (select count(*) from inboxed) > 0)",
     ]
 
@@ -180,7 +180,7 @@ def gate_of_one(schema: str, commit: Commit, parameters: dict[str, Any]) -> str:
     return f"select 1 from {held} for update of l"
 
 
-def answered(inbox: list[InboxEntry], parameters: dict[str, Any]) -> str:
+def reply_rows(inbox: list[InboxEntry], parameters: dict[str, Any]) -> str:
     """The messages and their replies as rows."""
     if len(inbox) == 1:
         parameters |= {"message_id": inbox[0].message_id, "reply": inbox[0].reply_json}
@@ -196,7 +196,7 @@ def take_leases(schema: str, keys: list[str]) -> str:
     return TAKE_LEASES.format(schema=schema, taking=one if len(keys) == 1 else many)
 
 
-def folded(commits: Sequence[Commit]) -> RowWrites:
+def fold_rows(commits: Sequence[Commit]) -> RowWrites:
     """The row writes of commits that touch different rows."""
     if len(commits) == 1:
         return commits[0].rows
@@ -216,7 +216,7 @@ def lease_parameters(keys: list[str], holder: str) -> dict[str, Any]:
     return {**named, "holder": holder, "lease_seconds": LEASE_SECONDS}
 
 
-def appended(events: list[NewEvent], parameters: dict[str, Any], *, alone: bool) -> str:
+def event_rows(events: list[NewEvent], parameters: dict[str, Any], *, alone: bool) -> str:
     """The events as rows `e`."""
     if not alone or len(events) > EVENTS_AS_VALUES_MAX:
         parameters["events"] = events_json(events)

@@ -181,7 +181,7 @@ class Database:
         """All rows of a query."""
         with statement(query):
             async with self.connection() as connection:
-                cursor = await executed(connection, query, parameters)
+                cursor = await execute_query(connection, query, parameters)
                 result = cursor.pgresult  # `cursor.description` would describe every column
                 return await cursor.fetchall() if result and result.nfields else []
 
@@ -189,7 +189,7 @@ class Database:
         """The first row of a query, or None."""
         with statement(query):
             async with self.connection() as connection:
-                cursor = await executed(connection, query, parameters)
+                cursor = await execute_query(connection, query, parameters)
                 row: tuple[Any, ...] | None = await cursor.fetchone()
                 return row
 
@@ -215,26 +215,26 @@ class Database:
         sends it on as it is needs no string of it, which costs most where the text is large."""
         with statement(query):
             async with self.connection() as connection:
-                cursor = await executed(connection, query, parameters)
+                cursor = await execute_query(connection, query, parameters)
                 result = cursor.pgresult
                 assert result is not None
                 return result.get_value(0, 0) if result.ntuples else None
 
 
-async def executed(
+async def execute_query(
     connection: psycopg.AsyncConnection[Any], query: str, parameters: Any
 ) -> psycopg.AsyncCursor[Any]:
     """The cursor of a query, with its parameters by name (`%(name)s`) or in order (`%s`). psycopg
     would look for them in the text each time where it is over 4 kB, or there are more than 50."""
     if parameters is None:
         return await connection.execute(query)
-    text, names = numbered(query)
+    text, names = number_parameters(query)
     values = parameters if names is None else [parameters[name] for name in names]
     return await AsyncRawCursor(connection).execute(text, values)
 
 
 @lru_cache(NUMBERED_MAX)
-def numbered(query: str) -> tuple[bytes, tuple[str, ...] | None]:
+def number_parameters(query: str) -> tuple[bytes, tuple[str, ...] | None]:
     """A query with `$1` for its first parameter and so on, and their names; None where they have
     none."""
     numbers: dict[str, int] = {}
@@ -260,7 +260,7 @@ def is_transient(problem: BaseException | None) -> bool:
     return problem.sqlstate.startswith(TRANSIENT)
 
 
-def refused(problem: psycopg.Error) -> StoreRefused:
+def refusal_of(problem: psycopg.Error) -> StoreRefused:
     """What an error means that will be the same each time."""
     state = problem.sqlstate or ""
     why = problem.diag.message_primary or str(problem) or type(problem).__name__

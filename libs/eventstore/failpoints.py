@@ -16,7 +16,7 @@ from pathlib import Path
 FOLDER = os.environ.get("HEELER_FAILPOINTS")
 
 
-def reached(point: str) -> None:
+def reach(point: str) -> None:
     """Die here, if a test armed this point."""
     if FOLDER is None:
         return
@@ -31,7 +31,7 @@ class Poisoned(Exception):
     """A test wanted this to be raised."""
 
 
-def met(point: str, content: Callable[[], str]) -> None:
+def reach_with(point: str, content: Callable[[], str]) -> None:
     """Die or raise here, if a test poisoned this point with a text that is in the content."""
     if FOLDER is None:
         return

@@ -216,7 +216,7 @@ class InMemoryEventStore:
             found[f"consumer of {upstream}"] = Progress(stands_at, behind)
         return found
 
-    async def published(self) -> int:
+    async def published_position(self) -> int:
         """How far the relay has published."""
         return self.schema.published
 

@@ -299,7 +299,7 @@ class EventStore(Protocol):
         full."""
         ...
 
-    async def published(self) -> int:
+    async def published_position(self) -> int:
         """How far the relay has published."""
         ...
 

@@ -13,7 +13,7 @@ from libs.eventstore import failpoints
 from libs.eventstore.aggregate_load_query import HISTORIES, Wanted, columns, histories
 from libs.eventstore.backlog_counts import progress_query, waiting_query
 from libs.eventstore.commit_statement import commit_statement, lease_parameters, take_leases
-from libs.eventstore.connection_pool import Database, refused
+from libs.eventstore.connection_pool import Database, refusal_of
 from libs.eventstore.failed_messages.postgres import PostgresDeadLetterStore
 from libs.eventstore.ports import (
     LEASE_SECONDS,
@@ -115,7 +115,7 @@ class PostgresEventStore:
         self.histories_sql = HISTORIES.format(schema=schema)
         self.histories = Batched(self.load_many, called=lambda _: f"load {schema} history")
         self.commits = Batched(
-            self.commit_many, touches=Commit.touches, size=Commit.bytes, called=self.called
+            self.commit_many, touches=Commit.touches, size=Commit.bytes, called=self.trace_name
         )
         self.letters = PostgresDeadLetterStore(database, schema)
         self.held: dict[str, int] = {}
@@ -124,7 +124,7 @@ class PostgresEventStore:
         """The statement for this service's schema."""
         return text.format(schema=self.schema)
 
-    def called(self, commit: Commit) -> str:
+    def trace_name(self, commit: Commit) -> str:
         """What a commit is called in a trace: by the events that it makes durable."""
         topics = dict.fromkeys(event.topic for event in commit.events)
         return f"commit {self.schema} {', '.join(topics) or 'nothing'}"
@@ -145,7 +145,7 @@ class PostgresEventStore:
         nobody waits for it, and it waits for nobody.
         """
         began = time.monotonic()
-        batch = Batched(self.commit_many, called=self.called) if commit.alone else self.commits
+        batch = Batched(self.commit_many, called=self.trace_name) if commit.alone else self.commits
         outcome = await batch.answer(commit)
         if commit.fence and isinstance(outcome, StaleLease):
             self.forget_lease(commit.fence)
@@ -177,12 +177,12 @@ class PostgresEventStore:
         statement, parameters = commit_statement(self.schema, self.holder, commits)
         topics = [commit.events[-1].topic if commit.events else "nothing" for commit in commits]
         for topic in topics:
-            failpoints.reached(f"before_commit.{topic}")
+            failpoints.reach(f"before_commit.{topic}")
         row = await self.database.fetch_one(statement, parameters)
         if row is None:
             raise shut_gate(commits)
         for topic in topics:
-            failpoints.reached(f"after_commit.{topic}")
+            failpoints.reach(f"after_commit.{topic}")
         epochs: dict[str, int] = row[0] or {}
         return [epochs.get(commit.take_lease or "") for commit in commits]
 
@@ -197,17 +197,17 @@ class PostgresEventStore:
                 reply = await self.stored_reply(commit.inbox.message_id)
                 if reply is not None:
                     raise DuplicateMessage(reply) from violation
-            if constraint == "events_version_key" or await self.overtaken(commit):
+            if constraint == "events_version_key" or await self.is_overtaken(commit):
                 raise VersionConflict(topic) from violation
-            raise refused(violation) from violation
+            raise refusal_of(violation) from violation
         except DeadlockDetected as crossed:
             raise VersionConflict(topic) from crossed
         except psycopg.Error as problem:
-            raise refused(problem) from problem
+            raise refusal_of(problem) from problem
         assert not isinstance(epoch, BaseException), "an exception is raised, not returned"
         return epoch
 
-    async def overtaken(self, commit: Commit) -> bool:
+    async def is_overtaken(self, commit: Commit) -> bool:
         """Whether somebody else appended to one of the aggregates first. Rows are written before
         the events, so a unique row of a read model may notice it before the log does."""
         row = await self.database.fetch_one(
@@ -337,7 +337,7 @@ class PostgresEventStore:
         rows = await self.database.fetch(progress_query(self.schema, tuple(upstreams)))
         return {name: Progress(int(done), max(int(waiting), 0)) for name, done, waiting in rows}
 
-    async def published(self) -> int:
+    async def published_position(self) -> int:
         """How far the relay has published."""
         row = await self.database.fetch_one(self.sql("select published from {schema}.relay"))
         assert row is not None

@@ -216,7 +216,7 @@ class Rebuild:
         with self.connection.cursor(name="events_of_a_page") as cursor:
             cursor.itersize = FETCHED_EVENTS_MAX
             cursor.execute(statement, page.parameters)
-            return replay.add(map(stored, cursor))
+            return replay.add(map(stored_event, cursor))
 
     def expect(self, replay: Replay, tables: list[Table]) -> None:
         """Fill the tables that hold what the events say."""
@@ -283,7 +283,7 @@ class Rebuild:
         statement = NEWER_EVENTS.format(schema=self.schema, bounds=page.bounds("e.aggregate_id"))
         known = {"ids": [*replay.versions], "versions": [*replay.versions.values()]}
         rows = self.connection.execute(statement, {**page.parameters, **known}).fetchall()
-        return [*map(stored, rows)]
+        return [*map(stored_event, rows)]
 
     def statement(self, text: str, page: Page, table: Table) -> bytes:
         """A statement about the rows of a page in one table."""
@@ -300,7 +300,7 @@ class Rebuild:
         ).encode()
 
 
-def stored(row: tuple[Any, ...]) -> StoredEvent:
+def stored_event(row: tuple[Any, ...]) -> StoredEvent:
     """An event by its columns; nothing is projected from its metadata, which is left out."""
     aggregate_id, version, topic, schema, org, about, payload, at = row
     return StoredEvent(aggregate_id, version, topic, schema, org, about, payload, {}, at)

@@ -34,14 +34,14 @@ def row_parts(
         if listed:
             parameters[name] = to_json(listed).decode()
         written = text(table, columns, tuple(listed), deleted_from=deleted_from)
-        parts.append(filled(written, schema, name))
+        parts.append(fill_part(written, schema, name))
 
     def part(text: str, value: Any, keys: list[Json] | None = None) -> None:
         name = f"rows_{len(parts)}"
         parameters[name] = value
         if keys is not None:
             parameters[f"{name}_keys"] = keys[0] if len(keys) == 1 else keys
-        parts.append(filled(text, schema, name))
+        parts.append(fill_part(text, schema, name))
 
     for table, upserts in rows.upserts.items():
         for columns, batch in by_columns(upserts.values()):
@@ -87,7 +87,7 @@ def deletion_parts(schema: str, rows: RowWrites, parameters: dict[str, Any]) -> 
 
 
 @lru_cache(TEXTS_MAX)
-def filled(text: str, schema: str, name: str) -> str:
+def fill_part(text: str, schema: str, name: str) -> str:
     """The CTE of a part, which has its parameters by its own name."""
     part = text.format(schema=schema, parameter=f"%({name})s", keys=f"%({name}_keys)s", name=name)
     return f"{name} as ({part})"
@@ -156,8 +156,8 @@ def patch_one_text(
 ) -> str:
     """Change some columns of a row that exists and that the commit does not delete; `fields` are
     merged."""
-    values = [changed(column, parameter(column)) for column in texts if column not in table.key]
-    values += [changed(column, f"x.{column}") for column in listed]
+    values = [assignment(column, parameter(column)) for column in texts if column not in table.key]
+    values += [assignment(column, f"x.{column}") for column in listed]
     same = " and ".join(f"t.{column} = {parameter(column)}" for column in table.key)
     return (
         f"update {{schema}}.{table.name} t set {', '.join(values)}"
@@ -212,7 +212,7 @@ def patch_text(
     """Change some columns of rows that exist and that the commit does not delete; `fields` are
     merged. The keys are named beside the rows:
     a plan that was made while the table was small would read all of it to join the two."""
-    values = patched(column for column in columns if column not in table.key)
+    values = patch_assignments(column for column in columns if column not in table.key)
     same = " and ".join(f"t.{column} = x.{column}" for column in table.key)
     found = "{keys}" if only_one else "any({keys}::text[])"
     same += f" and t.{table.key[0]} = {found}"
@@ -223,17 +223,17 @@ def patch_text(
 def patch_alike_text(table: Table, columns: tuple[str, ...]) -> str:
     """Change some columns of many rows alike."""
     return (
-        f"update {{schema}}.{table.name} t set {patched(columns)} from gate,"
+        f"update {{schema}}.{table.name} t set {patch_assignments(columns)} from gate,"
         f" jsonb_populate_record(null::{{schema}}.{table.name}, {{parameter}}::jsonb) x"
         f" where t.{table.key[0]} = any({{keys}}::text[])"
     )
 
 
-def patched(columns: Iterable[str]) -> str:
+def patch_assignments(columns: Iterable[str]) -> str:
     """The new values of columns, from a row `x`."""
-    return ", ".join(changed(column, f"x.{column}") for column in columns)
+    return ", ".join(assignment(column, f"x.{column}") for column in columns)
 
 
-def changed(column: str, value: str) -> str:
+def assignment(column: str, value: str) -> str:
     """The new value of a column; `fields` are merged."""
     return f"{column} = t.fields || {value}" if column == "fields" else f"{column} = {value}"

@@ -70,7 +70,7 @@ class CachedView[T]:
                 self.value = self.build(await self.reader.rows())
                 self.seen = fingerprint
 
-    def changed(self) -> None:
+    def look_again(self) -> None:
         """A row has changed: look now. However many do while somebody looks, one more look
         follows."""
         self.unseen = True

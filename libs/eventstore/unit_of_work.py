@@ -80,7 +80,7 @@ class Repository:
     def claim[A: Aggregate[Any]](self, kind: type[A], aggregate_id: str, *, org: str) -> A | None:
         """The cached aggregate of an organisation, no longer cached, as its last commit here left
         it."""
-        if self.cached(kind, aggregate_id, org=org) is None:
+        if self.find_cached(kind, aggregate_id, org=org) is None:
             return None
         cached = self.drop(aggregate_id)
         return cached if isinstance(cached, kind) else None
@@ -92,7 +92,9 @@ class Repository:
             self.cached_bytes -= cached.payload_bytes
         return cached
 
-    def cached[A: Aggregate[Any]](self, kind: type[A], aggregate_id: str, *, org: str) -> A | None:
+    def find_cached[A: Aggregate[Any]](
+        self, kind: type[A], aggregate_id: str, *, org: str
+    ) -> A | None:
         """The aggregate of an organisation as its last commit here left it, to be looked at
         only."""
         cached = self.cache.get(aggregate_id)
@@ -177,7 +179,7 @@ class UnitOfWork:
         self, first: tuple[type[A], str], second: tuple[type[B], str]
     ) -> tuple[A, B]:
         """Two aggregates as of now, read side by side unless both can be taken as they are here."""
-        cached, org = self.repository.cached, self.context.org
+        cached, org = self.repository.find_cached, self.context.org
         if self.trusting and cached(*first, org=org) and cached(*second, org=org):
             return await self.load(*first), await self.load(*second)
         one, other = await asyncio.gather(

@@ -49,12 +49,12 @@ class LiveSpan:
         """Add attributes that became known meanwhile."""
         self.span.set_attributes(attributes)
 
-    def failed(self, error_type: str) -> None:
+    def mark_failed(self, error_type: str) -> None:
         """It went wrong, though nothing is raised."""
         self.span.set_attribute(span_attributes.ERROR_TYPE, error_type)
         self.span.set_status(trace.StatusCode.ERROR)
 
-    def named(self, name: str) -> None:
+    def rename(self, name: str) -> None:
         """A better name became known."""
         self.span.update_name(name)
 
@@ -75,7 +75,7 @@ class LiveSpan:
         assert self.token is not None, "what is left was entered"
         contexts.detach(self.token)
         if kind is not None:
-            self.failed(kind.__qualname__)
+            self.mark_failed(kind.__qualname__)
         self.end()
 
 
@@ -124,9 +124,9 @@ class OtlpTracer:
         """Say something about the span that is under way."""
         trace.get_current_span().set_attributes(attributes)
 
-    def failed(self, error_type: str) -> None:
+    def mark_failed(self, error_type: str) -> None:
         """Say that the span that is under way went wrong."""
-        LiveSpan(trace.get_current_span()).failed(error_type)
+        LiveSpan(trace.get_current_span()).mark_failed(error_type)
 
     def close(self) -> None:
         """Send what is left, but do not let a collector that is away hold the process up."""

@@ -98,7 +98,7 @@ def text_of(family: Metric, labels: Mapping[str, str]) -> tuple[str, str]:
     return "".join(lines[:HEADING_LINES]), "".join(lines[HEADING_LINES:])
 
 
-def merged(processes: Iterable[Families]) -> str:
+def merge_families(processes: Iterable[Families]) -> str:
     """One text, as Prometheus wants it: each family once, with the samples of all processes."""
     together: dict[str, list[str]] = {}
     for process in processes:

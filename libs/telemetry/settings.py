@@ -52,7 +52,7 @@ class TelemetrySettings:
 
 
 @contextmanager
-def traced(service: str, environment: Mapping[str, str] = os.environ) -> Iterator[None]:
+def trace_service(service: str, environment: Mapping[str, str] = os.environ) -> Iterator[None]:
     """Make spans of whatever is started meanwhile, if the environment says where they go. Raises
     WrongSetting."""
     settings = TelemetrySettings.from_environment(service, environment)

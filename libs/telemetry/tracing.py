@@ -27,11 +27,11 @@ class Span(Protocol):
         """Add attributes that became known meanwhile."""
         ...
 
-    def failed(self, error_type: str) -> None:
+    def mark_failed(self, error_type: str) -> None:
         """It went wrong, though nothing is raised."""
         ...
 
-    def named(self, name: str) -> None:
+    def rename(self, name: str) -> None:
         """A better name became known."""
         ...
 
@@ -77,7 +77,7 @@ class Tracer(Protocol):
         """Add attributes to the span that is under way."""
         ...
 
-    def failed(self, error_type: str) -> None:
+    def mark_failed(self, error_type: str) -> None:
         """Mark the span that is under way as failed."""
         ...
 
@@ -94,10 +94,10 @@ class NoopSpan:
     def note(self, attributes: Attributes) -> None:
         """Do nothing: tracing is off."""
 
-    def failed(self, error_type: str) -> None:
+    def mark_failed(self, error_type: str) -> None:
         """Do nothing: tracing is off."""
 
-    def named(self, name: str) -> None:
+    def rename(self, name: str) -> None:
         """Do nothing: tracing is off."""
 
     def end(self) -> None:
@@ -125,11 +125,11 @@ def note(attributes: Attributes) -> None:
         tracing.note(attributes)
 
 
-def failed(error_type: str) -> None:
+def mark_failed(error_type: str) -> None:
     """Say that the span that is under way went wrong, if there is one."""
     tracing = current.get()
     if tracing is not None:
-        tracing.failed(error_type)
+        tracing.mark_failed(error_type)
 
 
 def statement(name: str) -> Span:

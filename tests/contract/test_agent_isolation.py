@@ -10,7 +10,7 @@ from typing import Any
 from libs.contracts.bus_messages import NOT_FOUND, Accepted, Context, Rejected
 from libs.contracts.memory.archives import SearchPassages
 from libs.embeddings.hash_embedder import MODEL, OneEmbedder, word_vector
-from libs.embeddings.vector_encoding import packed
+from libs.embeddings.vector_encoding import pack_vector
 from libs.eventstore.read_model_rows import RowWrites
 from services.agent.projections.tables import AGENTS
 from services.memory.handlers.passage_search import PassageSearchHandlers
@@ -55,7 +55,7 @@ async def populate(rows: Rows, dice: Random) -> None:
                         created_at=START,
                         version=1,
                         embedding_model=MODEL,
-                        embedding=packed(word_vector(text, 128)),
+                        embedding=pack_vector(word_vector(text, 128)),
                     ),
                 )
     await rows.write("agent", agents)

@@ -62,14 +62,14 @@ async def test_nobody_else_begins_while_an_attempt_is_held(world: World) -> None
 
 async def test_a_failed_attempt_is_followed_by_a_rest(world: World) -> None:
     letters = world.store().letters
-    failure = await letters.failed("m1", 1, 5.0)
+    failure = await letters.record_failure("m1", 1, 5.0)
     assert failure.number == 1
     assert failure.first_at is not None
     assert await begin(letters) == 0
     await world.pass_time()
     assert await begin(letters) == 2
-    assert (await letters.failed("m1", 2, 0.0)).number == 2
-    assert (await letters.failed("m1", 1, 0.0)).number == 2
+    assert (await letters.record_failure("m1", 2, 0.0)).number == 2
+    assert (await letters.record_failure("m1", 1, 0.0)).number == 2
     assert await begin(letters) == 3
 
 
@@ -113,13 +113,13 @@ async def test_attempts_are_forgotten_when_answered_and_when_old(world: World) -
 
 async def test_trouble_is_what_was_tried_often_and_lately(world: World) -> None:
     letters = world.store().letters
-    assert not await letters.troubled(2, 10.0)
+    assert not await letters.has_trouble(2, 10.0)
     assert await begin(letters, known=0, hold_seconds=0.0) == 1
-    assert not await letters.troubled(2, 10.0)
+    assert not await letters.has_trouble(2, 10.0)
     assert await begin(letters, hold_seconds=0.0) == 2
-    assert await letters.troubled(2, 10.0)
+    assert await letters.has_trouble(2, 10.0)
     await world.pass_time()
-    assert not await letters.troubled(2, 10.0)
+    assert not await letters.has_trouble(2, 10.0)
 
 
 async def test_a_parked_message_is_refused_and_kept_whole(world: World) -> None:

@@ -86,10 +86,10 @@ async def test_concurrent_numbering_gives_no_position_twice(world: World) -> Non
 
 async def test_the_published_mark_only_moves_forward(world: World) -> None:
     store = world.store()
-    assert await store.published() == 0
+    assert await store.published_position() == 0
     await store.mark_published(7)
     await store.mark_published(3)
-    assert await store.published() == 7
+    assert await store.published_position() == 7
 
 
 async def test_one_question_tells_whether_there_is_anything_to_publish_or_to_handle(

@@ -29,7 +29,7 @@ async def test_another_organisation_finds_nothing(
         repository = Repository(world.store(), "ledger", project)
     found = await repository.work(STRANGER, trusting=trusting).load(Account, "a")
     assert (found.exists, found.version, found.state) == (False, 0, Account.State())
-    assert repository.cached(Account, "a", org="org-2") is None
+    assert repository.find_cached(Account, "a", org="org-2") is None
     assert repository.claim(Account, "a", org="org-2") is None
     own = await repository.load(Account, "a", org="org-1")
     assert (own.org, own.version, own.state.cents) == ("org-1", 2, 5)

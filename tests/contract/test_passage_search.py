@@ -14,7 +14,7 @@ from libs.contracts.bus_messages import JsonObject
 from libs.contracts.memory.archives import FoundPassage
 from libs.embeddings.hash_embedder import MODEL, word_vector
 from libs.embeddings.ports import Vector
-from libs.embeddings.vector_encoding import packed
+from libs.embeddings.vector_encoding import pack_vector
 from libs.eventstore.connection_pool import Database, open_pool
 from libs.eventstore.read_model_rows import RowWrites
 from services.memory.adapters import hnsw_indexing, passage_search
@@ -54,7 +54,7 @@ def row(
         created_at=START + timedelta(days=day),
         version=1,
         embedding_model=model,
-        embedding=packed(vector or word_vector(text, 128)),
+        embedding=pack_vector(vector or word_vector(text, 128)),
     )
 
 
@@ -128,7 +128,7 @@ async def test_vectors_of_two_models_are_never_compared(rows: Rows) -> None:
     )
     assert sorted(names(await rows.passages.search(like("zzz", vectors=asked)))) == ["new", "old"]
     writes = RowWrites()
-    vector = packed(word_vector("hiking Alps", 32))
+    vector = pack_vector(word_vector("hiking Alps", 32))
     writes.patch(PASSAGES, {"id": "passage-old", **embedding_columns("new/model", vector)})
     await rows.write("memory", writes)
     found = await rows.passages.search(like("zzz", vectors=asked[1:]))

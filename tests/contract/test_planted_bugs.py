@@ -32,7 +32,7 @@ def nothing_answered(inbox: list[InboxEntry], parameters: dict[str, Any]) -> str
 
 
 real_statement = commit_statement.commit_statement
-real_answered = commit_statement.answered
+real_answered = commit_statement.reply_rows
 real_gate_of_one = commit_statement.gate_of_one
 
 LEASE_HAS_RUN_OUT = "l.expires_at < now()"
@@ -65,7 +65,7 @@ PLANTED = {
     ),
     "reply-not-stored": Planted(
         contract.test_a_duplicate_gets_the_first_reply_and_writes_nothing,
-        [(commit_statement, "answered", nothing_answered)],
+        [(commit_statement, "reply_rows", nothing_answered)],
     ),
     "no-horizon": Planted(
         store_tests.test_a_long_open_write_holds_the_log_back_and_nothing_is_missed,

@@ -19,7 +19,7 @@ from libs.bus.command_dispatcher import CommandDispatcher, Handler
 from libs.bus.in_memory import InMemoryBus, InMemoryNetwork
 from libs.bus.large_events import EVENT_BYTES_MAX
 from libs.bus.nats_bus import NatsBus
-from libs.bus.nats_events import published
+from libs.bus.nats_events import event_message
 from libs.bus.ports import Bus
 from libs.contracts.bus_messages import Command
 from libs.contracts.service_registry import events_stream
@@ -49,7 +49,7 @@ class Wires(Protocol):
 
 def as_published(service: str, event: StoredEvent) -> Published:
     """An event as NATS would have it."""
-    subject, payload, sent = published(service, event, EVENT_BYTES_MAX)
+    subject, payload, sent = event_message(service, event, EVENT_BYTES_MAX)
     return subject, json.loads(payload), sent
 
 

@@ -8,7 +8,7 @@ from datetime import UTC, datetime
 import snowballstemmer
 
 from libs.embeddings.bundled_model_config import DIMENSIONS, HANDLE
-from libs.embeddings.vector_encoding import packed
+from libs.embeddings.vector_encoding import pack_vector
 from libs.eventstore.commit_statement import commit_statement
 from libs.eventstore.connection_pool import Database, open_pool
 from libs.eventstore.ports import Commit
@@ -132,7 +132,7 @@ async def stored(embedder: LocalEmbedder) -> tuple[str, dict[str, object]]:
             created_at=datetime(2026, 1, 1, tzinfo=UTC),
             version=1,
             embedding_model=HANDLE,
-            embedding=packed(vector),
+            embedding=pack_vector(vector),
         )
         rows.upsert(PASSAGES, row)
     return commit_statement("memory", "test", [Commit(rows=rows)])

@@ -346,7 +346,7 @@ def simulated_adapters() -> Iterator[None]:
             (memory_app, "PostgresFolderQueries", SimFolderQueries),
             (memory_app, "ProcessParser", SimParser),
             (memory_app, "LargeCollections", SimLargeCollections),
-            (failpoints, "reached", reached),
+            (failpoints, "reach", reached),
             (eventstore_work, "DISTRUSTFUL_DECISIONS", 3),  # a run is short
             (bounded_command_queue, "AGGREGATE_COMMANDS_MAX", 10),  # and clients are few
             *SMALL,

@@ -265,7 +265,7 @@ class SimStore:
             at(seconds, None, self.end, done, xid, commit)
             return done
 
-        failpoints.reached(f"before_commit.{topic}")
+        failpoints.reach(f"before_commit.{topic}")
         try:
             with self.deciding(commit):
                 epoch = await self.client.ask(execute, write=True)
@@ -273,7 +273,7 @@ class SimStore:
             if commit.fence:
                 self.forget_lease(commit.fence)
             raise
-        failpoints.reached(f"after_commit.{topic}")
+        failpoints.reach(f"after_commit.{topic}")
         if commit.fence and commit.release_lease:
             self.forget_lease(commit.fence)
         if commit.take_lease is not None and epoch is not None:
@@ -394,8 +394,8 @@ class SimStore:
     async def progress(self, upstreams: list[str]) -> dict[str, Progress]:
         return await self.client.ask(lambda: finished(self.twin().progress(upstreams)), write=True)
 
-    async def published(self) -> int:
-        return await self.client.ask(lambda: finished(self.twin().published()))
+    async def published_position(self) -> int:
+        return await self.client.ask(lambda: finished(self.twin().published_position()))
 
     async def mark_published(self, position: int) -> None:
         await self.client.ask(lambda: finished(self.twin().mark_published(position)), write=True)
@@ -431,8 +431,8 @@ class SimLetters:
     async def hold(self, message_id: str, seconds: float) -> None:
         await self.ask(lambda it: it.hold(message_id, seconds))
 
-    async def failed(self, message_id: str, number: int, rest_seconds: float) -> Attempt:
-        return await self.ask(lambda it: it.failed(message_id, number, rest_seconds))
+    async def record_failure(self, message_id: str, number: int, rest_seconds: float) -> Attempt:
+        return await self.ask(lambda it: it.record_failure(message_id, number, rest_seconds))
 
     async def uncount(self, message_id: str) -> None:
         await self.ask(lambda it: it.uncount(message_id))
@@ -440,8 +440,8 @@ class SimLetters:
     async def forget(self, message_id: str) -> None:
         await self.ask(lambda it: it.forget(message_id))
 
-    async def troubled(self, attempts: int, seconds: float) -> bool:
-        return await self.ask(lambda it: it.troubled(attempts, seconds))
+    async def has_trouble(self, attempts: int, seconds: float) -> bool:
+        return await self.ask(lambda it: it.has_trouble(attempts, seconds))
 
     async def forget_older(self, seconds: float) -> None:
         await self.ask(lambda it: it.forget_older(seconds))

@@ -81,7 +81,7 @@ async def left(arguments: JsonObject) -> None:
     await asyncio.sleep(RUNNING_SECONDS)
     if OWNER.get().alive:
         LEDGER[-1].lines[str(arguments["content"])] += 1
-        failpoints.reached(POINT)
+        failpoints.reach(POINT)
     await asyncio.sleep(RUNNING_SECONDS)
 
 

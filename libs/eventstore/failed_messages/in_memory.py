@@ -64,7 +64,7 @@ class InMemoryDeadLetterStore:
         if (message_id,) in self.attempts:
             self.attempts[message_id,]["free_at"] = self.clock() + seconds
 
-    async def failed(self, message_id: str, number: int, rest_seconds: float) -> Attempt:
+    async def record_failure(self, message_id: str, number: int, rest_seconds: float) -> Attempt:
         """Record that this attempt has failed; returns what is counted now."""
         row = self.attempts.get((message_id,))
         before = int(number_of(row, "attempts")) if row else 0
@@ -80,7 +80,7 @@ class InMemoryDeadLetterStore:
         """Delete the attempts of an answered message."""
         self.attempts.pop((message_id,), None)
 
-    async def troubled(self, attempts: int, seconds: float) -> bool:
+    async def has_trouble(self, attempts: int, seconds: float) -> bool:
         """Whether some message was tried so often, the last time at most so long ago."""
         since = self.clock() - seconds
         return any(

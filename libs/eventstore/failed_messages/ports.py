@@ -98,7 +98,7 @@ class DeadLetterStore(Protocol):
         """Whoever tries is still alive: nobody else may begin for so long from now."""
         ...
 
-    async def failed(self, message_id: str, number: int, rest_seconds: float) -> Attempt:
+    async def record_failure(self, message_id: str, number: int, rest_seconds: float) -> Attempt:
         """This attempt has failed; the next one begins after a rest. Also for a first attempt,
         which nobody began here."""
         ...
@@ -111,7 +111,7 @@ class DeadLetterStore(Protocol):
         """Delete the attempts of an answered message."""
         ...
 
-    async def troubled(self, attempts: int, seconds: float) -> bool:
+    async def has_trouble(self, attempts: int, seconds: float) -> bool:
         """Whether some message was tried so often, the last time at most so long ago."""
         ...
 

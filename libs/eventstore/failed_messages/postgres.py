@@ -112,7 +112,7 @@ class PostgresDeadLetterStore:
         """Whoever tries is still alive."""
         await self.run(HOLD, [seconds, message_id])
 
-    async def failed(self, message_id: str, number: int, rest_seconds: float) -> Attempt:
+    async def record_failure(self, message_id: str, number: int, rest_seconds: float) -> Attempt:
         """Record that this attempt has failed; returns what is counted now."""
         row = await self.run(FAILED, {"id": message_id, "number": number, "rest": rest_seconds})
         assert row is not None
@@ -126,7 +126,7 @@ class PostgresDeadLetterStore:
         """Delete the attempts of an answered message."""
         await self.run(FORGET, [message_id])
 
-    async def troubled(self, attempts: int, seconds: float) -> bool:
+    async def has_trouble(self, attempts: int, seconds: float) -> bool:
         """Whether some message was tried so often, the last time at most so long ago."""
         row = await self.run(TROUBLED, [attempts, seconds])
         return row is not None and bool(row[0])

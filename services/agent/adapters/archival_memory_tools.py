@@ -134,7 +134,7 @@ class ArchivalMemoryTools:
 
     async def send(self, calling: Calling, command: Command) -> Any:
         """The reply to a command that a call asks for."""
-        failpoints.reached("during_tool")
+        failpoints.reach("during_tool")
         command_id = derived_id("cmd", calling.step_id, calling.call.id)
         caused = calling.context.caused(command_id)
         return await request_as_service(

@@ -30,7 +30,7 @@ class BlockCommands:
     async def send(self, calling: Calling, command: Command, *part: str) -> Accepted | Rejected:
         """Send a command; `part` tells apart those of one call."""
         command_id = derived_id("cmd", calling.step_id, calling.call.id, *part)
-        failpoints.reached("during_tool")
+        failpoints.reach("during_tool")
         return await request_as_service(self.bus, command, calling.context.caused(command_id))
 
 

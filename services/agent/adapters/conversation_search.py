@@ -13,7 +13,7 @@ from libs.contracts.agent.conversations import main_conversation
 from libs.contracts.bus_messages import Rejected
 from libs.contracts.deterministic_ids import derived_id
 from libs.contracts.memory.semantic_message_search import CANDIDATES_MIN, NearestMessages
-from libs.embeddings.rank_fusion import fused
+from libs.embeddings.rank_fusion import fuse_ranks
 from libs.eventstore.connection_pool import Database
 from services.agent.adapters.tool_owner_port import Calling
 
@@ -139,14 +139,14 @@ class HybridConversationSearch:
         self.queries = queries
 
     async def search(self, calling: Calling, search: Search) -> list[FoundMessage]:
-        """What a call looks for: the best first, both ways fused; without a text the newest
+        """What a call looks for: the best first, both ways fuse_ranks; without a text the newest
         first. Where the memory service does not answer, or cannot embed, what has the text."""
         if not (search.text or "").strip("\x00 \n\t"):
             return await self.queries.search_messages(search)
         worded, near = await asyncio.gather(
             self.queries.search_messages(search), self.near(calling, search)
         )
-        return [one for one, _ in fused(worded, near)][: search.limit]
+        return [one for one, _ in fuse_ranks(worded, near)][: search.limit]
 
     async def near(self, calling: Calling, search: Search) -> list[FoundMessage]:
         """What is near to a text in meaning, the nearest first, each once."""

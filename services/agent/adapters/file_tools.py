@@ -194,7 +194,7 @@ class FileTools:
     async def send(self, calling: Calling, command: Command) -> Any:
         """Send a command; the same call is the same command."""
         command_id = derived_id("cmd", calling.step_id, calling.call.id)
-        failpoints.reached("during_tool")
+        failpoints.reach("during_tool")
         caused = calling.context.caused(command_id)
         return await request_as_service(
             self.bus, command, caused, seconds_max=EMBEDDING_SECONDS_MAX

@@ -177,7 +177,7 @@ class MultiAgentTools:
         while True:
             reply = await self.bus.request(self.command(sent), context)
             if not isinstance(reply, Rejected):
-                failpoints.reached("after_message_to_agent")
+                failpoints.reach("after_message_to_agent")
                 return None
             if reply.code != BUSY:
                 return reply

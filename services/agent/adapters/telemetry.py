@@ -48,7 +48,7 @@ def count_run(event: Event) -> None:
             count_end(event.stop_reason, event.total_duration_ns)
             tracing.note(ending(event))
             if isinstance(event, RunFailed):
-                tracing.failed(event.error_type)
+                tracing.mark_failed(event.error_type)
         case RunCancelled():
             count_end(StopReasonType.cancelled.value, event.total_duration_ns)
         case QueuedRunsCancelled():
@@ -225,4 +225,4 @@ def returned(span: Span, result: ToolResult) -> None:
     if tracer is not None and tracer.content:
         span.note({span_attributes.TOOL_CALL_RESULT: result.text})
     if result.status == "error":
-        span.failed("tool_error")
+        span.mark_failed("tool_error")

@@ -118,7 +118,7 @@ class ToolRouter:
             if not limit.expired():
                 raise
             result = late(call.name, seconds)
-        failpoints.reached("after_tool")
+        failpoints.reach("after_tool")
         return shortened(result, tool.return_chars_max)
 
     async def answered(self, runner: Runner, calling: Calling, seconds: float) -> ToolResult:

@@ -116,7 +116,7 @@ class AttemptCount:
             return None
         point = attempt_point(active)
         number = self.begun.number if self.begun and point == self.point else 1
-        return await self.letters.failed(point, number, 0.0)
+        return await self.letters.record_failure(point, number, 0.0)
 
     async def uncount(self) -> None:
         """The attempt was ended from outside and does not count."""

@@ -201,7 +201,7 @@ class Compactor:
             timezone=config.timezone,
             context_window=config.llm_config.context_window,
         )
-        failpoints.reached("before_compaction")
+        failpoints.reach("before_compaction")
         message_id = self.ids.new("message")
         await self.leased.record(lambda talk: self.recorded(talk, done, message_id))
         return True

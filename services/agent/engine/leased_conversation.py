@@ -95,7 +95,7 @@ class LeasedConversation:
 
     def known(self) -> Conversation | None:
         """The conversation as the last decision made here left it, if that is still here."""
-        cached = self.ports.repository.cached
+        cached = self.ports.repository.find_cached
         return cached(Conversation, self.fence.key, org=self.context.org)
 
     async def design_of(self, agent_id: str, known: AgentDesign | None) -> AgentDesign | None:

@@ -273,7 +273,7 @@ class RunAttempt:
             return
         request = question.request
         model = design.config.llm_config.handle or design.config.llm_config.model
-        failpoints.met("ask_model", lambda: str(request.messages))
+        failpoints.reach_with("ask_model", lambda: str(request.messages))
         since = self.ports.clock.monotonic()
         try:
             if await self.compactor.before_step(design, question, step_id):
@@ -289,7 +289,7 @@ class RunAttempt:
             await self.leased.publisher.drop_chunks()
             await self.leased.resume()
             return
-        failpoints.reached("after_model_reply")
+        failpoints.reach("after_model_reply")
         model_ns = round((self.ports.clock.monotonic() - since) * 1e9)
         reply, spoken = answer
         answered = AnsweredStep(

@@ -159,7 +159,7 @@ class AgentHandlers:
         command = CreateBlocks(blocks=design.new_blocks, agent_id=agent.id)
         reply = await request_as_service(self.ports.bus, command, cause)
         if isinstance(reply, Accepted):
-            failpoints.reached("after_blocks")
+            failpoints.reach("after_blocks")
             return None
         return reply
 

@@ -131,7 +131,7 @@ class ConversationHandlers:
         reply = await request_as_service(self.ports.bus, command, cause)
         if isinstance(reply, Rejected):
             return reply
-        failpoints.reached("after_blocks")
+        failpoints.reach("after_blocks")
         return {source: copy.id for source, copy in copies.items()}
 
     async def finish(

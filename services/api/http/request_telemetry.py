@@ -103,10 +103,10 @@ async def answer_stopping(send: Any) -> None:
 
 def end_span(span: Span, method: str, route: str, status: int) -> None:
     """What is known of a request only at its end."""
-    span.named(f"{method} {route}")
+    span.rename(f"{method} {route}")
     span.note({span_attributes.HTTP_ROUTE: route, span_attributes.HTTP_STATUS: status})
     if status >= FAILED:
-        span.failed(str(status))
+        span.mark_failed(str(status))
 
 
 @cache

@@ -25,7 +25,7 @@ from libs.contracts.memory.semantic_message_search import (
     MESSAGES_FOUND_MAX,
     NearestMessages,
 )
-from libs.embeddings.rank_fusion import fused
+from libs.embeddings.rank_fusion import fuse_ranks
 from services.api.adapters.message_search_queries import FoundMessage, Searched
 from services.api.http.callers import org_of
 from services.api.http.error_responses import Problem, no_route
@@ -161,7 +161,7 @@ async def search(
     places = [{message_id: place for place, message_id in enumerate(ids, start=1)} for ids in lists]
     return [
         Ranked(by_id[message_id], score, places[0].get(message_id), places[1].get(message_id))
-        for message_id, score in fused(*lists)[: body.limit]
+        for message_id, score in fuse_ranks(*lists)[: body.limit]
     ]
 
 

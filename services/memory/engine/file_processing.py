@@ -21,7 +21,7 @@ from libs.contracts.letta.folders import FolderState
 from libs.contracts.memory.agent_folders import agent_folders_id
 from libs.contracts.memory.files import FileChunk, chunk_id
 from libs.embeddings.ports import Embedders, EmbeddingRefused, EmbeddingUnavailable
-from libs.embeddings.vector_encoding import packed
+from libs.embeddings.vector_encoding import pack_vector
 from libs.eventstore.ports import StaleLease
 from libs.eventstore.unit_of_work import UnitOfWork
 from libs.work.leased_work import LeasedWork
@@ -246,7 +246,7 @@ class FileProcessing(LeasedWork[DueWork]):
                 id=chunk_id(file_id, number),
                 text=chunk.text,
                 line=chunk.line,
-                vector=packed(vector),
+                vector=pack_vector(vector),
             )
             for number, (chunk, vector) in enumerate(zip(batch, vectors, strict=True), start=first)
         ]

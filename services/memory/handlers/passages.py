@@ -16,7 +16,7 @@ from libs.contracts.memory.archives import (
     InsertPassages,
 )
 from libs.embeddings.ports import EmbeddingFailed
-from libs.embeddings.vector_encoding import packed
+from libs.embeddings.vector_encoding import pack_vector
 from libs.eventstore.ports import VersionConflict
 from libs.eventstore.unit_of_work import UnitOfWork
 from services.memory.adapters.archive_queries import RememberingAgent
@@ -119,7 +119,7 @@ class PassageHandlers:
         embedder = self.embedders.for_config(config, org)
         vectors = await embedder.embed(texts)
         return [
-            Embedding(model=embedder.model, dimensions=len(vector), vector=packed(vector))
+            Embedding(model=embedder.model, dimensions=len(vector), vector=pack_vector(vector))
             for vector in vectors
         ]
 

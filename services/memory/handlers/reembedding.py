@@ -16,7 +16,7 @@ from libs.contracts.memory.reembedding import (
     ReembedPassages,
 )
 from libs.embeddings.ports import EmbeddingFailed
-from libs.embeddings.vector_encoding import packed
+from libs.embeddings.vector_encoding import pack_vector
 from libs.eventstore.unit_of_work import UnitOfWork
 from services.memory.domain.archive import Archive, missing_archive
 from services.memory.domain.file import File
@@ -89,7 +89,7 @@ class ReembeddingHandlers:
             end_reembedding(archive, at=at)
         for (passage_id, _), vector in zip(waiting, vectors, strict=True):
             embedding = Embedding(
-                model=embedder.model, dimensions=len(vector), vector=packed(vector)
+                model=embedder.model, dimensions=len(vector), vector=pack_vector(vector)
             )
             embed_passage(await work.load(Passage, passage_id), embedding, at=at)
         return Accepted(result={"embedded": len(waiting)})
@@ -117,7 +117,7 @@ class ReembeddingHandlers:
             return Accepted(result={"embedded": 0})  # the next turn knows by which model now
         at, of_file = self.clock.now(), defaultdict[str, list[ChunkVector]](list)
         for one, vector in zip(waiting, vectors, strict=True):
-            of_file[one.file_id].append(ChunkVector(id=one.id, vector=packed(vector)))
+            of_file[one.file_id].append(ChunkVector(id=one.id, vector=pack_vector(vector)))
         for file_id, chunks in sorted(of_file.items()):
             await work.hold(self.locks.hold(file_id))
             file = await work.load(File, file_id)

@@ -7,7 +7,7 @@ from datetime import datetime
 from libs.contracts.bus_messages import Event, JsonObject
 from libs.contracts.letta.agent_state import timestamp
 from libs.contracts.memory.archives import PassageCreated, PassageDeleted
-from libs.embeddings.vector_encoding import halfvec, unpacked
+from libs.embeddings.vector_encoding import halfvec, unpack_vector
 from libs.eventstore.read_model_rows import RowWrites
 from services.memory.projections.tables import PASSAGES
 
@@ -75,5 +75,5 @@ def passage_row(
 
 def embedding_columns(model: str | None, embedding: str | None) -> JsonObject:
     """The columns of a vector; to embed a passage anew is to patch them."""
-    vector = None if embedding is None else halfvec(unpacked(embedding))
+    vector = None if embedding is None else halfvec(unpack_vector(embedding))
     return {"embedding_model": model, "embedding": vector}

@@ -102,7 +102,7 @@ class TestCreation:
         first, process = world.process("p-1"), world.process("p-2", HELLO)
         made = await first.tell(wanted(), "m-1")
         assert isinstance(await process.say("run-1"), Accepted)
-        running = process.repository.cached(Conversation, CONVERSATION, org="org-1")
+        running = process.repository.find_cached(Conversation, CONVERSATION, org="org-1")
         process.repository.drop(AGENT)
         assert await process.tell(wanted(), "m-1") == made
         assert running is not None

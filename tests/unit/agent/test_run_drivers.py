@@ -563,7 +563,7 @@ class TestTakeOver:
         await world.agent()
         bugs = [ZeroDivisionError("a bug") for _ in range(FAILURES_MAX)]
         process = world.process("p-1", *bugs, words())
-        locks, count, waits = process.drivers.ports.locks, process.store.letters.failed, []
+        locks, count, waits = process.drivers.ports.locks, process.store.letters.record_failure, []
 
         async def cancel(held: asyncio.Event) -> None:
             async with locks.hold(CONVERSATION):
@@ -580,7 +580,7 @@ class TestTakeOver:
                 await held.wait()
             return attempt
 
-        monkeypatch.setattr(process.store.letters, "failed", counted)
+        monkeypatch.setattr(process.store.letters, "record_failure", counted)
         await process.say("run-1")
         await process.say("run-2")
         await process.idle()

@@ -34,10 +34,12 @@ VALUES = ["", "plain", "Jürgen 日本", "a: b", " x", "two\nlines", "\r\nforged
 @pytest.mark.parametrize("value", VALUES)
 async def test_written_headers_arrive_as_any_others(value: str) -> None:
     sent = {"ce-id": "m-1", "heeler-actor": value, "last": "x"}
-    arrived = await received(message_headers.written(sent))
+    arrived = await received(message_headers.encoded_headers(sent))
     assert arrived == await received(sent)
     assert list(arrived) == list(sent)
 
 
 def test_headers_without_line_breaks_are_written_as_one() -> None:
-    assert len(message_headers.written({"ce-id": "m-1", "ce-type": "agent.run.accepted"})) == 1
+    assert (
+        len(message_headers.encoded_headers({"ce-id": "m-1", "ce-type": "agent.run.accepted"})) == 1
+    )

@@ -7,29 +7,29 @@ import math
 import pytest
 
 from libs.embeddings.hash_embedder import HashEmbedder
-from libs.embeddings.vector_encoding import halfvec, packed, unpacked
+from libs.embeddings.vector_encoding import halfvec, pack_vector, unpack_vector
 
 
 async def test_a_vector_comes_back_from_its_text_as_float16_has_it() -> None:
     [vector] = await HashEmbedder().embed(["Bob likes hiking in the Alps"])
-    back = unpacked(packed(vector))
-    assert len(packed(vector)) < 3 * len(vector)
+    back = unpack_vector(pack_vector(vector))
+    assert len(pack_vector(vector)) < 3 * len(vector)
     assert all(
         math.isclose(number, two, abs_tol=5e-4) for number, two in zip(vector, back, strict=True)
     )
-    assert unpacked(packed(back)) == back, "what was packed once is packed the same again"
+    assert unpack_vector(pack_vector(back)) == back, "packing is stable"
 
 
 def test_postgres_reads_the_same_numbers() -> None:
-    halves = unpacked(packed([0.12345, -1.0, 6.1e-5, 0.0]))
+    halves = unpack_vector(pack_vector([0.12345, -1.0, 6.1e-5, 0.0]))
     read = [float(number) for number in halfvec(halves).strip("[]").split(",")]
-    assert unpacked(packed(read)) == halves
+    assert unpack_vector(pack_vector(read)) == halves
 
 
 @pytest.mark.parametrize(("text", "why"), [("AA==", "half a number"), ("no base64!", "base64")])
 def test_what_is_no_vector_is_refused(text: str, why: str) -> None:
     with pytest.raises(ValueError, match=why):
-        unpacked(text)
+        unpack_vector(text)
 
 
 async def test_texts_that_share_words_are_near_and_the_same_text_is_the_same() -> None:

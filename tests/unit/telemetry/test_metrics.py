@@ -11,7 +11,7 @@ from prometheus_client.parser import text_string_to_metric_families
 
 from libs.telemetry import prometheus_exposition
 from libs.telemetry.metrics import REGISTRY
-from libs.telemetry.prometheus_exposition import families, merged
+from libs.telemetry.prometheus_exposition import families, merge_families
 
 PAGE = Path(__file__).parents[3] / "docs" / "telemetry.md"
 
@@ -23,7 +23,7 @@ def counted(process: str, value: int) -> dict[str, tuple[str, str]]:
 
 
 def test_several_processes_make_one_text_with_each_family_once() -> None:
-    text = merged([counted("one:1", 3), counted("two:2", 4)])
+    text = merge_families([counted("one:1", 3), counted("two:2", 4)])
     [family] = text_string_to_metric_families(text)
     assert {sample.labels["process"]: sample.value for sample in family.samples} == {
         "one:1": 3,
@@ -47,7 +47,7 @@ def test_the_text_is_what_the_client_library_writes() -> None:
             requests.remove("/a")
             waiting.clear()
 
-        text = merged([families("one:1", registry)])
+        text = merge_families([families("one:1", registry)])
 
         without = re.sub(r'\{process="one:1"\}|process="one:1",|,process="one:1"', "", text)
         assert without == generate_latest(registry).decode()
@@ -70,7 +70,7 @@ def test_what_has_not_counted_since_is_not_written_again(monkeypatch: pytest.Mon
     monkeypatch.setattr(prometheus_exposition, "generate_latest", generate_and_count)
     took.labels("/7").observe(1)
 
-    text = merged([families("one:1", registry)])
+    text = merge_families([families("one:1", registry)])
 
     assert sum(written) == 1
     assert 'took_seconds_count{process="one:1",route="/7"} 2.0' in text

@@ -10,7 +10,7 @@ import pytest
 
 from libs.contracts.agent.conversations import ToolCall, Usage
 from libs.telemetry.metrics import REGISTRY
-from libs.telemetry.settings import traced
+from libs.telemetry.settings import trace_service
 from services.agent.adapters.models.model_telemetry import ObservedProvider
 from services.agent.adapters.models.ports import Finished, ModelEvent, ModelFailed, TextDelta
 from services.agent.domain.prompts.model_context import ModelRequest
@@ -52,7 +52,9 @@ async def asked(
 ) -> tuple[list[ModelEvent], dict[str, Any]]:
     """What comes of asking, and the attributes of the span."""
     with Collector() as collector:
-        with traced("agent", {"OTEL_EXPORTER_OTLP_ENDPOINT": collector.endpoint, **environment}):
+        with trace_service(
+            "agent", {"OTEL_EXPORTER_OTLP_ENDPOINT": collector.endpoint, **environment}
+        ):
             provider = ObservedProvider(scripted, ManualClock())
             try:
                 events = [event async for event in provider.stream(REQUEST)]

@@ -10,13 +10,13 @@ from collections.abc import Iterator
 import pytest
 
 from libs.bus.in_memory import InMemoryBus, InMemoryNetwork
-from libs.bus.message_telemetry import observed
+from libs.bus.message_telemetry import observe
 from libs.bus.ports import IncomingCommand
 from libs.contracts.bus_messages import Accepted, Context
 from libs.contracts.memory.blocks import DeleteBlock
 from libs.eventstore.query_batching import Batched
 from libs.telemetry import tracing
-from libs.telemetry.settings import TelemetrySettings, traced
+from libs.telemetry.settings import TelemetrySettings, trace_service
 from libs.telemetry.sql_span_names import summary_of
 from libs.telemetry.tracing import UNSEEN
 from tests.clock_and_ids import ManualClock
@@ -37,7 +37,7 @@ def _nothing_goes_on_afterwards() -> Iterator[None]:
 
 
 def test_without_an_exporter_nobody_is_asked_for_spans() -> None:
-    with traced("agent", {}):
+    with trace_service("agent", {}):
         assert tracing.tracer() is None
         assert tracing.statement("select 1 from agent.agents") is UNSEEN
         assert UNSEEN.traceparent == ""
@@ -98,9 +98,9 @@ async def test_a_command_is_one_trace_from_its_sender_to_its_handler() -> None:
 
     seen: list[Context] = []
     with Collector() as collector:
-        with traced("memory", {"OTEL_EXPORTER_OTLP_ENDPOINT": collector.endpoint}):
+        with trace_service("memory", {"OTEL_EXPORTER_OTLP_ENDPOINT": collector.endpoint}):
             bus = InMemoryBus(InMemoryNetwork())
-            await bus.serve("memory", observed(answer, ManualClock()))
+            await bus.serve("memory", observe(answer, ManualClock()))
             context = Context("m-1", traceparent=CLIENT)
             assert await bus.request(DeleteBlock(block_id="block-1"), context) == Accepted()
         spans = collector.trace("1" * 32)
@@ -129,7 +129,7 @@ async def test_questions_that_are_asked_together_stay_in_their_own_traces() -> N
     batches: list[list[str]] = []
     gathered = Batched(ask, called=lambda question: f"load {question}")
     with Collector() as collector:
-        with traced("agent", {"OTEL_EXPORTER_OTLP_ENDPOINT": collector.endpoint}):
+        with trace_service("agent", {"OTEL_EXPORTER_OTLP_ENDPOINT": collector.endpoint}):
             await asyncio.gather(*(one(trace) for trace in "abcd"))
         assert len(batches) < 4, "some were asked together"
         for trace in "abcd":
@@ -138,7 +138,7 @@ async def test_questions_that_are_asked_together_stay_in_their_own_traces() -> N
 
 def test_what_raises_is_a_failed_span() -> None:
     with Collector() as collector:
-        with traced("agent", {"OTEL_EXPORTER_OTLP_ENDPOINT": collector.endpoint}):
+        with trace_service("agent", {"OTEL_EXPORTER_OTLP_ENDPOINT": collector.endpoint}):
             tracer = tracing.tracer()
             assert tracer is not None
             with (
@@ -154,7 +154,7 @@ def test_what_raises_is_a_failed_span() -> None:
 def test_a_collector_that_is_away_holds_nobody_up(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("OTEL_EXPORTER_OTLP_TIMEOUT", "1")
     began = time.monotonic()
-    with traced("agent", NOBODY):
+    with trace_service("agent", NOBODY):
         tracer = tracing.tracer()
         assert tracer is not None
         for _ in range(5_000):

@@ -269,7 +269,7 @@ class TestLists:
                 repository=Repository(store, "tools", projections.project),
                 clock=StandingClock(),
                 ids=CountingIds(),
-                committed=view.changed,
+                committed=view.look_again,
             )
         )
         await cleanup.sweep()
@@ -322,8 +322,8 @@ class TestLists:
     ) -> None:
         await view.look()
         await self.set(bus, "m-1", "organisation", "org-1", capabilities=["memory"])
-        view.changed()
-        view.changed()
+        view.look_again()
+        view.look_again()
         assert view.looking is not None
         await view.looking
         assert forbidden(view.value, AGENT, ROLL)
@@ -339,7 +339,7 @@ class TestLists:
             raise StoreUnavailable("away")
 
         monkeypatch.setattr(view.reader, "fingerprint", away)
-        view.changed()
+        view.look_again()
         assert view.looking is not None
         await view.looking
         assert forbidden(view.value, AGENT, ROLL)

@@ -94,7 +94,7 @@ class ModelCall:
             return
         self.outcome = outcome
         if outcome != ANSWERED:
-            self.span.failed(outcome)
+            self.span.mark_failed(outcome)
         self.span.end()
         metrics.MODEL_CALLS.labels(self.provider, self.model, outcome).inc()
         seconds = self.clock.monotonic() - self.began

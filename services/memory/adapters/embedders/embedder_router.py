@@ -99,7 +99,7 @@ class EmbedderRouter:
         """The endpoint at an address that a client named. Raises EmbeddingRefused for one that may
         not be asked."""
         try:
-            self.settings.guard.checked(address)
+            self.settings.guard.check_address(address)
         except Forbidden as forbidden:
             reason = f"`embedding_config.embedding_endpoint`: {forbidden}"
             raise EmbeddingRefused(reason) from forbidden

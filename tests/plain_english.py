@@ -37,7 +37,6 @@ NOT_YET = {
     "libs/contracts/tools",
     "libs/egress",
     "libs/embeddings",
-    "libs/telemetry",
     "services/agent",
     "services/agent/adapters",
     "services/agent/adapters/models",

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from libs.contracts.bus_messages import BUSY, Accepted, Rejected
+from libs.contracts.bus_messages import BUSY, Accepted, Context, Rejected
 from libs.contracts.tools.mcp_servers import (
     DeleteMcpServer,
     ListMcpTools,
@@ -16,10 +16,11 @@ from libs.contracts.tools.mcp_servers import (
     UpdateMcpServer,
     mcp_server_deltas,
 )
+from libs.encryption.sealer import Sealer, new_key
 from libs.eventstore.ports import StoreRefused, StoreUnavailable, VersionConflict
 from libs.work.work_lease import DueWork
 from services.tools.adapters.mcp.ports import McpFailed
-from services.tools.domain.mcp_server import RETRY_SECONDS
+from services.tools.domain.mcp_server import RETRY_SECONDS, McpServer
 from services.tools.engine import mcp_discoveries
 from services.tools.engine.mcp_discoveries import (
     DISCOVERIES_AT_ONCE_MAX,
@@ -318,6 +319,26 @@ async def test_a_server_that_may_not_be_connected_to_any_more_is_not_asked(
         "refused",
         "this server does not start programs",
     )
+
+
+@pytest.mark.parametrize("key_is_lost", [False, True])
+async def test_a_server_is_asked_with_what_a_person_granted_if_that_can_be_read(
+    world: McpWorld, slow: SlowServer, key_is_lost: bool
+) -> None:
+    process = McpProcess(world)
+    slow.gate.set()
+    await process.tell(create(world))
+    await process.idle()
+    sealer = Sealer([new_key()]) if key_is_lost else world.sealer
+    unit = process.repository.work(Context("granted", org=ORG))
+    server = await unit.load(McpServer, SERVER)
+    server.authorize(sealer.seal("a grant"), renewed=False, at=world.clock.now())
+    await unit.commit()
+    await process.discoveries.sweep()
+    await process.idle()
+    granted = [config.grant for config in world.connections.configs]
+    assert granted == ["", "" if key_is_lost else "a grant"]
+    assert world.discovery()["status"] == "ready"
 
 
 async def test_a_server_that_never_answers_is_given_up_in_time(

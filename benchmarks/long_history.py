@@ -139,7 +139,7 @@ class Driver:
             f"select count(*) from agent.messages where conversation_id = '{conversation}'"
         )
         [(snapshot,)] = self.instance.psql(
-            "select coalesce(max(octet_length(state::text)), 0) from agent.state_snapshots"
+            "select coalesce(max(octet_length(state::text)), 0) from agent.snapshots"
             f" where aggregate_id = '{conversation}'"
         )
         window = sum(len(to_json(message)) for message in talk.state.window)

@@ -21,9 +21,9 @@ import psycopg
 
 from libs.contracts.service_registry import load_contracts, names
 from libs.eventstore.event_decoding import UnknownEvent
+from libs.eventstore.migrations import restore_missing
 from libs.eventstore.read_model_rebuild import SESSION_OPTIONS, Rebuild, RebuildFailed, Rebuilt
 from libs.eventstore.read_model_replay import ReadModels
-from libs.eventstore.restore_missing_tables import restore_missing
 
 ROOT = Path(__file__).resolve().parent.parent
 PROGRESS_SECONDS = 2.0

@@ -19,7 +19,7 @@ cross join lateral (
     select null::text as topic, s.version, null::int as schema_version, s.org,
            null::text as about, s.state::text as payload, null::jsonb as metadata,
            null::timestamptz as occurred_at
-    from {schema}.state_snapshots s
+    from {schema}.snapshots s
     where s.aggregate_id = wanted.id and s.state_version = wanted.state
       and s.version > wanted.after
     union all
@@ -27,7 +27,7 @@ cross join lateral (
            e.occurred_at
     from {schema}.events e where e.aggregate_id = wanted.id and e.version > greatest(
         wanted.after,
-        (select s.version from {schema}.state_snapshots s
+        (select s.version from {schema}.snapshots s
          where s.aggregate_id = wanted.id and s.state_version = wanted.state))
 ) history
 order by wanted.n, history.version"""

@@ -87,15 +87,15 @@ def commit_statement(
     elif snapshots:
         parameters["snapshots"] = to_json(snapshots).decode()
         parts.append(
-            f"snapshotted as (insert into {schema}.state_snapshots ({SNAPSHOT_NAMES})"
+            f"snapshotted as (insert into {schema}.snapshots ({SNAPSHOT_NAMES})"
             f" select {SNAPSHOT_NAMES} from gate, json_populate_recordset("
-            f"null::{schema}.state_snapshots, %(snapshots)s::json) s"
+            f"null::{schema}.snapshots, %(snapshots)s::json) s"
             " on conflict (aggregate_id, state_version)"
             " do update set version = excluded.version, state = excluded.state)"
         )
         parts.append(
-            f"outlived as (delete from {schema}.state_snapshots old using gate,"
-            f" json_populate_recordset(null::{schema}.state_snapshots, %(snapshots)s::json) s"
+            f"outlived as (delete from {schema}.snapshots old using gate,"
+            f" json_populate_recordset(null::{schema}.snapshots, %(snapshots)s::json) s"
             " where old.aggregate_id = s.aggregate_id and old.state_version <> s.state_version"
             f" and old.version < s.version - {SNAPSHOT_KEPT_EVENTS})"
         )
@@ -262,12 +262,12 @@ def snapshot_parts(schema: str, snapshot: Snapshot, parameters: dict[str, Any]) 
         "snapshot_state": to_json(snapshot.state).decode(),
     }
     return [
-        f"snapshotted as (insert into {schema}.state_snapshots ({SNAPSHOT_NAMES})"
+        f"snapshotted as (insert into {schema}.snapshots ({SNAPSHOT_NAMES})"
         " select %(snapshot_id)s, %(snapshot_state_version)s, %(snapshot_version)s::int,"
         " %(snapshot_org)s, %(snapshot_state)s::json from gate"
         " on conflict (aggregate_id, state_version)"
         " do update set version = excluded.version, state = excluded.state)",
-        f"outlived as (delete from {schema}.state_snapshots old using gate"
+        f"outlived as (delete from {schema}.snapshots old using gate"
         " where old.aggregate_id = %(snapshot_id)s"
         " and old.state_version <> %(snapshot_state_version)s"
         f" and old.version < %(snapshot_version)s::int - {SNAPSHOT_KEPT_EVENTS})",

@@ -39,15 +39,15 @@ grant select on {schema}.event_log to heeler_reader;
 
 -- A snapshot is read only by code whose state has the same version (ADR 18). Each state version has
 -- a snapshot of its own, so processes of two releases do not overwrite each other's.
-create table {schema}.state_snapshots (
+create table {schema}.snapshots (
     aggregate_id  text not null,
     state_version text not null,
     version       int not null,
     org           text not null,
     state         json not null,
-    constraint state_snapshots_key primary key (aggregate_id, state_version)
+    constraint snapshots_key primary key (aggregate_id, state_version)
 );
-comment on table {schema}.state_snapshots is
+comment on table {schema}.snapshots is
     'States as they were at a version. Rows may be deleted: states are then folded from the events.';
 
 -- The bus: what was published, handled and read ----------------------------------------------------

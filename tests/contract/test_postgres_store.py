@@ -275,12 +275,12 @@ async def test_a_plan_made_while_tables_are_small_does_not_read_all_of_them_late
         for text in (
             "insert into {schema}.accounts (id) select 'a' || n from {numbers}",
             "insert into {schema}.leases select 'a' || n, 'h', n, now() from {numbers}",
-            "insert into {schema}.state_snapshots select 'a' || n, 's', 1, 'org-1', '{{}}'"
+            "insert into {schema}.snapshots select 'a' || n, 's', 1, 'org-1', '{{}}'"
             " from {numbers}",
         ):
             numbers = f"generate_series(1, {rows}) n"
             await postgres.admin(text.format(schema=store.schema, numbers=numbers))
-        for table in ("events", "log", "accounts", "leases", "state_snapshots"):
+        for table in ("events", "log", "accounts", "leases", "snapshots"):
             await postgres.admin(f"analyze {store.schema}.{table}")
     async with store.database.connection() as connection:
         columns = await index_columns(connection)

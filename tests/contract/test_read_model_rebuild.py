@@ -14,12 +14,11 @@ import pytest
 from libs.contracts.bus_messages import Event
 from libs.eventstore import read_model_rebuild
 from libs.eventstore.event_decoding import UnknownEvent
-from libs.eventstore.migrations import migrate
+from libs.eventstore.migrations import migrate, restore_missing
 from libs.eventstore.ports import Commit, VersionConflict
 from libs.eventstore.read_model_rebuild import SESSION_OPTIONS, Rebuild, RebuildFailed, Rebuilt
 from libs.eventstore.read_model_replay import ReadModels
 from libs.eventstore.read_model_rows import RowWrites
-from libs.eventstore.restore_missing_tables import restore_missing
 from libs.eventstore.unit_of_work import Repository
 from tests.contract.ledger import ACCOUNTS, Account, AccountOpened, context, opened, project
 from tests.contract.worlds import PASSWORD, PostgresWorld

@@ -143,7 +143,7 @@ def test_a_change_keeps_the_rest_and_secrets_are_read_back_and_stored_sealed(
     assert letta.mcp_servers.refresh(server.id)["updated"] == []
     seen = letta.mcp_servers.retrieve(server.id).to_dict()
     assert {**seen, "discovery": None} == {**changed.to_dict(), "discovery": None}
-    for table in ("events", "mcp_servers", "state_snapshots"):
+    for table in ("events", "mcp_servers", "snapshots"):
         found = heeler.psql(f"select count(*) from tools.{table} t where t::text like '%{canary}%'")
         assert [int(count) for (count,) in found] == [0], table
     letta.mcp_servers.delete(server.id)

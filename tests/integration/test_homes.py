@@ -52,4 +52,4 @@ def test_a_recorded_home_starts_and_its_agents_answer_and_remember(name: str) ->
         [talker] = web.get("/v1/agents/", params={"name": "talker"}).json()
         assert len(talker["message_ids"]) > before
         # The state was made from all events and has a snapshot of today's form by now.
-        assert heeler.psql("select count(*) from agent.state_snapshots") == [(1,)]
+        assert heeler.psql("select count(*) from agent.snapshots") == [(1,)]

@@ -72,7 +72,7 @@ class LeasedConversation:
         """Go on from here."""
         self.conversation = conversation
         active = conversation.state.active_run
-        self.publisher.last_number = active.told if active else OPENING_NUMBER
+        self.publisher.last_number = active.last_number if active else OPENING_NUMBER
 
     async def resume(self, known: Conversation | None = None) -> None:
         """See the conversation as it is stored, or as it is `known`."""

@@ -240,7 +240,7 @@ class ModelStep:
         sent = None
         if not readers.plain:
             sent = ReplyStream(readers, parallel=request.parallel, holds_text=offered.holds_text)
-        self.publisher.last_number, after = spoken.number - 1, active.told
+        self.publisher.last_number, after = spoken.number - 1, active.last_number
         async with aclosing(self.models.stream(request)) as events:
             async for event in events:
                 if isinstance(event, Finished):

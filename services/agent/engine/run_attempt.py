@@ -356,8 +356,8 @@ class RunAttempt:
     def next_number(self, run: ActiveRun) -> int:
         """The number of the first chunk of a step: beyond those of an attempt that is lost."""
         if run.run.id != self.taken_over_run:
-            return run.told + 1
-        return max(run.told, self.fence.epoch * NUMBERS_OF_AN_EPOCH) + 1
+            return run.last_number + 1
+        return max(run.last_number, self.fence.epoch * NUMBERS_OF_AN_EPOCH) + 1
 
     async def unless_cancelled[T](self, work: Coroutine[Any, Any, T]) -> T | None:
         """The result of something that takes long; None if the run was cancelled meanwhile."""

@@ -98,7 +98,7 @@ class InboxEntry:
 
 
 class RunFollower:
-    """Everything that clients are told of one run after the number `told`, once and in order.
+    """Everything that clients are told of one run after the number `last_sent`, once and in order.
 
     A delta that continues what is known is passed on. A gap, a silence, a bus that is or was away,
     and more deltas than a client reads all have the same remedy: the run's rows in Postgres, which
@@ -115,14 +115,14 @@ class RunFollower:
         org: str,
         run_id: str,
         *,
-        told: int = OPENING_NUMBER,
+        last_sent: int = OPENING_NUMBER,
         inbox: RunInbox | None = None,
     ) -> None:
         self.queries = queries
         self.bus = bus
         self.org = org
         self.run_id = run_id
-        self.told = told
+        self.last_sent = last_sent
         self.inbox = inbox
         self.arrived: asyncio.Queue[bytes] = asyncio.Queue()
         self.arrived_bytes = 0
@@ -210,22 +210,22 @@ class RunFollower:
         """Whether something is known that was not told. A gap among tokens may stay until their
         step is a row: then one look a second is enough."""
         if "look" in delta:
-            return bool(delta["look"] > self.told)
+            return bool(delta["look"] > self.last_sent)
         if "end" in delta:
-            return bool(delta["after"] != self.told)
+            return bool(delta["after"] != self.last_sent)
         recently = asyncio.get_running_loop().time() - self.looked_at < LOOK_SECONDS
-        return delta["after"] > self.told and not ("chunk" in delta and recently)
+        return delta["after"] > self.last_sent and not ("chunk" in delta and recently)
 
     def next(self, delta: dict[str, Any]) -> Event | None:
         """What a delta tells, if it continues what was told."""
-        if "look" in delta or not delta["after"] <= self.told < delta["number"]:
+        if "look" in delta or not delta["after"] <= self.last_sent < delta["number"]:
             return None
         if "end" in delta:
             end = delta["end"]
             return Ended(end["status"], end["stop_reason"], end["usage"], end.get("error"))
-        self.told = delta["number"]
+        self.last_sent = delta["number"]
         is_chunk = "chunk" in delta
-        return StreamedChunk(self.told, delta["chunk" if is_chunk else "message"], is_chunk)
+        return StreamedChunk(self.last_sent, delta["chunk" if is_chunk else "message"], is_chunk)
 
     async def look(self) -> AsyncIterator[Event]:
         """What Postgres knows and the client does not, and after it what the bus has kept."""
@@ -243,8 +243,8 @@ class RunFollower:
             number = number if part.number is None else part.number - 1
             for document in streamed_messages(part.v1_messages, part.chunks):
                 number += 1
-                if number > self.told:
-                    self.told = number
+                if number > self.last_sent:
+                    self.last_sent = number
                     yield StreamedChunk(number, document, part.chunks is not None)
         if row is None:
             yield Ended("failed", "error", {}, GONE)
@@ -260,7 +260,7 @@ class RunFollower:
         """The next tokens that the bus has kept, no more than a slow client may keep waiting."""
         subject = delta_subject("agent", "run", "token", self.org, self.run_id)
         kept = await self.bus.kept_deltas(subject)
-        first = bisect_right(kept, self.told, key=last_number)
+        first = bisect_right(kept, self.last_sent, key=last_number)
         return kept[first : first + DELTAS_MAX]
 
     async def messages(self) -> list[JsonObject]:

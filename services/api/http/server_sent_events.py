@@ -116,8 +116,8 @@ async def sse(
     stopping = request.app.state.stopping
     ping_seconds: float = request.app.state.ping_seconds
     try:
-        if follower.told < OPENING_NUMBER:
-            follower.told = OPENING_NUMBER
+        if follower.last_sent < OPENING_NUMBER:
+            follower.last_sent = OPENING_NUMBER
             yield numbered_event(OPENING_NUMBER, ping(api, follower, showing))
         spoke_at = api.clock.monotonic()
         async for event in follower.events(look_first=showing.look_first):
@@ -159,7 +159,7 @@ def ping(api: Api, follower: RunFollower, showing: Showing) -> JsonObject:
         id=api.ids.new("ping"),
         date=api.clock.now(),
         run_id=follower.run_id,
-        seq_id=follower.told if showing.numbered else None,
+        seq_id=follower.last_sent if showing.numbered else None,
     )
     return response_and_stream_events.ping(envelope)
 

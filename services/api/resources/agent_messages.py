@@ -195,7 +195,7 @@ async def stream(request: AnyRequest, asked: StreamableRequest) -> Stream:
     follower = await start_and_follow(request, asked)
     again = asked.look_first(follower)
     # A run that begins with this request has told nothing that could have been seen.
-    follower.told = seen if again else 0
+    follower.last_sent = seen if again else 0
     body = asked.request
     showing = Showing(
         numbered=body.background,

@@ -201,7 +201,7 @@ async def stream_of_run(
         )
         raise Problem(400, {"detail": detail})
     seen, pings = last_event(request) or asked.starting_after, bool(asked.include_pings)
-    follower = RunFollower(api.runs, api.bus, org_of(request), run_id, told=seen)
+    follower = RunFollower(api.runs, api.bus, org_of(request), run_id, last_sent=seen)
     await follower.__aenter__()
     types = row.message_types or None
     showing = Showing(numbered=True, pings=pings, look_first=True, types=types)

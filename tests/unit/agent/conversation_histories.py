@@ -465,7 +465,7 @@ class Histories(RuleBasedStateMachine):
             timezone="UTC",
             context_window=1_000,
         )
-        message_id, number = f"message-{self.fresh()}", active.told + 1
+        message_id, number = f"message-{self.fresh()}", active.last_number + 1
 
         def decision(talk: Conversation) -> None:
             if compact(talk, done, message_id=message_id, number=number, at=self.now()):

@@ -56,8 +56,8 @@ class Scene:
         self.bus = InMemoryBus(InMemoryNetwork())
         self.rows = Rows()
 
-    def follower(self, told: int = 1) -> RunFollower:
-        return RunFollower(self.rows, self.bus, ORG, RUN, told=told)  # type: ignore[arg-type]
+    def follower(self, last_sent: int = 1) -> RunFollower:
+        return RunFollower(self.rows, self.bus, ORG, RUN, last_sent=last_sent)  # type: ignore[arg-type]
 
     async def chunk(self, number: int, after: int | None = None) -> None:
         text = TEXT[4 * (number - 2) : 4 * (number - 1)]

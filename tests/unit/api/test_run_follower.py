@@ -80,14 +80,14 @@ async def test_what_the_bus_loses_is_told_from_the_rows(scene: Scene, missed: se
 @pytest.mark.parametrize("seen", [0, 1, 2, 4, 6])
 async def test_a_client_goes_on_where_it_was(scene: Scene, seen: int) -> None:
     scene.rows.record(ended=True)
-    async with scene.follower(told=seen) as follower:
+    async with scene.follower(last_sent=seen) as follower:
         assert await heard(follower, look_first=True) == [one for one in WHOLE if one[0] > seen]
 
 
 async def test_in_the_middle_of_a_step_the_tokens_come_from_the_bus(scene: Scene) -> None:
     for number in (2, 3, 4):
         await scene.chunk(number)
-    async with scene.follower(told=2) as follower:
+    async with scene.follower(last_sent=2) as follower:
         following = asyncio.create_task(heard(follower, look_first=True))
         await asyncio.sleep(0)
         for number in (5, 6):
@@ -97,7 +97,7 @@ async def test_in_the_middle_of_a_step_the_tokens_come_from_the_bus(scene: Scene
 
 
 async def test_without_the_kept_tokens_the_step_is_waited_for(scene: Scene) -> None:
-    async with scene.follower(told=2) as follower:
+    async with scene.follower(last_sent=2) as follower:
         following = asyncio.create_task(heard(follower, look_first=True))
         await asyncio.sleep(0)
         scene.bus.network.tokens.clear()
@@ -167,7 +167,7 @@ class TestSlowClients:
             text = "x" * (2 * run_follower.DELTA_BYTES_MAX)
             await scene.publish("progress", {"number": 2, "after": 1, "message": v1_message(text)})
             following = asyncio.create_task(heard(follower))
-            await wait_for("it is told", lambda: follower.told == 2)
+            await wait_for("it is told", lambda: follower.last_sent == 2)
             await scene.end(3)
             assert await following == [(2, text)]
             assert scene.rows.reads == 0
@@ -180,11 +180,11 @@ class TestSlowClients:
             await scene.chunk(number)
         async with scene.follower() as follower:
             assert [json.loads(delta)["number"] for delta in await follower.kept_deltas()] == [2, 3]
-            follower.told = 4
+            follower.last_sent = 4
             assert [json.loads(delta)["number"] for delta in await follower.kept_deltas()] == [5, 6]
-            follower.told = 1
+            follower.last_sent = 1
             following = asyncio.create_task(heard(follower, look_first=True))
-            await wait_for("all is told", lambda: follower.told == 6)
+            await wait_for("all is told", lambda: follower.last_sent == 6)
             await scene.end(7)
             assert await following == WHOLE
 
@@ -243,7 +243,7 @@ async def test_a_run_that_goes_while_it_is_looked_at_is_not_told_as_a_whole_one(
         return []
 
     monkeypatch.setattr(scene.rows, "run_answer", run_answer)
-    async with scene.follower(told=4) as follower:
+    async with scene.follower(last_sent=4) as follower:
         [end] = [event async for event in follower.events(look_first=True)]
     assert isinstance(end, Ended)
     assert (end.status, end.error) == ("failed", run_follower.GONE)

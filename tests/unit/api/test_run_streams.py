@@ -57,7 +57,7 @@ async def test_who_leaves_a_stream_leaves_nothing_behind(reads: int, in_inbox: b
         scene.bus,
         ORG,
         run_id,
-        told=2,
+        last_sent=2,
         inbox=inbox if in_inbox else None,
     )
     await follower.__aenter__()

@@ -98,7 +98,7 @@ class ActiveRun(AcceptedRun):
     seconds: float = 0.0
     last_at: datetime | None = None
     # The last number in the run stream.
-    told: int = OPENING_NUMBER
+    last_number: int = OPENING_NUMBER
 
     def pass_until(self, at: datetime) -> None:
         """Let the time pass until something is recorded."""

@@ -80,7 +80,7 @@ def compacted(state: ShownConversation, event: ConversationCompacted) -> None:
         state.summary_failed_at = event.timestamp
     if state.active_run is not None:
         state.active_run.compactions += 1
-        state.active_run.told = event.number + served_parts(event.message) - 1
+        state.active_run.last_number = event.number + served_parts(event.message) - 1
 
 
 def cleared(state: ShownConversation, event: ContextCleared) -> None:

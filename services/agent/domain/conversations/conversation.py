@@ -99,7 +99,7 @@ class Conversation(Aggregate[ConversationState]):
             message=message,
             run_id=active.run.id,
             step_id=active.step_id,
-            number=active.told + 1 if number is None else number,
+            number=active.last_number + 1 if number is None else number,
             chunks=chunks,
         )
 

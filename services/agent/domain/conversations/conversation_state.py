@@ -303,9 +303,9 @@ def append(state: ConversationState, event: MessageAppended) -> None:
     ):
         state.active_run.returned = text_of(event.message)
     parts = served_parts(event.message) if event.chunks is None else len(event.chunks)
-    first = state.active_run.told + 1 if event.number is None else event.number
-    assert first > state.active_run.told, "numbers only grow"
-    state.active_run.told = first + parts - 1
+    first = state.active_run.last_number + 1 if event.number is None else event.number
+    assert first > state.active_run.last_number, "numbers only grow"
+    state.active_run.last_number = first + parts - 1
 
 
 def overtaken_by(state: ConversationState, request_hash: str, asked_at: datetime) -> str | None:

@@ -134,7 +134,7 @@ def compact(
         model=done.summary.model,
         failures=done.summary.failures,
         usage=done.summary.usage,
-        number=max(number, active.told + 1),
+        number=max(number, active.last_number + 1),
     )
     return True
 

@@ -425,7 +425,7 @@ def cancel_leaves_calls() -> list[Patch]:
 
 @mutant("Whoever takes a streamed step over uses the numbers of the attempt that was lost.")
 def numbers_used_twice() -> list[Patch]:
-    return [(RunAttempt, "next_number", lambda driver, turn: turn.told + 1)]
+    return [(RunAttempt, "next_number", lambda driver, active: active.last_number + 1)]
 
 
 @mutant("The lease of a deleted conversation is not cleared away.")

@@ -1,8 +1,8 @@
-"""Who may come in: whoever has the password; without one, only what is on this machine.
+"""Access: with a password, clients that send it; without one, only clients on this machine.
 
 A page in a browser on this machine can be made to send requests here by any web site (DNS
 rebinding), so without a password the Host must be local, and the Origin too, or one that the
-operator allows. What a proxy hands on does not come from this machine, whatever its Host says.
+operator allows. A request that a proxy forwards is not from this machine, whatever its Host says.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ EXPOSED = [
 
 
 def check(connection: AnyRequestLike) -> None:
-    """Raise the answer why somebody may not come in, if so."""
+    """Check that a client has access. Raises the Problem that says why it has none."""
     host = host_of(connection)
     if connection.scope["path"].rstrip("/") in OPEN_PATHS:
         return
@@ -54,7 +54,7 @@ def check(connection: AnyRequestLike) -> None:
 
 
 def check_password(connection: AnyRequestLike, password: str) -> None:
-    """Only who has the password; who guesses it too often is not told whether it was right."""
+    """Check the password. An address that guesses too often gets a 429, right or wrong."""
     limits: PasswordAttemptLimits = connection.app.state.password_limits
     now = connection.app.state.clock.monotonic()
     client = connection.scope["client"]
@@ -84,12 +84,12 @@ def passwords(connection: AnyRequestLike) -> list[str]:
 
 
 def same(given: str, password: str) -> bool:
-    """Compare in constant time. Headers come as Latin-1, whatever the client meant."""
+    """Whether a text is the password, in constant time. Headers arrive decoded as Latin-1."""
     return hmac.compare_digest(given.encode("latin-1", "replace"), password.encode())
 
 
 def check_local(connection: AnyRequestLike, host: str) -> None:
-    """Only local names may be used, and no proxy, to reach a server without a password."""
+    """Check that a request to a server without a password names this machine, and no proxy."""
     origin = connection.headers.get("origin")
     for header in FORWARDED:
         if header in connection.headers:
@@ -117,8 +117,8 @@ def not_local(header: str, value: str, otherwise: str) -> Problem:
 
 
 def host_of(connection: AnyRequestLike) -> str:
-    """The name by which this server was reached; that of this machine if there is none. Raises
-    the answer to a Host that no client sends: what comes after may rely on it."""
+    """The name by which a client reached this server; `localhost` without a Host. Raises the 400
+    for a malformed or repeated Host, so later code may rely on it."""
     hosts = connection.headers.getall("host", [])
     name = host_name(hosts[0]) if hosts else "localhost"
     if name is None or len(hosts) > 1:

@@ -1,9 +1,9 @@
-"""How many connections there may be, and what they may keep waiting: the process's side of the
-limits that each connection keeps (`http_protocol`).
+"""Limits on the connections of one process: how many there are, and how much memory they use.
+Each connection keeps limits of its own (`http_protocol`).
 
 A connection is *owing* while the server waits for its client: for a head, for the rest of a body,
-for the next request. Whoever has owed for longest gives way where there is no room, so idle and
-half-sent connections, however many, keep nobody out.
+for the next request. If there is no room, the connection that has owed longest is closed, so that
+idle and half-sent connections never keep other clients out.
 """
 
 from __future__ import annotations
@@ -96,13 +96,13 @@ class ConnectionLimits:
         connection.upload_bytes = 0
 
     async def turn(self) -> None:
-        """Once a second: see to those who are late."""
+        """Wait a second, then close the connections that are late."""
         await asyncio.sleep(SWEEP_SECONDS)
         self.sweep(asyncio.get_running_loop().time())
 
     def sweep(self, now: float) -> None:
-        """Close what owes for too long, cut who does not read, and who reads least if together
-        they keep too much waiting. While this process did not run, nobody was late."""
+        """Close connections that owe for too long or do not read; and, if too many bytes wait to be
+        read, those with the most. Time in which this process did not run does not count."""
         stood_still = max(0.0, now - self.swept_at - 2 * SWEEP_SECONDS)
         self.swept_at = now
         for connection in self.owing:

@@ -1,5 +1,5 @@
-"""Requests that the api sends itself, for a client that speaks another protocol than REST: under
-that client's key, past the same limits, to the same handlers."""
+"""Requests that the api sends to itself for a client of another protocol than REST: with the same
+key, limits and handlers."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ REFUSED_FROM = 400
 
 
 class RequestRefused(Exception):
-    """The api answered with an error, whose words are the text."""
+    """The api answered with an error; the text says which."""
 
     def __init__(self, status: int, detail: str) -> None:
         super().__init__(detail)
@@ -68,7 +68,7 @@ class InternalRequests:
         return answer
 
     def scope(self, method: str, path: str, query: JsonObject) -> Any:
-        """The scope of such a request."""
+        """The ASGI scope of a request that this client would send."""
         headers = [header for header in self.outer["headers"] if header[0] in IDENTIFYING_HEADERS]
         headers.append((b"content-type", b"application/json"))
         state = {key: self.outer["state"][key] for key in ("proof",) if key in self.outer["state"]}

@@ -1,12 +1,12 @@
-"""How many requests that ask the same of one thing are worked on at once; the others wait.
+"""A limit on how many equal requests are answered at once: same organisation, method and path.
 
-Many clients that press one agent would else stand in every queue behind the api before everybody
-else's request. Here they wait for each other, in the order in which they came, and cost nobody
-anything: whoever hangs up gives its place away, and who is refused as too many keeps its place for
-a moment, so that clients that ask again at once do not fill the bus with refusals.
+Many clients of one agent would otherwise fill every queue behind the api. Here their requests wait
+for each other, in the order of arrival, and delay no others. A client that hangs up gives its place
+away. A request that was refused with a 429 keeps its place for a moment, so that clients that retry
+at once do not fill the bus with refusals.
 
-A request has a turn from when it has come whole to when its answer begins or, for messages, its run
-is accepted.
+A request has its turn from the arrival of its whole body until its answer begins, or for messages
+until its run is accepted.
 """
 
 from __future__ import annotations
@@ -35,14 +35,14 @@ Receive = Callable[[], Awaitable[Any]]
 
 @dataclass(slots=True)
 class WaitQueue:
-    """Those that ask the same of one thing."""
+    """The equal requests: how many are answered now, and those that wait."""
 
     working: int = 0
     waiting: deque[asyncio.Future[None]] = field(default_factory=deque)
 
 
 class ConcurrencyLimits:
-    """All requests of one process."""
+    """The limits of one process."""
 
     def __init__(self) -> None:
         self.lines: dict[str, WaitQueue] = {}
@@ -101,7 +101,7 @@ class Slot:
         self.over = False
 
     def end(self) -> None:
-        """Give it to the next; may be done twice."""
+        """Pass the turn on to the next request. Safe to repeat."""
         if not self.over:
             self.over = True
             self.limits.pass_turn_on(self.key)
@@ -121,6 +121,6 @@ def end_turn(state: dict[str, Any]) -> None:
 
 
 def again(status: int, why: str) -> Problem:
-    """An answer that says to come again."""
+    """The answer that tells a client to retry later."""
     detail = f"{why}: try again in a moment"
     return Problem(status, {"detail": detail}, {"Retry-After": RETRY_AFTER_SECONDS})

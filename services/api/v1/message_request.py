@@ -1,4 +1,4 @@
-"""A request to an agent: read, checked, named, and begun as a run."""
+"""A message request to an agent: read it, check it, derive the id of its run, and start that."""
 
 from __future__ import annotations
 
@@ -37,8 +37,8 @@ KEY_TAKEN = "This Idempotency-Key came before with another request: use a new on
 
 @dataclass(frozen=True, slots=True)
 class Addressee:
-    """Whom messages are for: an agent, in one of its conversations. `unless_busy` says that they do
-    not wait for another run there."""
+    """The agent and the conversation that messages are for. `unless_busy` refuses them while
+    another run goes on there, instead of queueing them."""
 
     agent_id: str
     conversation_id: str
@@ -132,7 +132,7 @@ async def address[R: LettaRequest](
 
 
 def run_type(to: Addressee, *, in_the_background: bool) -> str:
-    """What V1 calls a run by the route that it came on."""
+    """The `run_type` that V1 gives a run, by its route."""
     if in_the_background:
         return "send_message_async"
     return "send_message" if to.is_own else "send_conversation_message"
@@ -148,7 +148,8 @@ def start_command(body: LettaRequest, **fields: Any) -> StartRun | AnswerApprova
 
 
 def options_of(body: LettaRequest) -> RunOptions | None:
-    """What a request wants otherwise than its agent is set up; None for nothing."""
+    """The options in which a request differs from its agent's settings; None without any. Raises
+    the 422 for options that do not go together."""
     if body.top_logprobs is not None and not body.return_logprobs:
         detail = "`top_logprobs` needs `return_logprobs`: set it to true, or leave this out"
         raise Problem(422, {"detail": detail})
@@ -166,7 +167,8 @@ def options_of(body: LettaRequest) -> RunOptions | None:
 
 
 def run_named_by_client(request: AnyRequest, name: str, body: LettaRequest) -> str | None:
-    """The run's id where the client names its request: by a key, or by its messages' otids."""
+    """The id of the run that the Idempotency-Key or the otids of the messages determine; None
+    without either."""
     key = request.headers.get("idempotency-key")
     if key:
         return derived_id("run", org_of(request), name, "key", key)
@@ -225,7 +227,7 @@ async def send_start(request: AnyRequest, command: StartRun | AnswerApproval) ->
 
 
 async def start_and_follow(request: AnyRequest, asked: MessageRequest[Any]) -> RunFollower:
-    """Start the run, and follow the run that answers: maybe an earlier one."""
+    """Start the run; returns the follower of the run that answers, which may be an earlier one."""
     api = api_of(request)
     inbox = None if asked.named_by_client else api.inbox
     follower = RunFollower(api.runs, api.bus, org_of(request), asked.command.run.id, inbox=inbox)

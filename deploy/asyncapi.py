@@ -10,10 +10,10 @@ from libs.contracts.asyncapi import document
 PAGE = Path(__file__).resolve().parent.parent / "docs" / "asyncapi.json"
 
 
-def rendered() -> str:
+def page_text() -> str:
     """The document as it is committed."""
     return json.dumps(document(), indent=2) + "\n"
 
 
 if __name__ == "__main__":
-    PAGE.write_text(rendered())
+    PAGE.write_text(page_text())

@@ -233,9 +233,9 @@ def _ignored(ignored: Sequence[Ignored]) -> str:
         "| body | fields | effect |",
         "|---|---|---|",
     ]
-    for one in ignored:
-        fields = ", ".join(f"`{field}`" for field in one.fields)
-        lines.append(f"| `{one.body}` | {fields} | {one.effect} |")
+    for row in ignored:
+        fields = ", ".join(f"`{field}`" for field in row.fields)
+        lines.append(f"| `{row.body}` | {fields} | {row.effect} |")
     return "\n".join([*lines, ""])
 
 

@@ -44,7 +44,7 @@ def models(kind: str) -> list[type[BaseModel]]:
     described: list[Description] = [
         handler.opt["description"] for handler in HANDLERS if "description" in handler.opt
     ]
-    found = {getattr(one, kind) for one in described} - {None}
+    found = {getattr(description, kind) for description in described} - {None}
     return sorted(found, key=lambda model: model.__name__)
 
 
@@ -112,7 +112,7 @@ def objects_in(value: Any, definitions: dict[str, Any]) -> Iterator[str]:
         yield from objects_in(value["items"], definitions)
 
 
-def rendered() -> str:
+def page_text() -> str:
     """The text of the whole page."""
     cells: dict[str, tuple[list[str], list[str]]] = {}
     for column, kind in enumerate(("body", "query")):
@@ -129,4 +129,4 @@ def rendered() -> str:
 
 
 if __name__ == "__main__":
-    PAGE.write_text(rendered())
+    PAGE.write_text(page_text())

@@ -37,7 +37,7 @@ def configuration(
     is no HTTP monitor: it asks nobody for a password."""
     return f"""\
 server_name: {server_name}
-host: {quoted(host)}
+host: {quote(host)}
 port: {port}
 max_payload: {PAYLOAD_BYTES_MAX}
 accounts {{
@@ -47,11 +47,11 @@ authorization {{
   timeout: {LOGIN_SECONDS_MAX}
   users: [
     {user(ADMIN, passwords)} }}
-{"".join(restricted(name, passwords, each) for name, each in permissions().items())}\
+{"".join(restricted_user(name, passwords, each) for name, each in permissions().items())}\
   ]
 }}
 jetstream {{
-  store_dir: {quoted(store)}
+  store_dir: {quote(store)}
   max_memory_store: {store_bytes_max(in_memory=True)}
   max_file_store: {store_bytes_max(in_memory=False)}
 {"  sync_interval: always" + chr(10) if synchronous else ""}\
@@ -64,19 +64,19 @@ def user(name: str, passwords: Mapping[str, str]) -> str:
     return f"{{ user: {name}, password: {passwords[name]}"
 
 
-def restricted(name: str, passwords: Mapping[str, str], rights: Permissions) -> str:
+def restricted_user(name: str, passwords: Mapping[str, str], rights: Permissions) -> str:
     """The entry of a user that may do what is listed, and nothing else."""
     answers = f'allow_responses: {{ max: 1, expires: "{ANSWER_SECONDS_MAX}s" }}'
     return f"""\
     {user(name, passwords)}, permissions: {{
-      publish: {{ allow: {quoted(rights.publish)} }}
-      subscribe: {{ allow: {quoted(rights.subscribe)} }}
+      publish: {{ allow: {quote(rights.publish)} }}
+      subscribe: {{ allow: {quote(rights.subscribe)} }}
       {answers if rights.answers else ""}
     }} }}
 """
 
 
-def quoted(value: object) -> str:
+def quote(value: object) -> str:
     """A text or a list of texts as NATS reads them: it knows no escapes beyond ASCII."""
     return json.dumps(value, ensure_ascii=False)
 
@@ -87,7 +87,7 @@ def password_variable(name: str) -> str:
     return f"HEELER_NATS_{middle}PASSWORD"
 
 
-def rendered() -> str:
+def container_file() -> str:
     """The file of the containers, as it is committed."""
     return HEADER + configuration(
         server_name="$HEELER_NATS_NAME",
@@ -100,4 +100,4 @@ def rendered() -> str:
 
 
 if __name__ == "__main__":
-    PAGE.write_text(rendered())
+    PAGE.write_text(container_file())

@@ -59,9 +59,9 @@ def rebuild(
 ) -> Rebuilt:
     """Rebuild the read models of a service, or one table of them."""
     models = read_models(service)
-    tables = tuple(one for one in models.tables if table in (None, one.name))
+    tables = tuple(read_model for read_model in models.tables if table in (None, read_model.name))
     if not tables:
-        names = ", ".join(one.name for one in models.tables)
+        names = ", ".join(read_model.name for read_model in models.tables)
         raise RebuildFailed(f"{service} has no read model {table!r}, but {names}")
     with psycopg.connect(url, autocommit=True, options=SESSION_OPTIONS) as connection:
         if not only_compare:
@@ -73,7 +73,7 @@ def rebuild(
         if rebuilt.complete and not only_compare:
             connection.execute(
                 f"delete from {service}.rebuilds where read_model = any(%s)".encode(),
-                [[one.name for one in tables]],
+                [[read_model.name for read_model in tables]],
             )
     return rebuilt
 

@@ -99,13 +99,15 @@ def document() -> dict[str, Any]:
         }
     )
     for name in definitions.get("$defs", {}):
-        text = text.replace(f'/{name}"', f'/{shown(name, taken)}"')
-    found: dict[str, Any] = untitled(json.loads(text))
-    found["schemas"] = {shown(name, taken): one for name, one in found["schemas"].items()}
+        text = text.replace(f'/{name}"', f'/{document_name(name, taken)}"')
+    found: dict[str, Any] = without_titles(json.loads(text))
+    found["schemas"] = {
+        document_name(name, taken): schema for name, schema in found["schemas"].items()
+    }
     return found
 
 
-def shown(name: str, taken: Iterable[str]) -> str:
+def document_name(name: str, taken: Iterable[str]) -> str:
     """The name of a schema in the document, where requests have names, too."""
     if name.startswith(IN_MODULE):
         words = name.removeprefix(IN_MODULE).split("__")
@@ -113,21 +115,21 @@ def shown(name: str, taken: Iterable[str]) -> str:
     return f"{name}Output" if name in taken else name
 
 
-def untitled(node: Any) -> Any:
+def without_titles(node: Any) -> Any:
     """The same without titles, which repeat the names of fields."""
     if isinstance(node, dict):
         return {
-            key: untitled(value)
+            key: without_titles(value)
             for key, value in node.items()
             if key != "title" or not isinstance(value, str)
         }
-    return [untitled(value) for value in node] if isinstance(node, list) else node
+    return [without_titles(value) for value in node] if isinstance(node, list) else node
 
 
-def rendered() -> str:
+def page_text() -> str:
     """The file as it is committed."""
     return json.dumps(document(), indent=1, sort_keys=True) + "\n"
 
 
 if __name__ == "__main__":
-    FILE.write_text(rendered())
+    FILE.write_text(page_text())

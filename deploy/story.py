@@ -82,11 +82,11 @@ def table(connection: psycopg.Connection[Any], query: str, values: list[Any]) ->
     cursor = connection.execute(query, values)
     names = [column.name for column in cursor.description or []]
     rows = [
-        [("" if one is None else " ".join(str(one).split())) for one in row]
+        [("" if cell is None else " ".join(str(cell).split())) for cell in row]
         for row in cursor.fetchall()
     ]
     widths = [max(map(len, column)) for column in zip(names, *rows, strict=True)]
-    lines = [" | ".join(one.ljust(width) for one, width in zip(row, widths, strict=True))
+    lines = [" | ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True))
              for row in [names, *rows]]  # fmt: skip
     return "\n".join([lines[0], "-+-".join("-" * width for width in widths), *lines[1:]])
 

@@ -21,7 +21,7 @@ from deploy.embedded.nats_server import Nats
 from deploy.embedded.postgres_server import SETTINGS, Postgres
 from deploy.embedded.settings import CHECKOUT
 from deploy.embedded.state import open_secrets, read_state
-from deploy.nats_configuration import password_variable, quoted
+from deploy.nats_configuration import password_variable, quote
 from libs.contracts.nats_permissions import users
 from tests.ports import free_port
 from tests.servers import (
@@ -161,7 +161,7 @@ class NatsContainer(_ContainerServer, NatsServer):
             .with_command(["--config", "/heeler.conf"])
         )
         for user, password in self.server.passwords.items():
-            container.with_env(password_variable(user), quoted(password))
+            container.with_env(password_variable(user), quote(password))
         return container
 
 

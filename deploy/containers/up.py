@@ -81,11 +81,11 @@ def status(settings: Settings, *, as_json: bool) -> int:
     project = Project(settings)
     found = project.containers() if project.env_file.exists() else []
     health = read_health(settings.reach_host, settings.port)
-    found = sorted((seen(one, health) for one in found), key=_order)
-    complete = {one.part for one in found} >= set(PARTS)
-    healthy = health.all_ok and complete and all(one.well for one in found)
+    found = sorted((with_health_of_api(container, health) for container in found), key=_order)
+    complete = {container.part for container in found} >= set(PARTS)
+    healthy = health.all_ok and complete and all(container.well for container in found)
     if as_json:
-        rows = [{**asdict(one), "well": one.well} for one in found]
+        rows = [{**asdict(container), "well": container.well} for container in found]
         document = {"project": project.name, "healthy": healthy, "containers": rows}
         print(json.dumps(document, indent=2))
     else:
@@ -93,10 +93,10 @@ def status(settings: Settings, *, as_json: bool) -> int:
     return 0 if healthy else 1
 
 
-def seen(one: Container, health: Health) -> Container:
+def with_health_of_api(container: Container, health: Health) -> Container:
     """What the api says of a part counts where the engine has not looked yet."""
-    answers = one.health == "starting" and health.parts.get(one.part) == "ok"
-    return replace(one, health="healthy") if answers else one
+    answers = container.health == "starting" and health.parts.get(container.part) == "ok"
+    return replace(container, health="healthy") if answers else container
 
 
 def wipe(settings: Settings) -> int:
@@ -142,19 +142,23 @@ def _not_healthy(project: Project, what: str) -> LaunchError:
     if not ailing:
         return LaunchError(f"{what}; see above.")
     first = min(ailing, key=_order)
-    told = ", ".join(f"{one.part} is {_told(one)}" for one in ailing)
+    told = ", ".join(f"{container.part} is {_told(container)}" for container in ailing)
     return LaunchError(f"{what}: {told}.\n--- the end of its log\n{project.log_of(first.part)}")
 
 
-def _order(one: Container) -> tuple[int, str]:
+def _order(container: Container) -> tuple[int, str]:
     """Servers before what needs them."""
-    return PARTS.index(one.part) if one.part in PARTS else len(PARTS), one.name
+    return PARTS.index(container.part) if container.part in PARTS else len(PARTS), container.name
 
 
-def _told(one: Container) -> str:
-    if one.well:
+def _told(container: Container) -> str:
+    if container.well:
         return "ok"
-    return f"{one.state} ({one.exit_code})" if one.state == "exited" else one.health or one.state
+    return (
+        f"{container.state} ({container.exit_code})"
+        if container.state == "exited"
+        else container.health or container.state
+    )
 
 
 def _print_urls(project: Project) -> None:
@@ -176,10 +180,12 @@ def _print_table(project: Project, found: list[Container]) -> None:
     table = Table(title=f"Heeler as compose project {project.name}", title_justify="left")
     for heading in ("part", "state", "the engine says", "container"):
         table.add_column(heading, overflow="fold")
-    for one in found:
-        colour = "green" if one.well else "red"
-        table.add_row(one.part, f"[{colour}]{_told(one)}[/]", one.since, one.name)
+    for container in found:
+        colour = "green" if container.well else "red"
+        table.add_row(
+            container.part, f"[{colour}]{_told(container)}[/]", container.since, container.name
+        )
     for part in PARTS:
-        if part not in {one.part for one in found}:
+        if part not in {container.part for container in found}:
             table.add_row(part, "[red]down[/]", "-", "-")
     Console().print(table)

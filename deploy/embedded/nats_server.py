@@ -18,7 +18,7 @@ from deploy.embedded.settings import PART_READY_SECONDS_MAX, LaunchError
 from deploy.embedded.state import write_private
 from deploy.embedded.subprocesses import Command
 from deploy.embedded.supervised_process import Failed
-from deploy.nats_configuration import configuration, quoted
+from deploy.nats_configuration import configuration, quote
 from libs.contracts.nats_permissions import ADMIN, SYSTEM
 
 # Go collects garbage when the heap has grown by so many percent, its own figure being 100: with a
@@ -107,11 +107,11 @@ class Nats:
 
     def _configuration(self) -> str:
         return configuration(
-            server_name=quoted(self.server_name),
+            server_name=quote(self.server_name),
             host="127.0.0.1",
             port=self.port,
             store=str(self.store),
-            passwords={user: quoted(password) for user, password in self.passwords.items()},
+            passwords={user: quote(password) for user, password in self.passwords.items()},
         )
 
 

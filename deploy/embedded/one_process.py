@@ -54,7 +54,7 @@ def parts(environment: Mapping[str, str]) -> dict[str, Part]:
         wire: Wire = app.wiring(own)
         return partial(run, name, replace(settings, connections_max=connections), project, wire)
 
-    return {one.name: part(one.name, one.connections_shared) for one in SERVICES}
+    return {service.name: part(service.name, service.connections_shared) for service in SERVICES}
 
 
 async def together(chosen: Mapping[str, Part], stop: asyncio.Event) -> None:

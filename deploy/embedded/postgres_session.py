@@ -28,7 +28,7 @@ class PostgresSession:
         a new session in."""
         import psycopg  # slow to import, and most commands ask Postgres nothing
 
-        self.serves = self._session is not None and answered(self._session)
+        self.serves = self._session is not None and is_answered(self._session)
         if self.serves:
             return True
         if self._session is not None:
@@ -42,7 +42,7 @@ class PostgresSession:
         return True
 
 
-def answered(session: psycopg.Connection[Any]) -> bool:
+def is_answered(session: psycopg.Connection[Any]) -> bool:
     """Whether a session answers a question in time."""
     import psycopg
 

@@ -27,23 +27,25 @@ SECRETS = ("HEELER_PASSWORD", "LETTA_SERVER_PASSWORD", ENCRYPTION_KEYS)
 
 def of_server(environment: Mapping[str, str] = os.environ) -> dict[str, str]:
     """What Postgres, NATS and the programs that set them up get."""
-    return chosen(environment, EVERY_PROCESS)
+    return select_variables(environment, EVERY_PROCESS)
 
 
 def of_service(service: str, environment: Mapping[str, str] = os.environ) -> dict[str, str]:
     """What the process of a service gets. All services in one process share one environment."""
     services = SERVICES if service == ALL_SERVICES else (declared(service),)
     own = tuple(name for each in services for name in each.environment)
-    shared = chosen(environment, EVERY_SERVICE)
+    shared = select_variables(environment, EVERY_SERVICE)
     secret = {name for name in shared if name in SECRETS and name not in own}
-    return {name: shared[name] for name in shared if name not in secret} | chosen(environment, own)
+    return {name: shared[name] for name in shared if name not in secret} | select_variables(
+        environment, own
+    )
 
 
 def fingerprints(environment: Mapping[str, str], key: str) -> dict[str, str]:
     """The variables that processes of services are given, each with what tells whether it has
     another value; which value it has cannot be seen without the key."""
     own = {name for service in SERVICES for name in service.environment}
-    given = chosen(environment, ("HEELER_*", *EVERY_SERVICE[len(EVERY_PROCESS) :], *own))
+    given = select_variables(environment, ("HEELER_*", *EVERY_SERVICE[len(EVERY_PROCESS) :], *own))
     return {
         name: hashlib.blake2b(value.encode(), key=key.encode()[:64], digest_size=8).hexdigest()
         for name, value in given.items()
@@ -51,12 +53,12 @@ def fingerprints(environment: Mapping[str, str], key: str) -> dict[str, str]:
     }
 
 
-def changed(before: Mapping[str, str], now: Mapping[str, str]) -> list[str]:
+def changed_variables(before: Mapping[str, str], now: Mapping[str, str]) -> list[str]:
     """The variables whose fingerprints differ."""
     return sorted(name for name in {*before, *now} if before.get(name) != now.get(name))
 
 
-def chosen(environment: Mapping[str, str], patterns: tuple[str, ...]) -> dict[str, str]:
+def select_variables(environment: Mapping[str, str], patterns: tuple[str, ...]) -> dict[str, str]:
     """The variables whose names match one of the patterns."""
     return {
         name: value

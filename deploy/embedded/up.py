@@ -15,7 +15,7 @@ import psutil
 
 from deploy.embedded.api_health import read_health
 from deploy.embedded.postgres_location import require_database
-from deploy.embedded.service_environment import changed, fingerprints
+from deploy.embedded.service_environment import changed_variables, fingerprints
 from deploy.embedded.settings import (
     CHECKOUT,
     HEALTH_POLL_SECONDS,
@@ -101,7 +101,7 @@ def _join_running(settings: Settings) -> int:
     print(f"Heeler is already up: {state.urls['api']}")
     _print_urls(settings, state)
     now = fingerprints(os.environ, open_secrets(settings.home).nats_password)
-    if names := changed(state.variables, now):
+    if names := changed_variables(state.variables, now):
         print(
             f"It runs with other values of {', '.join(names)} than are set here. To run with those:"
             f" {home_prefix(settings)}make down up"

@@ -54,7 +54,7 @@ class AddressGuard:
         """The guard of one purpose: its variable names the private hosts that clients may name, as
         `host` or `host:port` with commas between. Raises WrongSetting."""
         text = environment.get(setting, "")
-        hosts = [one.strip().lower() for one in text.split(",") if one.strip()]
+        hosts = [host.strip().lower() for host in text.split(",") if host.strip()]
         for host in hosts:
             if re.fullmatch(r"[\w.-]+(:\d{1,5})?", host, re.ASCII) is None:
                 raise wrong(setting, text, "it must be like localhost:9000,tools.example.lan")

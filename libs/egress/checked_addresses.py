@@ -44,7 +44,7 @@ async def checked_addresses(guard: AddressGuard, host: str, port: int) -> list[s
 def look_up(host: str, port: int) -> list[str]:
     """The IP addresses of a host, each once. Takes as long as the machine asks for it."""
     found = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)
-    return list(dict.fromkeys(str(one[4][0]) for one in found))
+    return list(dict.fromkeys(str(address[0]) for *_, address in found))
 
 
 @cache

@@ -13,6 +13,6 @@ def fuse_ranks[T: Hashable](*lists: Sequence[T]) -> list[tuple[T, float]]:
     of each list that it is in. What scores the same stays in the order of the lists."""
     scores: dict[T, float] = {}
     for ranked in lists:
-        for place, one in enumerate(ranked, start=1):
-            scores[one] = scores.get(one, 0.0) + 1 / (FUSION_RANKS + place)
-    return sorted(scores.items(), key=lambda one: -one[1])
+        for place, found in enumerate(ranked, start=1):
+            scores[found] = scores.get(found, 0.0) + 1 / (FUSION_RANKS + place)
+    return sorted(scores.items(), key=lambda scored: -scored[1])

@@ -35,6 +35,6 @@ class EmbeddingSettings:
             "ollama": ollama_endpoint(ollama),
         }
         return cls(
-            {name: one for name, one in given.items() if one},
+            {name: endpoint for name, endpoint in given.items() if endpoint},
             AddressGuard.from_environment(EMBEDDING_HOSTS, environment),
         )

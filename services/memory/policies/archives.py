@@ -35,9 +35,9 @@ class ArchivePolicies:
         any more."""
         assert isinstance(event, AgentDeleted)
         agent_id = event.originator_id
-        for one in await self.archives.collections_of(context.org, agent_id):
-            cause = context.caused(derived_id("cmd", context.message_id, one.id))
-            await request_as_service(self.bus, taken_from(agent_id, one.id), cause)
+        for archive in await self.archives.collections_of(context.org, agent_id):
+            cause = context.caused(derived_id("cmd", context.message_id, archive.id))
+            await request_as_service(self.bus, taken_from(agent_id, archive.id), cause)
 
     async def sweep(self) -> None:
         """Remove what deleted archives have left, and take archives from deleted agents."""

@@ -48,7 +48,7 @@ class DeleteFilesOfDeletedFolders(Reconciliation[DueWork]):
         return await self.queries.orphans(FILES_AT_ONCE)
 
     async def mend(self, item: DueWork) -> bool:
-        """Remove one file."""
+        """Remove a file whose folder is gone."""
         ports = self.ports
         unit = ports.repository.work(Context(ports.ids.new("cleanup"), org=item.org))
         async with ports.locks.hold(item.id):
@@ -73,6 +73,6 @@ class RemoveUnnamedTexts(Reconciliation[str]):
         return await self.texts.unnamed(TEXTS_AT_ONCE)
 
     async def mend(self, item: str) -> bool:
-        """Remove one text."""
+        """Remove a text that no file names."""
         await self.texts.remove(item)
         return True

@@ -52,24 +52,24 @@ class ReembeddingPolicies:
     async def sweep(self) -> None:
         """Embed the next passages of each of them."""
         refusing: set[str] = set()
-        for one in self.due(await self.archives.reembeddings()):
-            if one.org in refusing:
+        for reembedding in self.due(await self.archives.reembeddings()):
+            if reembedding.org in refusing:
                 continue
             try:
-                await self.reembed(one.collection_id, one.org)
-                self.backoffs.pop(one.collection_id, None)
+                await self.reembed(reembedding.collection_id, reembedding.org)
+                self.backoffs.pop(reembedding.collection_id, None)
             except (Refused, BusUnavailable) as problem:
-                log.warning("%s waits to be embedded: %s", one.collection_id, problem)
-                refusing.add(one.org)
-                self.back_off(one.collection_id)
+                log.warning("%s waits to be embedded: %s", reembedding.collection_id, problem)
+                refusing.add(reembedding.org)
+                self.back_off(reembedding.collection_id)
 
     def due(self, found: Sequence[Reembedding]) -> list[Reembedding]:
         """Those that were not refused, and then those that are to be retried."""
-        known, now = {one.collection_id for one in found}, self.clock.monotonic()
-        self.backoffs = {name: one for name, one in self.backoffs.items() if name in known}
-        since = {name: one.until for name, one in self.backoffs.items()}
-        due = [one for one in found if since.get(one.collection_id, 0.0) <= now]
-        return sorted(due, key=lambda one: since.get(one.collection_id, 0.0))
+        known, now = {reembedding.collection_id for reembedding in found}, self.clock.monotonic()
+        self.backoffs = {name: backoff for name, backoff in self.backoffs.items() if name in known}
+        since = {name: backoff.until for name, backoff in self.backoffs.items()}
+        due = [each for each in found if since.get(each.collection_id, 0.0) <= now]
+        return sorted(due, key=lambda each: since.get(each.collection_id, 0.0))
 
     def back_off(self, collection_id: str) -> None:
         """Have one that was refused retried later."""

@@ -35,18 +35,18 @@ def project_agent_folders(event: Event, org: str, rows: RowWrites) -> None:
             drop(owner, event.closed, rows)
         case FilesOpened():
             drop(owner, event.closed, rows)
-            for one in event.opened:
+            for opened in event.opened:
                 rows.upsert(
                     OPEN_FILES,
                     {
-                        "id": row_id(owner, one.file_id),
+                        "id": row_id(owner, opened.file_id),
                         "owner_id": owner,
                         "org": org,
                         "agent_id": event.agent_id,
-                        "file_id": one.file_id,
-                        "first_line": one.first_line,
-                        "last_line": one.last_line,
-                        "opened_at": one.at.isoformat(),
+                        "file_id": opened.file_id,
+                        "first_line": opened.first_line,
+                        "last_line": opened.last_line,
+                        "opened_at": opened.at.isoformat(),
                     },
                 )
         case FilesClosed():

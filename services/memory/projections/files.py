@@ -24,7 +24,7 @@ def project_file(event: Event, org: str, rows: RowWrites) -> None:
     """What an event does to the row of a file and to those of its chunks."""
     match event:
         case FileAdded():
-            rows.upsert(FILES, added(event, org))
+            rows.upsert(FILES, row_of_added(event, org))
         case FileDeleted():
             rows.delete(FILES, "id", event.originator_id)
             rows.delete(PASSAGES, "owner_id", event.originator_id)
@@ -38,7 +38,7 @@ def project_file(event: Event, org: str, rows: RowWrites) -> None:
                 write_chunks(event, org, rows)
 
 
-def added(event: FileAdded, org: str) -> JsonObject:
+def row_of_added(event: FileAdded, org: str) -> JsonObject:
     """The row of a file that was just uploaded."""
     at = event.timestamp.isoformat()
     return {

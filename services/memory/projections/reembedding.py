@@ -35,7 +35,7 @@ def project_reembedding(event: Event, org: str, rows: RowWrites) -> None:
                 "updated_at": timestamp(event.timestamp),
             }
             rows.patch(ARCHIVES, {**known, "fields": fields})
-            rows.upsert(ARCHIVE_REEMBEDDINGS, begun(event, org))
+            rows.upsert(ARCHIVE_REEMBEDDINGS, row_of_reembedding(event, org))
         case FolderEmbeddingChanged():
             fields = {
                 "embedding_config": plain(event.embedding_config),
@@ -43,7 +43,7 @@ def project_reembedding(event: Event, org: str, rows: RowWrites) -> None:
             }
             at = event.timestamp.isoformat()
             rows.patch(FOLDERS, {"id": event.originator_id, "updated_at": at, "fields": fields})
-            rows.upsert(FOLDER_REEMBEDDINGS, begun(event, org))
+            rows.upsert(FOLDER_REEMBEDDINGS, row_of_reembedding(event, org))
         case FolderReembedded():
             rows.delete(FOLDER_REEMBEDDINGS, "id", event.originator_id)
         case FileChunksReembedded():
@@ -59,7 +59,9 @@ def project_reembedding(event: Event, org: str, rows: RowWrites) -> None:
             rows.patch(PASSAGES, {**known, **embedding_columns(one.model, one.vector)})
 
 
-def begun(event: ArchiveEmbeddingChanged | FolderEmbeddingChanged, org: str) -> JsonObject:
+def row_of_reembedding(
+    event: ArchiveEmbeddingChanged | FolderEmbeddingChanged, org: str
+) -> JsonObject:
     """The row of what is being embedded anew."""
     return {
         "id": event.originator_id,

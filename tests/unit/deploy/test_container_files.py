@@ -102,7 +102,7 @@ def test_postgres_in_a_container_has_settings_that_the_embedded_one_has() -> Non
 
 def test_nats_in_a_container_is_configured_as_the_embedded_one() -> None:
     text = (CHECKOUT / "deploy/nats.conf").read_text()
-    assert text == nats_configuration.rendered(), "run `python -m deploy.nats_configuration`"
+    assert text == nats_configuration.container_file(), "run `python -m deploy.nats_configuration`"
     assert "sync_interval: always" in text
     given = PARTS["nats"]["environment"]
     assert nats_server.GARBAGE_COLLECTION.items() <= given.items()

@@ -8,14 +8,14 @@ import pytest
 from pydantic import BaseModel, ValidationError
 from pydantic_core import from_json
 
-from deploy.limits import NO_LIMIT, PAGE, limits_of, models, rendered
+from deploy.limits import NO_LIMIT, PAGE, limits_of, models, page_text
 from libs.contracts.letta import all_request_bodies, error_bodies
 from libs.contracts.letta import request_size_limits as limits
 from tests.fuzz.values import nested
 
 
 def test_the_page_of_limits_is_current() -> None:
-    assert PAGE.read_text() == rendered(), "run python -m deploy.limits, and look at the change"
+    assert PAGE.read_text() == page_text(), "run python -m deploy.limits, and look at the change"
 
 
 @pytest.mark.parametrize("model", models("body") + models("query"))

@@ -138,7 +138,7 @@ class LimitsReached(logging.Handler):
         self.any = False
 
     def emit(self, record: logging.LogRecord) -> None:
-        """Fail where a limit of the parser was reached."""
+        """Note that the parser has reached a limit."""
         from pypdf.errors import LimitReachedError
 
         values = record.args

@@ -60,12 +60,12 @@ from services.agent.domain.conversations.approval_state import CallGates, gates
 from services.agent.domain.conversations.callback_attempts import CallbackOutcome, record_attempt
 from services.agent.domain.conversations.configuration_overrides import with_own_system
 from services.agent.domain.conversations.context_window_cache import paired
-from services.agent.domain.conversations.context_window_eviction import WindowLength
 from services.agent.domain.conversations.conversation import (
     Conversation,
     SystemPrompt,
 )
 from services.agent.domain.conversations.conversation_lifecycle import create, forked_messages
+from services.agent.domain.conversations.window_length import WindowLength
 from services.agent.domain.prompts.compaction_plan import Budget, plan_of
 from services.agent.domain.prompts.model_context import shown_messages
 from services.agent.domain.runs.agent_loop import OfferedTools, rules_of

@@ -14,7 +14,11 @@ from libs.contracts.tools.base_tools.catalogue import BASE_TOOLS, base_tool_stat
 from libs.contracts.tools.base_tools.definition import tool_id
 from services.agent.domain.agents.agent_types import PROFILES, default_tools
 from services.agent.domain.agents.prompt_texts import LETTA_V1, compaction_prompt
-from services.agent.domain.prompts.system_prompt import ArchivalMemory, compile_system_prompt
+from services.agent.domain.prompts.system_prompt import (
+    ArchivalMemory,
+    PromptMetadata,
+    compile_system_prompt,
+)
 from tests.unit.letta.recordings import body, differences
 
 COMPILED_AT = datetime.fromisoformat("2026-11-21T09:05:00+00:00")
@@ -71,11 +75,13 @@ def test_blocks_render_with_their_description_size_and_value() -> None:
     compiled = compile_system_prompt(
         "Be kind.\n{CORE_MEMORY}\nThe end.",
         [HUMAN, RULES],
-        agent_id="agent-1",
-        conversation_id=None,
-        previous_message_count=42,
-        recompiled_at=COMPILED_AT,
-        archival=ArchivalMemory(3, ("a", "b")),
+        PromptMetadata(
+            agent_id="agent-1",
+            conversation_id=None,
+            previous_message_count=42,
+            recompiled_at=COMPILED_AT,
+            archival=ArchivalMemory(3, ("a", "b")),
+        ),
     )
     assert (
         compiled
@@ -130,10 +136,12 @@ def test_memory_is_appended_to_a_prompt_that_names_no_place() -> None:
     compiled = compile_system_prompt(
         "Be kind.",
         [],
-        agent_id="agent-1",
-        conversation_id="conv-1",
-        previous_message_count=0,
-        recompiled_at=COMPILED_AT,
+        PromptMetadata(
+            agent_id="agent-1",
+            conversation_id="conv-1",
+            previous_message_count=0,
+            recompiled_at=COMPILED_AT,
+        ),
     )
     assert compiled.startswith("Be kind.\n\n<memory_metadata>\n- AGENT_ID: agent-1\n")
     assert "- CONVERSATION_ID: conv-1\n" in compiled
@@ -145,10 +153,12 @@ def test_lines_are_numbered_on_request_with_a_warning() -> None:
     compiled = compile_system_prompt(
         "x",
         [HUMAN],
-        agent_id="agent-1",
-        conversation_id=None,
-        previous_message_count=0,
-        recompiled_at=COMPILED_AT,
+        PromptMetadata(
+            agent_id="agent-1",
+            conversation_id=None,
+            previous_message_count=0,
+            recompiled_at=COMPILED_AT,
+        ),
         line_numbers=True,
     )
     assert "<value>\n1→ Name: Bob\n2→ likes tea\n</value>" in compiled
@@ -161,10 +171,12 @@ def test_a_block_that_quotes_the_place_is_not_filled_in_again() -> None:
     compiled = compile_system_prompt(
         "{CORE_MEMORY}",
         [quoting],
-        agent_id="agent-1",
-        conversation_id=None,
-        previous_message_count=0,
-        recompiled_at=COMPILED_AT,
+        PromptMetadata(
+            agent_id="agent-1",
+            conversation_id=None,
+            previous_message_count=0,
+            recompiled_at=COMPILED_AT,
+        ),
     )
     assert compiled.count("<memory_blocks>") == 1
 

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from libs.contracts.letta.blocks import BlockState
 from libs.contracts.prompt_escaping import escaped, tags, unescaped, unquoted
-from services.agent.domain.prompts.system_prompt import compile_system_prompt
+from services.agent.domain.prompts.system_prompt import PromptMetadata, compile_system_prompt
 
 PIECES = ["<", "</", "&", "lt;", "amp;", "&lt;", ">", "/", " ", "\n", "value", "b", "3", "=", "!"]
 # With a blank behind `<` it takes a single word to look like a tag: `a < b and b > c` does not.
@@ -25,10 +25,12 @@ def prompt(*, line_numbers: bool = False, label: str = "human", **fields: str) -
     return compile_system_prompt(
         "Be kind.",
         [block],
-        agent_id="agent-1",
-        conversation_id=None,
-        previous_message_count=0,
-        recompiled_at=datetime(2026, 1, 1, tzinfo=UTC),
+        PromptMetadata(
+            agent_id="agent-1",
+            conversation_id=None,
+            previous_message_count=0,
+            recompiled_at=datetime(2026, 1, 1, tzinfo=UTC),
+        ),
         line_numbers=line_numbers,
     )
 

@@ -73,47 +73,11 @@ def created_design(agent_id: str, request: CreateAgent, facts: Facts) -> AgentDe
     secrets = wanted_secrets(request)
     if isinstance(secrets, Rejected):
         return secrets
-    profile = PROFILES[request.agent_type]
-    system = request.system or profile.system_prompt
+    system = request.system or PROFILES[request.agent_type].system_prompt
     if system is None:
         reason = f"An agent of type {request.agent_type.value} needs a `system` prompt of its own"
         return Rejected(code=INVALID, reason=reason)
-    rules = [rule.model_dump(mode="json") for rule in request.tool_rules or []]
-    defaults = default_tool_rules(
-        [tool.name for tool in tools],
-        agent_type=request.agent_type,
-        model=llm.model,
-        include_base_tool_rules=request.include_base_tool_rules,
-        include_base_tools=bool(request.include_base_tools),
-        has_own_rules=bool(rules),
-    )
-    config = AgentConfig(
-        id=agent_id,
-        name=request.name or made_up_name(agent_id),
-        system=system,
-        agent_type=request.agent_type,
-        llm_config=llm,
-        embedding_config=request.embedding_config or chunked(facts.embedding, request),
-        compaction_settings=compaction_settings(llm, request.compaction_settings),
-        parallel_tool_calls=llm.parallel_tool_calls if says_parallel(request) else True,
-        response_format=request.response_format,
-        tool_rules=distinct([*rules, *defaults, *approval_rules(tools, rules)]),
-        description=request.description,
-        metadata=request.metadata,
-        project_id=request.project_id,
-        template_id=request.template_id,
-        base_template_id=request.base_template_id,
-        message_buffer_autoclear=profile.autoclears or request.message_buffer_autoclear,
-        enable_sleeptime=request.enable_sleeptime,
-        timezone=request.timezone or "UTC",
-        max_files_open=request.max_files_open,
-        per_file_view_window_char_limit=request.per_file_view_window_char_limit,
-        hidden=request.hidden,
-        created_by_id=facts.actor,
-        last_updated_by_id=facts.actor,
-        created_at=facts.now,
-        updated_at=facts.now,
-    )
+    config = new_config(agent_id, request, facts, llm, system, new_rules(request, llm, tools))
     new_blocks = [
         described(created_block(block, derived_id("block", agent_id, str(index))))
         for index, block in enumerate(request.memory_blocks or [])
@@ -135,6 +99,60 @@ def created_design(agent_id: str, request: CreateAgent, facts: Facts) -> AgentDe
         first_messages=first_messages(agent_id, request, facts.now),
         secrets=secrets or {},
     )
+
+
+def new_config(
+    agent_id: str,
+    request: CreateAgent,
+    facts: Facts,
+    llm: LLMConfig,
+    system: str,
+    tool_rules: list[JsonObject],
+) -> AgentConfig:
+    """The configuration of a new agent."""
+    profile = PROFILES[request.agent_type]
+    return AgentConfig(
+        id=agent_id,
+        name=request.name or made_up_name(agent_id),
+        system=system,
+        agent_type=request.agent_type,
+        llm_config=llm,
+        embedding_config=request.embedding_config or chunked(facts.embedding, request),
+        compaction_settings=compaction_settings(llm, request.compaction_settings),
+        parallel_tool_calls=llm.parallel_tool_calls if says_parallel(request) else True,
+        response_format=request.response_format,
+        tool_rules=tool_rules,
+        description=request.description,
+        metadata=request.metadata,
+        project_id=request.project_id,
+        template_id=request.template_id,
+        base_template_id=request.base_template_id,
+        message_buffer_autoclear=profile.autoclears or request.message_buffer_autoclear,
+        enable_sleeptime=request.enable_sleeptime,
+        timezone=request.timezone or "UTC",
+        max_files_open=request.max_files_open,
+        per_file_view_window_char_limit=request.per_file_view_window_char_limit,
+        hidden=request.hidden,
+        created_by_id=facts.actor,
+        last_updated_by_id=facts.actor,
+        created_at=facts.now,
+        updated_at=facts.now,
+    )
+
+
+def new_rules(request: CreateAgent, llm: LLMConfig, tools: Sequence[HeldTool]) -> list[JsonObject]:
+    """The tool rules of a new agent: its own, those of its type, and those of tools that need an
+    approval."""
+    rules = [rule.model_dump(mode="json") for rule in request.tool_rules or []]
+    defaults = default_tool_rules(
+        [tool.name for tool in tools],
+        agent_type=request.agent_type,
+        model=llm.model,
+        include_base_tool_rules=request.include_base_tool_rules,
+        include_base_tools=bool(request.include_base_tools),
+        has_own_rules=bool(rules),
+    )
+    return distinct([*rules, *defaults, *approval_rules(tools, rules)])
 
 
 def approval_rules(tools: Iterable[HeldTool], rules: list[JsonObject]) -> list[JsonObject]:
@@ -168,7 +186,6 @@ def updated_design(
     design: AgentDesign, request: UpdateAgent, facts: Facts
 ) -> tuple[list[str], AgentDesign] | Rejected:
     """The names of the fields that change and the new design, or why it cannot be."""
-    asked = request.model_fields_set
     old = design.config
     problem = unbuilt(request) or unknown_time_zone(request.timezone)
     if problem:
@@ -176,45 +193,15 @@ def updated_design(
     secrets = wanted_secrets(request)
     if isinstance(secrets, Rejected):
         return secrets
-    changes: dict[str, object] = {
-        name: getattr(request, name)
-        for name in asked & AgentConfig.model_fields.keys() - CONVERTED
-        if getattr(request, name) is not None or name in CLEARABLE
-    }
-    if request.timezone == "":
-        changes["timezone"] = "UTC"
-    if asked & MODEL_FIELDS:
-        changes["llm_config"] = updated_config(request, old.llm_config, facts.llm, old.agent_type)
-    if request.parallel_tool_calls is not None or request.model_settings is not None:
-        llm = changes.get("llm_config", old.llm_config)
-        assert isinstance(llm, LLMConfig)
-        changes["parallel_tool_calls"] = llm.parallel_tool_calls
-    if request.embedding_config or facts.embedding:
-        changes["embedding_config"] = request.embedding_config or facts.embedding
-    if request.compaction_settings is not None:
-        llm = changes.get("llm_config", old.llm_config)
-        assert isinstance(llm, LLMConfig)
-        changes["compaction_settings"] = compaction_settings(llm, request.compaction_settings)
-    if request.tool_rules is not None:
-        rules = [rule.model_dump(mode="json") for rule in request.tool_rules]
-        changes["tool_rules"] = distinct(rules)
+    changes = changed_fields(old, request, facts)
     tools, tool_ids = design.tools, design.tool_ids
     if request.tool_ids is not None:
         wanted = known_tools(request.tool_ids, facts.custom)
         if isinstance(wanted, Rejected):
             return wanted
-        new = [tool for tool in wanted if tool.id not in design.tool_ids]
         tools, tool_ids = [tool.name for tool in wanted], [tool.id for tool in wanted]
-        # Rules follow a tool to its new name, but not where a client gives new ones that name it.
-        said = set(tools) if request.tool_rules is not None else set[str]()
-        got = dict(zip(design.tool_ids, design.tools, strict=True))
-        now = {got[tool.id]: tool.name for tool in wanted if tool.id in got}
-        now = {before: name for before, name in now.items() if before not in said}
-        given = changes.get("tool_rules", old.tool_rules)
-        assert isinstance(given, list)
-        kept = with_current_names(given, now)
-        rules = distinct([*kept, *approval_rules(new, kept)])
-        if rules != given:
+        rules = updated_rules(design, wanted, changes.get("tool_rules"))
+        if rules != changes.get("tool_rules", old.tool_rules):
             changes["tool_rules"] = rules
     block_ids = design.block_ids
     if request.block_ids is not None:
@@ -222,13 +209,12 @@ def updated_design(
         refused = too_many(len(block_ids)) or clash(block_ids, facts.labels)
         if refused:
             return refused
-    changes |= {"updated_at": facts.now, "last_updated_by_id": facts.actor}
     config = AgentConfig.model_validate({**old.model_dump(), **plain(changes)})
     tags = design.tags if request.tags is None else sorted(set(request.tags))
     refused = too_large(config, tags)
     if refused and size([config, tags]) > size([old, design.tags]):
         return refused
-    return sorted(asked), AgentDesign(
+    return sorted(request.model_fields_set), AgentDesign(
         config=config,
         tools=tools,
         tool_ids=tool_ids,
@@ -236,6 +222,48 @@ def updated_design(
         block_ids=block_ids,
         secrets=design.secrets if secrets is None else secrets,
     )
+
+
+def changed_fields(old: AgentConfig, request: UpdateAgent, facts: Facts) -> dict[str, object]:
+    """What the fields of a request, and who sends it, change in an agent's configuration."""
+    asked = request.model_fields_set
+    changes: dict[str, object] = {
+        name: getattr(request, name)
+        for name in asked & AgentConfig.model_fields.keys() - CONVERTED
+        if getattr(request, name) is not None or name in CLEARABLE
+    }
+    if request.timezone == "":
+        changes["timezone"] = "UTC"
+    llm = old.llm_config
+    if asked & MODEL_FIELDS:
+        llm = updated_config(request, old.llm_config, facts.llm, old.agent_type)
+        changes["llm_config"] = llm
+    if request.parallel_tool_calls is not None or request.model_settings is not None:
+        changes["parallel_tool_calls"] = llm.parallel_tool_calls
+    if request.embedding_config or facts.embedding:
+        changes["embedding_config"] = request.embedding_config or facts.embedding
+    if request.compaction_settings is not None:
+        changes["compaction_settings"] = compaction_settings(llm, request.compaction_settings)
+    if request.tool_rules is not None:
+        rules = [rule.model_dump(mode="json") for rule in request.tool_rules]
+        changes["tool_rules"] = distinct(rules)
+    return {**changes, "updated_at": facts.now, "last_updated_by_id": facts.actor}
+
+
+def updated_rules(
+    design: AgentDesign, wanted: Sequence[HeldTool], given: object
+) -> list[JsonObject]:
+    """The tool rules of an agent that gets these tools, with its own rules or those `given`. Rules
+    follow a tool to its new name, but not where given rules name that."""
+    new = [tool for tool in wanted if tool.id not in design.tool_ids]
+    taken = {tool.name for tool in wanted} if given is not None else set[str]()
+    got = dict(zip(design.tool_ids, design.tools, strict=True))
+    now = {got[tool.id]: tool.name for tool in wanted if tool.id in got}
+    now = {before: name for before, name in now.items() if before not in taken}
+    rules = design.config.tool_rules if given is None else given
+    assert isinstance(rules, list)
+    kept = with_current_names(rules, now)
+    return distinct([*kept, *approval_rules(new, kept)])
 
 
 CONVERTED = {

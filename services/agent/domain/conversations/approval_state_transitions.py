@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Protocol
-
 from libs.contracts.agent.approvals import (
     ApprovalAnswered,
     ApprovalEnded,
@@ -20,17 +18,10 @@ from services.agent.domain.conversations.approval_state import (
     Gate,
     PendingApproval,
 )
+from services.agent.domain.conversations.conversation_state import ConversationState
 
 
-class AnsweredConversation(Protocol):
-    """What of a conversation's state changes."""
-
-    active_run: ActiveRun | None
-    approval: PendingApproval | None
-    answered: list[AnsweredCall]
-
-
-def end_approval(state: AnsweredConversation, event: ApprovalEnded) -> None:
+def end_approval(state: ConversationState, event: ApprovalEnded) -> None:
     """Nobody can answer any more."""
     ended: Ended = "expired" if isinstance(event, ApprovalExpired) else "cancelled"
     state.approval = None
@@ -76,7 +67,7 @@ def requested(active: ActiveRun, event: ApprovalRequested) -> PendingApproval:
     )
 
 
-def take_answers(state: AnsweredConversation, event: ApprovalAnswered) -> None:
+def take_answers(state: ConversationState, event: ApprovalAnswered) -> None:
     """Calls have answers. With the last of them the run goes on where the one that asked ended;
     until then it ends as that did."""
     approval, active = state.approval, state.active_run
@@ -93,7 +84,7 @@ def take_answers(state: AnsweredConversation, event: ApprovalAnswered) -> None:
         state.approval = None
 
 
-def cancel_answers(state: AnsweredConversation, run_id: str) -> None:
+def cancel_answers(state: ConversationState, run_id: str) -> None:
     """The run was cancelled that brought answers: who answers again wants to go on."""
     state.answered = [
         one.model_copy(update={"run_cancelled": True}) if one.run_id == run_id else one
@@ -101,7 +92,7 @@ def cancel_answers(state: AnsweredConversation, run_id: str) -> None:
     ]
 
 
-def answers_moved(state: AnsweredConversation, before: str, run_id: str) -> None:
+def answers_moved(state: ConversationState, before: str, run_id: str) -> None:
     """Another run goes on behind the results of one that was cancelled."""
     changed = {"run_id": run_id, "run_cancelled": False}
     state.answered = [
@@ -110,7 +101,7 @@ def answers_moved(state: AnsweredConversation, before: str, run_id: str) -> None
 
 
 def remember(
-    state: AnsweredConversation, tool_call_ids: list[str], run_id: str, ended: Ended = ""
+    state: ConversationState, tool_call_ids: list[str], run_id: str, ended: Ended = ""
 ) -> None:
     """What became of calls that waited, for clients that answer again."""
     fresh = [

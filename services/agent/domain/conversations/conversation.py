@@ -22,11 +22,10 @@ from libs.contracts.base_aggregate import SNAPSHOT_EVERY_EVENTS, Aggregate
 from libs.contracts.bus_messages import Event
 from services.agent.domain.conversations.active_run import ActiveRun
 from services.agent.domain.conversations.context_window_cache import ContextWindowCache
+from services.agent.domain.conversations.conversation_evolution import evolved
 from services.agent.domain.conversations.conversation_state import (
     ConversationState,
     SystemPrompt,
-    evolved,
-    running,
 )
 
 
@@ -105,7 +104,7 @@ class Conversation(Aggregate[ConversationState]):
 
     def running(self) -> ActiveRun:
         """The active run, where there must be one."""
-        return running(self.state)
+        return self.state.running
 
     def happened[E: Event](self, event: type[E], *, at: datetime, **fields: Any) -> None:
         """Record an event as the next. Clocks may go back, but no message is listed before those

@@ -24,6 +24,7 @@ from services.agent.domain.conversations.provider_rejected_messages import shown
 from services.agent.domain.prompts.system_prompt import (
     NO_ARCHIVES,
     ArchivalMemory,
+    PromptMetadata,
     compile_system_prompt,
 )
 from services.agent.domain.tools.tool_rules import rule_lines
@@ -85,14 +86,16 @@ def system_prompt(
     content = compile_system_prompt(
         config.system,
         blocks if profile.shows_blocks else [],
-        agent_id=config.id,
-        conversation_id=conversation_id,
-        previous_message_count=previous_messages,
-        recompiled_at=at.astimezone(ZoneInfo(config.timezone)),
+        PromptMetadata(
+            agent_id=config.id,
+            conversation_id=conversation_id,
+            previous_message_count=previous_messages,
+            recompiled_at=at.astimezone(ZoneInfo(config.timezone)),
+            archival=archival,
+        ),
         line_numbers=numbered,
         tool_rules=rule_lines(RULES.validate_python(config.tool_rules)),
         directories=directories,
-        archival=archival,
         changed_by={
             block.label: block.changed_by
             for block in blocks

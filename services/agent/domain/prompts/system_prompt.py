@@ -58,38 +58,50 @@ class Block(Protocol):
     def read_only(self) -> bool: ...
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PromptMetadata:
+    """What a system message says about itself and about what it does not show. `recompiled_at` is
+    shown in its own time zone, so pass it in the agent's."""
+
+    agent_id: str
+    conversation_id: str | None
+    previous_message_count: int
+    recompiled_at: datetime
+    archival: ArchivalMemory = NO_ARCHIVES
+
+    def rendered(self) -> str:
+        """The metadata as a model reads it."""
+        lines = [
+            f"- AGENT_ID: {self.agent_id}",
+            f"- CONVERSATION_ID: {self.conversation_id or 'default'}",
+            f"- System prompt last recompiled: {self.recompiled_at:%Y-%m-%d %I:%M:%S %p %Z%z}",
+            f"- Messages in recall memory, before those you see: {self.previous_message_count}",
+        ]
+        if self.archival.passages:
+            lines.append(f"- Memories in archival memory: {self.archival.counted}")
+        if self.archival.tags:
+            names = ", ".join(map(quoted, self.archival.tags))
+            lines.append(f"- Tags in archival memory: {names}")
+        return "\n".join(["<memory_metadata>", *lines, "</memory_metadata>"])
+
+
 def compile_system_prompt(
     system: str,
     blocks: Sequence[Block],
+    metadata: PromptMetadata,
     *,
-    agent_id: str,
-    conversation_id: str | None,
-    previous_message_count: int,
-    recompiled_at: datetime,
     line_numbers: bool = False,
-    archival: ArchivalMemory = NO_ARCHIVES,
     changed_by: Mapping[str, str] | None = None,
     tool_rules: Sequence[str] = (),
     directories: str = "",
 ) -> str:
     """The system message: the agent's prompt with its memory in the place that it names.
 
-    `recompiled_at` is shown in its own time zone, so pass it in the agent's. What users and models
-    wrote into blocks is data: it forges no tag (see `prompt_escaping`). `system` is the agent's own
-    prompt, and goes in as it is. `changed_by` names the other agents that changed blocks last, by
-    the labels of these.
+    What users and models wrote into blocks is data: it forges no tag (see `prompt_escaping`).
+    `system` is the agent's own prompt, and goes in as it is. `changed_by` names the other agents
+    that changed blocks last, by the labels of these.
     """
-    metadata = [
-        f"- AGENT_ID: {agent_id}",
-        f"- CONVERSATION_ID: {conversation_id or 'default'}",
-        f"- System prompt last recompiled: {recompiled_at:%Y-%m-%d %I:%M:%S %p %Z%z}",
-        f"- Messages in recall memory, before those you see: {previous_message_count}",
-    ]
-    if archival.passages:
-        metadata.append(f"- Memories in archival memory: {archival.counted}")
-    if archival.tags:
-        metadata.append(f"- Tags in archival memory: {', '.join(map(quoted, archival.tags))}")
-    memory = "\n".join(["<memory_metadata>", *metadata, "</memory_metadata>"])
+    memory = metadata.rendered()
     if directories:
         memory = f"{directories}\n\n{memory}"
     if tool_rules:

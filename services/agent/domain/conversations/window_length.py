@@ -1,0 +1,52 @@
+"""How much a window takes, and how many bytes are a token to its model.
+
+The window is what models are shown. What it takes in memory is known at any time, without a look
+at what is in it.
+"""
+
+from __future__ import annotations
+
+from pydantic import BaseModel
+
+from libs.contracts.agent.conversations import Message
+from libs.contracts.agent.steps import ModelReplied
+from libs.contracts.token_estimates import BYTES_PER_TOKEN, stored_bytes
+
+# What a provider counts is believed within these limits: some count nothing, or make it up.
+BYTES_PER_TOKEN_MAX = 12
+BYTES_PER_TOKEN_MIN = 1
+
+
+class MeasuredPrompt(BaseModel):
+    """How many tokens a provider counted last, for what weighed so many bytes."""
+
+    model: str
+    tokens: int
+    bytes: int
+
+
+class WindowLength(BaseModel):
+    """How much a window takes in memory, how many messages are in it no more, and how many bytes
+    are a token to its model."""
+
+    bytes: int = 0
+    evicted: int = 0
+    measured: MeasuredPrompt | None = None
+
+    def add(self, message: Message, sign: int = 1) -> None:
+        """A message more, or with -1 a message less."""
+        self.bytes += sign * stored_bytes(message)
+
+    def bytes_per_token(self, model: str) -> float:
+        """How many bytes are a token to a model, as far as it is known."""
+        if self.measured is None or self.measured.model != model:
+            return BYTES_PER_TOKEN
+        counted = self.measured.bytes / self.measured.tokens
+        return min(max(counted, BYTES_PER_TOKEN_MIN), BYTES_PER_TOKEN_MAX)
+
+    def replied(self, event: ModelReplied) -> None:
+        """A provider has counted."""
+        if event.prompt_bytes and event.usage.prompt_tokens:
+            self.measured = MeasuredPrompt(
+                model=event.model, tokens=event.usage.prompt_tokens, bytes=event.prompt_bytes
+            )

@@ -109,7 +109,9 @@ def append(state: ConversationState, event: MessageAppended) -> None:
         return
     if event.message.role == "tool":
         state.active_run.show(event.message.tool_call_id)
-    if event.message.role == "tool" and decides(state.active_run.tool_rules, event.message.name or ""):
+    if event.message.role == "tool" and decides(
+        state.active_run.tool_rules, event.message.name or ""
+    ):
         state.active_run.returned = text_of(event.message)
     parts = served_parts(event.message) if event.chunks is None else len(event.chunks)
     first = state.active_run.last_number + 1 if event.number is None else event.number

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -319,6 +320,17 @@ async def test_a_server_that_may_not_be_connected_to_any_more_is_not_asked(
         "refused",
         "this server does not start programs",
     )
+
+
+async def test_a_tool_that_could_not_be_read_is_reported_with_the_reason(world: McpWorld) -> None:
+    process = McpProcess(world)
+    unreadable = replace(tool("bad"), problem="its schema is no object")
+    world.connections.at(URL).tools = [tool("forecast"), unreadable]
+    await process.tell(create(world))
+    await process.idle()
+    assert set(world.tools()) == {"forecast"}
+    [report] = world.discovery()["report"]["unusable"]
+    assert (report["name"], report["reason"]) == ("bad", "its schema is no object")
 
 
 @pytest.mark.parametrize("key_is_lost", [False, True])

@@ -48,8 +48,6 @@ NOT_YET = {
     "services/memory/adapters/embedders",
     "services/memory/adapters/file_parsing",
     "services/memory/domain",
-    "services/memory/engine",
-    "services/memory/handlers",
     "services/tools",
     "services/tools/adapters",
     "services/tools/adapters/mcp",

@@ -215,7 +215,7 @@ class FileProcessing(LeasedWork[DueWork]):
         file_id, at = lease.work.id, self.ports.clock.now()
 
         async def decide(unit: UnitOfWork) -> None:
-            file = await unfinished(unit, file_id)
+            file = await load_unfinished(unit, file_id)
             folder_id = file.state.folder_id
             for attached in agents:
                 agent = await unit.load(AgentFolders, agent_folders_id(attached.agent_id))
@@ -268,14 +268,14 @@ class FileProcessing(LeasedWork[DueWork]):
         Raises FileGone."""
 
         async def decide(unit: UnitOfWork) -> FileProgress:
-            file = await unfinished(unit, lease.work.id)
+            file = await load_unfinished(unit, lease.work.id)
             decision(file)
             return file.state.model_copy()
 
         return await lease.record(decide, release=lambda file: file.status in ENDED)
 
 
-async def unfinished(unit: UnitOfWork, file_id: str) -> File:
+async def load_unfinished(unit: UnitOfWork, file_id: str) -> File:
     """A file as of now, for which there is something to do. Raises FileGone."""
     file = await unit.load(File, file_id)
     if file.unfinished is None:

@@ -47,7 +47,7 @@ class MessageEmbedding:
         until = self.clock.monotonic() + SECONDS_OF_A_SEARCH_MAX
         for _ in range(TEXTS_OF_A_SEARCH_MAX // BATCH_TEXTS):
             try:
-                if await self.embedded(scope) < BATCH_TEXTS:
+                if await self.embed_newest(scope) < BATCH_TEXTS:
                     return
             except EmbeddingFailed as failed:
                 log.info("messages are embedded later: %s", failed)
@@ -56,13 +56,13 @@ class MessageEmbedding:
                 break
         await self.vectors.put_off(scope)
 
-    async def embedded(self, scope: MessageScope, *, background: bool = False) -> int:
+    async def embed_newest(self, scope: MessageScope, *, background: bool = False) -> int:
         """Embed the newest messages of a history that are not; returns how many."""
         embedder = self.embedders.for_config(None, scope.org, background=background)
         wanted = await self.vectors.unembedded(scope, embedder.model, BATCH_TEXTS)
         if wanted:
             vectors = await embedder.embed([text for _, text in wanted])
-            ids = [one for one, _ in wanted]
+            ids = [message_id for message_id, _ in wanted]
             kept = dict(zip(ids, vectors, strict=True))
             await self.vectors.keep(scope, embedder.model, kept)
         return len(wanted)
@@ -78,20 +78,20 @@ class MessageEmbedding:
             waiting = await self.vectors.backlog()
             if not waiting:
                 return
-            for one in waiting:
-                if not await self.worked_on(one):
+            for history in waiting:
+                if not await self.embed_batch(history):
                     return
 
-    async def worked_on(self, one: Backlog) -> bool:
+    async def embed_batch(self, history: Backlog) -> bool:
         """Embed a batch of a history that waits; whether the model answered."""
         try:
-            done = await self.embedded(one.scope, background=True) < BATCH_TEXTS
+            done = await self.embed_newest(history.scope, background=True) < BATCH_TEXTS
         except EmbeddingUnavailable as away:
             log.warning("messages wait to be embedded: %s", away)
-            await self.vectors.worked_on(one, done=False)
+            await self.vectors.worked_on(history, done=False)
             return False
         except EmbeddingRefused as refused:
             log.warning("messages are not embedded: %s", refused)
             done = True
-        await self.vectors.worked_on(one, done=done)
+        await self.vectors.worked_on(history, done=done)
         return True

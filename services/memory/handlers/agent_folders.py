@@ -99,4 +99,6 @@ class AgentFoldersHandlers:
 
 def closed_since(agent: AgentFolders, before: list[str]) -> Accepted:
     """The answer that names the files which were open before and are not any more."""
-    return Accepted(result={"closed": [one for one in before if one not in agent.state.opened]})
+    return Accepted(
+        result={"closed": [file_id for file_id in before if file_id not in agent.state.opened]}
+    )

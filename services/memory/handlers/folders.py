@@ -56,7 +56,7 @@ class FolderHandlers:
             ),
             at=at,
         )
-        return refused or await self.named(command.name, folder.id, work) or Accepted()
+        return refused or await self.take_name(command.name, folder.id, work) or Accepted()
 
     def embedding_config(self, command: CreateFolder, org: str) -> EmbeddingConfig | Rejected:
         """The config of a new folder, or the refusal of a model that there is not. No model is
@@ -71,12 +71,12 @@ class FolderHandlers:
             embedder.dimensions,
         )
 
-    async def named(self, name: str, folder_id: str, work: UnitOfWork) -> Rejected | None:
+    async def take_name(self, name: str, folder_id: str, work: UnitOfWork) -> Rejected | None:
         """Give a folder its name, unless another one has it."""
         guard = await work.load(FolderName, folder_name_id(work.context.org, name))
         return None if guard.take(name, folder_id, at=self.ports.clock.now()) else taken(name)
 
-    async def unnamed(self, name: str, folder_id: str, work: UnitOfWork) -> None:
+    async def free_name(self, name: str, folder_id: str, work: UnitOfWork) -> None:
         """Let others have the name of a folder."""
         guard = await work.load(FolderName, folder_name_id(work.context.org, name))
         guard.free(name, folder_id, at=self.ports.clock.now())
@@ -89,10 +89,10 @@ class FolderHandlers:
         if before is None or isinstance(after, Rejected):
             return after if isinstance(after, Rejected) else missing(folder.id)
         if after.name != before.name:
-            refused = await self.named(after.name, folder.id, work)
+            refused = await self.take_name(after.name, folder.id, work)
             if refused:
                 return refused
-            await self.unnamed(before.name, folder.id, work)
+            await self.free_name(before.name, folder.id, work)
         after = after.model_copy(update={"last_updated_by_id": work.context.actor})
         folder.become(after, at=self.ports.clock.now())
         wanted = command.changes.get("embedding_config")
@@ -122,7 +122,7 @@ class FolderHandlers:
         gone = folder.present
         refused = folder.delete(at=self.ports.clock.now())
         if gone is not None:
-            await self.unnamed(gone.name, folder.id, work)
+            await self.free_name(gone.name, folder.id, work)
         return refused or Accepted()
 
 

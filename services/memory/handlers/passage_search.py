@@ -65,7 +65,7 @@ class PassageSearchHandlers:
             return not_embedded(failed)
         query = PassageQuery(
             org=org,
-            collection_ids=[one.id for one in visible],
+            collection_ids=[collection.id for collection in visible],
             vectors=vectors,
             text=command.query or None,
             tags=command.tags,
@@ -76,7 +76,7 @@ class PassageSearchHandlers:
             limit=command.limit,
         )
         found = await self.passages.search(query) if visible else []
-        return Accepted(result=bounded(found).model_dump(mode="json"))
+        return Accepted(result=reply_of(found).model_dump(mode="json"))
 
     async def visible(self, command: SearchPassages, org: str) -> list[Collection] | Rejected:
         """The collections that a search may look into: an agent's, those that are named, those that
@@ -86,7 +86,7 @@ class PassageSearchHandlers:
             found = await self.archives.collections_of(org, command.agent_id)
             if not found and await self.archives.agent(org, command.agent_id) is None:
                 return missing_agent(command.agent_id)
-            return [one for one in found if not named or one.id in named]
+            return [each for each in found if not named or each.id in named]
         if named:
             return await self.archives.named_collections(org, named)
         return await self.archives.all_collections(org)
@@ -100,9 +100,9 @@ class PassageSearchHandlers:
             return ()
         embedders: dict[Space, Embedder] = {}
         refusals: list[EmbeddingRefused] = []
-        for one in visible:
+        for collection in visible:
             try:
-                embedder = self.embedders.for_config(one.embedding_config, org)
+                embedder = self.embedders.for_config(collection.embedding_config, org)
                 embedders.setdefault(space_of(embedder), embedder)
             except EmbeddingRefused as refused:
                 refusals.append(refused)
@@ -122,7 +122,9 @@ class PassageSearchHandlers:
         """The same by what embedded a collection before, as far as it still answers: what has no
         new vector yet is found by its old one."""
         found: list[QueryVector] = []
-        for config in [config for one in visible for config in one.previous][:MODELS_MAX]:
+        for config in [config for collection in visible for config in collection.previous][
+            :MODELS_MAX
+        ]:
             with suppress(EmbeddingFailed):
                 embedder = self.embedders.for_config(config, org)
                 if space_of(embedder) not in known:
@@ -154,13 +156,13 @@ def unfit_search(command: SearchPassages) -> Rejected | None:
     return Rejected(code=UNPROCESSABLE, reason=reason)
 
 
-def bounded(found: Sequence[FoundPassage]) -> FoundPassages:
+def reply_of(found: Sequence[FoundPassage]) -> FoundPassages:
     """What was found as the reply has it: as many as fit into a message, the best first."""
     shown: list[FoundPassage] = []
     left = REPLY_BYTES_MAX
-    for one in found:
-        left -= len(to_json(one.fields)) + BYTES_BESIDES
+    for passage in found:
+        left -= len(to_json(passage.fields)) + BYTES_BESIDES
         if left < 0 and shown:
             break
-        shown.append(one)
+        shown.append(passage)
     return FoundPassages(passages=shown)

@@ -72,19 +72,19 @@ class PassageHandlers:
         if isinstance(place, Rejected):
             return place
         try:
-            embeddings = await self.embedded(
+            embeddings = await self.embed(
                 [passage.text for passage in command.passages], place.config, work.context.org
             )
         except EmbeddingFailed as failed:
             return not_embedded(failed)
         await work.hold(self.locks.hold(place.archive_id))
-        archive = await self.opened(place, work)
+        archive = await self.open_archive(place, work)
         if isinstance(archive, Rejected):
             return archive
         if archive.state.embedding_config != place.config:
             raise VersionConflict(archive.id)  # it is embedded by another model now: once more
         full = await self.full(archive, command, work)
-        return full or await self.inserted(command, archive, embeddings, work)
+        return full or await self.insert(command, archive, embeddings, work)
 
     async def place_of(self, command: InsertPassages, org: str) -> Place | Rejected:
         """Where the texts of a command go."""
@@ -112,7 +112,7 @@ class PassageHandlers:
             return Place(found.id, found.embedding_config)
         return missing_archive(chosen)
 
-    async def embedded(
+    async def embed(
         self, texts: Sequence[str], config: EmbeddingConfig | None, org: str
     ) -> list[Embedding]:
         """The texts as vectors. Raises EmbeddingFailed."""
@@ -123,7 +123,7 @@ class PassageHandlers:
             for vector in vectors
         ]
 
-    async def opened(self, place: Place, work: UnitOfWork) -> Archive | Rejected:
+    async def open_archive(self, place: Place, work: UnitOfWork) -> Archive | Rejected:
         """The archive that passages go into; an agent's own is made if there is none. Whoever wants
         to make it at the same time holds the same lock, or loses the race and decides again."""
         if not place.agent_id:
@@ -166,7 +166,7 @@ class PassageHandlers:
         )
         return Rejected(code=UNPROCESSABLE, reason=reason)
 
-    async def inserted(
+    async def insert(
         self,
         command: InsertPassages,
         archive: Archive,
@@ -185,7 +185,7 @@ class PassageHandlers:
             )
             if refused:
                 return refused
-        ids: list[Json] = [one.id for one in command.passages]
+        ids: list[Json] = [passage.id for passage in command.passages]
         return Accepted(result={"archive_id": archive.id, "passage_ids": ids})
 
     async def delete_passages(
@@ -195,7 +195,7 @@ class PassageHandlers:
         if len(command.passage_ids) > PASSAGES_DELETED_MAX:
             reason = f"At most {PASSAGES_DELETED_MAX} passages are deleted at once: send fewer"
             return Rejected(code=UNPROCESSABLE, reason=reason)
-        allowed = await self.searched(command, work.context.org)
+        allowed = await self.archives_searched(command, work.context.org)
         if isinstance(allowed, Rejected):
             return allowed
         at = self.clock.now()
@@ -207,10 +207,10 @@ class PassageHandlers:
                 return refused
         return Accepted()
 
-    async def searched(self, command: DeletePassages, org: str) -> set[str] | Rejected:
+    async def archives_searched(self, command: DeletePassages, org: str) -> set[str] | Rejected:
         """The archives whose passages a command may be about."""
         if command.archive_id:
             found = await self.archives.collections(org, [command.archive_id])
-            return {one.id for one in found} or missing_archive(command.archive_id)
+            return {archive.id for archive in found} or missing_archive(command.archive_id)
         agent = await self.archives.agent(org, command.agent_id)
         return missing_agent(command.agent_id) if agent is None else {*agent.archive_ids}

@@ -109,15 +109,15 @@ class ReembeddingHandlers:
             waiting = await self.folders.chunks_to_embed(
                 org, folder_id, embedder.model, embedder.dimensions, PASSAGES_REEMBEDDED_AT_ONCE
             )
-            vectors = await embedder.embed([one.text for one in waiting]) if waiting else []
+            vectors = await embedder.embed([chunk.text for chunk in waiting]) if waiting else []
         except EmbeddingFailed as failed:
             return not_embedded(failed)
         folder = await work.load(Folder, folder_id)
         if folder.present is None or folder.present.embedding_config != config:
             return Accepted(result={"embedded": 0})  # the next turn knows by which model now
         at, of_file = self.clock.now(), defaultdict[str, list[ChunkVector]](list)
-        for one, vector in zip(waiting, vectors, strict=True):
-            of_file[one.file_id].append(ChunkVector(id=one.id, vector=pack_vector(vector)))
+        for chunk, vector in zip(waiting, vectors, strict=True):
+            of_file[chunk.file_id].append(ChunkVector(id=chunk.id, vector=pack_vector(vector)))
         for file_id, chunks in sorted(of_file.items()):
             await work.hold(self.locks.hold(file_id))
             file = await work.load(File, file_id)

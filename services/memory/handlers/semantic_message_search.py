@@ -60,7 +60,9 @@ class MessageSearchHandlers:
             limit=command.limit,
         )
         found = await self.vectors.nearest(query)
-        shown: list[Json] = [{"id": one, "similarity": similarity} for one, similarity in found]
+        shown: list[Json] = [
+            {"id": message_id, "similarity": similarity} for message_id, similarity in found
+        ]
         return Accepted(result={"messages": shown})
 
 

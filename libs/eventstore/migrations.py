@@ -45,7 +45,13 @@ RESTORED = "the order of a restored log"
 
 RELATIONS = """
 select c.relname, c.relkind::text from pg_class c
-where c.relnamespace = to_regnamespace(%s) and c.relkind in ('r', 'v')"""
+where c.relnamespace = to_regnamespace(%s) and c.relkind in ('r', 'v')
+order by c.oid"""
+
+VIEW = """
+select pg_get_viewdef(c.oid), coalesce(obj_description(c.oid), ''), array(
+    select grantee::regrole::text from aclexplode(c.relacl) where grantee <> c.relowner)
+from pg_class c where c.oid = %s::regclass"""
 
 
 class EarlierHome(Exception):
@@ -142,7 +148,8 @@ def restore_missing(
     tables: Iterable[Table],
 ) -> list[str]:
     """Make those of these tables that are missing, and the views that went with them; returns their
-    names. The migrations make them in a schema for the purpose, and they are moved from there."""
+    names. The migrations make all in a schema for the purpose: tables are moved from there, views
+    are made again over the tables of the service."""
     wanted = {table.name for table in tables}
     if not wanted - relations(connection, service).keys():
         return []
@@ -159,20 +166,34 @@ def restore_missing(
             if name not in present and (kind == "v" or name in wanted)
         }
         for name, kind in missing.items():
-            what = "view" if kind == "v" else "table"
-            connection.execute(f"alter {what} {aside}.{name} set schema {service}".encode())
+            if kind == "r":
+                connection.execute(f"alter table {aside}.{name} set schema {service}".encode())
+        for name, kind in missing.items():
+            if kind == "v":
+                copy_view(connection, name, aside, service)
         drop_relations(connection, aside)
         connection.execute(f"drop schema {aside} cascade".encode())
         connection.execute(GRANTS.format(schema=service, role=database_role(service)).encode())
     return sorted(missing)
 
 
+def copy_view(connection: psycopg.Connection[Any], name: str, aside: str, service: str) -> None:
+    """Make a view of the schema `aside` in that of the service, with its comment and rights."""
+    found = connection.execute(VIEW, [f"{aside}.{name}"]).fetchone()
+    assert found, f"{aside}.{name} is a view"
+    definition, comment, grantees = found
+    text = definition.replace(f"{aside}.", f"{service}.")
+    connection.execute(f"create view {service}.{name} as {text}".encode())
+    view = sql.Identifier(service, name)
+    connection.execute(sql.SQL("comment on view {} is {}").format(view, sql.Literal(comment)))
+    for role in grantees:
+        connection.execute(sql.SQL("grant select on {} to {}").format(view, sql.Identifier(role)))
+
+
 def drop_relations(connection: psycopg.Connection[Any], schema: str) -> None:
-    """Empty a schema, views first. Fails if something elsewhere still reads a table of it, as a
-    view would that was moved away without it."""
-    for name, kind in sorted(
-        relations(connection, schema).items(), key=lambda relation: relation[1] != "v"
-    ):
+    """Empty a schema, views first. Fails if something elsewhere still reads a table of it."""
+    newest_first = reversed(relations(connection, schema).items())
+    for name, kind in sorted(newest_first, key=lambda relation: relation[1] != "v"):
         what = "view" if kind == "v" else "table"
         connection.execute(f"drop {what} {schema}.{name}".encode())
 

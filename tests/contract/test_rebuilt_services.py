@@ -304,6 +304,27 @@ async def test_a_rebuild_that_a_migration_asks_for_is_done_before_the_services_s
     assert dump(url, "memory") == before
 
 
+RELATIONS = """
+select c.relname, c.relkind, array(
+    select format('%%s %%s', grantee::regrole, privilege_type) from aclexplode(c.relacl)
+    where privilege_type in ('SELECT', 'INSERT', 'UPDATE', 'DELETE') order by 1)
+from pg_class c
+where c.relnamespace = to_regnamespace(%s) and c.relkind in ('r', 'v') order by 1"""
+
+
+@pytest.mark.parametrize("service", owners())
+def test_read_models_that_were_dropped_come_back_with_all_views_and_rights(
+    url: str, service: str
+) -> None:
+    with psycopg.connect(url, autocommit=True) as connection:
+        before = connection.execute(RELATIONS, [service]).fetchall()
+        for table in read_models(service).tables:
+            connection.execute(f"drop table {service}.{table.name} cascade".encode())
+        done = command(url, "deploy.rebuild", "--service", service)
+        assert done.returncode == 0, done.stderr
+        assert connection.execute(RELATIONS, [service]).fetchall() == before
+
+
 def test_a_table_that_is_no_read_model_is_refused(url: str) -> None:
     done = command(url, "deploy.rebuild", "--service", "agent", "--table", "models")
     assert done.returncode == 1

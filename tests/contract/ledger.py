@@ -161,9 +161,9 @@ class DiscardFollowerLetter(DeadLetterCommand):
     topic: ClassVar[str] = DISCARD
 
 
-async def bring(repository: Repository, cents: int, message_id: str = "m") -> Account:
+async def bring(repository: Repository, cents: int) -> Account:
     """Deposit into account `a` as one decision."""
-    work = repository.work(context(message_id))
+    work = repository.work(context("m"))
     account = await work.load(Account, "a")
     account.deposit(cents)
     await work.commit()

@@ -382,7 +382,7 @@ def test_a_server_is_tried_without_being_added(
     assert legacy.get("/v1/tools/mcp/servers").json() == before
 
 
-def connecting(http: httpx.Client, server_id: str, *, follow: bool = True) -> list[dict[str, Any]]:
+def connecting(http: httpx.Client, server_id: str) -> list[dict[str, Any]]:
     """The events of a connection; a browser opens the address that they name."""
     events: list[dict[str, Any]] = []
     with http.stream("GET", f"/v1/mcp-servers/connect/{server_id}") as stream:
@@ -390,7 +390,7 @@ def connecting(http: httpx.Client, server_id: str, *, follow: bool = True) -> li
             if not line.startswith("data: "):
                 continue
             events.append(json.loads(line[6:]))
-            if events[-1]["event"] == "authorization_url" and follow:
+            if events[-1]["event"] == "authorization_url":
                 page = httpx.get(events[-1]["url"], follow_redirects=True)
                 events.append({"event": "page", "status": page.status_code, "text": page.text})
                 again = httpx.get(str(page.url))

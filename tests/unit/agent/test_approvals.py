@@ -50,9 +50,9 @@ def returned(call: ToolCall, content: Any = "README.md", **fields: Any) -> CallA
     return CallAnswer(tool_call_id=call.id, kind="returned", content=content, **fields)
 
 
-async def client_asked(world: World, *step: ToolCall, rules: Any = ()) -> Process:
+async def client_asked(world: World, *step: ToolCall) -> Process:
     """The same with a tool of the client."""
-    await world.agent(tool_rules=list(rules))
+    await world.agent(tool_rules=[])
     process = world.process("p-1", calls(*step), words(), words())
     world.build_tool(process)
     plain = process.start_run("run-1")

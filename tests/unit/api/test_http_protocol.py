@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 import resource
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable
 from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass
 from typing import Any
@@ -118,9 +118,6 @@ async def detail(asked: Awaitable[tuple[int, dict[str, str], bytes]]) -> tuple[i
     status, headers, body = await asked
     assert (headers["content-type"], headers["connection"]) == ("application/json", "close")
     return status, json.loads(body)["detail"]
-
-
-Serve = Callable[..., Any]
 
 
 @asynccontextmanager

@@ -7,7 +7,6 @@ from collections.abc import Iterator
 from pathlib import Path
 
 ROOT = Path(__file__).parents[3]
-ROOMS = ("libs", "services", "deploy")
 LINES_MAX = 60
 PARAMETERS_MAX = 8
 

@@ -57,7 +57,7 @@ class Load:
         """Upload files until so many are unfinished, and again when one is done."""
         while True:
             found = (await self.client.get(f"{self.path}/files", params={"limit": 100})).json()
-            self.chunks = sum(one["chunks_embedded"] or 0 for one in found)
+            self.chunks = sum(file["chunks_embedded"] or 0 for file in found)
             busy = [file for file in found if file["processing_status"] in BUSY]
             for _ in range(self.files - len(busy)):
                 name = f"file-{next(self.names)}.txt"

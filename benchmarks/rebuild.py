@@ -244,7 +244,7 @@ async def measure(agent_count: int, message_count: int, seconds: float) -> bool:
         load, rounds = await under_load(heeler, agents, seconds)
         await at_rest(url)
         print("after the load: compared with what the events say", flush=True)
-        left = sum(one.changed.total() for one in rebuild_all(url, only_compare=True))
+        left = sum(rebuild.changed.total() for rebuild in rebuild_all(url, only_compare=True))
         last_equal, _ = await emptied(heeler, "after the load")
     locked = max(round_.lock_seconds_max for round_ in rounds)
     changed = sum(round_.changed.total() for round_ in rounds)

@@ -26,8 +26,6 @@ SUPPORT = ("tests", "benchmarks")  # only the variables of these are looked at
 VAGUE_NAMES = {"one", "it", "x"}
 WORDS_MIN = 5
 NOT_YET = {
-    "benchmarks",
-    "libs/bus",
     "libs/contracts",
     "libs/contracts/agent",
     "libs/contracts/letta",

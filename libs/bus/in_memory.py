@@ -178,7 +178,7 @@ def matches(subject: str, pattern: str) -> bool:
     """Whether a subject fits a pattern, in which `*` stands for any token."""
     tokens, wanted = subject.split("."), pattern.split(".")
     return len(tokens) == len(wanted) and all(
-        one in ("*", token) for token, one in zip(tokens, wanted, strict=True)
+        expected in ("*", token) for token, expected in zip(tokens, wanted, strict=True)
     )
 
 

@@ -27,7 +27,7 @@ def published_payload(
     fields = {name: to_json(value) for name, value in event.payload.items()}
     referred: list[str] = []
     total = len(whole)
-    for name in sorted(fields, key=lambda one: len(fields[one]), reverse=True):
+    for name in sorted(fields, key=lambda field: len(fields[field]), reverse=True):
         if total <= bytes_max:
             break
         there = to_json(reference(service, event, len(fields[name]), name))

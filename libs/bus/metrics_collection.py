@@ -119,4 +119,4 @@ class Reports:
     def forget_old(self) -> None:
         """Forget who answers nothing any more."""
         long_ago = self.clock.monotonic() - REPORT_KEPT_SECONDS
-        self.told = {name: one for name, one in self.told.items() if one[0] > long_ago}
+        self.told = {name: chunk for name, chunk in self.told.items() if chunk[0] > long_ago}

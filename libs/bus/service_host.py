@@ -93,7 +93,7 @@ class Service:
     async def check_health(self, command: Command, work: UnitOfWork) -> Accepted | Rejected:
         """How far this service is, from somebody who came the way of every command."""
         progress = await self.store.progress([each.upstream for each in self.consumers])
-        return Accepted(result={name: asdict(one) for name, one in progress.items()})
+        return Accepted(result={name: asdict(stage) for name, stage in progress.items()})
 
     async def follow(self, upstream: str, reactions: dict[type[Event], React]) -> None:
         """React to the events of another service."""

@@ -157,12 +157,12 @@ async def run(
 ) -> None:
     """Serve until `stop` is set, or until the service ends by itself."""
     async with running(name, settings, project, wire) as runtime:
-        waiting = [asyncio.create_task(one.wait()) for one in (stop, runtime.ended)]
+        waiting = [asyncio.create_task(event.wait()) for event in (stop, runtime.ended)]
         try:
             await asyncio.wait(waiting, return_when=asyncio.FIRST_COMPLETED)
         finally:
-            for one in waiting:
-                one.cancel()
+            for task in waiting:
+                task.cancel()
 
 
 async def run_until_signalled(

@@ -120,8 +120,8 @@ def document() -> dict[str, Any]:
                 "address": None,
                 "description": "The answer to a command, on the subject that the command names.",
                 "messages": {
-                    one: {"$ref": f"#/components/messages/{one}"}
-                    for one in ("Accepted", "Rejected")
+                    name: {"$ref": f"#/components/messages/{name}"}
+                    for name in ("Accepted", "Rejected")
                 },
             },
         },
@@ -216,7 +216,7 @@ def schemas() -> dict[str, Any]:
     commands, events = dict(ours(COMMANDS)).values(), dict(ours(EVENTS)).values()
     kinds: list[type[BaseModel]] = [*commands, *events, *OTHERS]
     _, made = models_json_schema(
-        [(kind, "validation") for kind in sorted(kinds, key=lambda one: one.__name__)],
+        [(kind, "validation") for kind in sorted(kinds, key=lambda kind: kind.__name__)],
         ref_template=SCHEMA,
     )
     found: dict[str, Any] = made["$defs"]
@@ -231,7 +231,10 @@ def plain(schema: Any) -> Any:
     """A schema in which a discriminator is a name, as AsyncAPI has it, not an object."""
     match schema:
         case {"discriminator": {"propertyName": str(name)}}:
-            return {**{one: plain(part) for one, part in schema.items()}, "discriminator": name}
+            return {
+                **{each_name: plain(part) for each_name, part in schema.items()},
+                "discriminator": name,
+            }
         case dict():
             return {name: plain(part) for name, part in schema.items()}
         case list():

@@ -192,11 +192,11 @@ KEY_REUSED = Rejected(
 KEYED = "keyed:"  # how a fingerprint begins that was made with a key
 
 
-def other_request(one: str, other: str) -> bool:
+def other_request(fingerprint: str, other: str) -> bool:
     """Whether two fingerprints are of different requests. Without one that is not known, nor where
     an older process has made one of them, without a key."""
-    alike = one.startswith(KEYED) == other.startswith(KEYED)
-    return bool(one and other and alike and one != other)
+    alike = fingerprint.startswith(KEYED) == other.startswith(KEYED)
+    return bool(fingerprint and other and alike and fingerprint != other)
 
 
 COMMANDS: dict[str, type[Command]] = {}

@@ -66,7 +66,10 @@ def worker(service: Service) -> Permissions:
     that are not there; it may change none, and delete nothing. The health check in its container
     asks the service for a sign of life as the same user (`deploy/container_health.py`)."""
     name = service.name
-    askers = [ADMIN, *(one.name for one in SERVICES if name in receivers(one))]
+    askers = [
+        ADMIN,
+        *(each_service.name for each_service in SERVICES if name in receivers(each_service)),
+    ]
     consumer = f"{COMMANDS_STREAM}.{name}"
     return Permissions(
         publish=(

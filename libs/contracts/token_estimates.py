@@ -37,8 +37,8 @@ def message_bytes(message: Message) -> int:
         # Most are so, and all of a window are weighed before each step.
         return MESSAGE_BYTES + content_bytes(content)
     thoughts = sum(
-        text_bytes(one.text) + len(one.signature or "") + len(one.redacted or "")
-        for one in message.thoughts
+        text_bytes(thought.text) + len(thought.signature or "") + len(thought.redacted or "")
+        for thought in message.thoughts
     )
     calls = sum(
         MESSAGE_BYTES + text_bytes(call.name) + text_bytes(call.arguments)

@@ -116,8 +116,10 @@ def approval_response(envelope: Envelope, message: Message) -> JsonObject:
     """What the client answered; its first approval or denial stands in the deprecated fields, too,
     where `approval_request_id` is the id of the call."""
     answers = message.content if isinstance(message.content, list) else []
-    approvals = [one for one in answers if isinstance(one, dict)]
-    first = next((one for one in approvals if isinstance(one.get("approve"), bool)), {})
+    approvals = [answer for answer in answers if isinstance(answer, dict)]
+    first = next(
+        (approval for approval in approvals if isinstance(approval.get("approve"), bool)), {}
+    )
     approve, call, reason = (first.get(name) for name in ("approve", "tool_call_id", "reason"))
     return approval_response_message(
         envelope,

@@ -96,7 +96,9 @@ class ToolRules:
         if not self.called:
             return bool(self.of(InitToolRule))
         deciding = (ChildToolRule, ConditionalToolRule, ParentToolRule)
-        return any(isinstance(one, deciding) and one.tool_name == self.last for one in self.rules)
+        return any(
+            isinstance(rule, deciding) and rule.tool_name == self.last for rule in self.rules
+        )
 
     @property
     def one_at_a_time(self) -> bool:
@@ -112,7 +114,7 @@ class ToolRules:
         going = (
             ContinueToolRule, ChildToolRule, ConditionalToolRule, MaxCountPerStepToolRule
         )  # fmt: skip
-        return any(isinstance(one, going) and one.tool_name == tool for one in self.rules)
+        return any(isinstance(rule, going) and rule.tool_name == tool for rule in self.rules)
 
     def still_required(self, tools: Iterable[str]) -> list[str]:
         """Which of these tools have to be called before the run may end, and were not."""

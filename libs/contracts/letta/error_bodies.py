@@ -120,7 +120,7 @@ def handle_not_found(handle: str, known: Sequence[str] = ()) -> JsonObject:
     it says how to configure that."""
     reason = f"NOT_FOUND: Handle {handle} not found, must be one of {list(known)}"
     provider = handle.partition("/")[0]
-    is_configured = any(one.partition("/")[0] == provider for one in known)
+    is_configured = any(each_handle.partition("/")[0] == provider for each_handle in known)
     hint = "" if is_configured else provider_hint(handle)
     return {"detail": f"{reason}. {hint}" if hint else reason}
 

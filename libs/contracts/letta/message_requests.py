@@ -266,7 +266,7 @@ def object_schema(schema: dict[str, Any] | None) -> dict[str, Any] | None:
             "schema_of_no_object",
             "`response_schema` has to be the JSON schema of an object, with `properties`",
         )
-    if not isinstance(required, list) or not all(isinstance(one, str) for one in required):
+    if not isinstance(required, list) or not all(isinstance(name, str) for name in required):
         raise PydanticCustomError(
             "schema_required", "`required` of `response_schema` has to be a list of names"
         )

@@ -111,7 +111,7 @@ def tool_call_message(envelope: Envelope, calls: Sequence[ToolCall]) -> JsonObje
 
 def tool_return_message(envelope: Envelope, returns: Sequence[ToolReturned]) -> JsonObject:
     """The deprecated top-level fields repeat the first of `tool_returns`, its words alone."""
-    listed = [_returned(one) for one in returns]
+    listed = [_returned(each_return) for each_return in returns]
     deprecated = {key: value for key, value in listed[0].items() if key != "type"}
     deprecated["tool_return"] = _words(returns[0].content)
     common = _common(envelope, "tool_return_message")
@@ -133,7 +133,7 @@ def approval_response_message(
     """`approvals` are the answers in the form of the request; the rest is deprecated."""
     return {
         **_common(envelope, "approval_response_message"),
-        "approvals": [dict(one) for one in approvals],
+        "approvals": [dict(approval) for approval in approvals],
         "approve": approve,
         "approval_request_id": approval_request_id,
         "reason": reason,
@@ -188,7 +188,9 @@ def _calls(calls: Sequence[ToolCall]) -> JsonObject:
 def _words(content: str | list[JsonValue]) -> str:
     if isinstance(content, str):
         return content
-    return "\n".join(str(one["text"]) for one in content if isinstance(one, dict) and "text" in one)
+    return "\n".join(
+        str(part["text"]) for part in content if isinstance(part, dict) and "text" in part
+    )
 
 
 def _returned(returned: ToolReturned) -> JsonObject:

@@ -166,7 +166,11 @@ class LocalSandbox(BaseModel):
     @classmethod
     def of_this_server(cls, given: Any) -> Any:
         """What was given, unless it describes a sandbox that somebody else runs."""
-        found = [one for one in OF_REMOTE_SANDBOXES if isinstance(given, dict) and one in given]
+        found = [
+            remote_sandbox
+            for remote_sandbox in OF_REMOTE_SANDBOXES
+            if isinstance(given, dict) and remote_sandbox in given
+        ]
         if found:
             raise ValueError(
                 f"`{found[0]}` is of an E2B or Modal sandbox, which this server does not use: tools"

@@ -99,8 +99,10 @@ def withheld(policies: ToolPolicies | None, caller: Caller, capability: Capabili
     )
     found = [policies.scopes.get((caller.org, *scope)) for scope in scopes]
     return any(
-        one is not None and one.capabilities is not None and capability not in one.capabilities
-        for one in (policies.system, *found)
+        allow_list is not None
+        and allow_list.capabilities is not None
+        and capability not in allow_list.capabilities
+        for allow_list in (policies.system, *found)
     )
 
 

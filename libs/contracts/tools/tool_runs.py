@@ -27,7 +27,8 @@ CALLS_TOOLS = "run_code_with_tools"
 SEARCHES, SEARCH_SECRETS = "web_search", ("EXA_API_KEY", "TAVILY_API_KEY")
 # The tools whose calls the tools service carries out.
 RUNNABLE_TYPES = frozenset(
-    one.value for one in (ToolType.custom, ToolType.letta_builtin, ToolType.external_mcp)
+    tool_type.value
+    for tool_type in (ToolType.custom, ToolType.letta_builtin, ToolType.external_mcp)
 )
 
 RunStatus = Literal["success", "error", "timeout", "killed"]

@@ -33,11 +33,11 @@ from libs.eventstore.ports import (
 from libs.eventstore.unit_of_work import UnitOfWork
 from libs.work.reconciliation import Reconciliation
 from services.agent import projections
-from services.agent.domain.conversations import conversation_state
+from services.agent.domain.conversations import conversation_evolution
 from services.agent.domain.conversations.active_run import ActiveRun
 from services.agent.domain.conversations.approval_state import PendingCall
 from services.agent.domain.conversations.conversation import Conversation
-from services.agent.domain.runs import tool_calls
+from services.agent.domain.runs import run_progress, run_requests, tool_calls
 from services.agent.engine.leased_conversation import LeasedConversation
 from services.agent.engine.run_scheduling import RunAttempt, RunEngine
 from services.agent.handlers.runs import RETRY_MEANS_SAME_SECONDS, RunHandlers, started
@@ -339,13 +339,13 @@ def lease_released_early() -> list[Patch]:
 
 @mutant("A run that waits behind another is forgotten when that ends.")
 def queued_run_forgotten() -> list[Patch]:
-    real = Conversation.complete
+    real = run_progress.complete
 
     def complete(talk: Conversation, stop_reason: str, *, at: Any) -> None:
-        with mock.patch.object(Conversation, "start_next"):
+        with mock.patch.object(run_progress, "start_next"):
             real(talk, stop_reason, at=at)
 
-    return [(Conversation, "complete", complete)]
+    return [(run_progress, "complete", complete)]
 
 
 @mutant("A commit whose outcome is unknown counts as done.")
@@ -414,13 +414,7 @@ def no_renewal() -> list[Patch]:
 
 @mutant("A cancelled run leaves its open tool calls without results.")
 def cancel_leaves_calls() -> list[Patch]:
-    real = Conversation.cancel
-
-    def cancel(talk: Conversation, *what: Any, **how: Any) -> Any:
-        with mock.patch.object(tool_calls, "interrupt_all"):
-            return real(talk, *what, **how)
-
-    return [(Conversation, "cancel", cancel)]
+    return [(run_requests, "interrupt_all", lambda talk, why, **how: None)]
 
 
 @mutant("Whoever takes a streamed step over uses the numbers of the attempt that was lost.")
@@ -597,7 +591,7 @@ def hopeless_answer_is_tried_again() -> list[Patch]:
 
 @mutant("A run that was cancelled while it waited has its turn all the same.")
 def cancelled_run_starts() -> list[Patch]:
-    return [(conversation_state, "leave_queue", lambda talk, run_ids: None)]
+    return [(conversation_evolution, "leave_queue", lambda talk, run_ids: None)]
 
 
 @mutant("A command that is done with still counts as waiting.")

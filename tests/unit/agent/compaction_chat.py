@@ -86,7 +86,7 @@ class Chat:
 
     @property
     def window(self) -> list[Message]:
-        talk = self.process.repository.cached(type_of(), CONVERSATION, org="org-1")
+        talk = self.process.repository.find_cached(type_of(), CONVERSATION, org="org-1")
         assert talk is not None
         return talk.state.window
 
@@ -113,7 +113,7 @@ class Chat:
     def check(self) -> None:
         """Rows say of each message whether models are shown it, and the counts are right."""
         assert self.in_context() == sorted(one.id for one in self.window)
-        talk = self.process.repository.cached(type_of(), CONVERSATION, org="org-1")
+        talk = self.process.repository.find_cached(type_of(), CONVERSATION, org="org-1")
         fresh = type(talk.state.length)()
         for one in self.window:
             fresh.add(one)

@@ -127,15 +127,15 @@ class FileTools:
         files = await self.queries.files_of_agent(org, agent_id, NAMES_TOLD_MAX)
         if not files:
             return error(NO_FILES)
-        told = ", ".join(file.name for file in files)
-        return error(f"You have no file named '{unknown[0][:200]}'. Yours are: {told}")
+        listed = ", ".join(file.name for file in files)
+        return error(f"You have no file named '{unknown[0][:200]}'. Yours are: {listed}")
 
     async def opened(
         self, calling: Calling, files: list[AttachedFile], views: list[FileView], result: Any
     ) -> str:
         """What the model is told of files that were opened, and of those closed for them."""
-        told = ", ".join(place(*one) for one in zip(files, views, strict=True))
-        words = f"Opened {told}"
+        listed = ", ".join(place(*one) for one in zip(files, views, strict=True))
+        words = f"Opened {listed}"
         closed = {*result["closed"]}
         if closed:
             org, agent_id = calling.context.org, calling.design.config.id

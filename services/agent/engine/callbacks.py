@@ -105,11 +105,11 @@ class CallbackSender(LeasedWork[DueCallback]):
         messages = only_types(found, asked or None)
         reason = StopReasonType(str(due.run["stop_reason"]))
         result = letta_response(messages, reason, due.usage or {})
-        body = to_json(told(due, result))
-        return body if len(body) <= BODY_BYTES_MAX else to_json(told(due, None))
+        body = to_json(callback_body(due, result))
+        return body if len(body) <= BODY_BYTES_MAX else to_json(callback_body(due, None))
 
 
-def told(due: DueCallback, result: JsonObject | None) -> JsonObject:
+def callback_body(due: DueCallback, result: JsonObject | None) -> JsonObject:
     """What a client is told of a run."""
     return {
         "run_id": due.run_id,

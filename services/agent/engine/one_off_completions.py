@@ -90,8 +90,8 @@ class Completions:
         asker, org = question.asker, question.org
         refused = self.full(question)
         if refused is not None:
-            told: JsonObject = {"problem": {"message": refused.reason, "busy": True}}
-            telling = publish_progress(self.bus, question.subject, told)
+            outcome: JsonObject = {"problem": {"message": refused.reason, "busy": True}}
+            telling = publish_progress(self.bus, question.subject, outcome)
             self.keep(asyncio.create_task(telling))
             return
         self.of_agent[asker] += 1
@@ -117,15 +117,15 @@ class Completions:
         subject = question.subject
         try:
             async with heartbeats(self.bus, self.clock, subject):
-                told = await self.asked(question)
+                outcome = await self.asked(question)
         except asyncio.CancelledError:
             with suppress(Exception):
                 await publish_progress(self.bus, subject, LOST)
             raise
         except Exception:
             log.exception("%s failed", question.id)
-            told = problem(Failure("internal_error", "An unknown error occurred"))
-        await publish_progress(self.bus, subject, told)
+            outcome = problem(Failure("internal_error", "An unknown error occurred"))
+        await publish_progress(self.bus, subject, outcome)
 
     async def asked(self, question: Question) -> JsonObject:
         """What the asker is told in the end."""

@@ -172,13 +172,13 @@ class AnthropicAnswer:
         self.thought = None
         return [*chunks]
 
-    def stop(self, told: dict[str, Any]) -> None:
+    def stop(self, delta: dict[str, Any]) -> None:
         """Why the answer ended, if that is told."""
-        if reason := told.get("stop_reason"):
+        if reason := delta.get("stop_reason"):
             self.finish_reason = FINISH_REASONS.get(str(reason), str(reason))
             # What was refused may have no content at all.
             self.has_begun = self.has_begun or reason == REFUSAL
-        details = fields(told.get("stop_details"))
+        details = fields(delta.get("stop_details"))
         why = (words(details.get(name)) for name in ("explanation", "category", "reason"))
         self.refusal = self.refusal or next(filter(None, why), "")
 

@@ -118,7 +118,7 @@ def own_table(environment: Mapping[str, str]) -> PriceTable | None:
     try:
         return table_of(text)
     except (ValidationError, ValueError) as problem:
-        raise wrong(SETTING, name, f"it is no table of prices: {told(problem)}") from problem
+        raise wrong(SETTING, name, f"it is no table of prices: {words_of(problem)}") from problem
 
 
 def table_of(text: bytes) -> PriceTable:
@@ -126,7 +126,7 @@ def table_of(text: bytes) -> PriceTable:
     return PriceTable.model_validate(tomllib.loads(text.decode(), parse_float=Decimal))
 
 
-def told(problem: ValueError) -> str:
+def words_of(problem: ValueError) -> str:
     """What is wrong with a file, on one line."""
     if not isinstance(problem, ValidationError):
         return str(problem)

@@ -149,7 +149,7 @@ def error_words(body: object) -> ErrorWords:
     found: dict[str, Any] = {}
     for error in layers(body):
         found |= {name: value for name, value in error.items() if value not in (None, "", [], {})}
-    message = next((said for name in MESSAGES if (said := told(found.get(name)))), "")
+    message = next((said for name in MESSAGES if (said := message_text(found.get(name)))), "")
     code, kind = found.get("code"), found.get("type") or found.get("error_type")
     raw = fields(found.get("metadata")).get("raw")
     if isinstance(raw, str) and raw not in message:
@@ -182,10 +182,10 @@ def layers(body: object, depth: int = DEPTH_MAX) -> Iterator[dict[str, Any]]:
     yield from layers(body.get("error"), depth - 1)
 
 
-def told(value: object) -> str:
+def message_text(value: object) -> str:
     """The words of a message, also of several, each with the field that it is about."""
     if isinstance(value, list):
-        return "; ".join(filter(None, map(told, value)))
+        return "; ".join(filter(None, map(message_text, value)))
     if isinstance(value, dict):
         place = value.get("loc")
         where = ".".join(map(str, place)) + ": " if isinstance(place, list) else ""

@@ -121,8 +121,8 @@ def shown_versions(
     if directories:
         shown[f"directories-{digest(directories.encode())}"] = PROMPT_VERSION
     if archival != NO_ARCHIVES:
-        told = to_json([archival.counted, archival.tags])
-        shown[f"archives-{digest(told)}"] = PROMPT_VERSION
+        archives = to_json([archival.counted, archival.tags])
+        shown[f"archives-{digest(archives)}"] = PROMPT_VERSION
     return {**shown, **{block.id: block.version for block in blocks}}
 
 

@@ -67,8 +67,8 @@ def completion_of(
     if command.response_schema and not is_object(content):
         why = "was cut short" if reply.finish_reason == "length" else "is no JSON object"
         return Failure("llm_error", f"The answer of {model} {why}, so it has not the wanted form")
-    told = answered(content, reply, model)
-    return told if isinstance(told, Failure) or not calls else {**told, "said": reply.text}
+    answer = answered(content, reply, model)
+    return answer if isinstance(answer, Failure) or not calls else {**answer, "said": reply.text}
 
 
 def answered(content: str, reply: ModelReply, model: str) -> JsonObject | Failure:
@@ -131,8 +131,8 @@ def sampled_of(command: SampleModel, reply: ModelReply, model: str) -> JsonObjec
     (`stop_reason`, in the words of MCP)."""
     found = [reply.text.find(stop) for stop in command.stop_sequences if stop]
     ends = min((place for place in found if place >= 0), default=None)
-    told = answered(reply.text[:ends], reply, model)
-    if isinstance(told, Failure):
-        return told
+    answer = answered(reply.text[:ends], reply, model)
+    if isinstance(answer, Failure):
+        return answer
     ended = "maxTokens" if reply.finish_reason == "length" else "endTurn"
-    return {**told, "stop_reason": ended if ends is None else "stopSequence"}
+    return {**answer, "stop_reason": ended if ends is None else "stopSequence"}

@@ -41,7 +41,7 @@ async def model() -> AsyncIterator[ScriptedModelProcess]:
 def project(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A copy of the project after all walks."""
     copy = copied_project(tmp_path_factory.mktemp("walks"))
-    for name in ("tests", "v1_messages"):
+    for name in ("tests", "docs"):
         ignored = shutil.ignore_patterns("node_modules", "__pycache__")
         shutil.copytree(CHECKOUT / name, copy / name, ignore=ignored)
     shutil.copy(CHECKOUT / "pyproject.toml", copy)

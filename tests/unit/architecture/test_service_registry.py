@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import tomllib
 from importlib import import_module
 from pathlib import Path
 
@@ -11,12 +12,21 @@ from libs.contracts.bus_messages import COMMANDS, EVENTS
 from libs.contracts.service_registry import SERVICES, Service, load_contracts, names, receivers
 
 OF_EVERY_SERVICE = ("libs.contracts.per_service_commands",)
-FOLDER = Path(__file__).resolve().parents[3] / "services"
+CHECKOUT = Path(__file__).resolve().parents[3]
+FOLDER = CHECKOUT / "services"
 
 
 def test_every_folder_of_a_service_is_declared() -> None:
     folders = {path.parent.name for path in FOLDER.glob("*/__main__.py")}
     assert folders == set(names())
+
+
+def test_every_folder_of_code_says_what_it_depends_on() -> None:
+    project = tomllib.loads((CHECKOUT / "pyproject.toml").read_text())["project"]
+    folders = {path.parent for path in CHECKOUT.glob("[ls]*/*/__init__.py")}
+    members = {folder for folder in folders if (folder / "pyproject.toml").is_file()}
+    assert members == folders
+    assert {folder.name for folder in folders} <= {*project["dependencies"]}
 
 
 @pytest.mark.parametrize("service", SERVICES, ids=lambda service: service.name)

@@ -69,7 +69,7 @@ class Settings:
 
     @classmethod
     def from_environment(cls, environment: Mapping[str, str]) -> Settings:
-        """Raises WrongSetting."""
+        """The settings that the environment names. Raises WrongSetting."""
         return cls(
             providers=ProviderSettings.from_environment(environment),
             deadlines=Deadlines.from_environment(environment),
@@ -184,10 +184,10 @@ async def apply_policies(
         (tools, ToolDeleted, TOOL_GIVING_EVENTS, AttachTool),
     ):
         noting |= {kind: policy.noting(noting[kind]) for kind in (CreateAgent, UpdateAgent, attach)}
-        await service.follow(deleted.service, {deleted: policy.deleted})
-        service.repository.watch(giving, policy.committed)
+        await service.follow(deleted.service, {deleted: policy.detach_everywhere})
+        service.repository.watch(giving, policy.note_commit)
     conversations = DeleteConversations(bus, queries, clock, ids)
-    service.repository.watch(ORPHANING_EVENTS, conversations.committed)
+    service.repository.watch(ORPHANING_EVENTS, conversations.note_commit)
     creations = UndoUnfinishedCreations(service.repository, queries, bus, clock, ids, service.locks)
     service.sweepers += [blocks.sweep, tools.sweep, conversations.sweep, creations.sweep]
     return noting

@@ -109,8 +109,8 @@ class AttemptCount:
         active = conversation.state.active_run
         return active is not None and attempt_point(active) == self.point
 
-    async def failed(self, conversation: Conversation, run_id: str) -> Attempt | None:
-        """Count that the attempt has failed where the run stands now; None if it has ended."""
+    async def count_failure(self, conversation: Conversation, run_id: str) -> Attempt | None:
+        """Record that the attempt failed at the run's present point; None if the run has ended."""
         active = conversation.state.active_run
         if active is None or active.run.id != run_id:
             return None

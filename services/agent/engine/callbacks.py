@@ -110,7 +110,7 @@ class CallbackSender(LeasedWork[DueCallback]):
 
 
 def callback_body(due: DueCallback, result: JsonObject | None) -> JsonObject:
-    """What a client is told of a run."""
+    """The body of a callback: how the run ended, with this result."""
     return {
         "run_id": due.run_id,
         "status": due.run["status"],

@@ -1,8 +1,8 @@
-"""Have a conversation compacted: cut it, have the older part summarised, record the summary.
+"""Compact a conversation: cut its window, summarise the older part, record the summary.
 
-The summary is a model call outside any transaction. A process that dies meanwhile has changed
-nothing, and whoever takes the run over begins again. A model that cannot summarise is no obstacle:
-the ways to compact are tried one after the other, and the last one needs no model.
+The summary is a model call outside any transaction. If the process dies meanwhile, nothing has
+changed, and the next attempt at the run begins the compaction again. A model that cannot summarise
+is no obstacle: the ways to compact are tried one after the other, and the last needs no model.
 """
 
 from __future__ import annotations
@@ -77,7 +77,7 @@ FAILURE_CHARS_MAX = 300
 # The finish reason of a model that refuses: what it says then is no summary.
 REFUSED = "content_filter"
 
-type Summarised = tuple[Plan | None, WrittenSummary]
+type Summary = tuple[Plan | None, WrittenSummary]
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,16 +93,15 @@ class Prepared:
 
     @property
     def config(self) -> AgentConfig:
-        """The agent's configuration."""
         return self.design.config
 
 
-def prepared(
+def prepare_compaction(
     state: ConversationState, design: AgentDesign, question: StepRequest, trigger: Trigger
 ) -> Prepared:
-    """What a compaction of this conversation is made of now."""
-    asked = state.active_run.compaction if state.active_run else None
-    settings = settings_of(design.config, asked)
+    """What a compaction of this conversation needs: its window, settings and token budget."""
+    requested = state.active_run.compaction if state.active_run else None
+    settings = settings_of(design.config, requested)
     share = settings.sliding_window_percentage
     budget = budget_of(state, design.config, question.size, share)
     if trigger == "context_window_exceeded":
@@ -120,19 +119,19 @@ def ways_of(made_of: Prepared, *, models: bool) -> tuple[Way, ...]:
 
 
 class Compactor:
-    """Compacts the conversation of one attempt. `held` waits for something that takes long, until
-    the run is cancelled (then nothing comes of it) or has to end (ModelFailed); `number` is under
-    which number clients receive what comes next."""
+    """Compacts the conversation of one attempt. `run_within_deadline` returns the result of long
+    work, None if the run is cancelled meanwhile, or raises ModelFailed when the run's time is up;
+    `number` returns the number of the next chunk that clients receive."""
 
     def __init__(
         self,
         ports: EnginePorts,
         leased: LeasedConversation,
-        held: Callable[[Coroutine[Any, Any, Summarised]], Awaitable[Summarised | None]],
+        run_within_deadline: Callable[[Coroutine[Any, Any, Summary]], Awaitable[Summary | None]],
         number: Callable[[ActiveRun], int],
     ) -> None:
         self.leased = leased
-        self.held = held
+        self.run_within_deadline = run_within_deadline
         self.number = number
         self.ids = ports.ids
         self.now = ports.clock.now
@@ -174,8 +173,8 @@ class Compactor:
         happened meanwhile."""
         state, run_id = self.leased.conversation.state, self.leased.run_id
         window = list(state.window)
-        made_of = prepared(state, design, question, trigger)
-        summarised = await self.held(self.summariser.summarised(made_of))
+        made_of = prepare_compaction(state, design, question, trigger)
+        summarised = await self.run_within_deadline(self.summariser.summarise(made_of))
         if summarised is None or self.leased.run_id != run_id:
             await self.leased.resume()
             return True
@@ -188,7 +187,7 @@ class Compactor:
             trigger=trigger,
             plan=plan,
             budget=made_of.budget,
-            evicted=[one.id for one in window[1 : plan.kept_from]],
+            evicted=[message.id for message in window[1 : plan.kept_from]],
             summary=summary,
             rebuilt=recompiled_prompt(
                 state,
@@ -203,11 +202,14 @@ class Compactor:
         )
         failpoints.reach("before_compaction")
         message_id = self.ids.new("message")
-        await self.leased.record(lambda talk: self.recorded(talk, done, message_id))
+        await self.leased.record(lambda talk: self.record_compaction(talk, done, message_id))
         return True
 
-    def recorded(self, conversation: Conversation, done: Compaction, message_id: str) -> None:
-        """Record a compaction, and what follows from it."""
+    def record_compaction(
+        self, conversation: Conversation, done: Compaction, message_id: str
+    ) -> None:
+        """Record the compaction and the new system prompt, then continue the run. Does nothing
+        where `compact` refuses."""
         active = conversation.state.active_run
         number = self.number(active) if active else 0
         if compact(conversation, done, message_id=message_id, number=number, at=self.now()):
@@ -222,9 +224,9 @@ class Summariser:
         self.models = models
         self.clock = clock
 
-    async def summarised(self, made_of: Prepared) -> tuple[Plan | None, WrittenSummary]:
-        """Where the window is cut, and the summary of what is evicted; no plan if nothing would be
-        gained by one."""
+    async def summarise(self, made_of: Prepared) -> Summary:
+        """Where to cut the window, and the summary of the messages that leave it. The plan is None
+        if a compaction would free nothing."""
         deadline = self.clock.monotonic() + SUMMARY_SECONDS_MAX
         failures: list[str] = []
         models = asks_models(made_of.state, self.clock.now())
@@ -238,7 +240,7 @@ class Summariser:
                 return plan, WrittenSummary(text, failures=failures)
             try:
                 async with asyncio.timeout(max(0.0, deadline - self.clock.monotonic())):
-                    written = await self.written(made_of, plan, evicted)
+                    written = await self.ask_models(made_of, plan, evicted)
                 return plan, replace(written, failures=failures)
             except TimeoutError:
                 failures.append(f"{way}: no summary after {SUMMARY_SECONDS_MAX:g} seconds")
@@ -247,25 +249,26 @@ class Summariser:
             log.warning("no summary of %s: %s", made_of.config.id, failures[-1])
         return None, WrittenSummary("", failures=failures)
 
-    async def written(
+    async def ask_models(
         self, made_of: Prepared, plan: Plan, evicted: list[Message]
     ) -> WrittenSummary:
-        """A summary that a model wrote. Raises ModelFailed."""
+        """A summary written by a model. If the model says that the transcript is too long, it is
+        asked again with half of it. Raises ModelFailed."""
         if plan.way in ("self_compact_all", "self_compact_sliding_window"):
-            return await self.asked(self.own_request(made_of, plan), made_of)
+            return await self.ask(self.own_request(made_of, plan), made_of)
         llm = await self.model_of(made_of)
         share = TRANSCRIPT_SHARE
         for _ in range(HALVINGS_MAX):
             try:
-                return await self.asked(request_of(made_of, plan, evicted, llm, share), made_of)
+                return await self.ask(request_of(made_of, plan, evicted, llm, share), made_of)
             except ModelFailed as failed:
                 if failed.failure.error_type != TOO_LONG:
                     raise
                 share /= 2
-        return await self.asked(request_of(made_of, plan, evicted, llm, share), made_of)
+        return await self.ask(request_of(made_of, plan, evicted, llm, share), made_of)
 
-    async def asked(self, request: ModelRequest, made_of: Prepared) -> WrittenSummary:
-        """What a model answers to this, as a summary. Raises ModelFailed."""
+    async def ask(self, request: ModelRequest, made_of: Prepared) -> WrittenSummary:
+        """The model's answer to this request as a summary, cut to its limit. Raises ModelFailed."""
         reply = await self.models.reply(request)
         llm = request.config.llm_config
         text = clipped(reply.text, made_of.settings.clip_chars, made_of.budget.summary_max)

@@ -54,7 +54,6 @@ class LeasedConversation:
 
     @property
     def active(self) -> ActiveRun | None:
-        """The active run."""
         return self.conversation.state.active_run
 
     @property
@@ -69,32 +68,32 @@ class LeasedConversation:
         return self.ports.locks.hold(self.fence.key, first=True)
 
     def see(self, conversation: Conversation) -> None:
-        """Go on from here."""
+        """Make this the conversation that the attempt works on."""
         self.conversation = conversation
         active = conversation.state.active_run
         self.publisher.last_number = active.last_number if active else OPENING_NUMBER
 
     async def resume(self, known: Conversation | None = None) -> None:
         """See the conversation as it is stored, or as it is `known`."""
-        self.see(known or await self.reloaded())
+        self.see(known or await self.reload())
         self.ports.repository.keep(self.conversation)
 
     async def refresh(self) -> None:
         """See the conversation as the last decision made here left it."""
         async with self.lock():
-            known = self.known()
+            known = self.find_cached()
             if known is not None:
                 self.see(known)
             else:
                 await self.resume()
 
-    async def reloaded(self) -> Conversation:
-        """The conversation as it is stored, once the store answers."""
+    async def reload(self) -> Conversation:
+        """The conversation as it is stored. Retries until the store answers."""
         load, org = self.ports.repository.load, self.context.org
         return await self.once_answered(lambda: load(Conversation, self.fence.key, org=org))
 
-    def known(self) -> Conversation | None:
-        """The conversation as the last decision made here left it, if that is still here."""
+    def find_cached(self) -> Conversation | None:
+        """The conversation as this process's last decision left it; None if it is not cached."""
         cached = self.ports.repository.find_cached
         return cached(Conversation, self.fence.key, org=self.context.org)
 
@@ -155,7 +154,7 @@ class LeasedConversation:
                 self.ports.committed()
                 self.note_started(work.events)
                 for event in work.events:
-                    await self.publisher.recorded(event)
+                    await self.publisher.publish_event(event)
                 return
 
     async def decide(
@@ -175,7 +174,7 @@ class LeasedConversation:
         """
         repository = self.ports.repository
         known = repository.claim(Conversation, self.fence.key, org=self.context.org)
-        self.conversation = known or await self.reloaded()
+        self.conversation = known or await self.reload()
         if letter is not None:
             if letter.message_id != self.run_id:
                 repository.keep(self.conversation)
@@ -190,13 +189,15 @@ class LeasedConversation:
         self.released = idle
 
     def note_started(self, events: list[Event]) -> None:
-        """Remember which calls started."""
+        """Remember which tool calls started under this lease."""
         for event in events:
             match event:
                 case ToolCallStarted():
                     self.started_here.add((event.step_id, event.tool_call_id))
                 case ToolCallsStarted():
-                    self.started_here |= {(event.step_id, one.tool_call_id) for one in event.calls}
+                    self.started_here |= {
+                        (event.step_id, call.tool_call_id) for call in event.calls
+                    }
 
     async def let_go(self) -> bool:
         """Release the lease where there turned out to be nothing to do; returns whether a run was
@@ -204,7 +205,7 @@ class LeasedConversation:
         itself."""
         work = self.ports.repository.work(self.context)
         await work.commit(fence=self.fence, release_lease=True)
-        return (await self.reloaded()).state.active_run is not None
+        return (await self.reload()).state.active_run is not None
 
     async def give_back(self) -> None:
         """Let somebody else take over at once."""

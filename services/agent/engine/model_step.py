@@ -70,7 +70,7 @@ class ReplyStream:
                     yield delta
             case ToolCallDelta(id, name):
                 if id in self.calls:
-                    yield from self.argued(delta)
+                    yield from self.stream_arguments(delta)
                 elif self.parallel or not self.calls:
                     yield from self.ended_call()
                     self.calls.add(id)
@@ -83,8 +83,8 @@ class ReplyStream:
         else:
             self.unnamed = (delta.id, name)
 
-    def argued(self, delta: ToolCallDelta) -> Iterator[ModelDelta]:
-        """What is sent of a chunk of arguments."""
+    def stream_arguments(self, delta: ToolCallDelta) -> Iterator[ModelDelta]:
+        """What clients receive of a chunk of a call's arguments."""
         reader = self.readers.readers.get(delta.id)
         if reader is None:
             yield delta
@@ -96,7 +96,7 @@ class ReplyStream:
         if read.words and self.sends_words(delta.id):
             yield TextDelta(read.words)
         if read.rest and not reader.names.held:
-            yield from self.called(delta.id, read.rest)
+            yield from self.stream_call(delta.id, read.rest)
 
     def sends_words(self, call_id: str) -> bool:
         """Whether the words of a call are sent as they come: one text of a step is."""
@@ -105,8 +105,8 @@ class ReplyStream:
         self.readers.words_first = call_id
         return True
 
-    def called(self, call_id: str, arguments: str) -> Iterator[ModelDelta]:
-        """Arguments that are sent as such, behind the name."""
+    def stream_call(self, call_id: str, arguments: str) -> Iterator[ModelDelta]:
+        """The arguments as they are, after the call's name if that was not sent yet."""
         if self.unnamed is not None:
             _, name = self.unnamed
             self.unnamed = None
@@ -122,7 +122,7 @@ class ReplyStream:
         if whole.spoken_argument:
             self.unnamed = None
         else:
-            yield from self.called(call_id, whole.arguments)
+            yield from self.stream_call(call_id, whole.arguments)
 
 
 CHUNKS_MAX = 50_000

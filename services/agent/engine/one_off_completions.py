@@ -117,7 +117,7 @@ class Completions:
         subject = question.subject
         try:
             async with heartbeats(self.bus, self.clock, subject):
-                outcome = await self.asked(question)
+                outcome = await self.ask(question)
         except asyncio.CancelledError:
             with suppress(Exception):
                 await publish_progress(self.bus, subject, LOST)
@@ -127,8 +127,8 @@ class Completions:
             outcome = problem(Failure("internal_error", "An unknown error occurred"))
         await publish_progress(self.bus, subject, outcome)
 
-    async def asked(self, question: Question) -> JsonObject:
-        """What the asker is told in the end."""
+    async def ask(self, question: Question) -> JsonObject:
+        """The completion, or the problem that the client is told instead."""
         try:
             async with asyncio.timeout(self.seconds_max):
                 reply = await self.models.reply(question.request)

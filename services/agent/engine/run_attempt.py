@@ -92,7 +92,7 @@ class RunAttempt:
         self.model_step = ModelStep(ports.models, publisher, ports.clock, ports.ids)
         self.tools = ToolExecution(ports, self.leased)
         self.deadline = RunDeadline(ports.clock, ports.deadlines)
-        self.compactor = Compactor(ports, self.leased, self.held, self.next_number)
+        self.compactor = Compactor(ports, self.leased, self.run_within_deadline, self.next_number)
         self.taken_over_run = ""
         self.now = ports.clock.now
         self.acting_run_id = ""
@@ -133,7 +133,7 @@ class RunAttempt:
             log.exception("the attempt at %s failed", self.fence.key)
             await self.give_up_or_back(bug)
         finally:
-            await self.tools.stopped()
+            await self.tools.stop_and_wait()
             self.attempts.end()
 
     async def count_attempt(self) -> None:
@@ -162,7 +162,7 @@ class RunAttempt:
         the attempt before recorded."""
         if self.fresh_design is None:
             return None
-        known = self.leased.known()
+        known = self.leased.find_cached()
         return known if known and known.state.active_run else None
 
     async def give_up_or_back(self, bug: Exception) -> None:
@@ -188,7 +188,7 @@ class RunAttempt:
         cancelled meanwhile, and another one follow."""
         leased, run_id = self.leased, self.leased.run_id
         failure = await leased.once_answered(
-            lambda: self.attempts.failed(leased.conversation, run_id)
+            lambda: self.attempts.count_failure(leased.conversation, run_id)
         )
         hopeless = isinstance(bug, StoreRefused)
         if failure is None or leased.run_id != run_id:
@@ -223,7 +223,7 @@ class RunAttempt:
         await self.leased.refresh()
         run, self.acting_run_id = self.leased.active, self.leased.run_id
         if self.tools.running and (run is None or run.run.id != self.tools.run_id):
-            await self.tools.stopped()
+            await self.tools.stop_and_wait()
         if run is not None and self.deadline.seconds_left(run) <= 0:
             await self.end_late()
             return True
@@ -278,7 +278,7 @@ class RunAttempt:
         try:
             if await self.compactor.before_step(design, question, step_id):
                 return
-            answer = await self.held(
+            answer = await self.run_within_deadline(
                 self.model_step.answer(question, run, step_id, number=self.next_number(run))
             )
         except ModelFailed as failed:
@@ -346,9 +346,9 @@ class RunAttempt:
             lambda conversation: fail(conversation, step_id, failure, at=self.now())
         )
 
-    async def held[T](self, work: Coroutine[Any, Any, T]) -> T | None:
-        """The result of something that takes long, before the run has to end; None if it was
-        cancelled meanwhile. Raises ModelFailed."""
+    async def run_within_deadline[T](self, work: Coroutine[Any, Any, T]) -> T | None:
+        """The result of long work, or None if the run was cancelled meanwhile. Raises ModelFailed
+        when the run's time is up."""
         return await self.unless_cancelled(
             self.deadline.hold(work, self.leased.conversation.running())
         )

@@ -71,16 +71,18 @@ class RunEngine:
 
     def look(self, design: AgentDesign, conversation: Conversation) -> PreparedStep:
         """Begin to prepare what the model is asked while the start of a run is being committed."""
-        question = asyncio.ensure_future(self.prepared(design, conversation, conversation.version))
+        preparation = self.prepare_step(design, conversation, conversation.version)
+        question = asyncio.ensure_future(preparation)
         # If the commit is refused nobody asks what came of it.
         question.add_done_callback(lambda done: done.cancelled() or done.exception())
         return PreparedStep(design, question)
 
-    async def prepared(
+    async def prepare_step(
         self, design: AgentDesign, conversation: Conversation, version: int
     ) -> StepRequest:
-        """What the model is asked now; the commit goes first, which whoever asked waits for.
-        Raises VersionConflict if the conversation has gone on meanwhile."""
+        """The first request to the model. Yields to the event loop first: a client waits for the
+        commit that goes on meanwhile. Raises VersionConflict if the conversation has changed since
+        `version`."""
         await asyncio.sleep(0)
         queries, org = self.ports.queries, conversation.org
         blocks, folders, archival = await seen_memory(queries, org, design)
@@ -94,7 +96,7 @@ class RunEngine:
         )
 
     def forget(self, conversation_id: str, done: asyncio.Task[None]) -> None:
-        """An attempt has ended."""
+        """Forget an attempt whose task has ended."""
         if self.tasks.get(conversation_id) is done:
             del self.tasks[conversation_id]
             del self.attempts[conversation_id]
@@ -139,9 +141,9 @@ class RunEngine:
             while self.cancelled_unseen:
                 self.cancelled_unseen = False
                 attempts = list(self.attempts.values())
-                working = [one for one in attempts if one.waits_for]
-                orgs = [one.context.org for one in working]
-                runs = [one.waits_for for one in working]
+                working = [attempt for attempt in attempts if attempt.waits_for]
+                orgs = [attempt.context.org for attempt in working]
+                runs = [attempt.waits_for for attempt in working]
                 with contextlib.suppress(StoreUnavailable):
                     gone = await self.ports.queries.cancelled_runs(orgs, runs)
                     for attempt in attempts:
@@ -162,7 +164,7 @@ class RunEngine:
         """Take over the runs that nobody has a lease for."""
         if self.stopping:
             return
-        for orphan in await self.ports.queries.orphaned_runs(self.left()):
+        for orphan in await self.ports.queries.orphaned_runs(self.conversations_left()):
             if orphan.id in self.tasks:
                 continue
             epoch = await self.ports.repository.store.take_lease(orphan.id)
@@ -181,10 +183,10 @@ class RunEngine:
             del self.left_until[next(iter(self.left_until))]
         self.left_until[conversation_id] = self.ports.clock.monotonic() + LEFT_ALONE_SECONDS
 
-    def left(self) -> list[str]:
-        """The conversations that are left to newer processes now."""
+    def conversations_left(self) -> list[str]:
+        """The conversations that this process leaves to newer processes for now."""
         now = self.ports.clock.monotonic()
-        self.left_until = {one: until for one, until in self.left_until.items() if until > now}
+        self.left_until = {left: until for left, until in self.left_until.items() if until > now}
         return list(self.left_until)
 
     async def drain(self) -> None:

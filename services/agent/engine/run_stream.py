@@ -32,8 +32,9 @@ class RunStreamPublisher:
         self.last_number = OPENING_NUMBER
         self.kept_of = ""  # the run of which the bus keeps chunks that are not recorded
 
-    async def recorded(self, event: Event) -> None:
-        """Publish what was just recorded, unless its chunks have been already."""
+    async def publish_event(self, event: Event) -> None:
+        """Publish what clients see of an event that was just recorded, unless its chunks were
+        published already."""
         match event:
             case MessageAppended(run_id=str(run_id), sent=False, number=int(number)):
                 if event.chunks is None:

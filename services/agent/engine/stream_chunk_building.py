@@ -80,7 +80,7 @@ class StepChunks:
                     return [self.begun_call(id, name or "")]
                 kind = self.calls[id]
                 self.count(kind.arguments, arguments)
-                return [call_chunk(self.called(kind), kind.call, arguments=arguments)]
+                return [call_chunk(self.calls_message(kind), kind.call, arguments=arguments)]
 
     def begun_call(self, id: str, name: str) -> JsonObject:
         """The chunk with which a call begins."""
@@ -89,7 +89,7 @@ class StepChunks:
         kind = self.calls[id] = ToolCallKind("gated_" * gated, {"tool_call_id": shown_id})
         self.chars[kind.arguments] = 0
         self.chunks.append((kind.name, 0))
-        return call_chunk(self.called(kind), kind.call, name=name)
+        return call_chunk(self.calls_message(kind), kind.call, name=name)
 
     def count(self, kind: str, text: str) -> None:
         """Keep account of a chunk."""
@@ -105,11 +105,11 @@ class StepChunks:
             if message["message_type"] == "assistant_message" and said:
                 self.chunks.append(("whole", place))  # one text of a step comes in chunks
             else:
-                self.chunks += self.unsent(place, message)
+                self.chunks += self.unsent_chunks(place, message)
             said = said or message["message_type"] == "assistant_message"
         return streamed_messages(messages, self.chunks)[before:]
 
-    def unsent(self, place: int, message: JsonObject) -> Iterator[Chunk]:
+    def unsent_chunks(self, place: int, message: JsonObject) -> Iterator[Chunk]:
         """The chunks of one V1 message that are still to be sent."""
         match message["message_type"]:
             case "reasoning_message":
@@ -128,7 +128,7 @@ class StepChunks:
         """The chunks of calls of one kind that are still to be sent."""
         assert isinstance(calls, list), "a whole message lists its calls"
         kind = ToolCallKind(prefix, {})
-        sent = sum(one.prefix == prefix for one in self.calls.values())
+        sent = sum(kind_sent.prefix == prefix for kind_sent in self.calls.values())
         for number, call in enumerate(calls):
             assert isinstance(call, dict), "a call is an object"
             if number >= sent:
@@ -146,28 +146,24 @@ class StepChunks:
 
     def reasoning(self, *, native: bool) -> JsonObject:
         """The message of the thoughts."""
-        return self.kept("reasoning") or self.keep(
+        return self.blank.get("reasoning") or self.begin(
             "reasoning", reasoning_message(self.next_part(), "", native=native)
         )
 
     @property
     def text(self) -> JsonObject:
         """The message of the words."""
-        return self.kept("text") or self.keep("text", assistant_message(self.next_part(), ""))
+        return self.blank.get("text") or self.begin("text", assistant_message(self.next_part(), ""))
 
-    def called(self, kind: ToolCallKind) -> JsonObject:
-        """The message of the calls of a kind."""
+    def calls_message(self, kind: ToolCallKind) -> JsonObject:
+        """The message that holds the calls of this kind."""
         nothing = [ToolCall(id="", name="", arguments="")]
         blank = approval_request_message if kind.prefix else tool_call_message
         name = f"{kind.prefix}calls"
-        return self.kept(name) or self.keep(name, blank(self.next_part(), nothing))
+        return self.blank.get(name) or self.begin(name, blank(self.next_part(), nothing))
 
-    def kept(self, kind: str) -> JsonObject | None:
-        """A message that was begun."""
-        return self.blank.get(kind)
-
-    def keep(self, kind: str, blank: JsonObject) -> JsonObject:
-        """Begin a message."""
+    def begin(self, kind: str, blank: JsonObject) -> JsonObject:
+        """Keep this message, empty as it is, as the one that chunks of this kind belong to."""
         self.blank[kind] = blank
         return blank
 

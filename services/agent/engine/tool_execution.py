@@ -119,8 +119,8 @@ class ToolExecution:
         for task in self.running.values():
             task.cancel()
 
-    async def stopped(self) -> None:
-        """Stop all that is under way, and wait until it has stopped."""
+    async def stop_and_wait(self) -> None:
+        """Cancel the calls that run now, and wait until they have ended."""
         self.stop()
         await asyncio.gather(*self.running.values(), return_exceptions=True)
         self.running.clear()

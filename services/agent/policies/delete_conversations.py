@@ -1,4 +1,4 @@
-"""When an agent is gone, so are its conversations."""
+"""Delete an agent's conversations after the agent was deleted."""
 
 from __future__ import annotations
 
@@ -16,8 +16,11 @@ ORPHANING_EVENTS = (AgentDeleted, ConversationCreated)
 
 
 class DeleteConversations(Reconciliation[LostConversation]):
-    """An agent may have more conversations than one commit can delete, and one may be made in the
-    very moment in which its agent is deleted. So after either the agent is looked at once more.
+    """Delete the conversations of deleted agents.
+
+    An agent may have more conversations than one commit can delete, and the creation of a
+    conversation can race with the deletion of its agent. After both events the agent is checked
+    again.
     """
 
     name = "conversations of agents that are gone"
@@ -29,8 +32,8 @@ class DeleteConversations(Reconciliation[LostConversation]):
         self.queries = queries
         self.ids = ids
 
-    def committed(self, event: Event) -> None:
-        """Note whose conversations may be left behind."""
+    def note_commit(self, event: Event) -> None:
+        """Note the agents whose conversations may be left behind after this event."""
         match event:
             case AgentDeleted():
                 self.suspect(event.originator_id)
@@ -42,6 +45,6 @@ class DeleteConversations(Reconciliation[LostConversation]):
         return await self.queries.lost_conversations(keys)
 
     async def mend(self, item: LostConversation) -> bool:
-        """Delete one of them."""
+        """Delete one conversation whose agent is gone; returns whether that was accepted."""
         command = DeleteConversation(conversation_id=item.id)
         return await send_correction(self.bus, self.ids, command, item.org)

@@ -1,4 +1,4 @@
-"""When something that agents have is gone, no agent has it any more."""
+"""Detach a deleted resource (a block, a tool, a folder) from every agent that has it."""
 
 from __future__ import annotations
 
@@ -15,16 +15,16 @@ from services.agent.adapters.reconciliation_queries import SWEPT_MAX, LostPart
 
 
 class DetachDeleted(Reconciliation[LostPart]):
-    """On event X, issue command Y.
+    """When a resource is deleted, send a command for each agent that has it.
 
-    An agent may get something in the very moment in which that is deleted: it was looked up before,
-    and the agent is committed after those that have it were told. So whoever got something here, or
-    may have, is looked at once more afterwards; and later too, if no commit of the command is known
-    here.
+    An attach can race with a delete: the resource is looked up before it is deleted, and the agent
+    is committed after the agents that had the resource were asked to detach it. So an agent that
+    got something in this process is checked again after the commit; and once more later, if the
+    outcome of the commit is unknown.
 
-    `holders` are the agents that have something, `lost` what is gone and these agents, or any,
-    still have, `SWEPT_MAX` at most, `gives` says whether an event gave an agent something, and
-    `detach` is the command that takes it away.
+    `holders` finds the agents that have a resource. `lost` finds deleted resources that these
+    agents, or any, still have, at most `SWEPT_MAX`. `gives` says whether an event attached
+    something. `detach` makes the command that detaches it.
     """
 
     name = "agents that still have what is gone"
@@ -50,22 +50,23 @@ class DetachDeleted(Reconciliation[LostPart]):
         self.gives = gives
         self.detach = detach
 
-    async def deleted(self, event: Event, context: Context) -> None:
-        """Detach what is gone from every agent that has it."""
+    async def detach_everywhere(self, event: Event, context: Context) -> None:
+        """Ask each agent that has the deleted resource to detach it."""
         part_id = event.originator_id
         for agent_id in await self.holders(context.org, part_id):
             cause = context.caused(derived_id("cmd", context.message_id, agent_id))
             await request_as_service(self.bus, self.detach(agent_id, part_id), cause)
 
-    def committed(self, event: Event) -> None:
-        """Note who got something."""
+    def note_commit(self, event: Event) -> None:
+        """Note that the event may have attached something to its agent."""
         if self.gives(event):
             self.suspect(event.originator_id)
 
     def noting(self, handler: Handler) -> Handler:
-        """A handler that gives something to an agent. Each time that its command comes is noted:
-        what became of an earlier commit may not be known, and then it comes again; what came too
-        late for what it gives is refused by then, and that commit may follow."""
+        """Wrap a handler that attaches something, so that its agent is checked afterwards.
+
+        Every delivery of the command is noted, refused ones too: an earlier delivery's commit with
+        an unknown outcome may still be made after this one was refused."""
 
         async def noted(command: Any, work: UnitOfWork) -> Accepted | Rejected:
             def committed(_: int | None) -> None:
@@ -82,10 +83,10 @@ class DetachDeleted(Reconciliation[LostPart]):
         return noted
 
     async def find(self, keys: list[str] | None) -> Sequence[LostPart]:
-        """What is gone, and agents still have."""
+        """Deleted resources that agents still have."""
         return await self.lost(keys)
 
     async def mend(self, item: LostPart) -> bool:
-        """Detach what is gone from one agent."""
+        """Detach one deleted resource from one agent; returns whether that was accepted."""
         command = self.detach(item.agent_id, item.part_id)
         return await send_correction(self.bus, self.ids, command, item.org)

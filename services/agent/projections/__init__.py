@@ -61,7 +61,7 @@ from services.agent.projections.tables import (
     READ_MODELS,
     RUNS,
     STEPS,
-    listed,
+    json_list,
 )
 
 NOT_IN_CONTEXT: JsonObject = {"in_context": False}
@@ -84,10 +84,10 @@ def project(event: Event, org: str, rows: RowWrites) -> None:
         case ModelReplied():
             rows.upsert(STEPS, answered_step(event, org))
         case ConversationCompacted():
-            rows.patch_alike(MESSAGES, listed(event.evicted), NOT_IN_CONTEXT)
+            rows.patch_alike(MESSAGES, json_list(event.evicted), NOT_IN_CONTEXT)
             rows.upsert(MESSAGES, summary_row(event, org))
         case ContextCleared():
-            rows.patch_alike(MESSAGES, listed(event.evicted), NOT_IN_CONTEXT)
+            rows.patch_alike(MESSAGES, json_list(event.evicted), NOT_IN_CONTEXT)
         case SystemPromptRebuilt():
             rows.patch(MESSAGES, rebuilt_row(event))
         case ConversationCreated() | ConversationUpdated():
@@ -113,7 +113,7 @@ def project(event: Event, org: str, rows: RowWrites) -> None:
         case StepAnnotated():
             annotate_step(event, rows)
         case QueuedRunsCancelled():
-            rows.patch_alike(RUNS, listed(event.run_ids), never_started(event))
+            rows.patch_alike(RUNS, json_list(event.run_ids), never_started(event))
         case RunAccepted() | RunStarted() | RunCompleted() | RunFailed() | RunCancelled():
             project_run(event, org, rows)
             if isinstance(event, RunFailed | RunCancelled):

@@ -20,7 +20,7 @@ from libs.contracts.tools.base_tools.catalogue import base_tool_state
 from libs.contracts.tools.base_tools.definition import tool_ids_of
 from libs.eventstore.read_model_rows import RowWrites
 from services.agent.domain.tools.custom_tools import custom_ids, tools_of
-from services.agent.projections.tables import AGENT_TAGS, AGENTS, listed
+from services.agent.projections.tables import AGENT_TAGS, AGENTS, json_list
 
 # The fields of a V1 agent that an answer replaces by what others know, or that are searched by.
 SEARCHED_OR_REPLACED_FIELDS = (
@@ -65,7 +65,7 @@ def project_agent(event: Event, org: str, rows: RowWrites) -> None:
         case AgentSecretsReplaced():
             rows.patch(AGENTS, {"id": agent_id, "secrets": secret_rows(event) or None})
         case BlockAttached() | BlockDetached():
-            rows.patch(AGENTS, {"id": agent_id, "block_ids": listed(event.block_ids)})
+            rows.patch(AGENTS, {"id": agent_id, "block_ids": json_list(event.block_ids)})
 
 
 def secret_rows(event: AgentSecretsReplaced) -> list[Json]:
@@ -91,11 +91,11 @@ def agent_fields(event: AgentCreated | AgentUpdated) -> JsonObject:
         "id": config.id,
         "updated_at": config.updated_at.isoformat(),
         "name": config.name,
-        "block_ids": listed(event.block_ids),
-        "tags": listed(event.tags),
+        "block_ids": json_list(event.block_ids),
+        "tags": json_list(event.tags),
         "hidden": bool(config.hidden),
         "tools": [base_tool_state(tool, created_by_id=config.created_by_id) for tool in tools],
-        "custom_tool_ids": listed(custom_ids(tool_ids)),
+        "custom_tool_ids": json_list(custom_ids(tool_ids)),
         **agent_documents(config),
     }
 

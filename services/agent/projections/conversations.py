@@ -14,7 +14,7 @@ from services.agent.projections.tables import CONVERSATIONS
 def project_conversation(
     event: ConversationCreated | ConversationUpdated, org: str, rows: RowWrites
 ) -> None:
-    """Conversations come and change."""
+    """Write the row of a conversation that was made or changed."""
     config = event.config
     if isinstance(event, ConversationUpdated):
         rows.patch(CONVERSATIONS, changed_columns(event))

@@ -66,7 +66,7 @@ def project_run(event: Event, org: str, rows: RowWrites) -> None:
 
 
 def error_of(event: RunFailed) -> JsonObject:
-    """Why a run failed."""
+    """The error that clients see of a failed run."""
     return {
         "error_type": event.error_type,
         "message": event.message,
@@ -189,7 +189,7 @@ def called_run_row(event: RunAccepted, org: str) -> JsonObject:
         "caller_run_id": caller.run_id,
         "caller_conversation_id": caller.conversation_id,
         "waits": caller.waits,
-        "callers": [one.model_dump(mode="json") for one in event.callers],
+        "callers": [called_from.model_dump(mode="json") for called_from in event.callers],
     }
 
 

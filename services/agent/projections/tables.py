@@ -29,6 +29,6 @@ READ_MODELS = (
 )
 
 
-def listed(values: list[str]) -> list[Json]:
+def json_list(values: list[str]) -> list[Json]:
     """A list of strings as JSON."""
     return list(values)

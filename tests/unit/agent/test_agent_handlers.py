@@ -384,7 +384,7 @@ class TestChange:
         policies = detach_deleted_blocks(process.bus, world.queries, world.clock, world.ids)
         deleted = fact(BlockDeleted).at(BLOCK, 2)
         for _ in range(2):  # the log may tell it again
-            await policies.deleted(deleted, Context("e-1", org="org-1"))
+            await policies.detach_everywhere(deleted, Context("e-1", org="org-1"))
         assert world.row("agents", AGENT)["block_ids"] == [SHARED_BLOCK]
         assert world.story(AGENT) == ["agent.created", "agent.block_detached"]
 
@@ -397,12 +397,14 @@ class TestChange:
         policies = detach_deleted_blocks(process.bus, world.queries, world.clock, world.ids)
         await policies.sweep()  # everybody, once; there is nobody yet
         await process.bus.request(DeleteBlock(block_id=BLOCK), Context("m-1", org="org-1"))
-        await policies.deleted(fact(BlockDeleted).at(BLOCK, 2), Context("e-1", org="org-1"))
+        await policies.detach_everywhere(
+            fact(BlockDeleted).at(BLOCK, 2), Context("e-1", org="org-1")
+        )
         await world.agent(block_ids=[BLOCK, SHARED_BLOCK])
         await policies.sweep()
         assert world.row("agents", AGENT)["block_ids"] == [BLOCK, SHARED_BLOCK], "nobody noted it"
         attached = fact(BlockAttached, block_id=BLOCK, block_ids=[BLOCK, SHARED_BLOCK])
-        policies.committed(attached.at(AGENT, 2))
+        policies.note_commit(attached.at(AGENT, 2))
         await policies.sweep()
         assert world.row("agents", AGENT)["block_ids"] == [SHARED_BLOCK]
         assert policies.suspects == set()

@@ -303,7 +303,7 @@ class TestDeletion:
         process.drivers.stopping = True
         await process.bus.serve("agent", process.shell.answer)
         policy = DeleteConversations(process.bus, world.queries, world.clock, world.ids)
-        process.repository.watchers.append(policy.committed)
+        process.repository.watchers.append(policy.note_commit)
         await policy.sweep()
         for n in range(5):
             await made(process, f"{OTHER[:-1]}{n}")
@@ -337,12 +337,12 @@ class TestDeletion:
         await made(process)
         policy = DeleteConversations(process.bus, world.queries, world.clock, world.ids)
         await policy.sweep()
-        policy.committed(world.events(BESIDE)[0])
+        policy.note_commit(world.events(BESIDE)[0])
         await policy.sweep()
         assert policy.suspects == set(), "its agent is there"
         await process.tell(DeleteAgent(agent_id=AGENT), "m-1")
         policy.suspects = {f"agent-{n}" for n in range(SUSPECTS_MAX)}
-        policy.committed(world.events(BESIDE)[0])
+        policy.note_commit(world.events(BESIDE)[0])
         assert (policy.suspects, policy.look_at_all_at) == (set(), -math.inf)
 
 

@@ -43,7 +43,9 @@ async def test_a_deleted_tool_leaves_the_design_of_every_agent_that_has_it(world
     policy = detach_deleted_tools(process.bus, world.queries, world.clock, world.ids)
     delete(world, DICE)
     for _ in range(2):  # the log may tell it again
-        await policy.deleted(fact(ToolDeleted).at(DICE.id, 2), Context("e-1", org="org-1"))
+        await policy.detach_everywhere(
+            fact(ToolDeleted).at(DICE.id, 2), Context("e-1", org="org-1")
+        )
 
     assert (await design(process)).tools == ["memory_insert", "toss_coin"]
     assert world.row("agents", AGENT)["custom_tool_ids"] == [COIN.id]
@@ -58,9 +60,9 @@ async def test_a_tool_deleted_in_the_moment_in_which_an_agent_gets_it_is_not_hel
     await process.bus.serve("agent", process.shell.answer)
     policy = detach_deleted_tools(process.bus, world.queries, world.clock, world.ids)
     await policy.sweep()  # everybody, once
-    process.repository.watchers.append(policy.committed)
+    process.repository.watchers.append(policy.note_commit)
     world.queries.tools["org-1", DICE.id] = DICE
-    await policy.deleted(fact(ToolDeleted).at(DICE.id, 2), Context("e-1", org="org-1"))
+    await policy.detach_everywhere(fact(ToolDeleted).at(DICE.id, 2), Context("e-1", org="org-1"))
     attached = await process.tell(AttachTool(agent_id=AGENT, tool_id=DICE.id), "attach")
     assert isinstance(attached, Accepted)
     delete(world, DICE)

@@ -71,9 +71,9 @@ async def test_an_older_process_looks_again_after_a_while(world: World) -> None:
     for _ in range(2):
         await older.drivers.sweep()
         await older.idle()
-        assert older.drivers.left() == [CONVERSATION]
+        assert older.drivers.conversations_left() == [CONVERSATION]
         world.lease_expires()
-        assert older.drivers.left() == []
+        assert older.drivers.conversations_left() == []
 
 
 async def test_a_message_to_such_a_conversation_is_refused_by_nobody(

@@ -53,9 +53,9 @@ async def test_a_message_that_the_bus_cannot_carry_is_read_from_the_rows() -> No
     """It was dropped in silence, and its followers waited until they looked by themselves."""
     told = StreamedChunk()
     publisher = await told.begin()
-    await publisher.recorded(said("Hello", 2))
-    await publisher.recorded(said(LARGE, 3))
-    await publisher.recorded(said("Bye", 4))
+    await publisher.publish_event(said("Hello", 2))
+    await publisher.publish_event(said(LARGE, 3))
+    await publisher.publish_event(said("Bye", 4))
     first, second, third = told.heard
     assert (first["number"], first["message"]["content"]) == (2, "Hello")
     assert second == {"look": 3}
@@ -75,8 +75,8 @@ async def test_a_piece_that_the_bus_cannot_carry_leaves_a_gap_that_can_be_seen()
 async def test_an_end_that_the_bus_cannot_carry_is_read_from_the_rows() -> None:
     told = StreamedChunk()
     publisher = await told.begin()
-    await publisher.recorded(said("Hello", 2))
-    await publisher.recorded(
+    await publisher.publish_event(said("Hello", 2))
+    await publisher.publish_event(
         RunFailed(
             originator_id=CONVERSATION,
             originator_version=8,

@@ -117,16 +117,20 @@ async def tellings(
     """All that is told until a server answers: events for a person, then the answer. Raises
     McpServerFailed."""
     subject = mcp_listing_deltas(org_of(request), command.listing_id)
-    async with follow(api_of(request).bus, subject, wanted=bool) as progress:
+    async with follow(api_of(request).bus, subject) as progress:
         await send_listing(request, command)
         end_turn(request.scope["state"])
-        while answer := await unless_hung_up(request, progress.next(LISTING_SECONDS_MAX)):
+        while True:
+            answer = await unless_hung_up(request, progress.next(LISTING_SECONDS_MAX))
+            if answer is None:
+                words = f"no answer within {LISTING_SECONDS_MAX:g} seconds"
+                raise McpServerFailed("timeout", words)
             if "failed" in answer:
                 raise McpServerFailed(answer["failed"]["kind"], answer["failed"]["words"])
-            yield answer
-            if "event" not in answer:
+            if answer:  # else a heartbeat: a person is still asked to authorize it
+                yield answer
+            if answer and "event" not in answer:
                 return
-    raise McpServerFailed("timeout", f"no answer within {LISTING_SECONDS_MAX:g} seconds")
 
 
 async def send_listing(request: AnyRequest, command: Command) -> None:

@@ -19,7 +19,7 @@ from services.memory.adapters.file_processing_queries import PostgresFileProcess
 from services.memory.adapters.file_texts import PostgresFileTexts
 from services.memory.adapters.folder_queries import PostgresFolderQueries
 from services.memory.adapters.hnsw_indexing import LargeCollections
-from services.memory.adapters.memory_telemetry import observed
+from services.memory.adapters.memory_telemetry import observe_handlers
 from services.memory.adapters.message_vectors import PostgresMessageVectors
 from services.memory.adapters.passage_search import PostgresPassageSearch
 from services.memory.adapters.past_block_versions import PostgresPastBlockVersions
@@ -68,7 +68,7 @@ async def wire(runtime: Runtime, *, settings: EmbeddingSettings) -> None:
             embed_messages=messages.catch_up,
         )
     )
-    await runtime.service.handle(observed(handlers.table()))
+    await runtime.service.handle(observe_handlers(handlers.table()))
     await apply_policies(runtime, adapters)
 
 

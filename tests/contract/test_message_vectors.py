@@ -69,7 +69,7 @@ async def told(rows: Rows) -> None:
 
 async def embedded(rows: Rows, scope: MessageScope, limit: int = 100) -> list[str]:
     """Embed what is left of a scope; returns which messages."""
-    left = await rows.vectors.unembedded(scope, MODEL, limit)
+    left = await rows.vectors.unembedded_messages(scope, MODEL, limit)
     vectors = {one: word_vector(text, 128) for one, text in left}
     await rows.vectors.keep(scope, MODEL, vectors)
     return [text.removeprefix("message-") for text, _ in left]

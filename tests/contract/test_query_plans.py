@@ -237,7 +237,7 @@ SCOPES = (OF_AGENT_1, MessageScope(ORG), MessageScope(ORG, "", CONVERSATION))
 
 async def unembedded(vectors: PostgresMessageVectors) -> None:
     for scope in SCOPES:
-        await vectors.unembedded(scope, "words", 10)
+        await vectors.unembedded_messages(scope, "words", 10)
 
 
 async def nearest(vectors: PostgresMessageVectors) -> None:
@@ -406,7 +406,7 @@ ASKED: dict[type, dict[str, Callable[[Any], Awaitable[Any]]]] = {
         "by_graph": lambda passages: counted_first(passages),
     },
     PostgresMessageVectors: {
-        "unembedded": lambda vectors: unembedded(vectors),
+        "unembedded_messages": lambda vectors: unembedded(vectors),
         "keep": lambda vectors: vectors.keep(OF_AGENT_1, "words", {"message-1": [1, 0]}),
         "nearest": lambda vectors: nearest(vectors),
         "put_off": lambda vectors: vectors.put_off(OF_AGENT_1),
@@ -444,9 +444,9 @@ WHOLE: dict[type, set[str]] = {
     PostgresMcpServerQueries: {"due_discoveries"},
     PostgresFileProcessingQueries: {"due_files", "orphans"},
     PostgresMessageVectors: {"backlog", "remove_forgotten", "forget"},
-    PostgresFileTexts: {"unnamed", "remove", "write", "with_chunk"},
+    PostgresFileTexts: {"unnamed_texts", "remove", "write", "with_chunk"},
     PostgresAgentAttachments: {"lost_folders", "lost_files"},
-    PostgresArchiveQueries: {"removals", "orphaned", "reembeddings"},
+    PostgresArchiveQueries: {"removals", "orphaned_attachments", "reembeddings"},
 }
 # Resources are read in these ways, each by its key.
 RESOURCES: dict[str, tuple[Resource, str]] = {

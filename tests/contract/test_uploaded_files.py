@@ -89,16 +89,16 @@ async def test_the_bytes_that_came_are_read_back_and_those_that_changed_are_refu
 ) -> None:
     assert await store.upload() == SHA256
     files = PostgresUploadedFiles(store.database)
-    with await files.opened(ORG, FILE, len(DATA), SHA256) as file:
+    with await files.open(ORG, FILE, len(DATA), SHA256) as file:
         assert file.read() == DATA
 
     changed = "set data = overlay(data placing %s from 7) where number = 0"
     await store.database.fetch(f"update api.upload_parts {changed}", [b"!"])
     with pytest.raises(UploadGone, match="have changed in the database: their sha256 is"):
-        await files.opened(ORG, FILE, len(DATA), SHA256)
+        await files.open(ORG, FILE, len(DATA), SHA256)
     await store.database.fetch("delete from api.upload_parts where number = 1")
     with pytest.raises(UploadGone, match=f"Only {PART_BYTES} of the {len(DATA)} uploaded bytes"):
-        await files.opened(ORG, FILE, len(DATA), SHA256)
+        await files.open(ORG, FILE, len(DATA), SHA256)
 
 
 async def test_what_a_process_that_died_left_is_removed_and_its_file_can_come_again(
@@ -168,12 +168,12 @@ async def test_no_text_is_kept_for_a_file_that_is_gone_or_has_one(store: Store) 
 
     await store.add()
     assert await write(0)
-    assert await texts.unnamed(10) == []
+    assert await texts.unnamed_texts(10) == []
     await store.database.fetch("update memory.files set text_id = 'text-1'")
     assert not await write(0, "text-2"), "somebody who lost the lease"
 
     await store.database.fetch("delete from memory.files")
-    assert await texts.unnamed(10) == ["text-1"]
+    assert await texts.unnamed_texts(10) == ["text-1"]
     await texts.remove("text-1")
     assert not await write(1)
     assert await store.count("memory.file_texts") == 0

@@ -132,7 +132,7 @@ class FileRows:
         names = ("number", "first_line", "last_line", "words", "first_chunk")
         return [tuple(row[name] for name in names)]
 
-    def unnamed(self, asked: Any) -> list[Row]:
+    def unnamed_texts(self, asked: Any) -> list[Row]:
         found = [
             row["text"]
             for row in self.texts.values()
@@ -182,7 +182,7 @@ READS: dict[str, str] = {
     uploaded_file_store.DONE: "done",
     uploaded_files.PART: "read_part",
     file_texts.WITH_CHUNK: "with_chunk",
-    file_texts.UNNAMED: "unnamed",
+    file_texts.UNNAMED: "unnamed_texts",
     file_processing_queries.DUE_FILES: "due_files",
     file_processing_queries.ORPHANS: "orphans",
 }

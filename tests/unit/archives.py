@@ -123,7 +123,7 @@ class InMemoryArchiveQueries:
         since = (datetime.fromisoformat(moment) - NOW).total_seconds()
         return self.database.clock() - since
 
-    async def orphaned(self) -> list[Attachment]:
+    async def orphaned_attachments(self) -> list[Attachment]:
         agents = {(row["id"], row["org"]) for row in self.rows("agents", "agent")}
         rows = sorted(self.rows("archive_agents"), key=lambda row: row["id"])
         found = [Attachment(row["archive_id"], row["agent_id"], row["org"]) for row in rows]

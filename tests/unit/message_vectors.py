@@ -41,7 +41,7 @@ class InMemoryMessageVectors:
         ]
         return sorted(rows, key=lambda row: (row["created_at"], row["position"]), reverse=True)
 
-    async def unembedded(
+    async def unembedded_messages(
         self, scope: MessageScope, model: str, limit: int
     ) -> list[tuple[str, str]]:
         rows = self.messages(scope)

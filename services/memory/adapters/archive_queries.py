@@ -180,7 +180,7 @@ class ArchiveQueries(Protocol):
         no passage can be on its way to them; `SWEPT_MAX` at most."""
         ...
 
-    async def orphaned(self) -> list[Attachment]:
+    async def orphaned_attachments(self) -> list[Attachment]:
         """Attachments to agents that are no more, `SWEPT_MAX` at most."""
         ...
 
@@ -198,20 +198,20 @@ class PostgresArchiveQueries:
 
     async def collections_of(self, org: str, agent_id: str) -> list[Collection]:
         """The archives that an agent searches."""
-        return await found(self.database, OF_AGENT, {"org": org, "agent": agent_id})
+        return await fetch_collections(self.database, OF_AGENT, {"org": org, "agent": agent_id})
 
     async def collections(self, org: str, ids: list[str]) -> list[Collection]:
         """Those of these archives that the organisation has."""
-        return await found(self.database, NAMED, {"org": org, "ids": ids})
+        return await fetch_collections(self.database, NAMED, {"org": org, "ids": ids})
 
     async def named_collections(self, org: str, ids: list[str]) -> list[Collection]:
         """Those of these archives and folders that the organisation has."""
         query = f"{NAMED} union all {NAMED_FOLDERS}"
-        return await found(self.database, query, {"org": org, "ids": ids})
+        return await fetch_collections(self.database, query, {"org": org, "ids": ids})
 
     async def all_collections(self, org: str) -> list[Collection]:
         """The newest archives of the organisation, `COLLECTIONS_MAX` at most."""
-        return await found(self.database, NEWEST, {"org": org})
+        return await fetch_collections(self.database, NEWEST, {"org": org})
 
     async def passages_left(self, org: str, archive_id: str, limit: int) -> list[str]:
         """The first passages of an archive, whether it is deleted or not."""
@@ -259,13 +259,15 @@ class PostgresArchiveQueries:
             return []
         return [Removal(*row) for row in await self.database.fetch(REMOVALS, [settled_seconds])]
 
-    async def orphaned(self) -> list[Attachment]:
+    async def orphaned_attachments(self) -> list[Attachment]:
         """Attachments to agents that are no more, `SWEPT_MAX` at most."""
         return [Attachment(*row) for row in await self.database.fetch(ORPHANED)]
 
 
-async def found(database: Database, query: str, values: dict[str, object]) -> list[Collection]:
-    """The collections that a query finds."""
+async def fetch_collections(
+    database: Database, query: str, values: dict[str, object]
+) -> list[Collection]:
+    """The collections that a query returns."""
     rows = await database.fetch(query, values)
     return [
         Collection(archive_id, config_of(config), () if before is None else (config_of(before),))
@@ -297,8 +299,8 @@ class PassageCounts:
                 self.known.popitem(last=False)
         return count
 
-    def inserted(self, archive_id: str, passages: int) -> None:
-        """So many more are in an archive."""
+    def count_inserted(self, archive_id: str, passages: int) -> None:
+        """Add this number of passages to the known count of an archive."""
         known = self.known.get(archive_id)
         if known:
             self.known[archive_id] = (known[0] + passages, known[1])

@@ -68,8 +68,8 @@ class FileTexts(Protocol):
         """Remove a text, some segments at a time."""
         ...
 
-    async def unnamed(self, limit: int) -> list[str]:
-        """Texts of files that are gone, or that nobody will name any more."""
+    async def unnamed_texts(self, limit: int) -> list[str]:
+        """Ids of texts whose file was deleted, or that no file has named for long."""
         ...
 
 
@@ -110,8 +110,8 @@ class PostgresFileTexts:
         while len(await self.database.fetch(DELETE, values)) == SEGMENTS_DELETED_MAX:
             pass
 
-    async def unnamed(self, limit: int) -> list[str]:
-        """Texts of files that are gone, or that nobody will name any more."""
+    async def unnamed_texts(self, limit: int) -> list[str]:
+        """Ids of texts whose file was deleted, or that no file has named for long."""
         values = {"limit": limit, "seconds": UNNAMED_SECONDS_MAX}
         return [text_id for (text_id,) in await self.database.fetch(UNNAMED, values)]
 

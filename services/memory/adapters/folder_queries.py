@@ -61,13 +61,13 @@ class PostgresFolderQueries:
 
     async def folders_of(self, org: str) -> int:
         """How many folders an organisation has."""
-        return await counted(
+        return await fetch_count(
             self.database, 'select count(*) from memory.folders where org collate "C" = %s', [org]
         )
 
     async def files_of(self, org: str, folder_id: str) -> int:
         """How many files a folder has."""
-        return await counted(
+        return await fetch_count(
             self.database,
             "select count(*) from memory.files where folder_id = %s and org = %s",
             [folder_id, org],
@@ -75,7 +75,7 @@ class PostgresFolderQueries:
 
     async def same_name(self, org: str, folder_id: str, original_name: str) -> int:
         """How many files of a folder were uploaded by one name."""
-        return await counted(
+        return await fetch_count(
             self.database,
             "select count(*) from memory.files"
             ' where folder_id = %s and original_name collate "C" = %s and org = %s',
@@ -106,7 +106,7 @@ class PostgresFolderQueries:
 
     async def unfinished_files(self, org: str, folder_id: str) -> int:
         """How many files of a folder are being processed, or wait for that."""
-        return await counted(
+        return await fetch_count(
             self.database,
             "select count(*) filter (where status not in ('completed', 'error'))"
             " from memory.files where folder_id = %s and org = %s",
@@ -114,8 +114,8 @@ class PostgresFolderQueries:
         )
 
 
-async def counted(database: Database, query: str, parameters: list[str]) -> int:
-    """The number that a query answers."""
+async def fetch_count(database: Database, query: str, parameters: list[str]) -> int:
+    """The number in the only row that a query returns."""
     row = await database.fetch_one(query, parameters)
     assert row is not None, "a count is one row"
     return int(row[0])

@@ -64,14 +64,14 @@ class LargeCollections:
         rows = await self.database.fetch(KNOWN, {"most": COLLECTIONS_MAX})
         self.known = frozenset(collection_id for (collection_id,) in rows)
         for collection_id in sorted(self.known):
-            while await self.marked(collection_id) == MARKED_AT_ONCE:
+            while await self.mark_for_graph(collection_id) == MARKED_AT_ONCE:
                 await self.clock.sleep(PAUSE_SECONDS)
         await self.clock.sleep(TURN_SECONDS)
 
-    async def marked(self, collection_id: str) -> int:
-        """Put a few rows into the graph; returns how many."""
+    async def mark_for_graph(self, collection_id: str) -> int:
+        """Put up to `MARKED_AT_ONCE` rows into the graph; returns how many."""
         try:
             values = {"collection": collection_id, "rows": MARKED_AT_ONCE}
             return len(await self.database.fetch(MARK, values))
         except DeadlockDetected:
-            return 0  # somebody writes to them: in the next turn
+            return 0  # another process writes to these rows: they follow in the next turn

@@ -78,13 +78,13 @@ OPERATIONS: Mapping[type[Command], str] = {
 }
 
 
-def observed(handlers: Mapping[type[Command], Handler]) -> Mapping[type[Command], Handler]:
-    """The same handlers, which say in the span of their command what it does to which block."""
-    return {kind: saying(OPERATIONS[kind], handler) for kind, handler in handlers.items()}
+def observe_handlers(handlers: Mapping[type[Command], Handler]) -> Mapping[type[Command], Handler]:
+    """The same handlers, which note in their command's span what it does, and to which record."""
+    return {kind: observe(OPERATIONS[kind], handler) for kind, handler in handlers.items()}
 
 
-def saying(operation: str, handler: Handler) -> Handler:
-    """A handler that says which operation it carries out."""
+def observe(operation: str, handler: Handler) -> Handler:
+    """The same handler, which notes this operation and its cause in the command's span."""
 
     async def handle(command: Command, work: UnitOfWork) -> Accepted | Rejected:
         if tracing.tracer() is not None:

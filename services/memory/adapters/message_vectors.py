@@ -65,7 +65,7 @@ class NearestQuery:
 class MessageVectors(Protocol):
     """What the search for messages by meaning reads and writes."""
 
-    async def unembedded(
+    async def unembedded_messages(
         self, scope: MessageScope, model: str, limit: int
     ) -> list[tuple[str, str]]:
         """The newest messages of a scope that have no vector of a model, as ids and texts."""
@@ -87,8 +87,9 @@ class MessageVectors(Protocol):
         """Of each organisation the history that has waited longest."""
         ...
 
-    async def worked_on(self, one: Backlog, *, done: bool) -> None:
-        """It is another's turn; or a history is embedded, unless it was asked for again since."""
+    async def worked_on(self, backlog: Backlog, *, done: bool) -> None:
+        """Note an attempt at a history: `done` takes it off the backlog unless it was asked for
+        again since, otherwise other histories go first."""
         ...
 
     async def forget(self, org: str, conversation_id: str) -> None:
@@ -200,7 +201,7 @@ class PostgresMessageVectors:
     def __init__(self, database: Database) -> None:
         self.database = database
 
-    async def unembedded(
+    async def unembedded_messages(
         self, scope: MessageScope, model: str, limit: int
     ) -> list[tuple[str, str]]:
         """The newest messages of a scope that have no vector of a model, as ids and texts."""
@@ -253,9 +254,10 @@ class PostgresMessageVectors:
         rows = await self.database.fetch(BACKLOG.format(organisations=ORGANISATIONS_AT_ONCE), {})
         return [Backlog(MessageScope(*row[:3]), row[3]) for row in rows]
 
-    async def worked_on(self, one: Backlog, *, done: bool) -> None:
-        """It is another's turn; or a history is embedded, unless it was asked for again since."""
-        values = {**names_of(one.scope), "asked_at": one.asked_at}
+    async def worked_on(self, backlog: Backlog, *, done: bool) -> None:
+        """Note an attempt at a history: `done` takes it off the backlog unless it was asked for
+        again since, otherwise other histories go first."""
+        values = {**names_of(backlog.scope), "asked_at": backlog.asked_at}
         if done:
             await self.database.fetch(DONE, values)
         else:

@@ -164,14 +164,14 @@ def search_statement(query: PassageQuery, *, graph: bool = False) -> tuple[str, 
     filters, parameters = filters_of(query)
     parameters |= {"limit": limit, "candidates": max(limit, CANDIDATES_MIN)}
     lists = []
-    for n, one in enumerate(query.vectors):
-        parameters |= {f"vector_{n}": HalfVector.of(one.vector), f"model_{n}": one.model}
-        known = graph and len(one.vector) in GRAPH_DIMENSIONS
+    for n, wanted in enumerate(query.vectors):
+        parameters |= {f"vector_{n}": HalfVector.of(wanted.vector), f"model_{n}": wanted.model}
+        known = graph and len(wanted.vector) in GRAPH_DIMENSIONS
         nearest = IN_GRAPH if known else NEAREST
         lists.append(
             nearest.format(
                 n=n,
-                dimensions=len(one.vector),
+                dimensions=len(wanted.vector),
                 filters=filters,
                 same=of_collections(query)[0],
                 opaque=filters_of(query, OPAQUE)[0],
@@ -185,7 +185,7 @@ def search_statement(query: PassageQuery, *, graph: bool = False) -> tuple[str, 
         ]
     if not lists:
         lists.append(NEWEST.format(filters=filters))
-    joined = [f"select id, place from ({one}) l{n}" for n, one in enumerate(lists)]
+    joined = [f"select id, place from ({ranking}) l{n}" for n, ranking in enumerate(lists)]
     return FUSED.format(ranks=FUSION_RANKS, lists=" union all ".join(joined)), parameters
 
 

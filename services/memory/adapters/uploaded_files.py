@@ -21,7 +21,7 @@ class UploadGone(Exception):
 class UploadedFiles(Protocol):
     """The bytes of files that nobody has parsed yet."""
 
-    async def opened(self, org: str, file_id: str, size: int, sha256: str) -> IO[bytes]:
+    async def open(self, org: str, file_id: str, size: int, sha256: str) -> IO[bytes]:
         """A file of this machine without a name, with all bytes, at its beginning. Raises
         UploadGone, also where they have another sha256."""
         ...
@@ -33,7 +33,7 @@ class PostgresUploadedFiles:
     def __init__(self, database: Database) -> None:
         self.database = database
 
-    async def opened(self, org: str, file_id: str, size: int, sha256: str) -> IO[bytes]:
+    async def open(self, org: str, file_id: str, size: int, sha256: str) -> IO[bytes]:
         """A file of this machine without a name, with all bytes, at its beginning. Raises
         UploadGone, also where they have another sha256."""
         file: IO[bytes] = tempfile.TemporaryFile()  # noqa: SIM115

@@ -50,7 +50,7 @@ class AgentFolders(Aggregate[AgentFoldersState]):
         if folder_id not in self.state.folders:
             reason = f"Folder with id '{folder_id}' is not attached to agent '{agent_id}'"
             return Rejected(code=NOT_FOUND, reason=reason)
-        files = [one.file_id for one in self.state.opened.values() if one.folder_id == folder_id]
+        files = [file.file_id for file in self.state.opened.values() if file.folder_id == folder_id]
         self.happened(FolderDetached, at=at, agent_id=agent_id, folder_id=folder_id, closed=files)
         return None
 
@@ -79,7 +79,7 @@ class AgentFolders(Aggregate[AgentFoldersState]):
         if len(wanted) > files_max:
             reason = f"{len(wanted)} files are too many: at most {files_max} are open at a time"
             return Rejected(code=UNPROCESSABLE, reason=reason)
-        others = [one for one in self.state.opened if one not in wanted]
+        others = [file_id for file_id in self.state.opened if file_id not in wanted]
         kept = 0 if close_others else max(files_max - len(wanted), 0)
         closed = others[: max(len(others) - kept, 0)]
         opened = [
@@ -102,7 +102,7 @@ class AgentFolders(Aggregate[AgentFoldersState]):
         files may be open at all."""
         fresh = [file_id for file_id in file_ids[:files_max] if file_id not in self.state.opened]
         if fresh and folder_id in self.state.folders:
-            views = [FileView(file_id=one) for one in fresh]
+            views = [FileView(file_id=file_id) for file_id in fresh]
             folders = dict.fromkeys(fresh, folder_id)
             self.open(agent_id, views, folders, files_max=files_max, at=at)
 
@@ -124,12 +124,14 @@ class AgentFolders(Aggregate[AgentFoldersState]):
                 ]
                 self.drop(event.closed)
             case FilesOpened():
-                self.drop([*event.closed, *(one.file_id for one in event.opened)])
-                self.state.opened |= {one.file_id: one for one in event.opened}
+                self.drop([*event.closed, *(file.file_id for file in event.opened)])
+                self.state.opened |= {file.file_id: file for file in event.opened}
             case FilesClosed():
                 self.drop(event.closed)
 
     def drop(self, file_ids: Sequence[str]) -> None:
-        """Have these files open no more."""
+        """Remove these files from the open ones."""
         gone = {*file_ids}
-        self.state.opened = {key: one for key, one in self.state.opened.items() if key not in gone}
+        self.state.opened = {
+            key: file for key, file in self.state.opened.items() if key not in gone
+        }

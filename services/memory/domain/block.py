@@ -150,7 +150,7 @@ class Block(Aggregate[MemoryBlockState]):
         block = self.writable()
         if isinstance(block, Rejected):
             return block
-        value = edited(block, edit)
+        value = value_after(block, edit)
         return value if isinstance(value, Rejected) else self.rewrite(value, cause, at=at)
 
     def patch(self, changes: list[ReplaceLines], cause: Cause, *, at: datetime) -> Rejected | None:
@@ -158,7 +158,7 @@ class Block(Aggregate[MemoryBlockState]):
         block = self.writable()
         if isinstance(block, Rejected):
             return block
-        value = patched(block, changes)
+        value = replace_lines(block, changes)
         return value if isinstance(value, Rejected) else self.rewrite(value, cause, at=at)
 
     def rename(self, command: RenameBlock, *, at: datetime) -> Rejected | None:
@@ -170,7 +170,7 @@ class Block(Aggregate[MemoryBlockState]):
             reason = f"The memory block is not labelled '{command.old_label}', but '{block.label}'."
             return Rejected(code=UNPROCESSABLE, reason=reason)
         wanted = {"label": command.label, "description": command.description}
-        changes: JsonObject = {name: one for name, one in wanted.items() if one is not None}
+        changes: JsonObject = {name: value for name, value in wanted.items() if value is not None}
         return self.update(changes, at=at, cause=command.cause)
 
     def rewrite(self, value: str, cause: Cause, *, at: datetime) -> Rejected | None:
@@ -230,7 +230,7 @@ def no_version(block_id: str, version: int) -> Rejected:
     return Rejected(code=NOT_FOUND, reason=f"Block '{block_id}' has no version {version}")
 
 
-def taken(block_id: str, label: str, other: SameLabel) -> Rejected:
+def refuse_label(block_id: str, label: str, other: SameLabel) -> Rejected:
     """The refusal of a label that another block of the same agent has."""
     reason = (
         f"`label`: block '{other.block_id}' of agent '{other.agent_id}' has the label '{label}' "
@@ -268,24 +268,24 @@ def unfit(block: BlockState, before: BlockState | None = None) -> Rejected | Non
     return None
 
 
-def edited(block: BlockState, edit: Edit) -> str | Rejected:
+def value_after(block: BlockState, edit: Edit) -> str | Rejected:
     """The value after an edit, or what the model should do differently."""
     match edit:
         case ReplaceText():
-            return replaced(block, edit)
+            return replace_text(block, edit)
         case InsertText():
-            return inserted(block, edit)
+            return insert_text(block, edit)
 
 
-def replaced(block: BlockState, edit: ReplaceText) -> str | Rejected:
-    """The value with the one occurrence of a text replaced, or every one. Models see it escaped,
-    and may quote it as they see it."""
+def replace_text(block: BlockState, edit: ReplaceText) -> str | Rejected:
+    """The value with the only occurrence of a text replaced, or with every one. Models see the
+    value escaped, so a text that they quote is also looked for unescaped."""
     found = block.value.count(edit.old_text) if edit.old_text else 0
     meant = ReplaceText(
         old_text=unescaped(edit.old_text), new_text=unescaped(edit.new_text), every=edit.every
     )
     if found == 0 and meant.old_text != edit.old_text and meant.old_text in block.value:
-        return replaced(block, meant)
+        return replace_text(block, meant)
     if found == 1 or (found and edit.every):
         return block.value.replace(edit.old_text, edit.new_text)
     if found == 0:
@@ -306,7 +306,7 @@ def replaced(block: BlockState, edit: ReplaceText) -> str | Rejected:
     return Rejected(code=UNPROCESSABLE, reason=reason)
 
 
-def inserted(block: BlockState, edit: InsertText) -> str | Rejected:
+def insert_text(block: BlockState, edit: InsertText) -> str | Rejected:
     """The value with lines inserted; an empty block has no lines."""
     lines = block.value.split("\n") if block.value else []
     after = len(lines) if edit.after_line == -1 else edit.after_line
@@ -321,7 +321,7 @@ def inserted(block: BlockState, edit: InsertText) -> str | Rejected:
     return "\n".join([*lines[:after], *edit.new_text.split("\n"), *lines[after:]])
 
 
-def patched(block: BlockState, changes: list[ReplaceLines]) -> str | Rejected:
+def replace_lines(block: BlockState, changes: list[ReplaceLines]) -> str | Rejected:
     """The value with lines replaced in several places, one after the other."""
     lines = block.value.split("\n") if block.value else []
     for number, change in enumerate(changes, start=1):

@@ -93,8 +93,8 @@ class File(Aggregate[FileProgress]):
         return self.state if self.exists and not self.state.deleted else None
 
     @property
-    def unfinished(self) -> FileProgress | None:
-        """The file, if there is something to do for it."""
+    def unfinished_file(self) -> FileProgress | None:
+        """The file, if it is still to be parsed or embedded."""
         file = self.present
         return None if file is None or file.status in ("completed", "error") else file
 
@@ -123,7 +123,7 @@ class File(Aggregate[FileProgress]):
         )
         return None
 
-    def parsed(
+    def record_parsed(
         self,
         text_id: str,
         *,
@@ -133,7 +133,8 @@ class File(Aggregate[FileProgress]):
         chunk_tokens: int,
         at: datetime,
     ) -> None:
-        """Have a text, in so many chunks of at most so many tokens."""
+        """Record the text that parsing gave, in `total_chunks` chunks of at most `chunk_tokens`
+        tokens."""
         assert not self.state.text_id, "a file is parsed once"
         self.happened(
             FileParsed,
@@ -146,15 +147,15 @@ class File(Aggregate[FileProgress]):
         )
 
     def show(self, agents: int, *, at: datetime) -> None:
-        """Be open for so many agents; said once."""
+        """Record that the file was opened for this number of agents. Safe to repeat."""
         assert self.state.text_id, "a file is parsed before it is shown"
         if not self.state.shown:
             self.happened(FileShown, at=at, agents=agents)
 
-    def embedded(
+    def record_embedded(
         self, chunks: list[FileChunk], *, model: str, dimensions: int, at: datetime
     ) -> None:
-        """Have the next chunks, as a model embedded them."""
+        """Record the next chunks with the vectors that a model gave them."""
         assert self.state.text_id, "a file is parsed before it is embedded"
         self.happened(
             FileChunksEmbedded,
@@ -167,10 +168,10 @@ class File(Aggregate[FileProgress]):
             dimensions=dimensions,
         )
 
-    def reembedded(
+    def record_reembedded(
         self, chunks: list[ChunkVector], *, model: str, dimensions: int, at: datetime
     ) -> None:
-        """Have the vectors of another model for some chunks, unless the file is gone."""
+        """Record the vectors of another model for some chunks, unless the file was deleted."""
         if self.present:
             self.happened(
                 FileChunksReembedded, at=at, model=model, dimensions=dimensions, chunks=chunks
@@ -178,14 +179,14 @@ class File(Aggregate[FileProgress]):
 
     def complete(self, *, at: datetime) -> None:
         """Be searchable as a whole."""
-        assert self.unfinished, "only what is being processed is completed"
+        assert self.unfinished_file, "only what is being processed is completed"
         assert self.state.chunks_embedded == self.state.total_chunks, "all chunks are embedded"
         self.happened(FileCompleted, at=at)
 
     def delay(self, reason: str, *, at: datetime) -> None:
         """Wait for what passes by itself, the longer the more often that was in vain; in the end,
         fail."""
-        if self.unfinished is None:
+        if self.unfinished_file is None:
             return
         attempts = self.state.attempts + 1
         if attempts >= ATTEMPTS_MAX:
@@ -199,7 +200,7 @@ class File(Aggregate[FileProgress]):
 
     def fail(self, reason: str, *, at: datetime) -> None:
         """Be of no use; the reason says what to do about it."""
-        if self.unfinished is not None:
+        if self.unfinished_file is not None:
             self.happened(FileFailed, at=at, reason=reason[:REASON_CHARS_MAX])
 
     def delete(self, folder_id: str, *, at: datetime) -> Rejected | None:

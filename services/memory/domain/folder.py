@@ -59,8 +59,8 @@ class Folder(Aggregate[KnownFolderState]):
             self.happened(FolderCreated, at=at, folder=folder)
         return problem
 
-    def changed(self, changes: JsonObject) -> FolderState | Rejected:
-        """The folder as it would be with these fields."""
+    def with_changes(self, changes: JsonObject) -> FolderState | Rejected:
+        """The folder as it would be with these fields, or the refusal of them."""
         folder = self.present
         if folder is None:
             return missing(self.id)
@@ -145,7 +145,7 @@ def missing(folder_id: str) -> Rejected:
     return Rejected(code=NOT_FOUND, reason=f"Folder with ID {folder_id} not found")
 
 
-def taken(name: str) -> Rejected:
+def refuse_name(name: str) -> Rejected:
     """The refusal of a name that another folder has."""
     reason = f"A folder with the name '{name}' exists already: choose another `name`"
     return Rejected(code=CONFLICT, reason=reason)

@@ -112,8 +112,8 @@ def unfit_passages(passages: Sequence[NewPassage]) -> Rejected | None:
             " send them in several requests"
         )
         return Rejected(code=UNPROCESSABLE, reason=reason)
-    for number, one in enumerate(passages):
-        problem = unfit(one)
+    for number, passage in enumerate(passages):
+        problem = unfit(passage)
         if problem:
             place = f"`passages[{number}]`: " if len(passages) > 1 else ""
             return Rejected(code=UNPROCESSABLE, reason=place + problem)

@@ -131,7 +131,7 @@ class FileProcessing(LeasedWork[DueWork]):
 
     async def process(self, lease: WorkLease[DueWork]) -> None:
         """Take a file further: all the way, or as far as a turn goes. Raises FileGone."""
-        file = (await lease.unit().load(File, lease.work.id)).unfinished
+        file = (await lease.unit().load(File, lease.work.id)).unfinished_file
         if file is None:
             raise FileGone(lease.work.id)
         folder = await self.folder_of(lease, file)
@@ -163,7 +163,7 @@ class FileProcessing(LeasedWork[DueWork]):
         file_id, org = lease.work.id, lease.work.org
         text_id = derived_id("text", file_id, str(lease.fence.epoch))
         segments, total = TextSegments(), 0
-        uploaded = await self.ports.uploads.opened(org, file_id, file.file_size, file.sha256)
+        uploaded = await self.ports.uploads.open(org, file_id, file.file_size, file.sha256)
 
         async def keep(segment: Segment) -> int:
             if segments.chars > TEXT_CHARS_MAX:
@@ -186,7 +186,7 @@ class FileProcessing(LeasedWork[DueWork]):
             at = self.ports.clock.now()
             if known.state.text_id:
                 raise StaleLease(file_id)  # it stood still, and somebody else went on
-            known.parsed(
+            known.record_parsed(
                 text_id,
                 lines=segments.lines,
                 chars=segments.chars,
@@ -255,7 +255,9 @@ class FileProcessing(LeasedWork[DueWork]):
             at = self.ports.clock.now()
             if known.state.chunks_embedded != first:
                 raise StaleLease(file_id)  # it stood still, and somebody else went on
-            known.embedded(chunks, model=embedder.model, dimensions=embedder.dimensions, at=at)
+            known.record_embedded(
+                chunks, model=embedder.model, dimensions=embedder.dimensions, at=at
+            )
             if known.state.chunks_embedded == known.state.total_chunks:
                 known.complete(at=at)
 
@@ -278,7 +280,7 @@ class FileProcessing(LeasedWork[DueWork]):
 async def load_unfinished(unit: UnitOfWork, file_id: str) -> File:
     """A file as of now, for which there is something to do. Raises FileGone."""
     file = await unit.load(File, file_id)
-    if file.unfinished is None:
+    if file.unfinished_file is None:
         raise FileGone(file_id)
     return file
 

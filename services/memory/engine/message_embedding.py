@@ -59,7 +59,7 @@ class MessageEmbedding:
     async def embed_newest(self, scope: MessageScope, *, background: bool = False) -> int:
         """Embed the newest messages of a history that are not; returns how many."""
         embedder = self.embedders.for_config(None, scope.org, background=background)
-        wanted = await self.vectors.unembedded(scope, embedder.model, BATCH_TEXTS)
+        wanted = await self.vectors.unembedded_messages(scope, embedder.model, BATCH_TEXTS)
         if wanted:
             vectors = await embedder.embed([text for _, text in wanted])
             ids = [message_id for message_id, _ in wanted]

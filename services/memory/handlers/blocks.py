@@ -17,7 +17,7 @@ from libs.contracts.memory.blocks import (
     UpdateBlock,
 )
 from libs.eventstore.unit_of_work import UnitOfWork
-from services.memory.domain.block import Block, no_version, taken
+from services.memory.domain.block import Block, no_version, refuse_label
 from services.memory.handlers.ports import HandlerPorts
 
 
@@ -66,7 +66,7 @@ class BlockHandlers:
         """The refusal of a label that another block of the same agent has."""
         label = block.renames(changes)
         other = await self.attached.same_label(org, block.id, label) if label else None
-        return taken(block.id, label, other) if label and other else None
+        return refuse_label(block.id, label, other) if label and other else None
 
     async def edit_block(self, command: EditBlock, work: UnitOfWork) -> Accepted | Rejected:
         """Edit the value of a block as a tool call asks; the result is the new value."""

@@ -12,7 +12,13 @@ from libs.contracts.memory.files import file_name_id
 from libs.contracts.memory.folders import CreateFolder, DeleteFolder, UpdateFolder, folder_name_id
 from libs.eventstore.unit_of_work import UnitOfWork
 from services.memory.domain.file import File
-from services.memory.domain.folder import Folder, folder_config, missing, no_room_for_folder, taken
+from services.memory.domain.folder import (
+    Folder,
+    folder_config,
+    missing,
+    no_room_for_folder,
+    refuse_name,
+)
 from services.memory.domain.name_reservations import FileName, FolderName
 from services.memory.handlers.embedding_errors import answering, embedder_of
 from services.memory.handlers.ports import HandlerPorts
@@ -74,7 +80,7 @@ class FolderHandlers:
     async def take_name(self, name: str, folder_id: str, work: UnitOfWork) -> Rejected | None:
         """Give a folder its name, unless another one has it."""
         guard = await work.load(FolderName, folder_name_id(work.context.org, name))
-        return None if guard.take(name, folder_id, at=self.ports.clock.now()) else taken(name)
+        return None if guard.take(name, folder_id, at=self.ports.clock.now()) else refuse_name(name)
 
     async def free_name(self, name: str, folder_id: str, work: UnitOfWork) -> None:
         """Let others have the name of a folder."""
@@ -85,7 +91,7 @@ class FolderHandlers:
         """Change the given fields of a folder, and its name if that follows. Another model has to
         answer before its files are embedded by it."""
         folder = await work.load(Folder, command.folder_id)
-        before, after = folder.present, folder.changed(command.changes)
+        before, after = folder.present, folder.with_changes(command.changes)
         if before is None or isinstance(after, Rejected):
             return after if isinstance(after, Rejected) else missing(folder.id)
         if after.name != before.name:

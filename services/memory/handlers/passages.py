@@ -158,7 +158,7 @@ class PassageHandlers:
         there = await self.counts.passages_of(work.context.org, archive.id)
         fresh = len(command.passages)
         if there + fresh <= PASSAGES_PER_ARCHIVE_MAX:
-            work.after_commit.append(lambda _: self.counts.inserted(archive.id, fresh))
+            work.after_commit.append(lambda _: self.counts.count_inserted(archive.id, fresh))
             return None
         reason = (
             f"Archive '{archive.id}' has {there} passages, and no archive may have more than"

@@ -121,7 +121,9 @@ class ReembeddingHandlers:
         for file_id, chunks in sorted(of_file.items()):
             await work.hold(self.locks.hold(file_id))
             file = await work.load(File, file_id)
-            file.reembedded(chunks, model=embedder.model, dimensions=embedder.dimensions, at=at)
+            file.record_reembedded(
+                chunks, model=embedder.model, dimensions=embedder.dimensions, at=at
+            )
         if not waiting and not on_its_way:
             folder.end_reembedding(at=at)
         return Accepted(result={"embedded": len(waiting)})

@@ -70,7 +70,7 @@ class RemoveUnnamedTexts(Reconciliation[str]):
 
     async def find(self, keys: list[str] | None) -> Sequence[str]:
         """The ids of such texts."""
-        return await self.texts.unnamed(TEXTS_AT_ONCE)
+        return await self.texts.unnamed_texts(TEXTS_AT_ONCE)
 
     async def mend(self, item: str) -> bool:
         """Remove a text that no file names."""

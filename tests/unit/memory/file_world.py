@@ -72,7 +72,7 @@ class Texts:
     async def remove(self, text_id: str) -> None:
         self.rows = {key: row for key, row in self.rows.items() if key[0] != text_id}
 
-    async def unnamed(self, limit: int) -> list[str]:
+    async def unnamed_texts(self, limit: int) -> list[str]:
         return []
 
 
@@ -159,7 +159,7 @@ class World:
         self.files_cleanup = DeleteFilesOfDeletedFolders(processing_ports, self)
         self.texts_cleanup = RemoveUnnamedTexts(self.texts, self.clock)
 
-    async def opened(self, org: str, file_id: str, size: int, sha256: str) -> IO[bytes]:
+    async def open(self, org: str, file_id: str, size: int, sha256: str) -> IO[bytes]:
         if file_id not in self.uploads:
             raise UploadGone(f"Only 0 of the {size} uploaded bytes are there")
         return io.BytesIO(self.uploads[file_id])

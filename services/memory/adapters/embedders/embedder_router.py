@@ -44,10 +44,12 @@ class EmbedderRouter:
     def __init__(self, settings: EmbeddingSettings) -> None:
         self.settings = settings
         self.default = LocalEmbedder(HANDLE, DIMENSIONS, MiniLm)
-        self.kept = {name: kept_http(trusting(one)) for name, one in settings.endpoints.items()}
+        self.kept = {
+            name: kept_http(trusting(endpoint)) for name, endpoint in settings.endpoints.items()
+        }
         self.endpoints = {
-            name: EmbeddingEndpoint(one, self.kept[name])
-            for name, one in settings.endpoints.items()
+            name: EmbeddingEndpoint(endpoint, self.kept[name])
+            for name, endpoint in settings.endpoints.items()
         }
         self.named: OrderedDict[str, EmbeddingEndpoint] = OrderedDict()
 

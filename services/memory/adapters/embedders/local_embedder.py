@@ -158,8 +158,8 @@ class LocalEmbedder:
         self.load = load
         self.loaded: Model | None = None
         self.loading = threading.Lock()
-        self.interactive = EmbedderThread(self.embedded, "embedder")
-        self.background = EmbedderThread(self.embedded, "background-embedder")
+        self.interactive = EmbedderThread(self.embed_in_thread, "embedder")
+        self.background = EmbedderThread(self.embed_in_thread, "background-embedder")
 
     async def embed(
         self, texts: Sequence[str], org: str = "", *, background: bool = False
@@ -171,8 +171,9 @@ class LocalEmbedder:
             return []
         return await (self.background if background else self.interactive).embed(org, texts)
 
-    def embedded(self, texts: Sequence[str]) -> list[Vector]:
-        """The vectors of a few texts; in a thread. Raises EmbeddingRefused without a model."""
+    def embed_in_thread(self, texts: Sequence[str]) -> list[Vector]:
+        """The vectors of a few texts. Called in a thread: loads the model at first, and computes.
+        Raises EmbeddingRefused where no model is installed."""
         with self.loading:
             if self.loaded is None:
                 self.loaded = self.loaded_model()

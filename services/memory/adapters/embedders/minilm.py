@@ -45,7 +45,7 @@ class MiniLm:
     def embed(self, texts: Sequence[str]) -> list[Vector]:
         """A vector of unit length for each text, in their order. Takes 1 to 30 ms each."""
         readable = [text[:TEXT_CHARS_MAX].encode(errors="replace").decode() for text in texts]
-        tokens = [one.ids for one in self.tokenizer.encode_batch(readable)]
+        tokens = [encoding.ids for encoding in self.tokenizer.encode_batch(readable)]
         vectors: list[Vector] = []
         for batch in batches(tokens):
             vectors += self.embed_tokens(batch)
@@ -58,9 +58,9 @@ class MiniLm:
         width = max(map(len, tokens))
         ids = np.zeros((len(tokens), width), np.int64)
         mask = np.zeros_like(ids)
-        for number, one in enumerate(tokens):
-            ids[number, : len(one)] = one
-            mask[number, : len(one)] = 1
+        for number, text_tokens in enumerate(tokens):
+            ids[number, : len(text_tokens)] = text_tokens
+            mask[number, : len(text_tokens)] = 1
         fed = {"input_ids": ids, "attention_mask": mask, "token_type_ids": np.zeros_like(ids)}
         [states] = self.session.run(None, fed)
         sums = (states * mask[:, :, None]).sum(axis=1)
@@ -89,9 +89,9 @@ def batches(tokens: Sequence[Sequence[int]]) -> list[Sequence[Sequence[int]]]:
     """Neighbours that are read at once: as many as fit, all being as wide as the widest."""
     parts: list[Sequence[Sequence[int]]] = []
     begin = width = 0
-    for number, one in enumerate(tokens):
-        width = max(width, len(one))
+    for number, text_tokens in enumerate(tokens):
+        width = max(width, len(text_tokens))
         if number > begin and width * (number + 1 - begin) > TOKENS_AT_ONCE_MAX:
             parts.append(tokens[begin:number])
-            begin, width = number, len(one)
+            begin, width = number, len(text_tokens)
     return [*parts, tokens[begin:]] if tokens else []

@@ -134,13 +134,13 @@ class RemoteEmbedder:
         parts = [texts[begin : begin + step] for begin in range(0, len(texts), step)]
         try:
             async with asyncio.timeout(CALL_SECONDS_MAX):
-                return [vector for part in parts for vector in await self.embedded(part)]
+                return [vector for part in parts for vector in await self.request_vectors(part)]
         except TimeoutError as late:
             why = f"{len(texts)} texts took longer than {CALL_SECONDS_MAX:g} seconds"
             raise self.endpoint.unavailable(why) from late
 
-    async def embedded(self, texts: Sequence[str]) -> list[Vector]:
-        """The vectors of one request."""
+    async def request_vectors(self, texts: Sequence[str]) -> list[Vector]:
+        """The vectors of these texts, from one request. Raises EmbeddingFailed."""
         # A text that is empty is refused by OpenAI.
         body: dict[str, Any] = {
             "model": self.name,
@@ -151,8 +151,8 @@ class RemoteEmbedder:
             body["dimensions"] = self.dimensions
         answer = await self.endpoint.embeddings(body, self.org)
         try:
-            data = sorted(answer["data"], key=lambda one: int(one["index"]))
-            vectors = [unit([float(number) for number in one["embedding"]]) for one in data]
+            data = sorted(answer["data"], key=lambda item: int(item["index"]))
+            vectors = [unit([float(number) for number in item["embedding"]]) for item in data]
         except (KeyError, TypeError, ValueError, OverflowError) as odd:
             raise self.endpoint.unavailable(f"its answer holds no vectors ({odd!r})") from odd
         if len(vectors) != len(texts):

@@ -14,7 +14,7 @@ from typing import IO, Any
 from services.memory.adapters.file_parsing.text_encodings import (
     CHUNK_BYTES,
     TWO_BYTES,
-    detected,
+    detect_encoding,
     encoding_of,
 )
 
@@ -58,7 +58,7 @@ def plain(file: IO[bytes]) -> Iterator[str]:
     head = file.read(LOOKED_AT_BYTES)
     encoding = marked_encoding(head)
     if encoding is None and b"\x00" in head:
-        encoding = detected(head[: len(head) // 2 * 2], TWO_BYTES)
+        encoding = detect_encoding(head[: len(head) // 2 * 2], TWO_BYTES)
         if encoding is None:
             raise Unreadable(
                 "It is no text: it has bytes that no text has. Upload a text, or a PDF"

@@ -55,10 +55,10 @@ def main(kind: str) -> int:
                 out.write(text.encode("utf-8", "replace"))
         out.flush()
     except Unreadable as refused:
-        return said(str(refused), REFUSED)
+        return write_reason(str(refused), REFUSED)
     except RecursionError:
         words = "It is nested too deeply to be read: save it as plain text, and upload that"
-        return said(words, REFUSED)
+        return write_reason(words, REFUSED)
     except MemoryError:
         return OUT_OF_MEMORY
     except BrokenPipeError:
@@ -67,8 +67,8 @@ def main(kind: str) -> int:
     return 0
 
 
-def said(words: str, code: int) -> int:
-    """Say why, for a person."""
+def write_reason(words: str, code: int) -> int:
+    """Write to stderr why parsing failed, for a person; returns the exit status `code`."""
     sys.stderr.buffer.write(words.encode("utf-8", "replace"))
     return code
 

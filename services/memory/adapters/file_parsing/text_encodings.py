@@ -60,7 +60,7 @@ def encoding_of(file: IO[bytes]) -> str:
         # Behind one of these no character is cut in two, in no encoding.
         end = max(sample.rfind(mark, 0, SAMPLE_BYTES) for mark in (b"\n", b" ", b",", b"."))
         del sample[end + 1 or SAMPLE_BYTES :]
-    return guessed(bytes(sample))
+    return guess_encoding(bytes(sample))
 
 
 def decodes(decoder: codecs.IncrementalDecoder, raw: bytes, *, final: bool = False) -> bool:
@@ -72,24 +72,24 @@ def decodes(decoder: codecs.IncrementalDecoder, raw: bytes, *, final: bool = Fal
     return True
 
 
-def guessed(sample: bytes) -> str:
-    """The encoding of a text that is not all UTF-8: that, if no more bytes are broken than
-    characters are whole; else what the detector is sure of; else the usual one, if the text can be
-    in it."""
+def guess_encoding(sample: bytes) -> str:
+    """The encoding of a text that is not all valid UTF-8: still UTF-8, if no more bytes are broken
+    than characters are whole; else the encoding that the detector is sure of; else the usual one,
+    if the text can be in it."""
     rest = CHARACTER.sub(b" ", sample)
     broken = len(BROKEN.findall(rest.translate(None, UNLIKELY)))
     whole = len(CHARACTER.findall(sample))
     if broken <= whole:
         return UTF_8
-    found = detected(sample, (*ONE_BYTE, *MORE_BYTES))
+    found = detect_encoding(sample, (*ONE_BYTE, *MORE_BYTES))
     if found is None and not any(byte in sample for byte in UNLIKELY) and is_in(sample, USUAL):
         return USUAL
     return found or UTF_8
 
 
-def detected(sample: bytes, encodings: Sequence[str]) -> str | None:
-    """The encoding that the detector is sure of, of these. Where several fit as well, it is the
-    one with the most letters, or else the usual one."""
+def detect_encoding(sample: bytes, encodings: Sequence[str]) -> str | None:
+    """The one of these encodings that the detector is sure of; None if it is sure of none. Where
+    several fit equally, it is the one with the most letters, or else the usual one."""
     from charset_normalizer import from_bytes
 
     matches = from_bytes(sample, cp_isolation=list(encodings))

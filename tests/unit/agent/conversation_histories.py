@@ -847,7 +847,7 @@ class Histories(RuleBasedStateMachine):
             return Spoken(message_id, self.now())
         envelope = Envelope(id=message_id, date=self.now())
         pieces = StepChunks(envelope, parallel=parallel, gates=held)
-        number = self.talk.running().told + jump
+        number = self.talk.running().last_number + jump
         spoken = Spoken(message_id, self.now(), number, pieces.chunks)
         calls = [held.recorded(call) for call in kept_calls(reply, parallel=parallel)]
         message = spoken_message(spoken, reply, calls)

@@ -30,7 +30,6 @@ NOT_YET = {
     "libs/contracts/agent",
     "libs/contracts/letta",
     "libs/contracts/tools",
-    "services/agent/adapters",
     "services/agent/adapters/models",
     "services/agent/domain/agents",
     "services/agent/domain/conversations",

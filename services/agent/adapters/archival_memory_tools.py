@@ -108,7 +108,7 @@ class ArchivalMemoryTools:
         if isinstance(reply, Rejected):
             return error(reply.reason)
         found = FoundPassages.model_validate(reply.result).passages
-        shown = [shown_to_model(one.fields, zone) for one in found[begin:]]
+        shown = [shown_to_model(passage.fields, zone) for passage in found[begin:]]
         return ToolResult("success", to_json(shown).decode() if shown else "No results found.")
 
     def bounds(
@@ -119,7 +119,7 @@ class ArchivalMemoryTools:
         found: list[datetime | None] = []
         for name, place in (("start_datetime", 0), ("end_datetime", 1)):
             text = getattr(wanted, name) or ""
-            meant = reader.meant(text)
+            meant = reader.read_span(text)
             if meant is None:
                 shown = text[:TEXT_CHARS_MAX]
                 return f"`{name}` is '{shown}', which is no time that is understood. Use {FORMS}."

@@ -24,8 +24,8 @@ class BlockCommands:
         """The ids of the agent's blocks by their labels."""
         labels = await self.queries.labels(calling.context.org, calling.design.block_ids)
         # Two blocks may get one label in the same moment (ADR 20): the one attached first counts.
-        order = [one for one in calling.design.block_ids if one in labels]
-        return {labels[one]: one for one in reversed(order)}
+        order = [block_id for block_id in calling.design.block_ids if block_id in labels]
+        return {labels[block_id]: block_id for block_id in reversed(order)}
 
     async def send(self, calling: Calling, command: Command, *part: str) -> Accepted | Rejected:
         """Send a command; `part` tells apart those of one call."""

@@ -87,11 +87,11 @@ class BlockFileTools:
             return error(patches)
         done: list[str] = []
         result = error("The patch is empty.")
-        for number, one in enumerate(patches):
-            result = await self.apply(BlockOperations(self.commands, calling, str(number)), one)
+        for number, patch in enumerate(patches):
+            result = await self.apply(BlockOperations(self.commands, calling, str(number)), patch)
             if result.status == "error":
-                return not_whole(result, one, done, len(patches) - number - 1)
-            done.append(f"{one.kind} {one.label}")
+                return not_whole(result, patch, done, len(patches) - number - 1)
+            done.append(f"{patch.kind} {patch.label}")
         return result if len(done) == 1 else ToolResult("success", f"Done: {', '.join(done)}.")
 
     async def apply(self, changes: BlockOperations, patch: BlockPatch) -> ToolResult:

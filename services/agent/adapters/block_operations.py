@@ -62,37 +62,39 @@ class BlockOperations:
             description=description,
             created_by_id=self.calling.context.actor or None,
         )
-        refused = await self.sent(CreateBlocks(blocks=[block]), "create")
+        refused = await self.send(CreateBlocks(blocks=[block]), "create")
         if refused:
             return refused
         agent_id = self.calling.design.config.id
-        refused = await self.sent(AttachBlock(agent_id=agent_id, block_id=block_id), "attach")
+        refused = await self.send(AttachBlock(agent_id=agent_id, block_id=block_id), "attach")
         if refused:
-            await self.sent(DeleteBlock(block_id=block_id), "undo")
+            await self.send(DeleteBlock(block_id=block_id), "undo")
             return refused
         return ToolResult("success", f"You have a memory block '{label}' now.")
 
     async def append(self, label: str, content: str) -> ToolResult:
         """Add lines to the end of a block; one that is not there is made, once, also where two
         calls want it at the same time."""
-        return await self.ensured(
+        return await self.change_or_create(
             label,
             content,
-            lambda one, cause: EditBlock(
-                block_id=one, edit=InsertText(new_text=content), cause=cause
+            lambda block_id, cause: EditBlock(
+                block_id=block_id, edit=InsertText(new_text=content), cause=cause
             ),
         )
 
     async def rewrite(self, label: str, value: str) -> ToolResult:
         """Give a block another value; one that is not there is made."""
-        return await self.ensured(
-            label, value, lambda one, cause: RewriteBlock(block_id=one, value=value, cause=cause)
+        return await self.change_or_create(
+            label,
+            value,
+            lambda block_id, cause: RewriteBlock(block_id=block_id, value=value, cause=cause),
         )
 
-    async def ensured(
+    async def change_or_create(
         self, label: str, value: str, change: Callable[[str, Cause], EditBlock | RewriteBlock]
     ) -> ToolResult:
-        """Change a block, or make it with this value."""
+        """Change a block; if there is none, create it with this value."""
         known = await self.commands.by_label(self.calling)
         block_id = block_named(label, known)
         if block_id in (None, self.own_block):
@@ -115,7 +117,7 @@ class BlockOperations:
         if isinstance(found, ToolResult):
             return found
         cause = cause_of(self.calling)
-        return await self.valued(EditBlock(block_id=found, edit=edit, cause=cause))
+        return await self.send_edit(EditBlock(block_id=found, edit=edit, cause=cause))
 
     async def patch(self, label: str, changes: list[ReplaceLines]) -> ToolResult:
         """Replace lines of a block, all or none."""
@@ -123,7 +125,7 @@ class BlockOperations:
         if isinstance(found, ToolResult):
             return found
         cause = cause_of(self.calling)
-        return await self.valued(PatchBlock(block_id=found, changes=changes, cause=cause))
+        return await self.send_edit(PatchBlock(block_id=found, changes=changes, cause=cause))
 
     async def delete(self, label: str) -> ToolResult:
         """Show a block to the agent no more. It stays for others, and for people."""
@@ -166,7 +168,7 @@ class BlockOperations:
             description=description,
             cause=cause_of(self.calling),
         )
-        refused = await self.sent(command, "rename")
+        refused = await self.send(command, "rename")
         changed = f"is '{label}' now" if label else "has its description now"
         return refused or ToolResult("success", f"The memory block '{old_label}' {changed}.")
 
@@ -175,13 +177,13 @@ class BlockOperations:
         known = await self.commands.by_label(self.calling)
         return block_named(label, known) or error(no_block(label, known))
 
-    async def sent(self, command: Command, verb: str) -> ToolResult | None:
-        """Send a command; what the model is told if it is refused."""
+    async def send(self, command: Command, verb: str) -> ToolResult | None:
+        """Send a command; returns the error for the model if it is refused, else None."""
         reply = await self.commands.send(self.calling, command, verb, self.part)
         return error(reply.reason) if isinstance(reply, Rejected) else None
 
-    async def valued(self, command: EditBlock | PatchBlock) -> ToolResult:
-        """Send a command whose answer is the new value."""
+    async def send_edit(self, command: EditBlock | PatchBlock) -> ToolResult:
+        """Send an edit; the result is the block's new value, or why it was refused."""
         reply = await self.commands.send(self.calling, command, "edit", self.part)
         if isinstance(reply, Rejected):
             return error(reply.reason)

@@ -68,9 +68,9 @@ class PostgresBlockQueries:
 
     async def seen_by_many(self, wanted: list[tuple[str, list[str]]]) -> list[list[AttachedBlock]]:
         """The blocks of several agents, in one query."""
-        asked = [(n, org, one) for n, (org, ids) in enumerate(wanted) for one in ids]
+        asked = [(n, org, block_id) for n, (org, ids) in enumerate(wanted) for block_id in ids]
         named = {
-            "ids": [one for _, _, one in asked],
+            "ids": [block_id for _, _, block_id in asked],
             "orgs": [org for _, org, _ in asked],
             "lists": f"{{{','.join(str(n) for n, _, _ in asked)}}}",
         }

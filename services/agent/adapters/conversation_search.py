@@ -88,7 +88,7 @@ class PostgresConversationSearch:
 
     async def search_messages(self, search: Search) -> list[FoundMessage]:
         """Messages of an agent's history, the newest first."""
-        pattern = None if search.text is None else f"%{escaped(search.text)}%"
+        pattern = None if search.text is None else f"%{escape_like(search.text)}%"
         rows = await self.database.fetch(
             SEARCH,
             {
@@ -120,8 +120,8 @@ class PostgresConversationSearch:
         return [FoundMessage(*row) for row in rows]
 
 
-def escaped(text: str) -> str:
-    """The text for LIKE, its wildcards taken literally."""
+def escape_like(text: str) -> str:
+    """The text as a LIKE pattern in which its wildcards are literal."""
     return text.replace("\\", "\\\\").replace("%", "\\%").replace("_", "\\_")
 
 
@@ -146,7 +146,7 @@ class HybridConversationSearch:
         worded, near = await asyncio.gather(
             self.queries.search_messages(search), self.near(calling, search)
         )
-        return [one for one, _ in fuse_ranks(worded, near)][: search.limit]
+        return [message for message, _ in fuse_ranks(worded, near)][: search.limit]
 
     async def near(self, calling: Calling, search: Search) -> list[FoundMessage]:
         """What is near to a text in meaning, the nearest first, each once."""
@@ -171,5 +171,5 @@ class HybridConversationSearch:
             log.warning("messages are found by their words alone: %s", reply.reason)
             return []
         nearest: Any = reply.result["messages"]
-        found = await self.queries.messages_named(search, [one["id"] for one in nearest])
+        found = await self.queries.messages_named(search, [passage["id"] for passage in nearest])
         return [*dict.fromkeys(found)]  # a fork has the messages of its source again

@@ -108,7 +108,9 @@ class ConversationTools:
         ]
         limit = min(max(wanted.limit or SEARCH_RESULTS_DEFAULT, 1), SEARCH_RESULTS_MAX)
         dates = self.dates(calling).span(wanted.start_date, wanted.end_date)
-        return await self.paged(calling, wanted.query or None, roles, dates, limit, wanted.page)
+        return await self.search_page(
+            calling, wanted.query or None, roles, dates, limit, wanted.page
+        )
 
     async def conversation_search_date(self, calling: Calling) -> ToolResult:
         """List the messages between two dates, a page at a time, the newest first."""
@@ -118,13 +120,15 @@ class ConversationTools:
             empty = "start_date" if dates[0] is None else "end_date"
             return error(f"`{empty}` is empty: name both ends of the time. Use {FORMS}.")
         roles = ["user", "assistant"]
-        return await self.paged(calling, None, roles, dates, SEARCH_RESULTS_DEFAULT, wanted.page)
+        return await self.search_page(
+            calling, None, roles, dates, SEARCH_RESULTS_DEFAULT, wanted.page
+        )
 
     def dates(self, calling: Calling) -> Reader:
         """What reads times as the agent means them."""
         return Reader(self.clock.now(), ZoneInfo(calling.design.config.timezone))
 
-    async def paged(
+    async def search_page(
         self,
         calling: Calling,
         text: str | None,
@@ -141,7 +145,7 @@ class ConversationTools:
             last = SEARCH_RESULTS_MAX // limit - 1
             return error(f"`page` is at most {last}: name dates that are nearer to each other.")
         found = await self.search(calling, text, roles, dates, end)
-        return shown(found[end - limit :], ZoneInfo(calling.design.config.timezone))
+        return search_result(found[end - limit :], ZoneInfo(calling.design.config.timezone))
 
     async def search(
         self, calling: Calling, text: str | None, roles: list[str], span: Span, limit: int
@@ -162,17 +166,17 @@ class ConversationTools:
         )
 
 
-def shown(found: list[FoundMessage], zone: ZoneInfo) -> ToolResult:
-    """What the model is told of messages that were found."""
+def search_result(found: list[FoundMessage], zone: ZoneInfo) -> ToolResult:
+    """What the model is told of the messages that a search found."""
     if not found:
         return ToolResult("success", "No results found.")
     listed = [
         {
-            "timestamp": one.created_at.astimezone(zone).isoformat(timespec="seconds"),
-            "role": one.role,
-            "content": one.text,
+            "timestamp": message.created_at.astimezone(zone).isoformat(timespec="seconds"),
+            "role": message.role,
+            "content": message.text,
         }
-        for one in found
+        for message in found
     ]
     results = json.dumps(listed, ensure_ascii=False)
     return ToolResult("success", f"Showing {len(found)} results: {results}")

@@ -74,8 +74,9 @@ def expression(pattern: str) -> Any:
         ) from None
 
 
-def chosen(files: Sequence[AttachedFile], include: str) -> list[AttachedFile]:
-    """Those files whose name fits a pattern as *.md, or an expression. Raises BadPattern."""
+def matching_files(files: Sequence[AttachedFile], include: str) -> list[AttachedFile]:
+    """The files whose name matches a pattern such as *.md, or a regular expression; all files if it
+    is empty. Raises BadPattern."""
     if not include:
         return [*files]
     if "*" in include and not set(include) & set("^$()[]{}\\+|"):
@@ -134,15 +135,17 @@ def matches_in(
         hit = wanted.search(data, starts[place], starts[end] - 1)
         if hit is not None:
             place = bisect_right(starts, hit.start(), hi=len(lines)) - 1
-            matches.append(Match(name, first_line + place, shown(lines, place, first_line, around)))
+            matches.append(
+                Match(name, first_line + place, lines_around(lines, place, first_line, around))
+            )
             place += 1
         else:
             place = end if end == len(lines) else max(end - 1, place + 1)
     return matches
 
 
-def shown(lines: list[bytes], place: int, first_line: int, around: int) -> str:
-    """A line and those around it, each with its number; the one that fits has a mark."""
+def lines_around(lines: list[bytes], place: int, first_line: int, around: int) -> str:
+    """The matching line, marked, with the lines around it; each has its number."""
     span = range(max(place - around, 0), min(place + around + 1, len(lines)))
     return "\n".join(
         f"{'>' if n == place else ' '} {first_line + n}: {lines[n].decode()[:LINE_CHARS_MAX]}"

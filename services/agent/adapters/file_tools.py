@@ -24,8 +24,8 @@ from services.agent.adapters.file_regex_search import (
     FILES_SEARCHED_MAX,
     BadPattern,
     Found,
-    chosen,
     expression,
+    matching_files,
     search_files,
 )
 from services.agent.adapters.folder_queries import FolderQueries
@@ -94,8 +94,8 @@ class FileTools:
     async def open_files(self, calling: Calling) -> ToolResult:
         """Show files to the agent, in its system prompt from the next step on."""
         asked = OpenFilesArguments.model_validate_json(calling.call.arguments)
-        by_name = {one.file_name: one for one in asked.file_requests}
-        files = await self.named(calling, [*by_name])
+        by_name = {request.file_name: request for request in asked.file_requests}
+        files = await self.find_files(calling, [*by_name])
         if isinstance(files, ToolResult):
             return files
         views = []
@@ -114,10 +114,13 @@ class FileTools:
         reply = await self.send(calling, command)
         if isinstance(reply, Rejected):
             return error(reply.reason)
-        return ToolResult("success", await self.opened(calling, files, views, reply.result))
+        words = await self.describe_opened(calling, files, views, reply.result)
+        return ToolResult("success", words)
 
-    async def named(self, calling: Calling, names: list[str]) -> list[AttachedFile] | ToolResult:
-        """The agent's files of these names, in this order."""
+    async def find_files(
+        self, calling: Calling, names: list[str]
+    ) -> list[AttachedFile] | ToolResult:
+        """The agent's files of these names in this order, or the error if a name is unknown."""
         org, agent_id = calling.context.org, calling.design.config.id
         found = await self.queries.files_named(org, agent_id, names)
         by_name = {file.name: file for file in reversed(found)}
@@ -130,11 +133,11 @@ class FileTools:
         listed = ", ".join(file.name for file in files)
         return error(f"You have no file named '{unknown[0][:200]}'. Yours are: {listed}")
 
-    async def opened(
+    async def describe_opened(
         self, calling: Calling, files: list[AttachedFile], views: list[FileView], result: Any
     ) -> str:
-        """What the model is told of files that were opened, and of those closed for them."""
-        listed = ", ".join(place(*one) for one in zip(files, views, strict=True))
+        """What the model is told: which files were opened, and which were closed for them."""
+        listed = ", ".join(place(*opened) for opened in zip(files, views, strict=True))
         words = f"Opened {listed}"
         closed = {*result["closed"]}
         if closed:
@@ -158,7 +161,7 @@ class FileTools:
         if not files:
             return ToolResult("success", NO_FILES)
         try:
-            fitting = chosen(files, (asked.include or "").strip())
+            fitting = matching_files(files, (asked.include or "").strip())
         except BadPattern as problem:
             return error(f"`include` cannot be used: {problem}")
         around = min(max(asked.context_lines or 0, 0), CONTEXT_LINES_MAX)
@@ -186,9 +189,9 @@ class FileTools:
         passages = FoundPassages.model_validate(reply.result).passages
         if not passages:
             return ToolResult("success", f"No passage was found for '{asked.query.strip()}'.")
-        names = Counter(str(one.fields["file_name"]) for one in passages)
+        names = Counter(str(found.fields["file_name"]) for found in passages)
         head = f"Found {len(passages)} passages in {len(names)} files:"
-        shown = [passage(n, one) for n, one in enumerate(passages, start=1)]
+        shown = [passage(n, found) for n, found in enumerate(passages, start=1)]
         return ToolResult("success", "\n\n".join([head, *shown]))
 
     async def send(self, calling: Calling, command: Command) -> Any:
@@ -232,14 +235,14 @@ def matches_page(asked: GrepFiles, found: Found, offset: int) -> str:
     page = found.matches[offset : offset + MATCHES_SHOWN]
     if not page:
         return f"There are {total} matches: `offset` is at most {total - 1}."
-    files = Counter(one.file for one in found.matches)
+    files = Counter(match.file for match in found.matches)
     more = "+" if found.cut else ""
     lines = [
         f"Found {total}{more} matches in {len(files)} files "
         f"(showing {offset + 1} to {offset + len(page)}):",
         *(f"- {name}: {count}" for name, count in files.most_common(NAMES_TOLD_MAX)),
     ]
-    lines += [f"\n=== {one.file}:{one.line} ===\n{one.shown}" for one in page]
+    lines += [f"\n=== {match.file}:{match.line} ===\n{match.shown}" for match in page]
     end = offset + len(page)
     if end < total:
         lines.append(f"\nFor the next ones call it again with `offset` {end}.")

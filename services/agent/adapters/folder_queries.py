@@ -83,8 +83,8 @@ class PostgresFolderQueries:
             files.setdefault(file.folder_id, []).append(file)
         unlisted = rows[0][-1] - len(rows) if rows else 0
         folders = [
-            AttachedFolder(one, name, description, instructions, files.get(one, ()))
-            for one, name, description, instructions in found
+            AttachedFolder(folder_id, name, description, instructions, files.get(folder_id, ()))
+            for folder_id, name, description, instructions in found
         ]
         return [*folders[:-1], replace(folders[-1], unlisted=unlisted)]
 

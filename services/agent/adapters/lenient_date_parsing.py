@@ -55,7 +55,7 @@ class Reader:
         no bound; a day, a month or a span in words is meant from its beginning to its end."""
         bounds: list[datetime | None] = []
         for name, text, place in (("start_date", start, 0), ("end_date", end, 1)):
-            found = self.meant(text or "")
+            found = self.read_span(text or "")
             if found is None:
                 shown = (text or "")[:TEXT_CHARS_MAX]
                 return f"`{name}` is '{shown}', which is no time that is understood. Use {FORMS}."
@@ -68,8 +68,9 @@ class Reader:
             )
         return since, until
 
-    def meant(self, text: str) -> Span | None:
-        """The first and the last moment of what a text means, in UTC; None if that is nothing."""
+    def read_span(self, text: str) -> Span | None:
+        """The first and the last moment that a text may mean, in UTC. Both are None for an empty
+        text; the whole is None for a text that is no date."""
         text = " ".join(text.split())
         if not text:
             return None, None

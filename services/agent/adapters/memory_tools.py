@@ -159,22 +159,22 @@ class MemoryTools:
         return ToolResult("success", "The memory is up to date.")
 
     async def edit(self, calling: Calling, label: str, edit: Edit) -> ToolResult:
-        """Have a block edited."""
-        return await self.sent(
+        """Ask the memory service to edit a block."""
+        return await self.send(
             calling,
             label,
             lambda block_id, cause: EditBlock(block_id=block_id, edit=edit, cause=cause),
         )
 
     async def rewrite(self, calling: Calling, label: str, value: str) -> ToolResult:
-        """Have a block rewritten."""
-        return await self.sent(
+        """Ask the memory service to replace a block's value."""
+        return await self.send(
             calling,
             label,
             lambda block_id, cause: RewriteBlock(block_id=block_id, value=value, cause=cause),
         )
 
-    async def sent(
+    async def send(
         self, calling: Calling, label: str, command: Callable[[str, Cause], Command]
     ) -> ToolResult:
         """Send a command about a block to the memory service; the same call is the same command."""

@@ -103,7 +103,7 @@ class MultiAgentTools:
         answer = await self.answer(Sent(calling, wanted.other_agent_id, wanted.message, callers))
         if answer.failed:
             return error(answer.failed)
-        return ToolResult("success", str(shown(wanted.other_agent_id, answer)))
+        return ToolResult("success", str(answer_fields(wanted.other_agent_id, answer)))
 
     async def send(self, calling: Calling) -> ToolResult:
         """Write to another agent; what it says is in its own history."""
@@ -119,7 +119,7 @@ class MultiAgentTools:
         found = await self.queries.agents_with_tags(
             calling.context.org, wanted.match_all, wanted.match_some, TARGETS_MAX + 2
         )
-        others = [one for one in found if one != own]
+        others = [agent_id for agent_id in found if agent_id != own]
         if len(others) > TARGETS_MAX:
             return error(f"More than {TARGETS_MAX} agents have these tags: name more of them.")
         callers = await self.callers(calling, waits=True)
@@ -127,7 +127,7 @@ class MultiAgentTools:
 
         async def ask(agent_id: str) -> dict[str, Any]:
             async with room:
-                return shown(
+                return answer_fields(
                     agent_id, await self.answer(Sent(calling, agent_id, wanted.message, callers))
                 )
 
@@ -149,22 +149,23 @@ class MultiAgentTools:
         seconds = self.seconds_max * PART_OF_DEADLINE**depth
         try:
             async with asyncio.timeout(seconds) as limit:
-                return await self.answered(sent)
+                return await self.ask_until_answered(sent)
         except TimeoutError:
             if not limit.expired():
                 raise
             return await self.late(sent, seconds)
 
-    async def answered(self, sent: Sent) -> Answer:
-        """The same, however long it takes and whatever is away meanwhile."""
+    async def ask_until_answered(self, sent: Sent) -> Answer:
+        """The other agent's answer, however long it takes. Asks again after an outage of the bus or
+        the store."""
         while True:
             try:
-                return await self.asked(sent)
+                return await self.ask_once(sent)
             except (BusUnavailable, StoreUnavailable):
                 await self.clock.sleep(RETRY_SECONDS)
 
-    async def asked(self, sent: Sent) -> Answer:
-        """Have the run begun, and follow it to its end."""
+    async def ask_once(self, sent: Sent) -> Answer:
+        """Start the run and follow it to its end. Raises BusUnavailable and StoreUnavailable."""
         org = sent.calling.context.org
         subject = delta_subject("agent", "run", "progress", org, sent.run_id)
         async with follow(self.bus, subject, wanted=is_worth_a_look) as progress:
@@ -218,7 +219,7 @@ class MultiAgentTools:
             if run is None:
                 return Answer([], f"Agent {sent.agent_id} does not exist any more")
             if run.status == "completed":
-                return Answer(await self.said(sent) or [NO_ANSWER])
+                return Answer(await self.answer_texts(sent) or [NO_ANSWER])
             if run.status not in ("created", "running"):
                 why = f"Agent {sent.agent_id} gave no answer: its run is {run.status}"
                 return Answer([], f"{why} ({run.stop_reason})" if run.stop_reason else why)
@@ -229,11 +230,13 @@ class MultiAgentTools:
             look = LOOK_SECONDS if run.status == "created" else min(2 * look, LOOK_SECONDS_MAX)
             await progress.next(look)
 
-    async def said(self, sent: Sent) -> list[str]:
+    async def answer_texts(self, sent: Sent) -> list[str]:
         """What the other agent said in the run. Raises StoreUnavailable."""
         v1_messages = await self.queries.messages_of_run(sent.calling.context.org, sent.run_id)
         words = (
-            one["content"] for one in v1_messages if one["message_type"] == "assistant_message"
+            message["content"]
+            for message in v1_messages
+            if message["message_type"] == "assistant_message"
         )
         return [text_of(content) for content in words]
 
@@ -265,7 +268,7 @@ def is_worth_a_look(delta: ProgressMessage) -> bool:
     return not delta.keys().isdisjoint(("end", "look"))
 
 
-def shown(agent_id: str, answer: Answer) -> dict[str, Any]:
+def answer_fields(agent_id: str, answer: Answer) -> dict[str, Any]:
     """An answer as models read it, the way V1 writes it."""
     texts = [f"<error: {answer.failed}>"] if answer.failed else answer.texts
     return {"agent_id": agent_id, "response": texts}

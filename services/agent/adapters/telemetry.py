@@ -187,7 +187,7 @@ class ObservedTools:
                 result = await self.tools.run(call, design, run_id, step_id, context, rules)
                 outcome = result.status
                 if span is not UNSEEN:
-                    returned(span, result)
+                    note_result(span, result)
                 return result
         finally:
             metrics.TOOL_CALLS.labels(name, outcome).inc()
@@ -219,8 +219,9 @@ def executing(call: ToolCall, step_id: str) -> Span:
     return tracer.span(f"{span_attributes.EXECUTE_TOOL} {call.name}", "internal", attributes)
 
 
-def returned(span: Span, result: ToolResult) -> None:
-    """What a tool gave back."""
+def note_result(span: Span, result: ToolResult) -> None:
+    """Note a tool's result on the span: whether it is an error, and its text if contents are
+    traced."""
     tracer = tracing.tracer()
     if tracer is not None and tracer.content:
         span.note({span_attributes.TOOL_CALL_RESULT: result.text})

@@ -56,11 +56,11 @@ class PostgresCustomToolQueries:
 
     async def tools_of_many(self, wanted: list[tuple[str, list[str]]]) -> list[list[CustomTool]]:
         """The tools of several agents, in one query."""
-        asked = [(n, org, one) for n, (org, ids) in enumerate(wanted) for one in ids]
+        asked = [(n, org, tool_id) for n, (org, ids) in enumerate(wanted) for tool_id in ids]
         rows = await self.database.fetch(
             TOOLS_BY_ID,
             {
-                "ids": [one for _, _, one in asked],
+                "ids": [tool_id for _, _, tool_id in asked],
                 "orgs": [org for _, org, _ in asked],
                 "lists": f"{{{','.join(str(n) for n, _, _ in asked)}}}",
             },

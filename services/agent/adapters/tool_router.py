@@ -78,7 +78,7 @@ class ToolRouter:
         """Whether a call may be made again after a crash: the tool says so. Nothing happens in a
         call that has no runner, however often; but a tool that the agent still has by name may
         have been there when it was called."""
-        tool = captured(name, design)
+        tool = find_held_tool(name, design)
         if tool is None:
             return name not in design.tools
         return tool.idempotent or self.runner(tool) is None
@@ -93,7 +93,7 @@ class ToolRouter:
         rules: ToolRules = NO_RULES,
     ) -> ToolResult:
         """Carry a call out; whatever goes wrong is a result that the model sees."""
-        tool = captured(call.name, design)
+        tool = find_held_tool(call.name, design)
         if tool is None:
             names = ", ".join(tool.name for tool in design.held)
             return error(f"There is no tool named '{call.name}'. Yours are: {names}")
@@ -111,7 +111,7 @@ class ToolRouter:
         seconds = min(tool.deadline_seconds or self.seconds_max, self.seconds_max)
         try:
             async with asyncio.timeout(seconds) as limit:
-                result = await self.answered(
+                result = await self.run_through_outages(
                     runner, Calling(call, design, run_id, step_id, context, rules), seconds
                 )
         except TimeoutError:
@@ -119,10 +119,12 @@ class ToolRouter:
                 raise
             result = late(call.name, seconds)
         failpoints.reach("after_tool")
-        return shortened(result, tool.return_chars_max)
+        return cut_result(result, tool.return_chars_max)
 
-    async def answered(self, runner: Runner, calling: Calling, seconds: float) -> ToolResult:
-        """What a tool gives back, asked for again during an outage until its time is up."""
+    async def run_through_outages(
+        self, runner: Runner, calling: Calling, seconds: float
+    ) -> ToolResult:
+        """The result of a tool call. During an outage the call is repeated until its time is up."""
         name = calling.call.name
         give_up_at = self.clock.monotonic() + seconds
         while True:
@@ -145,13 +147,13 @@ def late(name: str, seconds: float) -> ToolResult:
     )
 
 
-def captured(name: str, design: AgentDesign) -> HeldTool | None:
-    """The tool of this name among those that the agent holds."""
+def find_held_tool(name: str, design: AgentDesign) -> HeldTool | None:
+    """The tool of this name in the agent's design, or None."""
     return next((tool for tool in design.held if tool.name == name), None)
 
 
-def shortened(result: ToolResult, chars_max: int) -> ToolResult:
-    """The result within the limit of what its tool may return."""
+def cut_result(result: ToolResult, chars_max: int) -> ToolResult:
+    """The result, cut to the characters that its tool may return."""
     text = cut(result.text, chars_max)
     return result if text is result.text else replace(result, text=text)
 

@@ -101,8 +101,8 @@ class VoiceMemoryTools:
         passages = FoundPassages.model_validate(reply.result).passages
         found: dict[str, Any] = {
             "archival_search_results": [
-                {"timestamp": one.fields["created_at"], "content": one.fields["text"]}
-                for one in passages
+                {"timestamp": passage.fields["created_at"], "content": passage.fields["text"]}
+                for passage in passages
             ]
         }
         if wanted.convo_keyword_queries:
@@ -157,7 +157,7 @@ class VoiceMemoryTools:
                 limit=limit,
             )
         )
-        return [one.text for one in found]
+        return [message.text for message in found]
 
     async def send(self, calling: Calling, command: Command) -> Any:
         """Send a command; the same call is the same command."""

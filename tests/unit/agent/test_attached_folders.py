@@ -17,9 +17,9 @@ from services.agent.adapters.file_regex_search import (
     LOOKED_AT_BYTES,
     MATCHES_MAX,
     BadPattern,
-    chosen,
     expression,
     matches_in,
+    matching_files,
 )
 from services.agent.domain.agents.attached_folders import (
     AttachedFile,
@@ -159,9 +159,9 @@ def test_no_expression_explodes(pattern: str) -> None:
 
 def test_files_are_chosen_by_a_pattern_of_their_names() -> None:
     files = [AttachedFile(str(n), "s", name, 1) for n, name in enumerate(("d/a.md", "d/b.TXT"))]
-    assert chosen(files, "") == files
-    assert [file.name for file in chosen(files, "*.txt")] == ["d/b.TXT"]
-    assert [file.name for file in chosen(files, "d/a*")] == ["d/a.md"]
-    assert [file.name for file in chosen(files, r"\.md$")] == ["d/a.md"]
+    assert matching_files(files, "") == files
+    assert [file.name for file in matching_files(files, "*.txt")] == ["d/b.TXT"]
+    assert [file.name for file in matching_files(files, "d/a*")] == ["d/a.md"]
+    assert [file.name for file in matching_files(files, r"\.md$")] == ["d/a.md"]
     with pytest.raises(BadPattern):
-        chosen(files, "(")
+        matching_files(files, "(")

@@ -50,7 +50,7 @@ def at(text: str) -> datetime:
     ],
 )
 def test_a_moment_begins_and_ends_at_once(text: str, moment: str) -> None:
-    assert READER.meant(text) == (at(moment), at(moment))
+    assert READER.read_span(text) == (at(moment), at(moment))
 
 
 @pytest.mark.parametrize(
@@ -85,7 +85,7 @@ def test_a_moment_begins_and_ends_at_once(text: str, moment: str) -> None:
 def test_a_day_or_a_span_is_meant_from_its_beginning_to_its_end(
     text: str, first: str, last: str
 ) -> None:
-    assert READER.meant(text) == (at(first), at(last))
+    assert READER.read_span(text) == (at(first), at(last))
 
 
 @pytest.mark.parametrize(

@@ -54,7 +54,7 @@ class NotMended(Exception):
     """Something is still wrong, and may be mended later."""
 
 
-TRANSIENT = (BusUnavailable, StoreUnavailable, VersionConflict, NotMended)
+OUTAGES = (BusUnavailable, StoreUnavailable)
 
 
 class Reconciliation[Item](ABC):
@@ -106,8 +106,8 @@ class Reconciliation[Item](ABC):
         self.look_at_all_at = -math.inf
 
     async def sweep(self) -> None:
-        """Look at suspects, or at everybody if it is time, and mend what is wrong. What fails in a
-        transient way is logged and tried again, after a pause."""
+        """Look at suspects, or at everybody if it is time, and mend what is wrong. What fails is
+        logged and tried again, after a pause."""
         now = self.clock.monotonic()
         while self.suspects_later and next(iter(self.suspects_later.values())) <= now:
             self.suspect_first_of_later()
@@ -121,26 +121,41 @@ class Reconciliation[Item](ABC):
         try:
             done = await self.mend_batches(None if everybody else sorted(suspects))
             self.retry_seconds = RETRY_SECONDS
-        except TRANSIENT as problem:
+        except (*OUTAGES, NotMended) as problem:
             log.warning("%s: tried again in %g s: %s", self.name, self.retry_seconds, problem)
             self.pause()
-        except NewerVersion as unknown:
-            log_once(unknown)
+        except Exception:
             self.pause()
+            raise
         finally:
             if not done:
                 self.look_again(None if everybody else suspects)
 
     async def mend_batches(self, keys: list[str] | None) -> bool:
         """Mend a bounded number of batches; returns whether nothing is left. Raises NotMended after
-        a batch of which some items were refused."""
+        a batch of which some items are left."""
         for _ in range(BATCHES_MAX):
             items = await self.find(keys)
-            refused = [item for item in items if not await self.mend(item)]
-            if refused:
-                raise NotMended(f"{len(refused)} of {len(items)} are refused, first {refused[0]}")
+            left = [item for item in items if not await self.try_to_mend(item)]
+            if left:
+                raise NotMended(f"{len(left)} of {len(items)} are left, first {left[0]}")
             if len(items) < self.batch_max:
                 return True
+        return False
+
+    async def try_to_mend(self, item: Item) -> bool:
+        """Put one item right; returns whether that was done. One that fails keeps no other waiting,
+        an outage does: it is raised."""
+        try:
+            return await self.mend(item)
+        except OUTAGES:
+            raise
+        except NewerVersion as unknown:
+            log_once(unknown)
+        except VersionConflict:
+            log.info("%s: %s has changed meanwhile", self.name, item)
+        except Exception:
+            log.exception("%s: %s is not mended", self.name, item)
         return False
 
     def pause(self) -> None:

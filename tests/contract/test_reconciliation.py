@@ -9,8 +9,8 @@ from collections.abc import Awaitable, Callable, Sequence
 import pytest
 
 from libs.bus.ports import Bus, BusUnavailable
-from libs.contracts.bus_messages import NOT_FOUND, Accepted, Command, Rejected
-from libs.eventstore.ports import StoreUnavailable
+from libs.contracts.bus_messages import NOT_FOUND, Accepted, Command, NewerVersion, Rejected
+from libs.eventstore.ports import StoreUnavailable, VersionConflict
 from libs.eventstore.unit_of_work import Repository, UnitOfWork
 from libs.work import reconciliation
 from libs.work.reconciliation import (
@@ -193,29 +193,56 @@ class TestReconciliation:
         with caplog.at_level(logging.WARNING, reconciliation.__name__):
             await policy.sweep()
         assert await policy.empty() == ["a"]
-        assert "1 of 2 are refused, first a" in caplog.text
+        assert "1 of 2 are left, first a" in caplog.text
         policy.refused = set()
         policy.time.seconds += RETRY_SECONDS
         await policy.sweep()
         assert await policy.empty() == []
 
-    async def test_a_conflict_with_another_process_is_tried_again(self, world: World) -> None:
+    async def test_a_conflict_with_another_process_is_tried_again(
+        self, world: World, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
         policy, other = FillAccounts(world), FillAccounts(world)
         await policy.open("a")
-        [found] = await policy.find(None)
-        work = policy.repository.work(context("slow"))
-        (await work.load(Account, found)).deposit(1)
 
-        async def conflict() -> None:
-            policy.before = nothing
-            await other.mend(found)
+        async def mend_too_late(item: str) -> bool:
+            work = policy.repository.work(context("slow"))
+            (await work.load(Account, item)).deposit(1)
+            await other.mend(item)
             await work.commit()
+            return True
 
-        policy.before = conflict
-        await policy.sweep()
+        with monkeypatch.context() as slow:
+            slow.setattr(policy, "mend", mend_too_late)
+            await policy.sweep()
         policy.time.seconds += RETRY_SECONDS
         await policy.sweep()
-        assert policy.looks[1:] == [None, None]
+        assert policy.looks == [None, None]
+        assert await policy.empty() == []
+
+    @pytest.mark.parametrize(
+        "problem",
+        [VersionConflict("a"), NewerVersion("account.opened 9"), ZeroDivisionError()],
+        ids=lambda problem: type(problem).__name__,
+    )
+    async def test_one_that_fails_keeps_no_other_and_is_tried_again(
+        self, world: World, monkeypatch: pytest.MonkeyPatch, problem: Exception
+    ) -> None:
+        policy = FillAccounts(world)
+        await policy.open("a", "b")
+        mend = policy.mend
+
+        async def fail_for_first(item: str) -> bool:
+            if item == "a":
+                raise problem
+            return await mend(item)
+
+        with monkeypatch.context() as broken:
+            broken.setattr(policy, "mend", fail_for_first)
+            await policy.sweep()
+        assert await policy.empty() == ["a"]
+        policy.time.seconds += RETRY_SECONDS
+        await policy.sweep()
         assert await policy.empty() == []
 
     async def test_a_bug_forgets_no_suspect(self, world: World) -> None:
@@ -230,6 +257,9 @@ class TestReconciliation:
         policy.before = bug
         with pytest.raises(ZeroDivisionError):
             await policy.sweep()
+        await policy.sweep()
+        assert await policy.empty() == ["a"], "it is paused: a bug stays for a while"
+        policy.time.seconds += RETRY_SECONDS
         await policy.sweep()
         assert await policy.empty() == []
 

@@ -123,8 +123,8 @@ class LeasedWork[W: Work](ABC):
         self, work: W, unit: UnitOfWork, attempt: Attempt[W] | None = None
     ) -> None:
         """Have a commit take the lease of a work, and begin it then, if there is room for it now; a
-        sweeper begins it otherwise."""
-        if self.has_room(work.org):
+        sweeper begins it otherwise, and what else the same commit wants: it takes one lease."""
+        if unit.take_lease is None and self.has_room(work.org):
             unit.take_lease = work.id
             unit.after_commit.append(
                 lambda epoch: self.begin(work, epoch, attempt, context=unit.context)
@@ -155,7 +155,7 @@ class LeasedWork[W: Work](ABC):
         """An attempt is over. If it took its work further, begin at once what waits for its
         place."""
         del self.tasks[lease]
-        if not lease.is_released:  # it was cancelled before it began
+        if not lease.is_released:  # it was cancelled before it began, or as it gave it back
             self.aside(lease.give_back())
         took_further = not ended.cancelled() and ended.result()
         if took_further and self.places and not self.following and not self.stopping:

@@ -108,6 +108,6 @@ class WorkLease[W: Work]:
         """Let any process take the lease at once. If the store is away, the lease runs out. Safe to
         repeat."""
         if not self.is_released:
-            self.is_released = True
             with contextlib.suppress(StoreUnavailable):
                 await self.ports.repository.store.release_lease(self.fence)
+            self.is_released = True

@@ -516,6 +516,44 @@ class TestLeasedWork:
         assert (one.attempts, one.asides) == ([], set())
         assert await is_free(other)
 
+    async def test_an_attempt_that_is_cancelled_as_it_gives_its_lease_back_gives_it_back(
+        self, bank: Bank, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        one, other = bank.process(), bank.process()
+        release, calls = one.store.release_lease, 0
+
+        async def slowly(fence: Fence) -> None:
+            nonlocal calls
+            calls += 1
+            if calls == 1:
+                await asyncio.Event().wait()
+            await release(fence)
+
+        one.stand_still()
+        await one.want(WORK)
+        await one.under_way(1)
+        monkeypatch.setattr(one.store, "release_lease", slowly)
+        one.cancel(WORK.id)
+        await wait_for("the release", lambda: calls)
+        await one.drain()
+        assert await is_free(other)
+
+    async def test_a_commit_that_wants_two_works_begins_one_and_leaves_the_other_to_a_sweep(
+        self, bank: Bank
+    ) -> None:
+        one, other = bank.process(), bank.process()
+        works = [WORK, DueWork("account-2", ORG)]
+        unit = one.ports.repository.work(Context("both", org=ORG))
+        for work in works:
+            one.begin_after_commit(work, unit)
+        await unit.commit()
+        await finish(one)
+        assert one.attempts == [WORK.id]
+        bank.wanted += works
+        await sweep(other)
+        assert [await other.payments(work) for work in works] == [1, 1]
+        assert await is_free(other)
+
     async def test_the_end_of_an_attempt_does_not_hide_the_next_one_at_the_same_work(
         self, bank: Bank, monkeypatch: pytest.MonkeyPatch
     ) -> None:

@@ -103,7 +103,8 @@ class FileProcessing(LeasedWork[DueWork]):
         try:
             await self.process_or_fail(lease)
         except FileGone:
-            await lease.record(decide_nothing)
+            if not lease.is_released:
+                await lease.record(decide_nothing)
 
     async def process_or_fail(self, lease: WorkLease[DueWork]) -> None:
         """Take a file further, or record why that cannot be done. Raises FileGone."""

@@ -225,6 +225,19 @@ async def test_the_files_of_a_deleted_folder_go_with_it(world: World) -> None:
     assert world.passages() == []
 
 
+async def test_a_file_whose_folder_is_gone_is_removed_by_one_decision(
+    world: World, caplog: pytest.LogCaptureFixture
+) -> None:
+    await world.upload(b"words")
+    await world.tell(DeleteFolder(folder_id=f"{FOLDER}org-1"))
+    with caplog.at_level("INFO"):
+        await world.processing.sweep()
+        await finish(world.processing)
+
+    assert (world.schema.rows("files"), world.schema.leases) == ([], {})
+    assert "goes on elsewhere" not in caplog.text, "so its place is the next one's at once"
+
+
 async def test_a_copy_of_an_upload_waits_for_who_decides_about_its_file(world: World) -> None:
     """A process that stood still has both: a file that is there by now, and the command for it.
     Here the copy says another name, since what this process knows of names is not old."""

@@ -33,16 +33,16 @@ def block() -> Block:
     """A block that is full."""
     made = Block.blank("block-1")
     state = BlockState(id="block-1", label="human", value="Likes tea. " * (BLOCK_CHARS // 11))
-    made.happened(BlockCreated, at=AT, block=state)
+    made.record(BlockCreated, at=AT, block=state)
     return made
 
 
 def archive() -> Archive:
     """An archive that as many agents have as may."""
     made = Archive.blank("archive-1")
-    made.happened(ArchiveCreated, at=AT, name="Facts")
+    made.record(ArchiveCreated, at=AT, name="Facts")
     for number in range(AGENTS_MAX):
-        made.happened(ArchiveAttached, at=AT, agent_id=f"agent-{number}")
+        made.record(ArchiveAttached, at=AT, agent_id=f"agent-{number}")
     return made
 
 

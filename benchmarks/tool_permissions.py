@@ -14,8 +14,8 @@ from libs.contracts.tools.tool_permission_evaluation import (
     CalledTool,
     Caller,
     ToolPolicies,
-    compiled,
-    forbidden,
+    compile_list,
+    refusal_by_policies,
 )
 from libs.contracts.tools.tool_permissions import LISTS_OF_ORG_MAX, TOOLS_OF_LIST_MAX
 
@@ -27,7 +27,8 @@ CALLER = Caller("org-1", "project-1", "agent-1")
 
 def worst() -> ToolPolicies:
     """As many lists as there can be, the longest for whoever asks."""
-    long = compiled(["roll_dice", *(f"tool_{n}" for n in range(TOOLS_OF_LIST_MAX - 1))], ["code"])
+    names = ["roll_dice", *(f"tool_{n}" for n in range(TOOLS_OF_LIST_MAX - 1))]
+    long = compile_list(names, ["code"])
     many = {("org-1", "agent", f"agent-{n + 2}"): long for n in range(LISTS_OF_ORG_MAX)}
     scopes = (("organisation", "org-1"), ("project", "project-1"), ("agent", "agent-1"))
     mine = {("org-1", kind, scope_id): long for kind, scope_id in scopes}
@@ -39,7 +40,7 @@ def measured() -> tuple[float, float]:
     policies, taken = worst(), []
     for _ in range(CHECKS):
         began = time.perf_counter_ns()
-        why = forbidden(policies, CALLER, ASKED)
+        why = refusal_by_policies(policies, CALLER, ASKED)
         taken.append(time.perf_counter_ns() - began)
         assert not why, why
     taken.sort()

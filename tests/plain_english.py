@@ -26,10 +26,6 @@ SUPPORT = ("tests", "benchmarks")  # only the variables of these are looked at
 VAGUE_NAMES = {"one", "it", "x"}
 WORDS_MIN = 5
 NOT_YET = {
-    "libs/contracts",
-    "libs/contracts/agent",
-    "libs/contracts/letta",
-    "libs/contracts/tools",
     "services/agent/adapters/models",
     "services/agent/domain/agents",
     "services/agent/domain/conversations",

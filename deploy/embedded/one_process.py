@@ -22,7 +22,7 @@ from deploy.embedded.settings import ALL_SERVICES
 from libs.bus.json_logs import configure_logs, service_name
 from libs.bus.service_runner import Wire, run, stop_signal
 from libs.bus.service_settings import ServiceSettings, log_level
-from libs.contracts.environment_parsing import WrongSetting, required
+from libs.contracts.environment_parsing import WrongSetting, require
 from libs.contracts.service_registry import SERVICES
 from libs.eventstore.unit_of_work import Projection
 from libs.telemetry.settings import TelemetrySettings
@@ -41,7 +41,7 @@ def parts(environment: Mapping[str, str]) -> dict[str, Part]:
     would. Each keeps the rights of its own role in Postgres; together they have few connections
     (`SHARED_CONNECTIONS_MAX`)."""
     urls = {
-        variable: json.loads(required(environment, f"{variable}S"))
+        variable: json.loads(require(environment, f"{variable}S"))
         for variable in ("HEELER_DATABASE_URL", "HEELER_NATS_URL")
     }
 

@@ -13,7 +13,7 @@ from collections.abc import Mapping
 from fnmatch import fnmatchcase
 
 from deploy.embedded.settings import ALL_SERVICES
-from libs.contracts.service_registry import ENCRYPTION_KEYS, SERVICES, declared
+from libs.contracts.service_registry import ENCRYPTION_KEYS, SERVICES, service_named
 
 # LD_* and FAKETIME* are for machines with libraries in unusual places, and for turning clocks.
 EVERY_PROCESS = (
@@ -32,7 +32,7 @@ def of_server(environment: Mapping[str, str] = os.environ) -> dict[str, str]:
 
 def of_service(service: str, environment: Mapping[str, str] = os.environ) -> dict[str, str]:
     """What the process of a service gets. All services in one process share one environment."""
-    services = SERVICES if service == ALL_SERVICES else (declared(service),)
+    services = SERVICES if service == ALL_SERVICES else (service_named(service),)
     own = tuple(name for each in services for name in each.environment)
     shared = select_variables(environment, EVERY_SERVICE)
     secret = {name for name in shared if name in SECRETS and name not in own}

@@ -6,7 +6,7 @@ import os
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from libs.contracts.environment_parsing import address, database_address, one_of, required, word
+from libs.contracts.environment_parsing import address, database_address, one_of, require, word
 from libs.contracts.service_registry import POOL_CONNECTIONS_MAX
 
 LOG_LEVEL = "HEELER_LOG_LEVEL"
@@ -29,7 +29,7 @@ class ServiceSettings:
         """Read HEELER_DATABASE_URL, HEELER_NATS_URL, HEELER_LOG_LEVEL and HEELER_INSTANCE, which
         names what this process is until it dies, and nobody else meanwhile: a container, or a part
         that a supervisor restarts. Raises WrongSetting."""
-        required(environment, "HEELER_NATS_URL")
+        require(environment, "HEELER_NATS_URL")
         return cls(
             database_address(environment, "HEELER_DATABASE_URL"),
             address(environment, "HEELER_NATS_URL", NATS_SCHEMES),

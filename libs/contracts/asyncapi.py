@@ -85,7 +85,7 @@ OTHERS = (Accepted, Rejected, RunProgress)
 
 @cache
 def document() -> dict[str, Any]:
-    """The whole document."""
+    """The AsyncAPI document of all commands and events; built once."""
     load_contracts()
     commands, events = ours(COMMANDS), ours(EVENTS)
     return {

@@ -22,20 +22,17 @@ NEVER = datetime.fromtimestamp(0, UTC)
 
 
 class Aggregate[S: BaseModel](BaseAggregate[str]):
-    """One consistency boundary. Subclasses name their `State` and say `when` each event happens.
-
-    `payload_bytes` is how large the payloads are that it was made from: what it holds, or more.
-    """
+    """One consistency boundary. Subclasses name their `State`, and evolve it in `when`."""
 
     State: ClassVar[type[BaseModel]]
     # Raise it when the same events make another state of the same form: see `state_version`.
     state_revision: ClassVar[int] = 1
     state: S
-    # Whose it is: of whoever wrote its first event, for ever. Empty while there is none.
+    # The organisation that wrote its first event. Empty before that event; never changed after.
     org: str
     # The version of the newest snapshot that is known, 0 if there is none that can be read.
     snapshot_version: int
-    # About how much JSON its state was made from: what it weighs in a cache.
+    # The size of the payloads that its state was made from: its weight in a cache.
     payload_bytes: int
 
     @classmethod
@@ -54,9 +51,10 @@ class Aggregate[S: BaseModel](BaseAggregate[str]):
     @classmethod
     @cache
     def state_version(cls) -> str:
-        """Which form and meaning the state has: a digest of its fields, their types and defaults,
-        with all that is in them, so that no change of form can be forgotten; and the revision that
-        a change of meaning has to raise."""
+        """The version of the state: its revision, and a digest of the model's JSON schema.
+
+        Any change of a field, a type or a default changes the digest. A change of meaning alone
+        has to raise `state_revision`."""
         form = json.dumps(without_prose(cls.State.model_json_schema(by_alias=False)))
         return f"{cls.state_revision}.{hashlib.sha256(form.encode()).hexdigest()[:16]}"
 
@@ -67,30 +65,30 @@ class Aggregate[S: BaseModel](BaseAggregate[str]):
 
     @property
     def exists(self) -> bool:
-        """Whether anything ever happened to it."""
+        """Whether the aggregate has any event."""
         return self.version > 0
 
     @property
     def deleted(self) -> bool:
-        """Whether it has stopped existing: nobody will ask for it often any more."""
+        """Whether the aggregate was deleted. The cache need not keep it."""
         return False
 
-    def happened[E: Event](self, event: type[E], *, at: datetime, **fields: Any) -> None:
-        """Record an event as the next of this aggregate and let it evolve the state."""
+    def record[E: Event](self, event: type[E], *, at: datetime, **fields: Any) -> None:
+        """Add an event to this aggregate and let it evolve the state."""
         self.trigger_event(event, timestamp=at, **fields)
 
     def when(self, event: Event) -> None:
         """Evolve the state by one event."""
         raise NotImplementedError
 
-    def collected(self) -> list[Event]:
-        """The events since the last call, to be committed."""
+    def take_new_events(self) -> list[Event]:
+        """The events recorded since the last call, to be committed; a second call gives none."""
         return list(self.collect_events())  # type: ignore[arg-type]
 
 
 def without_prose(schema: Json) -> Json:
-    """A JSON schema without its titles and descriptions, which say nothing of the form. They are
-    texts; a property of such a name is a schema, and stays."""
+    """A JSON schema without its titles and descriptions. A property of that name stays: its value
+    is a schema, not a text."""
     match schema:
         case dict():
             return {

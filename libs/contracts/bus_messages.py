@@ -53,8 +53,8 @@ class Context:
     sent_at: str = ""
     fingerprint: str = ""
 
-    def caused(self, message_id: str) -> Context:
-        """The context of a message that was sent because of this one."""
+    def follow_up(self, message_id: str) -> Context:
+        """The context of a message that this message causes."""
         return replace(
             self,
             message_id=message_id,
@@ -88,7 +88,7 @@ class Command(Value):
         raise NotImplementedError
 
     def subject(self, org: str) -> str:
-        """`<service>.command.<topic>.<org>.<target>`."""
+        """The command's subject on the bus: `<service>.command.<topic>.<org>.<target>`."""
         return f"{self.service}.command.{self.topic}.{org}.{self.target}"
 
     def __init_subclass__(cls, **kwargs: Any) -> None:
@@ -214,7 +214,7 @@ MARK_LENGTH = 12  # the last group of a UUID
 
 
 def event_subject(service: str, topic: str, org: str, about: str) -> str:
-    """`<service>.event.<topic>.<org>.<about>`."""
+    """An event's subject on the bus: `<service>.event.<topic>.<org>.<about>`."""
     return f"{service}.event.{topic}.{org}.{about}"
 
 

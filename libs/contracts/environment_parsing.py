@@ -29,7 +29,7 @@ class MissingSetting(WrongSetting):
     """A variable that a service cannot do without is not set."""
 
 
-def required(environment: Environment, name: str) -> str:
+def require(environment: Environment, name: str) -> str:
     """The value of a variable that must be set. Raises MissingSetting."""
     value = environment.get(name)
     if not value:
@@ -121,7 +121,7 @@ def origins(environment: Environment, name: str, words: Collection[str]) -> tupl
 def database_address(environment: Environment, name: str) -> str:
     """An address of Postgres, which may name several hosts or a folder with a socket. Raises
     MissingSetting, and WrongSetting, which does not show the value."""
-    value = required(environment, name)
+    value = require(environment, name)
     if not value.startswith(("postgresql://", "postgres://")):
         raise WrongSetting(
             f"{name} is no address of Postgres: it must be like"

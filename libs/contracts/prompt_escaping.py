@@ -1,7 +1,7 @@
-"""Text of users as data in a prompt that is marked up with tags: it can look like no tag.
+"""Escape users' text in a prompt that is marked up with tags, so that a user cannot write a tag.
 
-Only what could be read as a tag is escaped, the way XML does it: `a < b`, `<3` and `R&D` stay as
-they are, so that models see, and pass to their tools, what people wrote.
+Only what could be read as a tag is escaped, as in XML. `a < b`, `<3` and `R&D` stay as they are:
+models see what people wrote, and pass it to their tools.
 """
 
 import re
@@ -22,29 +22,29 @@ _TAKEN = frozenset(
 )  # fmt: skip
 
 
-def escaped(text: str) -> str:
-    """The text such that nothing in it is a tag; `unescaped` gives it back."""
+def escape_tags(text: str) -> str:
+    """The text with every tag in it escaped; `unescape_tags` gives the text back."""
     return _TAG.sub(lambda found: _ESCAPES[found[0]], text)
 
 
-def unescaped(text: str) -> str:
-    """What a text was before it was escaped."""
+def unescape_tags(text: str) -> str:
+    """The text that `escape_tags` was given."""
     return _ESCAPE.sub(lambda found: _CHARACTERS[found[1]], text)
 
 
 def tags(label: str) -> tuple[str, str]:
-    """The tags around what has this label: its own where it is a good name for one."""
+    """The opening and closing tag of a block: named by its label where that is a valid name."""
     first = label.split()[0].casefold() if label.split() else ""
     if _NAME.fullmatch(label) and first not in _TAKEN:
         return f"<{label}>", f"</{label}>"
-    return f'<block label="{quoted(label)}">', "</block>"
+    return f'<block label="{quote_label(label)}">', "</block>"
 
 
-def quoted(label: str) -> str:
+def quote_label(label: str) -> str:
     """The label as the value of an attribute, on one line."""
     return re.sub(r"""[<>&"'\x00-\x1f\x7f\x85\u2028\u2029]""", lambda c: f"&#{ord(c[0])};", label)
 
 
-def unquoted(label: str) -> str:
-    """What a label was before it was quoted."""
+def unquote_label(label: str) -> str:
+    """The label that `quote_label` was given."""
     return re.sub(r"&#(\d{1,4});", lambda found: chr(int(found[1])), label)

@@ -113,7 +113,7 @@ def names() -> tuple[str, ...]:
     return tuple(service.name for service in SERVICES)
 
 
-def declared(name: str) -> Service:
+def service_named(name: str) -> Service:
     """The declaration of a service. Raises KeyError for a name that is none."""
     return {service.name: service for service in SERVICES}[name]
 

@@ -37,13 +37,13 @@ class UniqueName(Aggregate[UniqueNameState]):
         """Take the name for this owner, unless another has it; returns whether it has it now."""
         if self.state.owner_id is not None:
             return self.state.owner_id == owner_id
-        self.happened(self.taken, at=at, name=name, **{self.owner_field: owner_id})
+        self.record(self.taken, at=at, name=name, **{self.owner_field: owner_id})
         return True
 
     def free(self, name: str, owner_id: str, *, at: datetime) -> None:
         """Release the name if this owner holds it."""
         if self.state.owner_id == owner_id:
-            self.happened(self.freed, at=at, name=name, **{self.owner_field: owner_id})
+            self.record(self.freed, at=at, name=name, **{self.owner_field: owner_id})
 
     def when(self, event: Event) -> None:
         """Evolve the state by one event."""

@@ -12,7 +12,7 @@ from hashlib import sha256
 
 from cryptography.fernet import Fernet, InvalidToken, MultiFernet
 
-from libs.contracts.environment_parsing import Environment, WrongSetting, required
+from libs.contracts.environment_parsing import Environment, WrongSetting, require
 from libs.contracts.sealed_text import SEALED
 from libs.contracts.service_registry import ENCRYPTION_KEYS
 
@@ -34,7 +34,7 @@ class Sealer:
     def from_environment(cls, environment: Environment) -> Sealer:
         """With the keys of HEELER_ENCRYPTION_KEYS, comma between them. Raises MissingSetting, and
         WrongSetting, which does not show the value."""
-        keys = [key.strip() for key in required(environment, ENCRYPTION_KEYS).split(",")]
+        keys = [key.strip() for key in require(environment, ENCRYPTION_KEYS).split(",")]
         try:
             if len(keys) > KEYS_MAX:
                 raise ValueError

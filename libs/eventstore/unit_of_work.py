@@ -232,7 +232,7 @@ class UnitOfWork:
         nothing more may happen to what was loaded. Raises TakenElsewhere."""
         commit = Commit(rows=self.rows)
         for aggregate in self.loaded.values():
-            fresh = aggregate.collected()
+            fresh = aggregate.take_new_events()
             if fresh and aggregate.org not in ("", self.context.org):
                 raise TakenElsewhere(aggregate.id)
             if fresh:

@@ -60,7 +60,7 @@ class WorkLease[W: Work]:
 
     def unit(self) -> UnitOfWork:
         """A new decision in the name of this work; it may also serve to read aggregates."""
-        return self.ports.repository.work(self.context.caused(self.ports.ids.new("work")))
+        return self.ports.repository.work(self.context.follow_up(self.ports.ids.new("work")))
 
     async def record[T](
         self,

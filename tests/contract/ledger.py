@@ -67,8 +67,8 @@ class Account(Aggregate[Balance]):
 
     def deposit(self, cents: int) -> None:
         if not self.exists:
-            self.happened(AccountOpened, at=AT, owner="Ada")
-        self.happened(MoneyDeposited, at=AT, cents=cents, currency="EUR")
+            self.record(AccountOpened, at=AT, owner="Ada")
+        self.record(MoneyDeposited, at=AT, cents=cents, currency="EUR")
 
     def when(self, event: Event) -> None:
         match event:

@@ -67,7 +67,7 @@ class FillAccounts(Reconciliation[str]):
         """Open accounts without money."""
         for account_id in account_ids:
             work = self.repository.work(context(f"open-{account_id}"))
-            (await work.load(Account, account_id)).happened(AccountOpened, at=AT, owner="Ada")
+            (await work.load(Account, account_id)).record(AccountOpened, at=AT, owner="Ada")
             await work.commit()
 
     async def empty(self) -> list[str]:

@@ -92,7 +92,7 @@ async def test_an_aggregate_in_the_rooms_of_the_api_is_one_like_those_of_other_s
 
     async def issue(command: Command, work: UnitOfWork) -> Accepted:
         key = await work.load(Key, command.target)
-        key.happened(key_issued, at=NOW, name="laptop")
+        key.record(key_issued, at=NOW, name="laptop")
         return Accepted(result={"name": key.state.name})
 
     monkeypatch.setattr(Handlers, "table", lambda _: {issue_key: issue})

@@ -55,7 +55,7 @@ class Given[A: Aggregate[Any]]:
     def when(self, decide: Callable[[A], Rejected | None]) -> Outcome:
         """Decide something."""
         refused = decide(self.aggregate)
-        return Outcome(refused, self.aggregate.collected())
+        return Outcome(refused, self.aggregate.take_new_events())
 
 
 @dataclass(frozen=True)

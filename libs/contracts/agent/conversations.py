@@ -113,7 +113,7 @@ class Usage(Value):
     reasoning_tokens: int = 0
 
     def plus(self, other: Usage) -> Usage:
-        """The sum of two."""
+        """The tokens of both, added up by kind."""
         return Usage(
             prompt_tokens=self.prompt_tokens + other.prompt_tokens,
             completion_tokens=self.completion_tokens + other.completion_tokens,

@@ -88,10 +88,10 @@ class StreamedMessages:
                 case "name" | "gated_name":
                     self.call[CALLS[kind]] += 1
                     self.position[kind.replace("name", "arguments")] = 0
-                    message, call = self.called(CALLS[kind])
+                    message, call = self.current_call(CALLS[kind])
                     yield call_chunk(message, call, name=call["name"])
                 case "arguments" | "gated_arguments":
-                    message, call = self.called(CALLS[kind])
+                    message, call = self.current_call(CALLS[kind])
                     yield call_chunk(
                         message, call, arguments=self.cut(kind, call["arguments"], length)
                     )
@@ -114,7 +114,7 @@ class StreamedMessages:
         self.position[kind] = start + length
         return str(whole)[start : start + length]
 
-    def called(self, message_type: str) -> tuple[JsonObject, JsonObject]:
+    def current_call(self, message_type: str) -> tuple[JsonObject, JsonObject]:
         """A message about tool calls, and the call that chunks are about now."""
         message = self.message(message_type)
         calls = message["tool_calls"]

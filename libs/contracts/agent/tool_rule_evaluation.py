@@ -1,8 +1,8 @@
-"""What an agent's tool rules say at one point of a run: which tools may be called, and must be.
+"""Evaluate an agent's tool rules at one point of a run: which tools may, and which must, be called.
 
-The rules are those that the agent had when the run was accepted. They look at the names of the
-calls that were carried out since, the newest last; a call that a rule refused is none of them. The
-agent service asks for its models, the tools service for programs that call tools.
+The rules are those that the agent had when the run was accepted. They depend on the names of the
+calls that were carried out since, the newest last, without those that a rule refused. The agent
+service applies them to models' calls, the tools service to programs that call tools.
 """
 
 from __future__ import annotations
@@ -31,8 +31,8 @@ RULES: TypeAdapter[list[ToolRule]] = TypeAdapter(list[ToolRule])
 
 @dataclass(frozen=True, slots=True)
 class ToolRules:
-    """The rules of a run, and the calls that it has made. `returned` is what the last one gave
-    back, where a conditional rule wants to know."""
+    """The rules of a run, and the calls that it has made. `returned` is the result of the last
+    call; only a conditional rule reads it."""
 
     rules: Sequence[ToolRule]
     called: Sequence[str] = ()
@@ -47,24 +47,25 @@ class ToolRules:
         """The rules of one kind."""
         return [rule for rule in self.rules if isinstance(rule, kind)]
 
-    def allowed(self, tools: Iterable[str]) -> set[str]:
-        """Which of these tools may be called next: at the beginning those that have to come first,
-        later those that every rule allows. Where rules leave nothing, all may be called: a run
-        must not be stuck."""
+    def allowed_tools(self, tools: Iterable[str]) -> set[str]:
+        """Those of these tools that may be called next: first those that have to come first, later
+        those that every rule allows. Where the rules leave none, all of them: a run must not get
+        stuck."""
         every = set(tools)
-        return self.left(every) or every
+        return self.tools_left(every) or every
 
-    def left(self, every: set[str]) -> set[str]:
-        """The same where rules may leave nothing: a program can go on without a call."""
+    def tools_left(self, every: set[str]) -> set[str]:
+        """Like `allowed_tools`, but empty where the rules leave none: a program can go on without
+        a call."""
         first = {rule.tool_name for rule in self.of(InitToolRule)} & every
         if first and not self.called:
             return first
         left = every
         for rule in self.rules:
-            left = left & self.left_by(rule, every)
+            left = left & self.tools_left_by(rule, every)
         return left
 
-    def left_by(self, rule: ToolRule, every: set[str]) -> set[str]:
+    def tools_left_by(self, rule: ToolRule, every: set[str]) -> set[str]:
         """The tools that one rule leaves to the next call."""
         match rule:
             case ChildToolRule() if rule.tool_name == self.last:
@@ -73,15 +74,15 @@ class ToolRules:
                 children = set(rule.children)
                 return children if rule.tool_name == self.last else every - children
             case ConditionalToolRule() if rule.tool_name == self.last:
-                return self.chosen_by(rule, every)
+                return self.tools_chosen_by(rule, every)
             case MaxCountPerStepToolRule():
                 spent = self.called.count(rule.tool_name) >= rule.max_count_limit
                 return every - {rule.tool_name} if spent else every
             case _:
                 return every
 
-    def chosen_by(self, rule: ConditionalToolRule, every: set[str]) -> set[str]:
-        """The tools that follow from what the last call gave back."""
+    def tools_chosen_by(self, rule: ConditionalToolRule, every: set[str]) -> set[str]:
+        """The tools that a conditional rule allows after the result of the last call."""
         child = rule.child_output_mapping.get(self.returned)
         if child is None and not rule.require_output_mapping:
             child = rule.default_child
@@ -121,12 +122,12 @@ class ToolRules:
         required = {rule.tool_name for rule in self.of(RequiredBeforeExitToolRule)}
         return sorted(required & set(tools) - set(self.called))
 
-    def gone(self, tools: Container[str]) -> list[str]:
+    def missing_tools(self, tools: Container[str]) -> list[str]:
         """The tools that have to be called before the run may end, and are not among these."""
         required = {rule.tool_name for rule in self.of(RequiredBeforeExitToolRule)}
         return sorted(name for name in required if name not in tools)
 
-    def prefilled(self, tools: Iterable[str]) -> dict[str, JsonObject]:
+    def prefilled_arguments(self, tools: Iterable[str]) -> dict[str, JsonObject]:
         """The arguments that rules give, by tool, to those that may be called next."""
         offered, given = set(tools), dict[str, JsonObject]()
         for rule in self.rules:
@@ -149,14 +150,14 @@ def given_arguments(rule: ToolRule) -> list[tuple[str, JsonObject]]:
     return []
 
 
-def listed(names: Iterable[str]) -> str:
-    """Names of tools as a model reads them."""
+def list_names(names: Iterable[str]) -> str:
+    """The names of tools as one text for a model."""
     return ", ".join(f"`{name}`" for name in names)
 
 
 def refusal_of(tool: str, offered: Iterable[str]) -> str:
-    """What a model is told of a call that the rules do not allow."""
-    may = listed(sorted(offered)) or "nothing"
+    """The error that a model gets for a call that the rules do not allow."""
+    may = list_names(sorted(offered)) or "nothing"
     return (
         f"[ToolConstraintError] The rules do not allow `{tool}` now, so it was not called. "
         f"You may call: {may}."

@@ -46,12 +46,12 @@ def block_state(block: BlockState) -> JsonObject:
 
 
 def created_block(request: CreateBlock, id: str) -> BlockState:
-    """The block that a request makes; as part of an agent, describe it with `described`."""
+    """The block that a request makes; as part of an agent, add `with_default_description`."""
     fields = request.model_dump()
     return BlockState(**{**fields, "tags": request.tags or []}, id=id)
 
 
-def described(block: BlockState) -> BlockState:
+def with_default_description(block: BlockState) -> BlockState:
     """The block with the default description of its label, if it has none of its own."""
     if block.description is not None or block.label not in DEFAULT_DESCRIPTIONS:
         return block

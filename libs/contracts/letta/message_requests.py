@@ -182,7 +182,7 @@ class LettaRequest(BaseModel):
         return self
 
     @property
-    def sent(self) -> list[MessageInput]:
+    def all_messages(self) -> list[MessageInput]:
         """The messages, whichever of the two fields they came in."""
         assert self.messages is not None
         return list(self.messages)

@@ -1,4 +1,4 @@
-"""Whether a tool may be called, and why not: all allow-lists together, and what each tool needs."""
+"""Decide whether a tool may be called: by all allow-lists, and by the capabilities it needs."""
 
 from __future__ import annotations
 
@@ -12,13 +12,14 @@ from libs.contracts.tools.tool_permissions import CAPABILITIES, Capability
 
 TOOLS_VARIABLE = "HEELER_ALLOWED_TOOLS"
 CAPABILITIES_VARIABLE = "HEELER_ALLOWED_CAPABILITIES"
-# How often every process looks whether lists have changed; one that hears of it looks at once.
+# How often every process checks whether lists have changed; a process that is notified checks at
+# once.
 LOOK_EVERY_SECONDS = 2.0
 
 
 @dataclass(frozen=True, slots=True)
 class CompiledList:
-    """A list as it is asked."""
+    """An allow-list as sets, for quick look-ups; None is no limit."""
 
     tools: frozenset[str] | None
     capabilities: frozenset[str] | None
@@ -27,8 +28,8 @@ class CompiledList:
 NO_LIMIT = CompiledList(None, None)
 
 
-def compiled(tools: Iterable[str] | None, capabilities: Iterable[str] | None) -> CompiledList:
-    """A list as it is asked, from its parts."""
+def compile_list(tools: Iterable[str] | None, capabilities: Iterable[str] | None) -> CompiledList:
+    """The compiled list of these tools and capabilities."""
     return CompiledList(
         None if tools is None else frozenset(tools),
         None if capabilities is None else frozenset(capabilities),
@@ -37,8 +38,8 @@ def compiled(tools: Iterable[str] | None, capabilities: Iterable[str] | None) ->
 
 @dataclass(frozen=True, slots=True)
 class ToolPolicies:
-    """All lists as they were at one time: the operator's, and by organisation, kind and id those of
-    the scopes."""
+    """All lists as they were at one time: the operator's, and those of the scopes by organisation,
+    kind and id."""
 
     system: CompiledList = NO_LIMIT
     scopes: Mapping[tuple[str, str, str], CompiledList] = field(default_factory=dict)
@@ -46,7 +47,7 @@ class ToolPolicies:
 
 @dataclass(frozen=True, slots=True)
 class Caller:
-    """Who wants to call a tool; empty where it is none."""
+    """Who wants to call a tool. A field is empty where the caller has no such thing."""
 
     org: str
     project_id: str = ""
@@ -55,23 +56,25 @@ class Caller:
 
 @dataclass(frozen=True, slots=True)
 class CalledTool:
-    """A tool that somebody wants to call; source that is no tool has no id, and stands on no list
-    of tools, whatever it calls itself."""
+    """A tool that somebody wants to call. Source that is not a stored tool has no id, and no list
+    of tools allows it, whatever its name."""
 
     id: str
     name: str
     type: str
 
 
-def forbidden(policies: ToolPolicies | None, caller: Caller, tool: CalledTool) -> str:
-    """Why a tool may not be called, in words for a person or a model; empty if it may. As long as
-    the lists are not known, nothing may. An agent may always speak to its user."""
+def refusal_by_policies(policies: ToolPolicies | None, caller: Caller, tool: CalledTool) -> str:
+    """Why a tool may not be called, in words for a person or a model; empty if it may.
+
+    While the lists are not known (None), no tool may be called, except that an agent may always
+    speak to its user."""
     if tool.name in SPEAKING and tool.type == ToolType.letta_core.value:
         return ""
     if policies is None:
         return f"'{tool.name}' was not called: which tools are allowed is not known yet."
     needs = needs_of(tool)
-    why = refused_by(policies.system, tool, needs)
+    why = refusal_by_list(policies.system, tool, needs)
     if why:
         return f"'{tool.name}' is not allowed on this server: {why}."
     if not policies.scopes:
@@ -82,14 +85,14 @@ def forbidden(policies: ToolPolicies | None, caller: Caller, tool: CalledTool) -
         ("agent", caller.agent_id),
     ):
         found = policies.scopes.get((caller.org, kind, scope_id)) if scope_id else None
-        why = refused_by(found, tool, needs) if found else ""
+        why = refusal_by_list(found, tool, needs) if found else ""
         if why:
             return f"'{tool.name}' is not allowed for this {kind}: {why}."
     return ""
 
 
-def withheld(policies: ToolPolicies | None, caller: Caller, capability: Capability) -> bool:
-    """Whether some list leaves a capability out; as long as the lists are not known, all are."""
+def is_withheld(policies: ToolPolicies | None, caller: Caller, capability: Capability) -> bool:
+    """Whether any list leaves this capability out; true while the lists are not known (None)."""
     if policies is None:
         return True
     scopes = (
@@ -106,8 +109,8 @@ def withheld(policies: ToolPolicies | None, caller: Caller, capability: Capabili
     )
 
 
-def refused_by(allowed: CompiledList, tool: CalledTool, needs: frozenset[str]) -> str:
-    """Why one list does not have a tool; empty if it does."""
+def refusal_by_list(allowed: CompiledList, tool: CalledTool, needs: frozenset[str]) -> str:
+    """Why one list does not allow a tool; empty if it does."""
     names = allowed.tools
     if names is not None and not (tool.id and (tool.name in names or tool.id in names)):
         return "it is not on the list of tools"
@@ -153,24 +156,24 @@ def needs_of(tool: CalledTool) -> frozenset[str]:
     return NEEDS_OF_BASE_TOOL.get(tool.name, of_type)
 
 
-def called(tool: BaseTool) -> CalledTool:
-    """A tool that comes with the server, as somebody who wants to call it."""
+def called_tool(tool: BaseTool) -> CalledTool:
+    """A tool that comes with the server, as `refusal_by_policies` takes it."""
     return CalledTool(tool.id, tool.name, tool.tool_type.value)
 
 
 def system_list(environment: Environment) -> CompiledList:
     """The operator's own list: HEELER_ALLOWED_TOOLS, names or ids, and HEELER_ALLOWED_CAPABILITIES,
     with commas between; `none` allows none. Raises WrongSetting."""
-    names = listed(environment.get(TOOLS_VARIABLE, ""))
-    capabilities = listed(environment.get(CAPABILITIES_VARIABLE, ""))
+    names = parse_list(environment.get(TOOLS_VARIABLE, ""))
+    capabilities = parse_list(environment.get(CAPABILITIES_VARIABLE, ""))
     unknown = set(capabilities or ()) - EVERYTHING
     if unknown:
         must = f"it must be some of {', '.join(CAPABILITIES)}, with commas between, or none"
         raise wrong(CAPABILITIES_VARIABLE, environment[CAPABILITIES_VARIABLE], must)
-    return compiled(names, capabilities)
+    return compile_list(names, capabilities)
 
 
-def listed(text: str) -> list[str] | None:
+def parse_list(text: str) -> list[str] | None:
     """The words of a list with commas between; None if there is none."""
     words = [word.strip() for word in text.split(",") if word.strip()]
     if not words:
@@ -194,5 +197,5 @@ def policies_of(system: CompiledList, rows: Iterable[PolicyRow]) -> ToolPolicies
     """All lists, from the operator's and the rows of the view."""
     return ToolPolicies(
         system,
-        {(org, kind, scope): compiled(names, caps) for org, kind, scope, names, caps in rows},
+        {(org, kind, scope): compile_list(names, caps) for org, kind, scope, names, caps in rows},
     )

@@ -31,7 +31,7 @@ class AllowList(Value):
 
     @property
     def limits(self) -> bool:
-        """Whether it withholds anything."""
+        """Whether the list withholds any tool or capability."""
         return self.tools is not None or self.capabilities is not None
 
 

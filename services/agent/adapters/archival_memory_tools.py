@@ -136,7 +136,7 @@ class ArchivalMemoryTools:
         """The reply to a command that a call asks for."""
         failpoints.reach("during_tool")
         command_id = derived_id("cmd", calling.step_id, calling.call.id)
-        caused = calling.context.caused(command_id)
+        caused = calling.context.follow_up(command_id)
         return await request_as_service(
             self.bus, command, caused, seconds_max=EMBEDDING_SECONDS_MAX
         )

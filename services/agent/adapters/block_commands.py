@@ -7,7 +7,7 @@ from libs.bus.ports import Bus, request_as_service
 from libs.contracts.bus_messages import Accepted, Command, Rejected
 from libs.contracts.deterministic_ids import derived_id
 from libs.contracts.memory.blocks import Cause
-from libs.contracts.prompt_escaping import unquoted
+from libs.contracts.prompt_escaping import unquote_label
 from libs.eventstore import failpoints
 from services.agent.adapters.block_queries import BlockQueries
 from services.agent.adapters.tool_owner_port import Calling
@@ -31,17 +31,18 @@ class BlockCommands:
         """Send a command; `part` tells apart those of one call."""
         command_id = derived_id("cmd", calling.step_id, calling.call.id, *part)
         failpoints.reach("during_tool")
-        return await request_as_service(self.bus, command, calling.context.caused(command_id))
+        return await request_as_service(self.bus, command, calling.context.follow_up(command_id))
 
 
 def block_named(label: str, by_label: dict[str, str]) -> str | None:
     """The block of this label, also as a model sees that in its prompt."""
-    return by_label.get(label) or by_label.get(unquoted(label))
+    return by_label.get(label) or by_label.get(unquote_label(label))
 
 
 def label_as_stored(label: str, by_label: dict[str, str]) -> str:
     """The label as its block has it, which a model may quote as it sees it in its prompt."""
-    return label if label in by_label or unquoted(label) not in by_label else unquoted(label)
+    unquoted = unquote_label(label)
+    return unquoted if label not in by_label and unquoted in by_label else label
 
 
 def no_block(label: str, by_label: dict[str, str]) -> str:

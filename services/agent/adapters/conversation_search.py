@@ -162,7 +162,7 @@ class HybridConversationSearch:
             limit=max(search.limit, CANDIDATES_MIN),
         )
         try:
-            context = calling.context.caused(asker)
+            context = calling.context.follow_up(asker)
             reply = await self.bus.request(command, context, seconds_max=SECONDS_MAX)
         except BusUnavailable as away:
             log.warning("messages are found by their words alone: %s", away)

@@ -174,7 +174,7 @@ class MultiAgentTools:
 
     async def begin(self, sent: Sent) -> Rejected | None:
         """Have the run begun, once there is room for it; returns why not, if it cannot be."""
-        context = sent.calling.context.caused(sent.run_id)
+        context = sent.calling.context.follow_up(sent.run_id)
         while True:
             reply = await self.bus.request(self.command(sent), context)
             if not isinstance(reply, Rejected):
@@ -248,7 +248,7 @@ class MultiAgentTools:
     async def withdraw(self, sent: Sent) -> None:
         """End a run that nobody waits for any more. Raises BusUnavailable."""
         command = CancelRuns(agent_id=sent.agent_id, run_ids=[sent.run_id])
-        context = sent.calling.context.caused(derived_id("withdraw", sent.run_id))
+        context = sent.calling.context.follow_up(derived_id("withdraw", sent.run_id))
         await self.bus.request(command, context)
 
     async def late(self, sent: Sent, seconds: float) -> Answer:

@@ -9,7 +9,7 @@ from libs.contracts.tools.tool_permission_evaluation import (
     CalledTool,
     Caller,
     ToolPolicies,
-    forbidden,
+    refusal_by_policies,
 )
 from services.agent.domain.agents.agent import AgentDesign
 from services.agent.domain.tools.custom_tools import HeldTool
@@ -23,7 +23,9 @@ def why_forbidden(
 ) -> str:
     """Why an agent may not call a tool that it has; empty if it may."""
     caller = Caller(org, design.config.project_id or "", design.config.id)
-    return forbidden(policies, caller, CalledTool(tool.id, tool.name, str(tool.tool_type)))
+    return refusal_by_policies(
+        policies, caller, CalledTool(tool.id, tool.name, str(tool.tool_type))
+    )
 
 
 def with_forbidden(policies: ToolPolicies | None, org: str, design: AgentDesign) -> AgentDesign:

@@ -87,7 +87,7 @@ class ToolsServiceClient:
             seconds_max=self.seconds_max * SANDBOX_PART_OF_DEADLINE,
             block_ids=calling.design.block_ids if may_see_blocks(tool) else [],
         )
-        context = calling.context.caused(command.tool_run_id)
+        context = calling.context.follow_up(command.tool_run_id)
         look = partial(self.look, org, command.tool_run_id)
         async with follow(self.bus, tool_run_deltas(org, command.tool_run_id)) as progress:
             try:
@@ -127,7 +127,7 @@ class ToolsServiceClient:
         """Have a call stopped; if nobody can be told, its deadline stops it."""
         command = StopToolRun(tool_run_id=tool_run_id)
         with contextlib.suppress(BusUnavailable):
-            await self.bus.request(command, context.caused(derived_id("stop", tool_run_id)))
+            await self.bus.request(command, context.follow_up(derived_id("stop", tool_run_id)))
 
 
 def secrets_for(tool: HeldTool, design: AgentDesign) -> dict[str, str]:

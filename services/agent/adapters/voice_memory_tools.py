@@ -163,7 +163,7 @@ class VoiceMemoryTools:
         """Send a command; the same call is the same command."""
         command_id = derived_id("cmd", calling.step_id, calling.call.id)
         failpoints.reach("during_tool")
-        caused = calling.context.caused(command_id)
+        caused = calling.context.follow_up(command_id)
         return await request_as_service(
             self.bus, command, caused, seconds_max=EMBEDDING_SECONDS_MAX
         )

@@ -155,7 +155,7 @@ class AgentHandlers:
         if not design.new_blocks:
             return None
         request = [context.fingerprint] if context.fingerprint else []
-        cause = context.caused(derived_id("cmd", agent.id, "blocks", *request))
+        cause = context.follow_up(derived_id("cmd", agent.id, "blocks", *request))
         command = CreateBlocks(blocks=design.new_blocks, agent_id=agent.id)
         reply = await request_as_service(self.ports.bus, command, cause)
         if isinstance(reply, Accepted):

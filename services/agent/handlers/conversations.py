@@ -126,7 +126,7 @@ class ConversationHandlers:
         if not copies:
             return {}
         request = [context.fingerprint] if context.fingerprint else []
-        cause = context.caused(derived_id("cmd", conversation_id, "blocks", *request))
+        cause = context.follow_up(derived_id("cmd", conversation_id, "blocks", *request))
         command = CreateBlocks(blocks=[*copies.values()], conversation_id=conversation_id)
         reply = await request_as_service(self.ports.bus, command, cause)
         if isinstance(reply, Rejected):

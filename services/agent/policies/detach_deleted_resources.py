@@ -54,7 +54,7 @@ class DetachDeleted(Reconciliation[LostPart]):
         """Ask each agent that has the deleted resource to detach it."""
         part_id = event.originator_id
         for agent_id in await self.holders(context.org, part_id):
-            cause = context.caused(derived_id("cmd", context.message_id, agent_id))
+            cause = context.follow_up(derived_id("cmd", context.message_id, agent_id))
             await request_as_service(self.bus, self.detach(agent_id, part_id), cause)
 
     def note_commit(self, event: Event) -> None:

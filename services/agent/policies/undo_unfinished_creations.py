@@ -113,7 +113,7 @@ class UndoUnfinishedCreations(Reconciliation[LogPage]):
                 return
             await work.commit()
         log.warning("%s was made for %s, which never came: deleted", block.block_id, block.owner_id)
-        cause = context.caused(derived_id("cmd", block.owner_id, block.block_id, "undo"))
+        cause = context.follow_up(derived_id("cmd", block.owner_id, block.block_id, "undo"))
         await request_as_service(self.bus, DeleteBlock(block_id=block.block_id), cause)
 
     async def claimed_by_agent(self, block: MadeBlock, work: UnitOfWork) -> bool:

@@ -30,14 +30,14 @@ TOOL_NAME = re.compile(r"[a-zA-Z0-9_-]{1,64}")
 
 def messages_of(request: LettaRequest) -> list[MessageCreate]:
     """What the client says to the agent, without its answers to calls."""
-    return [message for message in request.sent if isinstance(message, MessageCreate)]
+    return [message for message in request.all_messages if isinstance(message, MessageCreate)]
 
 
 def answers_of(request: LettaRequest) -> list[CallAnswer]:
     """The answers to calls that wait, in whichever form they were sent. Raises the 422 of answers
     without any call."""
     found = [*each_answer(request)]
-    if not found and len(messages_of(request)) < len(request.sent):
+    if not found and len(messages_of(request)) < len(request.all_messages):
         detail = "`messages`: an approval or tool return answers at least one tool call"
         raise Problem(422, {"detail": detail})
     return found
@@ -45,7 +45,7 @@ def answers_of(request: LettaRequest) -> list[CallAnswer]:
 
 def each_answer(request: LettaRequest) -> Iterator[CallAnswer]:
     """Every answer to a call, in the order in which they were sent."""
-    for sent in request.sent:
+    for sent in request.all_messages:
         if isinstance(sent, ApprovalCreate):
             yield from map(call_answer, sent.approvals or [])
         elif isinstance(sent, ToolReturnCreate):
@@ -69,7 +69,7 @@ def call_answer(sent: ApprovalReturn | ToolReturn) -> CallAnswer:
 
 def otid_of_answer(request: LettaRequest) -> str | None:
     """The otid that the client gave its answer, if it did."""
-    answers = (answer for answer in request.sent if not isinstance(answer, MessageCreate))
+    answers = (answer for answer in request.all_messages if not isinstance(answer, MessageCreate))
     return next((answer.otid for answer in answers if answer.otid), None)
 
 

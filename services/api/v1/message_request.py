@@ -85,7 +85,7 @@ async def address[R: LettaRequest](
 ) -> MessageRequest[R]:
     """The request to a conversation, valid and with the id of the run that will answer it."""
     api = api_of(request)
-    if not body.sent:
+    if not body.all_messages:
         raise Problem(422, error_bodies.MESSAGES_EMPTY)
     if not 1 <= body.max_steps <= STEPS_MAX:
         raise Problem(422, {"detail": f"`max_steps` must be between 1 and {STEPS_MAX}"})
@@ -172,7 +172,7 @@ def run_named_by_client(request: AnyRequest, name: str, body: LettaRequest) -> s
     key = request.headers.get("idempotency-key")
     if key:
         return derived_id("run", org_of(request), name, "key", key)
-    otids = [str(message.otid or "") for message in body.sent]
+    otids = [str(message.otid or "") for message in body.all_messages]
     return run_of_otids(org_of(request), name, otids) if otids and all(otids) else None
 
 

@@ -42,7 +42,7 @@ class AgentFolders(Aggregate[AgentFoldersState]):
                 " detach one first"
             )
             return Rejected(code=CONFLICT, reason=reason)
-        self.happened(FolderAttached, at=at, agent_id=agent_id, folder_id=folder_id)
+        self.record(FolderAttached, at=at, agent_id=agent_id, folder_id=folder_id)
         return None
 
     def detach(self, agent_id: str, folder_id: str, *, at: datetime) -> Rejected | None:
@@ -51,7 +51,7 @@ class AgentFolders(Aggregate[AgentFoldersState]):
             reason = f"Folder with id '{folder_id}' is not attached to agent '{agent_id}'"
             return Rejected(code=NOT_FOUND, reason=reason)
         files = [file.file_id for file in self.state.opened.values() if file.folder_id == folder_id]
-        self.happened(FolderDetached, at=at, agent_id=agent_id, folder_id=folder_id, closed=files)
+        self.record(FolderDetached, at=at, agent_id=agent_id, folder_id=folder_id, closed=files)
         return None
 
     def forget(self, agent_id: str, *, at: datetime) -> None:
@@ -86,7 +86,7 @@ class AgentFolders(Aggregate[AgentFoldersState]):
             OpenedFile(**view.model_dump(), folder_id=folders[file_id], at=at)
             for file_id, view in wanted.items()
         ]
-        self.happened(FilesOpened, at=at, agent_id=agent_id, opened=opened, closed=closed)
+        self.record(FilesOpened, at=at, agent_id=agent_id, opened=opened, closed=closed)
         return None
 
     def show(
@@ -111,7 +111,7 @@ class AgentFolders(Aggregate[AgentFoldersState]):
         asked = file_ids or [*self.state.opened]
         closed = [file_id for file_id in asked if file_id in self.state.opened]
         if closed:
-            self.happened(FilesClosed, at=at, agent_id=agent_id, closed=closed)
+            self.record(FilesClosed, at=at, agent_id=agent_id, closed=closed)
 
     def when(self, event: Event) -> None:
         """Evolve the state by one event."""

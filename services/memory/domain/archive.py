@@ -73,7 +73,7 @@ class Archive(Aggregate[ArchiveState]):
         problem = unfit_name(command.name)
         if problem:
             return problem
-        self.happened(
+        self.record(
             ArchiveCreated,
             at=at,
             name=command.name,
@@ -95,7 +95,7 @@ class Archive(Aggregate[ArchiveState]):
     ) -> None:
         """Begin to exist as an agent's own, attached to it."""
         assert not self.exists, "an agent's own archive is looked for before it is made"
-        self.happened(
+        self.record(
             ArchiveCreated,
             at=at,
             name=f"{agent_name[: ARCHIVE_NAME_CHARS_MAX - 20]}'s Archive",
@@ -120,7 +120,7 @@ class Archive(Aggregate[ArchiveState]):
             if field in changes and changes[field] != now[field]
         }
         if changed:
-            self.happened(ArchiveChanged, at=at, changes=changed, changed_by_id=actor)
+            self.record(ArchiveChanged, at=at, changes=changed, changed_by_id=actor)
         return None
 
     def attach(self, agent_id: str, *, at: datetime) -> Rejected | None:
@@ -135,7 +135,7 @@ class Archive(Aggregate[ArchiveState]):
                 " more: detach it from one, or make another archive"
             )
             return Rejected(code=UNPROCESSABLE, reason=reason)
-        self.happened(ArchiveAttached, at=at, agent_id=agent_id)
+        self.record(ArchiveAttached, at=at, agent_id=agent_id)
         return None
 
     def detach(self, agent_id: str, *, at: datetime) -> Rejected | None:
@@ -143,14 +143,14 @@ class Archive(Aggregate[ArchiveState]):
         if not self.present:
             return missing_archive(self.id)
         if agent_id in self.state.agent_ids:
-            self.happened(ArchiveDetached, at=at, agent_id=agent_id)
+            self.record(ArchiveDetached, at=at, agent_id=agent_id)
         return None
 
     def delete(self, *, at: datetime) -> Rejected | None:
         """Delete the archive, if it exists."""
         if not self.present:
             return missing_archive(self.id)
-        self.happened(ArchiveDeleted, at=at)
+        self.record(ArchiveDeleted, at=at)
         return None
 
     def attached_to_others(self, agent_id: str) -> bool:
@@ -161,7 +161,7 @@ class Archive(Aggregate[ArchiveState]):
         """Have no passage left; too soon after its end this is not certain, and nothing happens."""
         ended = self.state.deleted_at
         if ended and not self.state.emptied and (at - ended).total_seconds() >= SETTLED_SECONDS:
-            self.happened(ArchiveEmptied, at=at)
+            self.record(ArchiveEmptied, at=at)
 
     def when(self, event: Event) -> None:
         """Evolve the state by one event."""

@@ -30,7 +30,7 @@ from libs.contracts.memory.blocks import (
     ReplaceText,
     RestoreBlock,
 )
-from libs.contracts.prompt_escaping import unescaped
+from libs.contracts.prompt_escaping import unescape_tags
 from libs.contracts.state_size_limits import oversize_block, size
 
 LABEL_CHARS_MAX = 200
@@ -77,7 +77,7 @@ class Block(Aggregate[MemoryBlockState]):
         problem = unfit(block)
         if problem:
             return problem
-        self.happened(
+        self.record(
             BlockCreated,
             at=at,
             block=block,
@@ -115,7 +115,7 @@ class Block(Aggregate[MemoryBlockState]):
             return problem
         plain = after.model_dump(mode="json")
         changes = {name: plain[name] for name in changed}
-        self.happened(BlockChanged, at=at, changes=changes, cause=cause)
+        self.record(BlockChanged, at=at, changes=changes, cause=cause)
         return None
 
     def restore(
@@ -142,7 +142,7 @@ class Block(Aggregate[MemoryBlockState]):
         problem = unfit(BlockState.model_validate({**plain, **changes}), before=block)
         if problem:
             return problem
-        self.happened(BlockChanged, at=at, changes=changes, restored_version=command.version)
+        self.record(BlockChanged, at=at, changes=changes, restored_version=command.version)
         return None
 
     def edit(self, edit: Edit, cause: Cause, *, at: datetime) -> Rejected | None:
@@ -196,7 +196,7 @@ class Block(Aggregate[MemoryBlockState]):
         """Delete the block, if it exists."""
         if self.present is None:
             return missing(self.id)
-        self.happened(BlockDeleted, at=at)
+        self.record(BlockDeleted, at=at)
         return None
 
     def when(self, event: Event) -> None:
@@ -282,7 +282,9 @@ def replace_text(block: BlockState, edit: ReplaceText) -> str | Rejected:
     value escaped, so a text that they quote is also looked for unescaped."""
     found = block.value.count(edit.old_text) if edit.old_text else 0
     meant = ReplaceText(
-        old_text=unescaped(edit.old_text), new_text=unescaped(edit.new_text), every=edit.every
+        old_text=unescape_tags(edit.old_text),
+        new_text=unescape_tags(edit.new_text),
+        every=edit.every,
     )
     if found == 0 and meant.old_text != edit.old_text and meant.old_text in block.value:
         return replace_text(block, meant)
@@ -353,6 +355,6 @@ def place_of(lines: list[str], change: ReplaceLines) -> slice | int:
 def plain(change: ReplaceLines) -> ReplaceLines:
     """A change as it is meant by who quotes lines as models see them, escaped."""
     return ReplaceLines(
-        old_lines=[unescaped(line) for line in change.old_lines],
-        new_lines=[unescaped(line) for line in change.new_lines],
+        old_lines=[unescape_tags(line) for line in change.old_lines],
+        new_lines=[unescape_tags(line) for line in change.new_lines],
     )

@@ -109,7 +109,7 @@ class File(Aggregate[FileProgress]):
         """Begin to exist, under a name that the folder has no other file of."""
         if self.exists:
             return added_already(self.id)
-        self.happened(
+        self.record(
             FileAdded,
             at=at,
             folder_id=folder.id,
@@ -136,7 +136,7 @@ class File(Aggregate[FileProgress]):
         """Record the text that parsing gave, in `total_chunks` chunks of at most `chunk_tokens`
         tokens."""
         assert not self.state.text_id, "a file is parsed once"
-        self.happened(
+        self.record(
             FileParsed,
             at=at,
             text_id=text_id,
@@ -150,14 +150,14 @@ class File(Aggregate[FileProgress]):
         """Record that the file was opened for this number of agents. Safe to repeat."""
         assert self.state.text_id, "a file is parsed before it is shown"
         if not self.state.shown:
-            self.happened(FileShown, at=at, agents=agents)
+            self.record(FileShown, at=at, agents=agents)
 
     def record_embedded(
         self, chunks: list[FileChunk], *, model: str, dimensions: int, at: datetime
     ) -> None:
         """Record the next chunks with the vectors that a model gave them."""
         assert self.state.text_id, "a file is parsed before it is embedded"
-        self.happened(
+        self.record(
             FileChunksEmbedded,
             at=at,
             folder_id=self.state.folder_id,
@@ -173,7 +173,7 @@ class File(Aggregate[FileProgress]):
     ) -> None:
         """Record the vectors of another model for some chunks, unless the file was deleted."""
         if self.present:
-            self.happened(
+            self.record(
                 FileChunksReembedded, at=at, model=model, dimensions=dimensions, chunks=chunks
             )
 
@@ -181,7 +181,7 @@ class File(Aggregate[FileProgress]):
         """Be searchable as a whole."""
         assert self.unfinished_file, "only what is being processed is completed"
         assert self.state.chunks_embedded == self.state.total_chunks, "all chunks are embedded"
-        self.happened(FileCompleted, at=at)
+        self.record(FileCompleted, at=at)
 
     def delay(self, reason: str, *, at: datetime) -> None:
         """Wait for what passes by itself, the longer the more often that was in vain; in the end,
@@ -195,20 +195,20 @@ class File(Aggregate[FileProgress]):
         seconds = min(DELAY_SECONDS * 2 ** min(attempts - 1, 20), DELAY_SECONDS_MAX)
         due_at = at + timedelta(seconds=seconds)
         reason = reason[:REASON_CHARS_MAX]
-        self.happened(FileDelayed, at=at, attempts=attempts, reason=reason, due_at=due_at)
+        self.record(FileDelayed, at=at, attempts=attempts, reason=reason, due_at=due_at)
         return None
 
     def fail(self, reason: str, *, at: datetime) -> None:
         """Be of no use; the reason says what to do about it."""
         if self.unfinished_file is not None:
-            self.happened(FileFailed, at=at, reason=reason[:REASON_CHARS_MAX])
+            self.record(FileFailed, at=at, reason=reason[:REASON_CHARS_MAX])
 
     def delete(self, folder_id: str, *, at: datetime) -> Rejected | None:
         """Delete the file, if it exists."""
         file = self.present
         if file is None or file.folder_id != folder_id:
             return missing(self.id, folder_id)
-        self.happened(FileDeleted, at=at)
+        self.record(FileDeleted, at=at)
         return None
 
     def when(self, event: Event) -> None:

@@ -56,7 +56,7 @@ class Folder(Aggregate[KnownFolderState]):
             return Rejected(code=CONFLICT, reason=f"Folder {folder.id} exists already")
         problem = unfit(folder)
         if problem is None:
-            self.happened(FolderCreated, at=at, folder=folder)
+            self.record(FolderCreated, at=at, folder=folder)
         return problem
 
     def with_changes(self, changes: JsonObject) -> FolderState | Rejected:
@@ -78,7 +78,7 @@ class Folder(Aggregate[KnownFolderState]):
         old, new = before.model_dump(mode="json"), after.model_dump(mode="json")
         changes = {name: value for name, value in new.items() if old[name] != value}
         if changes.keys() - {"last_updated_by_id"}:
-            self.happened(FolderChanged, at=at, changes=changes)
+            self.record(FolderChanged, at=at, changes=changes)
 
     def change_embedding(
         self, config: EmbeddingConfig, *, model: str, dimensions: int, actor: str, at: datetime
@@ -87,7 +87,7 @@ class Folder(Aggregate[KnownFolderState]):
         before = self.present
         assert before is not None, "only what is there changes"
         if before.embedding_config != config:
-            self.happened(
+            self.record(
                 FolderEmbeddingChanged,
                 at=at,
                 embedding_config=config,
@@ -100,13 +100,13 @@ class Folder(Aggregate[KnownFolderState]):
     def end_reembedding(self, *, at: datetime) -> None:
         """Every chunk has its vector; said once."""
         if self.present and self.state.reembedding:
-            self.happened(FolderReembedded, at=at)
+            self.record(FolderReembedded, at=at)
 
     def delete(self, *, at: datetime) -> Rejected | None:
         """Delete the folder, if it exists."""
         if self.present is None:
             return missing(self.id)
-        self.happened(FolderDeleted, at=at)
+        self.record(FolderDeleted, at=at)
         return None
 
     def when(self, event: Event) -> None:

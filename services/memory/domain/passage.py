@@ -64,7 +64,7 @@ class Passage(Aggregate[PassageState]):
         """Begin to exist in an archive."""
         if self.exists:
             return Rejected(code=CONFLICT, reason=f"Passage {self.id} exists already")
-        self.happened(
+        self.record(
             PassageCreated,
             at=at,
             archive_id=archive_id,
@@ -82,7 +82,7 @@ class Passage(Aggregate[PassageState]):
         """Delete the passage, if it exists."""
         if not self.present:
             return missing_passage(self.id)
-        self.happened(PassageDeleted, at=at)
+        self.record(PassageDeleted, at=at)
         return None
 
     def when(self, event: Event) -> None:

@@ -29,7 +29,7 @@ def change_embedding(
     if not archive.present:
         return missing_archive(archive.id)
     if archive.state.embedding_config != config:
-        archive.happened(
+        archive.record(
             ArchiveEmbeddingChanged,
             at=at,
             embedding_config=config,
@@ -44,10 +44,10 @@ def change_embedding(
 def embed_passage(passage: Passage, embedding: Embedding, *, at: datetime) -> None:
     """Give a passage the vector of another model, unless it was deleted in the meantime."""
     if passage.present:
-        passage.happened(PassageEmbedded, at=at, embedding=embedding)
+        passage.record(PassageEmbedded, at=at, embedding=embedding)
 
 
 def end_reembedding(archive: Archive, *, at: datetime) -> None:
     """Every passage has its vector; said once."""
     if archive.present and archive.state.reembedding:
-        archive.happened(ArchiveReembedded, at=at)
+        archive.record(ArchiveReembedded, at=at)

@@ -32,7 +32,7 @@ class AgentFoldersPolicies(Reconciliation[LostFolder | LostFiles]):
         """An agent that is gone sees no folders. One that never did costs one look."""
         agent_id = event.originator_id
         if await self.attached.has_folders(context.org, agent_id):
-            cause = context.caused(derived_id("cmd", context.message_id, "folders"))
+            cause = context.follow_up(derived_id("cmd", context.message_id, "folders"))
             await request_as_service(self.bus, ForgetFolders(agent_id=agent_id), cause)
 
     async def find(self, keys: list[str] | None) -> Sequence[LostFolder | LostFiles]:

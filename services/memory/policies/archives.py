@@ -36,7 +36,7 @@ class ArchivePolicies:
         assert isinstance(event, AgentDeleted)
         agent_id = event.originator_id
         for archive in await self.archives.collections_of(context.org, agent_id):
-            cause = context.caused(derived_id("cmd", context.message_id, archive.id))
+            cause = context.follow_up(derived_id("cmd", context.message_id, archive.id))
             await request_as_service(self.bus, taken_from(agent_id, archive.id), cause)
 
     async def sweep(self) -> None:

@@ -32,5 +32,5 @@ class BlockPolicies:
     async def delete_unattached(self, own: list[str], context: Context) -> None:
         """Delete those of these blocks that no agent sees."""
         for block_id in await self.holders.blocks_without_holder(context.org, own):
-            cause = context.caused(derived_id("cmd", context.message_id, block_id))
+            cause = context.follow_up(derived_id("cmd", context.message_id, block_id))
             await request_as_service(self.bus, DeleteBlock(block_id=block_id), cause)

@@ -39,7 +39,7 @@ class McpAuthorization(Aggregate[McpAuthorizationState]):
     def request(self, server_id: str, *, expires_at: datetime, at: datetime) -> None:
         """Record that a person is asked."""
         assert not self.exists, "each question has a state of its own"
-        self.happened(McpAuthorizationRequested, at=at, server_id=server_id, expires_at=expires_at)
+        self.record(McpAuthorizationRequested, at=at, server_id=server_id, expires_at=expires_at)
 
     def answer(self, command: AnswerMcpAuthorization, *, at: datetime) -> Rejected | None:
         """Have an answer, the first one in time."""
@@ -50,7 +50,7 @@ class McpAuthorization(Aggregate[McpAuthorizationState]):
         if at > self.state.expires_at:
             reason = "`state`: it took too long: connect to the server again"
             return Rejected(code=INVALID, reason=reason)
-        self.happened(
+        self.record(
             McpAuthorizationAnswered,
             at=at,
             code=command.code,

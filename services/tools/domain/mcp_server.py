@@ -76,7 +76,7 @@ class McpServer(Aggregate[McpServerState]):
         """Create the server, unless it exists."""
         if self.exists:
             return Rejected(code=CONFLICT, reason=f"MCP server {self.id} exists already")
-        self.happened(McpServerCreated, at=at, name=name, config=config, declared=declared)
+        self.record(McpServerCreated, at=at, name=name, config=config, declared=declared)
         return None
 
     def changed(
@@ -104,7 +104,7 @@ class McpServer(Aggregate[McpServerState]):
             return missing(self.id)
         same = config == state.config
         if not (same and name == state.name):
-            self.happened(
+            self.record(
                 McpServerChanged,
                 at=at,
                 name=name,
@@ -119,13 +119,13 @@ class McpServer(Aggregate[McpServerState]):
         """Delete the server, if it exists."""
         if self.present is None:
             return missing(self.id)
-        self.happened(McpServerDeleted, at=at)
+        self.record(McpServerDeleted, at=at)
         return None
 
     def authorize(self, grant: str, *, renewed: bool, at: datetime) -> None:
         """Be used with what a person, or the server itself, has granted."""
         state = self.state
-        self.happened(
+        self.record(
             McpServerAuthorized,
             at=at,
             grant=grant,
@@ -144,7 +144,7 @@ class McpServer(Aggregate[McpServerState]):
             if known is None or known.pending is None or known.pending.problem:
                 reason = f"`accept`: no usable new definition of '{name}' waits to be accepted"
                 return Rejected(code=INVALID, reason=reason)
-        self.happened(McpDiscoveryRequested, at=at, number=state.number + 1, accepted=accepted)
+        self.record(McpDiscoveryRequested, at=at, number=state.number + 1, accepted=accepted)
         return None
 
     def discovered(
@@ -157,7 +157,7 @@ class McpServer(Aggregate[McpServerState]):
     ) -> None:
         """Have these tools, besides those that are known and not removed."""
         after = {**self.without(removed), **tools}
-        self.happened(
+        self.record(
             McpToolsDiscovered,
             at=at,
             number=self.state.number,
@@ -171,7 +171,7 @@ class McpServer(Aggregate[McpServerState]):
         """Stay with the tools that are known, and be asked again later, if that may help."""
         attempt = self.state.attempts + 1
         again = kind not in FINAL_FAILURES and attempt <= len(RETRY_SECONDS)
-        self.happened(
+        self.record(
             McpDiscoveryFailed,
             at=at,
             number=self.state.number,

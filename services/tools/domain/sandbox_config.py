@@ -57,22 +57,22 @@ class SandboxConfig(Aggregate[SandboxConfigState]):
         ):
             return Rejected(code=UNPROCESSABLE, reason=wrong)
         if wanted != before:
-            self.happened(SandboxConfigChanged, at=at, config=wanted, created=before is None)
+            self.record(SandboxConfigChanged, at=at, config=wanted, created=before is None)
         return None
 
     def delete(self, *, at: datetime) -> Rejected | None:
         """Have no settings and no variables."""
         if self.state.config is None:
             return missing(self.id)
-        self.happened(SandboxConfigDeleted, at=at)
+        self.record(SandboxConfigDeleted, at=at)
         return None
 
     def recreate_packages(self, *, at: datetime) -> None:
         """Have all packages installed anew."""
         if self.state.config is None:
             new = LocalSandboxConfig()
-            self.happened(SandboxConfigChanged, at=at, config=new, created=True)
-        self.happened(PackagesRecreated, at=at, generation=self.state.generation + 1)
+            self.record(SandboxConfigChanged, at=at, config=new, created=True)
+        self.record(PackagesRecreated, at=at, generation=self.state.generation + 1)
 
     def set_variable(self, command: SetSandboxVariable, *, at: datetime) -> str | Rejected:
         """Have a variable; returns its id, which is that of the one of its name."""
@@ -109,14 +109,14 @@ class SandboxConfig(Aggregate[SandboxConfigState]):
         there = self.state.variables.get(variable_id)
         if full is None and there != wanted:
             fields = {"variable_id": variable_id, **dict(wanted), "created": there is None}
-            self.happened(SandboxVariableSet, at=at, **fields)
+            self.record(SandboxVariableSet, at=at, **fields)
         return full
 
     def delete_variable(self, variable_id: str, *, at: datetime) -> Rejected | None:
         """Have a variable no more."""
         if variable_id not in self.state.variables:
             return missing_variable(variable_id)
-        self.happened(SandboxVariableDeleted, at=at, variable_id=variable_id)
+        self.record(SandboxVariableDeleted, at=at, variable_id=variable_id)
         return None
 
     def named(self, key: str) -> str | None:

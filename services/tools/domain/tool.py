@@ -48,7 +48,7 @@ class Tool(Aggregate[StoredToolState]):
         """Create the tool, unless it exists."""
         if self.exists:
             return Rejected(code=CONFLICT, reason=f"Tool {tool.id} exists already")
-        self.happened(ToolCreated, at=at, tool=tool)
+        self.record(ToolCreated, at=at, tool=tool)
         return None
 
     def changed(self, changes: JsonObject) -> ToolState | Rejected:
@@ -78,14 +78,14 @@ class Tool(Aggregate[StoredToolState]):
             if name not in UNCHANGEABLE and value != old[name]
         }
         if changes.keys() - {"last_updated_by_id"}:
-            self.happened(ToolChanged, at=at, changes=changes)
+            self.record(ToolChanged, at=at, changes=changes)
         return None
 
     def delete(self, *, at: datetime) -> Rejected | None:
         """Delete the tool, if it exists."""
         if self.present is None:
             return missing(self.id)
-        self.happened(ToolDeleted, at=at)
+        self.record(ToolDeleted, at=at)
         return None
 
     def when(self, event: Event) -> None:

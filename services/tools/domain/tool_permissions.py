@@ -42,7 +42,7 @@ class ToolPermissions(Aggregate[ToolPermissionsState]):
             return refused
         tools, capabilities = ordered(command.allowed.tools), ordered(command.allowed.capabilities)
         if (tools, capabilities) != (self.state.tools, self.state.capabilities):
-            self.happened(
+            self.record(
                 ToolPermissionsChanged,
                 at=at,
                 kind=command.kind,
@@ -55,7 +55,7 @@ class ToolPermissions(Aggregate[ToolPermissionsState]):
     def end(self, kind: ScopeKind, scope_id: str, *, at: datetime) -> None:
         """Withhold nothing any more; safe to repeat."""
         if self.limits:
-            self.happened(ToolPermissionsChanged, at=at, kind=kind, scope_id=scope_id)
+            self.record(ToolPermissionsChanged, at=at, kind=kind, scope_id=scope_id)
 
     def when(self, event: Event) -> None:
         """Evolve the state by one event."""

@@ -56,7 +56,7 @@ class ToolRun(Aggregate[ToolRunState]):
         if self.exists:
             return Rejected(code=CONFLICT, reason=f"{self.id} was begun before")
         arguments = to_json(command.arguments).decode()
-        self.happened(
+        self.record(
             ToolRunBegun,
             at=at,
             tool_id=command.tool_id,
@@ -75,7 +75,7 @@ class ToolRun(Aggregate[ToolRunState]):
         """Not be called, because whoever wants that may not; safe to repeat."""
         if self.exists:
             return
-        self.happened(
+        self.record(
             ToolRunRefused,
             at=at,
             tool_id=command.tool_id,
@@ -91,22 +91,22 @@ class ToolRun(Aggregate[ToolRunState]):
         """Have had a model asked (the fields of `ToolRunSampled`); nothing happens once it has
         ended."""
         if self.running:
-            self.happened(ToolRunSampled, at=at, **answer)
+            self.record(ToolRunSampled, at=at, **answer)
 
     def end(self, result: ToolRunResult, *, at: datetime) -> None:
         """Have a result; nothing happens if it has ended otherwise."""
         if self.running:
-            self.happened(ToolRunEnded, at=at, result=result)
+            self.record(ToolRunEnded, at=at, result=result)
 
     def stop(self, *, at: datetime) -> None:
         """End without one, because nobody waits for it."""
         if self.running:
-            self.happened(ToolRunStopped, at=at)
+            self.record(ToolRunStopped, at=at)
 
     def lose(self, *, at: datetime) -> None:
         """End without one, because its process has died."""
         if self.running:
-            self.happened(ToolRunLost, at=at)
+            self.record(ToolRunLost, at=at)
 
     def when(self, event: Event) -> None:
         """Evolve the state by one event."""

@@ -16,7 +16,7 @@ from libs.contracts.bus_messages import BUSY, Context, Json, JsonObject, Rejecte
 from libs.contracts.deterministic_ids import derived_id
 from libs.contracts.letta.tools import ToolState
 from libs.contracts.memory.blocks import Cause, RewriteBlock
-from libs.contracts.tools.tool_permission_evaluation import Caller, ToolPolicies, withheld
+from libs.contracts.tools.tool_permission_evaluation import Caller, ToolPolicies, is_withheld
 from libs.contracts.tools.tool_runs import RunTool
 from services.tools.domain.tool_definition import AGENT_STATE, TYPESCRIPT, takes_agent_state
 from services.tools.sandbox.ports import Outcome, Program
@@ -60,7 +60,7 @@ class AgentStates:
         if command.agent_id:
             agent = await self.queries.agent_state(org, command.agent_id, command.block_ids)
         caller = Caller(org, command.project_id, command.agent_id)
-        if agent and withheld(self.policies(), caller, "memory"):
+        if agent and is_withheld(self.policies(), caller, "memory"):
             agent = {**agent, "blocks": []}
         own = {name: value for name, value in program.arguments.items() if name != AGENT_STATE}
         source = program.source
@@ -100,7 +100,7 @@ class AgentStates:
         """Give blocks their values; returns which did not get theirs and why, empty if all did."""
         agent = await self.queries.agent_state(org, command.agent_id, command.block_ids)
         caller = Caller(org, command.project_id, command.agent_id)
-        if changed and withheld(self.policies(), caller, "memory"):
+        if changed and is_withheld(self.policies(), caller, "memory"):
             return "a list of capabilities leaves out `memory`"
         blocks = agent["blocks"] if agent else []
         assert isinstance(blocks, list)

@@ -61,13 +61,13 @@ class InnerCalls:
             return failed(f"There is no tool named '{name}'. Yours are: {', '.join(self.tools)}")
         if tool.refused:
             return failed(tool.refused)
-        left = self.rules.left(set(self.tools))
+        left = self.rules.tools_left(set(self.tools))
         if name not in left:
             return failed(refusal_of(name, [one for one in left if not self.tools[one].refused]))
         if self.count >= CALLS_MAX:
             return failed(f"A program may call tools {CALLS_MAX} times")
         self.count += 1
-        given = self.rules.prefilled([name]).get(name, {})
+        given = self.rules.prefilled_arguments([name]).get(name, {})
         self.rules = replace(self.rules, called=[*self.rules.called, name], returned="")
         try:
             result = await self.made(tool, {**arguments, **given})
@@ -121,8 +121,9 @@ class InnerCalls:
     async def stop(self, tool_run_id: str, context: Context) -> None:
         """Have a call stopped; if nobody can be told, its deadline stops it."""
         command = StopToolRun(tool_run_id=tool_run_id)
+        cause = context.follow_up(derived_id("stop", tool_run_id))
         with contextlib.suppress(BusUnavailable):
-            await self.ports.bus.request(command, context.caused(derived_id("stop", tool_run_id)))
+            await self.ports.bus.request(command, cause)
 
 
 def failed(text: str) -> ToolRunResult:

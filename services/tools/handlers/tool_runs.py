@@ -14,7 +14,7 @@ from libs.contracts.tools.tool_permission_evaluation import (
     CalledTool,
     Caller,
     ToolPolicies,
-    forbidden,
+    refusal_by_policies,
 )
 from libs.contracts.tools.tool_runs import RunTool, StopToolRun, ToolRunResult
 from libs.eventstore.unit_of_work import UnitOfWork
@@ -72,7 +72,7 @@ class ToolRunHandlers:
         """Why whoever wants a tool called may not have it; empty if they may."""
         caller = Caller(org, command.project_id, command.agent_id)
         tool_id = command.tool_id if command.source is None else ""
-        return forbidden(
+        return refusal_by_policies(
             self.policies(), caller, CalledTool(tool_id, tool.name, tool.tool_type.value)
         )
 

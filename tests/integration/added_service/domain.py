@@ -24,7 +24,7 @@ class Counter(Aggregate[CounterState]):
 
     def count(self, *, at: datetime) -> None:
         """Count one more."""
-        self.happened(Counted, at=at, total=self.state.total + 1)
+        self.record(Counted, at=at, total=self.state.total + 1)
 
     def when(self, event: Event) -> None:
         """Evolve the state by one event."""

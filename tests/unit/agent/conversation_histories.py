@@ -401,7 +401,7 @@ class Histories(RuleBasedStateMachine):
         run = self.talk.running()
         theirs = run.gate.by_client if run.gate else set()
         tools = {*TOOLS, *theirs}
-        loop, allowed = loop_of(run.agent_type), rules_of(run).allowed(tools)
+        loop, allowed = loop_of(run.agent_type), rules_of(run).allowed_tools(tools)
         names = sorted(allowed) if len(allowed) < len(tools) else None
         parallel = parallel and loop is LETTA_V1_LOOP
         offered = OfferedTools([], parallel, names)
@@ -667,7 +667,7 @@ class Histories(RuleBasedStateMachine):
     @rule()
     def the_last_fact_is_reported_again(self) -> None:
         self.repeat(self.talk)
-        assert self.talk.collected() == []
+        assert self.talk.take_new_events() == []
 
     @rule(part=st.floats(0, 1))
     def crash_and_reload(self, part: float) -> None:
@@ -890,14 +890,14 @@ class Histories(RuleBasedStateMachine):
         decision(self.talk)
         if lost:
             HAPPENED["crashes"] += 1
-            self.talk.collected()
+            self.talk.take_new_events()
             self.talk = self.replayed(History(None, self.stored))
             decision(self.talk)
         self.repeat = decision
         assert self.commit(), "what is reported for the first time is recorded"
 
     def commit(self) -> int:
-        fresh = self.talk.collected()
+        fresh = self.talk.take_new_events()
         for event in fresh:
             assert event.originator_version == len(self.stored) + 1
             self.stored.append(

@@ -215,15 +215,15 @@ class TestMessages:
         talk.append(SAID, at=NOW + HOURS)
         talk.append(CALLED, at=NOW - HOURS)
         elsewhere = Conversation.blank(CONVERSATION)
-        for event in (events := talk.collected()):
+        for event in (events := talk.take_new_events()):
             type(event).model_validate_json(event.model_dump_json()).mutate(elsewhere)
         summary = EXAMPLES[ConversationCompacted].model_dump(
             exclude={*LOG_COLUMNS, "evicted", "listed_at"}
         )
-        elsewhere.happened(ConversationCompacted, at=NOW, evicted=[], **summary)
+        elsewhere.record(ConversationCompacted, at=NOW, evicted=[], **summary)
         elsewhere.append(RETURNED, at=NOW + 2 * HOURS)
 
-        events += elsewhere.collected()
+        events += elsewhere.take_new_events()
 
         assert [event.timestamp for event in events] == [
             *(NOW, NOW + HOURS, NOW - HOURS, NOW, NOW + 2 * HOURS)

@@ -105,7 +105,7 @@ class TestMemoryTools:
         [(command, context)] = bus.sent
         cause = Cause(agent_id=AGENT, run_id=RUN, tool_call_id="call_1", tool=name)
         assert command == EditBlock(block_id=block_id, edit=edit, cause=cause)
-        assert context == CONTEXT.caused(derived_id("cmd", STEP, "call_1"))
+        assert context == CONTEXT.follow_up(derived_id("cmd", STEP, "call_1"))
 
     @pytest.mark.parametrize(
         ("name", "arguments"),

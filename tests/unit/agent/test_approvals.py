@@ -566,7 +566,7 @@ class TestS17:
         go_on(talk, at=NOW)
         [result] = [one for one in talk.state.window if one.role == "tool"]
         assert (result.tool_status, result.content) == ("error", UNAPPROVED)
-        assert not any(isinstance(one, ToolCallStarted) for one in talk.collected())
+        assert not any(isinstance(one, ToolCallStarted) for one in talk.take_new_events())
 
     async def test_s17_an_approval_does_not_survive_the_loss_of_the_tool(
         self, world: World

@@ -309,7 +309,7 @@ class TestRuns:
         later = NOW + timedelta(seconds=1.5)
         past = talking(replied())
         complete(past.aggregate, "end_turn", at=later)
-        [event] = past.aggregate.collected()
+        [event] = past.aggregate.take_new_events()
         assert isinstance(event, RunCompleted)
         assert event.total_duration_ns == 1_500_000_000
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from libs.contracts.agent.conversations import ToolCall, Usage
 from libs.contracts.agent.steps import ToolCallFinished, ToolCallForbidden
-from libs.contracts.tools.tool_permission_evaluation import ToolPolicies, compiled
+from libs.contracts.tools.tool_permission_evaluation import ToolPolicies, compile_list
 from services.agent.domain.runs.step_results import ModelReply
 from tests.contract.examples import AGENT, BLOCK
 from tests.unit.agent.custom_tools import DICE, offered
@@ -14,7 +14,7 @@ from tests.unit.agent.world import ASK, World
 
 def only(*tools: str) -> ToolPolicies:
     """Lists that let the agent call these alone."""
-    return ToolPolicies(scopes={("org-1", "agent", AGENT): compiled(tools, None)})
+    return ToolPolicies(scopes={("org-1", "agent", AGENT): compile_list(tools, None)})
 
 
 def calls(*names: str) -> ModelReply:

@@ -65,13 +65,13 @@ def test_what_may_be_called_next(
     asked: list[dict[str, Any]], called: str, returned: str, allowed: str, must_call: bool
 ) -> None:
     now = rules(*asked, called=called, returned=returned)
-    assert now.allowed(TOOLS) == set(allowed)
+    assert now.allowed_tools(TOOLS) == set(allowed)
     assert now.must_call is must_call
 
 
 def test_a_tool_that_the_agent_has_not_is_never_allowed_and_never_required() -> None:
     asked = [rule("run_first", "z"), rule("required_before_exit", "z"), rule("exit_loop")]
-    assert rules(*asked).allowed(TOOLS) == set(TOOLS)
+    assert rules(*asked).allowed_tools(TOOLS) == set(TOOLS)
     assert rules(*asked).still_required(TOOLS) == []
     assert [one.tool_name for one in rules_in_force(asked, TOOLS)] == ["a"]
 
@@ -85,10 +85,10 @@ def test_only_rules_about_the_order_of_calls_forbid_several_at_once() -> None:
 def test_arguments_that_rules_give() -> None:
     first = {**FIRST, "args": {"x": 1}}
     child = {**CHILDREN, "child_arg_nodes": [{"name": "b", "args": {"y": 2}}]}
-    assert rules(first, child).prefilled(TOOLS) == {"a": {"x": 1}}
-    assert rules(first, child, called="a").prefilled(TOOLS) == {"b": {"y": 2}}
-    assert rules(first, child, called="a").prefilled("c") == {}
-    assert rules(first, child, called="ab").prefilled(TOOLS) == {}
+    assert rules(first, child).prefilled_arguments(TOOLS) == {"a": {"x": 1}}
+    assert rules(first, child, called="a").prefilled_arguments(TOOLS) == {"b": {"y": 2}}
+    assert rules(first, child, called="a").prefilled_arguments("c") == {}
+    assert rules(first, child, called="ab").prefilled_arguments(TOOLS) == {}
 
 
 def test_a_model_reads_every_rule_but_approvals() -> None:

@@ -127,7 +127,7 @@ def test_a_busy_conversation_is_refused_as_recorded() -> None:
 
 
 def test_no_messages_at_all_are_refused_as_recorded() -> None:
-    assert LettaRequest.model_validate({"messages": []}).sent == []
+    assert LettaRequest.model_validate({"messages": []}).all_messages == []
     assert body("message_send_empty") == MESSAGES_EMPTY
 
 

@@ -77,12 +77,12 @@ def test_every_field_of_the_sdk_is_read(model: type[BaseModel], params: type) ->
 
 def test_unknown_fields_are_ignored() -> None:
     request = LettaRequest.model_validate({"input": "hi", "unheard_of": 1})
-    assert text_of(request.sent[0].content) == "hi"  # type: ignore[union-attr]
+    assert text_of(request.all_messages[0].content) == "hi"  # type: ignore[union-attr]
 
 
 def test_input_is_one_user_message() -> None:
     parts = [{"type": "text", "text": "look"}, {"type": "image", "source": IMAGE}]
-    (message,) = LettaRequest.model_validate({"input": parts}).sent
+    (message,) = LettaRequest.model_validate({"input": parts}).all_messages
     assert isinstance(message, MessageCreate)
     assert message.role == MessageRole.user
     assert text_of(message.content) == "look"
@@ -99,7 +99,7 @@ def test_untyped_messages_are_told_apart_by_their_fields() -> None:
         {"type": "approval", "approvals": [{"type": "tool", **RETURN}]},
         {"type": "tool_return", "tool_returns": [RETURN]},
     ]
-    messages = LettaRequest.model_validate({"messages": sent}).sent
+    messages = LettaRequest.model_validate({"messages": sent}).all_messages
     kinds = [MessageCreate, ApprovalCreate, ApprovalCreate, ApprovalCreate, ToolReturnCreate]
     assert [type(message) for message in messages] == kinds
     assert isinstance(messages[1], ApprovalCreate)

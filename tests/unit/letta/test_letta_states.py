@@ -25,7 +25,12 @@ from libs.contracts.letta.all_request_bodies import (
     LettaAsyncRequest,
     LLMConfig,
 )
-from libs.contracts.letta.blocks import BlockState, block_state, created_block, described
+from libs.contracts.letta.blocks import (
+    BlockState,
+    block_state,
+    created_block,
+    with_default_description,
+)
 from libs.contracts.letta.enums import AgentType, RunStatus, StopReasonType, run_status
 from libs.contracts.letta.model_configs import embedding_entry, model_entry
 from libs.contracts.letta.runs import RunConfig, run_config, run_state
@@ -162,10 +167,10 @@ def test_a_block_is_built_from_its_request_as_recorded(name: str) -> None:
 
 def test_an_agents_human_block_is_described_and_keeps_its_own_description() -> None:
     bare = BlockState(id="block-1", label="human", value="")
-    assert described(bare).description
+    assert with_default_description(bare).description
     own = bare.model_copy(update={"description": "mine"})
-    assert described(own).description == "mine"
-    assert described(bare.model_copy(update={"label": "notes"})).description is None
+    assert with_default_description(own).description == "mine"
+    assert with_default_description(bare.model_copy(update={"label": "notes"})).description is None
 
 
 def test_a_block_without_a_value_is_empty_and_null_bytes_are_dropped() -> None:

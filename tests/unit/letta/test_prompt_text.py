@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from libs.contracts.letta.blocks import BlockState
-from libs.contracts.prompt_escaping import escaped, tags, unescaped, unquoted
+from libs.contracts.prompt_escaping import escape_tags, tags, unescape_tags, unquote_label
 from services.agent.domain.prompts.system_prompt import PromptMetadata, compile_system_prompt
 
 PIECES = ["<", "</", "&", "lt;", "amp;", "&lt;", ">", "/", " ", "\n", "value", "b", "3", "=", "!"]
@@ -41,7 +41,7 @@ def prompt(*, line_numbers: bool = False, label: str = "human", **fields: str) -
      "1 << 2", "Name: Ada", "{CORE_MEMORY}", "-->", "a<", "&"],
 )  # fmt: skip
 def test_ordinary_text_stays_as_it_is(text: str) -> None:
-    assert escaped(text) == text
+    assert escape_tags(text) == text
 
 
 @pytest.mark.parametrize(
@@ -61,14 +61,14 @@ def test_ordinary_text_stays_as_it_is(text: str) -> None:
     ],
 )
 def test_what_looks_like_a_tag_is_escaped(text: str, shown: str) -> None:
-    assert escaped(text) == shown
-    assert unescaped(shown) == text
+    assert escape_tags(text) == shown
+    assert unescape_tags(shown) == text
 
 
 @given(st.one_of(st.text(), st.lists(st.sampled_from(PIECES)).map("".join)))
 def test_escaping_hides_every_tag_and_loses_nothing(text: str) -> None:
-    assert not TAG.search(escaped(text))
-    assert unescaped(escaped(text)) == text
+    assert not TAG.search(escape_tags(text))
+    assert unescape_tags(escape_tags(text)) == text
 
 
 @pytest.mark.parametrize("line_numbers", [False, True], ids=["plain", "numbered"])
@@ -99,5 +99,5 @@ def test_a_label_that_could_be_mistaken_is_quoted(label: str) -> None:
     opening, closing = tags(label)
     found = re.fullmatch(r'<block label="([^<>"\n]*)">', opening)
     assert found
-    assert unquoted(found[1]) == label
+    assert unquote_label(found[1]) == label
     assert closing == "</block>"

@@ -21,11 +21,11 @@ from libs.contracts.tools.tool_permission_evaluation import (
     CalledTool,
     Caller,
     ToolPolicies,
-    called,
-    compiled,
-    forbidden,
+    called_tool,
+    compile_list,
     needs_of,
     policies_of,
+    refusal_by_policies,
     system_list,
 )
 from libs.contracts.tools.tool_permissions import (
@@ -51,7 +51,7 @@ from tests.unit.tools.tool_run_world import CALL, DICE, TOOL, Process, World, ca
 
 AGENT = Caller("org-1", "project-1", "agent-1")
 ROLL = CalledTool(TOOL, "roll_dice", "custom")
-INSERT = called(BASE_TOOLS["memory_insert"])
+INSERT = called_tool(BASE_TOOLS["memory_insert"])
 PERMISSION_SECONDS_MAX = 100e-6
 
 
@@ -60,7 +60,7 @@ def policies(**lists: dict[str, list[str]]) -> ToolPolicies:
     ids = {"organisation": "org-1", "project": "project-1", "agent": "agent-1"}
     return ToolPolicies(
         scopes={
-            ("org-1", kind, ids[kind]): compiled(list_.get("tools"), list_.get("capabilities"))
+            ("org-1", kind, ids[kind]): compile_list(list_.get("tools"), list_.get("capabilities"))
             for kind, list_ in lists.items()
         }
     )
@@ -77,50 +77,51 @@ async def world() -> World:
 class TestTheCheck:
     def test_without_lists_everything_is_allowed(self) -> None:
         for tool in (ROLL, INSERT, CalledTool("tool-1", "read_mail", "external_mcp")):
-            assert forbidden(ToolPolicies(), AGENT, tool) == ""
+            assert refusal_by_policies(ToolPolicies(), AGENT, tool) == ""
 
     def test_before_the_lists_are_known_nothing_is_but_to_speak(self) -> None:
-        assert "not known yet" in forbidden(None, AGENT, INSERT)
-        assert forbidden(None, AGENT, called(BASE_TOOLS["send_message"])) == ""
+        assert "not known yet" in refusal_by_policies(None, AGENT, INSERT)
+        assert refusal_by_policies(None, AGENT, called_tool(BASE_TOOLS["send_message"])) == ""
 
     @pytest.mark.parametrize("kind", ["organisation", "project", "agent"])
     def test_a_list_of_each_scope_withholds_what_it_does_not_name(self, kind: str) -> None:
         known = policies(**{kind: {"tools": ["memory_insert"]}})
-        assert forbidden(known, AGENT, INSERT) == ""
-        refused = forbidden(known, AGENT, ROLL)
+        assert refusal_by_policies(known, AGENT, INSERT) == ""
+        refused = refusal_by_policies(known, AGENT, ROLL)
         assert refused == (
             f"'roll_dice' is not allowed for this {kind}: it is not on the list of tools."
         )
         other = {"organisation": Caller("org-2"), "project": Caller("org-1", "project-2")}
-        assert forbidden(known, other.get(kind, Caller("org-1", "project-1", "agent-2")), ROLL) == (
-            ""
-        )
+        caller = other.get(kind, Caller("org-1", "project-1", "agent-2"))
+        assert refusal_by_policies(known, caller, ROLL) == ""
 
     def test_a_narrow_list_never_gives_what_a_wider_one_withholds(self) -> None:
         known = policies(organisation={"tools": ["memory_insert"]}, agent={"tools": ["roll_dice"]})
-        assert "organisation" in forbidden(known, AGENT, ROLL)
-        assert "agent" in forbidden(known, AGENT, INSERT)
+        assert "organisation" in refusal_by_policies(known, AGENT, ROLL)
+        assert "agent" in refusal_by_policies(known, AGENT, INSERT)
 
     def test_the_operators_list_is_above_all(self) -> None:
         known = ToolPolicies(system_list({"HEELER_ALLOWED_TOOLS": "memory_insert, roll_dice"}))
-        assert forbidden(known, AGENT, ROLL) == ""
-        assert "on this server" in forbidden(known, AGENT, called(BASE_TOOLS["memory_replace"]))
+        assert refusal_by_policies(known, AGENT, ROLL) == ""
+        replace = called_tool(BASE_TOOLS["memory_replace"])
+        assert "on this server" in refusal_by_policies(known, AGENT, replace)
         nothing = ToolPolicies(system_list({"HEELER_ALLOWED_CAPABILITIES": "none"}))
-        assert forbidden(nothing, AGENT, called(BASE_TOOLS["conversation_search"])) == ""
-        assert "(code)" in forbidden(nothing, AGENT, ROLL)
+        search = called_tool(BASE_TOOLS["conversation_search"])
+        assert refusal_by_policies(nothing, AGENT, search) == ""
+        assert "(code)" in refusal_by_policies(nothing, AGENT, ROLL)
         with pytest.raises(WrongSetting, match="HEELER_ALLOWED_CAPABILITIES is 'cod'"):
             system_list({"HEELER_ALLOWED_CAPABILITIES": "cod"})
 
     def test_a_tool_stands_on_a_list_by_its_id_whatever_it_is_called(self) -> None:
         known = policies(agent={"tools": [TOOL]})
-        assert forbidden(known, AGENT, ROLL) == ""
-        assert forbidden(known, AGENT, CalledTool(TOOL, "renamed", "custom")) == ""
-        assert forbidden(known, AGENT, CalledTool("tool-2", "roll_dice", "custom"))
+        assert refusal_by_policies(known, AGENT, ROLL) == ""
+        assert refusal_by_policies(known, AGENT, CalledTool(TOOL, "renamed", "custom")) == ""
+        assert refusal_by_policies(known, AGENT, CalledTool("tool-2", "roll_dice", "custom"))
 
     def test_source_that_is_no_tool_stands_on_no_list(self) -> None:
         known = policies(organisation={"tools": ["roll_dice", "send_message"]})
         for name in ("roll_dice", "send_message"):
-            assert forbidden(known, AGENT, CalledTool("", name, "custom"))
+            assert refusal_by_policies(known, AGENT, CalledTool("", name, "custom"))
 
     def test_it_is_known_of_every_type_of_tool_what_it_needs(self) -> None:
         assert {one.value for one in ToolType} - NEEDS_OF_TYPE.keys() == {
@@ -137,12 +138,12 @@ class TestTheCheck:
             "open_files": {"filesystem"},
             "conversation_search": set(),
         }.items():
-            assert needs_of(called(BASE_TOOLS[name])) == wanted, name
+            assert needs_of(called_tool(BASE_TOOLS[name])) == wanted, name
         # A name does not make a client's tool harmless.
         assert needs_of(CalledTool("tool-1", "web_search", "custom")) == {"code"}
 
     def test_it_takes_less_than_100_microseconds(self) -> None:
-        many = {("org-1", "agent", f"agent-{n}"): compiled(["a"], None) for n in range(5_000)}
+        many = {("org-1", "agent", f"agent-{n}"): compile_list(["a"], None) for n in range(5_000)}
         lists = {"tools": ["roll_dice", *map(str, range(TOOLS_OF_LIST_MAX))]}
         known = ToolPolicies(
             scopes={**many, **policies(organisation=lists, project=lists, agent=lists).scopes}
@@ -150,7 +151,7 @@ class TestTheCheck:
         took = []
         for _ in range(200):
             since = time.perf_counter()
-            assert forbidden(known, AGENT, ROLL) == ""
+            assert refusal_by_policies(known, AGENT, ROLL) == ""
             took.append(time.perf_counter() - since)
         assert sorted(took)[100] < PERMISSION_SECONDS_MAX
 
@@ -223,7 +224,7 @@ class TestLists:
     @pytest.fixture
     def view(self, database: InMemoryDatabase) -> CachedView[ToolPolicies]:
         return CachedView(
-            ToolPermissionRows(database), lambda rows: policies_of(compiled(None, None), rows)
+            ToolPermissionRows(database), lambda rows: policies_of(compile_list(None, None), rows)
         )
 
     @staticmethod
@@ -239,14 +240,14 @@ class TestLists:
         self, bus: InMemoryBus, view: CachedView[ToolPolicies], database: InMemoryDatabase
     ) -> None:
         await view.look()
-        assert forbidden(view.value, AGENT, ROLL) == ""
+        assert refusal_by_policies(view.value, AGENT, ROLL) == ""
         await self.set(bus, "m-1", "agent", "agent-1", tools=["memory_insert"])
-        assert forbidden(view.value, AGENT, ROLL) == "", "nobody has looked"
+        assert refusal_by_policies(view.value, AGENT, ROLL) == "", "nobody has looked"
         await view.look()
-        assert forbidden(view.value, AGENT, ROLL)
+        assert refusal_by_policies(view.value, AGENT, ROLL)
         await self.set(bus, "m-2", "agent", "agent-1", tools=["roll_dice"])
         await view.look()
-        assert forbidden(view.value, AGENT, ROLL) == ""
+        assert refusal_by_policies(view.value, AGENT, ROLL) == ""
         await self.set(bus, "m-3", "agent", "agent-1")
         await view.look()
         assert view.value == ToolPolicies()
@@ -315,7 +316,7 @@ class TestLists:
             goes_on.set
         )  # when the second has gone as far as it can
         await asyncio.gather(first, second)
-        assert forbidden(view.value, AGENT, ROLL) == ""
+        assert refusal_by_policies(view.value, AGENT, ROLL) == ""
 
     async def test_who_hears_of_a_change_looks_at_once(
         self, bus: InMemoryBus, view: CachedView[ToolPolicies]
@@ -326,7 +327,7 @@ class TestLists:
         view.look_again()
         assert view.looking is not None
         await view.looking
-        assert forbidden(view.value, AGENT, ROLL)
+        assert refusal_by_policies(view.value, AGENT, ROLL)
         assert view.looking is None
 
     async def test_in_an_outage_the_lists_that_were_known_hold(
@@ -342,7 +343,7 @@ class TestLists:
         view.look_again()
         assert view.looking is not None
         await view.looking
-        assert forbidden(view.value, AGENT, ROLL)
+        assert refusal_by_policies(view.value, AGENT, ROLL)
 
     async def test_what_changes_nothing_is_no_event(
         self, bus: InMemoryBus, database: InMemoryDatabase

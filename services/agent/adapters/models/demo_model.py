@@ -12,7 +12,7 @@ from libs.contracts.agent.conversations import Message, ToolCall, Usage
 from libs.contracts.agent.stored_to_letta_messages import text_of
 from libs.contracts.bus_messages import JsonObject
 from libs.contracts.letta.model_configs import EmbeddingConfig, LLMConfig
-from libs.contracts.prompt_escaping import unescaped
+from libs.contracts.prompt_escaping import unescape_tags
 from services.agent.adapters.models import openai_request
 from services.agent.adapters.models.ports import (
     Finished,
@@ -164,7 +164,7 @@ def chunks_of(reply: ModelReply) -> Iterator[ModelDelta]:
 
 def known_blocks(system: Message) -> dict[str, str]:
     """The memory blocks that the system message shows, by label."""
-    return {label: unescaped(value) for label, value in BLOCK.findall(text_of(system))}
+    return {label: unescape_tags(value) for label, value in BLOCK.findall(text_of(system))}
 
 
 def recall(question: str, blocks: dict[str, str]) -> str:

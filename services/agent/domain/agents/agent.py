@@ -123,7 +123,7 @@ class Agent(Aggregate[AgentState]):
         if self.state.phase != "unknown":
             return Rejected(code=CONFLICT, reason=f"Agent {self.id} exists already")
         own = [block.id for block in design.new_blocks]
-        self.happened(
+        self.record(
             AgentCreated,
             at=at,
             config=design.config,
@@ -139,13 +139,13 @@ class Agent(Aggregate[AgentState]):
     def abandon(self, refused: Rejected, *, at: datetime) -> None:
         """Never come to exist, though blocks were made for it."""
         assert self.state.phase == "unknown", "only what is not there is given up"
-        self.happened(AgentAbandoned, at=at, code=refused.code, reason=refused.reason)
+        self.record(AgentAbandoned, at=at, code=refused.code, reason=refused.reason)
 
     def update(self, changed: list[str], design: AgentDesign, *, at: datetime) -> Rejected | None:
         """Have a new configuration."""
         if self.design is None:
             return missing(self.id)
-        self.happened(
+        self.record(
             AgentUpdated,
             at=at,
             changed=changed,
@@ -162,13 +162,13 @@ class Agent(Aggregate[AgentState]):
         """Have these secrets, if they are others."""
         assert self.design is not None, "only an agent that exists has secrets"
         if secrets != self.design.secrets:
-            self.happened(AgentSecretsReplaced, at=at, secrets=secrets)
+            self.record(AgentSecretsReplaced, at=at, secrets=secrets)
 
     def delete(self, *, at: datetime) -> Rejected | None:
         """Stop existing."""
         if self.design is None:
             return missing(self.id)
-        self.happened(AgentDeleted, at=at, own_block_ids=self.state.own_block_ids)
+        self.record(AgentDeleted, at=at, own_block_ids=self.state.own_block_ids)
         return None
 
     def attach(self, block_id: str, labels: Mapping[str, str], *, at: datetime) -> Rejected | None:
@@ -182,7 +182,7 @@ class Agent(Aggregate[AgentState]):
         refused = too_many(len(seen)) or clash([*there, block_id], labels)
         if refused:
             return refused
-        self.happened(BlockAttached, at=at, block_id=block_id, block_ids=seen)
+        self.record(BlockAttached, at=at, block_id=block_id, block_ids=seen)
         return None
 
     def detach(self, block_id: str, *, at: datetime) -> Rejected | None:
@@ -193,7 +193,7 @@ class Agent(Aggregate[AgentState]):
             reason = f"Block with id '{block_id}' is not attached to agent '{self.id}'"
             return Rejected(code=NOT_FOUND, reason=reason)
         left = [one for one in self.design.block_ids if one != block_id]
-        self.happened(BlockDetached, at=at, block_id=block_id, block_ids=left)
+        self.record(BlockDetached, at=at, block_id=block_id, block_ids=left)
         return None
 
     def when(self, event: Event) -> None:

@@ -15,7 +15,7 @@ from libs.contracts.bus_messages import INVALID, NOT_FOUND, UNPROCESSABLE, JsonO
 from libs.contracts.deterministic_ids import derived_id
 from libs.contracts.letta.agent_requests import CreateAgent, UpdateAgent
 from libs.contracts.letta.agent_state import AgentConfig
-from libs.contracts.letta.blocks import created_block, described
+from libs.contracts.letta.blocks import created_block, with_default_description
 from libs.contracts.letta.model_configs import EmbeddingConfig, LLMConfig
 from libs.contracts.letta.tool_rules import RequiresApprovalToolRule, ToolRule
 from libs.contracts.state_size_limits import oversize_agent, size
@@ -79,7 +79,7 @@ def created_design(agent_id: str, request: CreateAgent, facts: Facts) -> AgentDe
         return Rejected(code=INVALID, reason=reason)
     config = new_config(agent_id, request, facts, llm, system, new_rules(request, llm, tools))
     new_blocks = [
-        described(created_block(block, derived_id("block", agent_id, str(index))))
+        with_default_description(created_block(block, derived_id("block", agent_id, str(index))))
         for index, block in enumerate(request.memory_blocks or [])
     ]
     block_ids = list(dict.fromkeys(request.block_ids or []))

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 from libs.contracts.letta.agent_state import AgentConfig, file_limits
 from libs.contracts.memory.open_file_rendering import FILE_VIEW_CHARS_MOST, visible_lines
-from libs.contracts.prompt_escaping import escaped, quoted
+from libs.contracts.prompt_escaping import escape_tags, quote_label
 from libs.contracts.tools.base_tools.file_tools import FILE_TOOLS
 
 FILE_TOOL_NAMES = frozenset(tool.name for tool in FILE_TOOLS)
@@ -71,11 +71,11 @@ def rendered_directories(folders: Sequence[AttachedFolder], config: AgentConfig)
 
 def rendered_folder(folder: AttachedFolder, chars_max: int) -> list[str]:
     """The lines about one folder."""
-    lines = [f'<directory name="{quoted(folder.name)}">']
+    lines = [f'<directory name="{quote_label(folder.name)}">']
     if folder.description:
-        lines.append(f"<description>{escaped(folder.description)}</description>")
+        lines.append(f"<description>{escape_tags(folder.description)}</description>")
     if folder.instructions:
-        lines.append(f"<instructions>{escaped(folder.instructions)}</instructions>")
+        lines.append(f"<instructions>{escape_tags(folder.instructions)}</instructions>")
     for file in folder.files:
         lines += rendered_file(file, chars_max)
     if folder.unlisted:
@@ -89,12 +89,12 @@ def rendered_file(file: AttachedFile, chars_max: int) -> list[str]:
     if file.is_open:
         value = visible_lines(file.text, file.lines, file.first_line, file.last_line, chars_max)
     return [
-        f'<file status="{"open" if file.is_open else "closed"}" name="{quoted(file.name)}">',
+        f'<file status="{"open" if file.is_open else "closed"}" name="{quote_label(file.name)}">',
         "<metadata>",
         "- read_only=true",
         f"- chars_current={len(value)}",
         f"- chars_limit={chars_max}",
         "</metadata>",
-        *(["<value>", escaped(value), "</value>"] if file.is_open else []),
+        *(["<value>", escape_tags(value), "</value>"] if file.is_open else []),
         "</file>",
     ]

@@ -44,7 +44,7 @@ def record_attempt(
     """Record what came of an attempt, the last of so many, and when the next is."""
     again = outcome.passing and attempts < ATTEMPTS_MAX
     next_at = at + timedelta(seconds=PAUSE_SECONDS[attempts - 1]) if again else None
-    conversation.happened(
+    conversation.record(
         CallbackAttempted,
         at=at,
         run_id=run_id,

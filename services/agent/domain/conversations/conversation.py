@@ -59,21 +59,21 @@ class Conversation(Aggregate[ConversationState]):
 
     def begin(self, agent_id: str, system: Message, shows: dict[str, int], *, at: datetime) -> None:
         """Begin to exist, with the system message and what it was made from."""
-        self.happened(MessageAppended, at=at, agent_id=agent_id, message=system, shows=shows)
+        self.record(MessageAppended, at=at, agent_id=agent_id, message=system, shows=shows)
 
     def append(self, message: Message, *, at: datetime) -> None:
         """Put a message into the history outside of any run."""
-        self.happened(MessageAppended, at=at, agent_id=self.state.agent_id, message=message)
+        self.record(MessageAppended, at=at, agent_id=self.state.agent_id, message=message)
 
     def delete(self, *, at: datetime) -> None:
         """Stop existing; whoever drives a run of it finds that out at the next commit."""
         if not self.state.deleted:
-            self.happened(ConversationDeleted, at=at, own_block_ids=self.state.own_blocks)
+            self.record(ConversationDeleted, at=at, own_block_ids=self.state.own_blocks)
 
     def rebuild(self, prompt: SystemPrompt, *, at: datetime) -> None:
         """Replace the system message."""
         message = self.state.window[0].model_copy(update={"content": prompt.content})
-        self.happened(
+        self.record(
             SystemPromptRebuilt,
             at=at,
             agent_id=self.state.agent_id,
@@ -91,7 +91,7 @@ class Conversation(Aggregate[ConversationState]):
     ) -> None:
         """Put a message of the running step into the history."""
         active = self.running()
-        self.happened(
+        self.record(
             MessageAppended,
             at=at,
             agent_id=self.state.agent_id,
@@ -106,13 +106,13 @@ class Conversation(Aggregate[ConversationState]):
         """The active run, where there must be one."""
         return self.state.running
 
-    def happened[E: Event](self, event: type[E], *, at: datetime, **fields: Any) -> None:
+    def record[E: Event](self, event: type[E], *, at: datetime, **fields: Any) -> None:
         """Record an event as the next. Clocks may go back, but no message is listed before those
         that were there."""
         latest = self.state.listed_at
         if issubclass(event, MessageAppended | ConversationCompacted) and latest and at < latest:
             fields["listed_at"] = latest
-        super().happened(event, at=at, **fields)
+        super().record(event, at=at, **fields)
 
     def when(self, event: Event) -> None:
         """Evolve the state by one event."""

@@ -27,14 +27,14 @@ def create(conversation: Conversation, config: ConversationConfig) -> Rejected |
     if conversation.exists:
         reason = f"Conversation {conversation.id} exists already, or did before"
         return Rejected(code=CONFLICT, reason=reason)
-    conversation.happened(ConversationCreated, at=config.created_at, config=config)
+    conversation.record(ConversationCreated, at=config.created_at, config=config)
     return None
 
 
 def abandon(conversation: Conversation, *, at: datetime) -> None:
     """Never come to exist, though blocks were made for it."""
     assert not conversation.exists, "what exists is deleted"
-    conversation.happened(ConversationDeleted, at=at)
+    conversation.record(ConversationDeleted, at=at)
 
 
 def update(
@@ -65,7 +65,7 @@ def update(
         return None
     stamp = {"updated_at": at, "last_updated_by_id": actor}
     config = own.model_copy(update={**update, **stamp})
-    conversation.happened(ConversationUpdated, at=at, changed=changed, config=config)
+    conversation.record(ConversationUpdated, at=at, changed=changed, config=config)
     return None
 
 

@@ -8,7 +8,7 @@ from datetime import datetime
 from typing import Protocol
 
 from libs.contracts.agent.runs import ClientSkill
-from libs.contracts.prompt_escaping import escaped, quoted, tags
+from libs.contracts.prompt_escaping import escape_tags, quote_label, tags
 from services.agent.domain.agents.prompt_texts import MEMORY_PLACE
 
 # Who has none of these is not told: nothing is read for its prompt, and nothing changes in it.
@@ -80,7 +80,7 @@ class PromptMetadata:
         if self.archival.passages:
             lines.append(f"- Memories in archival memory: {self.archival.counted}")
         if self.archival.tags:
-            names = ", ".join(map(quoted, self.archival.tags))
+            names = ", ".join(map(quote_label, self.archival.tags))
             lines.append(f"- Tags in archival memory: {names}")
         return "\n".join(["<memory_metadata>", *lines, "</memory_metadata>"])
 
@@ -105,7 +105,7 @@ def compile_system_prompt(
     if directories:
         memory = f"{directories}\n\n{memory}"
     if tool_rules:
-        rules = "\n".join(f"- {escaped(rule)}" for rule in tool_rules)
+        rules = "\n".join(f"- {escape_tags(rule)}" for rule in tool_rules)
         memory = f"<tool_usage_rules>\n{rules}\n</tool_usage_rules>\n\n{memory}"
     if blocks:
         rendered = _render_blocks(blocks, changed_by or {}, line_numbers=line_numbers)
@@ -127,14 +127,14 @@ def _render_blocks(
 
 def _render_block(block: Block, changed_by: str, *, line_numbers: bool) -> str:
     opening, closing = tags(block.label) if block.label else ("<block>", "</block>")
-    value = escaped(block.value)
+    value = escape_tags(block.value)
     if line_numbers and value:
         numbered = enumerate(value.split("\n"), start=1)
         value = "\n".join(f"{number}→ {line}" for number, line in numbered)
     return "\n".join(
         [
             opening,
-            f"<description>\n{escaped(block.description or '')}\n</description>",
+            f"<description>\n{escape_tags(block.description or '')}\n</description>",
             "<metadata>",
             *(["- read_only=true"] if block.read_only else []),
             f"- chars_current={len(block.value)}",
@@ -151,8 +151,9 @@ def _render_block(block: Block, changed_by: str, *, line_numbers: bool) -> str:
 def skills_note(skills: Iterable[ClientSkill]) -> str:
     """What a system prompt says about the client's skills, for one request; empty without any."""
     lines = [
-        f'- name="{quoted(one.name)}" location="{quoted(one.location)}": {escaped(one.description)}'
-        for one in skills
+        f'- name="{quote_label(skill.name)}" location="{quote_label(skill.location)}": '
+        f"{escape_tags(skill.description)}"
+        for skill in skills
     ]
     if not lines:
         return ""

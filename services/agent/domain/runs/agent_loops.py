@@ -48,14 +48,14 @@ class LettaV1Loop:
         """The tools of the agent that its rules leave."""
         rules = rules_of(run)
         tools = schemas_of(design, run)
-        allowed = rules.allowed(tools)
-        prefilled = rules.prefilled(allowed)
+        allowed = rules.allowed_tools(tools)
+        prefilled = rules.prefilled_arguments(allowed)
         return OfferedTools(
             schemas=[schema for name, schema in tools.items() if name in allowed],
             parallel=bool(design.config.llm_config.parallel_tool_calls) and not rules.one_at_a_time,
             names=sorted(allowed) if len(allowed) < len(tools) else None,
             must_call=bool(allowed) and rules.must_call,
-            gone=rules.gone(tools),
+            gone=rules.missing_tools(tools),
             prefilled=prefilled,
             reminder=reminder_of(run, self.reason_to_end(run), tools),
             concurrent=frozenset(one.name for one in design.held if one.parallel),

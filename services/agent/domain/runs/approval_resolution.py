@@ -75,8 +75,8 @@ def record(
     """Start the run that brings the answers, and let it go on where the calls waited. Tools start
     later: whoever starts one has to know whether it was started before."""
     state, run_id = conversation.state, command.run.id
-    conversation.happened(RunStarted, at=at, run_id=run_id, agent_id=state.agent_id)
-    conversation.happened(
+    conversation.record(RunStarted, at=at, run_id=run_id, agent_id=state.agent_id)
+    conversation.record(
         MessageAppended,
         at=at,
         agent_id=state.agent_id,
@@ -86,7 +86,7 @@ def record(
         sent=True,
     )
     answered = {one.tool_call_id for one in fresh}
-    conversation.happened(
+    conversation.record(
         ApprovalAnswered,
         at=at,
         run_id=run_id,

@@ -44,7 +44,7 @@ def ask(conversation: Conversation, *, at: datetime) -> None:
         return
     active = conversation.running()
     by_client = active.gate.by_client if active.gate else set()
-    conversation.happened(
+    conversation.record(
         ApprovalRequested,
         at=at,
         run_id=active.run.id,
@@ -81,9 +81,9 @@ def show_answer(conversation: Conversation, pending: PendingCall, *, at: datetim
         "held": message if early else None,
     }
     if answer.kind == "returned":
-        conversation.happened(ToolCallReturned, at=at, status=answer.status, **fields)
+        conversation.record(ToolCallReturned, at=at, status=answer.status, **fields)
     else:
-        conversation.happened(ToolCallRefused, at=at, **fields)
+        conversation.record(ToolCallRefused, at=at, **fields)
     if not early:
         show(conversation, message, at=at)
 
@@ -92,7 +92,7 @@ def show_follow_ups(conversation: Conversation, *, at: datetime) -> None:
     """Show the model what the client said together with its answer."""
     active = conversation.running()
     for message in list(active.follow_ups):
-        conversation.happened(
+        conversation.record(
             MessageAppended,
             at=at,
             agent_id=conversation.state.agent_id,
@@ -108,7 +108,7 @@ def end(conversation: Conversation, kind: type[ApprovalEnded], *, at: datetime) 
     why it has none."""
     approval = conversation.state.approval
     assert approval is not None, "calls wait"
-    conversation.happened(
+    conversation.record(
         kind,
         at=at,
         run_id=approval.run_id,
@@ -117,7 +117,7 @@ def end(conversation: Conversation, kind: type[ApprovalEnded], *, at: datetime) 
         tool_call_ids=list(approval.gated),
     )
     for message in last_results(approval, ENDED[kind], at=at):
-        conversation.happened(
+        conversation.record(
             MessageAppended,
             at=at,
             agent_id=conversation.state.agent_id,

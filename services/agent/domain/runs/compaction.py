@@ -122,7 +122,7 @@ def compact(
         return False
     if active.open_call is not None:
         return False
-    conversation.happened(
+    conversation.record(
         ConversationCompacted,
         at=at,
         run_id=active.run.id,
@@ -144,7 +144,7 @@ def clear(conversation: Conversation, *, at: datetime) -> None:
     window = conversation.state.window
     evicted = [one.id for one in window[1 : unfinished_from(window)]]
     if evicted:
-        conversation.happened(ContextCleared, at=at, evicted=evicted)
+        conversation.record(ContextCleared, at=at, evicted=evicted)
 
 
 def cannot_clear(state: ConversationState) -> Rejected | None:

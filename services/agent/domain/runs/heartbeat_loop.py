@@ -67,7 +67,7 @@ class HeartbeatLoop:
         loop."""
         rules = rules_of(run)
         tools = schemas_of(design, run)
-        allowed = rules.allowed(tools)
+        allowed = rules.allowed_tools(tools)
         llm = design.config.llm_config
         thinks = bool(llm.put_inner_thoughts_in_kwargs)
         # Claude may not think first where it has to call a tool: it is left to think, unless a rule
@@ -82,8 +82,8 @@ class HeartbeatLoop:
             parallel=False,
             names=sorted(allowed) if len(allowed) < len(tools) else None,
             must_call=bool(allowed) and (rules.must_call or not free),
-            gone=rules.gone(tools),
-            prefilled=rules.prefilled(allowed),
+            gone=rules.missing_tools(tools),
+            prefilled=rules.prefilled_arguments(allowed),
             reminder=reminder_of(run, self.reason_to_end(run), tools),
             holds_text=bool(allowed),
         )

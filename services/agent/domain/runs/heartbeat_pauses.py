@@ -33,7 +33,7 @@ def pause_minutes(asked: object) -> int:
 
 def pause(conversation: Conversation, tool_call_id: str, minutes: int, *, at: datetime) -> None:
     """Record that the active run asked for a pause, in place of one that was asked for before."""
-    conversation.happened(
+    conversation.record(
         HeartbeatsPaused,
         at=at,
         run_id=conversation.running().run.id,
@@ -47,12 +47,12 @@ def pause(conversation: Conversation, tool_call_id: str, minutes: int, *, at: da
 def cancel(conversation: Conversation, *, at: datetime) -> None:
     """Record that no run follows the pause, if there is one."""
     if conversation.state.pause is not None:
-        conversation.happened(HeartbeatPauseCancelled, at=at)
+        conversation.record(HeartbeatPauseCancelled, at=at)
 
 
 def end(conversation: Conversation, run_id: str, *, at: datetime) -> None:
     """Record that the pause is over, and which run follows it."""
-    conversation.happened(HeartbeatsResumed, at=at, run_id=run_id)
+    conversation.record(HeartbeatsResumed, at=at, run_id=run_id)
 
 
 def following_run(

@@ -42,11 +42,11 @@ def start_next(conversation: Conversation, *, at: datetime) -> None:
         return
     waiting = state.queue[0]
     run_id = waiting.run.id
-    conversation.happened(RunStarted, at=at, run_id=run_id, agent_id=state.agent_id)
+    conversation.record(RunStarted, at=at, run_id=run_id, agent_id=state.agent_id)
     if waiting.autoclear:
         clear(conversation, at=at)
     for message in waiting.messages:
-        conversation.happened(
+        conversation.record(
             MessageAppended,
             at=at,
             agent_id=state.agent_id,
@@ -87,7 +87,7 @@ def settle(conversation: Conversation, *, at: datetime) -> None:
 def complete(conversation: Conversation, stop_reason: str, *, at: datetime) -> None:
     """End the run; the next one starts."""
     active = conversation.running()
-    conversation.happened(
+    conversation.record(
         RunCompleted,
         at=at,
         run_id=active.run.id,

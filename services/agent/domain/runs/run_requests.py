@@ -71,7 +71,7 @@ def promise(
     goes_on_from: str = "",
 ) -> None:
     """Record that a run is accepted."""
-    conversation.happened(
+    conversation.record(
         RunAccepted,
         at=at,
         run_id=command.run.id,
@@ -105,7 +105,7 @@ def accept_compaction(
         refused = nothing_to_compact(state)
     if refused is not None:
         return refused
-    conversation.happened(
+    conversation.record(
         RunAccepted,
         at=at,
         run_id=command.run.id,
@@ -144,7 +144,7 @@ def cancel(
     # Those that wait go first: none of them may start because the running one ends.
     queued = [run_id for run_id in waiting if run_id in gone]
     if queued:
-        conversation.happened(QueuedRunsCancelled, at=at, run_ids=queued)
+        conversation.record(QueuedRunsCancelled, at=at, run_ids=queued)
     if active is None and approval is not None and approval.run_id in gone:
         client_call_answers.end(conversation, ApprovalCancelled, at=at)
     if active is not None and active.run.id in gone:
@@ -158,7 +158,7 @@ def cancel_active(conversation: Conversation, *, message_ids: Iterable[str], at:
     active = conversation.running()
     step = unfinished_step(active, conversation.state.agent_id)
     interrupt_all(conversation, CANCELLED, message_ids=message_ids, at=at)
-    conversation.happened(RunCancelled, at=at, run_id=active.run.id, step=step, **ended(active, at))
+    conversation.record(RunCancelled, at=at, run_id=active.run.id, step=step, **ended(active, at))
 
 
 def resume_after_pause(
@@ -189,7 +189,7 @@ def delete_run(conversation: Conversation, command: DeleteRun, *, at: datetime) 
     if command.run_id in conversation.state.unended:
         reason = f"Run {command.run_id} has not ended: cancel it first, then delete it"
         return Rejected(code=CONFLICT, reason=reason)
-    conversation.happened(RunDeleted, at=at, run_id=command.run_id)
+    conversation.record(RunDeleted, at=at, run_id=command.run_id)
     return None
 
 
@@ -197,6 +197,6 @@ def annotate_step(
     conversation: Conversation, command: AnnotateStep, *, run_id: str, at: datetime
 ) -> None:
     """Keep what a client says of a step of this run."""
-    conversation.happened(
+    conversation.record(
         StepAnnotated, at=at, run_id=run_id, step_id=command.step_id, changes=command.changes
     )

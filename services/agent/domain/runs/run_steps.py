@@ -42,7 +42,7 @@ def model_replied(conversation: Conversation, step: AnsweredStep, *, at: datetim
     calls = [gated.recorded(call) for call in kept_calls(reply, parallel=step.parallel)]
     if step.rebuilt is not None:
         conversation.rebuild(step.rebuilt, at=at)
-    conversation.happened(
+    conversation.record(
         ModelReplied,
         at=at,
         run_id=active.run.id,
@@ -138,7 +138,7 @@ def fail(
     active = conversation.state.active_run
     if active is None or active.next_step_id != step_id or active.open_call is not None:
         return
-    conversation.happened(
+    conversation.record(
         RunFailed,
         at=at,
         run_id=active.run.id,

@@ -31,7 +31,7 @@ def start(conversation: Conversation, calls: Sequence[ToolCall], *, at: datetime
         record_start(conversation, calls[0], at=at)
         return
     started = [StartedCall(tool_call_id=call.id, tool=call.name) for call in calls]
-    conversation.happened(
+    conversation.record(
         ToolCallsStarted, at=at, run_id=active.run.id, step_id=active.step_id, calls=started
     )
 
@@ -39,7 +39,7 @@ def start(conversation: Conversation, calls: Sequence[ToolCall], *, at: datetime
 def record_start(conversation: Conversation, call: ToolCall, *, at: datetime) -> None:
     """Record the start of one call."""
     active = conversation.running()
-    conversation.happened(
+    conversation.record(
         ToolCallStarted,
         at=at,
         run_id=active.run.id,
@@ -56,7 +56,7 @@ def refuse(
     active = conversation.running()
     message = result_message(call, ToolResult("error", why), message_id=message_id, at=at)
     early = active.follows_unshown(call.id)
-    conversation.happened(
+    conversation.record(
         ToolCallRefused,
         at=at,
         run_id=active.run.id,
@@ -82,7 +82,7 @@ def finish(
     message = result_message(call, result, message_id=message_id, at=at)
     early = active.follows_unshown(call.id)
     if result.forbidden:
-        conversation.happened(
+        conversation.record(
             ToolCallForbidden,
             at=at,
             run_id=active.run.id,
@@ -91,7 +91,7 @@ def finish(
             tool=call.name,
             reason=result.text,
         )
-    conversation.happened(
+    conversation.record(
         ToolCallFinished,
         at=at,
         run_id=active.run.id,
@@ -112,7 +112,7 @@ def interrupt(
     active = conversation.running()
     message = result_message(call, ToolResult("error", why), message_id=message_id, at=at)
     early = active.follows_unshown(call.id)
-    conversation.happened(
+    conversation.record(
         ToolCallInterrupted,
         at=at,
         run_id=active.run.id,

@@ -6,7 +6,7 @@ from __future__ import annotations
 from collections.abc import Container, Iterable, Mapping
 from typing import Any
 
-from libs.contracts.agent.tool_rule_evaluation import RULES, listed
+from libs.contracts.agent.tool_rule_evaluation import RULES, list_names
 from libs.contracts.bus_messages import Json, JsonObject
 from libs.contracts.letta.tool_rules import (
     ChildToolRule,
@@ -59,9 +59,9 @@ def rule_line(rule: ToolRule) -> str:
         case ContinueToolRule():
             return f"After a call of `{name}` your turn goes on."
         case ChildToolRule():
-            return f"After `{name}` call one of: {listed(rule.children)}."
+            return f"After `{name}` call one of: {list_names(rule.children)}."
         case ParentToolRule():
-            return f"Only right after `{name}` may you call: {listed(rule.children)}."
+            return f"Only right after `{name}` may you call: {list_names(rule.children)}."
         case ConditionalToolRule():
             return f"What you may call after `{name}` depends on what it returns."
         case MaxCountPerStepToolRule():

@@ -26,7 +26,6 @@ SUPPORT = ("tests", "benchmarks")  # only the variables of these are looked at
 VAGUE_NAMES = {"one", "it", "x"}
 WORDS_MIN = 5
 NOT_YET = {
-    "services/agent/adapters/models",
     "services/agent/domain/agents",
     "services/agent/domain/conversations",
     "services/agent/domain/prompts",

@@ -62,7 +62,7 @@ class RawWire(StreamedWire):
         self.asked: list[Any] = []
 
     @asynccontextmanager
-    async def answered(self, asked: ProviderRequest) -> AsyncIterator[AsyncIterator[bytes]]:
+    async def stream(self, asked: ProviderRequest) -> AsyncIterator[AsyncIterator[bytes]]:
         self.asked.append(json.loads(asked.content or b"null"))
         body = self.answers.pop(0)
         if isinstance(body, Refused):

@@ -446,7 +446,7 @@ class TestModels:
         async def listed(*_: Any) -> list[Any]:
             return [{"id": "claude-1", "lifecycle": "retired"}, {"id": "claude-2"}]
 
-        monkeypatch.setattr(provider, "listed", listed)
+        monkeypatch.setattr(provider, "list_models", listed)
         llms, _ = await provider.models()
         assert [one.model for one in llms] == ["claude-2"]
 

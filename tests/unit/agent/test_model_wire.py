@@ -15,7 +15,7 @@ from services.agent.adapters.models.aiohttp_transport import proxy_for
 from services.agent.adapters.models.http_provider import pause_before_another_try
 from services.agent.adapters.models.openai_provider import OpenAIProvider
 from services.agent.adapters.models.ports import OddAnswer
-from services.agent.adapters.models.provider_error_words import failed
+from services.agent.adapters.models.provider_error_words import model_failure
 from services.agent.adapters.models.transport import EventReader, Lost, Refused, TooLong
 
 
@@ -67,7 +67,7 @@ class TestEvents:
 
 
 def pause(problem: BaseException, number: int = 1, error_type: str = "llm_error") -> float | None:
-    failure = failed(error_type, "No")
+    failure = model_failure(error_type, "No")
     failure.__cause__ = problem
     return pause_before_another_try(failure, number)
 

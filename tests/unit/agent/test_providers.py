@@ -204,13 +204,13 @@ class TestTheConnection:
     ) -> None:
         if not isinstance(provider.wire, AnthropicWire):
             pytest.skip("this one has no SDK")
-        opened = provider.wire.opened
+        opened = provider.wire.new_client
 
         def slowly() -> Any:
             time.sleep(2.2)
             return opened()
 
-        monkeypatch.setattr(provider.wire, "opened", slowly)
+        monkeypatch.setattr(provider.wire, "new_client", slowly)
         monkeypatch.setattr(transport, "LIST_SECONDS_MAX", 2.0)
         models, _ = await provider.models()
         assert models

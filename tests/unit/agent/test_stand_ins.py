@@ -570,7 +570,7 @@ async def test_parameters_may_be_refused_one_after_the_other_each_once() -> None
     assert (await answer_of(provider, in_pieces=False)).text == "Hi"
     stubborn = openai(named("no `temperature`"), named("no `temperature`"))
     assert "no `temperature`" in (await failure_of(stubborn)).message
-    assert not stubborn.learned.omitted("gpt-4o-mini"), "it did not help"
+    assert not stubborn.learned.omitted_parameters("gpt-4o-mini"), "it did not help"
     odd = openai(named("`messages` must alternate"))
     assert (await failure_of(odd)).error_type == "llm_bad_request"
 

@@ -66,14 +66,14 @@ class HttpWire(StreamedWire):
         self.opening = asyncio.Lock()
 
     async def close(self) -> None:
-        """Close the connections."""
+        """Close the session and its connections; safe to repeat."""
         if self.session is not None:
             await self.session.close()
 
     @asynccontextmanager
-    async def answered(self, asked: ProviderRequest) -> AsyncIterator[AsyncIterator[bytes]]:
-        """The chunks of an answer, which are read inside."""
-        session = self.session or await self.opened()
+    async def stream(self, asked: ProviderRequest) -> AsyncIterator[AsyncIterator[bytes]]:
+        """The chunks of an answer, to be read inside the context. Raises Refused and Lost."""
+        session = self.session or await self.open_session()
         with lost_connections():
             # The headers are given here: those of a session are shown to the proxy too.
             async with session.request(
@@ -88,8 +88,8 @@ class HttpWire(StreamedWire):
                     raise Refused(response.status, response.headers, await beginning(chunks))
                 yield chunks
 
-    async def opened(self) -> ClientSession:
-        """The session, made when it is first needed."""
+    async def open_session(self) -> ClientSession:
+        """The session, which the first request makes."""
         async with self.opening:
             if self.session is None:
                 secure = self.base_url.startswith("https:")

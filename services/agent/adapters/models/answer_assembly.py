@@ -64,16 +64,16 @@ class Assembly:
         self.chars = 0
 
     def say(self, chunk: str) -> list[ModelDelta]:
-        """A chunk of text."""
-        return self.said(self.text.add(chunk))
+        """Add a chunk of text; returns what can be shown now."""
+        return self.show_text(self.text.add(chunk))
 
     def think(self, chunk: str) -> list[ReasoningDelta]:
-        """A chunk of reasoning."""
-        return self.thought(self.reasoning.add(chunk))
+        """Add a chunk of reasoning; returns what can be shown now."""
+        return self.show_reasoning(self.reasoning.add(chunk))
 
     def think_no_more(self) -> list[ReasoningDelta]:
         """A stretch of reasoning is whole."""
-        return self.thought(self.reasoning.rest())
+        return self.show_reasoning(self.reasoning.rest())
 
     def keep(self, part: ReasoningPart) -> None:
         """A part of the reasoning, which the provider wants back as it is."""
@@ -97,22 +97,22 @@ class Assembly:
         left = TOOL_ARGUMENTS_CHARS_MAX - call.chars
         call.chars += len(chunk)
         # The tool says that they were cut; the run goes on.
-        return self.argued(call, call.chunks.add(chunk[: max(left, 0)]))
+        return self.show_arguments(call, call.chunks.add(chunk[: max(left, 0)]))
 
     def close_call(self) -> list[ModelDelta]:
         """The call that started last is whole."""
         call, self.open = self.open, None
         if call is None:
             return []
-        last = self.argued(call, call.chunks.rest())
+        last = self.show_arguments(call, call.chunks.rest())
         self.calls.append(ToolCall(id=call.id, name=call.name, arguments="".join(call.shown)))
         return last
 
     def close(self) -> list[ModelDelta]:
-        """Everything is whole."""
+        """End everything that is open; returns the rest that is to be shown."""
         return [
             *self.think_no_more(),
-            *self.said(self.text.rest()),
+            *self.show_text(self.text.rest()),
             *self.close_call(),
         ]
 
@@ -127,24 +127,24 @@ class Assembly:
             reasoning_parts=self.parts,
         )
 
-    def said(self, text: str) -> list[ModelDelta]:
-        """Text to show, if there is any."""
+    def show_text(self, text: str) -> list[ModelDelta]:
+        """Keep this text and show it, unless it is empty. Raises TooLong."""
         if not text:
             return []
         self.count(len(text))
         self.texts.append(text)
         return [TextDelta(text)]
 
-    def thought(self, text: str) -> list[ReasoningDelta]:
-        """Reasoning to show, if there is any."""
+    def show_reasoning(self, text: str) -> list[ReasoningDelta]:
+        """Keep this reasoning and show it, unless it is empty. Raises TooLong."""
         if not text:
             return []
         self.count(len(text))
         self.thoughts.append(text)
         return [ReasoningDelta(text)]
 
-    def argued(self, call: OpenCall, text: str) -> list[ModelDelta]:
-        """Arguments to show, if there are any."""
+    def show_arguments(self, call: OpenCall, text: str) -> list[ModelDelta]:
+        """Keep these arguments of the call and show them, unless they are empty. Raises TooLong."""
         if not text:
             return []
         self.count(len(text))
@@ -160,7 +160,7 @@ class Assembly:
     def good_id(self, call_id: str, name: str) -> str:
         """The id, if it can be sent back and is the only one of its kind, or another."""
         call_id = storable(call_id)
-        taken = any(one.id == call_id for one in self.calls)
+        taken = any(call.id == call_id for call in self.calls)
         if 0 < len(call_id) <= CALL_ID_CHARS_MAX and not taken:
             return call_id
         seed = f"{self.seed}{call_id}{len(self.calls)}{name}".encode()

@@ -45,11 +45,11 @@ def storable_arguments(text: str) -> str:
         json.loads(text)
     except (ValueError, RecursionError):
         return text
-    return ESCAPES.sub(lambda escape: unescaped(escape[0]), text)
+    return ESCAPES.sub(lambda escape: storable_escape(escape[0]), text)
 
 
-def unescaped(escape: str) -> str:
-    """What one escape becomes; most stay."""
+def storable_escape(escape: str) -> str:
+    """The escape itself if it can be stored, else the character that replaces it."""
     if not ESCAPED.match(escape):
         return escape
     return storable(str(json.loads(f'"{escape}"')))
@@ -135,7 +135,7 @@ def entries(value: object) -> list[dict[str, Any]]:
     """The objects of a list, or the one that stands there without a list."""
     if isinstance(value, dict):
         return [value]
-    return [one for one in value if isinstance(one, dict)] if isinstance(value, list) else []
+    return [entry for entry in value if isinstance(entry, dict)] if isinstance(value, list) else []
 
 
 def words(value: object) -> str:

@@ -42,7 +42,7 @@ DELTAS = {
 
 
 def reply_of(body: Any, seed: str = "") -> ModelReply:
-    """A whole answer."""
+    """The reply in a whole answer, which came without streaming."""
     answer = AnthropicAnswer(seed)
     answer.read(json.dumps(body))
     return answer.end()[1]
@@ -184,7 +184,7 @@ class AnthropicAnswer:
 
     def count(self, usage: object) -> None:
         """Take note of the tokens used; later counts include earlier ones."""
-        self.counted |= {name: one for name, one in fields(usage).items() if one is not None}
+        self.counted |= {name: count for name, count in fields(usage).items() if count is not None}
 
     def end(self) -> tuple[list[ModelDelta], ModelReply]:
         """The last chunks, and the whole. Raises OddAnswer where there was no answer."""

@@ -71,9 +71,9 @@ class AnthropicProvider(HttpProvider):
 
     async def models(self) -> tuple[list[LLMConfig], list[EmbeddingConfig]]:
         """What the endpoint lists; Anthropic has no embedding models."""
-        entries = await self.listed("/v1/models", {"limit": MODELS_LISTED_MAX})
+        entries = await self.list_models("/v1/models", {"limit": MODELS_LISTED_MAX})
         offered = [entry for entry in entries if entry.get("lifecycle") != "retired"]
-        return sorted(map(self.chat_model, offered), key=lambda one: str(one.handle)), []
+        return sorted(map(self.chat_model, offered), key=lambda config: str(config.handle)), []
 
     def chat_model(self, entry: JsonObject) -> LLMConfig:
         """The catalogue's config of a model."""

@@ -136,7 +136,7 @@ def anthropic_tool(tool: JsonObject) -> JsonObject:
 
 def called_tools(messages: list[Message]) -> list[str]:
     """The names of the tools that were called, each once."""
-    return list(dict.fromkeys(call.name for one in messages for call in one.tool_calls))
+    return list(dict.fromkeys(call.name for message in messages for call in message.tool_calls))
 
 
 def conversation(messages: list[Message], *, with_thoughts: bool) -> list[Json]:
@@ -225,7 +225,7 @@ class Blocks:
 def with_images(envelope: str, message: Message) -> Json:
     """The content of a result: its envelope, and behind it the images that the tool gave back."""
     parts = message.content if isinstance(message.content, list) else []
-    images = [one for one in parts if isinstance(one, dict) and one.get("type") == "image"]
+    images = [part for part in parts if isinstance(part, dict) and part.get("type") == "image"]
     return [text_block(envelope), *map(anthropic_part, images)] if images else envelope
 
 

@@ -40,7 +40,7 @@ class Beginning(AsyncByteStream):
                 return
 
     async def aclose(self) -> None:
-        """Close the connection."""
+        """Close the stream and its connection."""
         await self.stream.aclose()
 
 
@@ -80,7 +80,7 @@ class AnthropicWire(StreamedWire):
         self.opening = asyncio.Lock()
 
     async def close(self) -> None:
-        """Close the connections."""
+        """Close the client and its connections."""
         if self.client is not None:
             await self.client.close()
 
@@ -93,12 +93,12 @@ class AnthropicWire(StreamedWire):
         """The SDK's client. To import the SDK takes seconds, in which others have work to do."""
         async with self.opening:
             if self.client is None:
-                self.client = await asyncio.to_thread(self.opened)
+                self.client = await asyncio.to_thread(self.new_client)
             return self.client
 
     @asynccontextmanager
-    async def answered(self, asked: ProviderRequest) -> AsyncIterator[AsyncIterator[bytes]]:
-        """The chunks of an answer, which are read inside."""
+    async def stream(self, asked: ProviderRequest) -> AsyncIterator[AsyncIterator[bytes]]:
+        """The chunks of an answer, to be read inside the context. Raises Refused and Lost."""
         import httpx2
 
         client = await self.open()
@@ -115,8 +115,9 @@ class AnthropicWire(StreamedWire):
             finally:
                 await response.aclose()
 
-    def opened(self) -> AsyncAnthropic:
-        """The SDK's client. It tries once: how often is for all providers the same."""
+    def new_client(self) -> AsyncAnthropic:
+        """A client of the SDK that tries once: how often a model is asked is the same for all
+        providers."""
         import httpx2
         from anthropic import AsyncAnthropic, DefaultAioHttpClient
 

@@ -157,7 +157,7 @@ class CallAssembly:
             call.opened = True
             chunks += self.assembly.open_call(call.id, call.name)
             if call.text.strip() in ("", NULL):
-                call.chunks = [] if call.given is None else [written(call.given)]
+                call.chunks = [] if call.given is None else [arguments_text(call.given)]
         for chunk in call.chunks[call.shown :]:
             chunks += self.assembly.argue(chunk)
         call.shown = len(call.chunks)
@@ -172,6 +172,6 @@ def is_object(text: str) -> bool:
         return False
 
 
-def written(arguments: object) -> str:
-    """Arguments that came as an object, as text."""
+def arguments_text(arguments: object) -> str:
+    """Arguments that came as an object, as JSON text."""
     return json.dumps(arguments, ensure_ascii=False)

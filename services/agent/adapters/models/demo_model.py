@@ -110,7 +110,7 @@ class DemoProvider:
         yield Finished(reply)
 
     async def close(self) -> None:
-        """Nothing is open."""
+        """Nothing is open, so nothing happens."""
 
     def payload(self, request: ModelRequest) -> JsonObject:
         """What it is asked, as a provider with OpenAI's API would be: it is sent nowhere."""
@@ -121,7 +121,7 @@ class DemoProvider:
         return None
 
     async def models(self) -> tuple[list[LLMConfig], list[EmbeddingConfig]]:
-        """The one model."""
+        """The one language model, and no embedding models."""
         config = llm_config(
             HANDLE,
             endpoint_type="openai",
@@ -141,15 +141,15 @@ def answer(request: ModelRequest) -> ModelReply:
     if newest.role == "tool":
         good = newest.tool_status != "error"
         text = "I will remember that." if good else f"I could not keep that: {text_of(newest)}"
-        return said(request, text)
+        return text_reply(request, text)
     if IDENTITY.search(asked):
-        return said(request, WHAT_I_AM)
+        return text_reply(request, WHAT_I_AM)
     if QUESTION.search(asked):
-        return said(request, recall(asked, blocks))
+        return text_reply(request, recall(asked, blocks))
     writable = next((label for label in ("human", *blocks) if label in blocks), None)
     if FACT.search(asked) and writable and "memory_insert" in tools:
-        return called(request, writable, LEAD_IN.sub("", asked).strip() or asked)
-    return said(request, f"{WHAT_I_AM} Tell me something about you, then ask me about it.")
+        return memory_reply(request, writable, LEAD_IN.sub("", asked).strip() or asked)
+    return text_reply(request, f"{WHAT_I_AM} Tell me something about you, then ask me about it.")
 
 
 def chunks_of(reply: ModelReply) -> Iterator[ModelDelta]:
@@ -191,13 +191,13 @@ def words(text: str) -> set[str]:
     return {word.rstrip("s") for word in WORDS.findall(text.lower()) if word not in COMMON}
 
 
-def said(request: ModelRequest, text: str) -> ModelReply:
-    """An answer in words."""
+def text_reply(request: ModelRequest, text: str) -> ModelReply:
+    """A reply of these words alone."""
     return ModelReply(text, [], "stop", usage_of(request, text))
 
 
-def called(request: ModelRequest, label: str, fact: str) -> ModelReply:
-    """A call of `memory_insert`."""
+def memory_reply(request: ModelRequest, label: str, fact: str) -> ModelReply:
+    """A reply that calls `memory_insert` to keep a fact."""
     arguments = json.dumps({"label": label, "new_string": fact})
     seed = f"{request.messages[-1].id}{len(request.messages)}"
     call_id = f"call_{sha256(seed.encode()).hexdigest()[:24]}"

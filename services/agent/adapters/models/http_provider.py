@@ -33,8 +33,8 @@ from services.agent.adapters.models.provider_error_words import (
     MISSHAPEN,
     TOO_LONG,
     error_words,
-    failed,
     failure_of,
+    model_failure,
 )
 from services.agent.adapters.models.transport import (
     WORDS_MAX,
@@ -111,8 +111,8 @@ class HttpProvider(ABC):
         self.learned = LearnedModels(clock or SystemClock())
 
     @property
-    def called(self) -> str:
-        """What people are told who this is."""
+    def endpoint(self) -> str:
+        """The provider and its address, as error messages name it."""
         return f"{self.name} at {self.base_url}"
 
     @abstractmethod
@@ -125,15 +125,18 @@ class HttpProvider(ABC):
 
     def payload(self, request: ModelRequest) -> JsonObject:
         """What a model is sent for this request."""
-        return without(self.body(request), self.omitted(request))
+        return without(self.body(request), self.omitted_parameters(request))
 
-    def omitted(self, request: ModelRequest) -> frozenset[str]:
-        """The parameters that are left out: those that the model does not take, and room for an
-        answer that would leave less than half of its window for the question."""
+    def omitted_parameters(self, request: ModelRequest) -> frozenset[str]:
+        """The parameters that are left out: those that the model refuses, and room for an answer
+        that would leave less than half of the window for the question."""
         config = request.config.llm_config
-        omitted, window = self.learned.omitted(config.model), self.window_tokens(config.model)
+        refused, window = (
+            self.learned.omitted_parameters(config.model),
+            self.window_tokens(config.model),
+        )
         is_tight = window is not None and 2 * (config.max_tokens or 0) > window
-        return omitted.union(self.answer_room) if is_tight else omitted
+        return refused.union(self.answer_room) if is_tight else refused
 
     def window_tokens(self, model: str) -> int | None:
         """How many tokens a model may be shown, where its server has said so in an error."""
@@ -145,22 +148,23 @@ class HttpProvider(ABC):
 
     @abstractmethod
     async def models(self) -> tuple[list[LLMConfig], list[EmbeddingConfig]]:
-        """What the provider offers."""
+        """The language models and embedding models that the provider offers. Raises
+        ProviderUnreachable."""
 
     async def close(self) -> None:
-        """Close the connections."""
+        """Close the connections of the wire."""
         await self.wire.close()
 
     async def stream(self, request: ModelRequest) -> AsyncGenerator[ModelEvent]:
         """Ask a model for a whole step. Until the first chunk was shown, which cannot be taken
         back, what passes is tried again, and what a server does not know is left out."""
         model, number = request.config.llm_config.model, 1
-        omitted = self.omitted(request)
+        omitted = self.omitted_parameters(request)
         while True:
             shown = False
             try:
                 content = self.content(request, omitted)
-                async with aclosing(self.one_try(request, content)) as events:
+                async with aclosing(self.ask_once(request, content)) as events:
                     async for event in events:
                         shown = True
                         self.learned.omit(model, omitted)
@@ -175,7 +179,7 @@ class HttpProvider(ABC):
                 if shown or pause is None or (number == TRIES_MAX and not refused):
                     raise
             if refused:
-                log.warning("%s does not take %s of %s", self.called, sorted(refused), model)
+                log.warning("%s does not take %s of %s", self.endpoint, sorted(refused), model)
                 omitted |= refused
                 continue
             await asyncio.sleep(pause)
@@ -208,8 +212,8 @@ class HttpProvider(ABC):
             for data in events_in(await self.wire.post(self.path, content)):
                 yield data
 
-    async def one_try(self, request: ModelRequest, content: bytes) -> AsyncGenerator[ModelEvent]:
-        """Ask once."""
+    async def ask_once(self, request: ModelRequest, content: bytes) -> AsyncGenerator[ModelEvent]:
+        """Ask the provider once. Raises ModelFailed."""
         with self.failures():
             answer, heard, is_over, shown = self.answer(request), 0, False, False
             try:
@@ -240,54 +244,55 @@ class HttpProvider(ABC):
             yield
         except Refused as refused:
             text = refused.text[:WORDS_MAX]
-            failure = failure_of(self.called, refused.status, refused.body, text)
+            failure = failure_of(self.endpoint, refused.status, refused.body, text)
             raise ModelFailed(self.without_secrets(failure)) from refused
         except Lost as lost:
             failure = self.failure_of_lost(lost)
             raise ModelFailed(self.without_secrets(failure)) from lost
         except TooLong as endless:
-            message = f"The answer of {self.called} is too long: {endless}"
-            raise failed("llm_error", message) from endless
+            message = f"The answer of {self.endpoint} is too long: {endless}"
+            raise model_failure("llm_error", message) from endless
         except OddAnswer as odd:
             failure = self.failure_of_odd(str(odd))
             raise ModelFailed(self.without_secrets(failure)) from odd
         except MISSHAPEN as odd:
-            log.exception("an answer of %s was not expected", self.called)
+            log.exception("an answer of %s was not expected", self.endpoint)
             raise ModelFailed(self.failure_of_odd("it has another form")) from odd
 
     def failure_of_odd(self, why: str) -> Failure:
         """An answer came that is none."""
-        message = f"The answer of {self.called} cannot be understood: {why}"
-        return failed("llm_error", message, why).failure
+        message = f"The answer of {self.endpoint} cannot be understood: {why}"
+        return model_failure("llm_error", message, why).failure
 
     def failure_of_lost(self, lost: Lost) -> Failure:
         """Why there was no answer, or none to its end."""
         if lost.late:
-            return failed("llm_timeout", f"{self.called} did not answer in time").failure
+            return model_failure("llm_timeout", f"{self.endpoint} did not answer in time").failure
         what = "broke off its answer" if lost.cut else "cannot be reached"
         why = ERROR_NAMES.sub("", lost.why) or "the connection was lost"
-        return failed("llm_connection_error", f"{self.called} {what}: {why}", why).failure
+        return model_failure("llm_connection_error", f"{self.endpoint} {what}: {why}", why).failure
 
     def without_secrets(self, failure: Failure) -> Failure:
         """The same for everybody's eyes: a provider may tell what it was asked by."""
-        detail = None if failure.detail is None else self.hidden(failure.detail)
-        return replace(failure, message=self.hidden(failure.message), detail=detail)
+        detail = None if failure.detail is None else self.hide_secrets(failure.detail)
+        return replace(failure, message=self.hide_secrets(failure.message), detail=detail)
 
-    def hidden(self, text: str) -> str:
-        """A text without the secrets of the endpoint."""
+    def hide_secrets(self, text: str) -> str:
+        """The text with the endpoint's secrets replaced."""
         for secret in self.secrets:
             text = text.replace(secret, HIDDEN)
         return text
 
-    async def listed(self, path: str, parameters: JsonObject) -> list[JsonObject]:
-        """The models that the endpoint lists, without those that nobody could name."""
+    async def list_models(self, path: str, parameters: JsonObject) -> list[JsonObject]:
+        """The endpoint's own list of models, without those whose names cannot be used. Raises
+        ProviderUnreachable."""
         try:
             listed = json.loads(await self.wire.get(path, parameters))
         except (Refused, Lost, TooLong, ValueError, RecursionError) as problem:
-            raise ProviderUnreachable(self.hidden(f"{self.base_url}: {problem}")) from None
+            raise ProviderUnreachable(self.hide_secrets(f"{self.base_url}: {problem}")) from None
         found = listed.get("data") if isinstance(listed, dict) else listed
         entries = found if isinstance(found, list) else []  # some servers send the list alone
-        return [one for one in entries if is_named(one)][:MODELS_MAX]
+        return [entry for entry in entries if is_named(entry)][:MODELS_MAX]
 
 
 def without(body: JsonObject, omitted: Container[str]) -> JsonObject:

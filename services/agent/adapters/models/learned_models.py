@@ -30,7 +30,7 @@ class LearnedModels:
         self.clock = clock
         self.models: OrderedDict[str, Learned] = OrderedDict()
 
-    def omitted(self, model: str) -> frozenset[str]:
+    def omitted_parameters(self, model: str) -> frozenset[str]:
         """The parameters that a model does not take."""
         return self.models.get(model, NOTHING).omitted
 
@@ -41,7 +41,7 @@ class LearnedModels:
 
     def omit(self, model: str, parameters: frozenset[str]) -> None:
         """A model answered without these parameters."""
-        if not parameters <= self.omitted(model):
+        if not parameters <= self.omitted_parameters(model):
             known = self.models.get(model, NOTHING)
             self.keep(model, replace(known, omitted=known.omitted | parameters))
 

@@ -69,7 +69,9 @@ class ModelRouter:
         embedders: Sequence[ModelLister] = (),
     ) -> None:
         self.providers = {provider.name: provider for provider in providers}
-        self.listers: dict[str, ModelLister] = {one.name: one for one in (*providers, *embedders)}
+        self.listers: dict[str, ModelLister] = {
+            lister.name: lister for lister in (*providers, *embedders)
+        }
         self.offers = {name: Offer() for name in self.listers}
         self.database = database
         self.clock = clock
@@ -132,10 +134,11 @@ class ModelRouter:
     def fitting(self, config: LLMConfig) -> list[str]:
         """The providers that offer the model of a config that names none, the best first."""
         found = [
-            (address(one.model_endpoint) != address(config.model_endpoint), name)
+            (address(offered.model_endpoint) != address(config.model_endpoint), name)
             for name, offer in self.offers.items()
-            for one in offer.llms.values()
-            if one.model == config.model and one.model_endpoint_type == config.model_endpoint_type
+            for offered in offer.llms.values()
+            if offered.model == config.model
+            and offered.model_endpoint_type == config.model_endpoint_type
         ]
         return [name for _, name in sorted(found)]
 
@@ -172,7 +175,7 @@ class ModelRouter:
         name = handle.partition("/")[0]
         offer = self.offers.get(name)
         if offer is None:
-            return self.unknown(handle, kind)
+            return self.refusal_of_handle(handle, kind)
         if handle not in getattr(offer, kind):
             await self.ask_if_stale(name)
         if handle in getattr(offer, kind):
@@ -180,11 +183,11 @@ class ModelRouter:
         if not offer.reachable:
             reason = f"The provider {name} cannot be reached to look up {handle}: try again"
             return Rejected(code=UNAVAILABLE, reason=reason)
-        return self.unknown(handle, kind)
+        return self.refusal_of_handle(handle, kind)
 
-    def unknown(self, handle: str, kind: str) -> Rejected:
-        """The refusal of a handle that nobody offers, with those that somebody does."""
-        known = sorted(one for offer in self.offers.values() for one in getattr(offer, kind))
+    def refusal_of_handle(self, handle: str, kind: str) -> Rejected:
+        """The refusal of a handle that no provider offers; it names handles that are offered."""
+        known = sorted(name for offer in self.offers.values() for name in getattr(offer, kind))
         known += bundled_models() if kind == "embeddings" else ()
         named = known[:HANDLES_NAMED_MAX]
         return Rejected(code=NOT_FOUND, reason=str(handle_not_found(handle, named)["detail"]))
@@ -258,8 +261,8 @@ class ModelRouter:
 
     async def close(self) -> None:
         """Close what the providers and embedders have open."""
-        for one in self.listers.values():
-            await one.close()
+        for lister in self.listers.values():
+            await lister.close()
 
     async def publish(self) -> None:
         """Let the api read what is on offer. What is known from an earlier start of a provider
@@ -284,11 +287,11 @@ class ModelRouter:
             " insert into agent.models select * from fresh"
             " on conflict (kind, handle) do update"
             " set position = excluded.position, fields = excluded.fields, listed = excluded.listed",
-            {"rows": to_json(rows).decode(), "unheard": self.unheard()},
+            {"rows": to_json(rows).decode(), "unheard": self.silent_providers()},
         )
 
-    def unheard(self) -> list[str]:
-        """The configured providers that never answered this process."""
+    def silent_providers(self) -> list[str]:
+        """The configured providers that have never answered this process."""
         return [name for name, offer in self.offers.items() if not offer.heard]
 
 

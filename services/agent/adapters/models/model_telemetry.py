@@ -37,7 +37,7 @@ class ObservedProvider:
             async with aclosing(self.provider.stream(request)) as events:
                 async for event in events:
                     if isinstance(event, Finished):
-                        call.answered(event.reply)
+                        call.record_answer(event.reply)
                     yield event
         except ModelFailed as failed:
             call.over(failed.failure.error_type)
@@ -54,11 +54,9 @@ class ObservedProvider:
         return self.provider.window_tokens(model)
 
     async def models(self) -> tuple[list[LLMConfig], list[EmbeddingConfig]]:
-        """What the provider offers."""
         return await self.provider.models()
 
     async def close(self) -> None:
-        """Close what is open."""
         await self.provider.close()
 
 
@@ -73,8 +71,8 @@ class ModelCall:
         self.span = chatting(provider, request)
         self.outcome: str | None = None
 
-    def answered(self, reply: ModelReply) -> None:
-        """The answer is whole."""
+    def record_answer(self, reply: ModelReply) -> None:
+        """Count the answer's tokens, note it on the span and end the call."""
         usage = reply.usage
         for kind, tokens in (
             ("input", usage.prompt_tokens),
@@ -117,7 +115,9 @@ def chatting(provider: str, request: ModelRequest) -> Span:
     if config.max_tokens:
         attributes[span_attributes.REQUEST_TOKENS_MAX] = config.max_tokens
     if tracer.content:
-        attributes[span_attributes.INPUT_MESSAGES] = json.dumps(list(map(said, request.messages)))
+        attributes[span_attributes.INPUT_MESSAGES] = json.dumps(
+            list(map(message_fields, request.messages))
+        )
     return tracer.span(f"{span_attributes.CHAT} {config.model}", "client", attributes)
 
 
@@ -134,14 +134,14 @@ def answer_of(reply: ModelReply) -> Attributes:
     }
     tracer = tracing.tracer()
     if tracer is not None and tracer.content:
-        parts = [*texts(reply.text), *map(called, reply.tool_calls)]
+        parts = [*texts(reply.text), *map(call_fields, reply.tool_calls)]
         output = {"role": "assistant", "parts": parts, "finish_reason": reply.finish_reason}
         attributes[span_attributes.OUTPUT_MESSAGES] = json.dumps([output])
     return attributes
 
 
-def said(message: Message) -> JsonObject:
-    """A message in the words of the conventions."""
+def message_fields(message: Message) -> JsonObject:
+    """A message as OpenTelemetry's conventions write it."""
     if message.role == "tool":
         result: JsonObject = {
             "type": "tool_call_response",
@@ -149,7 +149,7 @@ def said(message: Message) -> JsonObject:
             "result": text_of(message),
         }
         return {"role": "tool", "parts": [result]}
-    parts: list[Json] = [*texts(text_of(message)), *map(called, message.tool_calls)]
+    parts: list[Json] = [*texts(text_of(message)), *map(call_fields, message.tool_calls)]
     return {"role": message.role, "parts": parts}
 
 
@@ -158,6 +158,6 @@ def texts(text: str) -> list[Json]:
     return [{"type": "text", "content": text}] if text else []
 
 
-def called(call: ToolCall) -> JsonObject:
-    """A tool call in the words of the conventions."""
+def call_fields(call: ToolCall) -> JsonObject:
+    """A tool call as OpenTelemetry's conventions write it."""
     return {"type": "tool_call", "id": call.id, "name": call.name, "arguments": call.arguments}

@@ -37,10 +37,10 @@ class OllamaEmbeddingModels:
         try:
             async with asyncio.timeout(LISTING_SECONDS_MAX):
                 listed = json.loads(await self.wire.get("/api/tags", {}))
-                found = [await self.embedding(one) for one in entries_of(listed)]
+                found = [await self.embedding(entry) for entry in entries_of(listed)]
         except (Refused, Lost, TooLong, TimeoutError, ValueError, RecursionError) as problem:
             raise ProviderUnreachable(f"{self.base_url}: {problem!r}") from None
-        return [], [one for one in found if one]
+        return [], [config for config in found if config]
 
     async def embedding(self, entry: dict[str, Any]) -> EmbeddingConfig | None:
         """The config of a model, if it embeds."""
@@ -62,7 +62,7 @@ class OllamaEmbeddingModels:
         )
 
     async def close(self) -> None:
-        """Close the connections."""
+        """Close the connections of the wire."""
         await self.wire.close()
 
 
@@ -70,12 +70,12 @@ def entries_of(listed: Any) -> list[dict[str, Any]]:
     """The models of a list that have a name."""
     entries = listed.get("models") if isinstance(listed, dict) else None
     named = [
-        one
-        for one in (entries if isinstance(entries, list) else [])
-        if isinstance(one, dict) and isinstance(one.get("name"), str)
+        entry
+        for entry in (entries if isinstance(entries, list) else [])
+        if isinstance(entry, dict) and isinstance(entry.get("name"), str)
     ]
-    fit = [one for one in named if 0 < len(one["name"]) <= NAME_CHARS_MAX]
-    return sorted((one for one in fit if one["name"].isprintable()), key=name_of)[:MODELS_MAX]
+    fit = [entry for entry in named if 0 < len(entry["name"]) <= NAME_CHARS_MAX]
+    return sorted((entry for entry in fit if entry["name"].isprintable()), key=name_of)[:MODELS_MAX]
 
 
 def name_of(entry: dict[str, Any]) -> str:
@@ -93,4 +93,4 @@ def vector_length(name: str, shown: Any) -> int | None:
     if not embeds or not isinstance(info, dict):
         return None
     lengths = [value for key, value in info.items() if str(key).endswith(".embedding_length")]
-    return next((one for one in lengths if isinstance(one, int) and one > 0), None)
+    return next((length for length in lengths if isinstance(length, int) and length > 0), None)

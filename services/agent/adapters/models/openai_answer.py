@@ -49,18 +49,18 @@ class TokenLogprobs:
     def read(self, choice: Any) -> None:
         """The same; raises what is in MISSHAPEN where it has another form."""
         logprobs = choice.get("logprobs") or {}
-        self.content += [self.token(one) for one in logprobs.get("content") or []]
-        self.refusal += [self.token(one) for one in logprobs.get("refusal") or []]
+        self.content += [self.token(token) for token in logprobs.get("content") or []]
+        self.refusal += [self.token(token) for token in logprobs.get("refusal") or []]
         for token_id in choice.get("token_ids") or []:
-            self.counted()
+            self.count_token()
             if not isinstance(token_id, int) or not 0 <= token_id <= TOKEN_ID_MAX:
                 raise ValueError("no id of a token")
             self.ids.append(token_id)
 
     def token(self, given: Any, *, alternatives: bool = True) -> JsonObject:
         """A token with its logarithmic probability, as V1 shows it."""
-        self.counted()
-        coded: list[Json] = [int(one) for one in (given.get("bytes") or [])[:TOKEN_CHARS_MAX]]
+        self.count_token()
+        coded: list[Json] = [int(byte) for byte in (given.get("bytes") or [])[:TOKEN_CHARS_MAX]]
         token: JsonObject = {
             "token": storable(str(given["token"])[:TOKEN_CHARS_MAX]),
             "logprob": float(given["logprob"]),
@@ -68,11 +68,11 @@ class TokenLogprobs:
         }
         if alternatives:
             others = given.get("top_logprobs") or []
-            token["top_logprobs"] = [self.token(one, alternatives=False) for one in others]
+            token["top_logprobs"] = [self.token(other, alternatives=False) for other in others]
         return token
 
-    def counted(self) -> None:
-        """One more of what is kept. Raises TooLong."""
+    def count_token(self) -> None:
+        """Count one more token that is kept. Raises TooLong."""
         self.count += 1
         if self.count > DETAILS_MAX:
             raise TooLong(f"more than {DETAILS_MAX} tokens with their alternatives")
@@ -96,7 +96,7 @@ THOUGHTS = ("reasoning_content", "reasoning", "reasoning_details")
 
 
 def reply_of(body: Any, seed: str = "") -> ModelReply:
-    """A whole answer."""
+    """The reply in a whole answer, which came without streaming."""
     answer = OpenAIAnswer(seed)
     answer.read(json.dumps(body))
     return answer.end()[1]
@@ -175,7 +175,7 @@ class OpenAIAnswer:
         return self.chunks(message, whole=True)
 
     def chunks(self, delta: dict[str, Any], *, whole: bool) -> list[ModelDelta]:
-        """What one event adds."""
+        """The deltas that one event of the answer adds."""
         thought = next((said for name in THOUGHTS if (said := words(delta.get(name)))), "")
         refusal = words(delta.get("refusal"))
         self.has_refused = self.has_refused or bool(refusal)

@@ -95,7 +95,7 @@ class OpenAIProvider(HttpProvider):
 
     async def models(self) -> tuple[list[LLMConfig], list[EmbeddingConfig]]:
         """What the endpoint lists, with the limits that are known of each."""
-        entries = {str(entry["id"]): entry for entry in await self.listed("/models", {})}
+        entries = {str(entry["id"]): entry for entry in await self.list_models("/models", {})}
         names = sorted(entries)
         chat = [name for name in names if not any(part in name for part in NOT_FOR_CHAT)]
         chat = [name for name in chat if "embed" not in name]
@@ -112,7 +112,7 @@ class OpenAIProvider(HttpProvider):
         window, output = LIMITS[max(prefixes, key=len)] if prefixes else unknown
         listed = (number(entry.get(field)) for field in WINDOW_FIELDS)
         known = self.window_tokens(name) or next(
-            (one for one in listed if one and 0 < one < WINDOW_MAX), None
+            (window for window in listed if window and 0 < window < WINDOW_MAX), None
         )
         return llm_config(
             f"{self.name}/{name}",

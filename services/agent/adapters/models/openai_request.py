@@ -81,7 +81,7 @@ def rendered_messages(messages: Sequence[Message]) -> Iterator[bytes]:
         if message.role != "tool" and images:
             yield to_json({"role": "user", "content": images})
             images = []
-        if said := rendered(message):
+        if said := render_message(message):
             yield said
         if message.role == "tool":
             images.extend(images_of_result(message))
@@ -89,9 +89,9 @@ def rendered_messages(messages: Sequence[Message]) -> Iterator[bytes]:
         yield to_json({"role": "user", "content": images})
 
 
-def rendered(message: Message) -> bytes:
-    """One message as JSON. Who says nothing is left out: servers that stand in for the provider
-    refuse that."""
+def render_message(message: Message) -> bytes:
+    """One message as JSON; empty for a message without content, which servers that imitate the
+    provider refuse."""
     said = openai_message(message)
     return to_json(said) if says_something(said) else b""
 
@@ -99,11 +99,11 @@ def rendered(message: Message) -> bytes:
 def images_of_result(message: Message) -> list[Json]:
     """The images that a tool gave back, behind a line that says which tool."""
     parts = message.content if isinstance(message.content, list) else []
-    images = [one for one in parts if isinstance(one, dict) and one.get("type") == "image"]
+    images = [part for part in parts if isinstance(part, dict) and part.get("type") == "image"]
     if not images:
         return []
     line = f"[Images that {message.name} returned for the call {message.tool_call_id}:]"
-    return [{"type": "text", "text": line}, *(openai_part(one) for one in images)]
+    return [{"type": "text", "text": line}, *(openai_part(part) for part in images)]
 
 
 def openai_message(message: Message) -> JsonObject:

@@ -75,7 +75,7 @@ class ModelLister(Protocol):
         ...
 
     async def close(self) -> None:
-        """Close what is open."""
+        """Close all open connections; safe to repeat."""
         ...
 
 
@@ -103,7 +103,7 @@ class Provider(Protocol):
         ...
 
     async def close(self) -> None:
-        """Close what is open."""
+        """Close all open connections; safe to repeat."""
         ...
 
 

@@ -63,16 +63,16 @@ class PriceTable(BaseModel):
     def each_model_once_at_a_time(self) -> Self:
         """Raise ValueError for two prices of one model from the same day on."""
         seen: set[tuple[str, date | None]] = set()
-        for one in self.prices:
-            if (one.model, one.since) in seen:
-                raise ValueError(f"{one.model} has two prices from the same day on")
-            seen.add((one.model, one.since))
+        for price in self.prices:
+            if (price.model, price.since) in seen:
+                raise ValueError(f"{price.model} has two prices from the same day on")
+            seen.add((price.model, price.since))
         return self
 
     @property
     def models(self) -> set[str]:
         """The models that have a price."""
-        return {one.model for one in self.prices}
+        return {price.model for price in self.prices}
 
 
 def price_tables(environment: Mapping[str, str]) -> Sequence[PriceTable]:
@@ -82,10 +82,10 @@ def price_tables(environment: Mapping[str, str]) -> Sequence[PriceTable]:
     elsewhere = providers_elsewhere(ProviderSettings.from_environment(environment))
     own = own_table(environment)
     kept = [
-        one
-        for one in listed.prices
-        if one.model.partition("/")[0] not in elsewhere
-        and (own is None or one.model not in own.models)
+        price
+        for price in listed.prices
+        if price.model.partition("/")[0] not in elsewhere
+        and (own is None or price.model not in own.models)
     ]
     tables = [listed.model_copy(update={"prices": kept})]
     return tables if own is None else [*tables, own]
@@ -97,7 +97,7 @@ def providers_elsewhere(settings: ProviderSettings) -> set[str]:
         "openai": (settings.openai, OPENAI_BASE),
         "anthropic": (settings.anthropic, ANTHROPIC_BASE),
     }
-    return {name for name, (one, base) in usual.items() if one and one.base_url != base}
+    return {name for name, (own, base) in usual.items() if own and own.base_url != base}
 
 
 def own_table(environment: Mapping[str, str]) -> PriceTable | None:
@@ -132,8 +132,8 @@ def words_of(problem: ValueError) -> str:
         return str(problem)
     errors = problem.errors(include_url=False, include_input=False)
     return "; ".join(
-        f"`{'.'.join(map(str, one['loc'])) or 'the file'}`: {one['msg']}"
-        for one in errors[:PROBLEMS_TOLD_MAX]
+        f"`{'.'.join(map(str, error['loc'])) or 'the file'}`: {error['msg']}"
+        for error in errors[:PROBLEMS_TOLD_MAX]
     )
 
 
@@ -160,16 +160,16 @@ async def publish_prices(database: Database, tables: Sequence[PriceTable]) -> No
     """Let the api read these prices, and no others. Safe to repeat."""
     rows = [
         {
-            "model": one.model,
-            "since": since(one).isoformat() if one.since else "-infinity",
+            "model": price.model,
+            "since": since(price).isoformat() if price.since else "-infinity",
             "version": table.version,
-            "input": str(one.input),
-            "cached_input": str(either(one.cached_input, one.input)),
-            "cache_write": str(either(one.cache_write, one.input)),
-            "output": str(one.output),
+            "input": str(price.input),
+            "cached_input": str(either(price.cached_input, price.input)),
+            "cache_write": str(either(price.cache_write, price.input)),
+            "output": str(price.output),
         }
         for table in tables
-        for one in table.prices
+        for price in table.prices
     ]
     await database.fetch(
         "with fresh as (select * from jsonb_populate_recordset(null::agent.prices, %(rows)s)),"

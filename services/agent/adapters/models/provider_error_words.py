@@ -121,7 +121,7 @@ class ErrorWords:
 
     @property
     def all_words(self) -> str:
-        """Everything that it says."""
+        """The code, kind and message in one text."""
         return " ".join((self.code, self.kind, self.message))
 
     @property
@@ -161,7 +161,7 @@ def error_words(body: object) -> ErrorWords:
         code="" if code is None or isinstance(code, dict | list) else str(code),
         kind=words(kind),
         parameter=words(found.get("param")) or refused_field(found.get("detail")),
-        status=next((one for one in statuses if one and 400 <= one <= 599), None),
+        status=next((status for status in statuses if status and 400 <= status <= 599), None),
         window=window if window and WINDOW_MIN <= window <= WINDOW_MAX else None,
         prompt=number(found.get("n_prompt_tokens")) or prompt_in(message),
     )
@@ -173,7 +173,7 @@ MESSAGES = ("message", "msg", "error_msg", "error", "detail", "errors", "error_m
 def layers(body: object, depth: int = DEPTH_MAX) -> Iterator[dict[str, Any]]:
     """The objects of an error, which may stand one inside the other, from the outermost in."""
     if isinstance(body, list):
-        body = next((one for one in body if one), None)
+        body = next((entry for entry in body if entry), None)
     if isinstance(body, str):
         yield {"message": body}
     if not isinstance(body, dict) or not depth:
@@ -242,19 +242,19 @@ def names(text: str, parameter: str) -> bool:
 
 def says_overflow(text: str) -> bool:
     """Whether a server says that a request is too long for its model, in its own words."""
-    said = unquoted(text[:WORDS_READ_MAX])
+    said = without_quotes(text[:WORDS_READ_MAX])
     other = OTHER_UNITS.search(said) and "token" not in said.lower()
     return not other and bool(OVERFLOWS.search(said))
 
 
-def unquoted(text: str) -> str:
-    """A text without what it quotes."""
+def without_quotes(text: str) -> str:
+    """The text without the words that it quotes; values of JSON are read too."""
 
     def kept(found: re.Match[str]) -> str:
         before, behind = text[: found.start()][-3:], text[found.end() :][:3]
         is_value = before.rstrip().endswith(":") and behind.lstrip().startswith((",", "}"))
         mark, value = found[1], found[0][1:-1]
-        return unquoted(value.replace(f"\\{mark}", mark)) if is_value else mark * 2
+        return without_quotes(value.replace(f"\\{mark}", mark)) if is_value else mark * 2
 
     return QUOTED.sub(kept, text)
 
@@ -263,7 +263,7 @@ def window_in(message: str) -> int | None:
     """How many tokens a model may be shown, by the words of its server."""
     if not says_overflow(message):
         return None
-    message = unquoted(message[:WORDS_READ_MAX])
+    message = without_quotes(message[:WORDS_READ_MAX])
     for pattern in WINDOWS:
         for found in pattern.finditer(message):
             tokens = tokens_of(next(filter(None, found.groups())))
@@ -329,28 +329,28 @@ def failure_of(provider: str, status: int, body: object, text: str) -> Failure:
     elif error.says_too_long and (status in OVERFLOW_STATUSES or status >= 500):
         kind = TOO_LONG
     stop = "insufficient_credits" if kind == UNPAID else "llm_api_error"
-    said = shortened(error.message or text or "without a word", MESSAGE_CHARS_MAX)
-    detail = shortened(error.kind or error.code, DETAIL_CHARS_MAX)
+    said = shorten(error.message or text or "without a word", MESSAGE_CHARS_MAX)
+    detail = shorten(error.kind or error.code, DETAIL_CHARS_MAX)
     # A server that is broken may say anything of its memory.
     window = error.window if kind == TOO_LONG and status < 500 else None
     return Failure(kind, f"{provider} answered {status}: {said}", detail, stop, window=window)
 
 
-def failed(error_type: str, message: str, detail: str = "") -> ModelFailed:
-    """A failure that is not an HTTP error."""
+def model_failure(error_type: str, message: str, detail: str = "") -> ModelFailed:
+    """The exception for a failure that is not an HTTP error."""
     stop = "invalid_llm_response" if error_type == "llm_error" else "llm_api_error"
-    words = shortened(message, MESSAGE_CHARS_MAX)
-    return ModelFailed(Failure(error_type, words, shortened(detail, DETAIL_CHARS_MAX), stop))
+    words = shorten(message, MESSAGE_CHARS_MAX)
+    return ModelFailed(Failure(error_type, words, shorten(detail, DETAIL_CHARS_MAX), stop))
 
 
 def refusal_note(why: str, said: Sequence[str]) -> str:
     """What the user is shown of an answer that its provider withheld, behind what was said before
     that."""
-    because = f": {shortened(why, DETAIL_CHARS_MAX)}" if why else "; its provider says no reason"
+    because = f": {shorten(why, DETAIL_CHARS_MAX)}" if why else "; its provider says no reason"
     what = "broke off here" if said else "refused to answer"
     return f"{PARAGRAPH if said else ''}[The model {what}: a content filter stopped it{because}.]"
 
 
-def shortened(text: str, chars_max: int) -> str:
-    """The beginning of a text, such that it can be kept."""
+def shorten(text: str, chars_max: int) -> str:
+    """The beginning of a text, storable."""
     return storable(text if len(text) <= chars_max else f"{text[:chars_max]}...")

@@ -27,7 +27,7 @@ class RenderedWindow:
 
     @property
     def bytes(self) -> int:
-        """How much it takes."""
+        """The memory that the entry takes."""
         return len(self.content) + ENTRY_BYTES * len(self.messages)
 
 

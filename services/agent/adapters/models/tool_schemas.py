@@ -36,7 +36,7 @@ def anthropic_arguments(parameters: JsonObject) -> JsonObject:
     unfit = {name for name in properties if not ANTHROPIC_ARGUMENT.fullmatch(name)}
     if not unfit:
         return whole
-    whole["properties"] = {name: one for name, one in properties.items() if name not in unfit}
+    whole["properties"] = {name: schema for name, schema in properties.items() if name not in unfit}
     if isinstance(required, list):
         whole["required"] = [name for name in required if name not in unfit]
     return whole
@@ -48,31 +48,31 @@ def arguments(parameters: JsonObject) -> JsonObject:
     if named is not parameters:
         definitions = {key: parameters[key] for key in DEFINITIONS if key in parameters}
         named = {**named, **definitions}
-    schema = merged(named, named, depth=0)
+    schema = merge_alternatives(named, named, depth=0)
     properties = schema.get("properties")
     schema["type"], schema["properties"] = "object", {}
     if isinstance(properties, dict):
         schema["properties"] = properties
-    return completed_object(schema, depth=0)
+    return complete_object(schema, depth=0)
 
 
-def merged(schema: JsonObject, root: JsonObject, *, depth: int) -> JsonObject:
-    """The same with the properties of its alternatives as its own: all are allowed, and those are
-    required that each alternative requires."""
-    if depth > DEPTH_MAX or not any(one in schema for one in NOT_AT_ROOT):
+def merge_alternatives(schema: JsonObject, root: JsonObject, *, depth: int) -> JsonObject:
+    """The schema with the properties of its alternatives as its own. Each of them is allowed; those
+    are required that every alternative requires."""
+    if depth > DEPTH_MAX or not any(keyword in schema for keyword in NOT_AT_ROOT):
         return dict(schema)
     whole = {key: value for key, value in schema.items() if key not in NOT_AT_ROOT}
     properties, required = properties_of(schema), set(required_of(schema))
     for keyword in (*ALTERNATIVES, "allOf"):
         said = schema.get(keyword)
         branches = [
-            merged(target(one, root), root, depth=depth + 1)
-            for one in (said if isinstance(said, list) else [])
-            if isinstance(one, dict)
+            merge_alternatives(target(alternative, root), root, depth=depth + 1)
+            for alternative in (said if isinstance(said, list) else [])
+            if isinstance(alternative, dict)
         ]
         for branch in branches:
-            for name, one in properties_of(branch).items():
-                properties[name] = either(properties.get(name, one), one)
+            for name, allowed in properties_of(branch).items():
+                properties[name] = either(properties.get(name, allowed), allowed)
         names = [set(required_of(branch)) for branch in branches]
         if names:
             required |= set.union(*names) if keyword == "allOf" else set.intersection(*names)
@@ -81,11 +81,11 @@ def merged(schema: JsonObject, root: JsonObject, *, depth: int) -> JsonObject:
     return whole
 
 
-def either(one: Json, other: Json) -> Json:
+def either(first: Json, other: Json) -> Json:
     """A schema of what either allows."""
-    if one == other:
-        return one
-    known = one["anyOf"] if isinstance(one, dict) and one.keys() == {"anyOf"} else [one]
+    if first == other:
+        return first
+    known = first["anyOf"] if isinstance(first, dict) and first.keys() == {"anyOf"} else [first]
     assert isinstance(known, list), "alternatives are a list"
     return {"anyOf": known if other in known else [*known, other]}
 
@@ -102,26 +102,26 @@ def target(schema: JsonObject, root: JsonObject) -> JsonObject:
     return found if isinstance(found, dict) else schema
 
 
-def completed(schema: Json, *, depth: int) -> Json:
-    """A schema, and all within it, with what providers miss."""
+def complete(schema: Json, *, depth: int) -> Json:
+    """A schema with what providers miss in it, at every depth."""
     if depth > DEPTH_MAX:
         return schema
     if isinstance(schema, bool):
         return {} if schema else {"not": {}}
-    return completed_object(schema, depth=depth) if isinstance(schema, dict) else schema
+    return complete_object(schema, depth=depth) if isinstance(schema, dict) else schema
 
 
-def completed_object(schema: JsonObject, *, depth: int) -> JsonObject:
+def complete_object(schema: JsonObject, *, depth: int) -> JsonObject:
     """The same of a schema that is an object: each array says what is in it, each name that is
     required is one of a property."""
     whole = dict(schema)
     for keyword, said in schema.items():
         if keyword in NAMED and isinstance(said, dict):
-            whole[keyword] = {name: completed(one, depth=depth + 1) for name, one in said.items()}
+            whole[keyword] = {name: complete(part, depth=depth + 1) for name, part in said.items()}
         elif keyword in DIRECT and isinstance(said, list):
-            whole[keyword] = [completed(one, depth=depth + 1) for one in said]
+            whole[keyword] = [complete(part, depth=depth + 1) for part in said]
         elif keyword in DIRECT and isinstance(said, dict):
-            whole[keyword] = completed(said, depth=depth + 1)
+            whole[keyword] = complete(said, depth=depth + 1)
     items = whole.get("items", whole.get("prefixItems"))
     if is_array(schema) and not isinstance(items, dict):
         whole["items"] = {"anyOf": items} if isinstance(items, list) and items else {}
@@ -148,4 +148,6 @@ def properties_of(schema: JsonObject) -> JsonObject:
 def required_of(schema: JsonObject) -> Iterable[str]:
     """The names that a schema requires."""
     required = schema.get("required")
-    return [one for one in required if isinstance(one, str)] if isinstance(required, list) else []
+    return (
+        [name for name in required if isinstance(name, str)] if isinstance(required, list) else []
+    )

@@ -127,11 +127,11 @@ class Wire(Protocol):
         ...
 
     async def get(self, path: str, parameters: JsonObject) -> bytes:
-        """What is there."""
+        """The content at a path. Raises Refused, Lost and TooLong."""
         ...
 
     async def close(self) -> None:
-        """Close the connections."""
+        """Close all open connections; safe to repeat."""
         ...
 
 
@@ -234,11 +234,11 @@ def events_in(body: bytes) -> Iterator[bytes]:
     yield from reader.end()
 
 
-async def bounded(
+async def limit_chunks(
     chunks: AsyncIterator[bytes], *, bytes_max: int, deadline: float
 ) -> AsyncGenerator[bytes]:
-    """The same chunks, up to a moment on the clock of the event loop. Raises TimeoutError then, and
-    TooLong where they are more than so many bytes."""
+    """The same chunks. Raises TimeoutError after `deadline` on the event loop's clock, and TooLong
+    after `bytes_max` bytes."""
     read = 0
     while True:
         async with asyncio.timeout_at(deadline):
@@ -268,13 +268,13 @@ class StreamedWire(ABC):
     call_seconds_max: float
 
     @abstractmethod
-    def answered(self, asked: ProviderRequest) -> AbstractAsyncContextManager[AsyncIterator[bytes]]:
-        """The chunks of an answer, which are read inside. Raises Refused and Lost; whoever calls
-        says how long it may take, and how long it may be."""
+    def stream(self, asked: ProviderRequest) -> AbstractAsyncContextManager[AsyncIterator[bytes]]:
+        """The chunks of an answer, to be read inside the context. Raises Refused and Lost. The
+        caller limits how long the answer may take and how large it may become."""
 
     @abstractmethod
     async def close(self) -> None:
-        """Close the connections."""
+        """Close all open connections; safe to repeat."""
 
     async def post(self, path: str, content: bytes) -> bytes:
         """The answer to a JSON body, whole."""
@@ -283,7 +283,7 @@ class StreamedWire(ABC):
         )
 
     async def get(self, path: str, parameters: JsonObject) -> bytes:
-        """What is there."""
+        """The content at a path. Raises Refused, Lost and TooLong."""
         return await self.whole(
             ProviderRequest("GET", path, LIST_BYTES_MAX, LIST_SECONDS_MAX, parameters=parameters)
         )
@@ -292,7 +292,7 @@ class StreamedWire(ABC):
         """An answer to its end."""
         read = bytearray()
         with late_as_lost():
-            async with asyncio.timeout(asked.seconds_max), self.answered(asked) as chunks:
+            async with asyncio.timeout(asked.seconds_max), self.stream(asked) as chunks:
                 async for chunk in chunks:
                     read += chunk
                     if len(read) > asked.bytes_max:
@@ -307,8 +307,8 @@ class StreamedWire(ABC):
         with late_as_lost():
             async with AsyncExitStack() as stack:
                 async with asyncio.timeout_at(deadline):
-                    chunks = await stack.enter_async_context(self.answered(asked))
-                read = bounded(chunks, bytes_max=asked.bytes_max, deadline=deadline)
+                    chunks = await stack.enter_async_context(self.stream(asked))
+                read = limit_chunks(chunks, bytes_max=asked.bytes_max, deadline=deadline)
                 async with aclosing(read):
                     async for chunk in read:
                         for data in reader.read(chunk):

@@ -46,7 +46,6 @@ NOT_YET = {
     "tests/scripted_model",
     "tests/sim",
     "tests/unit",
-    "tests/unit/agent",
     "tests/unit/api",
     "tests/unit/tools",
 }

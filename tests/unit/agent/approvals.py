@@ -41,7 +41,9 @@ async def results(process: Process) -> list[tuple[str | None, str | None, str]]:
     """The results that the model is shown, in order."""
     window = (await conversation(process)).state.window
     return [
-        (one.tool_call_id, one.tool_status, text_of(one)) for one in window if one.role == "tool"
+        (message.tool_call_id, message.tool_status, text_of(message))
+        for message in window
+        if message.role == "tool"
     ]
 
 

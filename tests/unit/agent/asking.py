@@ -106,7 +106,7 @@ async def streamed(
         async for event in events:
             if isinstance(event, Finished):
                 check_sum(deltas, event.reply)
-                assert [one async for one in events] == [], "nothing follows the whole"
+                assert [event async for event in events] == [], "nothing follows the whole"
                 return deltas, event.reply
             deltas.append(event)
     raise AssertionError("the stream ended without the whole answer")
@@ -125,11 +125,11 @@ def check_sum(deltas: list[ModelDelta], reply: ModelReply) -> None:
 
 
 def text_in(deltas: list[ModelDelta]) -> str:
-    return "".join(one.text for one in deltas if isinstance(one, TextDelta))
+    return "".join(delta.text for delta in deltas if isinstance(delta, TextDelta))
 
 
 def reasoning_in(deltas: list[ModelDelta]) -> str:
-    return "".join(one.text for one in deltas if isinstance(one, ReasoningDelta))
+    return "".join(delta.text for delta in deltas if isinstance(delta, ReasoningDelta))
 
 
 def calls_in(deltas: list[ModelDelta]) -> list[ToolCall]:

@@ -96,7 +96,7 @@ class Chat:
 
     @property
     def compactions(self) -> list[ConversationCompacted]:
-        return [one for one in self.world.events() if isinstance(one, ConversationCompacted)]
+        return [event for event in self.world.events() if isinstance(event, ConversationCompacted)]
 
     def run(self) -> Any:
         return self.world.row("runs", f"run-{self.count}")
@@ -112,11 +112,11 @@ class Chat:
 
     def check(self) -> None:
         """Rows say of each message whether models are shown it, and the counts are right."""
-        assert self.in_context() == sorted(one.id for one in self.window)
+        assert self.in_context() == sorted(message.id for message in self.window)
         talk = self.process.repository.find_cached(type_of(), CONVERSATION, org="org-1")
         fresh = type(talk.state.length)()
-        for one in self.window:
-            fresh.add(one)
+        for message in self.window:
+            fresh.add(message)
         assert fresh.bytes == talk.state.length.bytes
 
 
@@ -129,4 +129,4 @@ def type_of() -> Any:
 def summarises(request: ModelRequest) -> bool:
     """Whether a summary is asked for, which its prompt does, in front or at the end."""
     ends = (request.messages[0], request.messages[-1])
-    return any("Summarise, " in text_of(one) for one in ends)
+    return any("Summarise, " in text_of(message) for message in ends)

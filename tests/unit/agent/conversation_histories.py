@@ -271,7 +271,7 @@ class Histories(RuleBasedStateMachine):
         assert isinstance(action, AskModel)
         prefix = f"call_{self.fresh()}_" if fresh_ids else "call_"
         calls = [
-            ToolCall(id=f"{prefix}{n}", name=one, arguments="{}") for n, one in enumerate(tools)
+            ToolCall(id=f"{prefix}{n}", name=name, arguments="{}") for n, name in enumerate(tools)
         ]
         reply = ModelReply("", calls, "tool_calls", Usage(prompt_tokens=5))
         spoken = Spoken(f"message-{self.fresh()}", self.now())
@@ -310,8 +310,8 @@ class Histories(RuleBasedStateMachine):
         assert approval is not None
         waiting = approval.waiting[first:] or approval.waiting
         answers = [
-            CallAnswer(tool_call_id=one, kind=kind, content=None if kind != "returned" else "x")
-            for one, kind in zip(waiting, kinds, strict=False)
+            CallAnswer(tool_call_id=call_id, kind=kind, content=None if kind != "returned" else "x")
+            for call_id, kind in zip(waiting, kinds, strict=False)
         ]
         answers += [CallAnswer(tool_call_id="call_of_nobody", kind="approved")] * foreign
         said = [self.message(role="user", content="Also") for _ in range(messages)]
@@ -322,7 +322,9 @@ class Histories(RuleBasedStateMachine):
             return answer(talk, command, Terms(AgentType.letta_v1_agent, []), **moments)
 
         partly = len(answers) < len(approval.waiting)
-        theirs = [one.tool_call_id for one in answers if one.kind == "approved"]
+        theirs = [
+            call_answer.tool_call_id for call_answer in answers if call_answer.kind == "approved"
+        ]
         wrong = foreign or bool(set(theirs) & set(approval.by_client)) or (partly and bool(said))
         if wrong:
             assert isinstance(take(self.talk), Rejected)
@@ -343,8 +345,12 @@ class Histories(RuleBasedStateMachine):
         command = self.answers.model_copy(update=again)
         moments = {"asked_at": self.now(), "at": self.now()}
         outcome = answer(self.talk, command, Terms(AgentType.letta_v1_agent, []), **moments)
-        known = {one.tool_call_id for one in self.answers.answers}
-        answered = [one for one in self.talk.state.answered if one.tool_call_id in known]
+        known = {call_answer.tool_call_id for call_answer in self.answers.answers}
+        answered = [
+            call_answer
+            for call_answer in self.talk.state.answered
+            if call_answer.tool_call_id in known
+        ]
         happened = self.commit()
         if happened:
             assert answered[-1].run_cancelled
@@ -453,7 +459,7 @@ class Histories(RuleBasedStateMachine):
         plan = plan_of(state, way, settings, budget)
         if plan is None:
             return
-        evicted = [one.id for one in state.window[1 : plan.kept_from]]
+        evicted = [message.id for message in state.window[1 : plan.kept_from]]
         done = Compaction(
             step_id=active.next_step_id,
             trigger="manual",
@@ -569,7 +575,7 @@ class Histories(RuleBasedStateMachine):
         talk = self.talk.state
         first = [talk.active_run.run.id] if talk.active_run else []
         asking = [talk.approval.run_id] if talk.approval else []
-        unended = [*first, *asking, *(one.run.id for one in talk.queue)]
+        unended = [*first, *asking, *(queued.run.id for queued in talk.queue)]
         asked = [unended[which % len(unended)]] if named else None
         command = CancelRuns(agent_id=AGENT, run_ids=asked)
         fresh = [f"message-{self.fresh()}" for _ in range(CONCURRENT_CALLS_MAX + 2)]
@@ -708,9 +714,9 @@ class Histories(RuleBasedStateMachine):
     @invariant()
     def so_many_tools_run_at_once_as_may_and_one_alone_that_may_not_beside_others(self) -> None:
         turn = self.talk.state.active_run
-        started = [one for one in turn.calls if one.state == "started"] if turn else []
+        started = [call for call in turn.calls if call.state == "started"] if turn else []
         assert len(started) <= CONCURRENT_CALLS_MAX
-        assert len(started) <= 1 or all(one.concurrent for one in started)
+        assert len(started) <= 1 or all(call.concurrent for call in started)
 
     @invariant()
     def a_run_that_asked_for_a_pause_asks_the_model_nothing_more(self) -> None:
@@ -721,14 +727,18 @@ class Histories(RuleBasedStateMachine):
     def runs_start_in_order_and_end_at_most_once(self) -> None:
         accepted, started = self.in_line()
         ended = self.ended()
-        unstarted = [one for one in accepted if one in ended and one not in started]
-        assert started == [one for one in accepted if one not in unstarted][: len(started)]
-        assert [one for one in ended if one in started] == started[: len(ended) - len(unstarted)]
+        unstarted = [run_id for run_id in accepted if run_id in ended and run_id not in started]
+        assert started == [run_id for run_id in accepted if run_id not in unstarted][: len(started)]
+        assert [run_id for run_id in ended if run_id in started] == started[
+            : len(ended) - len(unstarted)
+        ]
         assert max(Counter(ended).values(), default=0) <= 1
         turn = self.talk.state.active_run
-        assert [one for one in started if one not in ended] == ([turn.run.id] if turn else [])
-        waiting = [one.run.id for one in self.talk.state.queue]
-        assert waiting == [one for one in accepted if one not in {*started, *ended}]
+        assert [run_id for run_id in started if run_id not in ended] == (
+            [turn.run.id] if turn else []
+        )
+        waiting = [queued.run.id for queued in self.talk.state.queue]
+        assert waiting == [run_id for run_id in accepted if run_id not in {*started, *ended}]
         blocked = turn is not None or self.talk.state.approval is not None
         assert blocked or not waiting, "nobody waits while nobody has the turn"
 
@@ -739,17 +749,21 @@ class Histories(RuleBasedStateMachine):
         for event in self.events:
             match event:
                 case ModelReplied():
-                    gated |= {(event.step_id, one.id): one for one in event.tool_calls if one.gated}
+                    gated |= {
+                        (event.step_id, tool_call.id): tool_call
+                        for tool_call in event.tool_calls
+                        if tool_call.gated
+                    }
                 case ApprovalAnswered():
                     approved |= {
-                        (event.step_id, one.tool_call_id, one.arguments_hash)
-                        for one in event.answers
-                        if one.kind == "approved"
+                        (event.step_id, call_answer.tool_call_id, call_answer.arguments_hash)
+                        for call_answer in event.answers
+                        if call_answer.kind == "approved"
                     }
                 case ToolCallStarted() | ToolCallsStarted():
                     several = isinstance(event, ToolCallsStarted)
-                    for one in event.calls if several else [event]:
-                        key = (event.step_id, one.tool_call_id)
+                    for call in event.calls if several else [event]:
+                        key = (event.step_id, call.tool_call_id)
                         if key in gated:
                             assert (*key, arguments_hash(gated[key])) in approved
 
@@ -766,15 +780,15 @@ class Histories(RuleBasedStateMachine):
                     window[0] = event.message
                 case ConversationCompacted() | ContextCleared():
                     gone = len(event.evicted)
-                    assert [one.id for one in window[1 : 1 + gone]] == event.evicted
+                    assert [message.id for message in window[1 : 1 + gone]] == event.evicted
                     cleared = isinstance(event, ContextCleared)
                     window[1 : 1 + gone] = [] if cleared else [event.message]
         assert self.talk.state.window == window
-        ids = [one.id for one in window]
+        ids = [message.id for message in window]
         assert len(ids) == len(set(ids)), "a message is in the history once"
         length = WindowLength()
-        for one in window:
-            length.add(one)
+        for message in window:
+            length.add(message)
         assert self.talk.state.length.bytes == length.bytes
 
     def teardown(self) -> None:
@@ -812,7 +826,7 @@ class Histories(RuleBasedStateMachine):
                 self.tool_is_interrupted(which=0, lost=False)  # type: ignore[call-arg]
         self.the_model_can_always_be_asked()
         self.runs_start_in_order_and_end_at_most_once()
-        accepted = [one.run_id for one in self.events if isinstance(one, RunAccepted)]
+        accepted = [event.run_id for event in self.events if isinstance(event, RunAccepted)]
         assert sorted(self.ended()) == sorted(accepted)
         again = self.request([self.message(role="user", content="Still there?")], max_steps=1)
         moments = {"asked_at": self.now(), "at": self.now()}
@@ -876,14 +890,16 @@ class Histories(RuleBasedStateMachine):
         ends = RunCompleted | RunFailed | RunCancelled
         return [
             run_id
-            for one in self.events
-            if isinstance(one, ends | QueuedRunsCancelled)
-            for run_id in (one.run_ids if isinstance(one, QueuedRunsCancelled) else [one.run_id])
+            for event in self.events
+            if isinstance(event, ends | QueuedRunsCancelled)
+            for run_id in (
+                event.run_ids if isinstance(event, QueuedRunsCancelled) else [event.run_id]
+            )
         ]
 
     def unended(self) -> list[str]:
-        accepted = [one.run_id for one in self.events if isinstance(one, RunAccepted)]
-        return [one for one in accepted if one not in self.ended()]
+        accepted = [event.run_id for event in self.events if isinstance(event, RunAccepted)]
+        return [run_id for run_id in accepted if run_id not in self.ended()]
 
     def decide(self, decision: Any, *, lost: bool = False) -> None:
         """Decide; with `lost` the process dies before the commit, and decides again."""

@@ -21,8 +21,8 @@ def say(text: str, **arguments: Any) -> ModelReply:
 
 def messages(world: World) -> list[Message]:
     """What was recorded of the answer."""
-    appended = [one for one in world.events() if isinstance(one, MessageAppended)]
-    return [one.message for one in appended if one.run_id and not one.sent]
+    appended = [event for event in world.events() if isinstance(event, MessageAppended)]
+    return [event.message for event in appended if event.run_id and not event.sent]
 
 
 def served(world: World) -> list[tuple[str, str]]:

@@ -65,13 +65,13 @@ class InMemoryQueries:
         fields = ("label", "value", "description", "limit", "read_only")
         return [
             AttachedBlock(
-                one,
-                blocks[one]["version"],
-                *(blocks[one]["fields"][name] for name in fields),
-                blocks[one].get("changed_by"),
+                block_id,
+                blocks[block_id]["version"],
+                *(blocks[block_id]["fields"][name] for name in fields),
+                blocks[block_id].get("changed_by"),
             )
-            for one in block_ids
-            if one in blocks
+            for block_id in block_ids
+            if block_id in blocks
         ]
 
     async def archival_memory(self, org: str, agent_id: str) -> ArchivalMemory:
@@ -92,22 +92,22 @@ class InMemoryQueries:
     async def seen_folders(self, org: str, agent_id: str, chars_max: int) -> list[AttachedFolder]:
         every = await self.files_of_agent(org, agent_id, 1_000_000)
         files = [
-            replace(one, text=self.texts.get(one.id, ""))
-            if one.is_open and one.lines is not None
-            else one
-            for one in every[:FILES_LISTED_MAX]
+            replace(file, text=self.texts.get(file.id, ""))
+            if file.is_open and file.lines is not None
+            else file
+            for file in every[:FILES_LISTED_MAX]
         ]
         folders = {row["id"]: row for row in self.rows("folders", "memory", org)}
         found = [
             AttachedFolder(
-                one,
-                folders[one]["name"],
-                folders[one]["fields"]["description"],
-                folders[one]["fields"]["instructions"],
-                [file for file in files if file.folder_id == one],
+                folder_id,
+                folders[folder_id]["name"],
+                folders[folder_id]["fields"]["description"],
+                folders[folder_id]["fields"]["instructions"],
+                [file for file in files if file.folder_id == folder_id],
             )
-            for one in await self.folder_ids(org, agent_id)
-            if one in folders
+            for folder_id in await self.folder_ids(org, agent_id)
+            if folder_id in folders
         ]
         if not found:
             return []
@@ -121,7 +121,9 @@ class InMemoryQueries:
 
     async def files_of_agent(self, org: str, agent_id: str, limit: int) -> list[AttachedFile]:
         names = {row["id"]: row["name"] for row in self.rows("folders", "memory", org)}
-        seen = [one for one in await self.folder_ids(org, agent_id) if one in names]
+        seen = [
+            folder_id for folder_id in await self.folder_ids(org, agent_id) if folder_id in names
+        ]
         opened = {
             row["file_id"]: row
             for row in self.rows("open_files", "memory", org)
@@ -155,11 +157,11 @@ class InMemoryQueries:
 
     async def custom_tools(self, org: str, tool_ids: list[str]) -> list[CustomTool]:
         self.tools_read += 1
-        return [self.tools[org, one] for one in tool_ids if (org, one) in self.tools]
+        return [self.tools[org, tool_id] for tool_id in tool_ids if (org, tool_id) in self.tools]
 
     async def custom_tools_named(self, org: str, names: list[str]) -> list[CustomTool]:
-        there = [one for (whose, _), one in self.tools.items() if whose == org]
-        return sorted((one for one in there if one.name in names), key=lambda one: one.name)
+        there = [tool for (whose, _), tool in self.tools.items() if whose == org]
+        return sorted((tool for tool in there if tool.name in names), key=lambda tool: tool.name)
 
     async def tool_run(self, org: str, tool_run_id: str) -> ToolRunProgress | None:
         return self.every_tool_run
@@ -172,7 +174,10 @@ class InMemoryQueries:
         for agent in self.rows("agents", org=org):
             if agent["id"] == agent_id:
                 labels = await self.labels(org, agent["block_ids"])
-                return next((one for one in agent["block_ids"] if labels.get(one) == label), None)
+                return next(
+                    (block_id for block_id in agent["block_ids"] if labels.get(block_id) == label),
+                    None,
+                )
         return None
 
     async def agents_attached_to(self, org: str, block_id: str) -> list[str]:
@@ -232,7 +237,7 @@ class InMemoryQueries:
     async def run_of_step(self, org: str, conversation_id: str, step_id: str) -> str | None:
         known = (step_id, conversation_id, org)
         rows = self.rows("steps")
-        found = [one for one in rows if (one["id"], one["conversation_id"], one["org"]) == known]
+        found = [row for row in rows if (row["id"], row["conversation_id"], row["org"]) == known]
         return str(found[0]["run_id"]) if found else None
 
     async def due_callbacks(self, of_org: int, limit: int) -> list[DueCallback]:
@@ -247,10 +252,10 @@ class InMemoryQueries:
         ]
         turns: Counter[str] = Counter()
         order: dict[str, tuple[int, str]] = {}
-        for row, _ in sorted(due, key=lambda one: (one[0]["next_at"], one[0]["run_id"])):
+        for row, _ in sorted(due, key=lambda entry: (entry[0]["next_at"], entry[0]["run_id"])):
             of = (row["conversation_id"], row["url"].split("/")[2])
             turns.update(of)
-            order[row["run_id"]] = (max(turns[one] for one in of), row["next_at"])
+            order[row["run_id"]] = (max(turns[key] for key in of), row["next_at"])
         due.sort(key=lambda found: order[found[0]["run_id"]])
         places: Counter[str] = Counter()
         placed: list[tuple[int, Any, Any]] = []
@@ -277,7 +282,7 @@ class InMemoryQueries:
 
     async def messages_of_run(self, org: str, run_id: str) -> list[dict[str, Any]]:
         rows = [
-            one for one in self.rows("messages") if (one["run_id"], one["org"]) == (run_id, org)
+            row for row in self.rows("messages") if (row["run_id"], row["org"]) == (run_id, org)
         ]
         ordered = sorted(rows, key=lambda row: row["position"])
         return [fields for row in ordered for fields in row["v1_messages"]]
@@ -298,11 +303,11 @@ class InMemoryQueries:
         ahead = [row for row in rows if row["run_id"] == run_id]
         for row in ahead:
             ahead += [
-                one
-                for one in rows
-                if one["caller_conversation_id"] == row["conversation_id"] and one not in ahead
-                if one["waits"] and status.get(one["caller_run_id"]) == "running"
-                if status[one["run_id"]] in ("created", "running")
+                call
+                for call in rows
+                if call["caller_conversation_id"] == row["conversation_id"] and call not in ahead
+                if call["waits"] and status.get(call["caller_run_id"]) == "running"
+                if status[call["run_id"]] in ("created", "running")
             ]
         return [
             WaitingCall(
@@ -329,7 +334,7 @@ class InMemoryQueries:
     async def has_run(self, org: str, conversation_id: str, run_id: str) -> bool:
         known = (run_id, conversation_id, org)
         rows = self.rows("runs")
-        return known in {(one["id"], one["conversation_id"], one["org"]) for one in rows}
+        return known in {(row["id"], row["conversation_id"], row["org"]) for row in rows}
 
     async def search_messages(self, search: Search) -> list[FoundMessage]:
         conversations = {
@@ -344,7 +349,9 @@ class InMemoryQueries:
             here = row["conversation_id"] in conversations
             if here and said and is_sought(found, search):
                 newest[found] = max(row["position"], newest.get(found, 0))
-        ordered = sorted(newest, key=lambda one: (one.created_at, newest[one]), reverse=True)
+        ordered = sorted(
+            newest, key=lambda message: (message.created_at, newest[message]), reverse=True
+        )
         return ordered[: search.limit]
 
     async def messages_named(self, search: Search, ids: list[str]) -> list[FoundMessage]:
@@ -353,14 +360,18 @@ class InMemoryQueries:
             for row in self.rows("messages", org=search.org)
             if row["agent_id"] == search.agent_id
         }
-        return [rows[one] for one in ids if one in rows and is_sought(rows[one], search)]
+        return [
+            rows[message_id]
+            for message_id in ids
+            if message_id in rows and is_sought(rows[message_id], search)
+        ]
 
     async def orphaned_runs(self, but: list[str]) -> list[Orphan]:
         schema = self.database.schema("agent")
         leases, streams, now = schema.leases, schema.streams, self.database.clock()
         run_out = [
             Orphan(key, streams[key][0].org if key in streams else "", "")
-            for key, lease in sorted(leases.items(), key=lambda one: one[1].expires_at)
+            for key, lease in sorted(leases.items(), key=lambda entry: entry[1].expires_at)
             if lease.expires_at < now and key.startswith("conv-") and key not in but
         ]
         unled = [
@@ -372,7 +383,7 @@ class InMemoryQueries:
 
     async def block_states(self, org: str, block_ids: list[str]) -> list[BlockState]:
         rows = {row["id"]: row for row in self.rows("blocks", "memory") if row["org"] == org}
-        found = [rows[one] for one in block_ids if one in rows]
+        found = [rows[block_id] for block_id in block_ids if block_id in rows]
         return [BlockState(**row["fields"], metadata=row["metadata"]) for row in found]
 
     def conversations(self, org: str) -> list[Any]:
@@ -424,8 +435,8 @@ class InMemoryQueries:
         streams = self.database.schema("agent").streams
 
         def claimed(block: MadeBlock) -> bool:
-            events = [one for one in streams.get(block.owner_id, []) if one.org == block.org]
-            payloads = {one.topic: one.payload_json for one in events}
+            events = [event for event in streams.get(block.owner_id, []) if event.org == block.org]
+            payloads = {event.topic: event.payload_json for event in events}
             own = json.loads(payloads.get("agent.created", "{}")).get("own_block_ids", [])
             created = json.loads(payloads.get("conversation.created", '{"config":{}}'))
             isolated = created["config"].get("isolated_blocks", {}).values()

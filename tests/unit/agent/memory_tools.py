@@ -39,7 +39,7 @@ class ToldQueries:
 
     async def labels(self, org: str, block_ids: list[str]) -> dict[str, str]:
         known = {BLOCK: "human", SHARED_BLOCK: self.shared_label}
-        return {one: known[one] for one in block_ids}
+        return {block_id: known[block_id] for block_id in block_ids}
 
     async def search_messages(self, search: Search) -> list[FoundMessage]:
         self.searches.append(search)
@@ -48,7 +48,7 @@ class ToldQueries:
         return self.found
 
     async def messages_named(self, search: Search, ids: list[str]) -> list[FoundMessage]:
-        return [self.named[one] for one in ids if one in self.named]
+        return [self.named[block_id] for block_id in ids if block_id in self.named]
 
 
 def runner(bus: Any = None, queries: Any = None, clock: Any = None) -> ToolRouter:

@@ -26,13 +26,13 @@ class SpeakingModel(FakeModel):
         assert request.stream_tokens
         self.asked.append(request)
         try:
-            for one in self.answers.pop(0):
-                if isinstance(one, asyncio.Event):
-                    await one.wait()
-                elif isinstance(one, Exception):
-                    raise one
+            for answer in self.answers.pop(0):
+                if isinstance(answer, asyncio.Event):
+                    await answer.wait()
+                elif isinstance(answer, Exception):
+                    raise answer
                 else:
-                    yield one
+                    yield answer
         except asyncio.CancelledError:
             self.let_go += 1
             raise

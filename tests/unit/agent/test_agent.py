@@ -164,7 +164,7 @@ class TestBlocks:
     def test_an_agent_sees_a_bounded_number_of_blocks(self) -> None:
         many = [f"block-{n}" for n in range(AGENT_BLOCKS_MAX)]
         full = fact(AgentCreated, **{**CREATED.fields, "block_ids": many})
-        labels = {one: one for one in [*many, "one more"]}
+        labels = {label: label for label in [*many, "one more"]}
         given(Agent, AGENT, full).when(
             lambda agent: agent.attach("one more", labels, at=NOW)
         ).then_refused(UNPROCESSABLE, "at most 500 blocks")

@@ -37,7 +37,7 @@ LOOK = calls(call("conversation_search", query="tea", request_heartbeat=True))
 SEVEN = [*default_tools(AgentType.memgpt_agent), "pause_heartbeats"]
 # What the store in memory keeps of a message and its answer is 13,600 bytes.
 STORED_BYTES_MAX = 20_000
-LIMITS = [*((one, 5) for one in AgentType), (AgentType.react_agent, 10)]
+LIMITS = [*((agent_type, 5) for agent_type in AgentType), (AgentType.react_agent, 10)]
 
 
 async def answered(world: World, *turns: ModelReply, **fields: Any) -> Process:
@@ -139,8 +139,8 @@ class Speaker(FakeModel):
         if len(self.asked) == self.dies_at:
             self.dead.set()
             await self.awake.wait()
-        [*_, last] = (at for at, one in enumerate(request.messages) if one.role == "user")
-        number = sum(one.role == "tool" for one in request.messages[last:]) + 1
+        [*_, last] = (at for at, message in enumerate(request.messages) if message.role == "user")
+        number = sum(message.role == "tool" for message in request.messages[last:]) + 1
         text = f"{text_of(request.messages[last])} {number}"
         return calls(call("send_message", number, message=text, request_heartbeat=number < 3))
 
@@ -158,8 +158,10 @@ async def test_what_send_message_says_is_neither_lost_nor_doubled_under_faults(
     dying.model.dies_at = chance.randint(1, 6)
     for process in (dying, heir):
         faults = {number: chance.random() for number in range(1, 200)}
-        process.store.lost_before = {number for number, one in faults.items() if one < 0.1}
-        process.store.lost_after = {number for number, one in faults.items() if 0.1 <= one < 0.2}
+        process.store.lost_before = {number for number, fault in faults.items() if fault < 0.1}
+        process.store.lost_after = {
+            number for number, fault in faults.items() if 0.1 <= fault < 0.2
+        }
 
     runs = [f"run-{number}" for number in range(1, 4)]
     for number, run_id in enumerate(runs):
@@ -172,7 +174,7 @@ async def test_what_send_message_says_is_neither_lost_nor_doubled_under_faults(
     dying.model.awake.set()
     await dying.idle()
 
-    assert [run_end(world, one) for one in runs] == [("completed", "end_turn")] * 3
+    assert [run_end(world, run) for run in runs] == [("completed", "end_turn")] * 3
     assert served(world) == [
         ("assistant_message", f"to {run_id} {number}") for run_id in runs for number in (1, 2, 3)
     ]
@@ -192,7 +194,9 @@ async def test_ten_exchanges_are_in_context_also_in_a_new_process(chat: Chat) ->
     await chat.say("What did I ask?")
 
     [request] = later.model.asked
-    spoken = [text_of(one) for one in request.messages if one.role in ("user", "assistant")]
+    spoken = [
+        text_of(message) for message in request.messages if message.role in ("user", "assistant")
+    ]
     assert [text.split(" q")[0] for text in spoken[:-1:2]] == [f"question {n}" for n in range(10)]
     assert [text.split(" a")[0] for text in spoken[1::2]] == [f"answer {n}" for n in range(10)]
 

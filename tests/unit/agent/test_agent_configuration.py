@@ -85,7 +85,7 @@ class TestCreation:
 
         def rules(**fields: Any) -> list[tuple[str, str]]:
             made = design(**tools, **fields).config.tool_rules
-            return sorted((str(one["tool_name"]), str(one["type"])) for one in made)
+            return sorted((str(rule["tool_name"]), str(rule["type"])) for rule in made)
 
         assert rules() == []
         chosen = rules(include_base_tools=False)
@@ -144,11 +144,11 @@ class TestCreation:
         made = design(
             memory_blocks=[{"label": "human", "value": "Ada"}, {"label": "x", "value": ""}]
         )
-        assert [one.id for one in made.new_blocks] == [
+        assert [new_block.id for new_block in made.new_blocks] == [
             derived_id("block", AGENT, "0"),
             derived_id("block", AGENT, "1"),
         ]
-        assert [one.value for one in made.new_blocks] == ["Ada", ""]
+        assert [new_block.value for new_block in made.new_blocks] == ["Ada", ""]
         assert made.new_blocks[0].description is not None
         assert made.new_blocks[1].description is None
 

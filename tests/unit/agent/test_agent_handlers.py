@@ -106,7 +106,7 @@ class TestCreation:
         process.repository.drop(AGENT)
         assert await process.tell(wanted(), "m-1") == made
         assert running is not None
-        assert [one.role for one in running.state.window].count("system") == 1
+        assert [message.role for message in running.state.window].count("system") == 1
         await process.idle()
         assert world.row("runs", "run-1")["status"] == "completed"
 
@@ -128,7 +128,7 @@ class TestCreation:
         assert row["block_ids"] == [OWN, derived_id("block", AGENT, "1")]
         assert row["conversation_id"] == CONVERSATION
         assert world.schema.rows("creations") == []
-        assert [one["label"] for one in memory_rows(world).values()] == ["human", "persona"]
+        assert [row["label"] for row in memory_rows(world).values()] == ["human", "persona"]
         system, hello, hi = world.schema.rows("messages")
         assert "Name: Ada" in str(system["text"])
         assert (hello["role"], hello["text"]) == ("assistant", "Hello, I am new.")
@@ -273,7 +273,7 @@ class TestInterruptedCreation:
         await begin_and_die(world, sent=True)
         undoers = [await undoing(world, world.process(f"p-{n}")) for n in (2, 3)]
         for _ in range(3):
-            await asyncio.gather(*(one.sweep() for one in undoers))
+            await asyncio.gather(*(undoer.sweep() for undoer in undoers))
             world.clock.seconds += UNFINISHED_SECONDS
         assert world.story(AGENT) == ["agent.abandoned"]
         assert memory_rows(world) == {}

@@ -174,8 +174,8 @@ class TestAgents:
 
 
 class TestMessages:
-    def appended(self, one: Any, **fields: Any) -> dict[str, Any]:
-        event = fact(MessageAppended, agent_id=AGENT, message=one, **fields)
+    def appended(self, appended_message: Any, **fields: Any) -> dict[str, Any]:
+        event = fact(MessageAppended, agent_id=AGENT, message=appended_message, **fields)
         return upserted(rows_of(event.at(CONVERSATION, 7)), MESSAGES)
 
     def test_a_user_message_is_a_row_with_its_words(self) -> None:
@@ -228,7 +228,7 @@ class TestMessages:
         assert [event.timestamp for event in events] == [
             *(NOW, NOW + HOURS, NOW - HOURS, NOW, NOW + 2 * HOURS)
         ], "what the clocks said"
-        rows = [one for event in events for one in rows_of(event).upserts[MESSAGES].values()]
+        rows = [row for event in events for row in rows_of(event).upserts[MESSAGES].values()]
         assert [row["position"] for row in rows] == [1, 2, 3, 4, 5]
         assert [datetime.fromisoformat(str(row["recorded_at"])) for row in rows] == [
             *(NOW, NOW + HOURS, NOW + HOURS, NOW + HOURS, NOW + 2 * HOURS)

@@ -25,7 +25,7 @@ def test_a_key_is_enough() -> None:
     settings = configured(OPENAI_API_KEY="sk-1", ANTHROPIC_API_KEY="sk-2")
     assert settings.openai == Endpoint("sk-1", "https://api.openai.com/v1")
     assert settings.anthropic == Endpoint("sk-2", "https://api.anthropic.com")
-    assert [one.name for one in providers(settings)] == ["openai", "anthropic", "demo"]
+    assert [provider.name for provider in providers(settings)] == ["openai", "anthropic", "demo"]
 
 
 @pytest.mark.parametrize("base", ["http://a:1", "http://a:1/", "http://a:1/v1", "http://a:1/v1/"])

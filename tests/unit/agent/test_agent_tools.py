@@ -288,7 +288,10 @@ class TestSearch:
         days = {"start_date": "2026-05-01", "end_date": "2026-05-02"}
         result = await run(tools, "conversation_search_date", {**days, "page": 1})
         assert result.text.startswith("Showing 2 results: ")
-        assert [one["content"] for one in json.loads(result.text.partition(": ")[2])] == ["5", "6"]
+        assert [message["content"] for message in json.loads(result.text.partition(": ")[2])] == [
+            "5",
+            "6",
+        ]
         since = datetime(2026, 4, 30, 22, 0, tzinfo=UTC)
         until = datetime(2026, 5, 2, 21, 59, 59, 999999, UTC)
         assert queries.searches == [
@@ -311,7 +314,9 @@ class TestSearch:
         queries = ToldQueries([FoundMessage("user", at, str(n)) for n in range(7)])
         wanted = {"query": "tea", "limit": 3, "page": 2}
         result = await run(runner(queries=queries), "conversation_search", wanted)
-        assert [one["content"] for one in json.loads(result.text.partition(": ")[2])] == ["6"]
+        assert [message["content"] for message in json.loads(result.text.partition(": ")[2])] == [
+            "6"
+        ]
         [search] = queries.searches
         assert (search.text, search.limit) == ("tea", 9)
 
@@ -322,11 +327,13 @@ class TestSearch:
         queries = ToldQueries([newest, oldest])
         queries.named = {"m-1": oldest, "m-2": FoundMessage("user", at, "a hot drink")}
         queries.named["m-3"] = queries.named["m-2"]
-        near: list[Any] = [{"id": one, "similarity": 0.5} for one in ("m-1", "m-2", "m-3", "gone")]
+        near: list[Any] = [
+            {"id": message_id, "similarity": 0.5} for message_id in ("m-1", "m-2", "m-3", "gone")
+        ]
         bus = ToldBus(Accepted(result={"messages": near}))
         result = await run(runner(bus, queries), "conversation_search", {"query": "tea"})
         shown = json.loads(result.text.partition(": ")[2])
-        assert [one["content"] for one in shown] == ["tea", "tea again", "a hot drink"]
+        assert [message["content"] for message in shown] == ["tea", "tea again", "a hot drink"]
         [(command, _)] = bus.sent
         asker = derived_id("search", STEP, "call_1")
         assert command == NearestMessages(asker=asker, query="tea", agent_id=AGENT)

@@ -46,7 +46,7 @@ WAITING, STARTED, FINISHED = (
 
 
 V1_TYPES = (AgentType.letta_v1_agent, AgentType.sleeptime_agent)
-OLDER_TYPES = [one for one in AgentType if one not in V1_TYPES]
+OLDER_TYPES = [agent_type for agent_type in AgentType if agent_type not in V1_TYPES]
 
 
 @pytest.mark.parametrize("agent_type", AgentType)

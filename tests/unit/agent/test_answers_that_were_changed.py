@@ -71,10 +71,10 @@ def places(value: Any, path: tuple[Any, ...] = ()) -> list[tuple[Any, ...]]:
     """The paths to all that stands inside a value."""
     inside = value.items() if isinstance(value, dict) else enumerate(value)
     found: list[tuple[Any, ...]] = []
-    for key, one in inside:
+    for key, member in inside:
         found.append((*path, key))
-        if isinstance(one, dict | list):
-            found += places(one, (*path, key))
+        if isinstance(member, dict | list):
+            found += places(member, (*path, key))
     return found
 
 

@@ -425,8 +425,8 @@ class TestModels:
     ) -> None:
         llms, embeddings = await provider.models()
         assert embeddings == []
-        assert [one.handle for one in llms] == sorted(str(one.handle) for one in llms)
-        found = {one.handle: one for one in llms}
+        assert [llm.handle for llm in llms] == sorted(str(llm.handle) for llm in llms)
+        found = {llm.handle: llm for llm in llms}
         sonnet = found["anthropic/claude-sonnet-4-5-20250929"]
         assert (sonnet.context_window, sonnet.max_tokens) == (200_000, 16_384)
         assert sonnet.model_endpoint_type == "anthropic"
@@ -448,7 +448,7 @@ class TestModels:
 
         monkeypatch.setattr(provider, "list_models", listed)
         llms, _ = await provider.models()
-        assert [one.model for one in llms] == ["claude-2"]
+        assert [llm.model for llm in llms] == ["claude-2"]
 
 
 def test_a_request_for_pieces_says_so() -> None:
@@ -460,6 +460,6 @@ def test_a_request_for_pieces_says_so() -> None:
 def test_a_history_with_calls_is_accepted_from_an_agent_that_has_no_tools_any_more() -> None:
     body: Any = body_of(ask(SYSTEM, SAID, CALLED, RETURNED, tools=[], **PLAIN))
     assert messages_validator.check(body) is None
-    assert [one["name"] for one in body["tools"]] == [CALLED.tool_calls[0].name]
+    assert [tool["name"] for tool in body["tools"]] == [CALLED.tool_calls[0].name]
     assert body["tool_choice"] == {"type": "none"}
     assert "tools" not in body_of(ask(SYSTEM, SAID, tools=[], **PLAIN))

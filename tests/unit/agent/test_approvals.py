@@ -63,7 +63,7 @@ async def client_asked(world: World, *step: ToolCall) -> Process:
 
 
 def started(world: World) -> list[str]:
-    return [one.tool_call_id for one in world.events() if isinstance(one, ToolCallStarted)]
+    return [event.tool_call_id for event in world.events() if isinstance(event, ToolCallStarted)]
 
 
 class TestAsking:
@@ -72,11 +72,11 @@ class TestAsking:
         assert run_end(world, "run-1") == ("completed", "requires_approval")
         assert (world.tool_runs, started(world)) == ([], [])
         assert world.lease_is_free()
-        [request] = [one for one in world.events() if isinstance(one, ApprovalRequested)]
+        [request] = [event for event in world.events() if isinstance(event, ApprovalRequested)]
         state = (await conversation(process)).state
         assert state.approval is not None
         assert state.approval.message_id == request.message_id == state.window[-1].id
-        assert [one.arguments_hash for one in request.calls] == [arguments_hash(BOUND)]
+        assert [call.arguments_hash for call in request.calls] == [arguments_hash(BOUND)]
         [row] = world.schema.rows("approvals")
         assert (row["conversation_id"], row["message_id"]) == (CONVERSATION, request.message_id)
         [v1_message] = world.row("messages", request.message_id)["v1_messages"]
@@ -86,13 +86,13 @@ class TestAsking:
     async def test_ungated_calls_of_the_step_wait_with_it(self, world: World) -> None:
         process = await asked(world, LOOK, KEEP)
         assert started(world) == []
-        [row] = [one for one in world.schema.rows("messages") if one["role"] == "assistant"]
+        [row] = [row for row in world.schema.rows("messages") if row["role"] == "assistant"]
         kinds = [v1_message["message_type"] for v1_message in row["v1_messages"]]
         assert kinds == ["tool_call_message", "approval_request_message"]
         await process.answer("run-2", approved())
         await process.idle()
         assert started(world) == [LOOK.id, KEEP.id]
-        assert [one[0] for one in await results(process)] == [LOOK.id, KEEP.id]
+        assert [result[0] for result in await results(process)] == [LOOK.id, KEEP.id]
         assert run_end(world, "run-2") == ("completed", "end_turn")
 
     async def test_other_messages_are_refused_without_any_effect(self, world: World) -> None:
@@ -125,7 +125,7 @@ class TestAsking:
         await process.idle()
         assert run_end(world, "run-3") == ("completed", "end_turn")
         assert run_end(world, "run-2") == ("completed", "end_turn")
-        said = [text_of(one) for one in (await conversation(process)).state.window]
+        said = [text_of(message) for message in (await conversation(process)).state.window]
         assert said[-5:] == ["", "kept", "kept", "And then?", "later"]
 
     async def test_an_approval_is_asked_in_the_older_loop_too(self, world: World) -> None:
@@ -161,15 +161,17 @@ class TestAnswers:
         assert world.tool_runs == [f"p-1 {KEEP.id}"]
         assert run_end(world, "run-2") == ("completed", "end_turn")
         assert world.schema.rows("approvals") == []
-        [response] = [one for one in world.schema.rows("messages") if one["role"] == "approval"]
+        [response] = [row for row in world.schema.rows("messages") if row["role"] == "approval"]
         [v1_message] = response["v1_messages"]
         assert (v1_message["message_type"], v1_message["approve"]) == (
             "approval_response_message",
             True,
         )
         assert not response["in_context"]
-        [taken] = [one for one in world.events() if isinstance(one, ApprovalAnswered)]
-        assert [one.arguments_hash for one in taken.answers] == [arguments_hash(BOUND)]
+        [taken] = [event for event in world.events() if isinstance(event, ApprovalAnswered)]
+        assert [call_answer.arguments_hash for call_answer in taken.answers] == [
+            arguments_hash(BOUND)
+        ]
 
     async def test_a_denied_call_is_an_error_that_quotes_the_reason(self, world: World) -> None:
         process = await asked(world)
@@ -187,7 +189,7 @@ class TestAnswers:
         process = await asked(world, KEEP, LOOK, again)
         await process.answer("run-2", denied(again), approved())
         await process.idle()
-        statuses = [(one, status) for one, status, _ in await results(process)]
+        statuses = [(call_id, status) for call_id, status, _ in await results(process)]
         assert statuses == [(KEEP.id, "success"), (LOOK.id, "success"), ("call_9", "error")]
         assert world.tool_runs == [f"p-1 {KEEP.id}"]
 
@@ -206,7 +208,7 @@ class TestAnswers:
         assert isinstance(refused, Rejected)
         await process.answer("run-4", denied(again))
         await process.idle()
-        assert [one[0] for one in await results(process)] == [KEEP.id, "call_9"]
+        assert [result[0] for result in await results(process)] == [KEEP.id, "call_9"]
         assert world.tool_runs == [f"p-1 {KEEP.id}"]
 
     async def test_what_is_said_with_the_answer_is_heard_after_the_results(
@@ -215,7 +217,7 @@ class TestAnswers:
         process = await asked(world, LOOK, KEEP)
         await process.answer("run-2", approved(), says="And be quick")
         await process.idle()
-        roles = [one.role for one in (await conversation(process)).state.window]
+        roles = [message.role for message in (await conversation(process)).state.window]
         assert roles == ["system", "user", "assistant", "tool", "tool", "user", "assistant"]
         assert run_end(world, "run-2") == ("completed", "end_turn")
 
@@ -233,7 +235,9 @@ class TestAnswers:
         again = await process.answer("run-3", denied())
         await process.idle()
         last = await process.answer("run-4", denied())
-        assert [one.result["run_id"] for one in (again, last) if isinstance(one, Accepted)] == [
+        assert [
+            reply.result["run_id"] for reply in (again, last) if isinstance(reply, Accepted)
+        ] == [
             "run-2",
             "run-2",
         ]
@@ -297,14 +301,14 @@ class TestClientTools:
         offered = {str(tool["name"]) for tool in process.model.asked[0].tools}
         assert {"list_files", "memory_insert"} <= offered
         assert run_end(world, "run-1") == ("completed", "requires_approval")
-        [gated] = [one for one in world.events() if isinstance(one, RunAccepted)]
+        [gated] = [event for event in world.events() if isinstance(event, RunAccepted)]
         assert gated.client_tools == [LIST_FILES]
         output = returned(LIST, stdout=["1 file"], stderr=["slow"])
         await process.answer("run-2", output)
         await process.idle()
         assert await results(process) == [(LIST.id, "success", "README.md")]
         assert started(world) == []
-        [row] = [one for one in world.schema.rows("messages") if one["role"] == "tool"]
+        [row] = [row for row in world.schema.rows("messages") if row["role"] == "tool"]
         [v1_message] = row["v1_messages"]
         assert (v1_message["stdout"], v1_message["stderr"]) == (["1 file"], ["slow"])
         assert "tool_call.returned" in world.story()
@@ -321,8 +325,8 @@ class TestClientTools:
         parts = [{"type": "text", "text": "a picture"}, {"type": "image", "source": image}]
         await process.answer("run-2", returned(LIST, parts))
         await process.idle()
-        shown = [one for one in process.model.asked[-1].messages if one.role == "tool"]
-        assert [one.content for one in shown[:1]] == [parts]
+        shown = [message for message in process.model.asked[-1].messages if message.role == "tool"]
+        assert [message.content for message in shown[:1]] == [parts]
 
     async def test_a_client_tool_shadows_the_agents_own(self, world: World) -> None:
         await world.agent()
@@ -349,7 +353,7 @@ class TestClientTools:
         await process.idle()
         await process.say("run-2")
         await process.idle()
-        with_skills, without = (text_of(one.messages[0]) for one in process.model.asked)
+        with_skills, without = (text_of(request.messages[0]) for request in process.model.asked)
         assert with_skills.startswith(without)
         assert 'name="review" location="/s/SKILL.md": How &lt;we> review.' in with_skills
         assert "review" not in without
@@ -360,7 +364,7 @@ class TestEnds:
         process = await asked(world, LOOK, KEEP)
         reply = await process.tell(CancelRuns(agent_id=AGENT), "cancel")
         assert reply == Accepted(result={"run-1": "cancelled"})
-        assert [one[1:] for one in await results(process)] == [
+        assert [result[1:] for result in await results(process)] == [
             ("error", ENDED[ApprovalCancelled])
         ] * 2
         assert isinstance(await process.say("run-2"), Accepted)
@@ -399,11 +403,11 @@ class TestEnds:
         await process.answer("run-2", approved(), denied(again), says="Quick")
         await process.idle()
         assert run_end(world, "run-2") == ("cancelled", "cancelled")
-        assert [one[:2] for one in await results(process)] == [
+        assert [result[:2] for result in await results(process)] == [
             (KEEP.id, "error"),
             ("call_9", "error"),
         ]
-        roles = [one.role for one in (await conversation(process)).state.window]
+        roles = [message.role for message in (await conversation(process)).state.window]
         assert roles[-1] == "user"
         assert isinstance(await process.say("run-3"), Accepted)
         await process.idle()
@@ -467,7 +471,9 @@ class TestEnds:
         again = await process.answer("run-3", approved())
         assert isinstance(again, Accepted)
         assert again.result["run_id"] == "run-2"
-        assert [one.role for one in (await conversation(process)).state.window] == ["system"]
+        assert [message.role for message in (await conversation(process)).state.window] == [
+            "system"
+        ]
 
     async def test_an_approval_given_a_day_later_after_a_restart_lets_the_run_go_on(
         self, world: World
@@ -491,7 +497,7 @@ class TestEnds:
         await later.handlers.approvals.sweep()
         [(call_id, status, text)] = await results(later)
         assert (call_id, status, text) == (KEEP.id, "error", ENDED[ApprovalExpired])
-        [expired] = [one for one in world.events() if isinstance(one, ApprovalExpired)]
+        [expired] = [event for event in world.events() if isinstance(event, ApprovalExpired)]
         assert expired.tool_call_ids == [KEEP.id]
         assert world.schema.rows("approvals") == []
         late = await later.answer("run-2", approved())
@@ -564,9 +570,9 @@ class TestS17:
         moments = {"asked_at": NOW, "at": NOW}
         answer(talk, command, Terms(AgentType.letta_v1_agent, []), **moments)
         go_on(talk, at=NOW)
-        [result] = [one for one in talk.state.window if one.role == "tool"]
+        [result] = [message for message in talk.state.window if message.role == "tool"]
         assert (result.tool_status, result.content) == ("error", UNAPPROVED)
-        assert not any(isinstance(one, ToolCallStarted) for one in talk.take_new_events())
+        assert not any(isinstance(event, ToolCallStarted) for event in talk.take_new_events())
 
     async def test_s17_an_approval_does_not_survive_the_loss_of_the_tool(
         self, world: World

@@ -96,7 +96,7 @@ def test_a_file_is_shown_from_a_line_on_and_up_to_a_number_of_characters() -> No
 def test_lines_are_found_with_those_around_them() -> None:
     text = "One\ntea é and Tea\nThree\nfour\nTEA\n"
     found = matches_in("f", text, 11, expression("tea"), 1, MATCHES_MAX)
-    assert [(one.line, one.shown) for one in found] == [
+    assert [(match.line, match.shown) for match in found] == [
         (12, "  11: One\n> 12: tea é and Tea\n  13: Three"),
         (15, "  14: four\n> 15: TEA"),
     ]
@@ -134,8 +134,8 @@ def test_every_line_that_fits_is_found_wherever_it_stands(pattern: str) -> None:
     lines = Random(7).choices(kinds, [3, 3, 3, 3, 3, 0.1], k=800)
     text = "\n".join(lines)
     starts = [0, *accumulate(len(line) + 1 for line in lines)]
-    hits = [one.start() for one in re.finditer(pattern, text, re.MULTILINE)]
-    found = [one.line for one in matches_in("f", text, 1, expression(pattern), 0, MATCHES_MAX)]
+    hits = [match.start() for match in re.finditer(pattern, text, re.MULTILINE)]
+    found = [match.line for match in matches_in("f", text, 1, expression(pattern), 0, MATCHES_MAX)]
     assert found == sorted({bisect_right(starts, hit) for hit in hits}) != []
 
 

@@ -46,7 +46,10 @@ class ToldBlocks(ToldQueries):
     read_only = False
 
     async def seen_blocks(self, org: str, block_ids: list[str]) -> list[AttachedBlock]:
-        return [AttachedBlock(one, 1, "human", "x", None, 5, self.read_only) for one in block_ids]
+        return [
+            AttachedBlock(block_id, 1, "human", "x", None, 5, self.read_only)
+            for block_id in block_ids
+        ]
 
 
 async def run(
@@ -233,7 +236,7 @@ class TestPatches:
     async def test_sections_are_done_one_after_the_other(self) -> None:
         result, sent = await run("memory_apply_patch", {"label": "", "patch": SECTIONS})
         assert result == ToolResult("success", "Done: Add plans, Update human, Delete shared.")
-        kinds = [type(one) for one in sent]
+        kinds = [type(command) for command in sent]
         assert kinds == [CreateBlocks, AttachBlock, PatchBlock, RenameBlock, DetachBlock]
 
     async def test_a_section_that_is_refused_ends_it_and_says_what_was_done(self) -> None:
@@ -315,6 +318,6 @@ class TestTakenOver:
         result = second.model.asked[0].messages[-1]
         assert (result.role, result.tool_status) == ("tool", "success"), result.content
         blocks = world.database.schema("memory").rows("blocks")
-        assert {one["label"]: one["fields"]["value"] for one in blocks} == values
+        assert {block["label"]: block["fields"]["value"] for block in blocks} == values
         attached = world.row("agents", AGENT)["block_ids"]
-        assert sorted(one["id"] for one in blocks) == sorted(attached)
+        assert sorted(block["id"] for block in blocks) == sorted(attached)

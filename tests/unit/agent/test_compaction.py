@@ -43,7 +43,7 @@ def chat() -> Chat:
 
 
 def shown(request: ModelRequest) -> str:
-    return "\n".join(text_of(one) for one in request.messages)
+    return "\n".join(text_of(prompt_message) for prompt_message in request.messages)
 
 
 class TestR24:
@@ -60,7 +60,10 @@ class TestR24:
         assert len(chat.compactions) == 1
         assert "what now?" in shown(chat.asked[-1])
         assert "They talked about cats." in shown(chat.asked[-1])
-        assert sum(len(text_of(one)) for one in chat.asked[-1].messages) < 4 * 2_000
+        assert (
+            sum(len(text_of(prompt_message)) for prompt_message in chat.asked[-1].messages)
+            < 4 * 2_000
+        )
         assert chat.readable() == [*history, "what now?", "this"], "all of it stays readable"
         chat.check()
         await chat.say("and then?", words("that"))
@@ -117,7 +120,7 @@ class TestAutomatic:
             await chat.say(f"{number} " + "q" * 300, answered, answered)
             chat.process.model.turns.clear()
             assert chat.run()["status"] == "completed"
-            assert sum(len(text_of(one)) for one in chat.window) < 4 * WINDOW
+            assert sum(len(text_of(prompt_message)) for prompt_message in chat.window) < 4 * WINDOW
         assert 3 < len(chat.compactions) < 20
         assert len([t for t in chat.readable() if t.endswith("q" * 300)]) == 60
         chat.check()
@@ -127,10 +130,12 @@ class TestAutomatic:
         await chat.talk(6, 500)
         await chat.say("and?", TOO_LONG, SUMMARY, TOO_LONG, SUMMARY, words("well"))
         assert chat.run()["status"] == "completed"
-        sizes = [len(shown(one)) for one in (chat.asked[6], chat.asked[8], chat.asked[10])]
+        sizes = [len(shown(request)) for request in (chat.asked[6], chat.asked[8], chat.asked[10])]
         assert sizes == sorted(sizes, reverse=True)
         assert [
-            one.message.summary.stats["trigger"] for one in chat.compactions if one.message.summary
+            event.message.summary.stats["trigger"]
+            for event in chat.compactions
+            if event.message.summary
         ] == ["context_window_exceeded"] * 2
         chat.check()
 
@@ -278,11 +283,13 @@ class TestOnDemand:
         assert summary.stats["messages_count_before"] == 9
         assert summary.stats["messages_count_after"] == len(chat.window) == left
         row: Any = chat.world.row("messages", compaction.message.id)
-        assert [one["message_type"] for one in row["v1_messages"]] == [
+        assert [message_row["message_type"] for message_row in row["v1_messages"]] == [
             "event_message",
             "summary_message",
         ]
-        assert [one["message_type"] for one in row["plain_v1_messages"]] == ["user_message"]
+        assert [message_row["message_type"] for message_row in row["plain_v1_messages"]] == [
+            "user_message"
+        ]
         chat.check()
         await chat.say("go on", words())
         assert chat.run()["status"] == "completed"
@@ -323,7 +330,7 @@ class TestOnDemand:
         let_go.set()
         await chat.process.idle()
         assert "slow answer" in chat.readable()
-        assert [chat.world.row("runs", one)["status"] for one in ("run-77", "run-78")] == [
+        assert [chat.world.row("runs", run_id)["status"] for run_id in ("run-77", "run-78")] == [
             "completed",
             "completed",
         ]
@@ -419,7 +426,7 @@ class TestSummarisers:
         await chat.talk(12, 1_000)
         too_long = ModelFailed(Failure("context_window_exceeded", "too long"))
         await chat.compact(too_long, too_long, SUMMARY)
-        first, second, third = (len(shown(one)) for one in chat.asked[-3:])
+        first, second, third = (len(shown(request)) for request in chat.asked[-3:])
         assert first >= second >= third
         assert chat.compactions[0].model == LLM.handle
 
@@ -457,7 +464,7 @@ class TestSummarisers:
         asked = len(chat.asked)
         await chat.compact()
         assert len(chat.asked) == asked, "no model was asked"
-        assert [one.mode for one in chat.compactions] == ["mechanical"] * 4
+        assert [event.mode for event in chat.compactions] == ["mechanical"] * 4
         chat.world.clock.seconds += 601
         await chat.talk(2, 100)
         await chat.compact(SUMMARY)
@@ -493,7 +500,7 @@ class TestAutoclear:
         await chat.world.agent(message_buffer_autoclear=True)
         await chat.say("one", words("first"))
         await chat.say("two", words("second"))
-        assert [text_of(one) for one in chat.asked[-1].messages][1:] == ["two"]
+        assert [text_of(part) for part in chat.asked[-1].messages][1:] == ["two"]
         assert chat.readable() == ["one", "first", "two", "second"]
         chat.check()
 

@@ -76,7 +76,9 @@ async def world() -> World:
 def results(process: Process, step: int = -1) -> list[tuple[str | None, object]]:
     """The results that the model was shown in a step."""
     messages = process.model.asked[step].messages
-    return [(one.tool_call_id, one.content) for one in messages if one.role == "tool"]
+    return [
+        (message.tool_call_id, message.content) for message in messages if message.role == "tool"
+    ]
 
 
 async def test_calls_that_may_run_at_once_do_and_results_keep_the_order_of_the_calls(
@@ -104,9 +106,9 @@ async def test_calls_that_may_run_at_once_do_and_results_keep_the_order_of_the_c
         *WORDS,
     ]
     assert results(process) == [(f"find_{n}", f"of find_{n}") for n in (1, 2, 3)]
-    told = [one["message"] for one in world.deltas["run-1"] if "message" in one]
-    assert [one["tool_call_id"] for one in told[1:4]] == ["find_1", "find_2", "find_3"]
-    assert [one["number"] for one in world.deltas["run-1"]] == [2, 3, 4, 5, 6, 7]
+    told = [delta["message"] for delta in world.deltas["run-1"] if "message" in delta]
+    assert [result["tool_call_id"] for result in told[1:4]] == ["find_1", "find_2", "find_3"]
+    assert [delta["number"] for delta in world.deltas["run-1"]] == [2, 3, 4, 5, 6, 7]
     rows = sorted(world.schema.rows("messages"), key=lambda row: row["position"])
     times = [row["created_at"] for row in rows]
     assert times == sorted(times), "messages are listed by time in the order of the calls"
@@ -124,14 +126,14 @@ async def test_what_may_not_run_beside_others_runs_alone_and_after_them(world: W
         searches.gate(f"find_{n}").set()
     await process.say("run-1")
     await process.idle()
-    started = [one for one in world.events() if one.topic.endswith(".started")][1:]
-    assert [one.topic for one in started] == [
+    started = [event for event in world.events() if event.topic.endswith(".started")][1:]
+    assert [event.topic for event in started] == [
         "tool_calls.started",
         "tool_call.started",
         "tool_call.started",
     ]
-    assert [one.tool_call_id for one in started[1:]] == [TEA.id, KEEP.id]  # type: ignore[attr-defined]
-    assert [one[0] for one in results(process)] == [TEA.id, "find_1", KEEP.id, "find_2"]
+    assert [event.tool_call_id for event in started[1:]] == [TEA.id, KEEP.id]  # type: ignore[attr-defined]
+    assert [result[0] for result in results(process)] == [TEA.id, "find_1", KEEP.id, "find_2"]
 
 
 async def test_a_hundred_calls_of_one_step_run_so_many_at_once_as_may(world: World) -> None:
@@ -143,7 +145,7 @@ async def test_a_hundred_calls_of_one_step_run_so_many_at_once_as_may(world: Wor
     await process.idle()
     assert searches.most <= CONCURRENT_CALLS_MAX
     assert len(searches.running) == 100
-    assert [one[0] for one in results(process)] == [f"find_{n}" for n in range(100)]
+    assert [result[0] for result in results(process)] == [f"find_{n}" for n in range(100)]
     assert world.row("runs", "run-1")["stop_reason"] == "end_turn"
 
 
@@ -227,7 +229,7 @@ async def test_tools_that_never_answer_end_with_their_deadline_and_the_run_goes_
     assert "took longer than 0.5 seconds" in str(first[1])
     assert second == ("find_2", "of find_2")
     assert third == (TEA.id, "Name: Ada\nLikes tea")
-    statuses = [one.status for one in world.events() if one.topic == "tool_call.finished"]  # type: ignore[attr-defined]
+    statuses = [event.status for event in world.events() if event.topic == "tool_call.finished"]  # type: ignore[attr-defined]
     assert sorted(statuses) == ["error", "success", "success"]
     assert world.row("runs", "run-1")["stop_reason"] == "end_turn"
 
@@ -285,5 +287,5 @@ async def test_a_bug_in_one_tool_ends_no_other_call_without_a_result(world: Worl
     assert world.row("runs", "run-1")["status"] == "failed"
     await process.say("run-2")
     await process.idle()
-    assert [one[0] for one in results(process)] == ["find_1", TEA.id]
+    assert [result[0] for result in results(process)] == ["find_1", TEA.id]
     assert world.row("runs", "run-2")["status"] == "completed"

@@ -70,7 +70,7 @@ def test_the_prompt_is_rebuilt_when_something_that_it_shows_changed() -> None:
         assert rebuilt is not None
         assert rebuilt.shows == shown_versions(config, blocks)
         shown_now = shown_messages(talk, rebuilt)
-        assert [one.id for one in shown_now] == [SYSTEM.id, SAID.id]
+        assert [prompt_message.id for prompt_message in shown_now] == [SYSTEM.id, SAID.id]
         assert shown_now[0].content == rebuilt.content
     assert talk.window[0] == SYSTEM, "what is shown is not yet what is recorded"
 

@@ -145,9 +145,9 @@ async def test_a_window_that_was_named_is_known_and_offered_from_then_on() -> No
     assert provider.window_tokens("gpt-4o-mini") == 4096
     assert provider.window_tokens("another") is None
     llms, _ = await provider.models()
-    windows = {str(one.handle): one.context_window for one in llms}
+    windows = {str(llm.handle): llm.context_window for llm in llms}
     assert windows == {"openai/gpt-4o-mini": 4096, "openai/a": 8192}
-    assert {one.max_tokens for one in llms} == {2048, 4096}
+    assert {llm.max_tokens for llm in llms} == {2048, 4096}
     assert "max_completion_tokens" not in provider.payload(script("Hi")), "it wanted 16,384"
     assert provider.payload(script("Hi", max_tokens=500))["max_completion_tokens"] == 500
 
@@ -198,7 +198,7 @@ async def test_a_list_of_models_may_stand_alone() -> None:
     provider = OpenAIProvider("k", "http://model/v1")
     provider.wire = RawWire(b'[{"id": "b", "context_length": 8192}, {"id": "a"}, 7]')
     llms, _ = await provider.models()
-    assert [(one.handle, one.context_window, one.max_tokens) for one in llms] == [
+    assert [(llm.handle, llm.context_window, llm.max_tokens) for llm in llms] == [
         ("openai/a", 30_000, 16_384), ("openai/b", 8_192, 4_096),
     ]  # fmt: skip
 

@@ -264,7 +264,7 @@ class TestRuns:
     def test_an_accepted_run_waits_behind_the_one_that_has_the_turn(self) -> None:
         past = talking()
         past.when(accepts(SECOND)).then(accepted(SECOND))
-        assert [one.run.id for one in past.aggregate.state.queue] == [SECOND]
+        assert [queued.run.id for queued in past.aggregate.state.queue] == [SECOND]
 
     def test_too_many_waiting_runs_are_refused(self, monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setattr(conversation_state, "QUEUED_RUNS_MAX", 1)
@@ -511,7 +511,12 @@ class TestPairing:
 
     def test_a_call_without_result_gets_one_that_says_so(self) -> None:
         shown = paired([SYSTEM, CALLED, SAID])
-        assert [one.role for one in shown] == ["system", "assistant", "tool", "user"]
+        assert [prompt_message.role for prompt_message in shown] == [
+            "system",
+            "assistant",
+            "tool",
+            "user",
+        ]
         owed = shown[2]
         assert (owed.tool_call_id, owed.content, owed.tool_status) == (
             CALLED.tool_calls[0].id,
@@ -560,4 +565,4 @@ def test_clients_see_each_part_of_the_reasoning_as_far_as_it_can_be_read() -> No
     assert redacted["message_type"] == "hidden_reasoning_message"
     assert (redacted["state"], redacted["hidden_reasoning"]) == ("redacted", "c2VjcmV0")
     assert (omitted["state"], omitted["hidden_reasoning"]) == ("omitted", None)
-    assert len({one["otid"] for one in (clear, redacted, omitted)}) == 3
+    assert len({answer["otid"] for answer in (clear, redacted, omitted)}) == 3

@@ -34,9 +34,9 @@ def forked(window: list[Message], until: str | None = None) -> list[Message] | R
 def same(copies: list[Message] | Rejected, originals: list[Message]) -> bool:
     """Whether these are copies of those, under other ids."""
     assert isinstance(copies, list)
-    assert not {one.id for one in copies} & {one.id for one in originals}
-    plain = [one.model_copy(update={"id": ""}) for one in originals]
-    return [one.model_copy(update={"id": ""}) for one in copies] == plain
+    assert not {copy.id for copy in copies} & {original.id for original in originals}
+    plain = [original.model_copy(update={"id": ""}) for original in originals]
+    return [copy.model_copy(update={"id": ""}) for copy in copies] == plain
 
 
 def test_a_fork_has_everything_but_the_system_message() -> None:
@@ -49,7 +49,9 @@ def test_the_same_fork_has_the_same_ids_and_another_one_others() -> None:
     assert isinstance(other, list)
     ours = forked(WINDOW)
     assert isinstance(ours, list)
-    assert not {one.id for one in other} & {one.id for one in ours}
+    assert not {forked_message.id for forked_message in other} & {
+        forked_message.id for forked_message in ours
+    }
 
 
 @pytest.mark.parametrize(

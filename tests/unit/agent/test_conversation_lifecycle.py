@@ -199,7 +199,7 @@ class TestForks:
         assert isinstance(await process.tell(fork, "m-3"), Accepted)
         assert isinstance(await process.say("run-3", "Third", conversation_id=OTHER), Accepted)
         await process.drivers.tasks[OTHER]
-        said = [one.content for one in process.model.asked[-1].messages[1:]]
+        said = [message.content for message in process.model.asked[-1].messages[1:]]
         assert said == ["First", "one", "Second", "Third"]
         process.model.turns.append(words("in the source"))
         go_on.set()

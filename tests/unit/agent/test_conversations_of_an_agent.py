@@ -42,7 +42,11 @@ async def test_a_run_is_answered_in_the_conversation_that_its_command_names(worl
     assert world.story(OTHER)[-1] == "run.completed"
     assert "run.accepted" not in world.story(CONVERSATION)
     assert world.row("runs", "run-1")["conversation_id"] == OTHER
-    shown = [one.content for one in process.model.asked[0].messages if one.role == "user"]
+    shown = [
+        prompt_message.content
+        for prompt_message in process.model.asked[0].messages
+        if prompt_message.role == "user"
+    ]
     assert shown == ["Hi"], "the model sees this conversation alone"
 
 

@@ -212,7 +212,7 @@ async def killed(process: Process) -> None:
 
 
 def result_of_call(world: World) -> Any:
-    [shown] = [one for one in world.schema.rows("messages") if one["role"] == "tool"]
+    [shown] = [row for row in world.schema.rows("messages") if row["role"] == "tool"]
     return shown["v1_messages"][0]
 
 
@@ -357,7 +357,7 @@ class TestCalling:
         await process.say("run-1")
         await wait_for("both calls", lambda: len(tools.asked) == 2)
 
-        assert {one.tool_call_id for one in tools.asked} == {"call_1", "call_2"}
+        assert {request.tool_call_id for request in tools.asked} == {"call_1", "call_2"}
         await killed(process)
 
     async def test_its_name_is_no_label_of_a_metric(self, world: World) -> None:
@@ -394,7 +394,7 @@ class TestCalling:
         await process.answer("run-2", CallAnswer(tool_call_id="call_1", kind="approved"))
         await process.idle()
 
-        assert [one.tool_call_id for one in tools.asked] == ["call_1"]
+        assert [request.tool_call_id for request in tools.asked] == ["call_1"]
         assert result_of_call(world)["tool_return"] == "4"
 
     async def test_s17_a_renamed_tool_waits_as_it_did(self, world: World) -> None:
@@ -416,7 +416,7 @@ class TestCalling:
 
         await process.answer("run-2", CallAnswer(tool_call_id="call_1", kind="approved"))
         await process.idle()
-        assert [one.tool_call_id for one in tools.asked] == ["call_1"]
+        assert [request.tool_call_id for request in tools.asked] == ["call_1"]
 
 
 class TestPrograms:
@@ -501,12 +501,14 @@ async def test_what_a_tool_returns_gives_no_rights_and_no_secrets(world: World) 
         await process.idle()
 
     assert await design(process) == before
-    assert [one.tool_id for one in tools.asked] == [DICE_ID] * len(outputs)
-    assert all(one.environment == sealed for one in tools.asked)
+    assert [request.tool_id for request in tools.asked] == [DICE_ID] * len(outputs)
+    assert all(request.environment == sealed for request in tools.asked)
     shown = [
-        one["v1_messages"][0] for one in world.schema.rows("messages") if one["role"] == "tool"
+        row["v1_messages"][0] for row in world.schema.rows("messages") if row["role"] == "tool"
     ]
-    refused = [one for one in shown if "There is no tool named" in one["tool_return"]]
+    refused = [message for message in shown if "There is no tool named" in message["tool_return"]]
     assert (len(shown), len(refused)) == (100, 50)
-    told = json.dumps([str(one) for one in process.model.asked]) + json.dumps(shown, default=str)
+    told = json.dumps([str(request) for request in process.model.asked]) + json.dumps(
+        shown, default=str
+    )
     assert "sealed:" not in told

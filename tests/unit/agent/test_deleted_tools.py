@@ -120,7 +120,8 @@ async def test_a_tool_that_is_deleted_in_mid_run_is_required_no_more(world: Worl
     assert (run["status"], run["stop_reason"]) == ("completed", "end_turn")
     assert len(process.model.asked) == 2
     assert all(
-        "call: roll_dice" not in str(one.messages[-1].content) for one in process.model.asked
+        "call: roll_dice" not in str(request.messages[-1].content)
+        for request in process.model.asked
     )
 
 

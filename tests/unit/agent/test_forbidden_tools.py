@@ -33,13 +33,15 @@ async def test_a_forbidden_tool_is_neither_offered_nor_called(world: World) -> N
     await process.idle()
 
     assert offered(process, 0) == ["conversation_search", ASK]
-    [told] = [one for one in world.events() if isinstance(one, ToolCallForbidden)]
+    [told] = [event for event in world.events() if isinstance(event, ToolCallForbidden)]
     assert (told.tool, told.tool_call_id, told.run_id) == ("roll_dice", "call_1", "run-1")
     assert told.reason == (
         "'roll_dice' is not allowed for this agent: it is not on the list of tools."
     )
     ended = {
-        one.tool_call_id: one.status for one in world.events() if isinstance(one, ToolCallFinished)
+        event.tool_call_id: event.status
+        for event in world.events()
+        if isinstance(event, ToolCallFinished)
     }
     assert ended == {"call_1": "error", "call_2": "success"}
     shown = process.model.asked[1].messages[-2:]

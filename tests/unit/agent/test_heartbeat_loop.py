@@ -45,11 +45,13 @@ async def test_send_message_is_shown_as_words_and_ends_the_run(world: World) -> 
     await ran(world, say("Hello", thinking="A guest"), llm_config=THINKING_LLM)
     assert served(world) == [("reasoning_message", "A guest"), ("assistant_message", "Hello")]
     assert stop_reason(world) == "end_turn"
-    live = [one["message"]["message_type"] for one in world.deltas["run-1"] if "message" in one]
+    live = [
+        delta["message"]["message_type"] for delta in world.deltas["run-1"] if "message" in delta
+    ]
     assert live == ["reasoning_message", "assistant_message"]
     spoken, result = messages(world)
     assert (spoken.inner_thoughts, result.hidden) == (True, True)
-    assert [served_parts(one) for one in (spoken, result)] == [2, 0]
+    assert [served_parts(answer) for answer in (spoken, result)] == [2, 0]
     row = world.row("messages", spoken.id)
     assert row["text"] == "Hello"
     assert row["v1_messages"][0]["source"] == "non_reasoner_model"
@@ -103,7 +105,7 @@ async def test_a_heartbeat_asks_for_another_step(world: World) -> None:
     kept = messages(world)[0].tool_calls[0]
     assert json.loads(kept.arguments) == {"content": "tea", "request_heartbeat": True}
     again = body_of(process.model.asked[1])["messages"]
-    shown = [one for one in again if one.get("tool_calls")]  # type: ignore[union-attr]
+    shown = [message for message in again if message.get("tool_calls")]  # type: ignore[union-attr]
     arguments = json.loads(shown[0]["tool_calls"][0]["function"]["arguments"])  # type: ignore[index,call-overload,arg-type]
     assert list(arguments) == ["thinking", "content", "request_heartbeat"]
 
@@ -201,21 +203,27 @@ async def test_thoughts_and_words_stream_out_of_the_arguments(world: World, piec
     await process.say("run-1", stream_tokens=True)
     await process.idle()
 
-    sent = [one["chunk"] for one in world.deltas["run-1"] if "chunk" in one]
-    kinds = [one["message_type"] for one in sent]
+    sent = [delta["chunk"] for delta in world.deltas["run-1"] if "chunk" in delta]
+    kinds = [chunk["message_type"] for chunk in sent]
     assert list(dict.fromkeys(kinds)) == [
         "reasoning_message", "tool_call_message", "assistant_message",
     ]  # fmt: skip
-    assert {one["source"] for one in sent if "source" in one} == {"non_reasoner_model"}
-    assert "".join(one["reasoning"] for one in sent if "reasoning" in one) == "Keep \u00e9Say it"
-    first, *rest = [one["tool_calls"] for one in sent if one["message_type"] == "tool_call_message"]
+    assert {chunk["source"] for chunk in sent if "source" in chunk} == {"non_reasoner_model"}
+    assert (
+        "".join(chunk["reasoning"] for chunk in sent if "reasoning" in chunk) == "Keep \u00e9Say it"
+    )
+    first, *rest = [
+        chunk["tool_calls"] for chunk in sent if chunk["message_type"] == "tool_call_message"
+    ]
     assert first == {"name": ASK, "tool_call_id": "call_1"}
-    arguments = "".join(one["arguments"] for one in rest)
+    arguments = "".join(call_chunk["arguments"] for call_chunk in rest)
     assert json.loads(arguments) == {"content": "tea", "request_heartbeat": True}
-    words = [one["content"] for one in sent if one["message_type"] == "assistant_message"]
+    words = [chunk["content"] for chunk in sent if chunk["message_type"] == "assistant_message"]
     assert "".join(words) == 'He said "hi" \U0001f600\n'
     assert (len(words) > 5) == (pieces < 10)
-    appended = [one for one in world.events() if isinstance(one, MessageAppended) and one.chunks]
+    appended = [
+        event for event in world.events() if isinstance(event, MessageAppended) and event.chunks
+    ]
     told_again: list[Any] = []
     for event in appended:
         messages = world.row("messages", event.message.id)["v1_messages"]
@@ -232,6 +240,6 @@ def in_pieces(called: ToolCall, size: int) -> list[Any]:
     pieces = [text[at : at + size] for at in range(0, len(text), size)]
     return [
         ToolCallDelta(called.id, called.name),
-        *(ToolCallDelta(called.id, arguments=one) for one in pieces),
+        *(ToolCallDelta(called.id, arguments=text) for text in pieces),
         Finished(calls(called)),
     ]

@@ -81,19 +81,22 @@ def pause_rows(world: World) -> list[Any]:
 
 
 def runs(world: World) -> list[str]:
-    return [one.run_id for one in world.events() if one.topic == "run.accepted"]  # type: ignore[attr-defined]
+    return [event.run_id for event in world.events() if event.topic == "run.accepted"]  # type: ignore[attr-defined]
 
 
 class TestHowLong:
     @pytest.mark.parametrize(
         ("asked", "minutes"),
         [
-            *((one, one) for one in (1, 2, 5, 30, 59, 60)),
-            *((one, 1) for one in (0, -1, -(10**9), 0.4, "0")),
-            *((one, 60) for one in (61, 120, 10**400, "90", float("inf"), "1e9")),
-            *((one, 2) for one in ("2", " 2 ", 2.0, 2.9)),
-            *((one, MINUTES_DEFAULT) for one in (None, "", "soon", "ten", True, False)),
-            *((one, MINUTES_DEFAULT) for one in ([], {}, [5], {"minutes": 5}, float("nan"), "nan")),
+            *((minutes, minutes) for minutes in (1, 2, 5, 30, 59, 60)),
+            *((wish, 1) for wish in (0, -1, -(10**9), 0.4, "0")),
+            *((wish, 60) for wish in (61, 120, 10**400, "90", float("inf"), "1e9")),
+            *((wish, 2) for wish in ("2", " 2 ", 2.0, 2.9)),
+            *((wish, MINUTES_DEFAULT) for wish in (None, "", "soon", "ten", True, False)),
+            *(
+                (wish, MINUTES_DEFAULT)
+                for wish in ([], {}, [5], {"minutes": 5}, float("nan"), "nan")
+            ),
         ],
         ids=lambda value: repr(value)[:20],
     )
@@ -137,12 +140,12 @@ class TestTheRunThatPauses:
             "heartbeats.paused",
             "run.completed",
         ]
-        [event] = [one for one in world.events() if isinstance(one, HeartbeatsPaused)]
+        [event] = [event for event in world.events() if isinstance(event, HeartbeatsPaused)]
         assert (event.run_id, event.agent_id, event.minutes) == ("run-1", AGENT, 5)
         assert event.until == NOW + timedelta(minutes=5)
         row = world.row("runs", "run-1")
         assert (row["status"], row["stop_reason"]) == ("completed", "end_turn")
-        [returned] = [one for one in world.schema.rows("messages") if one["role"] == "tool"]
+        [returned] = [row for row in world.schema.rows("messages") if row["role"] == "tool"]
         assert "pause for 5 min" in returned["v1_messages"][0]["tool_return"]
 
     async def test_has_no_more_steps_to_use_up(self, world: World) -> None:
@@ -184,7 +187,7 @@ async def test_pauses_that_may_not_end_yet_keep_nobody_else_waiting(
     process = world.process("p-1")
     names = ["conv-a", "conv-b", "conv-c"]
     until = world.clock.now() - timedelta(minutes=5)
-    over = [PausedConversation(one, ORG, AGENT, 1, until) for one in names]
+    over = [PausedConversation(name, ORG, AGENT, 1, until) for name in names]
     tried: list[str] = []
 
     async def paused_conversations() -> list[PausedConversation]:
@@ -263,7 +266,7 @@ class TestWhenItIsOver:
         let_go.set()
         await process.idle()
         assert world.row("runs", follows)["status"] == "completed"
-        assert [one.run_id for one in world.events() if one.topic == "run.completed"] == [  # type: ignore[attr-defined]
+        assert [event.run_id for event in world.events() if event.topic == "run.completed"] == [  # type: ignore[attr-defined]
             "run-1",
             "run-2",
             follows,

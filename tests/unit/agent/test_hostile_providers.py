@@ -170,8 +170,8 @@ async def test_a_list_of_models_is_bounded(spoken: str) -> None:
     provider.wire = GivenWire({"data": entries})
     listed, _ = await provider.models()
     assert len(listed) == MODELS_MAX
-    assert {str(one.handle).partition("-")[0] for one in listed} == {f"{spoken}/model"}
-    assert max(one.context_window for one in listed) < 2**31
+    assert {str(llm.handle).partition("-")[0] for llm in listed} == {f"{spoken}/model"}
+    assert max(llm.context_window for llm in listed) < 2**31
     for nonsense in ([], {"data": 7}, {"data": {"a": 1}}):
         provider.wire = GivenWire(nonsense)
         listed, _ = await provider.models()

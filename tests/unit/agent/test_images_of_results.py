@@ -31,7 +31,14 @@ def test_openai_is_shown_them_behind_all_results_of_the_step() -> None:
     body = body_of(ask(*HISTORY))
     assert validator.check(body) is None
     sent: Any = body["messages"]
-    assert [one["role"] for one in sent] == ["system", "user", "assistant", "tool", "tool", "user"]
+    assert [wire_message["role"] for wire_message in sent] == [
+        "system",
+        "user",
+        "assistant",
+        "tool",
+        "tool",
+        "user",
+    ]
     assert "a picture" in sent[3]["content"]
     line, inline, linked = sent[5]["content"]
     assert "look" in line["text"]
@@ -42,7 +49,7 @@ def test_openai_is_shown_them_behind_all_results_of_the_step() -> None:
 def test_openai_is_shown_what_the_user_says_after_them() -> None:
     later = message(54, role="user", content="And?")
     sent: Any = body_of(ask(*HISTORY, later))["messages"]
-    assert [one["role"] for one in sent[-2:]] == ["user", "user"]
+    assert [wire_message["role"] for wire_message in sent[-2:]] == ["user", "user"]
     assert sent[-1]["content"] == "And?"
 
 

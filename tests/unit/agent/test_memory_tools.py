@@ -229,7 +229,14 @@ async def test_what_is_missing_or_of_the_wrong_kind_is_named(
 async def test_a_read_only_block_stays_as_it_is(
     agents: Agents, tool: str, arguments: dict[str, Any], name: str
 ) -> None:
-    at = next((one for one in ("label", "target_block_label", "path") if one in arguments), None)
+    at = next(
+        (
+            parameter
+            for parameter in ("label", "target_block_label", "path")
+            if parameter in arguments
+        ),
+        None,
+    )
     if at is None:
         return  # it is about the block 'human' always
     result = await agents.call(tool, {**arguments, at: "read-only", name: "x"})
@@ -257,7 +264,7 @@ async def test_appends_at_the_same_time_make_one_block_with_every_line(agents: A
             for n in range(20)
         )
     )
-    assert {one.status for one in told} == {"success"}
+    assert {result.status for result in told} == {"success"}
     assert sorted((await agents.memory())["pet"].split("\n"), key=int) == [*map(str, range(20))]
     assert agents.blocks() == 3
 

@@ -63,7 +63,7 @@ class TestOpenAI:
         self, provider: OpenAIProvider
     ) -> None:
         reply = await reply_to(provider, script("BADARGS:memory_insert"))
-        assert [one.arguments for one in reply.tool_calls] == ['{"broken": ']
+        assert [tool_call.arguments for tool_call in reply.tool_calls] == ['{"broken": ']
 
     async def test_a_whole_answer_that_was_cut_is_asked_for_again(
         self, provider: OpenAIProvider, scripted: ScriptedModel
@@ -85,7 +85,7 @@ class TestOpenAI:
         assert (body["parallel_tool_calls"], body["tool_choice"]) == (False, "auto")
         assert body["max_completion_tokens"] == 16_384
         assert body["tools"][0] == {"type": "function", "function": SCHEMAS[0]}
-        assert [one["role"] for one in body["messages"]] == [
+        assert [prompt_message["role"] for prompt_message in body["messages"]] == [
             "system",
             "user",
             "assistant",
@@ -96,11 +96,11 @@ class TestOpenAI:
 
     async def test_the_models_come_with_their_limits(self, provider: OpenAIProvider) -> None:
         llms, embeddings = await provider.models()
-        mini = next(one for one in llms if one.handle == "openai/gpt-4o-mini")
+        mini = next(llm for llm in llms if llm.handle == "openai/gpt-4o-mini")
         assert (mini.context_window, mini.max_tokens) == (128_000, 16_384)
         assert mini.model_endpoint == provider.base_url
-        assert all("embed" not in one.model for one in llms)
-        dimensions = {one.handle: one.embedding_dim for one in embeddings}
+        assert all("embed" not in llm.model for llm in llms)
+        dimensions = {embedding.handle: embedding.embedding_dim for embedding in embeddings}
         assert dimensions["openai/text-embedding-3-large"] == 3_072
         assert dimensions["openai/text-embedding-3-small"] == 1_536
 
@@ -137,15 +137,15 @@ class TestStandIns:
 
     def test_call_ids_become_such_that_they_can_be_sent_back(self) -> None:
         odd = [call("a"), call("a"), call(""), call(None), call("x" * 41)]
-        ids = [one.id for one in reply_of(answered(tool_calls=odd)).tool_calls]
+        ids = [tool_call.id for tool_call in reply_of(answered(tool_calls=odd)).tool_calls]
         assert ids[0] == "a"
         assert len(set(ids)) == 5
-        assert all(0 < len(one) <= 40 for one in ids)
-        assert ids == [one.id for one in reply_of(answered(tool_calls=odd)).tool_calls]
+        assert all(0 < len(call_id) <= 40 for call_id in ids)
+        assert ids == [tool_call.id for tool_call in reply_of(answered(tool_calls=odd)).tool_calls]
 
     def test_tool_names_become_such_that_they_can_be_sent_back(self) -> None:
         odd = [call("a", "look up"), call("b", "café"), call("c", ""), call("d", "x" * 99)]
-        names = [one.name for one in reply_of(answered(tool_calls=odd)).tool_calls]
+        names = [tool_call.name for tool_call in reply_of(answered(tool_calls=odd)).tool_calls]
         assert names == ["look_up", "caf_", "unnamed", "x" * 64]
 
     def test_what_cannot_be_stored_is_left_out(self) -> None:
@@ -234,12 +234,12 @@ class TestStandIns:
             "a \N{GRINNING FACE} \N{REPLACEMENT CHARACTER}b",
             "Greet",
         )
-        assert [(one.name, one.arguments) for one in reply.tool_calls] == [
+        assert [(tool_call.name, tool_call.arguments) for tool_call in reply.tool_calls] == [
             ("look_up", '{"a": "\\u00e9"}'),
             ("look", '{"c": 1}'),
             ("look", "{}"),
         ]
-        assert len({one.id for one in reply.tool_calls}) == 3
+        assert len({tool_call.id for tool_call in reply.tool_calls}) == 3
         assert (reply.finish_reason, reply.usage.prompt_tokens) == ("tool_calls", 3)
 
     @pytest.mark.parametrize(
@@ -397,9 +397,9 @@ class Offering:
             raise ProviderUnreachable("no route")
         configs = [
             LLM.model_copy(
-                update={"handle": f"{self.name}/{one}", "model": one, "model_endpoint": self.at}
+                update={"handle": f"{self.name}/{model}", "model": model, "model_endpoint": self.at}
             )
-            for one in self.offered
+            for model in self.offered
         ]
         return configs, [EMBEDDING.model_copy(update={"handle": f"{self.name}/embed"})]
 
@@ -640,9 +640,9 @@ class TestCatalogue:
         await asyncio.sleep(0)
         wanted = [asyncio.create_task(catalogue.llm("a/x")) for _ in range(3)]
         await asyncio.sleep(0)
-        assert not any(one.done() for one in wanted)
+        assert not any(task.done() for task in wanted)
         provider.may_answer.set()
-        assert all(isinstance(one, LLMConfig) for one in await asyncio.gather(*wanted))
+        assert all(isinstance(config, LLMConfig) for config in await asyncio.gather(*wanted))
         await turn
         assert provider.asked == 1
 

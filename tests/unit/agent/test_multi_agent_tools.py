@@ -68,7 +68,11 @@ class Minds(FakeModel):
 
     def heard(self, agent_id: str) -> list[str]:
         """The texts of the last messages that an agent was asked about."""
-        return [str(one.messages[-1].content) for one in self.asked if one.config.id == agent_id]
+        return [
+            str(request.messages[-1].content)
+            for request in self.asked
+            if request.config.id == agent_id
+        ]
 
 
 async def peopled(world: World, **thinks: Thinks) -> Process:
@@ -77,7 +81,7 @@ async def peopled(world: World, **thinks: Thinks) -> Process:
     for name in thinks:
         await world.agent(agent_id=ids.get(name, name), tools=[WAIT, ASYNC, TAGS], tags=[name])
     return await process_of(
-        world, "agent-1", {ids.get(name, name): one for name, one in thinks.items()}
+        world, "agent-1", {ids.get(name, name): reply for name, reply in thinks.items()}
     )
 
 
@@ -102,8 +106,8 @@ async def ask(process: Process, agent_id: str, run_id: str = "run-1") -> None:
 
 def results(process: Process, agent_id: str) -> list[str]:
     """What an agent's tools gave back."""
-    asked = [one for one in minds(process).asked if one.config.id == agent_id]
-    return [str(one.content) for one in asked[-1].messages if one.role == "tool"]
+    asked = [request for request in minds(process).asked if request.config.id == agent_id]
+    return [str(message.content) for message in asked[-1].messages if message.role == "tool"]
 
 
 class TestWaiting:
@@ -120,16 +124,18 @@ class TestWaiting:
         [result] = results(process, ADA)
         assert literal_eval(result) == {"agent_id": BOB, "response": ["A colour."]}
         [called] = [
-            one for one in world.events(main_conversation(BOB)) if isinstance(one, RunAccepted)
+            event
+            for event in world.events(main_conversation(BOB))
+            if isinstance(event, RunAccepted)
         ]
-        assert [(one.agent_id, one.run_id, one.waits) for one in called.callers] == [
+        assert [(caller.agent_id, caller.run_id, caller.waits) for caller in called.callers] == [
             (ADA, "run-1", True)
         ]
         assert world.row("runs", called.run_id)["status"] == "completed"
         [said] = [
-            one for one in world.schema.rows("messages")
-            if one["run_id"] == called.run_id
-            and one["v1_messages"][0]["message_type"] == "system_message"
+            row for row in world.schema.rows("messages")
+            if row["run_id"] == called.run_id
+            and row["v1_messages"][0]["message_type"] == "system_message"
         ]  # fmt: skip
         assert said["v1_messages"][0]["sender_id"] == ADA
 
@@ -195,7 +201,7 @@ class TestWaiting:
         await process.idle()
 
         assert world.row("runs", "run-1")["status"] == "cancelled"
-        [other] = [one for one in world.schema.rows("runs") if one["agent_id"] == BOB]
+        [other] = [row for row in world.schema.rows("runs") if row["agent_id"] == BOB]
         assert other["status"] == "completed"
 
 
@@ -233,7 +239,7 @@ class TestTimeIsUp:
         await process.idle()
 
         assert "is still at work" in results(process, ADA)[0]
-        [other] = [one for one in world.schema.rows("runs") if one["agent_id"] == BOB]
+        [other] = [row for row in world.schema.rows("runs") if row["agent_id"] == BOB]
         assert other["status"] == "completed"
 
 
@@ -263,7 +269,7 @@ class TestWithoutWaiting:
         await ask(process, ADA)
         await process.idle()
 
-        called = [one["status"] for one in world.schema.rows("runs")]
+        called = [row["status"] for row in world.schema.rows("runs")]
         assert called == ["completed"] * (HOPS_MAX + 1)
         told = [text for agent in (ADA, BOB) for text in results(process, agent)]
         assert sum("called each other" in text for text in told) == 1
@@ -283,7 +289,7 @@ class TestTags:
         await process.idle()
 
         answers = literal_eval(results(process, ADA)[0])
-        assert sorted(answers, key=lambda one: one["agent_id"]) == [
+        assert sorted(answers, key=lambda answer: answer["agent_id"]) == [
             {"agent_id": BOB, "response": ["Bob"]},
             {"agent_id": CLEO, "response": ["Cleo"]},
         ]
@@ -296,7 +302,7 @@ class TestTags:
         assert results(process, ADA) == ["[]"]
 
         minds(process).thinks[ADA] = once(calls(TAGS, message="Hi", match_all=[], match_some=[]))
-        [row] = [one for one in world.schema.rows("agents") if one["id"] == BOB]
+        [row] = [row for row in world.schema.rows("agents") if row["id"] == BOB]
         for n in range(TARGETS_MAX):
             world.schema.tables["agents"][f"agent-{n}",] = {**row, "id": f"agent-{n}"}
         await ask(process, ADA, "run-2")
@@ -353,7 +359,7 @@ class TestNobodyWaitsForEver:
         await asyncio.wait_for(process.idle(), 20)
 
         told = [results(process, agent_id)[0] for agent_id in ids]
-        withdrawn = [one for one in told if "your message was withdrawn" in one]
+        withdrawn = [text for text in told if "your message was withdrawn" in text]
         assert len(withdrawn) == 1
         assert len(asked) == count - 1
         assert {world.row("runs", f"run-{n + 1}")["status"] for n in range(count)} == {"completed"}
@@ -371,14 +377,14 @@ class TestNobodyWaitsForEver:
             WaitingCall(f"run-{n:02}", f"conv-{to}", f"conv-{by}", in_line)
             for n, (by, to, in_line) in enumerate(drawn)
         ]
-        gone = [one for one in known if given_up(known, one.run_id)]
-        assert all(one.in_line for one in gone)
-        left = [one for one in known if one not in gone]
-        while again := [one for one in left if given_up(left, one.run_id)]:
-            left = [one for one in left if one not in again]
+        gone = [call for call in known if given_up(known, call.run_id)]
+        assert all(call.in_line for call in gone)
+        left = [call for call in known if call not in gone]
+        while again := [call for call in left if given_up(left, call.run_id)]:
+            left = [call for call in left if call not in again]
         ways: dict[str, set[str]] = {}
-        for one in left:
-            ways.setdefault(one.caller_conversation_id, set()).add(one.conversation_id)
+        for call in left:
+            ways.setdefault(call.caller_conversation_id, set()).add(call.conversation_id)
 
         def circle(start: str) -> bool:
             seen: set[str] = set()
@@ -392,8 +398,8 @@ class TestNobodyWaitsForEver:
                     ahead += ways.get(at, ())
             return False
 
-        if all(one.in_line for one in known):
-            assert not any(circle(one) for one in ways)
+        if all(call.in_line for call in known):
+            assert not any(circle(start) for start in ways)
 
     def test_the_rules_about_callers(self) -> None:
         def by(agent_id: str, *, waits: bool) -> CallingRun:
@@ -430,11 +436,13 @@ class TestCrashes:
         await other.drivers.sweep()
         await other.idle()
 
-        runs = [one for one in world.schema.rows("runs") if one["agent_id"] == BOB]
-        assert [one["status"] for one in runs] == ["completed"]
+        runs = [row for row in world.schema.rows("runs") if row["agent_id"] == BOB]
+        assert [run["status"] for run in runs] == ["completed"]
         assert minds(other).heard(BOB) == minds(process).heard(BOB)
         assert literal_eval(results(other, ADA)[0])["response"] == ["Once"]
         ended = [
-            one for one in world.events(main_conversation(ADA)) if isinstance(one, ToolCallFinished)
+            event
+            for event in world.events(main_conversation(ADA))
+            if isinstance(event, ToolCallFinished)
         ]
-        assert [one.status for one in ended] == ["success"]
+        assert [result.status for result in ended] == ["success"]

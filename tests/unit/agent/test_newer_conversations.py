@@ -20,8 +20,8 @@ def knows_no_replies(process: Process) -> Process:
     async def older(aggregate_id: str, after: int = 0, *, state_version: str = "") -> History:
         history = await load(aggregate_id, after, state_version=state_version)
         events = [
-            replace(one, topic="run.foretold") if one.topic == "run.accepted" else one
-            for one in history.events
+            replace(event, topic="run.foretold") if event.topic == "run.accepted" else event
+            for event in history.events
         ]
         return History(history.snapshot, events)
 

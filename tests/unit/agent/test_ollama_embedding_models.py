@@ -64,11 +64,11 @@ async def test_the_models_that_embed_are_listed_with_the_length_of_their_vectors
     known = lister(ollama)
     llms, found = await known.models()
     assert llms == []
-    assert [(one.handle, one.embedding_dim) for one in found] == [
+    assert [(config.handle, config.embedding_dim) for config in found] == [
         ("ollama/all-embed:22m", 384),
         ("ollama/nomic-embed-text", 768),
     ]
-    assert {(one.embedding_endpoint_type, one.embedding_endpoint) for one in found} == {
+    assert {(config.embedding_endpoint_type, config.embedding_endpoint) for config in found} == {
         ("ollama", "http://localhost:11434/v1")
     }
     ollama.asked.clear()

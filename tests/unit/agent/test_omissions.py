@@ -74,10 +74,10 @@ def seen(*past: Fact) -> list[str]:
     assert messages_validator.check(anthropic_body(claude)) is None
     assert window[0] == SYSTEM
     return [
-        text_of(one)
-        if not isinstance(one.content, list) or all("text" in part for part in one.content)  # type: ignore[operator]
-        else text_of(one) + " + image"
-        for one in window[1:]
+        text_of(message)
+        if not isinstance(message.content, list) or all("text" in part for part in message.content)  # type: ignore[operator]
+        else text_of(message) + " + image"
+        for message in window[1:]
     ]
 
 
@@ -148,7 +148,7 @@ def test_a_conversation_that_grew_too_long_goes_on_with_its_newer_half() -> None
     history = [*BEGUN, *long, *begins("hi"), fails("hi", "context_window_exceeded", "too long")]
     note, *kept, hi, again = seen(*history, *begins("again"))
     assert note.startswith("[The older messages: left out here")
-    assert [one.partition(" ")[0] for one in kept] == ["5", "6", "7", "8", "9"]
+    assert [text.partition(" ")[0] for text in kept] == ["5", "6", "7", "8", "9"]
     assert (hi, again) == ("hi", "again"), "it was no fault of the message"
 
 

@@ -42,7 +42,7 @@ async def asked(
     await process.bus.subscribe_deltas(subject, lambda _, sent: told.append(json.loads(sent)))
     assert await process.tell(command, command.completion_id) == Accepted()
     await ended(process)
-    return [one for one in told if one]
+    return [text for text in told if text]
 
 
 async def ended(process: Process) -> None:
@@ -61,7 +61,7 @@ async def test_the_model_is_asked_one_thing_and_nothing_is_recorded() -> None:
     usage = told["completion"]["usage"]
     assert (usage["prompt_tokens"], usage["completion_tokens"], usage["total_tokens"]) == (7, 2, 9)
     [request] = process.model.asked
-    assert [one.content for one in request.messages] == ["Be brief.", "Which colour?"]
+    assert [message.content for message in request.messages] == ["Be brief.", "Which colour?"]
     assert (request.tools, request.must_call) == ([], False)
     assert world.story() == before
 
@@ -234,8 +234,8 @@ async def test_an_mcp_server_has_the_model_of_an_agent_asked_as_it_wants() -> No
     assert (answer["content"], answer["stop_reason"]) == ("Blue.", "endTurn")
     assert (answer["usage"]["prompt_tokens"], answer["usage"]["completion_tokens"]) == (7, 2)
     [request] = process.model.asked
-    assert [one.role for one in request.messages] == ["system", "user", "assistant", "user"]
-    assert [one.content for one in request.messages][:3] == [
+    assert [message.role for message in request.messages] == ["system", "user", "assistant", "user"]
+    assert [message.content for message in request.messages][:3] == [
         "Be brief.",
         "Which colour?",
         "Of what?",
@@ -256,7 +256,7 @@ async def test_an_answer_ends_before_a_stop_sequence_or_says_that_it_was_cut() -
         (await asked(process, sampling(number, stop_sequences=stops)))[-1]["completion"]
         for number, stops in enumerate(([";", " Two"], ["nowhere", ""], []))
     ]
-    assert [(one["content"], one["stop_reason"]) for one in answers] == [
+    assert [(answer["content"], answer["stop_reason"]) for answer in answers] == [
         ("One.", "stopSequence"),
         ("One. Two; three.", "endTurn"),
         ("One.", "maxTokens"),

@@ -41,24 +41,24 @@ def own(tmp_path: Path, text: str) -> dict[str, str]:
 def test_every_list_price_names_its_source() -> None:
     table = table_of(LIST_PRICES.read_bytes())
     assert table.prices
-    for one in table.prices:
-        assert one.source in table.sources, one.model
-        assert one.cached_input is None or 0 < one.cached_input <= one.input < one.output
+    for price in table.prices:
+        assert price.source in table.sources, price.model
+        assert price.cached_input is None or 0 < price.cached_input <= price.input < price.output
 
 
 def test_list_prices_are_for_providers_at_their_own_address() -> None:
     [table] = price_tables({"OPENAI_API_KEY": "k", "OPENAI_API_BASE": "http://localhost:1/v1"})
-    assert {one.partition("/")[0] for one in table.models} == {"anthropic"}
+    assert {model.partition("/")[0] for model in table.models} == {"anthropic"}
     [table] = price_tables({"OPENAI_API_KEY": "k", "ANTHROPIC_BASE_URL": ""})
-    assert {one.partition("/")[0] for one in table.models} == {"anthropic", "openai"}
+    assert {model.partition("/")[0] for model in table.models} == {"anthropic", "openai"}
 
 
 def test_a_file_of_the_operator_goes_before_the_list(tmp_path: Path) -> None:
     listed, mine = price_tables(own(tmp_path, OWN))
     assert "openai/gpt-4o" not in listed.models
     assert "openai/gpt-4o-mini" in listed.models
-    assert [(one.input, one.output) for one in mine.prices] == [(1, Decimal("2.5")), (3, 4)]
-    assert [str(one.since) for one in mine.prices] == ["None", "2026-10-07"]
+    assert [(price.input, price.output) for price in mine.prices] == [(1, Decimal("2.5")), (3, 4)]
+    assert [str(price.since) for price in mine.prices] == ["None", "2026-10-07"]
 
 
 @pytest.mark.parametrize(
@@ -103,7 +103,7 @@ async def test_prices_are_published_when_the_database_is_there_and_then_no_more(
     for _ in range(5):
         await prices.sweep()
     [rows] = database.rows
-    [nano] = [one for one in rows if one["model"] == "openai/gpt-5-nano"]
+    [nano] = [row for row in rows if row["model"] == "openai/gpt-5-nano"]
     assert nano == {
         "model": "openai/gpt-5-nano",
         "since": "-infinity",

@@ -108,11 +108,13 @@ class TestEitherWay:
         self, provider: Provider, in_pieces: bool
     ) -> None:
         reply = await answer(provider, script(f"CALLS:{TWO_CALLS}"), in_pieces=in_pieces)
-        assert [(one.name, json.loads(one.arguments)) for one in reply.tool_calls] == [
+        assert [
+            (tool_call.name, json.loads(tool_call.arguments)) for tool_call in reply.tool_calls
+        ] == [
             ("memory_insert", {"label": "human", "new_string": "Tea, not coffee"}),
             ("conversation_search", {}),
         ]
-        assert len({one.id for one in reply.tool_calls}) == 2
+        assert len({tool_call.id for tool_call in reply.tool_calls}) == 2
 
     async def test_an_empty_answer_is_an_answer(self, provider: Provider, in_pieces: bool) -> None:
         reply = await answer(provider, script("EMPTY"), in_pieces=in_pieces)
@@ -241,7 +243,7 @@ class TestPieces:
 
     async def test_broken_arguments_are_passed_on_as_they_are(self, provider: Provider) -> None:
         _, reply = await streamed(provider, script("BADARGS:memory_insert"))
-        assert [one.arguments for one in reply.tool_calls] == ['{"broken": ']
+        assert [tool_call.arguments for tool_call in reply.tool_calls] == ['{"broken": ']
 
     async def test_what_came_before_a_cut_was_shown_and_is_not_asked_again(
         self, provider: Provider, scripted: ScriptedModel

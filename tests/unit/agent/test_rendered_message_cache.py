@@ -52,7 +52,11 @@ def test_a_request_is_the_same_whatever_is_kept_of_earlier_ones(
             window += message(next(numbers), kind)
             request = ask(SYSTEM, *window)
             assert json.loads(content_of(request, kept)) == body_of(request)
-            assert kept.bytes == sum(one.bytes for one in kept.kept.values()) <= kept.bytes_max
+            assert (
+                kept.bytes
+                == sum(rendered.bytes for rendered in kept.kept.values())
+                <= kept.bytes_max
+            )
 
 
 def user(number: int, text: str) -> Message:
@@ -63,9 +67,9 @@ def test_what_is_kept_is_used_for_the_very_messages_only() -> None:
     made: list[Message] = []
 
     def render(messages: Sequence[Message]) -> Iterator[bytes]:
-        for one in messages:
-            made.append(one)
-            yield str(one.content).encode()
+        for window_message in messages:
+            made.append(window_message)
+            yield str(window_message.content).encode()
 
     kept = RenderedMessages(render)
     first, second, third = user(1, "Hi"), user(2, "Hello"), user(3, "Bye")

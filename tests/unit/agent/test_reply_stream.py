@@ -56,7 +56,7 @@ def replies(draw: st.DrawFn) -> tuple[ModelReply, list[ModelDelta]]:
     ]
     thoughts, said = "".join(draw(reasoning)), draw(texts)
     spans: list[list[ModelDelta]] = [
-        [ToolCallDelta(one.id, one.name), *map_pieces(draw, one)] for one in calls
+        [ToolCallDelta(call.id, call.name), *map_pieces(draw, call)] for call in calls
     ]
     for delta in [ReasoningDelta(thoughts)] * bool(thoughts) + [TextDelta(said)] * bool(said):
         spans.insert(draw(st.integers(0, len(spans))), [delta])
@@ -73,7 +73,7 @@ def map_pieces(draw: st.DrawFn, call: ToolCall) -> list[ModelDelta]:
     size = draw(st.integers(1, 12))
     text = call.arguments
     cut = [text[at : at + size] for at in range(0, len(text), size)]
-    return [ToolCallDelta(call.id, arguments=one) for one in cut]
+    return [ToolCallDelta(call.id, arguments=text) for text in cut]
 
 
 def run_of(agent_type: AgentType, gated: str, **fields: Any) -> ActiveRun:
@@ -127,27 +127,31 @@ def test_what_was_sent_is_what_the_history_sends_again(
         stream = ReplyStream(readers, parallel=offered.parallel, holds_text=offered.holds_text)
     live: list[JsonObject] = []
     for delta in deltas[:heard]:
-        for one in [delta] if stream is None else stream.of(delta):
-            live += step.of(one)
+        for part in [delta] if stream is None else stream.of(delta):
+            live += step.of(part)
     recorded = loop.interpreted(reply, run, offered, readers)
-    calls = [held.recorded(one) for one in kept_calls(recorded, parallel=offered.parallel)]
+    calls = [
+        held.recorded(kept_call) for kept_call in kept_calls(recorded, parallel=offered.parallel)
+    ]
     message = spoken_message(Spoken(ENVELOPE.id, NOW), recorded, calls)
     messages = assistant_parts(message, ENVELOPE)
     live += step.rest(messages)
 
     assert live == streamed_messages(messages, step.chunks)
-    words = [one["content"] for one in messages if one["message_type"] == "assistant_message"]
-    sent = [one["content"] for one in live if one["message_type"] == "assistant_message"]
+    words = [
+        message["content"] for message in messages if message["message_type"] == "assistant_message"
+    ]
+    sent = [chunk["content"] for chunk in live if chunk["message_type"] == "assistant_message"]
     assert "".join(map(str, sent)) == "".join(map(str, words))
     for message in messages:
         if message["message_type"] in ("tool_call_message", "approval_request_message"):
             for call in message["tool_calls"]:  # type: ignore[union-attr]
-                mine = [one["tool_calls"] for one in live if is_about(one, call)]
-                assert "".join(one.get("arguments", "") for one in mine) == call["arguments"]  # type: ignore[index,call-overload,union-attr,misc]
+                mine = [chunk["tool_calls"] for chunk in live if is_about(chunk, call)]
+                assert "".join(call.get("arguments", "") for call in mine) == call["arguments"]  # type: ignore[index,call-overload,union-attr,misc]
     if not readers.native or heard >= len(deltas):
         whole = loop.interpreted(reply, run, offered)
-        assert [one.arguments for one in whole.tool_calls] == [
-            one.arguments for one in recorded.tool_calls
+        assert [tool_call.arguments for tool_call in whole.tool_calls] == [
+            tool_call.arguments for tool_call in recorded.tool_calls
         ]
 
 
@@ -167,11 +171,13 @@ def test_text_behind_words_that_were_sent_stands_behind_them_in_the_history() ->
         ToolCallDelta(call.id, arguments=call.arguments),
         TextDelta("then"),
     ]
-    assert [one for delta in deltas for one in stream.of(delta)] == [TextDelta("First")]
+    assert [text_delta for delta in deltas for text_delta in stream.of(delta)] == [
+        TextDelta("First")
+    ]
     reply = ModelReply("then", [call], "stop", Usage())
     recorded = LETTA_V1_LOOP.interpreted(reply, run, offered, readers)
     message = spoken_message(Spoken(ENVELOPE.id, NOW), recorded, recorded.tool_calls)
     messages = assistant_parts(message, ENVELOPE)
-    assert [one["content"] for one in messages] == ["First", "then"]
+    assert [message["content"] for message in messages] == ["First", "then"]
     untouched = replace(reply, tool_calls=[call])
     assert LETTA_V1_LOOP.interpreted(untouched, run, offered).tool_calls[0].said_first is False

@@ -80,7 +80,8 @@ class TestTurns:
         )
         assert world.lease_is_free()
         assert all(
-            one.metadata["actor"] == "user-1" for one in world.schema.streams[CONVERSATION][1:]
+            stored.metadata["actor"] == "user-1"
+            for stored in world.schema.streams[CONVERSATION][1:]
         )
 
     async def test_a_question_about_a_turn_that_has_ended_meanwhile_is_not_asked(
@@ -118,7 +119,12 @@ class TestTurns:
             *WORDS,
         ]
         second = process.model.asked[1]
-        assert [one.role for one in second.messages] == ["system", "user", "assistant", "tool"]
+        assert [message.role for message in second.messages] == [
+            "system",
+            "user",
+            "assistant",
+            "tool",
+        ]
         assert second.messages[-1].content == "Name: Ada\nLikes tea"
         assert "Likes tea" in str(second.messages[0].content), "the prompt shows the edit"
         assert [delta["number"] for delta in world.deltas["run-1"]] == [2, 3, 4, 5]
@@ -140,9 +146,9 @@ class TestTurns:
         assert world.row("runs", "run-2")["status"] == "created"
         let_go.set()
         await process.idle()
-        ended = [one.run_id for one in world.events() if one.topic == "run.completed"]  # type: ignore[attr-defined]
+        ended = [event.run_id for event in world.events() if event.topic == "run.completed"]  # type: ignore[attr-defined]
         assert ended == ["run-1", "run-2", "run-3"]
-        assert [len(one.messages) for one in process.model.asked] == [2, 4, 6]
+        assert [len(request.messages) for request in process.model.asked] == [2, 4, 6]
         assert world.lease_is_free()
 
     async def test_a_model_that_fails_ends_the_run_and_not_the_conversation(
@@ -441,7 +447,7 @@ class TestTakeOver:
         await second.idle()
         slow_let_go.set()
         await first.idle()
-        replied = [one.step_id for one in world.events() if isinstance(one, ModelReplied)]
+        replied = [event.step_id for event in world.events() if isinstance(event, ModelReplied)]
         assert len(replied) == len(set(replied)) == 3
         assert len(second.model.asked) == 1
         assert world.row("runs", "run-2")["status"] == "completed"
@@ -485,7 +491,7 @@ class TestTakeOver:
         process = world.process("p-1", ZeroDivisionError("a bug"), words())
         await process.say("run-1")
         await process.idle()
-        [record] = [one for one in caplog.records if one.levelno == logging.ERROR]
+        [record] = [record for record in caplog.records if record.levelno == logging.ERROR]
         assert CONVERSATION in record.getMessage()
         assert world.lease_is_free()
         await process.store.renew_leases()
@@ -510,7 +516,10 @@ class TestTakeOver:
         assert failed["error"]["error_type"] == "internal_error"
         assert "given up" in failed["error"]["message"]
         assert world.row("runs", "run-2")["status"] == "completed"
-        assert len([one for one in caplog.records if one.levelno == logging.ERROR]) == FAILURES_MAX
+        assert (
+            len([record for record in caplog.records if record.levelno == logging.ERROR])
+            == FAILURES_MAX
+        )
         assert world.lease_is_free()
 
     async def test_a_run_that_fails_before_anything_is_done_is_given_up_too(
@@ -539,13 +548,13 @@ class TestTakeOver:
         process, other = world.process("p-1", words("a"), words("b")), world.process("p-2")
         commit, refusals = process.store.commit, iter([StoreRefused("never", by_data=True)])
 
-        async def refused(one: Commit) -> int | None:
-            if any(event.topic == "model.replied" for event in one.events):
+        async def refused(saved: Commit) -> int | None:
+            if any(event.topic == "model.replied" for event in saved.events):
                 for refusal in refusals:
                     command = CancelRuns(agent_id=AGENT, run_ids=["run-1"])
                     assert isinstance(await other.tell(command, "cancel"), Accepted)
                     raise refusal
-            return await commit(one)
+            return await commit(saved)
 
         monkeypatch.setattr(process.store, "commit", refused)
         await process.say("run-1")
@@ -651,7 +660,7 @@ class TestTakeOver:
         while len(drives) < 8:
             drives.append(await driven(process, conversation))
             world.clock.seconds += drives[-1].wait_seconds
-        told = [(one.number, one.wait_seconds) for one in drives]
+        told = [(drive.number, drive.wait_seconds) for drive in drives]
         rests = (0, REST_SECONDS)
         assert told == [(2, 0), (3, 0), rests, (4, 0), rests, (5, 0), rests, (6, 0)]
 
@@ -776,7 +785,7 @@ class TestConflicts:
             "message.appended",
             *WORDS,
         ]
-        said = [one.content for one in process.model.asked[1].messages]
+        said = [message.content for message in process.model.asked[1].messages]
         assert said[1:] == ["Hi", "one", "Hi"]
 
     async def test_an_agent_that_is_deleted_in_mid_turn_leaves_nothing(self, world: World) -> None:
@@ -919,7 +928,7 @@ class TestLeases:
         assert world.database.schema("agent").leases[CONVERSATION].epoch == epoch
         await driver.run()
         await asyncio.gather(*holder.drivers.tasks.values())
-        assert [one.topic for one in world.events()][-1] == "run.completed"
+        assert [event.topic for event in world.events()][-1] == "run.completed"
 
     async def test_a_turn_that_has_no_lease_is_taken_over(self, world: World) -> None:
         await world.agent()
@@ -929,7 +938,7 @@ class TestLeases:
         del world.database.schema("agent").leases[CONVERSATION]
         await living.drivers.sweep()
         await asyncio.gather(*living.drivers.tasks.values())
-        assert [one.topic for one in world.events()][-1] == "run.completed"
+        assert [event.topic for event in world.events()][-1] == "run.completed"
 
     async def test_who_gave_the_lease_back_leaves_the_next_turn_to_who_took_it(
         self, world: World

@@ -395,7 +395,7 @@ async def test_claude_may_leave_out_events(kind: str) -> None:
 
 async def test_claude_may_leave_out_what_an_event_is() -> None:
     events = [
-        {key: value for key, value in one.items() if key != "type"} for one in claude_events()
+        {key: value for key, value in event.items() if key != "type"} for event in claude_events()
     ]
     for event in events:
         if "delta" in event:

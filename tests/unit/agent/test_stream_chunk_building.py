@@ -39,12 +39,12 @@ def cut(data: st.DataObject, text: str) -> list[str]:
 
 def deltas(data: st.DataObject, message: Message) -> list[ModelDelta]:
     """The message as a provider gives it, piece by piece."""
-    thoughts = "".join(one.text for one in message.thoughts)
-    pieces: list[ModelDelta] = [ReasoningDelta(one) for one in cut(data, thoughts)]
-    pieces += [TextDelta(one) for one in cut(data, str(message.content or ""))]
+    thoughts = "".join(model_thought.text for model_thought in message.thoughts)
+    pieces: list[ModelDelta] = [ReasoningDelta(text) for text in cut(data, thoughts)]
+    pieces += [TextDelta(text) for text in cut(data, str(message.content or ""))]
     for call in message.tool_calls:
         pieces.append(ToolCallDelta(call.id, call.name))
-        pieces += [ToolCallDelta(call.id, None, one) for one in cut(data, call.arguments)]
+        pieces += [ToolCallDelta(call.id, None, text) for text in cut(data, call.arguments)]
     return pieces
 
 
@@ -76,16 +76,22 @@ def test_what_was_told_live_is_what_the_history_tells(
     live += step.rest(messages)
     assert live == streamed_messages(messages, step.chunks)
     assert len(live) == len(step.chunks)
-    assert joined(live, "reasoning") == "".join(one.text for one in message.thoughts)
-    signatures = [one["signature"] for one in live if one.get("signature")]
-    assert signatures == [one.signature for one in message.thoughts if one.signature]
-    hidden = [one for one in live if one["message_type"] == "hidden_reasoning_message"]
-    assert hidden == [one for one in messages if one["message_type"] == "hidden_reasoning_message"]
+    assert joined(live, "reasoning") == "".join(
+        model_thought.text for model_thought in message.thoughts
+    )
+    signatures = [chunk["signature"] for chunk in live if chunk.get("signature")]
+    assert signatures == [
+        model_thought.signature for model_thought in message.thoughts if model_thought.signature
+    ]
+    hidden = [chunk for chunk in live if chunk["message_type"] == "hidden_reasoning_message"]
+    assert hidden == [
+        message for message in messages if message["message_type"] == "hidden_reasoning_message"
+    ]
     assert joined(live, "content") == (message.content or "")
     for call in message.tool_calls:
-        mine = [one["tool_calls"] for one in live if called(one) == call.id]
+        mine = [chunk["tool_calls"] for chunk in live if called(chunk) == call.id]
         assert mine[0] == {"name": call.name, "tool_call_id": call.id}
-        assert "".join(one["arguments"] for one in mine[1:]) == call.arguments
+        assert "".join(call["arguments"] for call in mine[1:]) == call.arguments
 
 
 def test_a_call_that_is_not_carried_out_is_not_told() -> None:
@@ -108,11 +114,11 @@ def test_the_parts_of_a_message_have_the_otids_of_its_history() -> None:
         *step.of(ToolCallDelta("c", "look")),
     ]
     history = assistant_parts(message, ENVELOPE)
-    assert [one["otid"] for one in live] == [one["otid"] for one in history]
+    assert [chunk["otid"] for chunk in live] == [chunk["otid"] for chunk in history]
 
 
 def joined(messages: list[JsonObject], key: str) -> str:
-    return "".join(str(one[key]) for one in messages if key in one)
+    return "".join(str(message[key]) for message in messages if key in message)
 
 
 def called(message: JsonObject) -> Any:

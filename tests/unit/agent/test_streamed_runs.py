@@ -59,7 +59,7 @@ async def world() -> World:
 def heard(world: World, run_id: str = "run-1") -> list[tuple[int, int]]:
     """The numbers that were told, and which number each comes after."""
     deltas = world.deltas[run_id]
-    return [(one["after"], one["number"]) for one in deltas if "number" in one]
+    return [(delta["after"], delta["number"]) for delta in deltas if "number" in delta]
 
 
 @pytest.mark.parametrize("pieces_max", [1, 2, 4, 5])
@@ -85,9 +85,11 @@ async def test_what_comes_after_very_many_pieces_is_told_at_the_end(
         told_again += streamed_messages(
             world.row("messages", event.message.id)["v1_messages"], event.chunks
         )  # type: ignore[arg-type]
-    pieces = [one["chunk"] for one in world.deltas["run-1"] if "chunk" in one]
+    pieces = [delta["chunk"] for delta in world.deltas["run-1"] if "chunk" in delta]
     assert pieces == told_again
-    said = "".join(one["content"] for one in pieces if one["message_type"] == "assistant_message")
+    said = "".join(
+        chunk["content"] for chunk in pieces if chunk["message_type"] == "assistant_message"
+    )
     assert said == f"Well. {text}"
 
 
@@ -99,18 +101,18 @@ async def test_pieces_are_told_as_they_come_and_kept_with_the_message(world: Wor
     await process.idle()
 
     assert heard(world) == [(n, n + 1) for n in range(1, 9)]
-    pieces = [one["chunk"] for one in world.deltas["run-1"] if "chunk" in one]
-    assert [one["message_type"] for one in pieces] == ["tool_call_message"] * 3 + [
+    pieces = [delta["chunk"] for delta in world.deltas["run-1"] if "chunk" in delta]
+    assert [chunk["message_type"] for chunk in pieces] == ["tool_call_message"] * 3 + [
         "assistant_message"
     ] * 3
-    assert "".join(one["content"] for one in pieces[3:]) == "All kept."
+    assert "".join(chunk["content"] for chunk in pieces[3:]) == "All kept."
     told_again: list[Any] = []
     for event in world.events():
         if isinstance(event, MessageAppended) and event.run_id and not event.sent:
             row = world.row("messages", event.message.id)
             told_again += streamed_messages(row["v1_messages"], event.chunks)  # type: ignore[arg-type]
-    live = [one.get("chunk") or one["message"] for one in world.deltas["run-1"][:-1]
-            if "look" not in one]  # fmt: skip
+    live = [delta.get("chunk") or delta["message"] for delta in world.deltas["run-1"][:-1]
+            if "look" not in delta]  # fmt: skip
     assert live == told_again
     assert world.row("runs", "run-1")["status"] == "completed"
 
@@ -133,7 +135,7 @@ async def test_a_take_over_in_mid_stream_begins_a_new_message_with_later_numbers
     jumped = 2 * NUMBERS_OF_AN_EPOCH
     assert heard(world) == [(1, 2), (2, 3), (1, jumped + 1), (jumped + 1, jumped + 2),
                             (jumped + 2, jumped + 3)]  # fmt: skip
-    ids = [one["chunk"]["id"] for one in world.deltas["run-1"] if "chunk" in one]
+    ids = [delta["chunk"]["id"] for delta in world.deltas["run-1"] if "chunk" in delta]
     assert ids[0] == ids[1] != ids[2] == ids[3]
     [row] = [row for row in world.schema.rows("messages") if row["role"] == "assistant"]
     assert (row["id"], row["text"], row["number"]) == (ids[2], "Hello", jumped + 1)
@@ -185,7 +187,7 @@ class TestCancelling:
         await process.idle()
         assert isinstance(process.model, SpeakingModel)
         assert process.model.let_go == 1
-        looks = [one["look"] for one in world.deltas["run-1"] if "look" in one]
+        looks = [delta["look"] for delta in world.deltas["run-1"] if "look" in delta]
         assert 2 in looks, "what the bus has kept of it is replaced"
         assert world.row("runs", "run-1")["status"] == "cancelled"
         assert world.row("runs", "run-2")["status"] == "completed"

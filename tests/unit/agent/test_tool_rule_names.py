@@ -41,7 +41,7 @@ class TestRulesOfRenamedTools:
         await process.say("run-1", max_steps=10)
         await process.idle()
 
-        assert [one.tool_call_id for one in tools.asked] == ["call_1"]
+        assert [request.tool_call_id for request in tools.asked] == ["call_1"]
         assert world.row("runs", "run-1")["status"] == "completed"
 
     async def test_a_rule_by_the_new_name_holds_as_well(self, world: World) -> None:

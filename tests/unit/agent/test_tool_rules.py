@@ -73,7 +73,7 @@ def test_a_tool_that_the_agent_has_not_is_never_allowed_and_never_required() -> 
     asked = [rule("run_first", "z"), rule("required_before_exit", "z"), rule("exit_loop")]
     assert rules(*asked).allowed_tools(TOOLS) == set(TOOLS)
     assert rules(*asked).still_required(TOOLS) == []
-    assert [one.tool_name for one in rules_in_force(asked, TOOLS)] == ["a"]
+    assert [tool_rule.tool_name for tool_rule in rules_in_force(asked, TOOLS)] == ["a"]
 
 
 def test_only_rules_about_the_order_of_calls_forbid_several_at_once() -> None:
@@ -142,7 +142,7 @@ async def test_run_first_offers_one_tool_and_wants_a_call(world: World) -> None:
     choice = anthropic_request.body_of(first)["tool_choice"]
     assert choice == {"type": "any", "disable_parallel_tool_use": True}
     assert stop_reason(world) == "end_turn"
-    replied = [one.offered for one in world.events() if isinstance(one, ModelReplied)]
+    replied = [event.offered for event in world.events() if isinstance(event, ModelReplied)]
     assert replied == [[SEARCH.name], None]
 
 
@@ -150,7 +150,7 @@ async def test_a_call_that_the_rules_forbid_is_not_carried_out(world: World) -> 
     asked = [rule("run_first", SEARCH.name)]
     process = await ran(world, calls(KEEP), calls(SEARCH), words(), rules=asked)
     assert world.tool_runs == []
-    [refused] = [one for one in world.events() if isinstance(one, ToolCallRefused)]
+    [refused] = [event for event in world.events() if isinstance(event, ToolCallRefused)]
     assert (refused.tool, refused.tool_call_id) == (KEEP.name, KEEP.id)
     shown = process.model.asked[1].messages[-1]
     assert (shown.role, shown.tool_status) == ("tool", "error")
@@ -195,8 +195,10 @@ async def test_a_tool_that_is_required_keeps_the_run_going(world: World) -> None
     process = await ran(world, words("Bye"), calls(KEEP), words(), rules=asked)
     reminder = process.model.asked[1].messages[-1]
     assert (reminder.role, ASK in str(reminder.content)) == ("user", True)
-    kept = [one.message for one in world.events() if isinstance(one, MessageAppended)]
-    assert reminder.content not in [one.content for one in kept], "it is no part of the history"
+    kept = [event.message for event in world.events() if isinstance(event, MessageAppended)]
+    assert reminder.content not in [message.content for message in kept], (
+        "it is no part of the history"
+    )
     assert stop_reason(world) == "end_turn"
 
 
@@ -211,7 +213,7 @@ async def test_a_tool_that_is_never_called_ends_with_the_last_step(world: World)
 async def test_arguments_of_a_rule_win_over_those_of_the_model(world: World) -> None:
     asked = [{**rule("run_first", ASK), "args": {"content": "given"}}]
     await ran(world, calls(KEEP), words(), rules=asked)
-    [replied, _] = [one for one in world.events() if isinstance(one, ModelReplied)]
+    [replied, _] = [event for event in world.events() if isinstance(event, ModelReplied)]
     assert json.loads(replied.tool_calls[0].arguments) == {"content": "given"}
 
 
@@ -224,8 +226,8 @@ async def test_of_several_calls_under_rules_the_first_counts(world: World) -> No
 async def test_a_run_keeps_the_rules_that_it_was_accepted_under(world: World) -> None:
     asked = [rule("exit_loop", ASK), rule("exit_loop", "a_tool_that_it_has_not")]
     await ran(world, words(), rules=asked)
-    [accepted] = [one for one in world.events() if isinstance(one, RunAccepted)]
-    assert [one.tool_name for one in accepted.tool_rules] == [ASK]
+    [accepted] = [event for event in world.events() if isinstance(event, RunAccepted)]
+    assert [tool_rule.tool_name for tool_rule in accepted.tool_rules] == [ASK]
 
 
 async def test_a_process_that_takes_over_goes_on_by_the_same_rules(world: World) -> None:

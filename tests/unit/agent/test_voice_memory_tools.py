@@ -42,7 +42,7 @@ async def test_ranges_of_a_transcript_are_stored_with_what_they_say() -> None:
     [(command, _)] = bus.sent
     assert isinstance(command, InsertPassages)
     assert command.agent_id == AGENT
-    assert [one.text for one in command.passages] == [
+    assert [passage.text for passage in command.passages] == [
         "She sings.\nuser: I sing.\nassistant: Nice.",
         "She lives in Bern.\nuser: In Bern.",
     ]

@@ -49,10 +49,12 @@ async def test_a_crash_in_mid_call_leaves_no_unpaired_message(world: World) -> N
     await heir.say("run-2")
     await heir.idle()
 
-    assert [world.row("runs", one)["status"] for one in ("run-1", "run-2")] == ["completed"] * 2
+    assert [world.row("runs", run_id)["status"] for run_id in ("run-1", "run-2")] == [
+        "completed"
+    ] * 2
     first, later = heir.model.asked
     assert unpaired(first.messages) == unpaired(later.messages) == set()
-    assert INTERRUPTED in [one.content for one in later.messages if one.role == "tool"]
+    assert INTERRUPTED in [message.content for message in later.messages if message.role == "tool"]
 
 
 @pytest.mark.parametrize("mode", MODES)
@@ -63,8 +65,8 @@ async def test_a_summary_never_parts_a_call_from_its_result(chat: Chat, mode: st
 
     for number in range(30):
         pair = [
-            ToolCall(id=f"call_{number}_{one}", arguments=f'{{"query":"{"q" * 150}"}}', **look)
-            for one in range(2)
+            ToolCall(id=f"call_{number}_{which}", arguments=f'{{"query":"{"q" * 150}"}}', **look)
+            for which in range(2)
         ]
         turns = [ModelReply("", pair, "tool_calls", USAGE), words("a" * (40 * number % 300))]
 
@@ -75,7 +77,7 @@ async def test_a_summary_never_parts_a_call_from_its_result(chat: Chat, mode: st
         chat.process.model.turns.clear()
         assert chat.run()["status"] == "completed"
         assert unpaired(chat.window) == set()
-        assert not [found for one in chat.asked if (found := unpaired(one.messages))]
+        assert not [found for request in chat.asked if (found := unpaired(request.messages))]
 
     assert len(chat.compactions) > 3, "it was cut in many places"
 
@@ -89,7 +91,9 @@ async def test_a_cancel_leaves_no_approval_pending(world: World) -> None:
 
     await process.tell(CancelRuns(agent_id=AGENT), "cancel")
 
-    assert [one[1:] for one in await results(process)] == [("error", ENDED[ApprovalCancelled])]
+    assert [result[1:] for result in await results(process)] == [
+        ("error", ENDED[ApprovalCancelled])
+    ]
     assert world.schema.rows("approvals") == []
     assert isinstance(await process.say("run-3"), Accepted)
     await process.idle()
@@ -108,7 +112,7 @@ async def test_an_approval_expires_and_an_answer_with_a_wrong_id_is_told_so(worl
     world.clock.seconds += APPROVAL_SECONDS_MAX + 1
     await process.handlers.approvals.sweep()
 
-    assert [one[1:] for one in await results(process)] == [("error", ENDED[ApprovalExpired])]
+    assert [result[1:] for result in await results(process)] == [("error", ENDED[ApprovalExpired])]
     assert isinstance(await process.say("run-3"), Accepted)
     await process.idle()
     assert run_end(world, "run-3") == ("completed", "end_turn")
@@ -145,7 +149,7 @@ async def test_an_overflow_is_compacted_and_clears_no_history(chat: Chat, mode: 
 
     assert chat.compactions
     assert [text for text in chat.readable() if text in said] == said, "nothing is gone"
-    assert said[-1] in [text_of(one) for one in chat.window]
+    assert said[-1] in [text_of(message) for message in chat.window]
     chat.check()
 
 
@@ -153,12 +157,12 @@ def unpaired(messages: list[Message]) -> set[str]:
     """The calls without a result right behind them, and the results without a call."""
     waiting: list[str] = []
     found: set[str] = set()
-    for one in messages:
-        if one.role == "tool":
-            known = one.tool_call_id in waiting
-            waiting = [call for call in waiting if call != one.tool_call_id]
-            found |= set() if known else {str(one.tool_call_id)}
+    for message in messages:
+        if message.role == "tool":
+            known = message.tool_call_id in waiting
+            waiting = [call for call in waiting if call != message.tool_call_id]
+            found |= set() if known else {str(message.tool_call_id)}
         else:
             found |= set(waiting)
-            waiting = [call.id for call in one.tool_calls]
+            waiting = [call.id for call in message.tool_calls]
     return found | set(waiting)

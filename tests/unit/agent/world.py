@@ -334,7 +334,7 @@ class World:
         return lease is None or lease.expires_at < self.clock.seconds
 
     def events(self, aggregate_id: str = CONVERSATION) -> list[Event]:
-        return [event_of("agent", one) for one in self.schema.streams.get(aggregate_id, [])]
+        return [event_of("agent", stored) for stored in self.schema.streams.get(aggregate_id, [])]
 
     def story(self, aggregate_id: str = CONVERSATION) -> list[str]:
         """The topics of what happened."""
@@ -342,6 +342,6 @@ class World:
 
     def row(self, table: str, key: str) -> JsonObject:
         [row] = [
-            one for one in self.schema.rows(table) if key in (one.get("id"), one.get("run_id"))
+            row for row in self.schema.rows(table) if key in (row.get("id"), row.get("run_id"))
         ]
         return row

@@ -132,8 +132,8 @@ def incoming_of(message: Msg) -> IncomingCommand:
 
 
 def request_of(message: Msg) -> tuple[str, str]:
-    """Which request a command belongs to: that sends it, and waits for the answer, once; what it
-    sends again has the same id and the same reply subject."""
+    """Return the id of a command and the subject where its sender waits for the reply. Copies that
+    the sender publishes again, because no reply has come, have the same two."""
     sent = message.headers or {}
     return sent.get("ce-id") or message.reply, sent.get(message_headers.REPLY_TO, "")
 

@@ -50,8 +50,8 @@ class Embedders(Protocol):
     def for_config(
         self, config: EmbeddingConfig | None, org: str, *, background: bool = False
     ) -> Embedder:
-        """The embedder of a config, for one organisation, which has its share of it; without a
-        config, the server's default. Its texts go before those that are embedded in the
-        `background`, for which no client waits. Loads and asks nothing. Raises EmbeddingRefused for
-        a config that names no model."""
+        """Return the embedder of a config, or the server's default if there is none. Organisations
+        share its places fairly. Texts for which a client waits go before those that are embedded in
+        the `background`. Loads no model and sends nothing. Raises EmbeddingRefused for a config
+        that names no model."""
         ...

@@ -130,8 +130,8 @@ def main_conversation(agent_id: str) -> str:
 
 
 class RunCommand(Command):
-    """A command about the runs of one conversation of an agent; without `conversation_id`, as an
-    older api sends it, the agent's own."""
+    """A command about the runs of one conversation of an agent: without `conversation_id`, of the
+    conversation that the agent always has."""
 
     service: ClassVar[str] = SERVICE
     agent_id: str

@@ -132,7 +132,7 @@ class PostgresDeadLetterStore:
         return row is not None and bool(row[0])
 
     async def forget_older(self, seconds: float) -> None:
-        """Forget the attempts of messages that did not come again."""
+        """Delete the attempts of messages whose last one is more than `seconds` ago."""
         await self.run(FORGET_OLDER, [seconds])
 
     async def find(self, letter_id: str) -> DeadLetter | None:

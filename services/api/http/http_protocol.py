@@ -210,13 +210,13 @@ class LimitedHttp(HttpToolsProtocol):
         self.unparsed_bytes = 0
         super().on_body(body)
         if self.streamed:
-            self.extend_time(len(body))
+            self.renew_body_deadline(len(body))
         elif not self.cycle.response_complete:
             self.limits.count_upload(self, len(body))
 
-    def extend_time(self, size: int) -> None:
-        """Give a body that is read as it comes more time, as long as it does come."""
-        self.streamed_bytes += size
+    def renew_body_deadline(self, received_bytes: int) -> None:
+        """Start the deadline of a streamed body again after each `STREAMED_BYTES_MIN` of it."""
+        self.streamed_bytes += received_bytes
         if self.streamed_bytes >= STREAMED_BYTES_MIN and not self.cycle.response_complete:
             self.streamed_bytes = 0
             self.limits.owes(self, BODY_SECONDS_MAX)

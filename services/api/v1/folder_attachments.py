@@ -61,18 +61,18 @@ async def replace(request: AnyRequest, agent_id: str, wanted: list[str]) -> None
     gone = [folder_id for folder_id in before if folder_id not in wanted]
     for folder_id in gone:
         try:
-            await let_go(request, agent_id, folder_id)
+            await detach_folder_alone(request, agent_id, folder_id)
         except Problem as problem:  # somebody else has detached it
             if problem.status != 404:
                 raise
     await attach(request, agent_id, *(folder_id for folder_id in wanted if folder_id not in before))
     if gone and not wanted:
-        await take_tools(request, agent_id)
+        await detach_file_tools(request, agent_id)
 
 
 async def attach(request: AnyRequest, agent_id: str, *folder_ids: str) -> None:
-    """Let an agent see folders, with the tools for their files. The tools come last: whoever takes
-    them away meanwhile, for want of a folder, looks for folders once more afterwards."""
+    """Attach folders to an agent, and the tools for their files. The tools come last: a request
+    that detaches them because it saw no folder looks for folders once more afterwards."""
     if not folder_ids:
         return
     api, most = api_of(request), await files_max(request, agent_id)
@@ -80,34 +80,34 @@ async def attach(request: AnyRequest, agent_id: str, *folder_ids: str) -> None:
         name = api.new_id(request, "cmd", request.url.path, folder_id)
         command = AttachFolder(agent_id=agent_id, folder_id=folder_id, files_max=most)
         await api.send(request, command, message_id=name)
-    await give_tools(request, agent_id)
+    await attach_file_tools(request, agent_id)
 
 
 async def detach(request: AnyRequest, agent_id: str, folder_id: str) -> None:
-    """Let an agent see a folder no more. With the last one, the tools for files go."""
-    if await let_go(request, agent_id, folder_id) == 0:
-        await take_tools(request, agent_id)
+    """Detach a folder from an agent, and with its last folder the tools for files."""
+    if await detach_folder_alone(request, agent_id, folder_id) == 0:
+        await detach_file_tools(request, agent_id)
 
 
-async def let_go(request: AnyRequest, agent_id: str, folder_id: str) -> int:
-    """Detach a folder from an agent; returns how many it has left."""
+async def detach_folder_alone(request: AnyRequest, agent_id: str, folder_id: str) -> int:
+    """Detach a folder alone, without the tools; returns how many folders the agent has left."""
     api = api_of(request)
     command = DetachFolder(agent_id=agent_id, folder_id=folder_id)
     name = api.new_id(request, "cmd", request.url.path, folder_id, "detach")
     return int(str((await api.send(request, command, message_id=name)).result["left"]))
 
 
-async def give_tools(request: AnyRequest, agent_id: str) -> None:
-    """Let an agent have the tools for files."""
+async def attach_file_tools(request: AnyRequest, agent_id: str) -> None:
+    """Attach the tools for files to an agent; those that it has already stay."""
     api = api_of(request)
     for tool in FILE_TOOLS:
         command = AttachTool(agent_id=agent_id, tool_id=tool.id)
         await api.send(request, command, message_id=api.ids.new("cmd"), keyed=False)
 
 
-async def take_tools(request: AnyRequest, agent_id: str) -> None:
-    """Take the tools for files from an agent, some of which may be gone already; and give them back
-    if it has got a folder meanwhile."""
+async def detach_file_tools(request: AnyRequest, agent_id: str) -> None:
+    """Detach the tools for files from an agent; those that it does not have are skipped. If another
+    request has attached a folder meanwhile, the tools are attached again."""
     api = api_of(request)
     for tool in FILE_TOOLS:
         command = DetachTool(agent_id=agent_id, tool_id=tool.id)
@@ -115,7 +115,7 @@ async def take_tools(request: AnyRequest, agent_id: str) -> None:
         if isinstance(reply, Rejected) and reply.code != NOT_FOUND:
             raise refusal_problem(reply)
     if await queries_of(request).folders_of_agent(org_of(request), agent_id):
-        await give_tools(request, agent_id)
+        await attach_file_tools(request, agent_id)
 
 
 async def create_default_folder(request: AnyRequest, agent_id: str) -> str:

@@ -227,7 +227,9 @@ async def send_start(request: AnyRequest, command: StartRun | AnswerApproval) ->
 
 
 async def start_and_follow(request: AnyRequest, asked: MessageRequest[Any]) -> RunFollower:
-    """Start the run; returns the follower of the run that answers, which may be an earlier one."""
+    """Start the run and follow it from before its start. Returns an entered follower, which the
+    caller has to exit: of an earlier run, if the client sent the same request again. Raises Problem
+    if the start is refused."""
     api = api_of(request)
     inbox = None if asked.named_by_client else api.inbox
     follower = RunFollower(api.runs, api.bus, org_of(request), asked.command.run.id, inbox=inbox)

@@ -195,7 +195,7 @@ class PassageHandlers:
         if len(command.passage_ids) > PASSAGES_DELETED_MAX:
             reason = f"At most {PASSAGES_DELETED_MAX} passages are deleted at once: send fewer"
             return Rejected(code=UNPROCESSABLE, reason=reason)
-        allowed = await self.archives_searched(command, work.context.org)
+        allowed = await self.find_archive_ids(command, work.context.org)
         if isinstance(allowed, Rejected):
             return allowed
         at = self.clock.now()
@@ -207,8 +207,9 @@ class PassageHandlers:
                 return refused
         return Accepted()
 
-    async def archives_searched(self, command: DeletePassages, org: str) -> set[str] | Rejected:
-        """The archives whose passages a command may be about."""
+    async def find_archive_ids(self, command: DeletePassages, org: str) -> set[str] | Rejected:
+        """Return the ids of the archives whose passages a command may delete: the one that it
+        names, or those attached to its agent. A rejection if there is no such archive or agent."""
         if command.archive_id:
             found = await self.archives.collections(org, [command.archive_id])
             return {archive.id for archive in found} or missing_archive(command.archive_id)

@@ -135,7 +135,7 @@ class Running:
 
 
 def prctl(option: int, value: int) -> None:
-    """Call prctl(2) with two arguments."""
+    """Change this process with prctl(2); a failure is not reported."""
     ctypes.CDLL(None).prctl(option, value, 0, 0, 0)
 
 

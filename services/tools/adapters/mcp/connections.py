@@ -157,7 +157,7 @@ class SdkConnections:
         return found
 
     async def ping(self, config: McpServerConfig) -> None:
-        """Find out whether it answers."""
+        """Return once the server has answered a ping. Raises McpFailed if it does not."""
         sessions = await self.module("session")
         await self.listed(config, sessions.ping)
 

@@ -9,6 +9,7 @@ from pathlib import Path
 
 CHECKOUT = Path(__file__).resolve().parents[1]
 BLOCK = re.compile(r"^```(diff|python) (\S+/\S+)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
+ADVICE = "if you moved or renamed it on purpose, change the edit in CONTRIBUTING.md likewise"
 
 
 @dataclass(frozen=True)
@@ -23,11 +24,12 @@ class Edit:
         """Make the edit in this copy of the project; the place has to be there exactly once."""
         file = project / self.path
         if self.old is None:
-            assert not file.exists(), f"{self.path} is there already"
+            assert not file.exists(), f"{self.path} is there already: {ADVICE}"
             file.write_text(self.new)
             return
         text = file.read_text()
-        assert text.count(self.old) == 1, f"{self.path} has this place {text.count(self.old)} times"
+        places = text.count(self.old)
+        assert places == 1, f"{self.path} has {places} times:\n{self.old}{ADVICE}"
         file.write_text(text.replace(self.old, self.new))
 
 

@@ -4,12 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from services.counter.contracts import Count
-from services.counter.domain import Counter
-
 from libs.bus.service_runner import Runtime, Wire
 from libs.contracts.bus_messages import Accepted, Rejected
 from libs.eventstore.unit_of_work import UnitOfWork
+from services.counter.contracts import Count
+from services.counter.domain import Counter
 
 
 def wiring(environment: Mapping[str, str]) -> Wire:
@@ -18,7 +17,7 @@ def wiring(environment: Mapping[str, str]) -> Wire:
 
 
 async def wire(runtime: Runtime) -> None:
-    """Say what is answered."""
+    """Register what answers each command."""
 
     async def count(command: Count, work: UnitOfWork) -> Accepted | Rejected:
         counter = await work.load(Counter, command.counter_id)

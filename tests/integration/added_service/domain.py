@@ -5,10 +5,10 @@ from __future__ import annotations
 from datetime import datetime
 
 from pydantic import BaseModel
-from services.counter.contracts import Counted
 
 from libs.contracts.base_aggregate import Aggregate
 from libs.contracts.bus_messages import Event
+from services.counter.contracts import Counted
 
 
 class CounterState(BaseModel):
@@ -23,7 +23,7 @@ class Counter(Aggregate[CounterState]):
     State = CounterState
 
     def count(self, *, at: datetime) -> None:
-        """Count one more."""
+        """Add one to the total."""
         self.record(Counted, at=at, total=self.state.total + 1)
 
     def when(self, event: Event) -> None:

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from services.counter.contracts import Counted
-
 from libs.contracts.bus_messages import Event
 from libs.eventstore.read_model_rows import RowWrites, Table
+from services.counter.contracts import Counted
 
 COUNTERS = Table("counters")
 READ_MODELS = (COUNTERS,)

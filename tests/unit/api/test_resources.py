@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import string
 from typing import get_args
 
@@ -9,11 +10,13 @@ import pytest
 from litestar.handlers import HTTPRouteHandler
 from pydantic import BaseModel
 
+from services.agent.projections.agents import SEARCHED_OR_REPLACED_FIELDS
 from services.api import resources
 from services.api.adapters.resource_query_builder import (
     ALL_OF_ORG,
     ORG_CHECKED,
     Resource,
+    Where,
     conditions_of,
     filter_of,
     placeholders,
@@ -101,3 +104,13 @@ def test_a_condition_on_no_is_one_too() -> None:
     assert "in ('created', 'running')" in filter_of(RunPage(active=True), "org-1").sql
     assert "created" not in filter_of(RunPage(active=False), "org-1").sql
     assert filter_of(BlockPage(identity_id="i"), "org-1").conditions[-1] == "false"
+
+
+@pytest.mark.parametrize(("name", "condition"), conditions_of(AgentFilters))
+def test_the_column_fields_of_an_agents_row_has_what_a_filter_asks_for(
+    name: str, condition: Where
+) -> None:
+    asked = re.findall(r"v\.fields->>'(\w+)'", condition.sql)
+    assert {*asked} <= {*SEARCHED_OR_REPLACED_FIELDS}, (
+        f"`{name}` finds no agent: add what it asks for in services/agent/projections/agents.py"
+    )

@@ -9,8 +9,9 @@ from pydantic import JsonValue
 from libs.contracts.letta import JsonObject
 
 RECORDED = Path(__file__).parents[2] / "recorded"
-# Fields that only this server has: the genuine one never sent them.
-NOT_IN_V1: frozenset[str] = frozenset()
+NOT_IN_V1: tuple[str, ...] = (
+    # Fields that only this server has: the genuine one never sent them.
+)
 SHORTENED = re.compile(r"<string of (\d+) characters>")
 
 
@@ -37,7 +38,9 @@ def differences(built: JsonValue, recorded: JsonValue, at: str = "") -> list[str
     if isinstance(built, dict) and isinstance(recorded, dict):
         keys = [key for key in built if key not in NOT_IN_V1]
         if keys != list(recorded):
-            return [f"{at}: keys {keys} are not {list(recorded)}"]
+            added = [key for key in keys if key not in recorded]
+            advice = f"; if V1 has no {added}, say so in NOT_IN_V1 of {__file__}" if added else ""
+            return [f"{at}: keys {keys} are not {list(recorded)}{advice}"]
         pairs = [(f"{at}.{key}", built[key], recorded[key]) for key in keys]
         return [found for path, b, r in pairs for found in differences(b, r, path)]
     if isinstance(built, list) and isinstance(recorded, list) and len(built) == len(recorded):

@@ -25,8 +25,13 @@ BASE_TOOLS: Mapping[str, BaseTool] = {
         *VOICE_TOOLS,
     )
 }
-# Heeler's own, which V1 does not have: a list shows them only to a client that asks by name.
-ADDED_TOOLS: Mapping[str, BaseTool] = {tool.name: tool for tool in (*WORKSPACE_TOOLS,)}
+ADDED_TOOLS: Mapping[str, BaseTool] = {
+    tool.name: tool
+    for tool in (
+        # Heeler's own, not V1's: a list shows them only to a client that asks by name.
+        *WORKSPACE_TOOLS,
+    )
+}
 # All that come with the server, by name: no other tool may have one of these names.
 SERVER_TOOLS: Mapping[str, BaseTool] = {**BASE_TOOLS, **ADDED_TOOLS}
 CATALOGUE: Mapping[str, BaseTool] = {tool.id: tool for tool in SERVER_TOOLS.values()}

@@ -26,12 +26,8 @@ SUPPORT = ("tests", "benchmarks")  # only the variables of these are looked at
 VAGUE_NAMES = {"one", "it", "x"}
 WORDS_MIN = 5
 NOT_YET = {
-    "services/agent/domain/agents",
-    "services/agent/domain/conversations",
     "services/agent/domain/prompts",
     "services/agent/domain/runs",
-    "services/agent/domain/tools",
-    "services/agent/handlers",
     "services/tools",
     "services/tools/adapters",
     "services/tools/adapters/mcp",

@@ -40,7 +40,7 @@ from services.agent.domain.conversations.conversation import Conversation
 from services.agent.domain.runs import run_progress, run_requests, tool_calls
 from services.agent.engine.leased_conversation import LeasedConversation
 from services.agent.engine.run_scheduling import RunAttempt, RunEngine
-from services.agent.handlers.runs import RETRY_MEANS_SAME_SECONDS, RunHandlers, started
+from services.agent.handlers.runs import RETRY_MEANS_SAME_SECONDS, RunHandlers, run_reply
 from services.agent.handlers.waiting_conversations import ApprovalHandlers
 from services.agent.policies.detach_deleted_resources import DetachDeleted
 from services.agent.policies.undo_unfinished_creations import UndoUnfinishedCreations
@@ -282,7 +282,7 @@ def retry_looks_too_early() -> list[Patch]:
             command.earlier_runs,
         )
         if earlier:
-            return started(earlier, command.request_hash)
+            return run_reply(earlier, command.request_hash)
         return await real(handlers, command.model_copy(update={"retry": False}), work)
 
     return [(RunHandlers, "start_run", start_run)]

@@ -32,5 +32,7 @@ def with_forbidden(policies: ToolPolicies | None, org: str, design: AgentDesign)
     """The agent, which knows which of its tools it is not offered, because it may not call them."""
     if policies is None or (policies.system == NO_LIMIT and not policies.scopes):
         return design
-    names = [tool.name for tool in design.held if why_forbidden(policies, org, design, tool)]
+    names = [
+        tool.name for tool in design.current_tools if why_forbidden(policies, org, design, tool)
+    ]
     return design.model_copy(update={"forbidden": frozenset(names)}) if names else design

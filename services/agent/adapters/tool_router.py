@@ -95,7 +95,7 @@ class ToolRouter:
         """Carry a call out; whatever goes wrong is a result that the model sees."""
         tool = find_held_tool(call.name, design)
         if tool is None:
-            names = ", ".join(tool.name for tool in design.held)
+            names = ", ".join(tool.name for tool in design.current_tools)
             return error(f"There is no tool named '{call.name}'. Yours are: {names}")
         if call.bound is not None and tool.id != call.bound.id:
             return error(changed_since_approval(call.name))
@@ -149,7 +149,7 @@ def late(name: str, seconds: float) -> ToolResult:
 
 def find_held_tool(name: str, design: AgentDesign) -> HeldTool | None:
     """The tool of this name in the agent's design, or None."""
-    return next((tool for tool in design.held if tool.name == name), None)
+    return next((tool for tool in design.current_tools if tool.name == name), None)
 
 
 def cut_result(result: ToolResult, chars_max: int) -> ToolResult:

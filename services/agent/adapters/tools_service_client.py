@@ -151,10 +151,10 @@ def inner_tools(design: AgentDesign) -> list[InnerTool]:
         for rule in design.config.tool_rules
         if rule.get("type") == "requires_approval"
     }
-    renamed = design.renamed  # rules know a tool by the name that it was attached with
+    renamed = design.attached_names  # rules know a tool by the name that it was attached with
     return [
         inner_tool(tool, waits=not waits.isdisjoint((tool.name, renamed.get(tool.name, ""))))
-        for tool in design.held[:INNER_TOOLS_MAX]
+        for tool in design.current_tools[:INNER_TOOLS_MAX]
     ]
 
 

@@ -181,7 +181,7 @@ def step_request(
         must_call=offered.must_call,
         stream_tokens=run.stream_tokens,
     )
-    held = gates(run.gate, state.answered, run.next_step_id, offered.names, design.renamed)
+    held = gates(run.gate, state.answered, run.next_step_id, offered.names, design.attached_names)
     size = PromptSize(
         system=message_bytes(messages[0]),
         tools=schema_bytes(offered.schemas),
@@ -195,7 +195,7 @@ def step_request(
         blocks,
         size,
         held,
-        design.renamed,
+        design.attached_names,
         design.bound if run.gate is not None else NOT_BOUND,
         directories,
         archival,
@@ -246,7 +246,7 @@ class ModelStep:
                 if isinstance(event, Finished):
                     reply = loop.interpreted(event.reply, active, offered, readers)
                     calls = [
-                        step.gates.recorded(call)
+                        step.gates.mark_gated(call)
                         for call in kept_calls(reply, parallel=request.parallel)
                     ]
                     message = spoken_message(spoken, reply, calls)

@@ -31,7 +31,7 @@ class Handlers:
         self.completions = CompletionHandlers(ports)
 
     def table(self) -> Mapping[type[Command], Handler]:
-        """Which command goes where."""
+        """Every command of the service with its handler."""
         answering = (
             *(self.agents, self.agent_tools, self.conversations, self.runs, self.steps),
             *(self.context, self.approvals, self.completions),

@@ -66,7 +66,7 @@ class AgentHandlers:
         self.ports = ports
 
     def table(self) -> Mapping[type[Command], Handler]:
-        """Which command goes where."""
+        """The commands of these handlers, each with its method."""
         return {
             CreateAgent: self.create_agent,
             UpdateAgent: self.update_agent,
@@ -235,10 +235,10 @@ class AgentHandlers:
         conversations = await self.ports.queries.conversations_of(
             work.context.org, agent.id, DELETED_WITH_AGENT_MAX
         )
-        for one in conversations:
-            await work.hold(self.ports.engine.ports.locks.hold(one))
-        for one in (main_conversation(agent.id), *conversations):
-            delete(await work.load(Conversation, one), self.ports, work)
+        for conversation_id in conversations:
+            await work.hold(self.ports.engine.ports.locks.hold(conversation_id))
+        for conversation_id in (main_conversation(agent.id), *conversations):
+            delete(await work.load(Conversation, conversation_id), self.ports, work)
         return Accepted()
 
     async def attach_block(self, command: AttachBlock, work: UnitOfWork) -> Accepted | Rejected:
@@ -264,7 +264,7 @@ class AgentToolHandlers:
         self.ports = ports
 
     def table(self) -> Mapping[type[Command], Handler]:
-        """Which command goes where."""
+        """The commands of these handlers, each with its method."""
         return {
             AttachTool: self.attach_tool,
             CallTool: self.call_tool,

@@ -25,7 +25,7 @@ from services.agent.domain.conversations.conversation_lifecycle import missing_i
 from services.agent.domain.runs.compaction import cannot_clear, clear
 from services.agent.domain.tools.tool_rules import rules_in_force
 from services.agent.engine.model_step import step_request
-from services.agent.handlers.conversations import PREVIEW_BYTES_MAX, compiled
+from services.agent.handlers.conversations import PREVIEW_BYTES_MAX, compile_prompt
 from services.agent.handlers.ports import HandlerPorts
 
 
@@ -36,7 +36,7 @@ class ContextHandlers:
         self.ports = ports
 
     def table(self) -> Mapping[type[Command], Handler]:
-        """Which command goes where."""
+        """The commands of these handlers, each with its method."""
         return {
             ClearContext: self.clear_context,
             PreviewModelRequest: self.preview_model_request,
@@ -46,7 +46,7 @@ class ContextHandlers:
         self, command: PreviewModelRequest, work: UnitOfWork
     ) -> Accepted | Rejected:
         """Say what the model would be asked if these messages were sent now."""
-        loaded = await self.loaded(command, work)
+        loaded = await self.load_existing(command, work)
         if isinstance(loaded, Rejected):
             return loaded
         design, conversation = loaded
@@ -70,7 +70,7 @@ class ContextHandlers:
 
     async def clear_context(self, command: ClearContext, work: UnitOfWork) -> Accepted | Rejected:
         """Show models nothing any more but the system message, made anew."""
-        loaded = await self.loaded(command, work)
+        loaded = await self.load_existing(command, work)
         if isinstance(loaded, Rejected):
             return loaded
         design, conversation = loaded
@@ -79,14 +79,14 @@ class ContextHandlers:
             return refused
         at = self.ports.clock.now()
         clear(conversation, at=at)
-        prompt = await compiled(conversation, design, self.ports, work)
+        prompt = await compile_prompt(conversation, design, self.ports, work)
         conversation.rebuild(prompt, at=at)
         return Accepted()
 
-    async def loaded(
+    async def load_existing(
         self, command: RunCommand, work: UnitOfWork
     ) -> tuple[AgentDesign, Conversation] | Rejected:
-        """The agent as it is, and its conversation."""
+        """The agent's design and its conversation, or the refusal if either does not exist."""
         agent, conversation = await asyncio.gather(
             work.load(Agent, command.agent_id), work.load(Conversation, command.conversation)
         )

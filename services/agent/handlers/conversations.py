@@ -51,7 +51,7 @@ class ConversationHandlers:
         self.ports = ports
 
     def table(self) -> Mapping[type[Command], Handler]:
-        """Which command goes where."""
+        """The commands of these handlers, each with its method."""
         return {
             CreateConversation: self.create_conversation,
             ForkConversation: self.fork_conversation,
@@ -73,10 +73,10 @@ class ConversationHandlers:
         llm = await self.ports.handles.llm(request.model) if request.model else None
         if isinstance(llm, Rejected):
             return llm
-        chosen = await self.labelled(agent.design, request.isolated_block_labels or [], work)
+        chosen = await self.block_ids_of(agent.design, request.isolated_block_labels or [], work)
         if isinstance(chosen, Rejected):
             return chosen
-        copies = await self.copied(command.conversation_id, chosen, work.context)
+        copies = await self.copy_blocks(command.conversation_id, chosen, work.context)
         if isinstance(copies, Rejected):
             return copies
         settings = request.model_settings
@@ -99,14 +99,18 @@ class ConversationHandlers:
         )
         return await self.finish(config, agent.design, [], work)
 
-    async def labelled(
+    async def block_ids_of(
         self, design: AgentDesign, labels: Sequence[str], work: UnitOfWork
     ) -> list[str] | Rejected:
-        """The agent's blocks of these labels."""
+        """The ids of the agent's blocks with these labels, or the refusal of an unknown label."""
         if not labels:
             return []
         known = await self.ports.queries.labels(work.context.org, design.block_ids)
-        by_label = {known[one]: one for one in reversed(design.block_ids) if one in known}
+        by_label = {
+            known[block_id]: block_id
+            for block_id in reversed(design.block_ids)
+            if block_id in known
+        }
         for label in labels:
             if label not in by_label:
                 listed = ", ".join(sorted(by_label)) or "none"
@@ -117,12 +121,13 @@ class ConversationHandlers:
                 return Rejected(code=INVALID, reason=reason)
         return [by_label[label] for label in dict.fromkeys(labels)]
 
-    async def copied(
+    async def copy_blocks(
         self, conversation_id: str, block_ids: Sequence[str], context: Context
     ) -> dict[str, str] | Rejected:
-        """The ids of copies of these blocks as they are now, which the memory service makes."""
+        """Have the memory service copy these blocks as they are now; returns the copies' ids by the
+        originals'."""
         blocks = await self.ports.queries.block_states(context.org, [*block_ids])
-        copies = {one.id: copy_of(one, conversation_id, context.actor) for one in blocks}
+        copies = {block.id: copy_of(block, conversation_id, context.actor) for block in blocks}
         if not copies:
             return {}
         request = [context.fingerprint] if context.fingerprint else []
@@ -162,7 +167,7 @@ class ConversationHandlers:
             return missing_agent(agent.id)
         org = work.context.org
         isolated = await self.ports.queries.isolated_blocks(org, command.source_id)
-        copies = await self.copied(command.conversation_id, [*isolated.values()], work.context)
+        copies = await self.copy_blocks(command.conversation_id, [*isolated.values()], work.context)
         if isinstance(copies, Rejected):
             return copies
         # A run of it may go on meanwhile: its state is looked at between two of its decisions.
@@ -180,7 +185,9 @@ class ConversationHandlers:
             id=command.conversation_id,
             agent_id=agent.id,
             hidden=command.hidden,
-            isolated_blocks={of: copies[one] for of, one in isolated.items() if one in copies},
+            isolated_blocks={
+                of: copies[block_id] for of, block_id in isolated.items() if block_id in copies
+            },
             forked_from=source.id,
             created_by_id=work.context.actor,
             last_updated_by_id=work.context.actor,
@@ -222,7 +229,7 @@ class ConversationHandlers:
         design = await self.design(conversation, command, work)
         if isinstance(design, Rejected):
             return design
-        prompt = await compiled(conversation, design, self.ports, work)
+        prompt = await compile_prompt(conversation, design, self.ports, work)
         conversation.rebuild(prompt, at=self.ports.clock.now())
         return Accepted()
 
@@ -234,7 +241,7 @@ class ConversationHandlers:
         design = await self.design(conversation, command, work)
         if isinstance(design, Rejected):
             return design
-        prompt = await compiled(conversation, design, self.ports, work)
+        prompt = await compile_prompt(conversation, design, self.ports, work)
         if len(prompt.content.encode()) > PREVIEW_BYTES_MAX:
             reason = (
                 f"`dry_run`: the system prompt is larger than {PREVIEW_BYTES_MAX} bytes, the most "
@@ -259,13 +266,13 @@ async def begin(
     conversation: Conversation, design: AgentDesign, ports: HandlerPorts, work: UnitOfWork
 ) -> None:
     """Give a new conversation its system message."""
-    prompt = await compiled(conversation, design, ports, work)
+    prompt = await compile_prompt(conversation, design, ports, work)
     message_id, at = ports.ids.new("message"), ports.clock.now()
     system = Message(id=message_id, role="system", content=prompt.content, created_at=at)
     conversation.begin(design.config.id, system, prompt.shows, at=at)
 
 
-async def compiled(
+async def compile_prompt(
     conversation: Conversation, design: AgentDesign, ports: HandlerPorts, work: UnitOfWork
 ) -> SystemPrompt:
     """The system message of a conversation of an agent as it would be made now."""
@@ -298,7 +305,7 @@ def copy_of(block: BlockState, conversation_id: str, actor: str) -> BlockState:
 
 def delete(conversation: Conversation, ports: HandlerPorts, work: UnitOfWork) -> None:
     """Have a conversation stop existing, and let go of its run, if one is under way here."""
-    unended = conversation.state.unended
+    unended = conversation.state.unfinished_runs
     conversation.delete(at=ports.clock.now())
     if unended:
         work.after_commit.append(

@@ -41,7 +41,7 @@ class CompletionHandlers:
         )
 
     def table(self) -> Mapping[type[Command], Handler]:
-        """Which command goes where."""
+        """The commands of these handlers, each with its method."""
         return {
             GenerateCompletion: self.generate,
             AskModel: self.ask,
@@ -57,7 +57,7 @@ class CompletionHandlers:
         llm = config.llm_config if not command.model else await handles.llm(command.model)
         if isinstance(llm, Rejected):
             return llm
-        return await self.generated(command, config, llm, work)
+        return await self.begin_completion(command, config, llm, work)
 
     async def ask(self, command: AskModel, work: UnitOfWork) -> Accepted | Rejected:
         """Take a question that no agent has anything to do with, likewise."""
@@ -65,16 +65,16 @@ class CompletionHandlers:
         if isinstance(llm, Rejected):
             return llm
         config = without_agent(llm, at=self.ports.clock.now())
-        return await self.generated(command, config, llm, work)
+        return await self.begin_completion(command, config, llm, work)
 
-    async def generated(
+    async def begin_completion(
         self,
         command: GenerateCompletion | AskModel,
         config: AgentConfig,
         llm: LLMConfig,
         work: UnitOfWork,
     ) -> Accepted | Rejected:
-        """Take a question of the api."""
+        """Begin the completion that a command of the api asks for."""
         question = Question(
             id=command.completion_id,
             agent_id=config.id,
@@ -84,7 +84,7 @@ class CompletionHandlers:
             answer=lambda reply: completion_of(command, reply, llm.model),
             bytes=len(command.prompt.encode()) + len((command.system_prompt or "").encode()),
         )
-        return await self.taken(question, llm, work)
+        return await self.begin(question, llm, work)
 
     async def sample(self, command: SampleModel, work: UnitOfWork) -> Accepted | Rejected:
         """Take what an MCP server asks the model of the agent that calls its tool, likewise."""
@@ -102,12 +102,13 @@ class CompletionHandlers:
             bytes=len(to_json(command)),
             share=SAMPLING_SHARE,
         )
-        return await self.taken(question, config.llm_config, work)
+        return await self.begin(question, config.llm_config, work)
 
-    async def taken(
+    async def begin(
         self, question: Question, llm: LLMConfig, work: UnitOfWork
     ) -> Accepted | Rejected:
-        """Take a question that can be answered, and for which there is room."""
+        """Begin a question after the commit, or refuse it: its model is not offered, or too many
+        wait."""
         refused = await self.ports.handles.refusal(llm) or self.completions.full(question)
         if refused is not None:
             return refused

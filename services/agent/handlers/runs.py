@@ -61,7 +61,7 @@ class RunHandlers:
         self.ports = ports
 
     def table(self) -> Mapping[type[Command], Handler]:
-        """Which command goes where."""
+        """The commands of these handlers, each with its method."""
         return {
             StartRun: self.start_run,
             AnswerApproval: self.answer_approval,
@@ -138,7 +138,7 @@ class RunHandlers:
         earlier = await self.earlier_run(command, work.context.org)
         run_id = earlier or overtaken_by(conversation.state, command.request_hash, earliest)
         if run_id is not None:
-            return started(run_id, command.request_hash)
+            return run_reply(run_id, command.request_hash)
         return Requested(agent.design, conversation, latest)
 
     async def earlier_run(self, command: RequestRun, org: str) -> str | None:
@@ -197,7 +197,7 @@ class RunHandlers:
             design = design_of_run(conversation.state, requested.design)
             fresh = self.ports.engine.look(design, conversation)
             self.ports.begin_after_commit(conversation, work, fresh)
-        return started(run_id, command.request_hash)
+        return run_reply(run_id, command.request_hash)
 
     async def cancel_runs(self, command: CancelRuns, work: UnitOfWork) -> Accepted | Rejected:
         """End runs at once, wherever they stand; who drives one of them is told."""
@@ -235,7 +235,7 @@ def asked_between(command: RequestRun, context: Context) -> tuple[datetime, date
     return min(by_api, by_bus), max(by_api, by_bus)
 
 
-def started(run_id: str, request_hash: str) -> Accepted:
+def run_reply(run_id: str, request_hash: str) -> Accepted:
     """The reply to a request: which run answers, and which request it answers."""
     return Accepted(result={"run_id": run_id, "request_hash": request_hash})
 
@@ -247,7 +247,7 @@ class StepHandlers:
         self.ports = ports
 
     def table(self) -> Mapping[type[Command], Handler]:
-        """Which command goes where."""
+        """The commands of these handlers, each with its method."""
         return {AnnotateStep: self.annotate_step}
 
     async def annotate_step(self, command: AnnotateStep, work: UnitOfWork) -> Accepted | Rejected:

@@ -41,12 +41,12 @@ class Deadline(Hashable, Protocol):
 
     @property
     def seconds(self) -> float:
-        """How long it lasts."""
+        """How many seconds it lasts in all."""
         ...
 
     @property
     def until(self) -> datetime:
-        """When it ends."""
+        """The moment at which it ends."""
         ...
 
 
@@ -70,18 +70,20 @@ class MonotonicDeadlines[D: Deadline]:
         now, known = self.clock.monotonic(), self.ends
         looked = now - self.looked_at <= LOOKED_SECONDS_MAX
         self.ends = {
-            one: known[one] if one in known else now + self.seconds_left(one, begun_since=looked)
-            for one in seen
+            deadline: known[deadline]
+            if deadline in known
+            else now + self.seconds_left(deadline, begun_since=looked)
+            for deadline in seen
         }
         # Where there are too many to see them all, some are seen late.
         self.looked_at = now if len(seen) < self.seen_max else float("-inf")
-        return [one for one in seen if self.ends[one] <= now]
+        return [deadline for deadline in seen if self.ends[deadline] <= now]
 
-    def seconds_left(self, one: D, *, begun_since: bool) -> float:
+    def seconds_left(self, deadline: D, *, begun_since: bool) -> float:
         """How long something lasts that is seen for the first time."""
         if begun_since:
-            return one.seconds
-        return min(max((one.until - self.clock.now()).total_seconds(), 0.0), one.seconds)
+            return deadline.seconds
+        return min(max((deadline.until - self.clock.now()).total_seconds(), 0.0), deadline.seconds)
 
 
 log = logging.getLogger(__name__)
@@ -97,7 +99,7 @@ class ApprovalHandlers:
         self.deadlines = MonotonicDeadlines[WaitingApproval](ports.clock, APPROVALS_SEEN_MAX)
 
     def table(self) -> Mapping[type[Command], Handler]:
-        """Which command goes where."""
+        """The commands of these handlers, each with its method."""
         return {SetToolApproval: self.set_tool_approval}
 
     async def set_tool_approval(
@@ -108,7 +110,7 @@ class ApprovalHandlers:
         renamed: dict[str, str] = {}
         if agent.design is not None:
             read = await with_custom_tools(self.ports.queries, work.context.org, agent.design)
-            renamed = read.renamed
+            renamed = read.attached_names
         refused = with_approval(agent, command, renamed, at=self.ports.clock.now())
         return refused or Accepted()
 
@@ -158,8 +160,8 @@ class PauseHandlers:
         run, the others find the pause ended. What may not go on yet, since a call waits for its
         client or too many runs wait, is tried again after the others."""
         over = self.ends.over(await self.ports.queries.paused_conversations())
-        refused_at = {one: self.refused_at[one] for one in over if one in self.refused_at}
-        over.sort(key=lambda one: refused_at.get(one, float("-inf")))
+        refused_at = {pause: self.refused_at[pause] for pause in over if pause in self.refused_at}
+        over.sort(key=lambda pause: refused_at.get(pause, float("-inf")))
         self.refused_at = refused_at
         for pause in over[:RESUMED_AT_ONCE_MAX]:
             try:
@@ -171,10 +173,10 @@ class PauseHandlers:
                 log.debug("%s goes on just now", pause.conversation_id)
             else:
                 if refused:
-                    self.refused(pause, refused)
+                    self.note_refusal(pause, refused)
 
-    def refused(self, pause: PausedConversation, why: Rejected) -> None:
-        """Others come before it; what keeps it is told once."""
+    def note_refusal(self, pause: PausedConversation, why: Rejected) -> None:
+        """Let other conversations go first, and log once why this one cannot go on."""
         if pause not in self.refused_at:
             log.warning("%s does not go on yet: %s", pause.conversation_id, why.reason)
         self.refused_at[pause] = self.ports.clock.monotonic()

@@ -59,7 +59,7 @@ from services.agent.domain.conversations.active_run import CONCURRENT_CALLS_MAX,
 from services.agent.domain.conversations.approval_state import CallGates, gates
 from services.agent.domain.conversations.callback_attempts import CallbackOutcome, record_attempt
 from services.agent.domain.conversations.configuration_overrides import with_own_system
-from services.agent.domain.conversations.context_window_cache import paired
+from services.agent.domain.conversations.context_window_cache import pair_calls
 from services.agent.domain.conversations.conversation import (
     Conversation,
     SystemPrompt,
@@ -599,7 +599,7 @@ class Histories(RuleBasedStateMachine):
         before = self.talk.state.model_dump_json()
         messages = forked_messages(self.talk.state, fork_id, until)
         assert isinstance(messages, list)
-        assert paired(messages) == messages, "a fork has whole steps"
+        assert pair_calls(messages) == messages, "a fork has whole steps"
         self.others.append((self.talk, self.stored, self.events))
         self.talk, self.stored, self.events = Conversation.blank(fork_id), [], []
         config = CONVERSATION_CONFIG.model_copy(update={"id": fork_id})
@@ -700,7 +700,7 @@ class Histories(RuleBasedStateMachine):
             return
         turn = self.talk.state.active_run
         seen = shown_messages(self.talk.state, None)
-        for shown in (paired(window), with_own_system(seen, turn) if turn else seen):
+        for shown in (pair_calls(window), with_own_system(seen, turn) if turn else seen):
             HAPPENED["contexts checked"] += 2
             assert validator.check(openai_request.body_of(ask(*shown))) is None
             assert messages_validator.check(body_of(ask(*shown, **CLAUDE))) is None
@@ -709,7 +709,7 @@ class Histories(RuleBasedStateMachine):
             assert window[-1].id == approval.message_id, "nothing follows calls that wait"
             assert self.talk.state.active_run is None
         elif self.talk.state.active_run is None or self.asks():
-            assert paired(window) == window, "nothing that is recorded is unpaired"
+            assert pair_calls(window) == window, "nothing that is recorded is unpaired"
 
     @invariant()
     def so_many_tools_run_at_once_as_may_and_one_alone_that_may_not_beside_others(self) -> None:
@@ -863,7 +863,7 @@ class Histories(RuleBasedStateMachine):
         pieces = StepChunks(envelope, parallel=parallel, gates=held)
         number = self.talk.running().last_number + jump
         spoken = Spoken(message_id, self.now(), number, pieces.chunks)
-        calls = [held.recorded(call) for call in kept_calls(reply, parallel=parallel)]
+        calls = [held.mark_gated(call) for call in kept_calls(reply, parallel=parallel)]
         message = spoken_message(spoken, reply, calls)
         pieces.rest(assistant_parts(message, envelope))
         return spoken

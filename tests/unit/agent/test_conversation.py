@@ -43,7 +43,7 @@ from services.agent.domain.conversations.active_run import (
     ActiveRun,
     served_parts,
 )
-from services.agent.domain.conversations.context_window_cache import paired
+from services.agent.domain.conversations.context_window_cache import pair_calls
 from services.agent.domain.conversations.conversation import Conversation, SystemPrompt
 from services.agent.domain.runs import run_requests, tool_calls
 from services.agent.domain.runs.run_actions import AskModel, RunTools, StartTools
@@ -507,10 +507,10 @@ def test_what_is_recorded_already_is_not_recorded_twice(past: Any, again: Any) -
 class TestPairing:
     def test_what_this_server_records_is_shown_as_it_is(self) -> None:
         window = [SYSTEM, SAID, CALLED, RETURNED]
-        assert paired(window) == window
+        assert pair_calls(window) == window
 
     def test_a_call_without_result_gets_one_that_says_so(self) -> None:
-        shown = paired([SYSTEM, CALLED, SAID])
+        shown = pair_calls([SYSTEM, CALLED, SAID])
         assert [prompt_message.role for prompt_message in shown] == [
             "system",
             "assistant",
@@ -526,7 +526,7 @@ class TestPairing:
 
     def test_a_result_without_call_is_left_out(self) -> None:
         stray = RETURNED.model_copy(update={"tool_call_id": "call_9"})
-        assert paired([SYSTEM, RETURNED, SAID, CALLED, stray, RETURNED]) == [
+        assert pair_calls([SYSTEM, RETURNED, SAID, CALLED, stray, RETURNED]) == [
             SYSTEM,
             SAID,
             CALLED,
@@ -537,7 +537,7 @@ class TestPairing:
         both = message(9, role="assistant", tool_calls=[TEA, FIND])
         first = message(10, role="tool", content="a", tool_call_id=TEA.id)
         second = message(11, role="tool", content="b", tool_call_id=FIND.id)
-        assert paired([SYSTEM, both, second, first]) == [SYSTEM, both, first, second]
+        assert pair_calls([SYSTEM, both, second, first]) == [SYSTEM, both, first, second]
 
 
 @pytest.mark.parametrize(

@@ -131,7 +131,7 @@ def test_what_was_sent_is_what_the_history_sends_again(
             live += step.of(part)
     recorded = loop.interpreted(reply, run, offered, readers)
     calls = [
-        held.recorded(kept_call) for kept_call in kept_calls(recorded, parallel=offered.parallel)
+        held.mark_gated(kept_call) for kept_call in kept_calls(recorded, parallel=offered.parallel)
     ]
     message = spoken_message(Spoken(ENVELOPE.id, NOW), recorded, calls)
     messages = assistant_parts(message, ENVELOPE)

@@ -62,31 +62,33 @@ class AgentDesign(BaseModel):
         self.tool_ids = tool_ids_of(self.tools, self.tool_ids)
 
     @property
-    def held(self) -> list[HeldTool]:
-        """The tools that it has now."""
+    def current_tools(self) -> list[HeldTool]:
+        """The tools that the agent has now."""
         return held_tools(self.tool_ids, self.custom_tools)
 
     @property
     def bound(self) -> dict[str, BoundTool]:
         """What is meant by the names of its tools now."""
-        return {tool.name: BoundTool(id=tool.id, revision=tool.revision) for tool in self.held}
+        return {
+            tool.name: BoundTool(id=tool.id, revision=tool.revision) for tool in self.current_tools
+        }
 
     @property
-    def renamed(self) -> dict[str, str]:
-        """The names under which it got tools that have other names by now, by these."""
+    def attached_names(self) -> dict[str, str]:
+        """The names at attachment of tools that were renamed since, by their present names."""
         if not self.custom_tools:
             return {}
         got = dict(zip(self.tool_ids, self.tools, strict=False))
         return {
-            one.name: got[one.id]
-            for one in self.custom_tools
-            if got.get(one.id, one.name) != one.name
+            tool.name: got[tool.id]
+            for tool in self.custom_tools
+            if got.get(tool.id, tool.name) != tool.name
         }
 
     @property
     def names_now(self) -> dict[str, str]:
         """The names of tools that have other names by now, by those under which it got them."""
-        return {before: now for now, before in self.renamed.items()}
+        return {before: now for now, before in self.attached_names.items()}
 
     @property
     def ruled_names(self) -> list[str]:
@@ -142,7 +144,7 @@ class Agent(Aggregate[AgentState]):
         self.record(AgentAbandoned, at=at, code=refused.code, reason=refused.reason)
 
     def update(self, changed: list[str], design: AgentDesign, *, at: datetime) -> Rejected | None:
-        """Have a new configuration."""
+        """Record the agent's new configuration."""
         if self.design is None:
             return missing(self.id)
         self.record(
@@ -165,7 +167,7 @@ class Agent(Aggregate[AgentState]):
             self.record(AgentSecretsReplaced, at=at, secrets=secrets)
 
     def delete(self, *, at: datetime) -> Rejected | None:
-        """Stop existing."""
+        """Record that the agent is deleted."""
         if self.design is None:
             return missing(self.id)
         self.record(AgentDeleted, at=at, own_block_ids=self.state.own_block_ids)
@@ -178,7 +180,7 @@ class Agent(Aggregate[AgentState]):
         if block_id in self.design.block_ids:
             return None
         seen = [*self.design.block_ids, block_id]
-        there = [one for one in self.design.block_ids if one in labels]
+        there = [block_id for block_id in self.design.block_ids if block_id in labels]
         refused = too_many(len(seen)) or clash([*there, block_id], labels)
         if refused:
             return refused
@@ -192,7 +194,7 @@ class Agent(Aggregate[AgentState]):
         if block_id not in self.design.block_ids:
             reason = f"Block with id '{block_id}' is not attached to agent '{self.id}'"
             return Rejected(code=NOT_FOUND, reason=reason)
-        left = [one for one in self.design.block_ids if one != block_id]
+        left = [attached for attached in self.design.block_ids if attached != block_id]
         self.record(BlockDetached, at=at, block_id=block_id, block_ids=left)
         return None
 

@@ -67,7 +67,7 @@ def created_design(agent_id: str, request: CreateAgent, facts: Facts) -> AgentDe
     tools = chosen_tools(request, facts.custom)
     if isinstance(tools, Rejected):
         return tools
-    problem = unbuilt(request) or unknown_time_zone(request.timezone)
+    problem = refusal_of_unbuilt(request) or unknown_time_zone(request.timezone)
     if problem:
         return problem
     secrets = wanted_secrets(request)
@@ -117,7 +117,7 @@ def new_config(
         system=system,
         agent_type=request.agent_type,
         llm_config=llm,
-        embedding_config=request.embedding_config or chunked(facts.embedding, request),
+        embedding_config=request.embedding_config or with_chunk_size(facts.embedding, request),
         compaction_settings=compaction_settings(llm, request.compaction_settings),
         parallel_tool_calls=llm.parallel_tool_calls if says_parallel(request) else True,
         response_format=request.response_format,
@@ -157,8 +157,10 @@ def new_rules(request: CreateAgent, llm: LLMConfig, tools: Sequence[HeldTool]) -
 
 def approval_rules(tools: Iterable[HeldTool], rules: list[JsonObject]) -> list[JsonObject]:
     """The rules for tools that need an approval by themselves, where there is none yet."""
-    wanted = [RequiresApprovalToolRule(tool_name=one.name) for one in tools if one.needs_approval]
-    return [rule for one in wanted if (rule := one.model_dump(mode="json")) not in rules]
+    wanted = [
+        RequiresApprovalToolRule(tool_name=tool.name) for tool in tools if tool.needs_approval
+    ]
+    return [rule for needed in wanted if (rule := needed.model_dump(mode="json")) not in rules]
 
 
 def distinct(rules: Iterable[JsonObject]) -> list[JsonObject]:
@@ -171,14 +173,14 @@ def first_messages(agent_id: str, request: CreateAgent, now: datetime) -> list[M
     return [
         Message(
             id=derived_id("message", agent_id, "first", str(index)),
-            role=one.role.value,
-            content=one.model_dump(mode="json")["content"],
+            role=message.role.value,
+            content=message.model_dump(mode="json")["content"],
             created_at=now,
-            otid=one.otid,
-            name=one.name,
-            sender_id=one.sender_id,
+            otid=message.otid,
+            name=message.name,
+            sender_id=message.sender_id,
         )
-        for index, one in enumerate(request.initial_message_sequence or [])
+        for index, message in enumerate(request.initial_message_sequence or [])
     ]
 
 
@@ -187,7 +189,7 @@ def updated_design(
 ) -> tuple[list[str], AgentDesign] | Rejected:
     """The names of the fields that change and the new design, or why it cannot be."""
     old = design.config
-    problem = unbuilt(request) or unknown_time_zone(request.timezone)
+    problem = refusal_of_unbuilt(request) or unknown_time_zone(request.timezone)
     if problem:
         return problem
     secrets = wanted_secrets(request)
@@ -298,7 +300,9 @@ def plain(changes: Mapping[str, object]) -> dict[str, object]:
     }
 
 
-def chunked(embedding: EmbeddingConfig | None, request: CreateAgent) -> EmbeddingConfig | None:
+def with_chunk_size(
+    embedding: EmbeddingConfig | None, request: CreateAgent
+) -> EmbeddingConfig | None:
     """The catalogue's config with the chunk size that the client wants."""
     if embedding is None or request.embedding_chunk_size is None:
         return embedding
@@ -341,7 +345,7 @@ def known_tools(
 ) -> list[HeldTool] | Rejected:
     """The tools of these ids, in their order, each once."""
     there = {tool.id for tool in custom}
-    unknown = [one for one in tool_ids if one not in CATALOGUE and one not in there]
+    unknown = [tool_id for tool_id in tool_ids if tool_id not in CATALOGUE and tool_id not in there]
     if unknown:
         reason = f"`tool_ids`: there is no tool {', '.join(unknown)}"
         return Rejected(code=NOT_FOUND, reason=reason)
@@ -350,13 +354,14 @@ def known_tools(
 
 def named_tools(request: CreateAgent | UpdateAgent) -> tuple[list[str], list[str]]:
     """The ids and the names in a request that are not of tools which come with the server."""
-    ids = [one for one in request.tool_ids or [] if one not in CATALOGUE]
+    ids = [tool_id for tool_id in request.tool_ids or [] if tool_id not in CATALOGUE]
     names = (request.tools or []) if isinstance(request, CreateAgent) else []
-    return ids, [one for one in names if one not in SERVER_TOOLS]
+    return ids, [name for name in names if name not in SERVER_TOOLS]
 
 
-def unbuilt(request: CreateAgent | UpdateAgent) -> Rejected | None:
-    """Say so where a request asks for what is not there yet, instead of dropping it."""
+def refusal_of_unbuilt(request: CreateAgent | UpdateAgent) -> Rejected | None:
+    """The refusal of a request that sets a field whose feature does not exist yet, or has unfit
+    tool rules."""
     for field, what in UNBUILT_FIELDS.items():
         if getattr(request, field, None):
             reason = f"`{field}`: {what} are not built yet: leave the field out"

@@ -31,7 +31,7 @@ def attach(
     if tool.id in design.tool_ids:
         return None
     held = held_tools(design.tool_ids, custom)
-    if any(one.name == tool.name for one in held):
+    if any(other.name == tool.name for other in held):
         reason = (
             f"Agent {agent.id} has a tool named '{tool.name}' already, and models know tools by "
             "their names: detach that one first, or rename this one"
@@ -100,9 +100,9 @@ def with_approval(
     rule = RequiresApprovalToolRule(tool_name=known_as)
     rules = design.config.tool_rules
     others = [
-        one
-        for one in rules
-        if one.get("type") != rule.type or one.get("tool_name") not in (known_as, command.tool)
+        other
+        for other in rules
+        if other.get("type") != rule.type or other.get("tool_name") not in (known_as, command.tool)
     ]
     if (len(others) < len(rules)) == command.requires_approval:
         return None

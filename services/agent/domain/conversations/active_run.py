@@ -114,8 +114,10 @@ class ActiveRun(AcceptedRun):
     @property
     def history(self) -> list[str]:
         """The tools that were called, the newest last."""
-        done = (one for one in self.calls if one.state == "finished" and not one.refused)
-        return [*self.called, *(name for one in done for name in one.names)]
+        done = (
+            pending for pending in self.calls if pending.state == "finished" and not pending.refused
+        )
+        return [*self.called, *(name for pending in done for name in pending.names)]
 
     @property
     def is_fresh(self) -> bool:
@@ -130,8 +132,12 @@ class ActiveRun(AcceptedRun):
     @property
     def unshown_answer(self) -> PendingCall | None:
         """The first call that is not carried out, because the client's answer is its result."""
-        waiting = (one for one in self.calls if one.state == "waiting" and one.answer is not None)
-        return next((one for one in waiting if not one.approved), None)
+        waiting = (
+            pending
+            for pending in self.calls
+            if pending.state == "waiting" and pending.answer is not None
+        )
+        return next((pending for pending in waiting if not pending.approved), None)
 
     @property
     def open_call(self) -> PendingCall | None:
@@ -141,39 +147,42 @@ class ActiveRun(AcceptedRun):
     @property
     def started_calls(self) -> tuple[ToolCall, ...]:
         """The calls that have started and have no result yet."""
-        return tuple(one.call for one in self.calls if one.state == "started")
+        return tuple(pending.call for pending in self.calls if pending.state == "started")
 
     @property
     def startable_calls(self) -> tuple[ToolCall, ...]:
         """The calls that may start now: first those that may run beside others, so many at once as
         may, then the rest one by one. What needs an approval has it."""
-        waiting = [one for one in self.calls if one.state == "waiting" and one.approved]
-        concurrent = [one.call for one in waiting if one.concurrent]
+        waiting = [
+            pending for pending in self.calls if pending.state == "waiting" and pending.approved
+        ]
+        concurrent = [pending.call for pending in waiting if pending.concurrent]
         started = len(self.started_calls)
         if concurrent:
             return tuple(concurrent[: CONCURRENT_CALLS_MAX - started])
-        return () if started else tuple(one.call for one in waiting[:1])
+        return () if started else tuple(pending.call for pending in waiting[:1])
 
     def pending(self, call_id: str) -> PendingCall:
         """The call of this id, where the step has it."""
-        return next(one for one in self.calls if one.call.id == call_id)
+        return next(pending for pending in self.calls if pending.call.id == call_id)
 
     def follows_unshown(self, call_id: str) -> bool:
         """Whether a call before this one has no result in the history yet."""
         return any(
-            not one.shown for one in takewhile(lambda one: one.call.id != call_id, self.calls)
+            not pending.shown
+            for pending in takewhile(lambda pending: pending.call.id != call_id, self.calls)
         )
 
     def show(self, call_id: str | None) -> None:
         """The result of a call is in the history."""
-        for one in self.calls:
-            if one.call.id == call_id:
-                one.held = None
+        for pending in self.calls:
+            if pending.call.id == call_id:
+                pending.held = None
 
     @property
     def next_held(self) -> Message | None:
         """The result that can be shown now, since all before it are."""
-        unshown = next((one for one in self.calls if not one.shown), None)
+        unshown = next((pending for pending in self.calls if not pending.shown), None)
         return unshown.held if unshown else None
 
 
@@ -183,12 +192,12 @@ def step_id_of(run_id: str, number: int) -> str:
 
 
 def nanoseconds(since: datetime, until: datetime) -> int:
-    """How long something took."""
+    """The nanoseconds from `since` until `until`."""
     return round((until - since).total_seconds() * 1e9)
 
 
-def ended(active: ActiveRun, at: datetime) -> dict[str, Any]:
-    """What every event says with which a run ends."""
+def end_fields(active: ActiveRun, at: datetime) -> dict[str, Any]:
+    """The fields that every event has with which a run ends."""
     return {
         "usage": active.usage,
         "step_count": active.steps,

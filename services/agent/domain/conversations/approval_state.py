@@ -96,14 +96,14 @@ class PendingApproval(BaseModel):
     called: list[str] = []
 
     @property
-    def gated(self) -> dict[str, PendingCall]:
-        """The calls that the client is asked about."""
-        return {one.call.id: one for one in self.calls if one.call.gated}
+    def calls_by_id(self) -> dict[str, PendingCall]:
+        """The calls that the client is asked about, by id."""
+        return {pending.call.id: pending for pending in self.calls if pending.call.gated}
 
     @property
     def waiting(self) -> list[str]:
         """The ids of the calls that have no answer yet."""
-        return [id for id, one in self.gated.items() if one.answer is None]
+        return [id for id, pending in self.calls_by_id.items() if pending.answer is None]
 
 
 class AnsweredCall(BaseModel):
@@ -132,8 +132,9 @@ class CallGates:
             return call_id
         return f"call_{sha256(f'{self.step_id} {call_id}'.encode()).hexdigest()[:24]}"
 
-    def recorded(self, call: ToolCall) -> ToolCall:
-        """A call of the model as it is recorded. What waits for the client is not said yet."""
+    def mark_gated(self, call: ToolCall) -> ToolCall:
+        """The call as it is recorded: marked if it waits for the client, with the id that the
+        client sees."""
         if call.name not in self.gated:
             return call
         changes = {"gated": True, "id": self.id_of(call.id), "spoken_argument": ""}
@@ -161,6 +162,6 @@ def gates(
     names = gate.tools | {now for now, before in renamed.items() if before in gate.tools}
     if offered is not None:
         names &= set(offered)
-    taken = frozenset(one.tool_call_id for one in answered)
+    taken = frozenset(answer.tool_call_id for answer in answered)
     own = {name: tool for name, tool in bound.items() if name not in gate.by_client}
     return CallGates(step_id, frozenset(names), taken, own)

@@ -33,7 +33,7 @@ def follow_up(active: ActiveRun, message_id: str) -> None:
     answered are done with."""
     if not active.follow_ups:
         return
-    active.follow_ups = [one for one in active.follow_ups if one.id != message_id]
+    active.follow_ups = [message for message in active.follow_ups if message.id != message_id]
     if not active.follow_ups:
         active.called, active.calls = active.history, []
 
@@ -52,7 +52,7 @@ def gate_of(event: RunAccepted) -> Gate | None:
     )
 
 
-def requested(active: ActiveRun, event: ApprovalRequested) -> PendingApproval:
+def pending_approval(active: ActiveRun, event: ApprovalRequested) -> PendingApproval:
     """The step of the active run, as it waits for the client."""
     return PendingApproval(
         run_id=event.run_id,
@@ -60,8 +60,8 @@ def requested(active: ActiveRun, event: ApprovalRequested) -> PendingApproval:
         message_id=event.message_id,
         requested_at=event.timestamp,
         calls=active.calls,
-        hashes={one.tool_call_id: one.arguments_hash for one in event.calls},
-        by_client=[one.tool_call_id for one in event.calls if one.by_client],
+        hashes={call.tool_call_id: call.arguments_hash for call in event.calls},
+        by_client=[call.tool_call_id for call in event.calls if call.by_client],
         offered=active.offered,
         called=active.called,
     )
@@ -74,11 +74,11 @@ def take_answers(state: ConversationState, event: ApprovalAnswered) -> None:
     assert approval is not None, "only what waits is answered"
     assert active is not None, "a run brings the answer"
     for answer in event.answers:
-        approval.gated[answer.tool_call_id].answer = answer
+        approval.calls_by_id[answer.tool_call_id].answer = answer
     active.step_id, active.calls = approval.step_id, approval.calls
     active.offered, active.called = approval.offered, approval.called
     # Old clients name the message that asked.
-    names = [*(one.tool_call_id for one in event.answers), event.request_id]
+    names = [*(answer.tool_call_id for answer in event.answers), event.request_id]
     remember(state, names, event.run_id)
     if not approval.waiting:
         state.approval = None
@@ -87,8 +87,8 @@ def take_answers(state: ConversationState, event: ApprovalAnswered) -> None:
 def cancel_answers(state: ConversationState, run_id: str) -> None:
     """The run was cancelled that brought answers: who answers again wants to go on."""
     state.answered = [
-        one.model_copy(update={"run_cancelled": True}) if one.run_id == run_id else one
-        for one in state.answered
+        answer.model_copy(update={"run_cancelled": True}) if answer.run_id == run_id else answer
+        for answer in state.answered
     ]
 
 
@@ -96,7 +96,8 @@ def answers_moved(state: ConversationState, before: str, run_id: str) -> None:
     """Another run goes on behind the results of one that was cancelled."""
     changed = {"run_id": run_id, "run_cancelled": False}
     state.answered = [
-        one.model_copy(update=changed) if one.run_id == before else one for one in state.answered
+        answer.model_copy(update=changed) if answer.run_id == before else answer
+        for answer in state.answered
     ]
 
 
@@ -105,8 +106,8 @@ def remember(
 ) -> None:
     """What became of calls that waited, for clients that answer again."""
     fresh = [
-        AnsweredCall(tool_call_id=one, run_id=run_id, ended=ended)
-        for one in tool_call_ids
-        if not (ended and any(one == known.tool_call_id for known in state.answered))
+        AnsweredCall(tool_call_id=call_id, run_id=run_id, ended=ended)
+        for call_id in tool_call_ids
+        if not (ended and any(call_id == known.tool_call_id for known in state.answered))
     ]
     state.answered = [*state.answered, *fresh][-ANSWERED_CALLS_KEPT_MAX:]

@@ -25,7 +25,7 @@ def design_in(state: ConversationState, design: AgentDesign) -> AgentDesign:
     own = state.own
     if own is None:
         return design
-    blocks = [own.isolated_blocks.get(one, one) for one in design.block_ids]
+    blocks = [own.isolated_blocks.get(block_id, block_id) for block_id in design.block_ids]
     llm = llm_in(own, design.config.llm_config, design.config.agent_type)
     config = design.config.model_copy(update={"llm_config": llm})
     return design.model_copy(update={"block_ids": blocks, "config": config})

@@ -30,7 +30,7 @@ def within_window(message: Message, chars_max: int) -> Message:
     return message.model_copy(update={"content": cut(content, chars_max)})
 
 
-def paired(window: Iterable[Message]) -> list[Message]:
+def pair_calls(window: Iterable[Message]) -> list[Message]:
     """The window with exactly one result behind every tool call, in the order of the calls.
 
     Of what this server records only calls that wait for the client are unpaired, and no model is
@@ -110,8 +110,10 @@ def is_result(messages: Sequence[Message]) -> bool:
 def as_shown(window: Sequence[Message], chars_max: int | None) -> list[Message]:
     """Messages as models are shown them: each call with its result, of which no more than a window
     has room for."""
-    written = [as_written(one) for one in paired(window)]
-    return written if chars_max is None else [within_window(one, chars_max) for one in written]
+    written = [as_written(message) for message in pair_calls(window)]
+    return (
+        written if chars_max is None else [within_window(message, chars_max) for message in written]
+    )
 
 
 def as_written(message: Message) -> Message:

@@ -22,7 +22,7 @@ from libs.contracts.base_aggregate import SNAPSHOT_EVERY_EVENTS, Aggregate
 from libs.contracts.bus_messages import Event
 from services.agent.domain.conversations.active_run import ActiveRun
 from services.agent.domain.conversations.context_window_cache import ContextWindowCache
-from services.agent.domain.conversations.conversation_evolution import evolved
+from services.agent.domain.conversations.conversation_evolution import evolve
 from services.agent.domain.conversations.conversation_state import (
     ConversationState,
     SystemPrompt,
@@ -71,7 +71,7 @@ class Conversation(Aggregate[ConversationState]):
             self.record(ConversationDeleted, at=at, own_block_ids=self.state.own_blocks)
 
     def rebuild(self, prompt: SystemPrompt, *, at: datetime) -> None:
-        """Replace the system message."""
+        """Replace the content of the system message."""
         message = self.state.window[0].model_copy(update={"content": prompt.content})
         self.record(
             SystemPromptRebuilt,
@@ -116,7 +116,7 @@ class Conversation(Aggregate[ConversationState]):
 
     def when(self, event: Event) -> None:
         """Evolve the state by one event."""
-        self.state = evolved(self.state, event)
+        self.state = evolve(self.state, event)
         if isinstance(event, ConversationCompacted | ContextCleared):
             # What was evicted is not held any more: it does not count in a cache.
             held = self.state.length.bytes + self.state.queued_bytes

@@ -62,7 +62,7 @@ from services.agent.domain.conversations.approval_state_transitions import (
     end_approval,
     follow_up,
     gate_of,
-    requested,
+    pending_approval,
     take_answers,
 )
 from services.agent.domain.conversations.conversation_state import ConversationState, HeartbeatPause
@@ -80,7 +80,7 @@ RETRIED_RUNS_KEPT_MAX = 32
 UNRELATED = frozenset({StepAnnotated, RunDeleted, CallbackAttempted, ToolCallForbidden})
 
 
-def evolved(state: ConversationState, event: Event) -> ConversationState:
+def evolve(state: ConversationState, event: Event) -> ConversationState:
     """The state after an event; it may be the same object, changed."""
     if isinstance(event, ConversationDeleted):
         return ConversationState(agent_id=state.agent_id, deleted=True)
@@ -95,7 +95,7 @@ def evolved(state: ConversationState, event: Event) -> ConversationState:
 
 def append(state: ConversationState, event: MessageAppended) -> None:
     """One more message; if it belongs to the running answer, it was in the run stream."""
-    listed(state, event)
+    note_listing(state, event)
     state.agent_id = event.agent_id
     if event.message.role == "approval":
         return
@@ -119,8 +119,8 @@ def append(state: ConversationState, event: MessageAppended) -> None:
     state.active_run.last_number = first + parts - 1
 
 
-def listed(state: ConversationState, event: MessageAppended | ConversationCompacted) -> None:
-    """A message is listed: no later one is listed before it."""
+def note_listing(state: ConversationState, event: MessageAppended | ConversationCompacted) -> None:
+    """Note when a message is listed: no later message is listed before it."""
     times = (event.timestamp, event.listed_at, state.listed_at)
     state.listed_at = max(time for time in times if time is not None)
 
@@ -133,9 +133,9 @@ def rebuild_prompt(state: ConversationState, event: SystemPromptRebuilt) -> None
     state.shown = event.shows
 
 
-def compacted(state: ConversationState, event: ConversationCompacted) -> None:
-    """A summary stands in the place of the older messages."""
-    listed(state, event)
+def compact(state: ConversationState, event: ConversationCompacted) -> None:
+    """Put the summary in the place of the older messages."""
+    note_listing(state, event)
     evict(state, len(event.evicted), event.message)
     if event.model is not None:
         state.summary_failures, state.summary_failed_at = 0, None
@@ -147,8 +147,8 @@ def compacted(state: ConversationState, event: ConversationCompacted) -> None:
         state.active_run.last_number = event.number + served_parts(event.message) - 1
 
 
-def cleared(state: ConversationState, event: ContextCleared) -> None:
-    """Only the system message is left, and what came since."""
+def clear(state: ConversationState, event: ContextCleared) -> None:
+    """Remove all messages but the system message and those that came since."""
     evict(state, len(event.evicted))
 
 
@@ -161,17 +161,17 @@ def evict(state: ConversationState, count: int, *summaries: Message) -> None:
     for message in summaries:
         state.length.add(message)
     state.window[1 : 1 + count] = summaries
-    state.omitted = moved(state.omitted, state.window, count - len(summaries))
+    state.omitted = move_omissions(state.omitted, state.window, count - len(summaries))
     if state.refusals is not None:
-        before = moved(state.refusals.before, state.window, count - len(summaries))
+        before = move_omissions(state.refusals.before, state.window, count - len(summaries))
         state.refusals = state.refusals.model_copy(update={"before": before})
 
 
-def moved(omitted: Omissions, window: list[Message], by: int) -> Omissions:
-    """What is left out of a window whose beginning is shorter by so many messages now."""
+def move_omissions(omitted: Omissions, window: list[Message], by: int) -> Omissions:
+    """What is left out of the window after its first `by` messages are gone."""
     if not omitted:
         return omitted
-    left = {one.id for one in window} if omitted.messages else set()
+    left = {message.id for message in window} if omitted.messages else set()
     return omitted.model_copy(
         update={
             "messages": {name: why for name, why in omitted.messages.items() if name in left},
@@ -251,7 +251,7 @@ def take_reply(state: ConversationState, event: ModelReplied) -> None:
     active.context_tokens = event.usage.prompt_tokens + event.usage.completion_tokens
     active.compactions = 0
     state.refusals = None
-    state.length.replied(event)
+    state.length.measure(event)
 
 
 def start_call(state: ConversationState, event: ToolCallStarted) -> None:
@@ -289,7 +289,7 @@ def interrupt_call(state: ConversationState, event: ToolCallInterrupted) -> None
 
 def await_client(state: ConversationState, event: ApprovalRequested) -> None:
     """Calls of the active run's step wait for the client."""
-    state.approval = requested(state.running, event)
+    state.approval = pending_approval(state.running, event)
 
 
 def complete_run(state: ConversationState, event: RunCompleted) -> None:
@@ -314,8 +314,8 @@ def cancel_queued(state: ConversationState, event: QueuedRunsCancelled) -> None:
 
 def leave_queue(state: ConversationState, run_ids: set[str]) -> None:
     """Runs do not wait any more."""
-    state.queue = [one for one in state.queue if one.run.id not in run_ids]
-    state.queued_bytes = sum(one.bytes for one in state.queue)
+    state.queue = [queued for queued in state.queue if queued.run.id not in run_ids]
+    state.queued_bytes = sum(queued.bytes for queued in state.queue)
 
 
 def cancel_run(state: ConversationState, event: RunCancelled) -> None:
@@ -348,8 +348,8 @@ def end_pause(state: ConversationState, event: HeartbeatsResumed | HeartbeatPaus
 CHANGES: Mapping[type[Event], Callable[[ConversationState, Any], None]] = {
     MessageAppended: append,
     SystemPromptRebuilt: rebuild_prompt,
-    ConversationCompacted: compacted,
-    ContextCleared: cleared,
+    ConversationCompacted: compact,
+    ContextCleared: clear,
     RunAccepted: queue_run,
     RunStarted: start_run,
     ModelReplied: take_reply,

@@ -107,7 +107,7 @@ def forked_messages(
     stays behind."""
     window = state.window[1:]
     if until is not None:
-        end = next((n for n, one in enumerate(window, 1) if one.id == until), 0)
+        end = next((n for n, message in enumerate(window, 1) if message.id == until), 0)
         if not end:
             reason = (
                 f"`message_id`: {until} is not in the context of this conversation, or is its "
@@ -116,7 +116,7 @@ def forked_messages(
             return Rejected(code=INVALID, reason=reason)
         window = window[: end_of_step(window, end)]
     window = whole_steps(window)
-    return too_much(window) or [copied(one, fork_id) for one in window]
+    return too_much(window) or [copy_message(message, fork_id) for message in window]
 
 
 def end_of_step(window: Sequence[Message], end: int) -> int:
@@ -131,14 +131,14 @@ def whole_steps(window: list[Message]) -> list[Message]:
     for place in reversed(range(len(window))):
         owed = {call.id for call in window[place].tool_calls}
         if owed:
-            given = {one.tool_call_id for one in window[place + 1 :]}
+            given = {later.tool_call_id for later in window[place + 1 :]}
             return window if owed <= given else window[:place]
     return window
 
 
 def too_much(window: Sequence[Message]) -> Rejected | None:
     """The refusal of a fork that would be too large for one commit."""
-    size = sum(len(one.model_dump_json()) for one in window)
+    size = sum(len(message.model_dump_json()) for message in window)
     if len(window) <= FORKED_MESSAGES_MAX and size <= FORKED_BYTES_MAX:
         return None
     reason = (
@@ -149,6 +149,6 @@ def too_much(window: Sequence[Message]) -> Rejected | None:
     return Rejected(code=TOO_LARGE, reason=reason)
 
 
-def copied(message: Message, fork_id: str) -> Message:
-    """A message as another one of a fork."""
+def copy_message(message: Message, fork_id: str) -> Message:
+    """The message with the id that it has in the fork."""
     return message.model_copy(update={"id": derived_id("message", fork_id, message.id)})

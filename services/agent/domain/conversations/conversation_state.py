@@ -91,7 +91,7 @@ class ConversationState(BaseModel):
         return [*self.own.isolated_blocks.values()] if self.own else []
 
     @property
-    def unended(self) -> list[str]:
+    def unfinished_runs(self) -> list[str]:
         """The runs that have not ended, the active one first."""
         active = [self.active_run.run.id] if self.active_run else []
         return active + [waiting.run.id for waiting in self.queue]

@@ -66,7 +66,7 @@ def omitted_after(
     if refusals.count > ALL_OLDER:
         return refusals.before
     reason = failed.message[:REASON_CHARS_MAX]
-    asked = unanswered(window)
+    asked = unanswered_messages(window)
     if failed.error_type == TOO_LONG and 2 * length(asked) < length(window):
         step = max(refusals.count, OLDER_IN_PART)
     else:
@@ -88,15 +88,17 @@ def with_messages(omitted: Omissions, messages: Sequence[Message], reason: str) 
     return omitted.model_copy(update={"messages": {**fresh, **omitted.messages}})
 
 
-def unanswered(window: Sequence[Message]) -> list[Message]:
+def unanswered_messages(window: Sequence[Message]) -> list[Message]:
     """What users and tools said since the model spoke last."""
-    spoke = [place for place, one in enumerate(window) if one.role in ("system", "assistant")]
+    spoke = [
+        place for place, message in enumerate(window) if message.role in ("system", "assistant")
+    ]
     return list(window[max(spoke, default=0) + 1 :])
 
 
 def length(messages: Sequence[Message]) -> int:
     """How long messages are, roughly."""
-    return sum(len(one.model_dump_json()) for one in messages)
+    return sum(len(message.model_dump_json()) for message in messages)
 
 
 def middle(window: Sequence[Message], since: int) -> int:
@@ -109,7 +111,7 @@ def middle(window: Sequence[Message], since: int) -> int:
     return len(window)
 
 
-def shown(window: Sequence[Message], omitted: Omissions) -> list[Message]:
+def shown_window(window: Sequence[Message], omitted: Omissions) -> list[Message]:
     """The window as models may see it, with words in the place of what is left out."""
     if not omitted:
         return list(window)
@@ -119,7 +121,7 @@ def shown(window: Sequence[Message], omitted: Omissions) -> list[Message]:
         shown_message(message, omitted, with_attachments=place >= omitted.attachments_before)
         for place, message in enumerate(window[start:], start=start)
     ]
-    return [*window[:1], *(left_out(one, omitted.reason) for one in older[:1]), *kept]
+    return [*window[:1], *(left_out(message, omitted.reason) for message in older[:1]), *kept]
 
 
 def shown_message(message: Message, omitted: Omissions, *, with_attachments: bool) -> Message:

@@ -44,8 +44,8 @@ class WindowLength(BaseModel):
         counted = self.measured.bytes / self.measured.tokens
         return min(max(counted, BYTES_PER_TOKEN_MIN), BYTES_PER_TOKEN_MAX)
 
-    def replied(self, event: ModelReplied) -> None:
-        """A provider has counted."""
+    def measure(self, event: ModelReplied) -> None:
+        """Keep how many tokens the provider counted in a prompt of known bytes."""
         if event.prompt_bytes and event.usage.prompt_tokens:
             self.measured = MeasuredPrompt(
                 model=event.model, tokens=event.usage.prompt_tokens, bytes=event.prompt_bytes

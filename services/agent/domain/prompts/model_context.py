@@ -20,7 +20,7 @@ from services.agent.domain.conversations.context_window_cache import (
     shown_chars_max,
 )
 from services.agent.domain.conversations.conversation_state import ConversationState, SystemPrompt
-from services.agent.domain.conversations.provider_rejected_messages import shown
+from services.agent.domain.conversations.provider_rejected_messages import shown_window
 from services.agent.domain.prompts.system_prompt import (
     NO_ARCHIVES,
     ArchivalMemory,
@@ -192,7 +192,7 @@ def weighed_messages(
 ) -> tuple[list[Message], int]:
     """The same, and how much it weighs without the system message; `kept` is what was shown of
     this conversation last."""
-    [system, *window] = shown(state.window, state.omitted)
+    [system, *window] = shown_window(state.window, state.omitted)
     if rebuilt is not None:
         system = system.model_copy(update={"content": rebuilt.content})
     chars_max = None if window_tokens is None else shown_chars_max(window_tokens)

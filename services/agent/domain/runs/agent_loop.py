@@ -137,7 +137,7 @@ def reminder_of(run: ActiveRun, reason_to_end: str | None, tools: Container[str]
 def schemas_of(design: AgentDesign, run: ActiveRun) -> dict[str, JsonObject]:
     """The function schemas that a model can be offered, by name: the tools that the agent has and
     may call, and those of the client, which take their place where they have the same name."""
-    held = (tool for tool in design.held if tool.name not in design.forbidden)
+    held = (tool for tool in design.current_tools if tool.name not in design.forbidden)
     schemas = {tool.name: tool.json_schema for tool in held}
     theirs = run.gate.client_tools if run.gate else []
     return {**schemas, **{tool.name: client_schema(tool) for tool in theirs}}

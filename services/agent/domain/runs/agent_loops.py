@@ -58,7 +58,7 @@ class LettaV1Loop:
             gone=rules.missing_tools(tools),
             prefilled=prefilled,
             reminder=reminder_of(run, self.reason_to_end(run), tools),
-            concurrent=frozenset(one.name for one in design.held if one.parallel),
+            concurrent=frozenset(one.name for one in design.current_tools if one.parallel),
         )
 
     def call_readers(self, run: ActiveRun, offered: OfferedTools) -> CallReaders:

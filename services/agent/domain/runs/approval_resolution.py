@@ -117,8 +117,8 @@ def meant(answers: list[CallAnswer], approval: PendingApproval | None) -> list[C
     """The answers, the first of each call. Old clients name the message that asked instead of the
     one call that it asked about."""
     first = {one.tool_call_id: one for one in reversed(answers)}
-    if approval is not None and len(approval.gated) == 1 and approval.message_id in first:
-        [call_id] = approval.gated
+    if approval is not None and len(approval.calls_by_id) == 1 and approval.message_id in first:
+        [call_id] = approval.calls_by_id
         named = first.pop(approval.message_id).model_copy(update={"tool_call_id": call_id})
         first = {call_id: named, **first}
     return list(first.values())

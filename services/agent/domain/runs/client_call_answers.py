@@ -114,7 +114,7 @@ def end(conversation: Conversation, kind: type[ApprovalEnded], *, at: datetime) 
         run_id=approval.run_id,
         step_id=approval.step_id,
         request_id=approval.message_id,
-        tool_call_ids=list(approval.gated),
+        tool_call_ids=list(approval.calls_by_id),
     )
     for message in last_results(approval, ENDED[kind], at=at):
         conversation.record(

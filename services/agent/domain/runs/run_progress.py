@@ -9,7 +9,7 @@ from datetime import datetime
 
 from libs.contracts.agent.conversations import MessageAppended
 from libs.contracts.agent.runs import RunCompleted, RunStarted
-from services.agent.domain.conversations.active_run import ended, step_id_of
+from services.agent.domain.conversations.active_run import end_fields, step_id_of
 from services.agent.domain.conversations.conversation import Conversation
 from services.agent.domain.conversations.conversation_state import ConversationState
 from services.agent.domain.runs import client_call_answers, tool_calls
@@ -93,6 +93,6 @@ def complete(conversation: Conversation, stop_reason: str, *, at: datetime) -> N
         run_id=active.run.id,
         stop_reason=stop_reason,
         context_tokens=active.context_tokens,
-        **ended(active, at),
+        **end_fields(active, at),
     )
     start_next(conversation, at=at)

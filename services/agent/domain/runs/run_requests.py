@@ -23,7 +23,7 @@ from libs.contracts.agent.steps import AnnotateStep, StepAnnotated
 from libs.contracts.bus_messages import CONFLICT, Rejected
 from libs.contracts.letta.enums import AgentType
 from libs.contracts.letta.tool_rules import ToolRule
-from services.agent.domain.conversations.active_run import CANCELLED, ended, unfinished_step
+from services.agent.domain.conversations.active_run import CANCELLED, end_fields, unfinished_step
 from services.agent.domain.conversations.conversation import Conversation
 from services.agent.domain.conversations.conversation_state import no_room
 from services.agent.domain.runs import client_call_answers, heartbeat_pauses
@@ -158,7 +158,9 @@ def cancel_active(conversation: Conversation, *, message_ids: Iterable[str], at:
     active = conversation.running()
     step = unfinished_step(active, conversation.state.agent_id)
     interrupt_all(conversation, CANCELLED, message_ids=message_ids, at=at)
-    conversation.record(RunCancelled, at=at, run_id=active.run.id, step=step, **ended(active, at))
+    conversation.record(
+        RunCancelled, at=at, run_id=active.run.id, step=step, **end_fields(active, at)
+    )
 
 
 def resume_after_pause(
@@ -186,7 +188,7 @@ def resume_after_pause(
 
 def delete_run(conversation: Conversation, command: DeleteRun, *, at: datetime) -> Rejected | None:
     """Forget a run; refused while it has not ended."""
-    if command.run_id in conversation.state.unended:
+    if command.run_id in conversation.state.unfinished_runs:
         reason = f"Run {command.run_id} has not ended: cancel it first, then delete it"
         return Rejected(code=CONFLICT, reason=reason)
     conversation.record(RunDeleted, at=at, run_id=command.run_id)

@@ -16,7 +16,7 @@ from libs.contracts.agent.steps import ModelReplied, UnfinishedStep
 from services.agent.domain.conversations.active_run import (
     INTERRUPTED,
     concurrent_calls,
-    ended,
+    end_fields,
     unfinished_step,
 )
 from services.agent.domain.conversations.approval_state import gates
@@ -39,7 +39,7 @@ def model_replied(conversation: Conversation, step: AnsweredStep, *, at: datetim
         return
     reply, spoken = step.reply, step.spoken
     gated = gates(active.gate, state.answered, step.step_id, step.offered, step.renamed, step.bound)
-    calls = [gated.recorded(call) for call in kept_calls(reply, parallel=step.parallel)]
+    calls = [gated.mark_gated(call) for call in kept_calls(reply, parallel=step.parallel)]
     if step.rebuilt is not None:
         conversation.rebuild(step.rebuilt, at=at)
     conversation.record(
@@ -147,7 +147,7 @@ def fail(
         message=failure.message,
         detail=failure.detail,
         step=step or unfinished_step(active, conversation.state.agent_id, failure.model),
-        **ended(active, at),
+        **end_fields(active, at),
     )
     start_next(conversation, at=at)
 

@@ -37,12 +37,12 @@ def marked_as_spoken(call: ToolCall, run: RunConfig, offered: Container[str]) ->
     return call.model_copy(update={"spoken_argument": run.assistant_message_tool_kwarg})
 
 
-def rewritten(call: ToolCall, arguments: JsonObject) -> ToolCall:
-    """A call with other arguments."""
+def with_arguments(call: ToolCall, arguments: JsonObject) -> ToolCall:
+    """The call with these arguments instead."""
     return call.model_copy(update={"arguments": json.dumps(arguments, ensure_ascii=False)})
 
 
 def with_thoughts(call: ToolCall, thoughts: str) -> ToolCall:
     """A call as the model made it: with its thoughts among the arguments."""
     arguments = arguments_of(call)
-    return call if arguments is None else rewritten(call, {THOUGHTS: thoughts, **arguments})
+    return call if arguments is None else with_arguments(call, {THOUGHTS: thoughts, **arguments})

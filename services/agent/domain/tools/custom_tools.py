@@ -62,7 +62,7 @@ type HeldTool = BaseTool | CustomTool
 
 def custom_ids(tool_ids: Iterable[str]) -> list[str]:
     """Those of these ids that are not of tools which come with the server."""
-    return [one for one in tool_ids if one not in CATALOGUE]
+    return [tool_id for tool_id in tool_ids if tool_id not in CATALOGUE]
 
 
 def held_tools(tool_ids: Iterable[str], custom: Iterable[CustomTool]) -> list[HeldTool]:
@@ -70,7 +70,7 @@ def held_tools(tool_ids: Iterable[str], custom: Iterable[CustomTool]) -> list[He
     their names: where two have come to have one, it is that of the tool that comes with the server,
     else that of the first, until it is renamed or detached."""
     made = {tool.id: tool for tool in custom}
-    found = (made.get(one) or CATALOGUE.get(one) for one in tool_ids)
+    found = (made.get(tool_id) or CATALOGUE.get(tool_id) for tool_id in tool_ids)
     named: dict[str, HeldTool] = {}
     for tool in found:
         if tool is not None and (tool.id in CATALOGUE or tool.name not in named):
@@ -85,4 +85,4 @@ TOOL_ARGUMENTS_CHARS_MAX = 600_000
 def tools_of(tool_ids: Iterable[str]) -> list[BaseTool]:
     """The tools of these ids, without those that the catalogue does not have: a newer server may
     have known them."""
-    return [CATALOGUE[one] for one in tool_ids if one in CATALOGUE]
+    return [CATALOGUE[tool_id] for tool_id in tool_ids if tool_id in CATALOGUE]

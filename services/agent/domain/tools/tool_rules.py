@@ -25,7 +25,7 @@ from libs.contracts.tools.base_tools.catalogue import SERVER_TOOLS
 
 def decides(rules: Iterable[ToolRule], tool: str) -> bool:
     """Whether what may be called next depends on what this tool gives back."""
-    return any(isinstance(one, ConditionalToolRule) and one.tool_name == tool for one in rules)
+    return any(isinstance(rule, ConditionalToolRule) and rule.tool_name == tool for rule in rules)
 
 
 def rules_in_force(rules: Iterable[JsonObject], tools: Iterable[str]) -> list[ToolRule]:
@@ -37,9 +37,9 @@ def rules_in_force(rules: Iterable[JsonObject], tools: Iterable[str]) -> list[To
 def without_required(rules: list[ToolRule], gone: Container[str]) -> list[ToolRule]:
     """The rules without those that require tools which are gone."""
     return [
-        one
-        for one in rules
-        if not (isinstance(one, RequiredBeforeExitToolRule) and one.tool_name in gone)
+        rule
+        for rule in rules
+        if not (isinstance(rule, RequiredBeforeExitToolRule) and rule.tool_name in gone)
     ]
 
 
@@ -97,19 +97,21 @@ def with_current_name(rule: JsonObject, now: Mapping[str, str]) -> JsonObject:
     changed = dict(rule)
     for field in ("tool_name", "default_child"):
         if field in rule:
-            changed[field] = named(rule[field], now)
+            changed[field] = current_name(rule[field], now)
     children, nodes = rule.get("children"), rule.get("child_arg_nodes")
     if isinstance(children, list):
-        changed["children"] = [named(child, now) for child in children]
+        changed["children"] = [current_name(child, now) for child in children]
     if isinstance(nodes, list):
         changed["child_arg_nodes"] = [
-            {**node, "name": named(node.get("name"), now)} if isinstance(node, dict) else node
+            {**node, "name": current_name(node.get("name"), now)}
+            if isinstance(node, dict)
+            else node
             for node in nodes
         ]
     outputs = rule.get("child_output_mapping")
     if isinstance(outputs, dict):
         changed["child_output_mapping"] = {
-            output: named(child, now) for output, child in outputs.items()
+            output: current_name(child, now) for output, child in outputs.items()
         }
     return changed
 
@@ -128,6 +130,6 @@ def names_in(rule: JsonObject) -> set[str]:
     return {name for name in named if isinstance(name, str)}
 
 
-def named(name: Json, now: Mapping[str, str]) -> Json:
-    """What a tool is called now."""
+def current_name(name: Json, now: Mapping[str, str]) -> Json:
+    """The present name of a tool that may have been renamed."""
     return now.get(name, name) if isinstance(name, str) else name

@@ -35,15 +35,6 @@ NOT_YET = {
     "services/tools/engine",
     "services/tools/handlers",
     "services/tools/sandbox",
-    "tests/chaos",
-    "tests/contract",
-    "tests/e2e",
-    "tests/integration",
-    "tests/scripted_model",
-    "tests/sim",
-    "tests/unit",
-    "tests/unit/api",
-    "tests/unit/tools",
 }
 
 # Verbs and nouns that end like a participle.

@@ -116,8 +116,8 @@ async def wave(
     # Those that the next wave needs start while the leases run out.
     world.spawn_agents(min(left - len(crashes), WAVE) + 1)
     await asyncio.gather(*(crash.sending for crash in crashes))
-    for one in crashes:
-        await check_crash(world, one, verdict)
+    for pending in crashes:
+        await check_crash(world, pending, verdict)
     return len(crashes)
 
 

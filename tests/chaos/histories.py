@@ -55,7 +55,7 @@ class Subject:
         if self.model is register:
             return document["value"]
         said = (message for message in document if message["message_type"] == "user_message")
-        return tuple(str(one["content"]).split()[0] for one in said)
+        return tuple(str(message["content"]).split()[0] for message in said)
 
 
 async def r39_linearizable(world: NetworkWorld, dose: Dose) -> Verdict:
@@ -98,7 +98,7 @@ async def one_round(world: NetworkWorld, subjects: list[Subject], number: int) -
         many = CLIENTS_PER_BLOCK if subject.model is register else CLIENTS_PER_AGENT
         clients += [work(world, subject, f"{n}-{c}", until) for c in range(many)]
     working = [asyncio.create_task(client) for client in clients]
-    faults = [asyncio.create_task(one) for one in (kill_on(world, until), part(world, number))]
+    faults = [asyncio.create_task(fault) for fault in (kill_on(world, until), part(world, number))]
     await asyncio.gather(*working, *faults)
     await world.healthy()
     for subject in subjects:
@@ -176,6 +176,6 @@ async def check(subject: Subject, verdict: Verdict, counted: dict[str, float]) -
     if not await asyncio.to_thread(linearizable, history, subject.model, subject.initial):
         name = f"heeler-history-{subject.path.strip('/').replace('/', '-')}.json"
         kept = Path(tempfile.gettempdir(), name)
-        text = json.dumps([asdict(one) for one in history], indent=1)
+        text = json.dumps([asdict(event) for event in history], indent=1)
         await asyncio.to_thread(kept.write_text, text)
         verdict.wrong.append(f"{subject.path} is not linearizable: see {kept}")

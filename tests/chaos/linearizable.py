@@ -57,7 +57,7 @@ def linearizable(history: Sequence[Operation], model: Model, initial: Hashable) 
         for operation in history
         if operation.certain or (operation.kind != "read" and operation.value in seen)
     ]
-    operations.sort(key=lambda one: one.called)
+    operations.sort(key=lambda operation: operation.called)
     certain = sum(1 << n for n, operation in enumerate(operations) if operation.certain)
     tried: set[tuple[int, Hashable]] = set()
     waiting: list[tuple[int, Hashable]] = [(0, initial)]

@@ -60,7 +60,7 @@ class Verdict:
         lines = [f"{self.scenario}: {'passed' if self.passed else 'FAILED'}"]
         for name in ("lost", "doubled", "stuck", "wrong"):
             found: list[str] = getattr(self, name)
-            lines += [f"  {name}: {one[:SHOWN_CHARS_MAX]}" for one in found[:SHOWN_MAX]]
+            lines += [f"  {name}: {line[:SHOWN_CHARS_MAX]}" for line in found[:SHOWN_MAX]]
             if len(found) > SHOWN_MAX:
                 lines.append(f"  {name}: and {len(found) - SHOWN_MAX} more")
         lines += [f"  SKIPPED: {reason}" for reason in self.skipped]
@@ -118,7 +118,9 @@ class Oracle:
             return seen
 
         seen = await asyncio.gather(*map(check, self.workload.agents))
-        await self.check_blocks({one.block["id"]: one.block["value"] for one in seen})
+        await self.check_blocks(
+            {seen_block.block["id"]: seen_block.block["value"] for seen_block in seen}
+        )
         await self.check_model()
         await self.check_relayed()
         return verdict
@@ -148,7 +150,7 @@ class Oracle:
         # The order that readers see does not depend on from which end they read.
         newest = await self.client.get(f"/v1/agents/{agent}/messages?order=desc&limit=200")
         tail = history[len(history) - len(newest) :]
-        same = [one["id"] for one in newest] == [one["id"] for one in tail]
+        same = [message["id"] for message in newest] == [message["id"] for message in tail]
         self.verdict.check(same or len(newest) >= 200, f"{agent}: readers see different orders")
         runs = await self.client.get(f"/v1/runs?agent_id={agent}&limit=1000")
         block = await self.client.get(f"/v1/agents/{agent}/core-memory/blocks/ledger")
@@ -167,7 +169,7 @@ class Oracle:
     def check_agent(self, agent: str, seen: Seen) -> None:
         mine = [request for request in self.workload.requests if request.agent == agent]
         said = [message for message in seen.history if message["message_type"] == "user_message"]
-        texts = Counter(str(one["content"]) for one in said)
+        texts = Counter(str(message["content"]) for message in said)
         answers = Counter(
             str(message["content"])
             for message in seen.history
@@ -176,7 +178,7 @@ class Oracle:
         for request in mine:
             self.exactly_once(request, texts[request.text], "is in the history")
             self.exactly_once(request, answers[request.said], "was answered in the history")
-        self.check_order(mine, [str(one["content"]) for one in said])
+        self.check_order(mine, [str(message["content"]) for message in said])
         self.check_pairs(agent, seen.history)
         self.check_ledger(agent, mine, seen.block["value"])
         self.check_runs(agent, mine, seen.runs, len(said))
@@ -195,7 +197,7 @@ class Oracle:
             if request.answer.ok and request.text in place and request.sent_at:
                 lanes[request.lane].append(request)
         for lane in lanes.values():
-            lane.sort(key=lambda one: one.sent_at)
+            lane.sort(key=lambda request: request.sent_at)
             for earlier, later in itertools.pairwise(lane):
                 ordered = place[earlier.text] < place[later.text]
                 overlap = later.sent_at < earlier.answered_at

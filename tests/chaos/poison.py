@@ -105,13 +105,13 @@ async def load_and_poison(
         world.poison(poison.point, request.name + " ")
     world.poison(DRIVE.point, driven.name + " ")
     sick = [request for request, _ in poisoned(workload)]
-    sending = [asyncio.create_task(workload.send(one)) for one in [*sick, driven]]
+    sending = [asyncio.create_task(workload.send(request)) for request in [*sick, driven]]
     seconds = dose.messages * SECONDS_PER_MESSAGE
     await workload.run(dose.messages, seconds, world.random)
     await asyncio.gather(*sending)
     world.disarm()
     healthy = [request for request in workload.requests if request not in sick]
-    attempt_seconds = max(one.seconds for one in [*sick, driven]) / ATTEMPTS_MAX
+    attempt_seconds = max(request.seconds for request in [*sick, driven]) / ATTEMPTS_MAX
     check_others([request.seconds for request in healthy], attempt_seconds, verdict)
     for name, request in zip(("raising", "killing", "driving"), [*sick, driven], strict=True):
         verdict.figures[f"{name}_parked_seconds"] = request.seconds
@@ -145,21 +145,25 @@ async def letters(client: Client) -> list[dict[str, Any]]:
 
 def letter_of(parked: list[dict[str, Any]], request: Request) -> dict[str, Any] | None:
     """The letter that the answer to a request names."""
-    return next((one for one in parked if one["id"].encode() in request.answer.body), None)
+    return next((letter for letter in parked if letter["id"].encode() in request.answer.body), None)
 
 
 def check_letters(parked: list[dict[str, Any]], requests: list[Request], verdict: Verdict) -> None:
     """The poisoned messages are parked, after few attempts, and nothing else is."""
-    found = sorted((one["kind"], one["error_class"]) for one in parked)
+    found = sorted((letter["kind"], letter["error_class"]) for letter in parked)
     wanted = sorted((command.kind, command.error) for command in (*COMMANDS, DRIVE))
     verdict.check(found == wanted, f"parked are {found}, not {wanted}")
-    for one in parked:
-        verdict.figures[f"{one['kind']}_{one['error_class'].rpartition('.')[2]}_attempts"] = one[
-            "attempts"
-        ]
-        verdict.check(one["attempts"] <= ATTEMPTS_MAX, f"{one['id']}: {one['attempts']} attempts")
-        said = [request for request in requests if f"{request.name} " in str(one["payload"])]
-        verdict.check(one["kind"] == "run" or len(said) == 1, f"{one['id']}: {one['payload']}")
+    for letter in parked:
+        verdict.figures[f"{letter['kind']}_{letter['error_class'].rpartition('.')[2]}_attempts"] = (
+            letter["attempts"]
+        )
+        verdict.check(
+            letter["attempts"] <= ATTEMPTS_MAX, f"{letter['id']}: {letter['attempts']} attempts"
+        )
+        said = [request for request in requests if f"{request.name} " in str(letter["payload"])]
+        verdict.check(
+            letter["kind"] == "run" or len(said) == 1, f"{letter['id']}: {letter['payload']}"
+        )
 
 
 async def check_next_message(victims: Workload, verdict: Verdict) -> None:

@@ -114,8 +114,8 @@ async def r25_streams_are_resumed(world: World, dose: Dose) -> Verdict:
         while drops < dose.faults or rounds < len(FAULTS):
             readers = [reader(agent, rounds) for agent in workload.agents]
             await read_through(FAULTS[rounds % len(FAULTS)], world, client, readers)
-            for one in readers:
-                await one.judge(client, verdict)
+            for follower in readers:
+                await follower.judge(client, verdict)
             drops += sum(reader.drops for reader in readers)
             rounds += 1
     verdict.messages = rounds * dose.agents

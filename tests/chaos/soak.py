@@ -100,8 +100,8 @@ class Soak:
             self.send_half_requests(),
         ]
         async with asyncio.TaskGroup() as group:
-            for one in working:
-                group.create_task(one)
+            for task in working:
+                group.create_task(task)
             yield
             self.stop.set()
 
@@ -142,9 +142,9 @@ class Soak:
         client = self.world.client()
         kept = {"/v1/agents": ("name", NAME), "/v1/blocks": ("label", LABEL)}
         for path, (field_name, beginning) in kept.items():
-            for one in await client.get(f"{path}?limit=200"):
-                if not str(one[field_name]).startswith(beginning):
-                    await client.send("DELETE", f"{path}/{one['id']}")
+            for item in await client.get(f"{path}?limit=200"):
+                if not str(item[field_name]).startswith(beginning):
+                    await client.send("DELETE", f"{path}/{item['id']}")
 
     async def send_half_requests(self) -> None:
         """Open connections, and leave them in the middle of a request."""
@@ -227,7 +227,7 @@ class Soak:
                 if stream["name"] == COMMANDS_STREAM
                 for consumer in stream.get("consumer_detail", [])
             ),
-            *(int(one) for one in rows[0]),
+            *(int(figure) for figure in rows[0]),
         )
 
     def processes(self) -> tuple[dict[str, float], dict[str, int]]:

@@ -118,9 +118,9 @@ class Switchboard:
     def set_weather(self, weather: Weather) -> None:
         """For the wires that there are, and for those to come."""
         self.weather = weather
-        for one in self.plugged:
-            one.wire.weather = weather
+        for plug in self.plugged:
+            plug.wire.weather = weather
 
     @property
     def resets(self) -> int:
-        return sum(one.wire.resets for one in self.plugged)
+        return sum(plug.wire.resets for plug in self.plugged)

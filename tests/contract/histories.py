@@ -204,7 +204,7 @@ def accepted(run_id: str, **fields: Any) -> RunAccepted:
     return one(RunAccepted, run_id=run_id, run=run, **{**PLAIN, **fields})
 
 
-GATED = [one.model_copy(update={"gated": True}) for one in (CALL, SECOND_CALL)]
+GATED = [call.model_copy(update={"gated": True}) for call in (CALL, SECOND_CALL)]
 RESPONSE = message(7, role="approval", content=[], request_id="message-3")
 RETURN = RecordedAnswer(
     tool_call_id=SECOND_CALL.id, kind="returned", content="README.md", arguments_hash="hash"

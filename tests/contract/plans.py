@@ -31,7 +31,7 @@ def scans(plan: list[Plan]) -> list[Plan]:
     """The nodes that read a table or an index, and those that put two indexes together: what is
     read of the second is not bounded by the key in the first."""
     kinds = ("Seq Scan", "Index", "Bitmap Index", "BitmapAnd")
-    return [one for one in plan if one["Node Type"].startswith(kinds)]
+    return [node for node in plan if node["Node Type"].startswith(kinds)]
 
 
 async def index_columns(connection: psycopg.AsyncConnection[Any]) -> dict[str, list[str]]:

@@ -118,7 +118,7 @@ class StoreProcessRecorder(StoreAggregateRecorder, ProcessRecorder):
             return self.positions.keys() >= set(wanted)
 
         await wait_for("no older transaction is open", numbered)
-        return [self.positions.pop(one) for one in wanted]
+        return [self.positions.pop(key) for key in wanted]
 
     async def read_on(self) -> None:
         """Number the log and read what is new in it."""

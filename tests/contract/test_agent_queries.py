@@ -94,8 +94,14 @@ async def test_archival_memory_is_that_of_the_archives_of_an_agent(rows: Rows) -
         rows,
         memory.ARCHIVE_AGENTS,
         *(
-            {"id": one, "archive_id": one, "agent_id": who, "attached_at": at(0), "org": org}
-            for one, who, org in attached
+            {
+                "id": folder_id,
+                "archive_id": folder_id,
+                "agent_id": who,
+                "attached_at": at(0),
+                "org": org,
+            }
+            for folder_id, who, org in attached
         ),
     )
     passages = [("ar-1", ["x", "y"], ORG), ("ar-1", ["y"], ORG), ("ar-1", ["z"], OTHER)]
@@ -126,15 +132,18 @@ async def test_files_are_those_of_the_folders_of_an_agent_in_its_organisation(ro
         rows,
         memory.AGENT_FOLDERS,
         *(
-            {"id": f"{n}", "folder_id": one, "agent_id": who, "org": org, "owner_id": who}
-            for n, (one, who, org) in enumerate(seen)
+            {"id": f"{n}", "folder_id": file_id, "agent_id": who, "org": org, "owner_id": who}
+            for n, (file_id, who, org) in enumerate(seen)
         ),
     )
     files = [("a", "f-1"), ("b", "f-1"), ("c", "f-2"), ("d", "f-3"), ("e", "f-4")]
     await put(
         rows,
         memory.FILES,
-        *({"id": one, "folder_id": where, "name": f"{one}.txt"} for one, where in files),
+        *(
+            {"id": file_id, "folder_id": where, "name": f"{file_id}.txt"}
+            for file_id, where in files
+        ),
         {"id": "x", "folder_id": "f-1", "name": "x.txt", "org": OTHER},
     )
     window = {"owner_id": ADA, "opened_at": at(0), "first_line": 2, "last_line": 3}
@@ -153,7 +162,7 @@ async def test_files_are_those_of_the_folders_of_an_agent_in_its_organisation(ro
     assert [file.id for file in await rows.queries.files_of_agent(ORG, ADA, 2)] == ["c", "a"]
     wanted = ["notes/c.txt", "papers/a.txt", "papers/d.txt"]
     named = await rows.queries.files_named(ORG, ADA, wanted)
-    assert [one.id for one in named] == ["a", "c"], "by their age, not the open ones first"
+    assert [file.id for file in named] == ["a", "c"], "by their age, not the open ones first"
     folders = await rows.queries.seen_folders(ORG, ADA, 100)
     assert [(folder.name, [file.id for file in folder.files]) for folder in folders] == [
         ("notes", ["c"]),
@@ -199,7 +208,7 @@ async def test_calls_that_wait_are_those_that_a_run_waits_for_in_the_end(
 ) -> None:
     """From one call on: what its conversation waits for, and so forth; not what others wait for."""
     active = [("run-1", "conv-1"), ("run-2", "conv-2"), ("run-3", "conv-3"), ("run-9", "conv-9")]
-    await put(rows, agent.RUNS, *({"id": one, "conversation_id": at_} for one, at_ in active))
+    await put(rows, agent.RUNS, *({"id": run_id, "conversation_id": at_} for run_id, at_ in active))
     await put(rows, agent.RUNS, {"id": "run-8", "conversation_id": "conv-8", "org": OTHER})
     called = [("run-2", "run-1"), ("run-3", "run-2"), ("run-1", "run-3")]
     called += [("run-9", "run-8"), ("run-8", "run-1")]
@@ -209,9 +218,12 @@ async def test_calls_that_wait_are_those_that_a_run_waits_for_in_the_end(
         *(
             {
                 **{"run_id": run, "conversation_id": run.replace("run", "conv")},
-                **{"caller_run_id": one, "caller_conversation_id": one.replace("run", "conv")},
+                **{
+                    "caller_run_id": run_id,
+                    "caller_conversation_id": run_id.replace("run", "conv"),
+                },
             }
-            for run, one in called
+            for run, run_id in called
         ),
     )
     ring = {
@@ -247,7 +259,7 @@ async def test_conversations_are_those_of_an_agent_and_lost_without_it(rows: Row
     assert await rows.queries.isolated_blocks(ORG, "conv-b") == {"b-1": "b-2"}
     assert await rows.queries.isolated_blocks(OTHER, "conv-b") == {}
     lost = await rows.queries.lost_conversations(None)
-    assert {(one.id, one.org) for one in lost} == {("conv-c", OTHER), ("conv-d", ORG)}
+    assert {(run.id, run.org) for run in lost} == {("conv-c", OTHER), ("conv-d", ORG)}
     assert [lost.id for lost in await rows.queries.lost_conversations(["agent-gone"])] == ["conv-d"]
 
 
@@ -265,7 +277,10 @@ async def test_messages_are_searched_in_the_history_of_one_agent(rows: Rows) -> 
     await put(
         rows,
         agent.MESSAGES,
-        *({"id": f"m-{number}", "position": number, **one} for number, one in enumerate(said)),
+        *(
+            {"id": f"m-{number}", "position": number, **message}
+            for number, message in enumerate(said)
+        ),
     )
 
     def search(**fields: Any) -> Search:
@@ -284,7 +299,7 @@ async def test_messages_are_searched_in_the_history_of_one_agent(rows: Rows) -> 
         "green tea"
     ]
     named = await rows.queries.messages_named(search(), ["m-4", "m-2", "m-3", "m-6", "m-0", "gone"])
-    assert [one.text for one in named] == ["100% tea", "Green tea"]
+    assert [message.text for message in named] == ["100% tea", "Green tea"]
 
 
 async def test_sweeps_read_the_oldest_first(rows: Rows) -> None:
@@ -293,14 +308,17 @@ async def test_sweeps_read_the_oldest_first(rows: Rows) -> None:
     await put(
         rows,
         agent.APPROVALS,
-        *({"conversation_id": one, "requested_at": at(n), **asked} for one, n in late),
+        *(
+            {"conversation_id": conversation, "requested_at": at(n), **asked}
+            for conversation, n in late
+        ),
     )
     await put(
         rows,
         agent.HEARTBEAT_PAUSES,
         *(
-            {"conversation_id": one, "until": at(n), "agent_id": ADA, "minutes": 2}
-            for one, n in late
+            {"conversation_id": conversation, "until": at(n), "agent_id": ADA, "minutes": 2}
+            for conversation, n in late
         ),
     )
     approvals = await rows.queries.waiting_approvals(60)

@@ -69,7 +69,7 @@ def test_every_message_has_a_channel_an_operation_and_its_docstring() -> None:
             assert operations[f"{verb}_{name.replace('.', '_')}"]["summary"] == message["title"]
 
 
-@pytest.mark.parametrize("message", MESSAGES, ids=lambda one: type(one).__name__)
+@pytest.mark.parametrize("message", MESSAGES, ids=lambda example: type(example).__name__)
 def test_a_real_message_fits_its_schema(message: Command | Event) -> None:
     schema = {**document(), "$ref": f"#/components/schemas/{type(message).__name__}"}
     payload = message.payload_json() if isinstance(message, Event) else message.model_dump_json()

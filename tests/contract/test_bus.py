@@ -409,7 +409,7 @@ async def test_tokens_are_kept_for_who_comes_later_and_other_deltas_are_not(wire
         return len(kept) == 297
 
     await wait_for("the stream to have them", kept_all)
-    assert kept == [one for one in heard if int(one) % 100]
+    assert kept == [text for text in heard if int(text) % 100]
     assert await client.kept_deltas(told) == []
     assert await client.kept_deltas(tokens.replace("run-1", "run-3")) == []
     others = delta_subject("ledger", "run", "token", "*", "*")

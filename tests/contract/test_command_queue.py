@@ -80,7 +80,7 @@ async def test_an_aggregate_that_cannot_go_on_holds_up_nobody_else(
     for n in range(30):
         assert await ask(client, f"other-{n}", f"o{n}") == Accepted(result={"cents": 1})
     ledger.go_on.set()
-    accepted = [one for one in await asyncio.gather(*pressing) if isinstance(one, Accepted)]
+    accepted = [reply for reply in await asyncio.gather(*pressing) if isinstance(reply, Accepted)]
     assert len(accepted) == 20
     assert len(await ledger.cents("hot")) == 20
     assert await ask(client, "hot", "after") == Accepted(result={"cents": 21})
@@ -106,7 +106,7 @@ async def refusals(asked: list[asyncio.Task[Accepted | Rejected]], number: int) 
     await wait_for(f"{number} refusals", lambda: sum(task.done() for task in asked) >= number)
     done = [task.result() for task in asked if task.done()]
     assert len(done) == number
-    return [one for one in done if isinstance(one, Rejected)]
+    return [reply for reply in done if isinstance(reply, Rejected)]
 
 
 async def test_a_command_whose_sender_has_gone_is_not_handled(wires: Wires) -> None:
@@ -143,7 +143,7 @@ async def test_what_is_sent_again_while_it_waits_is_handled_once_and_left_nowher
     else:
         await wait_for("the first", lambda: ledger.handled == ["m0"])
     ledger.go_on.set()
-    assert all(isinstance(one, Accepted) for one in await asyncio.gather(*asked))
+    assert all(isinstance(reply, Accepted) for reply in await asyncio.gather(*asked))
     assert ledger.handled == ["m0", "m1", "m2"]
     assert await ledger.cents("a") == [1, 1, 1]
 

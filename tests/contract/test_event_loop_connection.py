@@ -91,8 +91,8 @@ def test_who_waits_for_a_backend_that_dies_is_told(
         # Whoever gets the same socket number next is heard.
         third = await opened(postgres_server)
         assert await value(third, "select 3") == 3
-        for one in (connection, other, third):
-            await one.close()
+        for to_close in (connection, other, third):
+            await to_close.close()
 
     run(body())
 

@@ -298,7 +298,9 @@ async def test_whoever_becomes_an_instance_frees_what_was_held_before(world: Wor
     assert await after.succeed() == 1  # what nobody took since may be freed again
     assert await nameless.succeed() == 0
 
-    taken = {one.holder: await nameless.take_lease(one.holder) for one in (before, other, after)}
+    taken = {
+        store.holder: await nameless.take_lease(store.holder) for store in (before, other, after)
+    }
     assert taken["agent-1/a"] is not None
     assert taken["agent-10/b"] is None
     assert taken["agent-1/d"] is None
@@ -448,7 +450,7 @@ async def test_in_a_crowd_each_commit_has_its_own_outcome(world: World) -> None:
     ]
     assert outcomes[id(wrong[4])] is None
     assert held is not None
-    epochs = [outcomes[id(one)] for one in fine]
+    epochs = [outcomes[id(commit)] for commit in fine]
     assert len(set(epochs)) == 40
     assert all(isinstance(epoch, int) for epoch in epochs)
     for n in range(40):

@@ -406,7 +406,7 @@ async def test_what_is_cached_is_bounded_in_bytes_and_read_again_where_it_is_nee
         (await work.load(Account, name)).deposit(1)
         await work.commit()
     assert list(here.cache) == ["c", "d"]
-    assert here.cached_bytes == sum(one.payload_bytes for one in here.cache.values())
+    assert here.cached_bytes == sum(aggregate.payload_bytes for aggregate in here.cache.values())
     assert 2_000 < here.cached_bytes < 2_500
     assert (await here.load(Account, "a", org="org-1")).state.cents == 1
     assert (await here.load(Account, "c", org="org-1")).state.cents == 1

@@ -26,4 +26,9 @@ async def test_organisations_come_by_turns_and_who_is_asked_already_does_not(
     due = PostgresMcpServerQueries(database).due_discoveries
     first, second = DueWork("greedy-1", "org-1"), DueWork("modest-0", "org-2")
     assert await due(3, 2) == [first, second]
-    assert [one.id for one in await due(3, 10)] == ["greedy-1", "modest-0", "greedy-2", "greedy-3"]
+    assert [server.id for server in await due(3, 10)] == [
+        "greedy-1",
+        "modest-0",
+        "greedy-2",
+        "greedy-3",
+    ]

@@ -54,7 +54,7 @@ async def told(rows: Rows) -> None:
     beside: JsonObject = {"id": BESIDE, "org": ORG, "agent_id": ADA, "created_at": at}
     more: JsonObject = {"archived": False, "hidden": False, "isolated_blocks": {}, "fields": {}}
     writes.upsert(CONVERSATIONS, {**beside, "last_message_at": None, **more})
-    for one in (
+    for row in (
         message(1, "green tea"),
         message(2, "green tea with milk", role="assistant"),
         message(3, "the result of a tool", role="tool"),
@@ -63,14 +63,14 @@ async def told(rows: Rows) -> None:
         message(6, "green tea of others", "agent-else", org="org-2"),
         message(7, ""),
     ):
-        writes.upsert(MESSAGES, one)
+        writes.upsert(MESSAGES, row)
     await rows.write("agent", writes)
 
 
 async def embedded(rows: Rows, scope: MessageScope, limit: int = 100) -> list[str]:
     """Embed what is left of a scope; returns which messages."""
     left = await rows.vectors.unembedded_messages(scope, MODEL, limit)
-    vectors = {one: word_vector(text, 128) for one, text in left}
+    vectors = {message_id: word_vector(text, 128) for message_id, text in left}
     await rows.vectors.keep(scope, MODEL, vectors)
     return [text.removeprefix("message-") for text, _ in left]
 
@@ -79,7 +79,7 @@ async def near(rows: Rows, scope: MessageScope, **fields: Any) -> list[str]:
     vector = word_vector("green tea", 128)
     query = {"scope": scope, "model": MODEL, "vector": vector, "similarity_min": 0.1, **fields}
     found = await rows.vectors.nearest(NearestQuery(**query))
-    assert [one for _, one in found] == sorted((one for _, one in found), reverse=True)
+    assert [score for _, score in found] == sorted((score for _, score in found), reverse=True)
     return [text.removeprefix("message-") for text, _ in found]
 
 
@@ -147,9 +147,9 @@ async def test_histories_wait_their_turn_and_each_organisation_has_one(rows: Row
     for scope in (*scopes, OF_ADA):
         await rows.vectors.put_off(scope)
     first = await rows.vectors.backlog()
-    assert {one.scope for one in first} == {OF_ADA, MessageScope("org-2")}
-    for one in first:
-        await rows.vectors.worked_on(one, done=one.scope.org == "org-2")
+    assert {backlog.scope for backlog in first} == {OF_ADA, MessageScope("org-2")}
+    for backlog in first:
+        await rows.vectors.worked_on(backlog, done=backlog.scope.org == "org-2")
     [second] = await rows.vectors.backlog()
     assert second.scope == MessageScope(ORG, BOB)
     await rows.vectors.worked_on(second, done=True)

@@ -170,7 +170,7 @@ async def test_a_stream_that_somebody_deletes_is_made_again(
         gone = [COMMANDS_STREAM, TOKENS_STREAM, events_stream("ledger")]
 
         async def present() -> bool:
-            streams = {one.config.name for one in await jetstream.streams_info()}
+            streams = {stream.config.name for stream in await jetstream.streams_info()}
             return {*gone} <= streams
 
         for stream in gone:

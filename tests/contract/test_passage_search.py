@@ -60,8 +60,8 @@ def row(
 
 async def put(rows: Rows, *given: JsonObject) -> None:
     writes = RowWrites()
-    for one in given:
-        writes.upsert(PASSAGES, one)
+    for passage in given:
+        writes.upsert(PASSAGES, passage)
     await rows.write("memory", writes)
 
 
@@ -74,7 +74,7 @@ def like(text: str, **given: object) -> PassageQuery:
 
 
 def names(found: list[FoundPassage]) -> list[str]:
-    return [one.id.removeprefix("passage-") for one in found]
+    return [passage.id.removeprefix("passage-") for passage in found]
 
 
 async def test_the_nearest_come_first_as_clients_read_them(rows: Rows) -> None:
@@ -159,7 +159,7 @@ async def test_the_words_of_a_query_are_made_once_and_not_for_each_passage(
         places = {name: f"${number}" for number, name in enumerate(parameters, start=1)}
         plan = await generic_plan(connection, statement % places)
     assert not [
-        one for one in plan if "to_tsquery" in f"{one.get('Filter')}{one.get('Recheck Cond')}"
+        node for node in plan if "to_tsquery" in f"{node.get('Filter')}{node.get('Recheck Cond')}"
     ]
 
 
@@ -214,7 +214,7 @@ async def test_a_large_collection_is_searched_by_a_graph_and_finds_the_same(
         assert large.known == {"archive-1a", "archive-2a"}
         marked = "select collection_id, count(*) from memory.passages where large group by 1"
         assert {*await database.fetch(marked)} == {("archive-1a", 150), ("archive-2a", 150)}
-        await put(exact, *({**one, "id": f"{one['id']}-new"} for one in some("1a", 30)))
+        await put(exact, *({**passage, "id": f"{passage['id']}-new"} for passage in some("1a", 30)))
         for _ in range(5):
             await compared()
             await compared(tags=["half"])
@@ -239,11 +239,13 @@ async def test_nobody_finds_what_another_has_by_a_thousand_random_queries(rows: 
     )
     for _ in range(1_000):
         org, archive = chance.choice(owners)
-        theirs = [one for _, one in owners]
+        theirs = [passage_id for _, passage_id in owners]
         asked = chance.choice([[archive], chance.sample(theirs, 3), theirs])
         query = like(" ".join(chance.choices(words, k=2)), org=org, collection_ids=asked, limit=20)
         if chance.random() < 0.3:
             query = replace(query, vectors=())
         found = {passage.collection_id for passage in await rows.passages.search(query)}
-        assert found <= {one for owner, one in owners if owner == org and one in asked}
+        assert found <= {
+            passage_id for owner, passage_id in owners if owner == org and passage_id in asked
+        }
         assert found or archive not in asked or not query.vectors

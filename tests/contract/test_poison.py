@@ -154,7 +154,7 @@ async def test_a_command_that_fails_twice_and_then_works_leaves_nothing(wires: W
 
 
 @pytest.mark.parametrize(
-    "reason", [StoreUnavailable, BusUnavailable, VersionConflict], ids=lambda one: one.__name__
+    "reason", [StoreUnavailable, BusUnavailable, VersionConflict], ids=lambda error: error.__name__
 )
 async def test_what_is_not_the_fault_of_a_command_does_not_park_it(
     wires: Wires, reason: type[Exception], monkeypatch: pytest.MonkeyPatch

@@ -115,7 +115,7 @@ async def test_events_are_the_same_however_many_there_are(
     assert {(event.topic, event.org, event.about, event.occurred_at) for event in found} == {
         (event.topic, event.org, event.about, event.occurred_at) for event in written
     }
-    assert [event.metadata for event in found] == [one.metadata for one in written]
+    assert [event.metadata for event in found] == [event.metadata for event in written]
 
 
 async def test_a_text_that_postgres_cannot_keep_is_refused_for_what_it_is(

@@ -60,8 +60,8 @@ async def test_writes_of_one_commit_happen_as_if_one_after_the_other(
     store = world.store()
     for _ in range(COMMITS):
         writes = [any_write(random) for _ in range(random.randint(1, WRITES_MAX))]
-        for one in writes:
-            await oracle.commit(written([one]))
+        for write in writes:
+            await oracle.commit(written([write]))
         await store.commit(written(writes))
         expected = sorted(oracle.schema.rows("accounts"), key=lambda row: str(row["id"]))
         assert await world.rows() == expected, writes

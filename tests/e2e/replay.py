@@ -78,8 +78,8 @@ class Replay:
             for key in recorded.keys() & built.keys():
                 self._learn(recorded[key], built[key])
         elif isinstance(recorded, list) and isinstance(built, list):
-            for one, other in zip(recorded, built, strict=False):
-                self._learn(one, other)
+            for record, other in zip(recorded, built, strict=False):
+                self._learn(record, other)
         elif isinstance(recorded, str) and isinstance(built, str) and ID.fullmatch(recorded):
             self._ids.setdefault(recorded, built)
 

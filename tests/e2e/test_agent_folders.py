@@ -225,7 +225,7 @@ def test_older_clients_attach_sources_and_get_the_agent(
     path = f"/v1/agents/{agent.id}/sources"
     body = legacy.patch(f"{path}/attach/{folder.id}").json()
     assert [source["id"] for source in body["sources"]] == [folder.id]
-    assert [one["id"] for one in legacy.get(path).json()] == [folder.id]
+    assert [folder_row["id"] for folder_row in legacy.get(path).json()] == [folder.id]
     body = legacy.patch(f"{path}/detach/{folder.id}").json()
     assert (body["id"], body["sources"]) == (agent.id, [])
     assert legacy.get(path).json() == []

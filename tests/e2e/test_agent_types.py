@@ -185,7 +185,7 @@ def test_what_an_agent_says_by_a_tool_streams_as_it_comes(
     shown = [
         message["content"] for message in whole if message["message_type"] == "assistant_message"
     ]
-    assert [one for one in shown if one] == [words["message"]]
+    assert [text for text in shown if text] == [words["message"]]
 
     middle = lines[len(lines) // 2]
     asked = {"starting_after": middle.data["seq_id"]}

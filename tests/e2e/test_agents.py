@@ -461,14 +461,14 @@ def test_the_model_settings_change_one_by_one(letta: Letta, new_agent: NewAgent)
     )
 
     read = letta.agents.retrieve(agent.id)
-    for one in (updated, read):
-        assert one.model == MODEL
-        assert one.llm_config.context_window == 9_000
-        assert one.llm_config.temperature == 0.5
-        assert one.llm_config.max_tokens == 99
-        assert one.api_model_settings is not None
-        assert one.api_model_settings.max_output_tokens == 99
-        assert one.api_model_settings.parallel_tool_calls is True
+    for state in (updated, read):
+        assert state.model == MODEL
+        assert state.llm_config.context_window == 9_000
+        assert state.llm_config.temperature == 0.5
+        assert state.llm_config.max_tokens == 99
+        assert state.api_model_settings is not None
+        assert state.api_model_settings.max_output_tokens == 99
+        assert state.api_model_settings.parallel_tool_calls is True
 
 
 @pytest.mark.operation("PATCH /v1/agents/{agent_id}")

@@ -170,7 +170,7 @@ def test_messages_are_found_with_their_ranks(
     assert (asked["fts_rank"], asked["embedded_text"]) == (2, f"SAY:A {word}")
     assert asked["message"]["content"] == [{"type": "text", "text": f"SAY:A {word}"}]
     assert asked["message"]["agent_id"] == agent.id
-    assert [one["message"]["role"] for one in found(query=word, roles=["user"])] == ["user"]
+    assert [hit["message"]["role"] for hit in found(query=word, roles=["user"])] == ["user"]
     assert found(query=word, project_id="project-1") == []
     assert found(agent_id=agent.id, limit=1)[0]["message"]["id"] == said["message"]["id"]
 
@@ -228,7 +228,9 @@ def test_hidden_agents_are_listed_only_where_they_are_asked_for(
     assert letta.agents.retrieve(agent.id).hidden is True
 
     def listed(**query: Any) -> list[str]:
-        return [one["id"] for one in http.get("/v1/agents/", params={"name": name, **query}).json()]
+        return [
+            agent["id"] for agent in http.get("/v1/agents/", params={"name": name, **query}).json()
+        ]
 
     def count(**query: Any) -> int:
         return int(http.get("/v1/agents/count", params={"name": name, **query}).text)

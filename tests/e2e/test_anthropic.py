@@ -63,8 +63,8 @@ def test_the_models_are_listed_as_the_genuine_server_does(
 
     assert [model["handle"] for model in listed] == list(wanted)
     endpoint = {"model_endpoint": f"{model.anthropic_base_url}/v1"}
-    for one in listed:
-        assert one == {**wanted[one["handle"]], **endpoint}
+    for listed_model in listed:
+        assert listed_model == {**wanted[listed_model["handle"]], **endpoint}
     assert all(
         model.provider_type == "anthropic" for model in letta.models.list(provider_name="anthropic")
     )

@@ -23,7 +23,7 @@ from tests.waiting import wait_for
 def having(http: httpx.Client, archive_id: str) -> list[str]:
     """The agents that have an archive."""
     answer = http.get(f"/v1/archives/{archive_id}/agents", params={"order": "asc"})
-    return [one["id"] for one in answer.json()]
+    return [archive["id"] for archive in answer.json()]
 
 
 @pytest.mark.operation("POST /v1/archives/")
@@ -91,7 +91,7 @@ def embedding(http: httpx.Client, archive_id: str, wanted: str = "") -> httpx.Re
 def searched(http: httpx.Client, archive_id: str, query: str) -> list[str]:
     """The texts that a search finds, the best first."""
     body = {"archive_id": archive_id, "query": query}
-    return [one["passage"]["text"] for one in http.post("/v1/passages/search", json=body).json()]
+    return [hit["passage"]["text"] for hit in http.post("/v1/passages/search", json=body).json()]
 
 
 async def test_an_archive_gets_another_model_and_its_passages_follow(
@@ -215,10 +215,10 @@ def test_an_agent_remembers_searches_and_forgets(letta: Letta, new_agent: NewAge
     [cat] = memory.create(agent.id, text="Bob's cat is called Whiskers")
     assert alps.id
     assert cat.id
-    assert [one.id for one in memory.list(agent.id)] == [alps.id, cat.id]
-    assert [one.id for one in memory.list(agent.id, ascending=False)] == [cat.id, alps.id]
-    assert [one.id for one in memory.list(agent.id, after=alps.id)] == [cat.id]
-    assert [one.id for one in memory.list(agent.id, search="WHISKERS")] == [cat.id]
+    assert [passage.id for passage in memory.list(agent.id)] == [alps.id, cat.id]
+    assert [passage.id for passage in memory.list(agent.id, ascending=False)] == [cat.id, alps.id]
+    assert [passage.id for passage in memory.list(agent.id, after=alps.id)] == [cat.id]
+    assert [passage.id for passage in memory.list(agent.id, search="WHISKERS")] == [cat.id]
 
     found = memory.search(agent.id, query="hiking", top_k=2)
     assert found.count == 2
@@ -239,7 +239,7 @@ def test_an_agent_remembers_searches_and_forgets(letta: Letta, new_agent: NewAge
             ids(start_datetime=start, end_datetime="2026-01-01")
 
     memory.delete(cat.id, agent_id=agent.id)
-    assert [one.id for one in memory.list(agent.id)] == [alps.id]
+    assert [passage.id for passage in memory.list(agent.id)] == [alps.id]
     with pytest.raises(NotFoundError, match=cat.id):
         memory.delete(cat.id, agent_id=agent.id)
     with pytest.raises(NotFoundError):

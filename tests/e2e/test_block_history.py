@@ -36,9 +36,13 @@ def test_each_version_says_what_was_changed_when_and_by_whom(
 
     gone, changed, created = history(http, block)
 
-    assert [one["kind"] for one in (created, changed, gone)] == ["created", "changed", "deleted"]
-    assert [one["version"] for one in (created, changed, gone)] == [1, 2, 3]
-    assert {one["author_id"] for one in (created, changed, gone)} == {USER}
+    assert [version["kind"] for version in (created, changed, gone)] == [
+        "created",
+        "changed",
+        "deleted",
+    ]
+    assert [version["version"] for version in (created, changed, gone)] == [1, 2, 3]
+    assert {version["author_id"] for version in (created, changed, gone)} == {USER}
     assert created["created_at"] < changed["created_at"] < gone["created_at"]
     assert created["fields"]["value"] == "one\ntwo"
     assert changed["fields"] == {"value": "one\n2\nthree", "description": "Numbers"}

@@ -226,7 +226,7 @@ def test_blocks_are_attached_edited_and_detached_by_label_and_by_id(
         "project",
     ]
     assert http.patch(f"{path}/attach/{block.id}").json() == attached.json()
-    listed = {one["label"]: one for one in http.get(path).json()}
+    listed = {listed_block["label"]: listed_block for listed_block in http.get(path).json()}
     assert listed.keys() == {"human", "persona", "project"}
     assert listed["project"] == http.get(f"/v1/blocks/{block.id}").json()
 
@@ -387,7 +387,7 @@ def test_a_block_is_not_renamed_to_a_label_that_its_agent_has(
     http.patch(f"{path}/detach/{persona}")
     assert http.patch(f"{path}/human", json={"label": "persona"}).status_code == 200
     assert http.patch(f"{path}/attach/{persona}").status_code == 409
-    assert [one["label"] for one in http.get(path).json()] == ["persona"]
+    assert [listed_block["label"] for listed_block in http.get(path).json()] == ["persona"]
 
 
 def test_blocks_renamed_in_one_moment_leave_one_that_the_label_means(
@@ -409,8 +409,10 @@ def test_blocks_renamed_in_one_moment_leave_one_that_the_label_means(
         assert meant["id"] == ids[statuses.index(200)]
         insert = json.dumps({"label": label, "new_string": "told", "insert_line": 0})
         letta.agents.messages.create(agent.id, messages=says(f"CALL:memory_insert:{insert}"))
-        values = [http.get(f"/v1/blocks/{one}").json()["value"] for one in ids]
-        assert ["told" in value for value in values] == [one == meant["id"] for one in ids]
+        values = [http.get(f"/v1/blocks/{block_id}").json()["value"] for block_id in ids]
+        assert ["told" in value for value in values] == [
+            block_id == meant["id"] for block_id in ids
+        ]
 
 
 @pytest.mark.operation("POST /v1/_internal_blocks/")
@@ -426,6 +428,6 @@ def test_internal_blocks_are_blocks_by_another_path(
     assert http.get(f"{path}/", params={"label": label}).json() == [made]
     agent = new_agent(block_ids=[made["id"]])
     attached = http.get(f"{path}/{made['id']}/agents").json()
-    assert [one["id"] for one in attached] == [agent.id]
+    assert [listed_agent["id"] for listed_agent in attached] == [agent.id]
     assert http.delete(f"{path}/{made['id']}").json() is None
     assert http.get(f"{path}/", params={"label": label}).json() == []

@@ -219,7 +219,12 @@ def test_the_web_is_searched_by_the_operators_key(
     found, empty, odd = told(
         letta,
         agent.id,
-        calls(*(("web_search", one) for one in (asked, {"query": " "}, {"num_results": "two"}))),
+        calls(
+            *(
+                ("web_search", arguments)
+                for arguments in (asked, {"query": " "}, {"num_results": "two"})
+            )
+        ),
     )
     result = {
         "title": "Tea",
@@ -266,7 +271,7 @@ def test_what_calls_used_is_listed_added_up_and_counted(
     ]
 
     listed = http.get("/v1/tool-runs", params={"agent_id": agent.id}).json()
-    assert [one["status"] for one in listed] == ["timeout", "success", "success"]
+    assert [call["status"] for call in listed] == ["timeout", "success", "success"]
     late, slept, burnt = listed
     assert [run["tool_name"] for run in listed] == ["shell", "shell", "run_code"]
     assert burnt["usage"]["memory_bytes_max"] > 100 << 20
@@ -283,7 +288,7 @@ def test_what_calls_used_is_listed_added_up_and_counted(
     assert (total["calls"], total["by_status"]) == (3, {"success": 2, "timeout": 1})
     assert total["output_bytes"] == 5
     assert total["memory_bytes_max"] == burnt["usage"]["memory_bytes_max"]
-    assert total["seconds"] == pytest.approx(sum(one["usage"]["seconds"] for one in listed))
+    assert total["seconds"] == pytest.approx(sum(call["usage"]["seconds"] for call in listed))
     assert [(run["tool_name"], run["calls"]) for run in total["by_tool"]] == [
         ("run_code", 1),
         ("shell", 2),
@@ -301,7 +306,7 @@ async def test_calls_and_sandboxes_are_counted(heeler: HeelerInstance, http: htt
             'heeler_sandbox_limits_hit_total{limit="time"',
             'heeler_sandboxes{process="',
         )
-        return all(one in text for one in wanted)
+        return all(word in text for word in wanted)
 
     await wait_for("the metrics of the tools service", seen)
 
@@ -383,7 +388,7 @@ rolled
     first, second = told(
         letta,
         agent.id,
-        calls(*(("run_code_with_tools", {"code": one}) for one in (code, failing))),
+        calls(*(("run_code_with_tools", {"code": source}) for source in (code, failing))),
     )
     result = json.loads(first[1])
     assert (first[0], result["status"], result["stderr"]) == ("success", "success", [])

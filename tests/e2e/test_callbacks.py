@@ -91,7 +91,7 @@ async def test_a_client_that_was_out_of_order_is_told_again(
 
     await wait_for("the first attempt", lambda: status(503))
     await wait_for("the second", lambda: status(204))
-    assert [one["run_id"] for one in receiver.told] == [run.id, run.id]
+    assert [body["run_id"] for body in receiver.told] == [run.id, run.id]
 
 
 @pytest.mark.operation("POST /v1/agents/{agent_id}/messages/async")

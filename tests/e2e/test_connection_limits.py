@@ -263,7 +263,7 @@ def test_who_leaves_in_the_middle_of_a_body_is_no_failure_of_ours(heeler: Heeler
             lines = httpx.get(f"{url}/metrics").text.splitlines()
             # The other processes of this server are told too, and other tests had them fail.
             ours = [line for line in lines if line.startswith(COUNTED) and its_own in line]
-            posts = [one for one in ours if AGENTS in one]
+            posts = [line for line in ours if AGENTS in line]
             assert not [post for post in posts if 'status="500"' in post]
             return any('status="499"' in post and float(post.split()[-1]) == 3 for post in posts)
 

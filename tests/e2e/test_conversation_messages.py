@@ -89,14 +89,14 @@ def test_a_conversation_streams_unless_told_not_to(
     assert [message["message_type"] for message in listed] == [
         message["message_type"] for message in expected
     ]
-    assert [{k: type(v) for k, v in one.items()} for one in listed[::2]] == [
-        {k: type(v) for k, v in one.items()} for one in expected[::2]
+    assert [{k: type(v) for k, v in row.items()} for row in listed[::2]] == [
+        {k: type(v) for k, v in row.items()} for row in expected[::2]
     ]
     run = letta.runs.retrieve(lines[0].data["run_id"])
     assert run.conversation_id == conversation.id
     assert (run.metadata or {})["run_type"] == "send_conversation_message"
     seen = letta.conversations.retrieve(conversation.id)
-    assert [one["id"] for one in reversed(listed)] == seen.in_context_message_ids
+    assert [row["id"] for row in reversed(listed)] == seen.in_context_message_ids
     assert seen.last_message_at is not None
     own = letta.agents.retrieve(agent.id)
     assert not set(own.message_ids or []) & set(seen.in_context_message_ids or [])

@@ -368,8 +368,8 @@ def test_a_fork_goes_on_separately(letta: Letta, http: httpx.Client, new_agent: 
     assert fork.id != source.id
     assert (fork.agent_id, fork.model, fork.summary) == (agent.id, MODEL, None)
     listed = {
-        one: letta.conversations.messages.list(one, order="asc").items
-        for one in (source.id, fork.id)
+        conversation_id: letta.conversations.messages.list(conversation_id, order="asc").items
+        for conversation_id in (source.id, fork.id)
     }
     kinds = {name: [message.message_type for message in items] for name, items in listed.items()}
     assert kinds[source.id] == kinds[fork.id]

@@ -90,7 +90,7 @@ async def test_letters_are_listed_by_service_name_kind_and_page(
     other = await park("memory", "block.edit")
 
     async def listed(**params: Any) -> list[str]:
-        return [one["id"] for one in (await web.get(ADMIN, params=params)).json()]
+        return [letter["id"] for letter in (await web.get(ADMIN, params=params)).json()]
 
     agents = await listed(name="agent.agent.detach_block")
     assert agents == [second["id"], first["id"]]
@@ -109,7 +109,7 @@ async def test_health_counts_the_letters_and_stays_well(web: httpx.AsyncClient, 
         health = await web.get("/v1/health")
         assert health.status_code == 200
         listed = (await web.get(ADMIN)).json()
-        parked = [one for one in listed if one["status"] != "replayed"]
+        parked = [letter for letter in listed if letter["status"] != "replayed"]
         return bool(health.json()["dead_letters"] == len(parked))
 
     letter = await park("agent", "agent.delete")

@@ -190,12 +190,12 @@ def test_a_key_that_comes_with_another_body_is_a_conflict_everywhere(
         ("POST", "/v1/blocks", {"label": "a", "value": "A"}, {"label": "a", "value": "B"}),
         ("POST", "/v1/agents", {"name": "A", "model": MODEL}, {"name": "B", "model": MODEL}),
     ]
-    for method, path, one, two in cases:
+    for method, path, request_body, other_body in cases:
         key = {"idempotency-key": unique("key")}
-        first = http.request(method, path, json=one, headers=key)
-        again = http.request(method, path, json=one, headers=key)
-        other = http.request(method, path, json=two, headers=key)
-        slash = http.request(method, f"{path}/", json=one, headers=key)
+        first = http.request(method, path, json=request_body, headers=key)
+        again = http.request(method, path, json=request_body, headers=key)
+        other = http.request(method, path, json=other_body, headers=key)
+        slash = http.request(method, f"{path}/", json=request_body, headers=key)
 
         assert first.status_code == again.status_code == 200, path
         assert first.json()["id"] == again.json()["id"]

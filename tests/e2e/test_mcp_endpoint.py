@@ -142,7 +142,7 @@ async def test_many_programs_at_once_are_answered(
             *(called(client, "get_agent", agent_id=agent.id) for _ in range(40))
         )
 
-    assert {one["id"] for one in shown} == {agent.id}
+    assert {shown_agent["id"] for shown_agent in shown} == {agent.id}
 
 
 def test_what_is_no_mcp_is_refused(http: httpx.Client) -> None:

@@ -328,7 +328,7 @@ def test_older_clients_use_servers_by_name(
     assert whole in legacy.put("/v1/tools/mcp/servers", json=config).json()
     assert legacy.get("/v1/tools/mcp/servers").json()[name] == whole
     listed = legacy.get(f"{path}/tools").json()
-    assert [one["name"] for one in listed] == [tool.name for tool in weather.tools]
+    assert [tool_row["name"] for tool_row in listed] == [tool.name for tool in weather.tools]
     assert listed[0]["inputSchema"] == weather.tools[0].input_schema
     attached = legacy.post(f"{path}/{forecast}").json()
     assert (attached["name"], attached["tool_type"]) == (forecast, "external_mcp")
@@ -349,7 +349,7 @@ def test_older_clients_use_servers_by_name(
     assert changed == {**whole, "auth_token": "t0ken"}
     assert legacy.post(f"{path}/resync").json()["needs_approval"] == []
     assert weather.headers[-1]["authorization"] == "Bearer t0ken"
-    assert name not in [one["server_name"] for one in legacy.delete(path).json()]
+    assert name not in [server["server_name"] for server in legacy.delete(path).json()]
     assert name not in legacy.get("/v1/tools/mcp/servers").json()
     assert legacy.get(f"{path}/tools").status_code == 404
 
@@ -434,7 +434,7 @@ def test_a_person_lets_a_server_be_used(
         plain = [*server.given, "plain-refresh", "plain-client", "plain-code"]
         rows = str(heeler.psql("select t::text from tools.events t"))
         assert "mcp_server.authorized" in rows
-        assert [one for one in plain if one in rows] == []
+        assert [plain_id for plain_id in plain if plain_id in rows] == []
 
         http.patch(
             f"/v1/mcp-servers/{added['id']}",

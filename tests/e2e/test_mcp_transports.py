@@ -206,7 +206,7 @@ def test_a_bad_server_costs_an_agent_that_call_and_nothing_else(
         bad = servers.at("streamable_http", port, "/mcp")
         *held, slow = (servers.tool(bad, name) for name in ("crash", "garbage", "large", "slow"))
         echo = servers.tool(good, "echo")
-        agent = new_agent(tool_ids=[one.id for one in (*held, slow, echo)])
+        agent = new_agent(tool_ids=[tool.id for tool in (*held, slow, echo)])
         for tool in held:
             result = call_tool(letta, agent.id, tool.name)
             assert (result.status, bad.server_name in result.tool_return) == ("error", True)
@@ -283,8 +283,8 @@ def test_a_server_that_may_asks_the_model_of_the_agent_that_calls_its_tool(
             [failed] = sampled(letta, agent.id, tool.name, "FAIL:401")
             assert "The model of the agent gave no answer" in failed["message"]
             many = sampled(letta, agent.id, tool.name, times=7)
-            assert sum("content" in one for one in many) == 5
-            assert sum("at most" in one.get("message", "") for one in many) == 2
+            assert sum("content" in answer for answer in many) == 5
+            assert sum("at most" in answer.get("message", "") for answer in many) == 2
             used = http.get(f"/v1/agents/{agent.id}/tools/usage").json()["sampling"]
             assert used["requests"] == 7
             assert min(used["prompt_tokens"], used["completion_tokens"]) > 0

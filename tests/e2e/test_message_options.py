@@ -129,7 +129,7 @@ def test_a_stream_keeps_what_is_known_of_its_tokens_with_the_step(
     assert kinds(lines)[-1] == "[DONE]"
     [step] = letta.steps.list(agent_id=agent.id).items
     trace = http.get(f"/v1/steps/{step.id}/trace").json()
-    tokens = [one["token"] for one in trace["response_json"]["logprobs"]["content"]]
+    tokens = [entry["token"] for entry in trace["response_json"]["logprobs"]["content"]]
     assert tokens == ["So", "be", "it"]
 
 

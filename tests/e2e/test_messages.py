@@ -393,7 +393,7 @@ def test_the_history_is_read_from_both_ends(
     assert page(order="asc") == page(order="desc") == whole
     assert page(limit=4) == whole[-4:]
     assert page(limit=4, order="asc") == whole[:4]
-    ids = [one["id"] for one in whole]
+    ids = [message["id"] for message in whole]
     assert page(limit=3, order="asc", after=ids[2]) == whole[3:6]
     assert page(limit=3, order="desc", before=ids[4]) == whole[1:4]
     assert page(limit=100, after=ids[-1]) == []
@@ -445,6 +445,6 @@ async def test_messages_at_the_same_time_are_answered_one_after_another(
     for turn in turns:
         n = str(turn[0].content).rsplit(" ", 1)[1]  # type: ignore[union-attr]
         assert turn[-1].content == f"{word} {n}"  # type: ignore[union-attr]
-        assert len({one.run_id for one in turn}) == 1
+        assert len({message.run_id for message in turn}) == 1
     block = await aletta.agents.blocks.retrieve("human", agent_id=agent.id)
     assert sorted(block.value.split("\n")) == sorted(["Name: Ada", *map(str, range(20))])

@@ -52,7 +52,7 @@ def test_agents_write_to_each_other(
 
     gathered = f'CALL:{TAGS}:{{"message": "Hi", "match_all": ["{tag}"], "match_some": []}}'
     result = tool_return(letta.agents.messages.create(ada.id, messages=says(gathered)).messages)
-    assert {one["agent_id"]: one["response"] for one in literal_eval(result.tool_return)} == {
+    assert {reply["agent_id"]: reply["response"] for reply in literal_eval(result.tool_return)} == {
         bob.id: [NO_SCRIPT],
         cleo.id: [NO_SCRIPT],
     }

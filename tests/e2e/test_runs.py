@@ -48,7 +48,7 @@ async def test_a_run_shows_only_messages_of_the_types_that_were_asked_for(
         background=True,
         include_return_message_types=["assistant_message"],
     )
-    told = [one async for one in stream]
+    told = [chunk async for chunk in stream]
     [said] = [message for message in told if message.message_type == "assistant_message"]
     again = await aletta.runs.messages.stream(str(said.run_id))
     types = [line.message_type async for line in again]
@@ -152,9 +152,9 @@ def test_runs_are_found_by_agent_status_and_reason(
     assert found(agent_ids=agents, after=quick, limit=1) == [failed, slow]
     query = {"agent_ids": agents, "limit": 1}
     longest = http.get("/v1/runs/", params={**query, "order_by": "duration"}).json()
-    assert [one["id"] for one in longest] == [slow]
+    assert [run["id"] for run in longest] == [slow]
     before = http.get("/v1/runs/", params={**query, "before": slow}).json()
-    assert [one["id"] for one in before] == [failed]
+    assert [run["id"] for run in before] == [failed]
     unknown = http.get("/v1/runs/", params={"after": f"run-{NOBODY}"})
     assert unknown.status_code == 400
 

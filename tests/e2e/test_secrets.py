@@ -48,7 +48,7 @@ def told(letta: Letta, agent_id: str, tool: Any, variable: str) -> str:
 
 
 def values(shown: list[dict[str, Any]]) -> dict[str, str]:
-    return {one["key"]: one["value"] for one in shown}
+    return {secret["key"]: secret["value"] for secret in shown}
 
 
 @pytest.mark.operation("POST /v1/agents/")

@@ -66,7 +66,11 @@ def test_the_openapi_document_is_valid(http: httpx.Client) -> None:
         assert reference.startswith("#/")
         for part in reference.removeprefix("#/").split("/"):
             node = node[part]
-    names = [one["operationId"] for path in document["paths"].values() for one in path.values()]
+    names = [
+        operation["operationId"]
+        for path in document["paths"].values()
+        for operation in path.values()
+    ]
     assert len(names) == len(set(names))
     create = document["paths"]["/v1/agents"]["post"]
     assert create["summary"] == "Create an agent with its memory blocks."

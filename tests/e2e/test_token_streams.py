@@ -50,17 +50,17 @@ def test_tokens_come_one_by_one_and_add_up_to_the_history(
     told = [line.data for line in lines[1:-3]]
     assert kinds(lines)[-3:] == ["stop_reason", "usage_statistics", "[DONE]"]
     assert [line.id for line in lines[:-3]] == [str(n + 1) for n in range(len(lines) - 3)]
-    assert {one["seq_id"] for one in told} == {None}
+    assert {chunk["seq_id"] for chunk in told} == {None}
     called = [message for message in told if message["message_type"] == "tool_call_message"]
     assert len(called) > 2
     assert called[0]["tool_calls"] == called[0]["tool_call"]
     assert called[0]["tool_calls"]["name"] == "memory_insert"
     assert "arguments" not in called[0]["tool_calls"]
-    pieces = [one["tool_calls"]["arguments"] for one in called[1:]]
+    pieces = [call_chunk["tool_calls"]["arguments"] for call_chunk in called[1:]]
     assert json.loads("".join(pieces)) == {"label": "human", "new_string": "Likes tea"}
     assert len([message for message in told if message["message_type"] == "assistant_message"]) > 5
     call, returned, said = history(http, agent.id)[-3:]
-    assert {one["id"] for one in called} == {call["id"]}
+    assert {call["id"] for call in called} == {call["id"]}
     assert {(message["otid"], message["step_id"]) for message in called} == {
         (call["otid"], call["step_id"])
     }
@@ -175,7 +175,7 @@ def test_the_sdk_resumes_in_the_middle_of_a_step(letta: Letta, new_agent: NewAge
 
     assert cuts > 3
     assert [*texts(read).values()] == [TEXT]
-    numbers = [one["seq_id"] for one in read if one.get("seq_id")]
+    numbers = [chunk["seq_id"] for chunk in read if chunk.get("seq_id")]
     assert numbers == sorted(set(numbers)) == [*range(1, len(numbers) + 1)]
 
 

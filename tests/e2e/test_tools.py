@@ -142,7 +142,7 @@ def test_many_that_make_a_tool_of_one_name_at_once_make_one(http: httpx.Client, 
     body = {"source_code": SOURCE.format(name=name)}
     methods = ["POST", "PUT"] * 4
     with ThreadPoolExecutor(8) as pool:
-        answers = [*pool.map(lambda one: http.request(one, "/v1/tools/", json=body), methods)]
+        answers = [*pool.map(lambda method: http.request(method, "/v1/tools/", json=body), methods)]
     [tool] = http.get("/v1/tools/", params={"name": name}).json()
     assert {answer.json()["id"] for answer in answers} == {tool["id"]}
 
@@ -162,7 +162,7 @@ def test_lists_hold_the_servers_tools_once_and_what_clients_made(
     def ids(**asked: Any) -> list[str]:
         answer = http.get("/v1/tools/", params={"limit": 1000, **asked})
         assert answer.status_code == 200, answer.text
-        return [one["id"] for one in answer.json()]
+        return [tool["id"] for tool in answer.json()]
 
     everything = ids(order="asc")
     assert everything[: len(base)] == base
@@ -173,7 +173,7 @@ def test_lists_hold_the_servers_tools_once_and_what_clients_made(
     assert http.get("/v1/tools/count", params={"exclude_letta_tools": True}).json() == len(
         everything
     ) - len(base)
-    assert [one["id"] for one in http.post("/v1/tools/add-base-tools").json()] == base
+    assert [tool["id"] for tool in http.post("/v1/tools/add-base-tools").json()] == base
     assert ids(order="asc") == everything
 
     for order, whole in (("asc", everything), ("desc", everything[::-1])):

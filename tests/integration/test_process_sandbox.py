@@ -554,7 +554,7 @@ class TestBombs:
 
     async def test_where_nothing_bounds_what_connections_hold_there_are_none(self, monkeypatch):
         monkeypatch.setattr(process_sandbox, "confined", lambda *a: [
-            one for one in confined(*a) if not one.network
+            container for container in confined(*a) if not container.network
         ])  # fmt: skip
         weaker = ProcessSandbox(idle_min=0, idle_max=0)
         await weaker.start()

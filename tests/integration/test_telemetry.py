@@ -133,11 +133,11 @@ def test_one_message_with_a_tool_call_is_one_tree_across_all_services(
     parents = {span.span_id for span in everything}
     roots = [span for span in everything if span.parent_id not in parents]
     assert [span.parent_id for span in roots] == ["b7ad6b7169203331"], "one tree, the client's"
-    writing = [one for one in everything if not one.name.startswith(("load ", "SELECT "))]
+    writing = [span for span in everything if not span.name.startswith(("load ", "SELECT "))]
     assert drawn(writing).strip() == TREE.strip()
     reads = {span.name for span in everything} - {span.name for span in writing}
     assert reads == {"load agent history", "SELECT memory.block_view"}, "what is not cached"
-    assert {one.attributes["db.system.name"] for one in everything if one.name in reads} == {
+    assert {span.attributes["db.system.name"] for span in everything if span.name in reads} == {
         "postgresql"
     }
     for span in everything:
@@ -149,7 +149,7 @@ def test_spans_speak_the_language_of_the_conventions(
     collector: Collector, http: httpx.Client, agent: dict[str, Any], trace_id: str
 ) -> None:
     answer = ask(http, agent, insert("Likes tea"), trace_id)
-    spans = {one.name: one.attributes for one in reversed(whole(collector, trace_id, *NAMES))}
+    spans = {span.name: span.attributes for span in reversed(whole(collector, trace_id, *NAMES))}
     run_id = answer["messages"][0]["run_id"]
     call_id = answer["messages"][0]["tool_call"]["tool_call_id"]
     run = spans["invoke_agent Ada"]

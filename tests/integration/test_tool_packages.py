@@ -101,7 +101,7 @@ async def test_what_is_installed_is_used_again_also_after_a_restart(
     many = await asyncio.gather(
         *(there.installed(wants("polite", org=f"org-{n % 2}"), 60.0) for n in range(6))
     )
-    folders = {one.folder for one in many if isinstance(one, Installed)}
+    folders = {installed.folder for installed in many if isinstance(installed, Installed)}
     assert len(folders) == 1, many
     assert [path.name for path in root.iterdir()] == [Path(folders.pop()).name]
     for path in index.iterdir():

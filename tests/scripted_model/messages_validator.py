@@ -186,7 +186,7 @@ def _check_pairs(messages: list[Any]) -> None:
                 "in the previous message.",
             )
         need(len(set(results)) == len(results), f"messages.{index}: a result comes twice")
-        missing = [one for one in waiting if one not in results]
+        missing = [call_id for call_id in waiting if call_id not in results]
         need(
             not missing,
             f"messages.{index}: `tool_use` ids were found without `tool_result` blocks "
@@ -252,6 +252,6 @@ def _first_of_turn(messages: list[Any]) -> Any | None:
         content = message["content"]
         if message["role"] == "assistant":
             first = message
-        elif isinstance(content, str) or any(one["type"] != "tool_result" for one in content):
+        elif isinstance(content, str) or any(block["type"] != "tool_result" for block in content):
             break
     return first

@@ -34,8 +34,8 @@ def passage_ids(name: str) -> list[str]:
 async def remember(chore: Chore, agent: str, send: Send) -> Accepted | Rejected:
     """Carry out a chore about what an agent remembers; what its insert was told."""
     texts = [
-        NewPassage(id=one, text=f"{chore.name} says {n}", tags=[chore.name])
-        for n, one in enumerate(passage_ids(chore.name))
+        NewPassage(id=passage_id, text=f"{chore.name} says {n}", tags=[chore.name])
+        for n, passage_id in enumerate(passage_ids(chore.name))
     ]
     if chore.kind != "share and delete":
         reply = await send(chore.name, InsertPassages(passages=texts, agent_id=agent))
@@ -68,15 +68,19 @@ def check_archives(
     for chore in chores:
         if chore.kind not in REMEMBERING:
             continue
-        created = [committed["passage.created", one] for one in passage_ids(chore.name)]
+        created = [
+            committed["passage.created", passage_id] for passage_id in passage_ids(chore.name)
+        ]
         if created not in ([0] * BATCH, [1] * BATCH):
             yield f"of the passages of {chore.name} were made {created}"
         if isinstance(told.get(chore.name), Accepted) and not all(created):
             yield f"{chore.name} was told of passages that are not there"
-        deleted = [committed["passage.deleted", one] for one in passage_ids(chore.name)]
+        deleted = [
+            committed["passage.deleted", passage_id] for passage_id in passage_ids(chore.name)
+        ]
         if any(gone > there for gone, there in zip(deleted, created, strict=True)):
             yield f"passages of {chore.name} were deleted more often than made"
-    yield from (f"{one} has two archives" for one in second_archives(agent, memory))
+    yield from (f"{archive_id} has two archives" for archive_id in second_archives(agent, memory))
     yield from left_over(memory)
 
 
@@ -105,4 +109,4 @@ def archives_of_nobody(agent: InMemorySchema, memory: InMemorySchema) -> list[st
 def second_archives(agent: InMemorySchema, memory: InMemorySchema) -> list[str]:
     """The agents that have a second archive of their own, though none was taken from them."""
     agents = [str(row["id"]) for row in agent.rows("agents")]
-    return [one for one in agents if own_archive_id(one, 1) in memory.streams]
+    return [agent for agent in agents if own_archive_id(agent, 1) in memory.streams]

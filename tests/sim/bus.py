@@ -150,9 +150,9 @@ class Broker:
     def forget(self, lane: Lane) -> None:
         """A process is gone, and its connection with it."""
         for servants in self.servants.values():
-            servants[:] = [one for one in servants if one.lane is not lane]
+            servants[:] = [servant for servant in servants if servant.lane is not lane]
         for known in (*self.listeners.values(), *self.deltas.values()):
-            known[:] = [one for one in known if one[1] is not lane]
+            known[:] = [entry for entry in known if entry[1] is not lane]
 
     def wipe(self) -> None:
         """The store of the broker is gone; those who serve declare their consumers anew."""
@@ -336,7 +336,9 @@ class SimBus:
         return await self.kept(lambda: list(self.broker.tokens.get(subject, [])))
 
     async def kept_subjects(self, pattern: str) -> list[str]:
-        return await self.kept(lambda: [one for one in self.broker.tokens if matches(one, pattern)])
+        return await self.kept(
+            lambda: [subject for subject in self.broker.tokens if matches(subject, pattern)]
+        )
 
     async def kept[T](self, look: Callable[[], list[T]]) -> list[T]:
         """What the broker answers, if it does in time."""

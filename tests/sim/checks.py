@@ -36,10 +36,10 @@ def judge(world: World) -> list[str]:
     """Everything that is wrong."""
     watch = world.watch
     found = [*watch.problems, *world.ledger.problems]
-    found += [f"logged: {one}" for one in watch.errors]
-    found += [f"the loop heard: {one}" for one in world.loop.complaints]
-    unheard = [one for one in world.loop.unheard() if not isinstance(one, FAULTS)]
-    found += [f"nobody looked at {one!r}" for one in unheard]
+    found += [f"logged: {error}" for error in watch.errors]
+    found += [f"the loop heard: {complaint}" for complaint in world.loop.complaints]
+    unheard = [error for error in world.loop.unheard() if not isinstance(error, FAULTS)]
+    found += [f"nobody looked at {error!r}" for error in unheard]
     try:
         found += broken(world)
     except Exception as surprise:
@@ -135,7 +135,7 @@ def check_rows(service: str, schema: InMemorySchema) -> Iterator[str]:
 def conversations(schema: InMemorySchema) -> dict[str, list[Event]]:
     """The events of every conversation."""
     return {
-        aggregate: [event_of("agent", one) for one in events]
+        aggregate: [event_of("agent", event) for event in events]
         for aggregate, events in schema.streams.items()
         if aggregate.startswith("conv-")
     }
@@ -176,7 +176,7 @@ def in_line(events: list[Any]) -> list[str]:
         elif event.topic == "run.started":
             begun = line.index(event.run_id) + 1
         elif event.topic == "queued_runs.cancelled":
-            left = [one for one in line[begun:] if one not in event.run_ids]
+            left = [run_id for run_id in line[begun:] if run_id not in event.run_ids]
             line = [*line[:begun], *left, *event.run_ids]
     return line
 
@@ -226,8 +226,8 @@ def check_approvals(conversation: str, events: list[Any]) -> Iterator[str]:
             gated |= {call.id: call for call in event.tool_calls if call.gated}
             silent |= {call.id for call in event.tool_calls}
         elif event.topic == "approval.answered":
-            answers = [one for one in event.answers if one.kind == "approved"]
-            approved |= {(one.tool_call_id, one.arguments_hash) for one in answers}
+            answers = [answer for answer in event.answers if answer.kind == "approved"]
+            approved |= {(answer.tool_call_id, answer.arguments_hash) for answer in answers}
         elif event.topic in ("approval.expired", "approval.cancelled"):
             silent.clear()
         elif event.topic == "tool_call.started":
@@ -282,7 +282,9 @@ def check_lines(
     for events in memory.streams.values():
         values = [e.payload.get("changes", {}).get("value") for e in events]  # type: ignore[union-attr]
         first: Any = events[0].payload.get("block") or {}  # a fork's has what its source's had
-        ever.update(lines_added([one for one in values if one is not None], first.get("value")))
+        ever.update(
+            lines_added([value for value in values if value is not None], first.get("value"))
+        )
     allowed: Counter[str] = Counter()
     for conversation, events in talks.items():
         for call, status, text in results(events):
@@ -337,9 +339,11 @@ def check_requests(world: World, talks: dict[str, list[Event]]) -> Iterator[str]
             if event.topic == "message.appended" and event.message.role == "assistant"
         )
         cancels = any(
-            one.kind.startswith("cancel") and one.agent == number for one in world.plan.chores
+            chore.kind.startswith("cancel") and chore.agent == number for chore in world.plan.chores
         )
-        for told in [one for one in told_of(world) if conversation_of(one.say) == place]:
+        for told in [
+            answered for answered in told_of(world) if conversation_of(answered.say) == place
+        ]:
             yield from check_request(
                 told,
                 order[place].count(told.say.name),
@@ -376,7 +380,7 @@ def check_request(
         if not times:
             yield f"{say.name} was asked about its calls and is not in the history"
     elif told.status == 200:
-        texts = [one.get("content") for one in told.body["messages"]]
+        texts = [message.get("content") for message in told.body["messages"]]
         if not times:
             yield f"{say.name} was answered 200 and is not in the history"
         if say.pauses or (forgotten and answer not in texts):
@@ -491,8 +495,8 @@ def check_tool_runs(tools: InMemorySchema) -> Iterator[str]:
     for run_id, events in tools.streams.items():
         if not run_id.startswith("tool_run-"):
             continue
-        if [one.topic for one in events] not in TOOL_RUN_STORIES:
-            yield f"{run_id} went {[one.topic for one in events]}"
+        if [event.topic for event in events] not in TOOL_RUN_STORIES:
+            yield f"{run_id} went {[event.topic for event in events]}"
         payload: Any = events[0].payload
         begun[f"{payload['run_id']} {payload['step_id']} {payload['tool_call_id']}"] += 1
     for call, times in begun.items():
@@ -507,8 +511,8 @@ def blocks_of_nobody(agent: InMemorySchema, memory: InMemorySchema) -> list[str]
     """The blocks that no agent has, and no conversation."""
     agents: list[Any] = agent.rows("agents")
     beside: list[Any] = agent.rows("conversations")
-    seen = {one for row in agents for one in row["block_ids"]} | {SHARED_BLOCK}
-    seen |= {one for row in beside for one in row["isolated_blocks"].values()}
+    seen = {block_id for row in agents for block_id in row["block_ids"]} | {SHARED_BLOCK}
+    seen |= {block_id for row in beside for block_id in row["isolated_blocks"].values()}
     return sorted({str(row["id"]) for row in memory.rows("blocks")} - seen)
 
 
@@ -517,7 +521,7 @@ def deleted_blocks_seen(agent: InMemorySchema, memory: InMemorySchema) -> Iterat
     blocks = {str(row["id"]) for row in memory.rows("blocks")}
     agents: list[Any] = agent.rows("agents")
     for row in agents:
-        gone = [one for one in row["block_ids"] if one not in blocks]
+        gone = [block_id for block_id in row["block_ids"] if block_id not in blocks]
         if gone:
             yield f"{row['id']} still sees {gone}"
 

@@ -232,8 +232,8 @@ class Clients:
     async def cancel_one(self, chore: Chore) -> None:
         """Cancel a run by its id, as soon as there is one; what waits behind it goes on."""
         agent = agent_id(chore.agent)
-        keyed = [one for one in self.plan.says if one.agent == chore.agent]
-        keys = [f"key of {one.name}" for one in keyed if one.named_by == "key"]
+        keyed = [say for say in self.plan.says if say.agent == chore.agent]
+        keys = [f"key of {say.name}" for say in keyed if say.named_by == "key"]
         run_ids = [derived_id("run", DEFAULT_ORG, agent, "key", key) for key in keys[:1]]
         for attempt in range(CANCELS_MAX):
             name = f"{chore.name}-{attempt}"
@@ -362,7 +362,7 @@ class Clients:
         if say.answers == "never" or not calls:
             return
         await asyncio.sleep(say.answers_after)
-        groups = [[one] for one in calls] if say.answers == "one by one" else [calls]
+        groups = [[call] for call in calls] if say.answers == "one by one" else [calls]
         for n, group in enumerate(groups):
             for time in range(2 if say.answers == "twice" else 1):
                 answer = SentMessage(say, calls=group, name=f"{say.name} answer {n} {time}")
@@ -488,17 +488,17 @@ def calls_that_wait(told: SentMessage) -> list[str]:
         return []
     return [
         call["tool_call_id"]
-        for one in told.body["messages"]
-        if one["message_type"] == "approval_request_message"
-        for call in one["tool_calls"]
+        for message in told.body["messages"]
+        if message["message_type"] == "approval_request_message"
+        for call in message["tool_calls"]
     ]
 
 
 def approval_request(told: SentMessage) -> tuple[dict[str, str], dict[str, Any]]:
     """The headers and the body of an answer."""
     approvals = [
-        {"type": "approval", "tool_call_id": one, "approve": told.say.answers != "no"}
-        for one in told.calls
+        {"type": "approval", "tool_call_id": call_id, "approve": told.say.answers != "no"}
+        for call_id in told.calls
     ]
     headers = {"x-request-id": told.say.name, "idempotency-key": f"key of {told.name}"}
     return headers, {"messages": [{"type": "approval", "approvals": approvals}]}

@@ -80,7 +80,7 @@ class FileRows:
         return []
 
     def done(self, asked: Any) -> list[Row]:
-        found = [one for one in self.uploads if self.is_done(one, asked)]
+        found = [upload for upload in self.uploads if self.is_done(upload, asked)]
         return [(file_id,) for file_id in found[: asked["limit"]]]
 
     def is_done(self, file_id: str, asked: Any) -> bool:

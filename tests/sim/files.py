@@ -245,10 +245,10 @@ def check_files(world: World) -> Iterator[str]:
     if rows is None:
         return
     memory = rows.database.schema("memory")
-    chores = [one for one in world.plan.chores if one.kind in FILING]
+    chores = [chore for chore in world.plan.chores if chore.kind in FILING]
     contents = {
-        sha256(content(one, number)).hexdigest(): (one, content(one, number).decode())
-        for one in chores
+        sha256(content(chore, number)).hexdigest(): (chore, content(chore, number).decode())
+        for chore in chores
         for number in (1, 2)
     }
     there = {str(row["id"]) for row in memory.rows("files")}
@@ -270,8 +270,10 @@ def check_files(world: World) -> Iterator[str]:
                 yield f"{file_id} was deleted, and something of it is there"
             continue
         yield from check_file(rows, file_id, text, passages.pop(file_id, []), did)
-    yield from (f"passages of {one}, which is not there" for one in passages if one not in there)
-    yield from (f"parts of {one} without an upload" for one, _ in rows.parts)
+    yield from (
+        f"passages of {file_id}, which is not there" for file_id in passages if file_id not in there
+    )
+    yield from (f"parts of {file_id} without an upload" for file_id, _ in rows.parts)
     yield from check_names(memory)
     for chore in chores:
         did["uploads left"] += chore.kind == "upload and hang up"
@@ -293,11 +295,11 @@ def check_file(
     segments = TextSegments()
     cut = [*segments.feed(text), *segments.end()]
     kept = sorted(
-        (one["number"], one["words"])
-        for one in rows.texts.values()
-        if one["text"] == row["text_id"]
+        (text["number"], text["words"])
+        for text in rows.texts.values()
+        if text["text"] == row["text_id"]
     )
-    if kept != [(one.number, one.text) for one in cut]:
+    if kept != [(passage.number, passage.text) for passage in cut]:
         yield f"the text of {file_id} is not the one that was uploaded"
     expected = {
         chunk_id(file_id, number): chunk.text
@@ -305,7 +307,7 @@ def check_file(
             chunk for segment in cut for chunk in chunks_of(segment, tokens_for(None))
         )
     }
-    if {one["id"]: one["text"] for one in passages} != expected:
+    if {passage["id"]: passage["text"] for passage in passages} != expected:
         yield f"{file_id} has {len(passages)} chunks, not those {len(expected)} of its text"
     if not row["total_chunks"] == row["chunks_embedded"] == len(expected):
         yield f"{file_id} counts {row['chunks_embedded']} of {row['total_chunks']} chunks"
@@ -322,8 +324,8 @@ def check_names(memory: InMemorySchema) -> Iterator[str]:
         if events[-1].topic == "file_name.taken"
     }
     there = {str(row["id"]) for row in rows}
-    yield from (f"{one} has a name, and is gone" for one in sorted(owners - there))
-    yield from (f"{one} has no name" for one in sorted(there - owners))
+    yield from (f"{key} has a name, and is gone" for key in sorted(owners - there))
+    yield from (f"{key} has no name" for key in sorted(there - owners))
 
 
 def check_answers(
@@ -341,4 +343,4 @@ def check_answers(
     gone = told[:1] if chore.kind == "upload and delete" else []
     gone += told if chore.kind == "upload and drop folder" else []
     gone += told[:1] if chore.kind == "upload and replace" and len(told) == 2 else []
-    yield from (f"{one} of {chore.name} is still there" for one in gone if one in there)
+    yield from (f"{name} of {chore.name} is still there" for name in gone if name in there)

@@ -249,8 +249,8 @@ class VirtualLoop(asyncio.AbstractEventLoop):
 
     def unheard(self) -> list[BaseException | None]:
         """What went wrong in tasks that nobody looked at."""
-        failed = [one for one in self.tasks if one.done() and not one.cancelled()]
-        return [one.exception() for one in failed if one._log_traceback]  # type: ignore[attr-defined]
+        failed = [task for task in self.tasks if task.done() and not task.cancelled()]
+        return [task.exception() for task in failed if task._log_traceback]  # type: ignore[attr-defined]
 
     def close(self) -> None:
         """The end of the world. What dead processes left is closed now, when nothing counts."""

@@ -106,8 +106,10 @@ def check_context(request: ModelRequest) -> None:
         LEDGER[-1].problems.append(f"a context is refused: {refused}")
     # A result that was not recorded, but made up when its call was shown, has the id of the call's
     # message: it would be accepted, but what is recorded is wrong.
-    spoken = {one.id for one in request.messages if one.role == "assistant" and one.id}
-    if any(one.role == "tool" and one.id in spoken for one in request.messages):
+    spoken = {
+        message.id for message in request.messages if message.role == "assistant" and message.id
+    }
+    if any(message.role == "tool" and message.id in spoken for message in request.messages):
         LEDGER[-1].problems.append("a context is refused: a call has no recorded result")
 
 
@@ -115,12 +117,12 @@ def asked_in(request: ModelRequest) -> tuple[dict[str, Any], int]:
     """What the user asks the model to do, and how far that has come; nothing where somebody else
     asks for a summary or the like. What a compaction took away is known by the calls it left."""
     messages, plans = request.messages, LEDGER[-1].plans
-    place = max(n for n, one in enumerate(messages) if one.role == "user")
+    place = max(n for n, message in enumerate(messages) if message.role == "user")
     asked_for = plan_in(text_of(messages[place]))
-    calls = [one.tool_calls[0].id for one in messages[place + 1 :] if one.tool_calls]
+    calls = [message.tool_calls[0].id for message in messages[place + 1 :] if message.tool_calls]
     if asked_for.get("name"):
         plans[asked_for["name"]] = asked_for
-        return asked_for, sum(one.role == "assistant" for one in messages[place + 1 :])
+        return asked_for, sum(message.role == "assistant" for message in messages[place + 1 :])
     if not request.tools or not calls:
         LEDGER[-1].did["plans forgotten"] += asked_for.get("type") == "system_alert"
         return {}, 0
@@ -145,7 +147,7 @@ def plan_in(text: str) -> dict[str, Any]:
 def beside_the_plan(request: ModelRequest) -> ModelReply:
     """An answer to who asks for a summary, or goes on after a pause; some cannot be had."""
     LEDGER[-1].did["summaries asked"] += not request.tools
-    length = sum(len(text_of(one)) for one in request.messages)
+    length = sum(len(text_of(message)) for message in request.messages)
     if length % 5 == 0 and not request.tools:
         raise ModelFailed(Failure("llm_server_error", "no summary today"))
     return ModelReply("So far.", [], "stop", usage_of(request))
@@ -153,7 +155,7 @@ def beside_the_plan(request: ModelRequest) -> ModelReply:
 
 def usage_of(request: ModelRequest) -> Usage:
     """Tokens as we estimate them, so that windows fill."""
-    chars = sum(len(text_of(one)) for one in request.messages)
+    chars = sum(len(text_of(message)) for message in request.messages)
     return Usage(prompt_tokens=max(1, chars // 4), completion_tokens=5)
 
 

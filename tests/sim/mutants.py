@@ -166,7 +166,7 @@ def no_horizon() -> list[Patch]:
     def number_log(server: Server, service: str, limit: int) -> int:
         book, place = server.of(service), (id(server), service)
         behind = passed.get(place, 0)
-        book.unnumbered = [one for one in book.unnumbered if one[0] > behind]
+        book.unnumbered = [entry for entry in book.unnumbered if entry[0] > behind]
         passed[place] = max((xid for xid, _, _ in book.unnumbered), default=behind)
         return real(server, service, limit)
 
@@ -181,7 +181,9 @@ def wall_clock_lease() -> list[Patch]:
     real = InMemoryEventStore.take_lease
 
     async def take_lease(store: InMemoryEventStore, key: str) -> int | None:
-        skews = [one.clock.skew for one in PROCESS_OF.values() if one.holder == store.holder]
+        skews = [
+            process.clock.skew for process in PROCESS_OF.values() if process.holder == store.holder
+        ]
         lease = store.schema.leases.get(key)
         if lease and skews and lease.expires_at < store.database.clock() + skews[0]:
             lease.expires_at = float("-inf")
@@ -373,8 +375,8 @@ def unknown_is_failed() -> list[Patch]:
         try:
             return await real(work, **how)
         except StoreUnavailable:
-            for one in work.loaded.values():
-                work.repository.keep(one)
+            for aggregate in work.loaded.values():
+                work.repository.keep(aggregate)
             raise
 
     return [(UnitOfWork, "commit", commit)]
@@ -444,8 +446,8 @@ def approval_never_ends() -> list[Patch]:
 @mutant("An answer that comes while calls wait is taken for one to all of them.")
 def one_answer_for_all() -> list[Patch]:
     def waits(run: ActiveRun) -> bool:
-        gated = [one for one in run.calls if one.call.gated]
-        return bool(gated) and all(one.waits_for_client for one in gated)
+        gated = [call for call in run.calls if call.call.gated]
+        return bool(gated) and all(call.waits_for_client for call in gated)
 
     return [
         (PendingCall, "approved", property(lambda pending: True)),

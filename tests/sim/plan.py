@@ -165,22 +165,24 @@ class Plan:
     @property
     def parts(self) -> list[str]:
         """The names of everything that can be left out."""
-        return [one.name for one in (*self.faults, *self.chores, *self.says)]
+        return [part.name for part in (*self.faults, *self.chores, *self.says)]
 
     def only(self, kept: Collection[str]) -> Plan:
         """The same world with some of its parts."""
         return replace(
             self,
-            says=tuple(one for one in self.says if one.name in kept),
-            chores=tuple(one for one in self.chores if one.name in kept),
-            faults=tuple(one for one in self.faults if one.name in kept),
+            says=tuple(say for say in self.says if say.name in kept),
+            chores=tuple(chore for chore in self.chores if chore.name in kept),
+            faults=tuple(
+                planned_fault for planned_fault in self.faults if planned_fault.name in kept
+            ),
         )
 
     def story(self) -> str:
         """Everything in it, in words."""
         lines = [f"agents begin at {[round(at, 2) for at in self.agents]}, shared {self.shared}"]
         lines += ["  supervised"] * self.supervised
-        lines += [f"  {one}" for one in (*self.says, *self.chores, *self.faults)]
+        lines += [f"  {part}" for part in (*self.says, *self.chores, *self.faults)]
         return "\n".join(lines)
 
 

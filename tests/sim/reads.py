@@ -83,10 +83,14 @@ class SimQueries(OverTheWire, reads=InMemoryQueries):
         return ""
 
     async def custom_tools(self, org: str, tool_ids: list[str]) -> list[CustomTool]:
-        return await self.client.ask(lambda: [one for one in self.tools(org) if one.id in tool_ids])
+        return await self.client.ask(
+            lambda: [tool for tool in self.tools(org) if tool.id in tool_ids]
+        )
 
     async def custom_tools_named(self, org: str, names: list[str]) -> list[CustomTool]:
-        return await self.client.ask(lambda: [one for one in self.tools(org) if one.name in names])
+        return await self.client.ask(
+            lambda: [tool for tool in self.tools(org) if tool.name in names]
+        )
 
     def tools(self, org: str) -> list[CustomTool]:
         """The tools that the tools service has."""
@@ -109,10 +113,10 @@ class SimQueries(OverTheWire, reads=InMemoryQueries):
         def execute() -> ToolRunProgress | None:
             database = self.client.server.database
             schema = database.schema("tools")
-            rows: list[Any] = [one for one in schema.rows("tool_runs") if one["id"] == tool_run_id]
+            rows: list[Any] = [row for row in schema.rows("tool_runs") if row["id"] == tool_run_id]
             lease = schema.leases.get(tool_run_id)
             alive = lease is not None and lease.expires_at > database.clock()
-            found = [one for one in rows if one["org"] == org]
+            found = [row for row in rows if row["org"] == org]
             return (
                 ToolRunProgress(found[0].get("result"), alive and found[0]["status"] == "running")
                 if found

@@ -21,7 +21,7 @@ def shrunk(plan: Plan, again: Callable[[Plan], Outcome] = run) -> tuple[Plan, Ou
             left_out = plan.parts[start : start + size]
             if not left_out or runs >= RUNS_MAX:
                 break
-            candidate = plan.only([one for one in plan.parts if one not in left_out])
+            candidate = plan.only([part for part in plan.parts if part not in left_out])
             tried = again(candidate)
             runs += 1
             if tried.problems:

@@ -100,11 +100,11 @@ class Server:
         """Number events in the order of their transactions, below the oldest that is open."""
         book, log = self.of(service), self.database.schema(service).log
         horizon = self.horizon(book)
-        book.unnumbered.sort(key=lambda one: one[:2])
-        fresh = [one for one in book.unnumbered if one[0] < horizon][:limit]
-        for one in fresh:
-            log.append(replace(one[2], position=len(log) + 1))
-            book.unnumbered.remove(one)
+        book.unnumbered.sort(key=lambda entry: entry[:2])
+        fresh = [entry for entry in book.unnumbered if entry[0] < horizon][:limit]
+        for entry in fresh:
+            log.append(replace(entry[2], position=len(log) + 1))
+            book.unnumbered.remove(entry)
         return len(fresh)
 
     def horizon(self, book: Transactions) -> int:
@@ -425,29 +425,29 @@ class SimLetters:
     ) -> Attempt:
         options: dict[str, Any] = {"known": known, "hold_seconds": hold_seconds}
         return await self.ask(
-            lambda it: it.begin(message_id, unquarantined_max=unquarantined_max, **options)
+            lambda store: store.begin(message_id, unquarantined_max=unquarantined_max, **options)
         )
 
     async def hold(self, message_id: str, seconds: float) -> None:
-        await self.ask(lambda it: it.hold(message_id, seconds))
+        await self.ask(lambda store: store.hold(message_id, seconds))
 
     async def record_failure(self, message_id: str, number: int, rest_seconds: float) -> Attempt:
-        return await self.ask(lambda it: it.record_failure(message_id, number, rest_seconds))
+        return await self.ask(lambda store: store.record_failure(message_id, number, rest_seconds))
 
     async def uncount(self, message_id: str) -> None:
-        await self.ask(lambda it: it.uncount(message_id))
+        await self.ask(lambda store: store.uncount(message_id))
 
     async def forget(self, message_id: str) -> None:
-        await self.ask(lambda it: it.forget(message_id))
+        await self.ask(lambda store: store.forget(message_id))
 
     async def has_trouble(self, attempts: int, seconds: float) -> bool:
-        return await self.ask(lambda it: it.has_trouble(attempts, seconds))
+        return await self.ask(lambda store: store.has_trouble(attempts, seconds))
 
     async def forget_older(self, seconds: float) -> None:
-        await self.ask(lambda it: it.forget_older(seconds))
+        await self.ask(lambda store: store.forget_older(seconds))
 
     async def find(self, letter_id: str) -> DeadLetter | None:
-        return await self.ask(lambda it: it.find(letter_id))
+        return await self.ask(lambda store: store.find(letter_id))
 
     async def reopen(self, letter_id: str) -> None:
-        await self.ask(lambda it: it.reopen(letter_id))
+        await self.ask(lambda store: store.reopen(letter_id))

@@ -93,7 +93,7 @@ def test_r38_a_seed_has_one_trace_whatever_the_hash_seed_and_the_worlds_before()
 
 def test_a_quiet_world_answers_everything() -> None:
     plan = plan_of(3)
-    outcome = run(plan.only([one.name for one in plan.says]))
+    outcome = run(plan.only([say.name for say in plan.says]))
     assert outcome.problems == []
     assert not outcome.happened
 
@@ -122,7 +122,7 @@ def test_a_process_that_cannot_stop_fails_its_world_with_what_it_raised(
 
     monkeypatch.setattr(SimBus, "stop_serving", broken)
     seed = next(
-        seed for seed in count(1) if any(one.kind == "restart" for one in plan_of(seed).faults)
+        seed for seed in count(1) if any(fault.kind == "restart" for fault in plan_of(seed).faults)
     )
     [problem] = run(plan_of(seed)).problems
     assert "could not stop" in problem

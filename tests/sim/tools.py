@@ -144,12 +144,14 @@ class SimToolRunQueries:
         def execute() -> list[DueWork]:
             now = self.client.server.database.clock()
             leases = self.schema.leases
-            over = [key for key, one in leases.items() if one.expires_at < now]
+            over = [key for key, lease in leases.items() if lease.expires_at < now]
             rows: list[Any] = self.schema.rows("tool_runs")
             orgs = {row["id"]: row["org"] for row in rows}
             alone = [r["id"] for r in rows if r["status"] == "running" and r["id"] not in leases]
             gone = [key for key in over if key.startswith("tool_run-")]
-            return [DueWork(one, orgs.get(one, "")) for one in [*gone, *alone]]
+            return [
+                DueWork(tool_run_id, orgs.get(tool_run_id, "")) for tool_run_id in [*gone, *alone]
+            ]
 
         return await self.client.ask(execute)
 

@@ -92,7 +92,11 @@ class World:
         agent = self.shared.server.database.schema("agent")
         agents = {row["id"] for row in agent.rows("agents")}
         there = {row["id"] for row in agent.rows("conversations")}
-        made = {one.name: one.agent for one in self.plan.chores if one.name in self.clients.beside}
+        made = {
+            chore.name: chore.agent
+            for chore in self.plan.chores
+            if chore.name in self.clients.beside
+        }
         says = [
             Say(f"last to agent {number}", 0, number, 0.0, thinks=0.1)
             for number in range(len(self.plan.agents))
@@ -105,12 +109,16 @@ class World:
         ]
         told = [SentMessage(say) for say in says]
         await asyncio.gather(*map(self.clients.say, told))
-        for one in told:
+        for answered in told:
             self.ledger.did["conversations asked at the end"] += 1
             # What a compaction takes away before the model sees it is answered all the same.
-            forgotten = self.ledger.did["plans forgotten"] > 0 and "So far." in str(one.body)
-            if one.status != 200 or not (forgotten or f"done {one.say.name}" in str(one.body)):
-                self.problems.append(f"blocked: {one.say.name} was told {one.status} {one.body}")
+            forgotten = self.ledger.did["plans forgotten"] > 0 and "So far." in str(answered.body)
+            if answered.status != 200 or not (
+                forgotten or f"done {answered.say.name}" in str(answered.body)
+            ):
+                self.problems.append(
+                    f"blocked: {answered.say.name} was told {answered.status} {answered.body}"
+                )
 
     def mend(self) -> None:
         """From here on nothing goes wrong any more."""
@@ -144,7 +152,10 @@ class World:
         beside = agent.rows("conversations")
         left += [f"{row['id']} of nobody" for row in beside if row["agent_id"] not in agents]
         left += [f"the making of {row['agent_id']}" for row in agent.rows("creations")]
-        left += [f"the block {one}, which nobody has" for one in blocks_of_nobody(agent, memory)]
+        left += [
+            f"the block {block_id}, which nobody has"
+            for block_id in blocks_of_nobody(agent, memory)
+        ]
         left += [*left_over(memory), *archives_of_nobody(agent, memory)]
         left += unfinished_files(self)
         tools = database.schema("tools")
@@ -157,9 +168,9 @@ class World:
         if not len(tools.committed) == len(tools.log) == tools.published:
             left.append("the relay of tools")
         left += [
-            f"the command {one.incoming.name}"
+            f"the command {command.incoming.name}"
             for commands in self.shared.broker.commands.values()
-            for one in commands.values()
+            for command in commands.values()
         ]
         for name, schema, upstream in (("agent", agent, "memory"), ("memory", memory, "agent")):
             if not len(schema.committed) == len(schema.log) == schema.published:

@@ -50,7 +50,11 @@ class InMemoryMessageVectors:
 
     async def keep(self, scope: MessageScope, model: str, vectors: Mapping[str, Vector]) -> None:
         there = {row["id"] for row in self.messages(MessageScope(scope.org))}
-        self.vectors |= {one: (model, vector) for one, vector in vectors.items() if one in there}
+        self.vectors |= {
+            message_id: (model, vector)
+            for message_id, vector in vectors.items()
+            if message_id in there
+        }
 
     async def nearest(self, query: NearestQuery) -> list[tuple[str, float]]:
         found = []
@@ -67,7 +71,7 @@ class InMemoryMessageVectors:
             near = sum(a * b for a, b in zip(vector, query.vector, strict=True))
             if near >= query.similarity_min:
                 found.append((row["id"], near))
-        return sorted(found, key=lambda one: (-one[1], one[0]))[: query.limit]
+        return sorted(found, key=lambda scored: (-scored[1], scored[0]))[: query.limit]
 
     async def put_off(self, scope: MessageScope) -> None:
         self.turns += 1
@@ -75,17 +79,17 @@ class InMemoryMessageVectors:
 
     async def backlog(self) -> list[Backlog]:
         longest: dict[str, Backlog] = {}
-        for scope, (asked_at, _) in sorted(self.waiting.items(), key=lambda one: one[1][1]):
+        for scope, (asked_at, _) in sorted(self.waiting.items(), key=lambda entry: entry[1][1]):
             longest.setdefault(scope.org, Backlog(scope, asked_at))
         return [*longest.values()]
 
-    async def worked_on(self, one: Backlog, *, done: bool) -> None:
+    async def worked_on(self, backlog: Backlog, *, done: bool) -> None:
         self.turns += 1
-        asked_at = self.waiting[one.scope][0]
-        if done and asked_at == one.asked_at:
-            del self.waiting[one.scope]
+        asked_at = self.waiting[backlog.scope][0]
+        if done and asked_at == backlog.asked_at:
+            del self.waiting[backlog.scope]
         else:
-            self.waiting[one.scope] = (asked_at, self.turns)
+            self.waiting[backlog.scope] = (asked_at, self.turns)
 
     async def forget(self, org: str, conversation_id: str) -> None:
         self.forgotten.setdefault(conversation_id, self.now)
@@ -98,7 +102,7 @@ class InMemoryMessageVectors:
         if gone:
             return True
         settled = self.now - timedelta(seconds=settled_seconds)
-        self.forgotten = {one: at for one, at in self.forgotten.items() if at >= settled}
+        self.forgotten = {key: at for key, at in self.forgotten.items() if at >= settled}
         return False
 
 

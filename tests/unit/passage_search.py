@@ -58,7 +58,7 @@ class InMemoryPassageSearch:
             for place, row in enumerate(ranked[: max(limit, CANDIDATES_MIN)], start=1):
                 scores[row["id"]] += 1 / (FUSION_RANKS + place)
         by_id = {row["id"]: row for row in rows}
-        best = sorted(scores, key=lambda one: (-scores[one], one))[:limit]
+        best = sorted(scores, key=lambda passage_id: (-scores[passage_id], passage_id))[:limit]
         return [found(by_id[passage_id], scores[passage_id]) for passage_id in best]
 
 

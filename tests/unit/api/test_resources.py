@@ -40,7 +40,7 @@ PAGES: list[tuple[Resource, type[Page]]] = [
     (STEPS, StepPage),
     (CALLS, CallPage),
 ]
-ASKED: list[type[Query]] = [AgentFilters, BlockFilters, ModelFilters, *(one for _, one in PAGES)]
+ASKED: list[type[Query]] = [AgentFilters, BlockFilters, ModelFilters, *(page for _, page in PAGES)]
 # What is no condition on a row.
 OTHERS = {
     *Page.model_fields,
@@ -64,7 +64,9 @@ def test_every_route_is_collected_once() -> None:
     assert all(isinstance(handler, HTTPRouteHandler) for handler in HANDLERS)
 
 
-@pytest.mark.parametrize(("resource", "page"), PAGES, ids=lambda one: getattr(one, "__name__", ""))
+@pytest.mark.parametrize(
+    ("resource", "page"), PAGES, ids=lambda case: getattr(case, "__name__", "")
+)
 def test_a_list_is_ordered_by_sort_keys_of_its_resource(
     resource: Resource, page: type[BaseModel]
 ) -> None:

@@ -81,7 +81,9 @@ async def test_what_the_bus_loses_is_told_from_the_rows(scene: Scene, missed: se
 async def test_a_client_goes_on_where_it_was(scene: Scene, seen: int) -> None:
     scene.rows.record(ended=True)
     async with scene.follower(last_sent=seen) as follower:
-        assert await heard(follower, look_first=True) == [one for one in WHOLE if one[0] > seen]
+        assert await heard(follower, look_first=True) == [
+            chunk for chunk in WHOLE if chunk[0] > seen
+        ]
 
 
 async def test_in_the_middle_of_a_step_the_tokens_come_from_the_bus(scene: Scene) -> None:
@@ -220,7 +222,13 @@ class TestSilence:
             scene.bus.reconnects += 1
             scene.rows.record(ended=True)
             told = [event async for event in seen if not isinstance(event, IdleTimeout)]
-            assert [one.number for one in told if isinstance(one, StreamedChunk)] == [2, 3, 4, 5, 6]
+            assert [chunk.number for chunk in told if isinstance(chunk, StreamedChunk)] == [
+                2,
+                3,
+                4,
+                5,
+                6,
+            ]
             assert scene.rows.reads == before + 1
 
 

@@ -178,7 +178,7 @@ class Queries:
         for row in sorted(due, key=lambda row: (row["due_at"], row["id"])):
             places[row["org"]] += 1
             ranked.append((places[row["org"]], DueWork(row["id"], row["org"])))
-        ranked.sort(key=lambda one: one[0])
+        ranked.sort(key=lambda entry: entry[0])
         return [found for place, found in ranked if place <= of_org][:limit]
 
     async def versions(self, orgs: list[str], server_ids: list[str]) -> dict[str, int]:

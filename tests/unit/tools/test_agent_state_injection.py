@@ -100,7 +100,7 @@ async def test_what_cannot_be_changed_is_an_error_in_words(
     outcome = await states(bus).written_back(Outcome("success", told), TOOL, call(), "org-1")
     assert outcome.status == "error"
     assert said in outcome.reason
-    assert {one.block_id for one, _ in bus.sent} <= {"block-2"}
+    assert {command.block_id for command, _ in bus.sent} <= {"block-2"}
 
 
 async def test_a_list_that_withholds_memory_withholds_it_from_tools_too() -> None:

@@ -124,7 +124,7 @@ class TestTheCheck:
             assert refusal_by_policies(known, AGENT, CalledTool("", name, "custom"))
 
     def test_it_is_known_of_every_type_of_tool_what_it_needs(self) -> None:
-        assert {one.value for one in ToolType} - NEEDS_OF_TYPE.keys() == {
+        assert {tool_type.value for tool_type in ToolType} - NEEDS_OF_TYPE.keys() == {
             "external_langchain",
             "external_composio",
         }
@@ -169,7 +169,7 @@ class TestCallsOfTheToolsService:
         assert isinstance(reply, Accepted)
         assert isinstance(again, Accepted)
         assert process.sandbox.programs == []
-        [refused] = (event_of("tools", one) for one in world.schema.streams[CALL])
+        [refused] = (event_of("tools", stored) for stored in world.schema.streams[CALL])
         assert isinstance(refused, ToolRunRefused)
         assert (refused.tool_id, refused.name) == (TOOL, "roll_dice")
         assert (refused.agent_id, refused.run_id) == ("agent-1", "run-1")
@@ -202,7 +202,7 @@ class Gone:
     agents: set[str] = set()  # noqa: RUF012
 
     async def deleted(self, org: str, agent_ids: list[str]) -> list[str]:
-        return [one for one in agent_ids if one in self.agents]
+        return [agent_id for agent_id in agent_ids if agent_id in self.agents]
 
 
 class TestLists:

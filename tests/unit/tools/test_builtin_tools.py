@@ -262,7 +262,7 @@ class TestWorkspace:
 
         class Deleted:
             async def deleted(self, org: str, agent_ids: list[str]) -> list[str]:
-                return [one for one in agent_ids if (org, one) in gone]
+                return [agent_id for agent_id in agent_ids if (org, agent_id) in gone]
 
         cleanup = WorkspaceCleanup(present, remove, Deleted(), clock)  # type: ignore[arg-type]
         await cleanup.sweep()
@@ -330,7 +330,7 @@ class TestWebSearch:
         settings = SearchSettings(keys={"EXA_API_KEY": "operators"})
         await searched(settings, {"query": "tea"})
         await searched(settings, {"query": "tea"}, {"EXA_API_KEY": "agents"})
-        assert [one.headers["x-api-key"] for _, one in sent] == ["operators", "agents"]
+        assert [request.headers["x-api-key"] for _, request in sent] == ["operators", "agents"]
         assert sent[0][0] == "https://api.exa.ai/search"
 
     async def test_tavily_is_asked_in_its_own_words(

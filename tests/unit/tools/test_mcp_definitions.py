@@ -198,7 +198,9 @@ async def test_an_unusable_tool_is_reported_and_the_others_work(
     world.connections.at(URL).tools = [loop, tool("now"), tool("now", "Twice."), *many]
     await process.done(create(world))
 
-    unusable = {one["name"]: one["reason"] for one in world.discovery()["report"]["unusable"]}
+    unusable = {
+        offered["name"]: offered["reason"] for offered in world.discovery()["report"]["unusable"]
+    }
     assert "itself" in unusable["loop"]
     assert "twice" in unusable["now"]
     assert str(TOOLS_MAX) in unusable[f"tool_{TOOLS_MAX + 4}"]
@@ -214,7 +216,7 @@ async def test_what_no_database_keeps_costs_neither_the_discovery_nor_a_call(
     server.tools = [FORECAST, tool("n\x00ul"), tool("half", "\udc00")]
     await process.done(create(world))
     unusable = world.discovery()["report"]["unusable"]
-    assert [one["name"] for one in unusable] == ["nul", "half"]
+    assert [offered["name"] for offered in unusable] == ["nul", "half"]
     server.answer = lambda name, arguments: McpOutcome(status="success", text="a\x00b\ud83dc")
     assert (await process.call(tool_id(world)))["text"] == "abc"
     server.broken = McpFailed("protocol", "it said \x00")

@@ -70,7 +70,7 @@ async def test_a_session_is_opened_once_also_for_those_who_come_at_once(
 ) -> None:
     found = await asyncio.gather(*[pool.session(server(), 5) for _ in range(10)])
     assert len(servers.sessions) == 1
-    assert {id(one) for one in found} == {id(servers.sessions[0])}
+    assert {id(session) for session in found} == {id(servers.sessions[0])}
     assert await pool.session(server(), 5) is servers.sessions[0]
 
 
@@ -111,7 +111,11 @@ async def test_a_newer_configuration_ends_the_session_of_the_older(
 
 
 @pytest.mark.parametrize(
-    "dies", [lambda one: setattr(one, "living", False), lambda one: setattr(one, "answers", False)]
+    "dies",
+    [
+        lambda session: setattr(session, "living", False),
+        lambda session: setattr(session, "answers", False),
+    ],
 )
 async def test_a_session_that_died_or_is_silent_is_not_handed_out(
     servers: Servers, pool: SessionPool[Session], dies: Callable[[Session], None]

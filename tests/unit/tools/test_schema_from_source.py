@@ -138,6 +138,6 @@ def test_nothing_of_the_source_is_carried_out() -> None:
 @settings(max_examples=settings().max_examples * 2)
 @given(st.text(max_size=200), st.text("int|[]'\",.()*=: \n\\#", max_size=60))
 def test_any_text_is_a_tool_or_is_refused(text: str, annotation: str) -> None:
-    for one in (text, source(f"x: {annotation}", text), f'def tool():\n    """{text}"""'):
+    for code in (text, source(f"x: {annotation}", text), f'def tool():\n    """{text}"""'):
         with suppress(UnfitSource):
-            assert schema_from_source(one)["parameters"]
+            assert schema_from_source(code)["parameters"]

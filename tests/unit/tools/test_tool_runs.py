@@ -74,7 +74,7 @@ async def test_a_call_is_begun_run_and_ended_and_everybody_is_told(world: World)
     assert (program.org, program.agent_id) == ("org-1", "agent-1")
     assert program.environment == NAMES
     assert world.story() == ["tool_run.begun", "tool_run.ended"]
-    begun, ended = (event_of("tools", one) for one in world.schema.streams[CALL])
+    begun, ended = (event_of("tools", stored) for stored in world.schema.streams[CALL])
     assert isinstance(begun, ToolRunBegun)
     assert (begun.tool_id, begun.name, begun.arguments) == (TOOL, "roll_dice", '{"sides":6}')
     assert (begun.run_id, begun.tool_call_id) == ("run-1", "call_1")
@@ -91,7 +91,7 @@ async def test_a_command_that_comes_twice_is_one_call(world: World) -> None:
     process, other = Process(world, "tools-1"), Process(world, "tools-2")
     await process.tell(call())
     await process.idle()
-    again = [await one.tell(call()) for one in (process, other)]
+    again = [await caller.tell(call()) for caller in (process, other)]
 
     assert all(isinstance(reply, Accepted) for reply in again)
     assert len(process.sandbox.programs) == 1
@@ -179,7 +179,7 @@ async def test_r27_a_call_that_kills_its_process_is_lost_at_once_and_costs_no_ot
         CALL: "success",
         "tool_run-2": "success",
     }
-    assert [len(one.sandbox.programs) for one in (*poisoned, healthy)] == [1, 1, 2]
+    assert [len(process.sandbox.programs) for process in (*poisoned, healthy)] == [1, 1, 2]
     begun = event_of("tools", world.schema.streams["tool_run-p0"][0])
     assert isinstance(begun, ToolRunBegun)
     assert (begun.name, begun.arguments) == ("roll_dice", '{"sides":6}')
@@ -202,7 +202,7 @@ async def test_a_late_result_of_a_lost_call_changes_nothing(world: World) -> Non
     await slow.idle()
 
     assert world.story() == ["tool_run.begun", "tool_run.lost"]
-    assert not any("result" in one for one in world.told)
+    assert not any("result" in payload for payload in world.told)
 
 
 async def test_a_process_that_lost_its_lease_kills_the_code(world: World) -> None:
@@ -229,7 +229,7 @@ async def test_a_stopped_call_is_killed_where_it_runs(world: World) -> None:
     assert process.sandbox.killed == 1
     assert world.story() == ["tool_run.begun", "tool_run.stopped"]
     assert world.row()["status"] == "stopped"
-    assert not any("result" in one for one in world.told)
+    assert not any("result" in payload for payload in world.told)
 
 
 async def test_stopping_what_has_ended_changes_nothing(world: World) -> None:

@@ -46,7 +46,7 @@ async def run(calls: int) -> int:
             await call(connections, config("sse", port, id="first"))  # imports the SDK
             for transport in ("streamable_http", "sse", "stdio"):
                 server = config(transport, port, id=transport)
-                if refusal := connections.refused(server):
+                if refusal := connections.refusal_of(server):
                     print(f"mcp-{transport:<18}{refusal}")
                     continue
                 cold = await call(connections, server)

@@ -28,13 +28,6 @@ WORDS_MIN = 5
 NOT_YET = {
     "services/agent/domain/prompts",
     "services/agent/domain/runs",
-    "services/tools",
-    "services/tools/adapters",
-    "services/tools/adapters/mcp",
-    "services/tools/domain",
-    "services/tools/engine",
-    "services/tools/handlers",
-    "services/tools/sandbox",
 }
 
 # Verbs and nouns that end like a participle.

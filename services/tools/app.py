@@ -61,7 +61,7 @@ from services.tools.engine.package_environments import NoPackages, PackageEnviro
 from services.tools.engine.run_code import RunCodeTool
 from services.tools.engine.run_code_with_tools import RunCodeWithToolsTool
 from services.tools.engine.tool_runner_protocol import ToolRunners
-from services.tools.engine.tool_runner_telemetry import observed
+from services.tools.engine.tool_runner_telemetry import observe_runners
 from services.tools.engine.tool_runs import ToolRunPorts, ToolRuns
 from services.tools.engine.web_builtins import FetchWebpageTool, WebSearchTool
 from services.tools.engine.workspace_builtins import FILE_TOOLS, FileTool, ShellTool
@@ -199,7 +199,7 @@ async def start_engine(runtime: Runtime, settings: Settings, adapters: Adapters)
         queries=queries,
     )
     authorizations = McpAuthorizations(ports)
-    connections.keep_renewed(authorizations.renewed)
+    connections.keep_renewed(authorizations.keep_renewed_grant)
     discoveries = McpDiscoveries(ports)
     engine = Engine(
         runs=tool_runs(runtime, settings, adapters, discoveries),
@@ -234,7 +234,7 @@ def tool_runs(
     )
     runners: ToolRunners = {
         ToolType.custom: CustomToolRunner(
-            sandbox, sandbox.refused, adapters.variables, adapters.packages, agents
+            sandbox, sandbox.refusal_of, adapters.variables, adapters.packages, agents
         ),
         ToolType.letta_builtin: built_in(runtime, settings, adapters),
         ToolType.external_mcp: McpRunner(discoveries, sampling),
@@ -242,7 +242,7 @@ def tool_runs(
     return ToolRuns(
         ToolRunPorts(
             **runtime.port_arguments,
-            runners=observed(runners, clock),
+            runners=observe_runners(runners, clock),
             queries=adapters.tool_runs,
         )
     )
@@ -253,14 +253,14 @@ def built_in(runtime: Runtime, settings: Settings, adapters: Adapters) -> Builti
     sandbox, sessions, clock = adapters.sandbox, adapters.sessions, runtime.clock
     inner = InnerCallPorts(bus=runtime.bus, queries=adapters.tool_runs, clock=clock)
     seconds_max = settings.sandbox.run_code_seconds
-    files = FileTool(sessions, sessions.refused)
+    files = FileTool(sessions, sessions.refusal_of)
     return BuiltinRunner(
         {
-            "run_code": RunCodeTool(sandbox, sandbox.refused, seconds_max=seconds_max),
+            "run_code": RunCodeTool(sandbox, sandbox.refusal_of, seconds_max=seconds_max),
             CALLS_TOOLS: RunCodeWithToolsTool(sandbox, inner),
             "fetch_webpage": FetchWebpageTool(WebPages(settings.sandbox.pages), clock),
             "web_search": WebSearchTool(WebSearches(settings.search), adapters.variables, clock),
-            "shell": ShellTool(sessions, sessions.refused),
+            "shell": ShellTool(sessions, sessions.refusal_of),
             **dict.fromkeys(FILE_TOOLS, files),
         }
     )

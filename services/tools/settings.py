@@ -43,8 +43,8 @@ class ToolsSettings:
         HEELER_FETCH_HOSTS, HEELER_MCP_SAMPLING_TOKENS_MAX. Raises WrongSetting."""
         return cls(
             one_of(environment, SANDBOX, SANDBOXES, PROCESS),
-            named(environment, SANDBOX_IMAGE, IMAGE, NAME_OF_IMAGE),
-            named(environment, SANDBOX_NETWORK, NO_NETWORK, NAME_OF_NETWORK),
+            container_name(environment, SANDBOX_IMAGE, IMAGE, NAME_OF_IMAGE),
+            container_name(environment, SANDBOX_NETWORK, NO_NETWORK, NAME_OF_NETWORK),
             folder(environment, WORKSPACES),
             whole_number(environment, RUN_CODE, RUN_CODE_SECONDS, most=RUN_CODE_SECONDS_MAX),
             AddressGuard.from_environment(FETCH_HOSTS, environment),
@@ -54,7 +54,7 @@ class ToolsSettings:
         )
 
 
-def named(
+def container_name(
     environment: Mapping[str, str], variable: str, default: str, form: re.Pattern[str]
 ) -> str:
     """A name that the container engine is told. Raises WrongSetting."""

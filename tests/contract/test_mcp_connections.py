@@ -46,7 +46,7 @@ type Asked = tuple[McpConnections, McpServerConfig]
 
 async def test_tools_are_listed_and_called(asked: Asked) -> None:
     connections, server = asked
-    assert connections.refused(server) == ""
+    assert connections.refusal_of(server) == ""
     assert {"echo", "fail"} <= {tool.name for tool in await connections.list_tools(server)}
     said = await connections.call_tool(server, "echo", {"text": "Hello"}, seconds=5)
     assert (said.status, said.text) == ("success", "Hello")

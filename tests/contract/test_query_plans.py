@@ -336,7 +336,7 @@ ASKED: dict[type, dict[str, Callable[[Any], Awaitable[Any]]]] = {
     PostgresSandboxConfigQueries: {"of": lambda queries: queries.of(ORG)},
     PostgresMcpServerQueries: {
         "versions": lambda queries: queries.versions([ORG], [MCP_SERVER]),
-        "declared": lambda queries: queries.declared(ORG),
+        "declared_servers": lambda queries: queries.declared_servers(ORG),
     },
     PostgresToolRunQueries: {
         "tool_run": lambda queries: queries.tool_run(ORG, TOOL_RUN),
@@ -387,7 +387,7 @@ ASKED: dict[type, dict[str, Callable[[Any], Awaitable[Any]]]] = {
         "run_end": lambda reads: reads.run_end(ORG, RUN),
     },
     ToolUsageQueries: {"usage": lambda reads: reads.usage(ORG, AGENT)},
-    PostgresDeletedAgents: {"deleted": lambda reads: reads.deleted(ORG, [AGENT])},
+    PostgresDeletedAgents: {"deleted_agents": lambda reads: reads.deleted_agents(ORG, [AGENT])},
     PostgresArchiveQueries: {
         "agent": lambda archives: archives.agent(ORG, AGENT),
         "collections_of": lambda archives: archives.collections_of(ORG, AGENT),

@@ -17,7 +17,7 @@ from libs.egress.address_guard import MCP_HOSTS, AddressGuard
 from libs.telemetry.metrics import REGISTRY
 from services.tools.adapters.mcp.circuit_breaker import FAILURES_MAX
 from services.tools.adapters.mcp.connections import SdkConnections
-from services.tools.adapters.mcp.failures import AnsweredWithError, failed, session_lost
+from services.tools.adapters.mcp.failures import AnsweredWithError, failure_of, session_lost
 from services.tools.adapters.mcp.ports import (
     McpFailed,
     McpServerConfig,
@@ -477,7 +477,7 @@ async def test_a_server_that_was_started_anew_is_called_in_a_new_session(
 def test_a_code_of_the_sdk_is_a_servers_own_where_its_words_are(
     code: int, words: str, status: int | None, kind: type[McpFailed]
 ) -> None:
-    assert type(failed(MCPError(code, words), status)) is kind
+    assert type(failure_of(MCPError(code, words), status)) is kind
 
 
 def test_a_session_is_lost_where_the_server_says_so() -> None:
@@ -573,12 +573,12 @@ async def test_private_addresses_are_asked_only_where_they_are_listed(
     assert await said(listed, here, "echo", "here") == "here"
     with served() as neighbour:
         there = config("streamable_http", neighbour, id="two")
-        assert "HEELER_MCP_HOSTS" in listed.refused(there)
+        assert "HEELER_MCP_HOSTS" in listed.refusal_of(there)
         assert (await failure(listed, there, "echo")).kind == "refused"
         local = replace(there, url=f"http://localhost:{neighbour}/mcp")
-        assert "HEELER_MCP_HOSTS" in listed.refused(local)
+        assert "HEELER_MCP_HOSTS" in listed.refusal_of(local)
         named = replace(there, url=f"http://tools.example.com:{neighbour}/mcp")
-        assert not listed.refused(named), "a name is looked up when it is asked"
+        assert not listed.refusal_of(named), "a name is looked up when it is asked"
         assert (await failure(listed, named, "echo")).kind == "refused"
         with served("--to", f"http://127.0.0.1:{neighbour}/mcp") as redirecting:
             both = new_connections(AddressGuard(frozenset({f"127.0.0.1:{redirecting}"}), MCP_HOSTS))
@@ -592,4 +592,4 @@ async def test_private_addresses_are_asked_only_where_they_are_listed(
 async def test_a_header_that_cannot_be_sent_is_refused_at_once(
     connections: SdkConnections, port: int, headers: dict[str, str]
 ) -> None:
-    assert "header" in connections.refused(config("sse", port, headers=headers))
+    assert "header" in connections.refusal_of(config("sse", port, headers=headers))

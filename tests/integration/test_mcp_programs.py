@@ -82,9 +82,9 @@ async def test_nothing_is_started_that_is_not_listed_word_for_word(
     connections: SdkConnections, program: McpServerConfig, changed: dict[str, Any]
 ) -> None:
     """S11: another command, other arguments, another environment, a trick with the path."""
-    assert connections.refused(program) == ""
+    assert connections.refusal_of(program) == ""
     wanted = replace(program, **changed)
-    assert connections.refused(wanted)
+    assert connections.refusal_of(wanted)
     assert (await failure(connections, wanted, "echo")).kind == "refused"
     assert connections.processes.pools == {}
 
@@ -93,7 +93,7 @@ async def test_no_command_is_started_where_none_is_listed(port: int) -> None:
     """S11: off unless the operator lists commands; a server that is renamed stays refused."""
     nothing = new_connections()
     for name in ("one", "allowed"):
-        assert "HEELER_MCP_COMMANDS" in nothing.refused(config("stdio", port, name=name))
+        assert "HEELER_MCP_COMMANDS" in nothing.refusal_of(config("stdio", port, name=name))
     await nothing.close()
 
 

@@ -15,7 +15,7 @@ import pytest
 from services.tools.adapters import process_sandbox
 from services.tools.adapters.process_sandbox import ProcessSandbox
 from services.tools.adapters.sandbox_execution import SOCKETS_MAX
-from services.tools.sandbox.confinement import confined
+from services.tools.sandbox.confinement import confinements
 from services.tools.sandbox.ports import Limits, Outcome, Program
 from tests.waiting import in_time
 
@@ -553,8 +553,8 @@ class TestBombs:
         assert (outcome.status, outcome.reason) == ("killed", "It had more than 256 sockets")
 
     async def test_where_nothing_bounds_what_connections_hold_there_are_none(self, monkeypatch):
-        monkeypatch.setattr(process_sandbox, "confined", lambda *a: [
-            container for container in confined(*a) if not container.network
+        monkeypatch.setattr(process_sandbox, "confinements", lambda *a: [
+            container for container in confinements(*a) if not container.network
         ])  # fmt: skip
         weaker = ProcessSandbox(idle_min=0, idle_max=0)
         await weaker.start()

@@ -80,7 +80,7 @@ class TestMachinesThatGrantLittle:
     async def test_the_weaker_mode_limits_clears_and_kills(self, monkeypatch):
         monkeypatch.setenv("HEELER_SECRET_OF_THE_SERVER", "xyzzy")
         sandbox = await started(mode=UNCONFINED)
-        assert "no wall" in sandbox.granted()
+        assert "no wall" in sandbox.describe_confinement()
         source = "import os\ndef f():\n  open('x', 'w').write('1')\n  return dict(os.environ)"
         environment = (await sandbox.run(Program("python", source, "f"))).value
         assert set(environment) == {"PATH", "HOME", "TMPDIR", "LANG"}

@@ -362,7 +362,7 @@ class TestQuota:
         (tmp_path / "a" / "usr").symlink_to("/usr")
         (tmp_path / "file").write_bytes(b"x" * 5000)
         workspaces = AgentWorkspaces(str(tmp_path))
-        used = await workspaces.used(Workspace(str(tmp_path)))
+        used = await workspaces.usage(Workspace(str(tmp_path)))
         assert (used.files, used.bytes < 20_000) == (3, True)
         assert Used(2 << 20, 1).over(1 << 20, 9) == "its workspace holds more than 1 MiB"
 

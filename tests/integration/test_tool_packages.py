@@ -59,7 +59,7 @@ def wants(*packages: str, org: str = "org-1", generation: int = 0) -> Wanted:
 
 
 async def folder_of(there: PackageEnvironments, wanted: Wanted) -> str:
-    found = await there.installed(wanted, 60.0)
+    found = await there.provide(wanted, 60.0)
     assert isinstance(found, Installed), found
     return found.folder
 
@@ -99,7 +99,7 @@ async def test_what_is_installed_is_used_again_also_after_a_restart(
     root = tmp_path / "packages"
     there = environments(root, index)
     many = await asyncio.gather(
-        *(there.installed(wants("polite", org=f"org-{n % 2}"), 60.0) for n in range(6))
+        *(there.provide(wants("polite", org=f"org-{n % 2}"), 60.0) for n in range(6))
     )
     folders = {installed.folder for installed in many if isinstance(installed, Installed)}
     assert len(folders) == 1, many
@@ -107,7 +107,7 @@ async def test_what_is_installed_is_used_again_also_after_a_restart(
     for path in index.iterdir():
         path.unlink()
     again = environments(root, index)
-    found = await again.installed(wants("polite"), 60.0)
+    found = await again.provide(wants("polite"), 60.0)
     assert isinstance(found, Installed)
     assert found.seconds == 0.0
     names = {path.name for path in Path(found.folder).glob("*.dist-info")}
@@ -135,15 +135,15 @@ async def test_what_cannot_be_installed_is_said_and_not_tried_each_time(
     root = tmp_path / "packages"
     there = environments(root, index)
     for wanted in ("no-such-thing", "greeting==9.9"):
-        said = await there.installed(wants(wanted), 60.0)
+        said = await there.provide(wants(wanted), 60.0)
         assert isinstance(said, str)
         assert "Could not find a version that satisfies the requirement" in said
         assert "pip_requirements" in said
     wheel(index, "no_such_thing", "1.0")
-    assert "Could not find" in str(await there.installed(wants("no-such-thing"), 60.0))
+    assert "Could not find" in str(await there.provide(wants("no-such-thing"), 60.0))
     assert list(root.iterdir()) == []
     assert isinstance(
-        await environments(root, index).installed(wants("no-such-thing"), 60), Installed
+        await environments(root, index).provide(wants("no-such-thing"), 60), Installed
     )
 
 
@@ -151,9 +151,9 @@ async def test_a_call_that_cannot_wait_is_told_and_the_next_one_finds_them(
     tmp_path: Path, index: Path
 ) -> None:
     there = environments(tmp_path / "packages", index)
-    said = await there.installed(wants("greeting"), 0.01)
+    said = await there.provide(wants("greeting"), 0.01)
     assert "still being installed" in str(said)
-    assert isinstance(await there.installed(wants("greeting"), 60.0), Installed)
+    assert isinstance(await there.provide(wants("greeting"), 60.0), Installed)
 
 
 async def test_what_was_not_used_for_longest_goes(tmp_path: Path, index: Path) -> None:
@@ -161,7 +161,7 @@ async def test_what_was_not_used_for_longest_goes(tmp_path: Path, index: Path) -
     first = await folder_of(environments(root, index), wants("greeting==1.0"))
     size = sum(path.stat().st_size for path in Path(first).rglob("*") if path.is_file())
     small = environments(root, index, bytes_max=int(size * 1.5))
-    said = await small.installed(wants("greeting==2.0"), 60.0)
+    said = await small.provide(wants("greeting==2.0"), 60.0)
     assert "no room" in str(said)
     os.utime(Path(first, COMPLETE), (1, 1))
     second = await folder_of(
@@ -173,15 +173,15 @@ async def test_what_was_not_used_for_longest_goes(tmp_path: Path, index: Path) -
 async def test_the_operator_says_what_tools_may_have(tmp_path: Path, index: Path) -> None:
     root = tmp_path / "packages"
     only = environments(root, index, rules=PackageRules(allowed=frozenset({"polite"})))
-    assert "not among" in only.refused([("greeting", None)])
-    assert only.refused([("Polite", None)]) == ""
-    assert isinstance(await only.installed(wants("polite"), 60.0), Installed)
+    assert "not among" in only.refusal_of([("greeting", None)])
+    assert only.refusal_of([("Polite", None)]) == ""
+    assert isinstance(await only.provide(wants("polite"), 60.0), Installed)
     without = environments(root, index, rules=PackageRules(denied=frozenset({"greeting"})))
-    assert "may not have" in without.refused([("greeting", "1.0")])
-    said = await without.installed(wants("polite", generation=1), 60.0)
+    assert "may not have" in without.refusal_of([("greeting", "1.0")])
+    said = await without.provide(wants("polite", generation=1), 60.0)
     assert "greeting is a package that tools may not have" in str(said)
     off = environments(root, index, rules=PackageRules(on=False))
-    assert "HEELER_PACKAGES=0" in off.refused([("polite", None)])
+    assert "HEELER_PACKAGES=0" in off.refusal_of([("polite", None)])
 
 
 @pytest.mark.parametrize(
@@ -190,8 +190,8 @@ async def test_the_operator_says_what_tools_may_have(tmp_path: Path, index: Path
 )
 def test_a_requirement_is_a_name_and_nothing_else(tmp_path: Path, name: str) -> None:
     there = environments(tmp_path / "packages", tmp_path)
-    assert "no name of a package" in there.refused([(name, None)])
-    assert "no version" in there.refused([("numpy", f"1.0 {name} ; x")])
+    assert "no name of a package" in there.refusal_of([(name, None)])
+    assert "no version" in there.refusal_of([("numpy", f"1.0 {name} ; x")])
 
 
 async def test_the_way_out_leads_to_the_index_alone() -> None:

@@ -107,7 +107,7 @@ class SimSandbox:
 class SimConnections:
     """What the runner needs of `McpConnections`: one server, which fares as arguments say."""
 
-    def refused(self, config: McpServerConfig) -> str:
+    def refusal_of(self, config: McpServerConfig) -> str:
         return ""
 
     async def call_tool(
@@ -235,6 +235,6 @@ async def register(database: InMemoryDatabase) -> None:
     config = SealedMcpConfig(transport="streamable_http", url="https://weather.example.com")
     assert server.create("weather", config, declared=False, at=NOW) is None
     known = KnownMcpTool(tool_id=WEATHER_ID, name=WEATHER, accepted=json.dumps(SCHEMA)[:64])
-    server.discovered({WEATHER: known}, [], DiscoveryReport(), at=NOW)
+    server.record_discovery({WEATHER: known}, [], DiscoveryReport(), at=NOW)
     await work.commit()
     await store.number_log()  # it is in the log before there is a relay

@@ -72,7 +72,7 @@ class AgentSandboxSessions:
         self.tasks: set[asyncio.Task[None]] = set()
         self.closed = False
 
-    def refused(self, program: Program) -> str:
+    def refusal_of(self, program: Program) -> str:
         """Why a program cannot run here; empty if it can."""
         if self.closed:
             return "The server is being stopped"
@@ -80,19 +80,19 @@ class AgentSandboxSessions:
             self.workspaces.path(program.org, program.agent_id)
         except NoWorkspace as none:
             return f"There is no workspace: {none}"
-        return self.sandbox.refused(program)
+        return self.sandbox.refusal_of(program)
 
     async def run(self, program: Program) -> Outcome:
         """How a program ended, after those of the same agent that came before it. Cancelling it
         kills the program."""
-        refused = self.refused(program)
+        refused = self.refusal_of(program)
         if refused:
             return not_started(refused)
         key = (program.org, program.agent_id)
         try:
             async with self.turn(key) as agent, self.places.hold(*key):
                 workspace = await self.workspaces.open(*key)
-                return await self.executed(agent, workspace, program)
+                return await self.execute(agent, workspace, program)
         except (NoPlace, NoSession, NoWorkspace, OSError) as problem:
             return not_started(str(problem))
 
@@ -119,9 +119,9 @@ class AgentSandboxSessions:
             agent.users -= 1
             self.forget_unused(key, agent)
 
-    async def executed(self, agent: Affinity, workspace: Workspace, program: Program) -> Outcome:
+    async def execute(self, agent: Affinity, workspace: Workspace, program: Program) -> Outcome:
         """Run a program in the sandbox of an agent, and freeze that."""
-        before = await self.workspaces.used(workspace)
+        before = await self.workspaces.usage(workspace)
         session = agent.session
         if session is None or session.stats().state == "stopped":
             agent.session = None
@@ -159,7 +159,7 @@ class AgentSandboxSessions:
         loop = asyncio.get_running_loop()
         while True:
             since = loop.time()
-            used = await self.workspaces.used(workspace)
+            used = await self.workspaces.usage(workspace)
             over = used.over(bytes_max, files_max, may_be_deep=before.deep)
             if over:
                 session.end_program(f"It was ended because {over}")
@@ -170,9 +170,9 @@ class AgentSandboxSessions:
     async def make_room(self) -> None:
         """End the sandbox that was not used for longest, where there are as many as may be."""
         living = [agent for agent in self.agents.values() if agent.session is not None]
-        idle = [one for one in living if one.users == 0]
+        idle = [agent for agent in living if agent.users == 0]
         if len(living) >= SESSIONS_MAX and idle:
-            await self.end(min(idle, key=lambda one: one.used_at))
+            await self.end(min(idle, key=lambda agent: agent.used_at))
 
     def end_idle(self) -> None:
         """End the sandboxes that nobody has used for a while."""
@@ -188,9 +188,9 @@ class AgentSandboxSessions:
         session, agent.session = agent.session, None
         if session is not None:
             await session.stop()
-        for key, one in list(self.agents.items()):
-            if one is agent:
-                self.forget_unused(key, one)
+        for key, other in list(self.agents.items()):
+            if other is agent:
+                self.forget_unused(key, other)
 
     def forget_unused(self, key: Key, agent: Affinity) -> None:
         """Keep nothing of an agent that has no sandbox and waits for none."""

@@ -72,9 +72,9 @@ class AgentWorkspaces:
 
     async def open(self, org: str, agent_id: str) -> Workspace:
         """The workspace of an agent, which is made if it is not there; raises NoWorkspace."""
-        return await asyncio.to_thread(self.made, org, agent_id)
+        return await asyncio.to_thread(self.make_folder, org, agent_id)
 
-    def made(self, org: str, agent_id: str) -> Workspace:
+    def make_folder(self, org: str, agent_id: str) -> Workspace:
         """The same, for a thread of its own."""
         path = self.path(org, agent_id)
         uid = uid_of(path) if self.own_users else None
@@ -96,7 +96,7 @@ class AgentWorkspaces:
             raise NoWorkspace(f"no workspace can be called {agent_id!r}")
         return os.path.join(self.root, org, agent_id)
 
-    async def used(self, workspace: Workspace) -> Used:
+    async def usage(self, workspace: Workspace) -> Used:
         """What a workspace holds now."""
         return await asyncio.to_thread(used_by, workspace.path)
 
@@ -110,9 +110,9 @@ class AgentWorkspaces:
 
     async def present(self) -> list[tuple[str, str]]:
         """Organisation and agent of each workspace that is here."""
-        return await asyncio.to_thread(self.listed)
+        return await asyncio.to_thread(self.list_folders)
 
-    def listed(self) -> list[tuple[str, str]]:
+    def list_folders(self) -> list[tuple[str, str]]:
         """The same, for a thread of its own."""
         if not self.root or not os.path.isdir(self.root):
             return []

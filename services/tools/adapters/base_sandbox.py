@@ -67,21 +67,21 @@ class BaseSandbox(ABC):
 
     async def run(self, program: Program) -> Outcome:
         """How a program ended. Cancelling it kills the program."""
-        return await self.placed(program, self.places)
+        return await self.run_in_turn(program, self.places)
 
     async def run_calling(self, program: Program, answer: Answer) -> Outcome:
         """The same of a program that calls tools. It has a place of its own kind: what it calls
         needs one, too, and never waits for it."""
-        return await self.placed(program, self.calling_places, answer)
+        return await self.run_in_turn(program, self.calling_places, answer)
 
-    async def placed(
+    async def run_in_turn(
         self, program: Program, places: FairSemaphore, answer: Answer | None = None
     ) -> Outcome:
         """How a program ended that ran as soon as there was a place for it."""
-        refused = self.refused(program)
+        refused = self.refusal_of(program)
         if refused:
             return not_started(refused)
-        data = self.encoded(program)
+        data = self.encode(program)
         if len(data) > PROGRAM_BYTES_MAX:
             return not_started(TOO_LONG)
         try:
@@ -99,7 +99,7 @@ class BaseSandbox(ABC):
         except (NotStarted, OSError) as failed:
             return not_started(f"No sandbox could be started: {failed}")
 
-    def refused(self, program: Program) -> str:
+    def refusal_of(self, program: Program) -> str:
         """Why a program cannot run here; empty if it can."""
         if self.refusal:
             return self.refusal
@@ -129,15 +129,15 @@ class BaseSandbox(ABC):
             sandbox = await pool.cold(workspace)
         except (NotStarted, OSError) as failed:
             raise NoSession(f"No sandbox could be started: {failed}") from None
-        session = StayingSession(sandbox, self.encoded, lambda: pool.used.discard(sandbox))
+        session = StayingSession(sandbox, self.encode, lambda: pool.used.discard(sandbox))
         await session.begin()
         return session
 
-    def encoded(self, program: Program) -> bytes:
+    def encode(self, program: Program) -> bytes:
         """A program as it is sent."""
-        return to_json(self.told(program), inf_nan_mode="null")
+        return to_json(self.program_fields(program), inf_nan_mode="null")
 
-    def told(self, program: Program) -> Mapping[str, object]:
+    def program_fields(self, program: Program) -> Mapping[str, object]:
         """A program as the process inside reads it."""
         limits = program.limits
         return {
@@ -179,13 +179,13 @@ class BaseSandbox(ABC):
 def source_of(program: Program) -> str:
     """The source, with what is put around it."""
     if program.language == "typescript":
-        return javascript_wrapper.typed(program.source, program.function, program.arguments)
+        return javascript_wrapper.typed_call(program.source, program.function, program.arguments)
     if program.language != "javascript":
         return program.source
     return (
-        javascript_wrapper.shown(program.source)
+        javascript_wrapper.script_value(program.source)
         if program.last_value
-        else javascript_wrapper.called(program.source)
+        else javascript_wrapper.script_call(program.source)
     )
 
 

@@ -230,7 +230,7 @@ def last_line(printed: bytes | bytearray) -> str:
     return lines[-1][:WORDS_MAX] if lines else ""
 
 
-async def ended(process: asyncio.subprocess.Process, seconds: float) -> bool:
+async def ends_within(process: asyncio.subprocess.Process, seconds: float) -> bool:
     """Whether a command ends within so many seconds."""
     with suppress(TimeoutError):
         async with asyncio.timeout(seconds):

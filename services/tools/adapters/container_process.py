@@ -10,7 +10,7 @@ from services.tools.adapters.container_engine import (
     Cleanup,
     ContainerEngine,
     container_name,
-    ended,
+    ends_within,
     last_line,
 )
 from services.tools.adapters.running_sandbox import (
@@ -214,10 +214,10 @@ class ContainerProcess:
         if self.process is None:
             return KILLED
         if self.closing is None:
-            self.closing = asyncio.ensure_future(self.closed())
+            self.closing = asyncio.ensure_future(self.kill_and_remove())
         return await asyncio.shield(self.closing)
 
-    async def closed(self) -> Ended:
+    async def kill_and_remove(self) -> Ended:
         """Kill and remove the container, once."""
         self.kill()
         with suppress(TimeoutError):
@@ -226,17 +226,17 @@ class ContainerProcess:
         if not self.ended:
             await self.engine.remove(self.name)
             self.settle(KILLED)
-        self.cleanup.begin(self.removed())
+        self.cleanup.begin(self.ensure_removed())
         await self.cleanup.below(ENDING_MAX)
         return self.over.result()
 
-    async def removed(self) -> None:
+    async def ensure_removed(self) -> None:
         """Until the container is gone, which the engine sees to when its first process has ended;
         if it does not, by force."""
         assert self.process is not None
-        if not await ended(self.process, END_SECONDS_MAX):
+        if not await ends_within(self.process, END_SECONDS_MAX):
             await self.engine.remove(self.name)
-            if not await ended(self.process, END_SECONDS_MAX):
+            if not await ends_within(self.process, END_SECONDS_MAX):
                 self.process.kill()
         for task in self.tasks:
             task.cancel()

@@ -41,7 +41,7 @@ class ContainerPool(SandboxPool[ContainerProcess]):
         self.engine = engine
         self.cleanup = Cleanup()
 
-    async def begun(self, workspace: Workspace | None, packages: str) -> ContainerProcess:
+    async def begin_sandbox(self, workspace: Workspace | None, packages: str) -> ContainerProcess:
         """A container that is not started yet."""
         return ContainerProcess(self.engine, self.cleanup, workspace, packages)
 
@@ -83,7 +83,7 @@ class ContainerSandbox(BaseSandbox):
         engine = ContainerEngine(self.image, self.network)
         problem = await engine.problem()
         if not problem:
-            problem = await self.started(engine)
+            problem = await self.start_pool(engine)
         if problem:
             self.refusal = (
                 f"This server runs no code of tools: {VARIABLE} is {CONTAINER}, but {problem}"
@@ -98,7 +98,7 @@ class ContainerSandbox(BaseSandbox):
             network,
         )
 
-    async def started(self, engine: ContainerEngine) -> str:
+    async def start_pool(self, engine: ContainerEngine) -> str:
         """Start the pool, and learn what the image has; returns what is missing, empty if
         nothing is."""
         pool = ContainerPool(engine, idle_min=self.idle_min, idle_max=self.idle_max)

@@ -10,7 +10,7 @@ from libs.eventstore.connection_pool import Database
 class DeletedAgents(Protocol):
     """Which agents are gone for good."""
 
-    async def deleted(self, org: str, agent_ids: list[str]) -> list[str]:
+    async def deleted_agents(self, org: str, agent_ids: list[str]) -> list[str]:
         """Those of these agents of an organisation that were deleted."""
         ...
 
@@ -21,7 +21,7 @@ class PostgresDeletedAgents:
     def __init__(self, database: Database) -> None:
         self.database = database
 
-    async def deleted(self, org: str, agent_ids: list[str]) -> list[str]:
+    async def deleted_agents(self, org: str, agent_ids: list[str]) -> list[str]:
         """Those of these agents of an organisation that were deleted."""
         rows = await self.database.fetch(
             "select d.id from unnest(%(ids)s::text[]) as wanted(id) cross join lateral"
@@ -29,4 +29,4 @@ class PostgresDeletedAgents:
             " where d.org = %(org)s",
             {"ids": agent_ids, "org": org},
         )
-        return [one for (one,) in rows]
+        return [agent_id for (agent_id,) in rows]

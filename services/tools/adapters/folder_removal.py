@@ -13,12 +13,12 @@ async def remove_folder(path: str) -> None:
     what cannot be removed now."""
     # These go down as far as folders do, which no walk in Python does. The first is for what a
     # program has made unreadable for its own user.
-    await finished("chmod", "-R", "u+rwX", path)
-    if await finished("rm", "-rf", path) != 0:
+    await exit_status("chmod", "-R", "u+rwX", path)
+    if await exit_status("rm", "-rf", path) != 0:
         raise OSError(f"{path} could not be removed")
 
 
-async def finished(*command: str) -> int:
+async def exit_status(*command: str) -> int:
     """The exit status of a command."""
     process = await asyncio.create_subprocess_exec(
         *command, stdin=DEVNULL, stdout=DEVNULL, stderr=DEVNULL

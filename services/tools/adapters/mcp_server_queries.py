@@ -35,7 +35,7 @@ class McpServerQueries(Protocol):
         """The versions of those of these servers of these organisations that are there."""
         ...
 
-    async def declared(self, org: str) -> list[str]:
+    async def declared_servers(self, org: str) -> list[str]:
         """The servers that the configuration of the service declares."""
         ...
 
@@ -57,6 +57,6 @@ class PostgresMcpServerQueries:
         """The versions of those of these servers of these organisations that are there."""
         return dict(await self.database.fetch(VERSIONS, [server_ids, orgs]))
 
-    async def declared(self, org: str) -> list[str]:
+    async def declared_servers(self, org: str) -> list[str]:
         """The servers that the configuration of the service declares."""
-        return [one for (one,) in await self.database.fetch(DECLARED, {"org": org})]
+        return [server_id for (server_id,) in await self.database.fetch(DECLARED, {"org": org})]

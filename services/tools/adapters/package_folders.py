@@ -95,7 +95,7 @@ class PackageFolders:
 
     async def make_room(self, size: int) -> None:
         """Remove what was not used for longest until there is room. Raises NoRoom."""
-        held = await asyncio.to_thread(self.held)
+        held = await asyncio.to_thread(self.held_environments)
         total = sum(bytes_ for _, bytes_, _ in held) + size
         for used_at, bytes_, path in sorted(held):
             if total <= self.bytes_max:
@@ -108,7 +108,7 @@ class PackageFolders:
         if total > self.bytes_max:
             raise NoRoom
 
-    def held(self) -> list[tuple[float, int, str]]:
+    def held_environments(self) -> list[tuple[float, int, str]]:
         """When each environment was used last, its bytes, and its folder."""
         found = []
         for mark in Path(self.root).glob(f"*/{COMPLETE}"):
@@ -124,11 +124,11 @@ class PackageFolders:
 
     async def remove_abandoned(self) -> None:
         """Remove what died processes have left half installed."""
-        for path in await asyncio.to_thread(self.abandoned) if self.root else []:
+        for path in await asyncio.to_thread(self.abandoned_folders) if self.root else []:
             with suppress(OSError):
                 await remove_folder(path)
 
-    def abandoned(self) -> list[str]:
+    def abandoned_folders(self) -> list[str]:
         """What nobody has installed into for long."""
         old = time.time() - ABANDONED_SECONDS
         found = Path(self.root).glob(f"{NEW}*")

@@ -65,7 +65,7 @@ class PackageIndex:
         configured = f"{environment.get('PIP_INDEX_URL', '')} " + environment.get(
             "PIP_EXTRA_INDEX_URL", ""
         )
-        return self.hosts | PYPI | {urlsplit(one).hostname or "" for one in configured.split()}
+        return self.hosts | PYPI | {urlsplit(url).hostname or "" for url in configured.split()}
 
 
 class PipInstaller:

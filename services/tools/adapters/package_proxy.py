@@ -43,7 +43,7 @@ class PackageProxy:
         try:
             async with asyncio.timeout(HEAD_SECONDS_MAX):
                 head = await reader.readuntil(b"\r\n\r\n")
-            there = await self.opened(head)
+            there = await self.open_connection(head)
             if there is None:
                 writer.write(b"HTTP/1.1 403 Forbidden\r\nContent-Length: 0\r\n\r\n")
                 await writer.drain()
@@ -57,7 +57,9 @@ class PackageProxy:
             self.tunnels.discard(task)
             writer.close()
 
-    async def opened(self, head: bytes) -> tuple[asyncio.StreamReader, asyncio.StreamWriter] | None:
+    async def open_connection(
+        self, head: bytes
+    ) -> tuple[asyncio.StreamReader, asyncio.StreamWriter] | None:
         """The connection that is asked for; None for one that may not be made."""
         method, _, rest = head.partition(b" ")
         host, _, port = rest.partition(b" ")[0].decode("ascii", "replace").rpartition(":")

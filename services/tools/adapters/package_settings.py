@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from libs.contracts.environment_parsing import WrongSetting, whole_number
 from libs.egress.address_guard import AddressGuard
 from services.tools.adapters.package_installer import PackageIndex
-from services.tools.domain.package_requirements import PackageRules, normalized
+from services.tools.domain.package_requirements import PackageRules, normalize_name
 
 PACKAGES, PACKAGES_FOLDER, PACKAGES_MB = (
     f"HEELER_PACKAGES{part}" for part in ("", "_FOLDER", "_MB")
@@ -68,4 +68,4 @@ def package_index(environment: Mapping[str, str]) -> PackageIndex:
 
 def names(text: str) -> frozenset[str]:
     """The names of packages in a list with commas between them."""
-    return frozenset(normalized(one.strip()) for one in text.split(",") if one.strip())
+    return frozenset(normalize_name(name.strip()) for name in text.split(",") if name.strip())

@@ -18,9 +18,9 @@ from services.tools.adapters.sandbox_spawner_client import SpawnerFailed
 from services.tools.sandbox.confinement import (
     Confinement,
     bubblewrap,
-    confined,
+    confinements,
     runtimes,
-    unconfined,
+    unconfined_modes,
 )
 
 log = logging.getLogger(__name__)
@@ -83,7 +83,7 @@ class ProcessSandbox(BaseSandbox):
                 raise
             self.pool, self.refusal = pool, ""
             self.no_workspaces = "" if confinement.namespaces else NO_WORKSPACES
-            log.info("The code of tools runs by %s", self.granted())
+            log.info("The code of tools runs by %s", self.describe_confinement())
             return
         self.refusal = self.missing(tried)
         log.warning("%s", self.refusal)
@@ -98,7 +98,7 @@ class ProcessSandbox(BaseSandbox):
         if self.mode == UNCONFINED:
             self.folder = tempfile.mkdtemp(prefix="heeler-sandbox-")
             os.chmod(self.folder, 0o711)
-            return unconfined(self.runtimes, self.folder, self.packages)
+            return unconfined_modes(self.runtimes, self.folder, self.packages)
         if self.mode != CONFINED:
             return []
         bwrap = bubblewrap()
@@ -106,7 +106,7 @@ class ProcessSandbox(BaseSandbox):
             tried.append("the program bwrap (bubblewrap) is not installed")
             return []
         try:
-            return confined(bwrap, self.runtimes, self.workspaces, self.packages)
+            return confinements(bwrap, self.runtimes, self.workspaces, self.packages)
         except KeyError as machine:
             tried.append(f"there is no filter of system calls for {machine}")
             return []
@@ -123,7 +123,7 @@ class ProcessSandbox(BaseSandbox):
         why = "; ".join(dict.fromkeys(tried))
         return f"This machine grants no sandbox for the code of tools ({why}). {HOW_TO_WEAKEN}"
 
-    def granted(self) -> str:
+    def describe_confinement(self) -> str:
         """What holds the programs, for the operator."""
         assert self.pool is not None
         confinement = self.pool.confinement

@@ -33,7 +33,7 @@ class ProcessSandboxPool(SandboxPool[SandboxProcess]):
         self.starts: list[float] = []
         self.locked = False  # by Landlock; known after the start
 
-    async def begun(self, workspace: Workspace | None, packages: str) -> SandboxProcess:
+    async def begin_sandbox(self, workspace: Workspace | None, packages: str) -> SandboxProcess:
         """A process that is being walled in."""
         return SandboxProcess(await self.living_spawner(), workspace, packages)
 

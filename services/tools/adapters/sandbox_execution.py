@@ -67,7 +67,7 @@ class Execution:
                 await self.over()
         except TimeoutError:
             why = f"It ran longer than {self.limits.seconds:g} seconds"
-            self.verdict = exceeded("time", why, "timeout")
+            self.verdict = over_limit("time", why, "timeout")
         finally:
             watching.cancel()
             with suppress(asyncio.CancelledError):
@@ -99,18 +99,18 @@ class Execution:
                 if called is None:
                     return
                 sandbox.forget_result()
-                await self.answered(*called)
+                await self.answer_call(*called)
             elif sandbox.frame_is_too_long:
-                self.verdict = exceeded("result", "It announced a result longer than any may be")
+                self.verdict = over_limit("result", "It announced a result longer than any may be")
             elif (
                 max(sandbox.stdout.dropped_bytes, sandbox.stderr.dropped_bytes) > DROPPED_BYTES_MAX
             ):
                 why = f"It printed more than {DROPPED_BYTES_MAX >> 20} MiB"
-                self.verdict = exceeded("output", why)
+                self.verdict = over_limit("output", why)
             else:
                 await sandbox.changed.wait()
 
-    async def answered(self, name: str, arguments: JsonObject) -> None:
+    async def answer_call(self, name: str, arguments: JsonObject) -> None:
         """Answer a call, unless the program ends before that."""
         assert self.answer is not None
         answer = asyncio.ensure_future(self.answer(name, arguments))
@@ -145,28 +145,28 @@ class Execution:
         self.processes_max = max(self.processes_max, use.processes - self.stays)
         self.memory_bytes_max = max(self.memory_bytes_max, use.memory_bytes)
         self.cpu_seconds = max(self.cpu_seconds, use.cpu_seconds)
-        self.verdict = self.judged(use)
+        self.verdict = self.judge(use)
 
     def end(self, why: str) -> None:
         """End it, for a reason that somebody else has seen."""
-        self.verdict = self.verdict or exceeded("workspace", why)
+        self.verdict = self.verdict or over_limit("workspace", why)
         self.sandbox.kill()
         self.sandbox.notice()
 
-    def judged(self, use: SandboxUse) -> Verdict | None:
+    def judge(self, use: SandboxUse) -> Verdict | None:
         """Why it must end, if so."""
         limits = self.limits
         if use.memory_bytes > limits.memory_bytes:
             why = f"It used more than {limits.memory_bytes >> 20} MiB of memory"
-            return exceeded("memory", why)
+            return over_limit("memory", why)
         if use.threads > limits.processes * 2 + 8:
-            return exceeded("processes", f"It had more than {limits.processes} processes")
+            return over_limit("processes", f"It had more than {limits.processes} processes")
         if use.cpu_seconds > limits.cpu_seconds:
-            return exceeded("cpu", f"It used more than {limits.cpu_seconds} seconds of CPU")
+            return over_limit("cpu", f"It used more than {limits.cpu_seconds} seconds of CPU")
         if use.files > SCRATCH_FILES_MAX:
-            return exceeded("files", f"It made more than {SCRATCH_FILES_MAX} files")
+            return over_limit("files", f"It made more than {SCRATCH_FILES_MAX} files")
         if use.sockets > SOCKETS_MAX:
-            return exceeded("sockets", f"It had more than {SOCKETS_MAX} sockets")
+            return over_limit("sockets", f"It had more than {SOCKETS_MAX} sockets")
         return None
 
     def ending(self, ended: Ended, seconds: float) -> Outcome:
@@ -177,9 +177,9 @@ class Execution:
         if self.verdict is not None:
             status, reason = self.verdict
         elif frame is None and ended.out_of_memory:
-            status, reason = exceeded("memory", "It used more memory than it may have")
+            status, reason = over_limit("memory", "It used more memory than it may have")
         elif frame is None:
-            status, reason = unexplained(ended)
+            status, reason = verdict_without_result(ended)
         else:
             value, (status, reason) = read(frame)
         return Outcome(
@@ -196,7 +196,7 @@ class Execution:
         )
 
 
-def exceeded(limit: str, reason: str, status: Status = "killed") -> Verdict:
+def over_limit(limit: str, reason: str, status: Status = "killed") -> Verdict:
     """That a program must end because of a limit, which is counted."""
     metrics.SANDBOX_LIMITS.labels(limit).inc()
     return status, reason
@@ -228,12 +228,12 @@ def called_in(frame: bytes) -> tuple[str, JsonObject] | None:
     return None
 
 
-def unexplained(ended: Ended) -> Verdict:
+def verdict_without_result(ended: Ended) -> Verdict:
     """Why a program ended without a result."""
     code = ended.code
     number = -code if code < 0 else code - SIGNAL_STATUS
     if number == CPU_SIGNAL:
-        return exceeded("cpu", "It used all of its CPU time")
+        return over_limit("cpu", "It used all of its CPU time")
     if number > 0:
         return "killed", f"It was ended by signal {number}"
     return "error", f"It ended without a result (exit status {code})"

@@ -63,7 +63,7 @@ class SandboxPool[S: RunningSandbox](ABC):
 
     async def cold(self, workspace: Workspace | None = None, packages: str = "") -> S:
         """A sandbox that is started now; raises NotStarted or OSError."""
-        sandbox = await self.begun(workspace, packages)
+        sandbox = await self.begin_sandbox(workspace, packages)
         self.used.add(sandbox)
         try:
             await sandbox.ready()
@@ -75,7 +75,7 @@ class SandboxPool[S: RunningSandbox](ABC):
         return sandbox
 
     @abstractmethod
-    async def begun(self, workspace: Workspace | None, packages: str) -> S:
+    async def begin_sandbox(self, workspace: Workspace | None, packages: str) -> S:
         """A sandbox that is not ready yet; raises NotStarted or OSError."""
 
     def forget_the_dead(self) -> None:

@@ -323,8 +323,8 @@ def is_first(pid: object) -> bool:
 def kill_tree(pid: int) -> None:
     """Kill a process group and what descends from it, where there is no namespace to end. What has
     left both, as daemons do, lives on."""
-    for one in usage_of(pid).pids:
+    for process in usage_of(pid).pids:
         with suppress(ProcessLookupError, PermissionError):
-            os.kill(one, signal.SIGKILL)
+            os.kill(process, signal.SIGKILL)
     with suppress(ProcessLookupError, PermissionError):
         os.killpg(pid, signal.SIGKILL)

@@ -118,7 +118,7 @@ class Spawner:
         except OSError:
             message = b""
         if not message:
-            self.lost("it has ended")
+            self.mark_lost("it has ended")
             self.loop.run_in_executor(None, end_marked, self.mark)
             return
         told = json.loads(message)
@@ -126,7 +126,7 @@ class Spawner:
             if not self.ready.done():
                 self.ready.set_result(None)
         elif "refused" in told:
-            self.lost(told["refused"])
+            self.mark_lost(told["refused"])
         else:
             self.hear_of(told)
 
@@ -147,7 +147,7 @@ class Spawner:
                 del self.started[name]
                 started.ended.set_result(Ended(code, cpu, memory))
 
-    def lost(self, reason: str) -> None:
+    def mark_lost(self, reason: str) -> None:
         """The process is gone, and with it everything it started."""
         if not self.alive:
             return
@@ -166,7 +166,7 @@ class Spawner:
 
     async def close(self) -> None:
         """End it, and wait for that."""
-        self.lost("it was stopped")
+        self.mark_lost("it was stopped")
         ended = asyncio.ensure_future(asyncio.to_thread(self.process.wait))
         _, late = await asyncio.wait([ended], timeout=START_SECONDS_MAX)
         if late:  # it ends by itself when the socket is closed

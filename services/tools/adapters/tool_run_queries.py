@@ -63,7 +63,7 @@ class PostgresToolRunQueries:
             " where r.org = any(%s) and r.status = 'stopped'",
             [tool_run_ids, orgs],
         )
-        return [one for (one,) in rows]
+        return [tool_run_id for (tool_run_id,) in rows]
 
     async def run_result(self, org: str, tool_run_id: str) -> dict[str, Any] | None:
         """The `result` of a call, none while it runs; None for one that nobody makes any more."""

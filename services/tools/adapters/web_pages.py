@@ -64,9 +64,9 @@ class WebPages:
             raise PageFailed(f"{answer.url} answered with status {answer.status}")
         kind = answer.headers.get("content-type", "text/html").partition(";")[0].strip().lower()
         if kind in HTML:
-            return await self.markdown(decoded(answer))
+            return await self.markdown(decode(answer))
         if kind.startswith("text/") or kind in TEXTUAL or kind.endswith(("+json", "+xml")):
-            return decoded(answer)
+            return decode(answer)
         raise PageFailed(f"{answer.url} is {kind}, which is neither a page nor text")
 
     async def markdown(self, html: str) -> str:
@@ -93,7 +93,7 @@ class WebPages:
         return text.decode("utf-8", "replace")
 
 
-def decoded(answer: Answer) -> str:
+def decode(answer: Answer) -> str:
     """The text of an answer, in the encoding that it names."""
     named = CHARSET.search(answer.headers.get("content-type", ""))
     if named is None:

@@ -77,14 +77,14 @@ class Provider:
     result: Callable[[Mapping[str, Any], WebSearch], JsonObject]
 
 
-def said(**fields: Json) -> JsonObject:
+def present_fields(**fields: Json) -> JsonObject:
     """The fields that have a value."""
     return {name: value for name, value in fields.items() if value not in (None, "", [])}
 
 
 def exa_body(asked: WebSearch) -> JsonObject:
     """A search as Exa wants it, with the contents that V1 asks for."""
-    return said(
+    return present_fields(
         query=asked.query,
         numResults=asked.num_results,
         type="auto",
@@ -109,7 +109,7 @@ def exa_result(found: Mapping[str, Any], asked: WebSearch) -> JsonObject:
         "url": found.get("url"),
         "published_date": found.get("publishedDate"),
         "author": found.get("author"),
-        **said(
+        **present_fields(
             text=found.get("text") if asked.include_text else None,
             highlights=found.get("highlights"),
             summary=found.get("summary"),
@@ -119,7 +119,7 @@ def exa_result(found: Mapping[str, Any], asked: WebSearch) -> JsonObject:
 
 def tavily_body(asked: WebSearch) -> JsonObject:
     """A search as Tavily wants it; of the categories it knows the news."""
-    return said(
+    return present_fields(
         query=asked.query,
         max_results=min(asked.num_results, TAVILY_RESULTS_MAX),
         topic="news" if asked.category == "news" else "general",
@@ -138,7 +138,7 @@ def tavily_result(found: Mapping[str, Any], asked: WebSearch) -> JsonObject:
         "url": found.get("url"),
         "published_date": found.get("published_date"),
         "author": None,
-        **said(
+        **present_fields(
             text=found.get("raw_content") if asked.include_text else None,
             summary=found.get("content"),
         ),
@@ -178,7 +178,7 @@ class SearchSettings:
         """HEELER_WEB_SEARCH, HEELER_WEB_SEARCH_URL, EXA_API_KEY, TAVILY_API_KEY. Raises
         WrongSetting."""
         chosen = environment.get(SETTING)
-        keys = {one.key: header_text(environment, one.key) for one in PROVIDERS.values()}
+        keys = {engine.key: header_text(environment, engine.key) for engine in PROVIDERS.values()}
         return cls(
             one_of(environment, SETTING, tuple(PROVIDERS), "exa") if chosen else "",
             address(environment, URL_SETTING, ("http", "https")).rstrip("/"),
@@ -192,7 +192,7 @@ class WebSearches:
     def __init__(self, settings: SearchSettings) -> None:
         self.settings = settings
 
-    def chosen(self, keys: Mapping[str, str]) -> Provider:
+    def choose_provider(self, keys: Mapping[str, str]) -> Provider:
         """The service that is asked: the one of the setting, else the first that there is a key
         for. Raises SearchFailed."""
         if self.settings.provider:
@@ -205,7 +205,7 @@ class WebSearches:
         for provider in PROVIDERS.values():
             if provider.key in keys:
                 return provider
-        wanted = " or ".join(one.key for one in PROVIDERS.values())
+        wanted = " or ".join(provider.key for provider in PROVIDERS.values())
         raise SearchFailed(
             f"no key for a search service: set {wanted} for the server, or as an agent's secret"
         )
@@ -214,7 +214,7 @@ class WebSearches:
         """What was found; the keys among the agent's secrets go before the operator's. Raises
         SearchFailed."""
         keys = {**self.settings.keys, **{name: key for name, key in secrets.items() if key}}
-        provider = self.chosen(keys)
+        provider = self.choose_provider(keys)
         key = keys[provider.key]
         request = OutgoingRequest(
             "POST",
@@ -229,7 +229,7 @@ class WebSearches:
         if answer.status != 200:
             why = answer.body[:REASON_CHARS_MAX].decode("utf-8", "replace").replace(key, "...")
             raise SearchFailed(f"the search service answered with {answer.status}: {why}")
-        return [provider.result(one, asked) for one in found_in(answer.body)]
+        return [provider.result(page, asked) for page in found_in(answer.body)]
 
     def http(self, url: str) -> GuardedHttp:
         """What asks the service. Where it is, is the operator's word: also on this machine."""

@@ -40,7 +40,7 @@ def schema_of(annotation: ast.expr, depth: int = 0) -> JsonObject:
         case ast.Constant(value=None):
             return SIMPLE["None"]
         case ast.Constant(value=str(text)):
-            return schema_of(parsed(text), depth + 1)
+            return schema_of(parse_quoted(text), depth + 1)
         case ast.BinOp(left=left, op=ast.BitOr(), right=right):
             return either([*alternatives(left), *alternatives(right)], depth)
         case ast.Subscript(value=value, slice=inner):
@@ -51,7 +51,7 @@ def schema_of(annotation: ast.expr, depth: int = 0) -> JsonObject:
     return dict(SIMPLE[name])
 
 
-def parsed(text: str) -> ast.expr:
+def parse_quoted(text: str) -> ast.expr:
     """A type that stands in quotes."""
     try:
         return ast.parse(text.strip(), mode="eval").body
@@ -140,21 +140,21 @@ def optional(arguments: list[ast.expr], depth: int) -> JsonObject:
     )
 
 
-def annotated(arguments: list[ast.expr], depth: int) -> JsonObject:
+def schema_of_annotated(arguments: list[ast.expr], depth: int) -> JsonObject:
     """The type without what is said about it."""
     return schema_of(arguments[0], depth + 1)
 
 
-def is_ellipsis(one: ast.expr) -> bool:
+def is_ellipsis(node: ast.expr) -> bool:
     """Whether a node is the constant `...`."""
-    return isinstance(one, ast.Constant) and one.value is Ellipsis
+    return isinstance(node, ast.Constant) and node.value is Ellipsis
 
 
 GENERICS: Mapping[str, Callable[[list[ast.expr], int], JsonObject]] = {
     "Literal": literal,
     "Optional": optional,
     "Union": optional,
-    "Annotated": annotated,
+    "Annotated": schema_of_annotated,
     **dict.fromkeys(("list", "List", "Sequence", "tuple", "Tuple", "set", "Set"), array),
     **dict.fromkeys(("dict", "Dict", "Mapping"), mapping),
 }

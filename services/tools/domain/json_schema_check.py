@@ -29,7 +29,7 @@ def problem_of_keywords(schema: JsonObject) -> str:
         if not is_type(part.get("type", "object")):
             return f"{where} has the type {str(part['type'])[:50]!r}, which JSON Schema has not"
         required = part.get("required", [])
-        if not isinstance(required, list) or not all(isinstance(one, str) for one in required):
+        if not isinstance(required, list) or not all(isinstance(name, str) for name in required):
             return f"`required` of {where} is no list of names"
     return ""
 
@@ -37,7 +37,7 @@ def problem_of_keywords(schema: JsonObject) -> str:
 def is_type(said: Json) -> bool:
     """Whether `type` may be this."""
     several = said if isinstance(said, list) else [said]
-    return bool(several) and all(isinstance(one, str) and one in TYPES for one in several)
+    return bool(several) and all(isinstance(kind, str) and kind in TYPES for kind in several)
 
 
 def parts(schema: Json, place: str) -> Iterator[tuple[str, Json]]:
@@ -48,8 +48,8 @@ def parts(schema: Json, place: str) -> Iterator[tuple[str, Json]]:
     for keyword, said in schema.items():
         inner = f"{place}.{keyword}" if place else keyword
         if keyword in NAMED and isinstance(said, dict):
-            for name, one in said.items():
-                yield from parts(one, f"{inner}.{name}")
+            for name, subschema in said.items():
+                yield from parts(subschema, f"{inner}.{name}")
         elif keyword in DIRECT:
-            for one in said if isinstance(said, list) else [said]:
-                yield from parts(one, inner)
+            for subschema in said if isinstance(said, list) else [said]:
+                yield from parts(subschema, inner)

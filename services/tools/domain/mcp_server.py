@@ -79,7 +79,7 @@ class McpServer(Aggregate[McpServerState]):
         self.record(McpServerCreated, at=at, name=name, config=config, declared=declared)
         return None
 
-    def changed(
+    def with_changes(
         self, changes: McpConfigChanges | None, *, moves: bool
     ) -> SealedMcpConfig | Rejected:
         """The configuration as it is with these changes. One that `moves` to another address takes
@@ -147,7 +147,7 @@ class McpServer(Aggregate[McpServerState]):
         self.record(McpDiscoveryRequested, at=at, number=state.number + 1, accepted=accepted)
         return None
 
-    def discovered(
+    def record_discovery(
         self,
         tools: Mapping[str, KnownMcpTool],
         removed: list[str],
@@ -163,11 +163,11 @@ class McpServer(Aggregate[McpServerState]):
             number=self.state.number,
             tools=dict(tools),
             removed=removed,
-            tool_ids={name: one.tool_id for name, one in after.items()},
+            tool_ids={name: tool.tool_id for name, tool in after.items()},
             report=report,
         )
 
-    def failed(self, kind: str, reason: str, *, at: datetime) -> None:
+    def fail(self, kind: str, reason: str, *, at: datetime) -> None:
         """Stay with the tools that are known, and be asked again later, if that may help."""
         attempt = self.state.attempts + 1
         again = kind not in FINAL_FAILURES and attempt <= len(RETRY_SECONDS)
@@ -211,7 +211,7 @@ class McpServer(Aggregate[McpServerState]):
 
     def without(self, removed: list[str]) -> dict[str, KnownMcpTool]:
         """The tools that are known, but for these."""
-        return {name: one for name, one in self.state.tools.items() if name not in removed}
+        return {name: tool for name, tool in self.state.tools.items() if name not in removed}
 
     def want_discovery(self, number: int, accepted: list[str]) -> None:
         """Know that a discovery is wanted that has not begun; what an unfinished one was to accept

@@ -50,7 +50,7 @@ def sorted_keys(value: Json) -> Json:
         case dict():
             return {key: sorted_keys(value[key]) for key in sorted(value)}
         case list():
-            return [sorted_keys(one) for one in value]
+            return [sorted_keys(item) for item in value]
     return value
 
 
@@ -85,7 +85,7 @@ def problem_of_schema(schema: JsonObject) -> str:
     properties = schema.get("properties", {})
     if not isinstance(properties, dict):
         return "`properties` of its schema is no object"
-    if unfit := next((one for one, it in properties.items() if not isinstance(it, dict)), None):
+    if unfit := next((key for key, part in properties.items() if not isinstance(part, dict)), None):
         return f"`properties.{unfit}` of its schema is no object"
     return problem_of_keywords(schema) or problem_of_references(schema)
 
@@ -104,14 +104,14 @@ def problem_of_references(schema: JsonObject) -> str:
     found = list(references(schema))
     if len(found) > REFERENCES_MAX:
         return f"its schema has {len(found)} references, more than {REFERENCES_MAX}"
-    lost = next((one for _, one in found if target_of(schema, one) is None), None)
+    lost = next((reference for _, reference in found if target_of(schema, reference) is None), None)
     if lost is not None:
         return f"its schema refers to {lost[:100]!r}, which is not in it"
-    places = {one: place_of(one) for _, one in found}
+    places = {reference: place_of(reference) for _, reference in found}
     # What stands within what a reference points at is read with it.
     within = {
-        one: {other for path, other in found if path[: len(place)] == place}
-        for one, place in places.items()
+        reference: {other for path, other in found if path[: len(place)] == place}
+        for reference, place in places.items()
     }
     return LOOP if has_loop(within) else ""
 
@@ -119,10 +119,10 @@ def problem_of_references(schema: JsonObject) -> str:
 def has_loop(within: dict[str, set[str]]) -> bool:
     """Whether something leads to itself. What leads nowhere is taken away until that is all, or
     nothing is left to take."""
-    left = {one: set(others) for one, others in within.items()}
-    while ended := [one for one, others in left.items() if not others & left.keys()]:
-        for one in ended:
-            del left[one]
+    left = {reference: set(others) for reference, others in within.items()}
+    while ended := [reference for reference, others in left.items() if not others & left.keys()]:
+        for reference in ended:
+            del left[reference]
     return bool(left)
 
 

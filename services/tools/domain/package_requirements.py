@@ -35,24 +35,24 @@ class PackageRules:
             return ""
         if not self.on:
             return "This server installs no packages for tools (HEELER_PACKAGES=0): import none"
-        if wrong := malformed(requirements):
+        if wrong := problem_of_requirements(requirements):
             return wrong
-        return self.forbidden([name for name, _ in requirements])
+        return self.problem_of_names([name for name, _ in requirements])
 
-    def forbidden(self, names: Sequence[str]) -> str:
+    def problem_of_names(self, names: Sequence[str]) -> str:
         """Which of these the operator does not let tools ask for; empty if none."""
-        for name in map(normalized, names):
+        for name in map(normalize_name, names):
             if self.allowed is not None and name not in self.allowed:
                 return f"`pip_requirements`: {name} is not among the packages that tools may have"
         return self.denial(names)
 
     def denial(self, names: Iterable[str]) -> str:
         """Which of these no tool may have, also not because another package needs it."""
-        found = next((one for one in map(normalized, names) if one in self.denied), None)
+        found = next((name for name in map(normalize_name, names) if name in self.denied), None)
         return f"`pip_requirements`: {found} is a package that tools may not have" if found else ""
 
 
-def malformed(requirements: Sequence[Requirement]) -> str:
+def problem_of_requirements(requirements: Sequence[Requirement]) -> str:
     """Why these are no packages and versions, whoever wants them; empty if they are."""
     if len(requirements) > REQUIREMENTS_MAX:
         return f"`pip_requirements`: at most {REQUIREMENTS_MAX} packages"
@@ -64,7 +64,7 @@ def malformed(requirements: Sequence[Requirement]) -> str:
     return ""
 
 
-def normalized(name: str) -> str:
+def normalize_name(name: str) -> str:
     """The name of a package as indexes compare it, without extras."""
     return re.sub(r"[-_.]+", "-", name.partition("[")[0]).lower()
 
@@ -72,15 +72,18 @@ def normalized(name: str) -> str:
 def requirements_in(wanted: Iterable[Mapping[str, object]]) -> list[Requirement]:
     """Names and versions, as a tool says them."""
     return [
-        (str(one.get("name")), str(one["version"]) if one.get("version") else None)
-        for one in wanted
+        (
+            str(item.get("name")),
+            str(item["version"]) if item.get("version") else None,
+        )
+        for item in wanted
     ]
 
 
 def specifiers(of_all: Sequence[Requirement], of_tool: Sequence[Requirement]) -> tuple[str, ...]:
     """The packages of a tool and of all tools, each once, as an installer reads them: what the tool
     says counts."""
-    named = {normalized(name): (name, version) for name, version in (*of_all, *of_tool)}
+    named = {normalize_name(name): (name, version) for name, version in (*of_all, *of_tool)}
     return tuple(
         sorted(f"{name}=={version}" if version else name for name, version in named.values())
     )

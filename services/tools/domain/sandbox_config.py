@@ -21,7 +21,7 @@ from libs.contracts.tools.sandbox_configs import (
     SetSandboxVariable,
     UpdateSandboxVariable,
 )
-from services.tools.domain.package_requirements import malformed
+from services.tools.domain.package_requirements import problem_of_requirements
 
 
 class SandboxVariable(BaseModel):
@@ -52,7 +52,7 @@ class SandboxConfig(Aggregate[SandboxConfigState]):
         if command.must_exist and before is None:
             return missing(self.id)
         wanted = before if command.only_default and before else command.config
-        if wrong := malformed(
+        if wrong := problem_of_requirements(
             [(requirement.name, requirement.version) for requirement in wanted.pip_requirements]
         ):
             return Rejected(code=UNPROCESSABLE, reason=wrong)
@@ -78,7 +78,7 @@ class SandboxConfig(Aggregate[SandboxConfigState]):
         """Have a variable; returns its id, which is that of the one of its name."""
         if self.state.config is None:
             return missing(self.id)
-        there = self.named(command.key)
+        there = self.id_of_name(command.key)
         variable_id = there or command.variable_id
         wanted = SandboxVariable(
             key=command.key, value=command.value, description=command.description
@@ -94,7 +94,7 @@ class SandboxConfig(Aggregate[SandboxConfigState]):
             return missing_variable(command.variable_id)
         given = command.model_dump(include={"key", "value", "description"}, exclude_none=True)
         wanted = before.model_copy(update=given)
-        other = self.named(wanted.key)
+        other = self.id_of_name(wanted.key)
         if other not in (None, command.variable_id):
             reason = f"`key`: {wanted.key} is another variable already: change or delete {other}"
             return Rejected(code=CONFLICT, reason=reason)
@@ -104,7 +104,7 @@ class SandboxConfig(Aggregate[SandboxConfigState]):
         self, variable_id: str, wanted: SandboxVariable, *, at: datetime
     ) -> Rejected | None:
         """Have a variable as it is wanted, within the limits."""
-        others = {id: one for id, one in self.state.variables.items() if id != variable_id}
+        others = {id: kept for id, kept in self.state.variables.items() if id != variable_id}
         full = no_room([*others.values(), wanted])
         there = self.state.variables.get(variable_id)
         if full is None and there != wanted:
@@ -119,9 +119,11 @@ class SandboxConfig(Aggregate[SandboxConfigState]):
         self.record(SandboxVariableDeleted, at=at, variable_id=variable_id)
         return None
 
-    def named(self, key: str) -> str | None:
+    def id_of_name(self, key: str) -> str | None:
         """The id of the variable of a name."""
-        return next((id for id, one in self.state.variables.items() if one.key == key), None)
+        return next(
+            (id for id, variable in self.state.variables.items() if variable.key == key), None
+        )
 
     def when(self, event: Event) -> None:
         """Evolve the state by one event."""

@@ -35,7 +35,7 @@ def schema_from_source(source: str) -> JsonObject:
         )
     about = {param.arg_name: param.description for param in documented.params}
     properties: JsonObject = {
-        one.arg: argument_schema(one, function, about) for one in arguments_of(function)
+        arg.arg: argument_schema(arg, function, about) for arg in arguments_of(function)
     }
     required: list[Json] = [*required_of(function)]
     return {
@@ -60,7 +60,7 @@ def function_of(source: str) -> Function:
     except ValueError as wrong:
         raise UnfitSource(str(wrong)) from None
     functions = [
-        one for one in module.body if isinstance(one, ast.FunctionDef | ast.AsyncFunctionDef)
+        node for node in module.body if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef)
     ]
     if not functions:
         raise UnfitSource("it has no function: define one at the top level")
@@ -94,22 +94,22 @@ def arguments_of(function: Function) -> list[ast.arg]:
         raise UnfitSource(
             f"function `{function.name}`: tools are called by name, leave out the `/`"
         )
-    named = [one for one in (*given.args, *given.kwonlyargs) if one.arg not in GIVEN_BY_THE_SERVER]
+    named = [arg for arg in (*given.args, *given.kwonlyargs) if arg.arg not in GIVEN_BY_THE_SERVER]
     if len(named) > ARGUMENTS_MAX:
         raise UnfitSource(f"function `{function.name}` has more than {ARGUMENTS_MAX} arguments")
     return named
 
 
-def argument_schema(one: ast.arg, function: Function, about: dict[str, str | None]) -> JsonObject:
+def argument_schema(arg: ast.arg, function: Function, about: dict[str, str | None]) -> JsonObject:
     """The schema of one argument."""
-    where = f"argument `{one.arg}` of `{function.name}`"
-    if one.annotation is None:
+    where = f"argument `{arg.arg}` of `{function.name}`"
+    if arg.annotation is None:
         raise UnfitSource(f"{where} has no type: annotate it")
-    description = about.get(one.arg)
+    description = about.get(arg.arg)
     if not description:
         raise UnfitSource(f"{where} is not described: add it under `Args:` in the docstring")
     try:
-        return {**schema_of(one.annotation), "description": description}
+        return {**schema_of(arg.annotation), "description": description}
     except UnknownAnnotation as unknown:
         why = f"{unknown}; or give the schema in `json_schema`"
         raise UnfitSource(f"{where} has a type that has no JSON schema: {why}") from None
@@ -120,5 +120,5 @@ def required_of(function: Function) -> list[str]:
     given = function.args
     without = given.args[: len(given.args) - len(given.defaults)]
     keywords = zip(given.kwonlyargs, given.kw_defaults, strict=True)
-    named = [*without, *(one for one, default in keywords if default is None)]
-    return [one.arg for one in named if one.arg not in GIVEN_BY_THE_SERVER]
+    named = [*without, *(arg for arg, default in keywords if default is None)]
+    return [arg.arg for arg in named if arg.arg not in GIVEN_BY_THE_SERVER]

@@ -51,7 +51,7 @@ class Tool(Aggregate[StoredToolState]):
         self.record(ToolCreated, at=at, tool=tool)
         return None
 
-    def changed(self, changes: JsonObject) -> ToolState | Rejected:
+    def with_changes(self, changes: JsonObject) -> ToolState | Rejected:
         """The tool as it is with these changes."""
         tool = self.present
         if tool is None:

@@ -37,7 +37,7 @@ class UnfitTool(Exception):
     """A definition of which no tool can be made; the text names the field and the fix."""
 
 
-def completed(tool: ToolState, *, renames: bool = False) -> ToolState | Rejected:
+def complete_tool(tool: ToolState, *, renames: bool = False) -> ToolState | Rejected:
     """The tool with all that follows from its source and its schema. A schema of another name than
     its function's is refused, unless it `renames` a tool that is there."""
     try:
@@ -54,7 +54,7 @@ def completed(tool: ToolState, *, renames: bool = False) -> ToolState | Rejected
             "description": tool.description
             or (description if isinstance(description, str) else None),
             "args_json_schema": {} if tool.args_json_schema is None else tool.args_json_schema,
-            "metadata_": {**(tool.metadata_ or {}), **hashed(tool.source_code)},
+            "metadata_": {**(tool.metadata_ or {}), **hash_field(tool.source_code)},
         }
     )
     large = oversize_tool(whole.model_dump(mode="json"))
@@ -73,7 +73,7 @@ def with_changes(tool: ToolState, changes: JsonObject) -> ToolState | Rejected:
         fields["description"] = None
     if "source_code" in changes and tool.args_json_schema and "args_json_schema" not in changes:
         fields["args_json_schema"] = None
-    return completed(ToolState.model_validate({**tool.model_dump(), **fields}), renames=True)
+    return complete_tool(ToolState.model_validate({**tool.model_dump(), **fields}), renames=True)
 
 
 def with_own_changes(tool: ToolState, changes: JsonObject) -> ToolState | Rejected:
@@ -97,9 +97,9 @@ def checked_schema(tool: ToolState) -> JsonObject:
     if tool.source_type == TYPESCRIPT:
         if tool.json_schema is None:
             raise UnfitTool("`json_schema`: give the schema, it is not derived from TypeScript")
-        return named(tool.json_schema)
+        return check_schema(tool.json_schema)
     if tool.source_type != PYTHON and tool.json_schema is not None and not is_python(tool):
-        return named(tool.json_schema)
+        return check_schema(tool.json_schema)
     if not tool.source_code:
         raise UnfitTool("`source_code`: give the Python function that the tool is")
     try:
@@ -139,10 +139,10 @@ def schema_of_python(tool: ToolState, source: str) -> JsonObject:
     if tool.args_json_schema:
         refuse_unlike(function, tool.args_json_schema)
     if tool.json_schema is not None:
-        return named(tool.json_schema)
+        return check_schema(tool.json_schema)
     if not tool.args_json_schema:
-        return named(schema_from_source(source))
-    return named(
+        return check_schema(schema_from_source(source))
+    return check_schema(
         {
             "name": function.name,
             "description": tool.description or documentation(function).description,
@@ -186,13 +186,15 @@ def refuse_unlike(function: Function, schema: JsonObject) -> None:
     if not isinstance(properties, dict):
         raise UnfitTool("`args_json_schema`: give an object schema, with `properties`")
     arguments = function.args
-    named = [one.arg for one in (*arguments.args, *arguments.kwonlyargs) if one.arg != AGENT_STATE]
-    if len(named) == 1 and named[0] not in properties:
+    accepted = [
+        arg.arg for arg in (*arguments.args, *arguments.kwonlyargs) if arg.arg != AGENT_STATE
+    ]
+    if len(accepted) == 1 and accepted[0] not in properties:
         return
-    unknown = [] if arguments.kwarg else [prop for prop in properties if prop not in named]
-    missing = [one for one in required_of(function) if one not in properties]
+    unknown = [] if arguments.kwarg else [prop for prop in properties if prop not in accepted]
+    missing = [name for name in required_of(function) if name not in properties]
     if unknown or missing:
-        names = ", ".join(f"`{one}`" for one in (*unknown, *missing))
+        names = ", ".join(f"`{name}`" for name in (*unknown, *missing))
         raise UnfitTool(
             f"`args_json_schema`: {names}: the arguments of `{function.name}` and the properties"
             " of the schema are not the same: name them alike, or let the function take one"
@@ -206,10 +208,10 @@ def takes_agent_state(source: str) -> bool:
         given = function_of(source).args
     except UnfitSource:
         return False
-    return any(one.arg == AGENT_STATE for one in (*given.args, *given.kwonlyargs))
+    return any(argument.arg == AGENT_STATE for argument in (*given.args, *given.kwonlyargs))
 
 
-def named(schema: JsonObject) -> JsonObject:
+def check_schema(schema: JsonObject) -> JsonObject:
     """A schema that a model can be shown. Raises UnfitTool."""
     name, parameters = schema.get("name"), schema.get("parameters", {})
     if not isinstance(name, str) or not NAME.fullmatch(name):
@@ -225,7 +227,7 @@ def named(schema: JsonObject) -> JsonObject:
     return schema
 
 
-def hashed(source_code: str | None) -> JsonObject:
+def hash_field(source_code: str | None) -> JsonObject:
     """What says whether two tools have the same source."""
     if source_code is None:
         return {}

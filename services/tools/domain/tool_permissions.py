@@ -40,7 +40,10 @@ class ToolPermissions(Aggregate[ToolPermissionsState]):
         refused = too_long(command.allowed.tools)
         if refused:
             return refused
-        tools, capabilities = ordered(command.allowed.tools), ordered(command.allowed.capabilities)
+        tools, capabilities = (
+            sort(command.allowed.tools),
+            sort(command.allowed.capabilities),
+        )
         if (tools, capabilities) != (self.state.tools, self.state.capabilities):
             self.record(
                 ToolPermissionsChanged,
@@ -64,7 +67,7 @@ class ToolPermissions(Aggregate[ToolPermissionsState]):
                 self.state.tools, self.state.capabilities = event.tools, event.capabilities
 
 
-def ordered(words: Sequence[str] | None) -> list[str] | None:
+def sort(words: Sequence[str] | None) -> list[str] | None:
     """The words of a list, each once, in one order."""
     return None if words is None else sorted(set(words))
 

@@ -87,7 +87,7 @@ class ToolRun(Aggregate[ToolRunState]):
             tool_call_id=command.tool_call_id,
         )
 
-    def sampled(self, answer: JsonObject, *, at: datetime) -> None:
+    def record_sampling(self, answer: JsonObject, *, at: datetime) -> None:
         """Have had a model asked (the fields of `ToolRunSampled`); nothing happens once it has
         ended."""
         if self.running:
@@ -127,7 +127,7 @@ def text_of(value: Json) -> str:
     return str(value)
 
 
-def printed(text: str) -> list[str]:
+def printed_texts(text: str) -> list[str]:
     """What a tool printed, within a limit, as clients read it."""
     if len(text) <= PRINTED_CHARS_MAX:
         return [text] if text else []

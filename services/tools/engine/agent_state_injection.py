@@ -48,12 +48,12 @@ class AgentStates:
         self.bus = bus
         self.policies = policies
 
-    def wanted(self, tool: ToolState) -> bool:
+    def takes_agent(self, tool: ToolState) -> bool:
         """Whether a tool takes its agent."""
         source = tool.source_code or ""
         return tool.source_type != TYPESCRIPT and AGENT_STATE in source and takes(source)
 
-    async def given(self, program: Program, command: RunTool, org: str) -> Program:
+    async def with_agent(self, program: Program, command: RunTool, org: str) -> Program:
         """The program with its agent, which is None where no agent calls it, and has no blocks
         where a list withholds memory."""
         agent = None
@@ -65,8 +65,8 @@ class AgentStates:
         own = {name: value for name, value in program.arguments.items() if name != AGENT_STATE}
         source = program.source
         if "from __future__" not in source:  # there annotations are not looked at
-            source = f"AgentState = {made('AgentState')}\n{source}"
-        called = f"{made('with_agent_state')}({program.function})"
+            source = f"AgentState = {expression_of('AgentState')}\n{source}"
+        called = f"{expression_of('with_agent_state')}({program.function})"
         return replace(
             program,
             source=f"{source}\n\n{CALLED} = {called}\n",
@@ -74,7 +74,7 @@ class AgentStates:
             arguments={**own, AGENT_STATE: agent},
         )
 
-    async def written_back(
+    async def write_back(
         self, outcome: Outcome, tool: ToolState, command: RunTool, org: str
     ) -> Outcome:
         """What a tool returned, once its changes are made; else an error that says what is not."""
@@ -88,13 +88,13 @@ class AgentStates:
         if len(changed) > CHANGED_BLOCKS_MAX:
             why = f"A tool may change {CHANGED_BLOCKS_MAX} memory blocks: none was changed"
             return replace(outcome, status="error", value=None, reason=why)
-        not_changed = await self.changed(changed, tool, command, org)
+        not_changed = await self.rewrite_blocks(changed, tool, command, org)
         if not_changed:
             why = f"It returned, but its changes to memory were not all made: {not_changed}"
             return replace(outcome, status="error", value=None, reason=why)
         return replace(outcome, value=told.get("value"))
 
-    async def changed(
+    async def rewrite_blocks(
         self, changed: Mapping[str, str], tool: ToolState, command: RunTool, org: str
     ) -> str:
         """Give blocks their values; returns which did not get theirs and why, empty if all did."""
@@ -104,19 +104,19 @@ class AgentStates:
             return "a list of capabilities leaves out `memory`"
         blocks = agent["blocks"] if agent else []
         assert isinstance(blocks, list)
-        known = {str(one["id"]): one for one in blocks if isinstance(one, dict)}
+        known = {str(block["id"]): block for block in blocks if isinstance(block, dict)}
         problems: list[str] = []
         for block_id, value in changed.items():
             block = known.get(block_id)
             if block is None:
                 problems.append(f"{block_id[:60]}: the agent has no such block")
                 continue
-            why = await self.rewritten(block_id, value, tool, command, org)
+            why = await self.rewrite_block(block_id, value, tool, command, org)
             if why:
                 problems.append(f"'{block['label']}': {why}")
         return "; ".join(problems)
 
-    async def rewritten(
+    async def rewrite_block(
         self, block_id: str, value: str, tool: ToolState, command: RunTool, org: str
     ) -> str:
         """Give a block its value; returns why it did not get it. Sent twice it is done once."""
@@ -139,7 +139,7 @@ class AgentStates:
 
 
 @lru_cache(2)
-def made(name: str) -> str:
+def expression_of(name: str) -> str:
     """An expression for something of what tools see of agents; no other name is there for it."""
     source = (
         resources.files("services.tools.sandbox").joinpath("agent_state_prelude.py").read_text()

@@ -31,7 +31,7 @@ class BuiltinCall:
 class Builtin(Protocol):
     """Carries out the calls of one of them."""
 
-    def refused(self, call: BuiltinCall) -> str:
+    def refusal_of(self, call: BuiltinCall) -> str:
         """Why a call cannot be carried out on this server; empty if it can. The organisation is
         not known here."""
         ...
@@ -47,12 +47,12 @@ class BuiltinRunner:
     def __init__(self, builtins: Mapping[str, Builtin]) -> None:
         self.builtins = builtins
 
-    def refused(self, tool: ToolState, command: RunTool) -> str:
+    def refusal_of(self, tool: ToolState, command: RunTool) -> str:
         """Why a tool cannot be called here."""
         builtin = self.builtins.get(tool.name)
         if builtin is None:
             return f"The tool '{tool.name}' is not built yet on this server."
-        return builtin.refused(BuiltinCall(tool, command, org=""))
+        return builtin.refusal_of(BuiltinCall(tool, command, org=""))
 
     async def run(self, tool: ToolState, command: RunTool, org: str) -> ToolRunResult:
         """What came of a call."""
@@ -60,10 +60,10 @@ class BuiltinRunner:
             return await self.builtins[tool.name].run(BuiltinCall(tool, command, org))
         except ValidationError as invalid:
             why = summary(invalid)
-            return failed(f"The arguments do not fit '{tool.name}': {why}")
+            return failure(f"The arguments do not fit '{tool.name}': {why}")
 
 
-def failed(text: str) -> ToolRunResult:
+def failure(text: str) -> ToolRunResult:
     """A call of which nothing came."""
     return ToolRunResult(status="error", text=text)
 

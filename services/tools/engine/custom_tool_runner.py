@@ -17,7 +17,7 @@ from services.tools.domain.tool_definition import (
     function_name,
     why_it_cannot_run,
 )
-from services.tools.domain.tool_run import printed, text_of
+from services.tools.domain.tool_run import printed_texts, text_of
 from services.tools.engine.agent_state_injection import AgentStates
 from services.tools.engine.environment_variables import Variables
 from services.tools.engine.package_environments import ToolPackages, Wanted
@@ -54,7 +54,7 @@ class CustomToolRunner:
         self.packages = packages
         self.agents = agents
 
-    def refused(self, tool: ToolState, command: RunTool) -> str:
+    def refusal_of(self, tool: ToolState, command: RunTool) -> str:
         """Why the code of a tool cannot run here."""
         if tool.source_type == TYPESCRIPT and tool.npm_requirements:
             return NO_NPM
@@ -62,29 +62,29 @@ class CustomToolRunner:
         why = why_it_cannot_run(tool) or self.refusal(
             program_of(tool, command, org="", environment={})
         )
-        return why or self.packages.refused(wanted)
+        return why or self.packages.refusal_of(wanted)
 
     async def run(self, tool: ToolState, command: RunTool, org: str) -> ToolRunResult:
         """What came of the code."""
         settings = await self.variables.settings.of(org)
-        environment = self.variables.merged(command, settings)
+        environment = self.variables.merge(command, settings)
         if isinstance(environment, str):
             return ToolRunResult(status="error", text=environment)
         program = program_of(tool, command, org, environment)
         of_all = settings.requirements if tool.source_type != TYPESCRIPT else ()
         wanted = Wanted(org, requirements_of(tool), of_all, settings.generation)
         if wanted.of_tool or wanted.of_all:
-            there = await self.packages.installed(wanted, command.seconds_max)
+            there = await self.packages.provide(wanted, command.seconds_max)
             if isinstance(there, str):
                 return ToolRunResult(status="error", text=there)
             left = max(SECONDS_MIN, command.seconds_max - there.seconds)
             program = replace(program, packages=there.folder, limits=limits_of(left))
-        sees_agent = self.agents.wanted(tool)
+        sees_agent = self.agents.takes_agent(tool)
         if sees_agent:
-            program = await self.agents.given(program, command, org)
+            program = await self.agents.with_agent(program, command, org)
         outcome = await self.sandbox.run(program)
         if sees_agent:
-            outcome = await self.agents.written_back(outcome, tool, command, org)
+            outcome = await self.agents.write_back(outcome, tool, command, org)
         return result_of(tool.name, outcome, chars_max=tool.return_char_limit)
 
 
@@ -160,8 +160,8 @@ def result_of(name: str, outcome: Outcome, *, chars_max: int) -> ToolRunResult:
     return ToolRunResult(
         status=outcome.status,
         text=cut(text, chars_max),
-        stdout=printed(outcome.stdout),
-        stderr=printed(outcome.stderr) or printed(outcome.reason),
+        stdout=printed_texts(outcome.stdout),
+        stderr=printed_texts(outcome.stderr) or printed_texts(outcome.reason),
         **usage(outcome),
     )
 

@@ -19,13 +19,13 @@ class Variables:
 
     async def of(self, command: RunTool, org: str) -> Mapping[str, str] | str:
         """The variables of a call, or why it cannot have them."""
-        return self.merged(command, await self.settings.of(org))
+        return self.merge(command, await self.settings.of(org))
 
-    def merged(self, command: RunTool, settings: SandboxSettings) -> dict[str, str] | str:
+    def merge(self, command: RunTool, settings: SandboxSettings) -> dict[str, str] | str:
         """The same where the settings were read already."""
-        return self.opened({**settings.variables, **command.environment})
+        return self.open_sealed({**settings.variables, **command.environment})
 
-    def opened(self, sealed: Mapping[str, str]) -> dict[str, str] | str:
+    def open_sealed(self, sealed: Mapping[str, str]) -> dict[str, str] | str:
         """These variables in plain, or which of them cannot be opened."""
         found: dict[str, str] = {}
         for name, value in sealed.items():

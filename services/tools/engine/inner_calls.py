@@ -22,6 +22,7 @@ from libs.contracts.tools.tool_runs import (
 from libs.eventstore.ports import StoreUnavailable
 from libs.work.progress import ProgressMessage, follow
 from services.tools.adapters.tool_run_queries import ToolRunQueries
+from services.tools.engine.builtin_runner import failure
 
 # Of one program. What a call makes is never a program that calls tools again.
 CALLS_MAX = 50
@@ -58,30 +59,30 @@ class InnerCalls:
         """What came of a call; whatever goes wrong is said in words."""
         tool = self.tools.get(name)
         if tool is None:
-            return failed(f"There is no tool named '{name}'. Yours are: {', '.join(self.tools)}")
+            return failure(f"There is no tool named '{name}'. Yours are: {', '.join(self.tools)}")
         if tool.refused:
-            return failed(tool.refused)
+            return failure(tool.refused)
         left = self.rules.tools_left(set(self.tools))
         if name not in left:
-            return failed(refusal_of(name, [one for one in left if not self.tools[one].refused]))
+            return failure(refusal_of(name, [key for key in left if not self.tools[key].refused]))
         if self.count >= CALLS_MAX:
-            return failed(f"A program may call tools {CALLS_MAX} times")
+            return failure(f"A program may call tools {CALLS_MAX} times")
         self.count += 1
         given = self.rules.prefilled_arguments([name]).get(name, {})
         self.rules = replace(self.rules, called=[*self.rules.called, name], returned="")
         try:
-            result = await self.made(tool, {**arguments, **given})
+            result = await self.make_call(tool, {**arguments, **given})
         except (BusUnavailable, StoreUnavailable):
-            return failed(f"'{name}' got no answer, and may or may not have worked")
+            return failure(f"'{name}' got no answer, and may or may not have worked")
         self.rules = replace(self.rules, returned=result.text)
         return result
 
     @property
-    def called(self) -> list[str]:
+    def called_tools(self) -> list[str]:
         """The tools that the program has called."""
         return [*self.rules.called[len(self.outer.called) :]]
 
-    async def made(self, tool: InnerTool, arguments: JsonObject) -> ToolRunResult:
+    async def make_call(self, tool: InnerTool, arguments: JsonObject) -> ToolRunResult:
         """Have a call made, and wait for its end. Cancelled, it has the call stopped."""
         outer = self.outer
         command = RunTool(
@@ -104,7 +105,7 @@ class InnerCalls:
             try:
                 reply = await self.ports.bus.request(command, context)
                 if isinstance(reply, Rejected):
-                    return failed(reply.reason)
+                    return failure(reply.reason)
                 end = await progress.end(partial(self.look, command.tool_run_id))
             except asyncio.CancelledError:
                 await asyncio.shield(self.stop(command.tool_run_id, context))
@@ -115,7 +116,7 @@ class InnerCalls:
         """Read the end of a call from its row; one that nobody makes any more has failed."""
         row = await self.ports.queries.run_result(self.org, tool_run_id)
         if row is None:
-            return {"result": failed("The call was lost, and may or may not have worked")}
+            return {"result": failure("The call was lost, and may or may not have worked")}
         return row if row["result"] else None
 
     async def stop(self, tool_run_id: str, context: Context) -> None:
@@ -124,8 +125,3 @@ class InnerCalls:
         cause = context.follow_up(derived_id("stop", tool_run_id))
         with contextlib.suppress(BusUnavailable):
             await self.ports.bus.request(command, cause)
-
-
-def failed(text: str) -> ToolRunResult:
-    """A call of which nothing came."""
-    return ToolRunResult(status="error", text=text)

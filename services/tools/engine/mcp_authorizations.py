@@ -92,19 +92,19 @@ class McpAuthorizations:
         person = AuthorizingPerson(self.ports, config.id, config.org, redirect_uri, tell)
 
         async def keep(grant: str) -> None:
-            await self.granted(config, grant, renewed=False)
+            await self.keep_grant(config, grant, renewed=False)
 
         try:
             async with asyncio.timeout(AUTHORIZATION_SECONDS_MAX + GRACE_SECONDS):
-                await self.ports.sessions.used(config).authorize(config, person, keep)
+                await self.ports.sessions.connections_for(config).authorize(config, person, keep)
         except TimeoutError:
             raise McpFailed("timeout", "it took too long to authorize it") from None
 
-    async def renewed(self, config: McpServerConfig, grant: str) -> None:
+    async def keep_renewed_grant(self, config: McpServerConfig, grant: str) -> None:
         """Keep tokens that were renewed."""
-        await self.granted(config, grant, renewed=True)
+        await self.keep_grant(config, grant, renewed=True)
 
-    async def granted(self, config: McpServerConfig, grant: str, *, renewed: bool) -> None:
+    async def keep_grant(self, config: McpServerConfig, grant: str, *, renewed: bool) -> None:
         """Keep what a server has granted. What a server was granted that is reached otherwise by
         now, or gone, is not kept."""
         sealed = self.ports.sealer.seal(grant)

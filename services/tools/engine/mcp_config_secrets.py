@@ -12,7 +12,7 @@ AUTHORIZATION = "Authorization"
 BEARER = "Bearer"
 
 
-def opened(
+def open_config(
     sealer: Sealer, config: SealedMcpConfig, *, server_id: str, org: str, name: str, version: int
 ) -> McpServerConfig:
     """The configuration with its secrets open. Raises McpFailed if no key opens one."""

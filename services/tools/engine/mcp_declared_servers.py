@@ -18,7 +18,7 @@ from libs.contracts.tools.mcp_servers import (
 from services.tools.adapters.mcp.ports import McpFailed, McpServerConfig
 from services.tools.adapters.mcp_servers_file import DeclaredMcpServer, McpDeclarations
 from services.tools.domain.mcp_server import McpServer
-from services.tools.engine.mcp_config_secrets import opened
+from services.tools.engine.mcp_config_secrets import open_config
 from services.tools.engine.mcp_discoveries import McpPorts, config_of
 
 log = logging.getLogger(__name__)
@@ -43,7 +43,7 @@ class DeclaredMcpServers:
         stay: set[str] = set()
         for name, server in self.declared.servers.items():
             stay.add(await self.have(name, server))
-        for server_id in await self.ports.queries.declared(DEFAULT_ORG):
+        for server_id in await self.ports.queries.declared_servers(DEFAULT_ORG):
             if server_id not in stay:
                 await self.send(DeleteMcpServer(server_id=server_id))
         self.applied = True
@@ -55,7 +55,7 @@ class DeclaredMcpServers:
             server = await self.ports.repository.load(McpServer, server_id, org=DEFAULT_ORG)
             if not server.deleted:
                 break
-        sealed = self.sealed(declared)
+        sealed = self.seal_server(declared)
         if not server.exists:
             command: Command = CreateMcpServer(
                 server_id=server_id, name=name, config=sealed, declared=True
@@ -79,7 +79,7 @@ class DeclaredMcpServers:
         assert state is not None, "one that is deleted is not looked at"
         try:
             now = config_of(sealer, server.id, DEFAULT_ORG, state)
-            wanted: McpServerConfig = opened(
+            wanted: McpServerConfig = open_config(
                 sealer,
                 sealed,
                 server_id=server.id,
@@ -91,7 +91,7 @@ class DeclaredMcpServers:
             return False
         return now == wanted
 
-    def sealed(self, declared: DeclaredMcpServer) -> SealedMcpConfig:
+    def seal_server(self, declared: DeclaredMcpServer) -> SealedMcpConfig:
         """A declared server with its secrets sealed."""
         fields = declared.model_dump(exclude={"transport"}) | {"transport": declared.kind}
         return SealedMcpConfig.model_validate(sealed_fields(self.ports.sealer.seal, fields))

@@ -28,9 +28,9 @@ from services.tools.adapters.mcp.ports import McpFailed, McpServerConfig
 from services.tools.adapters.mcp_server_queries import McpServerQueries
 from services.tools.domain.mcp_server import McpServer, McpServerState
 from services.tools.domain.mcp_tool import OfferedTool
-from services.tools.engine.mcp_config_secrets import opened
+from services.tools.engine.mcp_config_secrets import open_config
 from services.tools.engine.mcp_sessions import McpSessions
-from services.tools.engine.mcp_tool_registration import registered
+from services.tools.engine.mcp_tool_registration import register_tools
 
 log = logging.getLogger(__name__)
 
@@ -92,7 +92,7 @@ class McpDiscoveries(LeasedWork[DueWork]):
         offered: list[OfferedTool] | McpFailed
         try:
             config = config_of(self.ports.sealer, server_id, lease.work.org, state)
-            offered = await listed(self.ports.sessions, config)
+            offered = await list_server_tools(self.ports.sessions, config)
         except McpFailed as failed:
             offered = failed
         except Exception:
@@ -125,9 +125,9 @@ class McpDiscoveries(LeasedWork[DueWork]):
             if (state.number, state.version) != wanted:
                 return True
             if isinstance(offered, McpFailed):
-                server.failed(offered.kind, storable(offered.words)[:REASON_CHARS_MAX], at=at)
+                server.fail(offered.kind, storable(offered.words)[:REASON_CHARS_MAX], at=at)
             else:
-                await registered(unit, server, offered, at=at)
+                await register_tools(unit, server, offered, at=at)
             return False
 
         return await lease.record(decide, release=lambda is_outdated: not is_outdated)
@@ -147,7 +147,7 @@ class McpDiscoveries(LeasedWork[DueWork]):
 def config_of(sealer: Sealer, server_id: str, org: str, state: McpServerState) -> McpServerConfig:
     """The configuration of a server that is there. Raises McpFailed."""
     assert state.config is not None, "a server that is there has a configuration"
-    config = opened(
+    config = open_config(
         sealer, state.config, server_id=server_id, org=org, name=state.name, version=state.version
     )
     if not state.grant:
@@ -158,10 +158,10 @@ def config_of(sealer: Sealer, server_id: str, org: str, state: McpServerState) -
         return config  # who connects authorizes it again
 
 
-async def listed(sessions: McpSessions, config: McpServerConfig) -> list[OfferedTool]:
+async def list_server_tools(sessions: McpSessions, config: McpServerConfig) -> list[OfferedTool]:
     """The tools of a server. Raises McpFailed, after DISCOVERY_SECONDS_MAX at the latest."""
-    connections = sessions.used(config)
-    refused = connections.refused(config)
+    connections = sessions.connections_for(config)
+    refused = connections.refusal_of(config)
     if refused:
         raise McpFailed("refused", refused)
     try:

@@ -22,7 +22,7 @@ from services.tools.domain.mcp_tool import (
     problem_of,
 )
 from services.tools.engine.mcp_authorizations import McpAuthorizations, Tell
-from services.tools.engine.mcp_discoveries import McpPorts, config_of, listed
+from services.tools.engine.mcp_discoveries import McpPorts, config_of, list_server_tools
 
 LISTINGS_AT_ONCE_MAX = 32
 ORGANISATION_LISTINGS_AT_ONCE_MAX = 24
@@ -78,7 +78,7 @@ class McpListings:
                 else:
                     answer = await self.answer(config)
                     if redirect_uri and wants_login(answer, config):
-                        answer = await self.authorized(config, redirect_uri, tell)
+                        answer = await self.answer_after_login(config, redirect_uri, tell)
         except NoPlace as full:
             answer = {"failed": {"kind": "timeout", "words": full.reason}}
         finally:
@@ -86,7 +86,7 @@ class McpListings:
                 await self.ports.sessions.end(listing_id)
         await tell(answer)
 
-    async def authorized(
+    async def answer_after_login(
         self, config: McpServerConfig, redirect_uri: str, tell: Tell
     ) -> JsonObject:
         """What a server offers that a person has let be used meanwhile, or why they have not."""
@@ -103,25 +103,25 @@ class McpListings:
     async def answer(self, config: McpServerConfig) -> JsonObject:
         """What a server offers, or why that is not known."""
         try:
-            tools = await listed(self.ports.sessions, config)
+            tools = await list_server_tools(self.ports.sessions, config)
         except McpFailed as failure:
             return {"failed": {"kind": failure.kind, "words": storable(failure.words)}}
         told: JsonObject = {
             "tools": [
                 {
-                    "name": storable(one.name)[:OFFERED_NAME_CHARS_MAX],
-                    "description": storable(one.description)[:DESCRIPTION_CHARS_MAX],
-                    "parameters": {} if problem else one.parameters,
+                    "name": storable(tool.name)[:OFFERED_NAME_CHARS_MAX],
+                    "description": storable(tool.description)[:DESCRIPTION_CHARS_MAX],
+                    "parameters": {} if problem else tool.parameters,
                     "problem": problem,
                 }
-                for one, problem in ((tool, problem_of(tool)) for tool in tools)
+                for tool, problem in ((tool, problem_of(tool)) for tool in tools)
             ]
         }
         return within_bounds(told)
 
     async def other(self, config: McpServerConfig, asked: AskMcpServer) -> JsonObject:
         """What a server says of its resources and prompts, or how it is."""
-        connections = self.ports.sessions.used(config)
+        connections = self.ports.sessions.connections_for(config)
         found: Any
         try:
             match asked.question:

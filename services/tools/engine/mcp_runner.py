@@ -28,7 +28,7 @@ class McpRunner:
         self.discoveries = discoveries
         self.sampling = sampling
 
-    def refused(self, tool: ToolState, command: RunTool) -> str:
+    def refusal_of(self, tool: ToolState, command: RunTool) -> str:
         """Why a call cannot be carried out: it is no tool that a server brought."""
         server_id, tool_name = origin_of(tool)
         if server_id and tool_name:
@@ -46,7 +46,7 @@ class McpRunner:
             status, text = "timeout", timed_out(tool.name, command.seconds_max)
         except McpFailed as failure:
             status = "timeout" if failure.kind == "timeout" else "error"
-            text = told(tool.name, failure)
+            text = failure_text(tool.name, failure)
         else:
             status, text = outcome.status, outcome.text or EMPTY
         return ToolRunResult.model_validate(
@@ -71,8 +71,8 @@ class McpRunner:
         config = config_of(self.ports.sealer, server_id, org, state)
         if config.sampling:
             config = replace(config, agent_id=command.agent_id)
-        connections = self.ports.sessions.used(config)
-        if refused := connections.refused(config):
+        connections = self.ports.sessions.connections_for(config)
+        if refused := connections.refusal_of(config):
             raise McpFailed("refused", refused)
         outcome = await connections.call_tool(
             config,
@@ -130,7 +130,7 @@ def timed_out(name: str, seconds: float) -> str:
     )
 
 
-def told(name: str, failure: McpFailed) -> str:
+def failure_text(name: str, failure: McpFailed) -> str:
     """What a model reads of a call that failed."""
     effect = " It may have taken effect." if failure.may_have_taken_effect else ""
     return f"Error executing tool {name}: {failure.words}.{effect}".replace("..", ".")

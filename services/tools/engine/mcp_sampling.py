@@ -96,11 +96,11 @@ class CallSampling:
         self.use(requests=1)
         try:
             async with self.ports.places.hold(self.org, self.command.agent_id):
-                return await self.asked(request)
+                return await self.ask_model(request)
         except NoPlace as full:
             raise SamplingRefused("failed", full.reason) from None
 
-    async def asked(self, request: SamplingRequest) -> SamplingAnswer:
+    async def ask_model(self, request: SamplingRequest) -> SamplingAnswer:
         """Ask, as soon as the agent service has room, and record what came of it."""
         since = self.ports.clock.monotonic()
         question = self.question(request)
@@ -142,7 +142,7 @@ class CallSampling:
         NoAnswer."""
         pause = BUSY_SECONDS
         while True:
-            told = await self.told(question)
+            told = await self.request_answer(question)
             if told is not None:
                 return told
             await self.ports.clock.sleep(pause)
@@ -151,7 +151,7 @@ class CallSampling:
                 update={"completion_id": self.ports.ids.new("completion")}
             )
 
-    async def told(self, question: SampleModel) -> dict[str, Any] | None:
+    async def request_answer(self, question: SampleModel) -> dict[str, Any] | None:
         """The answer, and None where there is no room for the question. Raises NoAnswer."""
         caused_by = self.command.tool_run_id
         context = Context(question.completion_id, org=self.org, causation_id=caused_by)
@@ -188,7 +188,7 @@ class CallSampling:
             work = ports.repository.work(context)
             try:
                 call = await work.load(ToolRun, command.tool_run_id)
-                call.sampled(answer, at=ports.clock.now())
+                call.record_sampling(answer, at=ports.clock.now())
                 await work.commit()
             except VersionConflict:
                 continue

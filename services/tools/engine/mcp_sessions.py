@@ -22,7 +22,7 @@ class McpSessions:
         self.unseen = False
         self.looking: asyncio.Task[None] | None = None
 
-    def used(self, config: McpServerConfig) -> McpConnections:
+    def connections_for(self, config: McpServerConfig) -> McpConnections:
         """The connections, of which one to this server may be open from now on. One that is only
         described, and tried, is ended by whoever tries it."""
         if config.id.startswith(f"{KIND}-"):

@@ -38,17 +38,17 @@ from services.tools.domain.tool import Tool
 UNUSABLE_REPORTED_MAX = 100
 
 
-async def registered(
+async def register_tools(
     work: UnitOfWork, server: McpServer, offered: list[OfferedTool], *, at: datetime
 ) -> None:
     """Have the registry and the server's state follow what a server offers."""
     registration = McpToolRegistration(work, server, at)
     usable = registration.usable(offered)
-    names = {one.name for one in offered[: TOOLS_MAX * 2]}
+    names = {tool.name for tool in offered[: TOOLS_MAX * 2]}
     for name in sorted(server.state.tools.keys() - names):
         await registration.remove(name)
-    for one in usable:
-        await registration.follow(one)
+    for tool in usable:
+        await registration.follow(tool)
     registration.finish()
 
 
@@ -70,19 +70,19 @@ class McpToolRegistration:
         """Those of which tools can be made; why the others are not is noted."""
         found: dict[str, OfferedTool] = {}
         total = 0
-        for number, one in enumerate(offered):
-            problem = problem_of(one)
-            total += 0 if problem else len(to_json([one.name, one.description, one.parameters]))
-            if one.name in found:
-                self.note_unusable(one.name, "the server lists this name twice")
+        for number, tool in enumerate(offered):
+            problem = problem_of(tool)
+            total += 0 if problem else len(to_json([tool.name, tool.description, tool.parameters]))
+            if tool.name in found:
+                self.note_unusable(tool.name, "the server lists this name twice")
             elif problem:
-                self.reject(one, problem)
+                self.reject(tool, problem)
             elif number >= TOOLS_MAX or len(found) >= TOOLS_MAX:
-                self.reject(one, f"a server may bring {TOOLS_MAX} tools, and it lists more")
+                self.reject(tool, f"a server may bring {TOOLS_MAX} tools, and it lists more")
             elif total > TOOLS_BYTES_MAX:
-                self.reject(one, f"its server's tools have more than {TOOLS_BYTES_MAX} bytes")
+                self.reject(tool, f"its server's tools have more than {TOOLS_BYTES_MAX} bytes")
             else:
-                found[one.name] = one
+                found[tool.name] = tool
         return list(found.values())
 
     def reject(self, offered: OfferedTool, problem: str) -> None:
@@ -199,14 +199,14 @@ class McpToolRegistration:
             guard = await self.work.load(ToolName, tool_name_id(self.work.context.org, name))
             if name not in SERVER_TOOLS and guard.take(name, tool_id, at=self.at):
                 return name
-        taken = " and ".join(f"'{one}'" for one in names)
+        taken = " and ".join(f"'{name}'" for name in names)
         self.note_unusable(offered.name, f"tools have these names already: {taken}")
         return None
 
     def finish(self) -> None:
         """Record what this discovery has found."""
         after = {**self.server.state.tools, **self.changed}
-        waiting = [one for one, it in after.items() if it.pending and one not in self.removed]
+        waiting = [key for key, tool in after.items() if tool.pending and key not in self.removed]
         report = DiscoveryReport(
             deleted=self.deleted,
             updated=self.updated,
@@ -214,7 +214,7 @@ class McpToolRegistration:
             needs_approval=sorted(waiting),
             unusable=self.unusable,
         )
-        self.server.discovered(self.changed, self.removed, report, at=self.at)
+        self.server.record_discovery(self.changed, self.removed, report, at=self.at)
 
 
 async def delete_tool(work: UnitOfWork, tool_id: str, *, at: datetime) -> None:

@@ -57,11 +57,11 @@ class Installed:
 class ToolPackages(Protocol):
     """Has packages installed."""
 
-    def refused(self, requirements: Sequence[Requirement]) -> str:
+    def refusal_of(self, requirements: Sequence[Requirement]) -> str:
         """Why these packages cannot be had, now or later; empty if they can."""
         ...
 
-    async def installed(self, wanted: Wanted, seconds_max: float) -> Installed | str:
+    async def provide(self, wanted: Wanted, seconds_max: float) -> Installed | str:
         """Where they are, or why they are not there."""
         ...
 
@@ -72,11 +72,11 @@ class NoPackages:
     def __init__(self, why: str = NOT_HERE) -> None:
         self.why = why
 
-    def refused(self, requirements: Sequence[Requirement]) -> str:
+    def refusal_of(self, requirements: Sequence[Requirement]) -> str:
         """Why packages cannot be installed; empty if none are wanted."""
         return self.why if requirements else ""
 
-    async def installed(self, wanted: Wanted, seconds_max: float) -> Installed | str:
+    async def provide(self, wanted: Wanted, seconds_max: float) -> Installed | str:
         """Why no packages are installed here."""
         return self.why
 
@@ -96,16 +96,16 @@ class PackageEnvironments:
         self.orgs: dict[str, str] = {}
         self.failures: dict[str, tuple[float, str]] = {}
 
-    def refused(self, requirements: Sequence[Requirement]) -> str:
+    def refusal_of(self, requirements: Sequence[Requirement]) -> str:
         """Why these packages cannot be had, now or later; empty if they can."""
         if requirements and not self.folders.root:
             return NOT_HERE
         return self.rules.refusal(requirements)
 
-    async def installed(self, wanted: Wanted, seconds_max: float) -> Installed | str:
+    async def provide(self, wanted: Wanted, seconds_max: float) -> Installed | str:
         """Where the packages are; they are installed if they are not there, which goes on for the
         next call where this one cannot wait so long."""
-        refused = self.refused([*wanted.of_all, *wanted.of_tool])
+        refused = self.refusal_of([*wanted.of_all, *wanted.of_tool])
         if refused:
             return refused
         packages = specifiers(wanted.of_all, wanted.of_tool)
@@ -136,7 +136,7 @@ class PackageEnvironments:
 
     def no_turn(self, org: str) -> str:
         """Why no further installation can begin; empty if one can."""
-        own = sum(one == org for one in self.orgs.values())
+        own = sum(waiting_org == org for waiting_org in self.orgs.values())
         if own >= WAITING_OF_ORG_MAX or len(self.tasks) >= WAITING_MAX:
             return "Too many packages are being installed: call the tool again in a minute"
         return ""

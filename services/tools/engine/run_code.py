@@ -11,7 +11,7 @@ from pydantic_core import to_json
 from libs.contracts.bus_messages import JsonObject
 from libs.contracts.shortened_text import cut
 from libs.contracts.tools.tool_runs import ToolRunResult
-from services.tools.engine.builtin_runner import BuiltinCall, failed
+from services.tools.engine.builtin_runner import BuiltinCall, failure
 from services.tools.engine.custom_tool_runner import limits_of, usage
 from services.tools.sandbox.ports import Outcome, Program, Sandbox
 
@@ -61,7 +61,7 @@ class RunCodeTool:
         self.refusal = refusal
         self.seconds_max = seconds_max
 
-    def refused(self, call: BuiltinCall) -> str:
+    def refusal_of(self, call: BuiltinCall) -> str:
         """Why no code runs here at all."""
         return self.refusal(Program("python", ""))
 
@@ -71,7 +71,7 @@ class RunCodeTool:
         language = LANGUAGES.get(asked.language.lower())
         if language is None:
             known = ", ".join(self.languages())
-            return failed(f"There is no {asked.language!r} on this server: it runs {known}.")
+            return failure(f"There is no {asked.language!r} on this server: it runs {known}.")
         program = Program(
             language,
             asked.code,
@@ -82,19 +82,19 @@ class RunCodeTool:
         )
         refused = self.refusal(program)
         if refused:
-            return failed(f"{refused}. This server runs {', '.join(self.languages())}.")
+            return failure(f"{refused}. This server runs {', '.join(self.languages())}.")
         outcome = await self.sandbox.run(program)
-        text = to_json(shown(outcome, call.chars_max)).decode()
+        text = to_json(outcome_json(outcome, call.chars_max)).decode()
         # That the code failed is what it says, not what became of the call.
         status = "success" if outcome.status == "error" and outcome.started else outcome.status
         return ToolRunResult(status=status, text=text, **usage(outcome))
 
     def languages(self) -> list[str]:
         """What runs on this server."""
-        return [one for one in OFFERED if not self.refusal(Program(LANGUAGES[one], ""))]
+        return [name for name in OFFERED if not self.refusal(Program(LANGUAGES[name], ""))]
 
 
-def shown(outcome: Outcome, chars_max: int) -> JsonObject:
+def outcome_json(outcome: Outcome, chars_max: int) -> JsonObject:
     """What came of code, in V1's form."""
     room = int(chars_max * PART_OF_PRINTED)
     result: JsonObject = {

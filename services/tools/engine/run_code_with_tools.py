@@ -11,7 +11,7 @@ from pydantic_core import to_json
 from libs.contracts.bus_messages import JsonObject
 from libs.contracts.shortened_text import cut
 from libs.contracts.tools.tool_runs import ToolRunResult
-from services.tools.engine.builtin_runner import BuiltinCall, failed
+from services.tools.engine.builtin_runner import BuiltinCall, failure
 from services.tools.engine.custom_tool_runner import limits_of, usage
 from services.tools.engine.inner_calls import InnerCallPorts, InnerCalls
 from services.tools.engine.run_code import PART_OF_PRINTED, RunCode, error_of
@@ -26,7 +26,7 @@ type Answer = Callable[[str, JsonObject], Awaitable[JsonObject]]
 class CallingSandbox(Protocol):
     """Runs programs that call tools."""
 
-    def refused(self, program: Program) -> str:
+    def refusal_of(self, program: Program) -> str:
         """Why a program cannot run here; empty if it can."""
         ...
 
@@ -42,13 +42,13 @@ class RunCodeWithToolsTool:
         self.sandbox = sandbox
         self.ports = ports
 
-    def refused(self, call: BuiltinCall) -> str:
+    def refusal_of(self, call: BuiltinCall) -> str:
         """Why no program can run here, or this one may not."""
         if call.command.inner:
             return "A program that calls tools cannot be called by another one"
         if not call.command.step_id:
             return "Only an agent's model runs programs that call tools"
-        return self.sandbox.refused(Program("python", ""))
+        return self.sandbox.refusal_of(Program("python", ""))
 
     async def run(self, call: BuiltinCall) -> ToolRunResult:
         """What the program printed and its last line says, as JSON in V1's form."""
@@ -65,17 +65,17 @@ class RunCodeWithToolsTool:
             org=call.org,
             agent_id=command.agent_id,
         )
-        refused = self.sandbox.refused(program)
+        refused = self.sandbox.refusal_of(program)
         if refused:
-            return failed(refused)
+            return failure(refused)
         calls = InnerCalls(self.ports, command, call.org)
         outcome = await self.sandbox.run_calling(program, calls.answer)
-        text = to_json(shown(outcome, call.chars_max)).decode()
+        text = to_json(outcome_json(outcome, call.chars_max)).decode()
         status = "success" if outcome.status == "error" and outcome.started else outcome.status
-        return ToolRunResult(status=status, text=text, called=calls.called, **usage(outcome))
+        return ToolRunResult(status=status, text=text, called=calls.called_tools, **usage(outcome))
 
 
-def shown(outcome: Outcome, chars_max: int) -> JsonObject:
+def outcome_json(outcome: Outcome, chars_max: int) -> JsonObject:
     """What came of a program."""
     room = int(chars_max * PART_OF_PRINTED)
     value = None if outcome.value is None else cut(str(outcome.value), room)

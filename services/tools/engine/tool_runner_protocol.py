@@ -15,7 +15,7 @@ class ToolRunner(Protocol):
 
     Who calls it has made the call durable, keeps its lease and records its end."""
 
-    def refused(self, tool: ToolState, command: RunTool) -> str:
+    def refusal_of(self, tool: ToolState, command: RunTool) -> str:
         """Why a call cannot be carried out, now or later; empty if it can."""
         ...
 
@@ -33,4 +33,4 @@ def refusal(runners: ToolRunners, tool: ToolState, command: RunTool) -> str:
     runner = runners.get(tool.tool_type)
     if runner is None:
         return f"'{tool.name}' is of type {tool.tool_type.value}: only an agent's model calls it"
-    return runner.refused(tool, command)
+    return runner.refusal_of(tool, command)

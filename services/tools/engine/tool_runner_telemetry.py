@@ -20,9 +20,9 @@ class ObservedRunner:
         self.kind = kind.value
         self.clock = clock
 
-    def refused(self, tool: ToolState, command: RunTool) -> str:
+    def refusal_of(self, tool: ToolState, command: RunTool) -> str:
         """Why a call cannot be carried out."""
-        return self.runner.refused(tool, command)
+        return self.runner.refusal_of(tool, command)
 
     async def run(self, tool: ToolState, command: RunTool, org: str) -> ToolRunResult:
         """What came of a call."""
@@ -41,6 +41,6 @@ class ObservedRunner:
         return result
 
 
-def observed(runners: ToolRunners, clock: Clock) -> ToolRunners:
+def observe_runners(runners: ToolRunners, clock: Clock) -> ToolRunners:
     """These runners, with their calls seen."""
     return {kind: ObservedRunner(runner, kind, clock) for kind, runner in runners.items()}

@@ -99,7 +99,7 @@ class ToolRuns(LeasedWork[DueWork]):
         end: JsonObject = {"result": result.model_dump(mode="json")}
         await publish_progress(self.ports.bus, tool_run_deltas(org, tool_run_id), end)
 
-    def refused(self, tool_run_id: str, org: str, result: ToolRunResult) -> None:
+    def refuse(self, tool_run_id: str, org: str, result: ToolRunResult) -> None:
         """Tell whoever waits for a call that it is not made."""
         self.aside(self.publish_result(tool_run_id, org, result))
 

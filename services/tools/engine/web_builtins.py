@@ -14,7 +14,7 @@ from libs.contracts.shortened_text import cut
 from libs.contracts.tools.tool_runs import ToolRunResult
 from services.tools.adapters.web_pages import PageFailed
 from services.tools.adapters.web_search import SearchFailed, WebSearch
-from services.tools.engine.builtin_runner import BuiltinCall, failed
+from services.tools.engine.builtin_runner import BuiltinCall, failure
 from services.tools.engine.environment_variables import Variables
 
 URL_CHARS_MAX = 2_000
@@ -49,7 +49,7 @@ class FetchWebpageTool:
         self.pages = pages
         self.clock = clock
 
-    def refused(self, call: BuiltinCall) -> str:
+    def refusal_of(self, call: BuiltinCall) -> str:
         """Which addresses are asked is known only then."""
         return ""
 
@@ -60,7 +60,7 @@ class FetchWebpageTool:
         try:
             text = await self.pages.text(asked.url)
         except PageFailed as problem:
-            return failed(f"The page could not be fetched: {problem}")
+            return failure(f"The page could not be fetched: {problem}")
         took = self.clock.monotonic() - since
         text = cut(text, call.chars_max) or "(the page has no text)"
         return ToolRunResult(status="success", text=text, seconds=took)
@@ -74,7 +74,7 @@ class WebSearchTool:
         self.variables = variables
         self.clock = clock
 
-    def refused(self, call: BuiltinCall) -> str:
+    def refusal_of(self, call: BuiltinCall) -> str:
         """Whether there is a key is known only with the agent's secrets."""
         return ""
 
@@ -82,15 +82,15 @@ class WebSearchTool:
         """What was found, as JSON in V1's form."""
         asked = WebSearch.model_validate(call.command.arguments)
         if not asked.query.strip():
-            return failed(said({"error": "Query cannot be empty", "query": asked.query}))
+            return failure(json_text({"error": "Query cannot be empty", "query": asked.query}))
         secrets = await self.variables.of(call.command, call.org)
         if isinstance(secrets, str):
-            return failed(secrets)
+            return failure(secrets)
         since = self.clock.monotonic()
         try:
             results = await self.searches.results(asked, secrets)
         except SearchFailed as problem:
-            return failed(said({"query": asked.query, "error": f"Search failed: {problem}"}))
+            return failure(json_text({"query": asked.query, "error": f"Search failed: {problem}"}))
         took = self.clock.monotonic() - since
         text = fitting(asked.query, results, call.chars_max)
         return ToolRunResult(status="success", text=text, seconds=took)
@@ -99,11 +99,11 @@ class WebSearchTool:
 def fitting(query: str, results: list[JsonObject], chars_max: int) -> str:
     """As many results as there is room for; the first one in part, if it alone is too long."""
     count = len(results)
-    while count > 1 and len(said({"query": query, "results": [*results[:count]]})) > chars_max:
+    while count > 1 and len(json_text({"query": query, "results": [*results[:count]]})) > chars_max:
         count -= 1
-    return cut(said({"query": query, "results": [*results[:count]]}), chars_max)
+    return cut(json_text({"query": query, "results": [*results[:count]]}), chars_max)
 
 
-def said(answer: JsonObject) -> str:
+def json_text(answer: JsonObject) -> str:
     """JSON, as V1 writes it."""
     return to_json(answer, indent=2).decode()

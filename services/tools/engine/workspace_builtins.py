@@ -72,7 +72,7 @@ class WorkspaceTool:
         self.sandbox = sandbox
         self.refusal = refusal
 
-    def refused(self, call: BuiltinCall) -> str:
+    def refusal_of(self, call: BuiltinCall) -> str:
         """Why there is no workspace for whoever calls."""
         agent_id = call.command.agent_id
         return self.refusal(Program("shell", "", org=call.org or "org", agent_id=agent_id))
@@ -93,7 +93,7 @@ class ShellTool(WorkspaceTool):
             in_workspace=True,
         )
         outcome = await self.sandbox.run(program)
-        text = cut(printed(outcome), call.chars_max)
+        text = cut(printed_text(outcome), call.chars_max)
         return ToolRunResult(status=outcome.status, text=text, **usage(outcome))
 
 
@@ -118,7 +118,7 @@ class FileTool(WorkspaceTool):
         return result_of(name, outcome, chars_max=call.chars_max)
 
 
-def printed(outcome: Outcome) -> str:
+def printed_text(outcome: Outcome) -> str:
     """What a command printed, and how it ended unless that was well."""
     parts = [outcome.stdout.rstrip("\n")]
     if outcome.stderr:

@@ -43,7 +43,7 @@ from services.tools.domain.mcp_server import (
 from services.tools.domain.mcp_tool import with_server_name, with_server_version
 from services.tools.domain.name_reservations import McpServerName
 from services.tools.domain.tool import Tool
-from services.tools.engine.mcp_config_secrets import opened
+from services.tools.engine.mcp_config_secrets import open_config
 from services.tools.engine.mcp_discoveries import McpDiscoveries, config_of
 from services.tools.engine.mcp_listings import McpListings
 from services.tools.engine.mcp_tool_registration import delete_tools
@@ -94,7 +94,7 @@ class McpServerHandlers:
         if before is None or before.config is None:
             return missing(command.server_id)
         moves = self.moves(before.config, command.changes)
-        config = server.changed(command.changes, moves=moves)
+        config = server.with_changes(command.changes, moves=moves)
         if isinstance(config, Rejected):
             return config
         dropped = dropped_credentials(before.config, config) if moves else []
@@ -105,7 +105,7 @@ class McpServerHandlers:
             refused = self.unconnectable(config, server.id, name, work)
         refused = (
             refused
-            or await self.renamed(server, name, work)
+            or await self.rename(server, name, work)
             or server.change(name, config, at=self.clock.now())
         )
         if refused:
@@ -124,14 +124,14 @@ class McpServerHandlers:
             return False
         try:
             before, after = (
-                self.ports.sealer.open(one.secret_url) if one.secret_url else one.url
-                for one in (config, changes)
+                self.ports.sealer.open(fields.secret_url) if fields.secret_url else fields.url
+                for fields in (config, changes)
             )
         except CannotOpen:
             return True
         return before != after
 
-    async def renamed(self, server: McpServer, name: str, work: UnitOfWork) -> Rejected | None:
+    async def rename(self, server: McpServer, name: str, work: UnitOfWork) -> Rejected | None:
         """Take the new name of a server, if it has one, and free the old one."""
         before = server.state.name
         if name == before:
@@ -185,7 +185,7 @@ class McpServerHandlers:
         """Ask a server for its tools."""
         if not self.listings.has_room(work.context.org):
             return Rejected(code=BUSY, reason="Too many MCP servers are asked: try again")
-        config = await self.asked(command, work)
+        config = await self.server_to_list(command, work)
         if isinstance(config, Rejected):
             return config
         context = work.context
@@ -197,11 +197,13 @@ class McpServerHandlers:
         )
         return Accepted()
 
-    async def asked(self, command: ListMcpTools, work: UnitOfWork) -> McpServerConfig | Rejected:
+    async def server_to_list(
+        self, command: ListMcpTools, work: UnitOfWork
+    ) -> McpServerConfig | Rejected:
         """The server that a list is wanted of."""
         try:
             if command.config is not None:
-                return opened(
+                return open_config(
                     self.ports.sealer,
                     command.config,
                     server_id=command.listing_id,
@@ -211,9 +213,9 @@ class McpServerHandlers:
                 )
         except McpFailed as failure:
             return Rejected(code=INVALID, reason=failure.words)
-        return await self.known(command.server_id, work)
+        return await self.known_server(command.server_id, work)
 
-    async def known(self, server_id: str, work: UnitOfWork) -> McpServerConfig | Rejected:
+    async def known_server(self, server_id: str, work: UnitOfWork) -> McpServerConfig | Rejected:
         """How a server that is there is reached."""
         state = (await work.load(McpServer, server_id)).present
         if state is None:
@@ -227,7 +229,7 @@ class McpServerHandlers:
         """Ask a server what else it offers, or how it is."""
         if not self.listings.has_room(work.context.org):
             return Rejected(code=BUSY, reason="Too many MCP servers are asked: try again")
-        config = await self.known(command.server_id, work)
+        config = await self.known_server(command.server_id, work)
         if isinstance(config, Rejected):
             return config
         listing_id, context = command.listing_id, work.context
@@ -248,7 +250,7 @@ class McpServerHandlers:
     ) -> Rejected | None:
         """The refusal of a server that may not be connected to."""
         try:
-            whole = opened(
+            whole = open_config(
                 self.ports.sealer,
                 config,
                 server_id=server_id,
@@ -258,7 +260,7 @@ class McpServerHandlers:
             )
         except McpFailed as failure:
             return Rejected(code=INVALID, reason=failure.words)
-        refused = self.ports.sessions.connections.refused(whole)
+        refused = self.ports.sessions.connections.refusal_of(whole)
         return Rejected(code=UNPROCESSABLE, reason=refused) if refused else None
 
     def discover(self, server_id: str, work: UnitOfWork) -> None:

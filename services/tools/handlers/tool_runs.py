@@ -20,7 +20,7 @@ from libs.contracts.tools.tool_runs import RunTool, StopToolRun, ToolRunResult
 from libs.eventstore.unit_of_work import UnitOfWork
 from services.tools.domain.name_reservations import impersonation
 from services.tools.domain.tool import Tool, missing
-from services.tools.domain.tool_definition import completed
+from services.tools.domain.tool_definition import complete_tool
 from services.tools.domain.tool_run import ToolRun
 from services.tools.engine.tool_runner_protocol import refusal
 from services.tools.engine.tool_runs import ToolRuns
@@ -46,11 +46,11 @@ class ToolRunHandlers:
         tool = await self.tool(command, work)
         if isinstance(tool, Rejected):
             return tool
-        why = self.forbidden(command, tool, work.context.org)
+        why = self.refusal_by_policies(command, tool, work.context.org)
         if why:
             call.refuse(command, tool, why, at=self.clock.now())
             told = ToolRunResult(status="error", text=why)
-            work.after_commit.append(lambda _: self.runs.refused(call.id, work.context.org, told))
+            work.after_commit.append(lambda _: self.runs.refuse(call.id, work.context.org, told))
             return Accepted()
         stored = command.source is None
         why = (impersonation(tool) if stored else "") or refusal(
@@ -68,7 +68,7 @@ class ToolRunHandlers:
         self.runs.begin_call(tool, command, work)
         return Accepted()
 
-    def forbidden(self, command: RunTool, tool: ToolState, org: str) -> str:
+    def refusal_by_policies(self, command: RunTool, tool: ToolState, org: str) -> str:
         """Why whoever wants a tool called may not have it; empty if they may."""
         caller = Caller(org, command.project_id, command.agent_id)
         tool_id = command.tool_id if command.source is None else ""
@@ -79,7 +79,7 @@ class ToolRunHandlers:
     async def tool(self, command: RunTool, work: UnitOfWork) -> ToolState | Rejected:
         """The tool that a command calls, or a refusal."""
         if command.source is not None:
-            return completed(command.source)
+            return complete_tool(command.source)
         if command.tool_id in CATALOGUE:
             return ToolState.model_validate(base_tool_state(CATALOGUE[command.tool_id]))
         tool = await work.load(Tool, command.tool_id)

@@ -22,7 +22,7 @@ from services.tools.adapters.tool_counts import ToolCounts
 from services.tools.domain.name_reservations import ToolName, refuse_reserved, refuse_taken
 from services.tools.domain.organisation_tool_quota import no_room
 from services.tools.domain.tool import Tool, missing
-from services.tools.domain.tool_definition import completed
+from services.tools.domain.tool_definition import complete_tool
 
 
 class ToolHandlers:
@@ -44,7 +44,7 @@ class ToolHandlers:
 
     async def create_tool(self, command: CreateTool, work: UnitOfWork) -> Accepted | Rejected:
         """Make a tool, or give the one of its name what is said of it now."""
-        wanted = completed(command.tool)
+        wanted = complete_tool(command.tool)
         if isinstance(wanted, Rejected):
             return wanted
         if refused := refuse_reserved(wanted.name):
@@ -55,7 +55,7 @@ class ToolHandlers:
                 return refuse_taken(wanted.name)
             fields = command.tool.model_dump(mode="json")
             changes = {field: fields[field] for field in command.given if field in fields}
-            refused = await self.changed(name.owner_id, changes, work)
+            refused = await self.change(name.owner_id, changes, work)
             return refused or Accepted(result={"tool_id": name.owner_id})
         # Those that are made in the same moment are counted one after the other.
         await work.hold(self.locks.hold(f"tools of {work.context.org}"))
@@ -76,19 +76,19 @@ class ToolHandlers:
 
     async def update_tool(self, command: UpdateTool, work: UnitOfWork) -> Accepted | Rejected:
         """Change the given fields of a tool."""
-        return await self.changed(command.tool_id, command.changes, work) or Accepted()
+        return await self.change(command.tool_id, command.changes, work) or Accepted()
 
-    async def changed(self, tool_id: str, changes: JsonObject, work: UnitOfWork) -> Rejected | None:
+    async def change(self, tool_id: str, changes: JsonObject, work: UnitOfWork) -> Rejected | None:
         """Change fields of a tool, and its name if that follows."""
         tool = await work.load(Tool, tool_id)
-        before, after = tool.present, tool.changed(changes)
+        before, after = tool.present, tool.with_changes(changes)
         if before is None or isinstance(after, Rejected):
             return missing(tool_id) if isinstance(after, ToolState) else after
-        refused = await self.renamed(before, after, work)
+        refused = await self.rename(before, after, work)
         after = after.model_copy(update={"last_updated_by_id": work.context.actor})
         return refused or tool.become(after, at=self.clock.now())
 
-    async def renamed(
+    async def rename(
         self, before: ToolState, after: ToolState, work: UnitOfWork
     ) -> Rejected | None:
         """Take the new name of a tool, if it has one, and free the old one."""
@@ -117,7 +117,7 @@ class ToolHandlers:
         self, command: DeriveToolSchema, work: UnitOfWork
     ) -> Accepted | Rejected:
         """The schema that a tool of this source would have is the result."""
-        wanted = completed(ToolState(id=command.asker, source_code=command.source_code))
+        wanted = complete_tool(ToolState(id=command.asker, source_code=command.source_code))
         if isinstance(wanted, Rejected):
             return wanted
         assert wanted.json_schema is not None, "a tool that is complete has a schema"

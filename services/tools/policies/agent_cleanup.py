@@ -51,7 +51,9 @@ class AgentCleanup(Reconciliation[AgentKey]):
             AgentKey(org, agent_id)
             for org, agent_ids in by_org.items()
             for first in range(0, len(agent_ids), AGENTS_MAX)
-            for agent_id in await self.deleted.deleted(org, agent_ids[first : first + AGENTS_MAX])
+            for agent_id in await self.deleted.deleted_agents(
+                org, agent_ids[first : first + AGENTS_MAX]
+            )
         ]
 
 

@@ -15,11 +15,11 @@ class Record:
     """Something with the fields that it has as JSON, as attributes."""
 
     def __init__(self, fields: dict[str, Any]) -> None:
-        vars(self).update({name: seen(value) for name, value in fields.items()})
+        vars(self).update({name: as_records(value) for name, value in fields.items()})
 
     def model_dump(self) -> dict[str, Any]:
         """The fields again, as they are now."""
-        return {name: told(value) for name, value in vars(self).items()}
+        return {name: as_json(value) for name, value in vars(self).items()}
 
     dict = model_dump
 
@@ -73,16 +73,16 @@ class AgentState(Record):
         self.memory.blocks = self.blocks = blocks
 
 
-def seen(value: Any) -> Any:
+def as_records(value: Any) -> Any:
     """JSON as tools see it: lists of objects and objects with attributes, also as `x["name"]`."""
-    return [seen(one) for one in value] if isinstance(value, list) else value
+    return [as_records(item) for item in value] if isinstance(value, list) else value
 
 
-def told(value: Any) -> Any:
+def as_json(value: Any) -> Any:
     """A value as JSON that the program can read."""
     if isinstance(value, Record):
         return value.model_dump()
-    return [told(one) for one in value] if isinstance(value, list) else value
+    return [as_json(item) for item in value] if isinstance(value, list) else value
 
 
 def with_agent_state(function: Callable[..., Any]) -> Callable[..., Any]:
@@ -91,7 +91,9 @@ def with_agent_state(function: Callable[..., Any]) -> Callable[..., Any]:
 
     def called(agent_state: dict[str, Any] | None, **arguments: Any) -> Any:
         state = AgentState(agent_state) if agent_state else None
-        before = {one["id"]: one["value"] for one in agent_state["blocks"]} if agent_state else {}
+        before = (
+            {block["id"]: block["value"] for block in agent_state["blocks"]} if agent_state else {}
+        )
 
         def outcome(value: Any) -> dict[str, Any]:
             try:

@@ -45,7 +45,7 @@ class Unfit(Exception):
     place that it is about."""
 
 
-def fitted(
+def fit_arguments(
     function: Callable[..., Any], arguments: dict[str, Any], given: dict[str, Any]
 ) -> dict[str, Any]:
     """The arguments as the function asks for them; `given` are the types of those that it does not
@@ -100,7 +100,7 @@ def means_default(function: Any, name: str, kind: Any) -> bool:
     return False
 
 
-def resolved(kind: Any, names: dict[str, Any]) -> Any:
+def resolve(kind: Any, names: dict[str, Any]) -> Any:
     """A type behind its quotes, aliases and remarks; `object` for what nobody knows."""
     for _ in range(FORWARDED_MAX):
         if kind is None:
@@ -135,7 +135,7 @@ def name_of(kind: Any) -> str:
 
 def fit(value: Any, kind: Any, names: dict[str, Any]) -> Any:
     """The value as its type asks for it. Raises Unfit."""
-    kind = resolved(kind, names)
+    kind = resolve(kind, names)
     name, inner = name_of(kind), getattr(kind, "__args__", ())
     if name == "Union":
         return fit_one_of(value, inner, names)
@@ -160,14 +160,14 @@ def fit_one_of(value: Any, kinds: Any, names: dict[str, Any]) -> Any:
     """As the type that it has already, else as the first one that it can be; bool, whose words are
     those of others too, comes last."""
     fits = []
-    for kind in sorted(kinds, key=lambda one: resolved(one, names) is bool):
+    for kind in sorted(kinds, key=lambda option: resolve(option, names) is bool):
         try:
             fits.append(fit(value, kind, names))
         except Unfit:
             continue
     if not fits:
         raise Unfit(not_this(" or ".join(dict.fromkeys(map(in_words, kinds))), value))
-    same = [one for one in fits if repr(one) == repr(value)]
+    same = [fitting for fitting in fits if repr(fitting) == repr(value)]
     return [*same, *fits][0]
 
 
@@ -179,17 +179,17 @@ def fit_choice(value: Any, choices: dict[Any, Any]) -> Any:
     for said, choice in choices.items():
         if isinstance(value, str) != isinstance(said, str) and as_text(said) == as_text(value):
             return choice
-    raise Unfit(not_this("one of " + ", ".join(shown(one) for one in choices), value))
+    raise Unfit(not_this("one of " + ", ".join(quote(choice) for choice in choices), value))
 
 
 def fit_list(value: Any, name: str, inner: Any, names: dict[str, Any]) -> Any:
     """A list, each of whose items fits, as the sort of list that is asked for."""
-    items = parsed(value, list)
+    items = parse(value, list)
     if isinstance(items, str) and name in READ_ONLY_LISTS and holds_texts(inner, names):
         return items
     if not isinstance(items, list):
         raise Unfit(not_this("a list", value))
-    some = [one for one in inner if one is not Ellipsis]
+    some = [item_kind for item_kind in inner if item_kind is not Ellipsis]
     if name == "tuple" and some and Ellipsis not in inner:
         if len(items) != len(some):
             raise Unfit(f" has {len(items)} items: give {len(some)}")
@@ -206,19 +206,19 @@ def fit_list(value: Any, name: str, inner: Any, names: dict[str, Any]) -> Any:
 
 def holds_texts(inner: Any, names: dict[str, Any]) -> bool:
     """Whether the items that are asked for may be texts."""
-    return name_of(resolved(inner[0], names) if inner else str) in ("str", "Any", "object")
+    return name_of(resolve(inner[0], names) if inner else str) in ("str", "Any", "object")
 
 
 def fit_object(value: Any, inner: Any, names: dict[str, Any]) -> Any:
     """An object, each of whose names and values fits."""
-    found = parsed(value, dict)
+    found = parse(value, dict)
     if not isinstance(found, dict):
         raise Unfit(not_this("an object", value))
     if len(inner) != 2:
         return found
     return {
-        within(f"[{name!r}]", name, inner[0], names): within(f"[{name!r}]", one, inner[1], names)
-        for name, one in found.items()
+        within(f"[{name!r}]", name, inner[0], names): within(f"[{name!r}]", item, inner[1], names)
+        for name, item in found.items()
     }
 
 
@@ -226,30 +226,30 @@ def fit_class(value: Any, kind: Any, names: dict[str, Any]) -> Any:
     """An object of a class that takes fields; the value, where the class is none of those."""
     enum = sys.modules.get("enum")
     if enum is not None and issubclass(kind, enum.Enum):
-        return fit_choice(value, {one.value: one for one in kind})
+        return fit_choice(value, {member.value: member for member in kind})
     fields = fields_of(kind)
     validate = getattr(kind, "model_validate", None) or getattr(kind, "parse_obj", None)
     if fields is None and validate is None:
         return value
-    found = parsed(value, dict)
+    found = parse(value, dict)
     if not isinstance(found, dict):
         raise Unfit(not_this(f"an object with the fields of {kind.__name__}", value))
     try:
-        return made(kind, fields, found, names) if fields is not None else validate(found)  # type: ignore[misc]
+        return build(kind, fields, found, names) if fields is not None else validate(found)  # type: ignore[misc]
     except Unfit:
         raise
     except Exception as error:
         raise Unfit(f": {in_one_line(error)}") from None
 
 
-def made(kind: Any, fields: dict[str, Any], found: dict[str, Any], names: dict[str, Any]) -> Any:
+def build(kind: Any, fields: dict[str, Any], found: dict[str, Any], names: dict[str, Any]) -> Any:
     """An object of a class that is made of its fields."""
     missing = sorted(getattr(kind, "__required_keys__", frozenset()) - found.keys())
     if missing:
-        raise Unfit(": " + ", ".join(f"`{one}` is missing" for one in missing))
+        raise Unfit(": " + ", ".join(f"`{name}` is missing" for name in missing))
     given = {
-        name: within(f".{name}", one, fields.get(name, object), names)
-        for name, one in found.items()
+        name: within(f".{name}", part, fields.get(name, object), names)
+        for name, part in found.items()
     }
     return kind(**given)
 
@@ -257,7 +257,7 @@ def made(kind: Any, fields: dict[str, Any], found: dict[str, Any], names: dict[s
 def fields_of(kind: Any) -> dict[str, Any] | None:
     """The types of the fields of a class that is made of its fields; None for others."""
     if hasattr(kind, "__dataclass_fields__"):
-        return {one.name: one.type for one in kind.__dataclass_fields__.values() if one.init}
+        return {part.name: part.type for part in kind.__dataclass_fields__.values() if part.init}
     if hasattr(kind, "__required_keys__"):
         return dict(kind.__annotations__)
     return None
@@ -266,7 +266,7 @@ def fields_of(kind: Any) -> dict[str, Any] | None:
 def in_one_line(error: Exception) -> str:
     """What a class did not like, as one line; pydantic says it in many."""
     try:
-        wrong = [(".".join(map(str, one["loc"])), one["msg"]) for one in error.errors()]  # type: ignore[attr-defined]
+        wrong = [(".".join(map(str, problem["loc"])), problem["msg"]) for problem in error.errors()]  # type: ignore[attr-defined]
     except Exception:
         return " ".join(str(error).split())
     return "; ".join(f"`{place}`: {what}" if place else what for place, what in wrong)
@@ -333,7 +333,7 @@ def fit_none(value: Any) -> Any:
 FITS = {int: fit_int, float: fit_float, bool: fit_bool, str: fit_str, type(None): fit_none}
 
 
-def parsed(value: Any, kind: type) -> Any:
+def parse(value: Any, kind: type) -> Any:
     """What a text says as JSON, or as Python, if that is of this type; else the value."""
     if not isinstance(value, str):
         return value
@@ -352,7 +352,7 @@ def as_text(value: Any) -> str:
     return value if isinstance(value, str) else json.dumps(value, default=str)
 
 
-def shown(value: Any) -> str:
+def quote(value: Any) -> str:
     """A value as its sender knows it, cut."""
     text = json.dumps(value, ensure_ascii=False, default=str)
     return text if len(text) <= SHOWN_CHARS_MAX else f"{text[:SHOWN_CHARS_MAX]}..."
@@ -360,12 +360,12 @@ def shown(value: Any) -> str:
 
 def not_this(wanted: str, value: Any) -> str:
     """What to send instead of what was sent."""
-    return f": give {wanted}, not {shown(value)}"
+    return f": give {wanted}, not {quote(value)}"
 
 
 def in_words(kind: Any) -> str:
     """What a type asks for."""
-    name = name_of(resolved(kind, {}))
+    name = name_of(resolve(kind, {}))
     if name == "Literal":
-        return "one of " + ", ".join(shown(one) for one in kind.__args__)
+        return "one of " + ", ".join(quote(choice) for choice in kind.__args__)
     return WORDS.get(name) or (WORDS["list"] if name in LISTS else f"an object of {name}")

@@ -50,8 +50,8 @@ def plain(value: Any) -> Any:
     if isinstance(value, enum.Enum):
         return value.value
     if isinstance(value, dict):
-        return {name: plain(one) for name, one in value.items()}
-    return [plain(one) for one in value] if isinstance(value, (list, tuple, set)) else value
+        return {name: plain(item) for name, item in value.items()}
+    return [plain(item) for item in value] if isinstance(value, (list, tuple, set)) else value
 
 
 class Models:
@@ -74,7 +74,7 @@ class Models:
                 made.defaults[field] = part.get("default") if isinstance(part, dict) else None
         return made
 
-    def named(self, reference: str) -> Any:
+    def referenced_class(self, reference: str) -> Any:
         """The class that a `$ref` names; it may be one that is being made."""
         name = reference.rpartition("/")[2]
         if name not in self.found:
@@ -87,16 +87,16 @@ class Models:
         if not isinstance(schema, dict):
             return object
         if "$ref" in schema:
-            return self.named(schema["$ref"])
+            return self.referenced_class(schema["$ref"])
         several = schema.get("anyOf") or schema.get("oneOf") or schema.get("allOf")
         if several:
-            return typing.Union[tuple(self.kind(one, name) for one in several)]  # noqa: UP007
+            return typing.Union[tuple(self.kind(option, name) for option in several)]  # noqa: UP007
         values = schema.get("enum") or ([schema["const"]] if "const" in schema else [])
         if values:
             return self.choice(values, schema.get("title") if name in self.parts else None)
         said = schema.get("type")
         if isinstance(said, list):
-            return typing.Union[tuple(self.kind({**schema, "type": one}, name) for one in said)]  # noqa: UP007
+            return typing.Union[tuple(self.kind({**schema, "type": word}, name) for word in said)]  # noqa: UP007
         if said == "array" and "items" in schema:
             return typing.List[self.kind(schema["items"], name)]  # type: ignore[misc]  # noqa: UP006
         if "properties" in schema:
@@ -117,4 +117,7 @@ def names_of(models: Models) -> dict[str, Any]:
     """What the source of a tool finds: its classes by name, and the names of types, which source
     that is only a function does not import."""
     types_of = {name: getattr(typing, name) for name in typing.__all__}
-    return {**types_of, **{name: one for name, one in models.found.items() if name.isidentifier()}}
+    return {
+        **types_of,
+        **{name: kind for name, kind in models.found.items() if name.isidentifier()},
+    }

@@ -92,13 +92,13 @@ class Confinement:
         arguments: list[str] = []
         if workspace is not None:
             assert self.namespaces, "without them a workspace would be a folder of the machine"
-            arguments += ["--bind", self.staged(workspace.path), WORKSPACE_PATH]
+            arguments += ["--bind", self.staged_path(workspace.path), WORKSPACE_PATH]
             told["uid"] = workspace.uid
         if packages and self.namespaces:
-            arguments += ["--ro-bind", self.staged(packages), PACKAGES_PATH]
+            arguments += ["--ro-bind", self.staged_path(packages), PACKAGES_PATH]
         return told | ({"arguments": arguments} if arguments else {})
 
-    def staged(self, path: str) -> str:
+    def staged_path(self, path: str) -> str:
         """Where the spawner sees a folder of the machine."""
         for source, target in self.stage:
             if Path(path).is_relative_to(source):
@@ -152,7 +152,7 @@ def bubblewrap() -> str | None:
         return shutil.which("bwrap")
 
 
-def confined(
+def confinements(
     bwrap: str, found: Runtimes, workspaces: str = "", packages: str = ""
 ) -> list[Confinement]:
     """The ways to wall a process in on this machine, the best one first; `workspaces` is the folder
@@ -182,7 +182,11 @@ def confined(
         )
         for network in (NETWORK, ())
     ]
-    return [*walls, *(replace(one, first_uid=FIRST_UID) for one in (plain, without)), without]
+    return [
+        *walls,
+        *(replace(mode, first_uid=FIRST_UID) for mode in (plain, without)),
+        without,
+    ]
 
 
 def wall(
@@ -249,7 +253,7 @@ def files(readable: list[str], writable: list[str]) -> str:
     return json.dumps({"read": readable, "write": writable})
 
 
-def unconfined(found: Runtimes, folder: str, packages: str = "") -> list[Confinement]:
+def unconfined_modes(found: Runtimes, folder: str, packages: str = "") -> list[Confinement]:
     """The weaker mode: a process group of its own, limits, an empty environment, and no wall but
     what Landlock keeps it from. For a server of root each program is another user, if that user
     can reach the interpreter."""

@@ -57,7 +57,7 @@ class InMemorySessions:
         self.behave = behave
         self.workspaces: dict[str, dict[str, str]] = {}
 
-    def refused(self, program: Program) -> str:
+    def refusal_of(self, program: Program) -> str:
         """Empty: this sandbox takes every program."""
         return ""
 

@@ -43,7 +43,7 @@ writeResult(JSON.parse(process.env.PROGRAM ?? "{}").result,
 """
 
 
-def typed(source: str, function: str, arguments: JsonObject) -> str:
+def typed_call(source: str, function: str, arguments: JsonObject) -> str:
     """The module that calls a function of a TypeScript source, with the arguments in their order;
     what is null counts as left out."""
     if not function:
@@ -54,11 +54,11 @@ def typed(source: str, function: str, arguments: JsonObject) -> str:
     return source + TYPED.replace("NAME", function, 1).replace("VALUES", ", ".join(values), 1)
 
 
-def called(source: str) -> str:
+def script_call(source: str) -> str:
     """The script that calls a function of a source."""
     return source + CALLED
 
 
-def shown(source: str) -> str:
+def script_value(source: str) -> str:
     """The script that runs a source, and gives back what its last line says."""
     return SHOWN.replace("SOURCE", json.dumps(source), 1)

@@ -171,7 +171,7 @@ def run_python(program: dict[str, Any]) -> dict[str, Any]:
         if program["last_value"]:
             return {"status": "success", "value": last_value(source, module)}
         exec(compile(source, NAME, "exec", dont_inherit=True), module.__dict__)
-        return {"status": "success", "value": as_json(called(module, program, models))}
+        return {"status": "success", "value": as_json(call_function(module, program, models))}
     except SystemExit as stop:
         if stop.code in (None, 0):
             return {"status": "success", "value": None}
@@ -213,10 +213,10 @@ def models_of(program: dict[str, Any], module: ModuleType) -> Any:
     return models
 
 
-def fitted(function: Any, arguments: dict[str, Any], program: dict[str, Any], models: Any) -> Any:
+def fit(function: Any, arguments: dict[str, Any], program: dict[str, Any], models: Any) -> Any:
     """The arguments as the annotations of the function say. Raises TypeError."""
     annotations = getattr(getattr(function, "__wrapped__", function), "__annotations__", {})
-    odd = [name for name, one in arguments.items() if type(one) is not annotations.get(name)]
+    odd = [name for name, value in arguments.items() if type(value) is not annotations.get(name)]
     if not models and all(name == "agent_state" or name not in annotations for name in odd):
         return arguments
     fitting = names_in(program["fitting"])
@@ -225,17 +225,17 @@ def fitted(function: Any, arguments: dict[str, Any], program: dict[str, Any], mo
     if models and len(names) == 1 and names[0] not in kinds:
         agent = {name: arguments.pop(name) for name in ["agent_state"] if name in arguments}
         arguments, kinds = {names[0]: arguments, **agent}, {names[0]: models.root}
-    return fitting["fitted"](function, arguments, kinds)
+    return fitting["fit_arguments"](function, arguments, kinds)
 
 
-def called(module: ModuleType, program: dict[str, Any], models: Any) -> Any:
+def call_function(module: ModuleType, program: dict[str, Any], models: Any) -> Any:
     """What the function gives back; async ones are awaited."""
     if not program["function"]:
         return None
     function = getattr(module, program["function"], None)
     if not callable(function):
         raise NameError(f"The code defines no function {program['function']!r}")
-    value = function(**fitted(function, program["arguments"], program, models))
+    value = function(**fit(function, program["arguments"], program, models))
     if hasattr(value, "__await__"):
         import asyncio  # here, for it takes longer than most tools
 

@@ -50,7 +50,7 @@ class Unheard:
 
     def read(self, ready: list[int]) -> None:
         """Read and drop output that nobody waits for."""
-        for file in [one for one in self.files if one in ready]:
+        for file in [output for output in self.files if output in ready]:
             if not os.read(file, PIECE_BYTES):
                 self.files.remove(file)
                 os.close(file)

@@ -53,7 +53,7 @@ class SandboxSession(Protocol):
 class SandboxSessions(Protocol):
     """Starts sandboxes that stay."""
 
-    def refused(self, program: Program) -> str:
+    def refusal_of(self, program: Program) -> str:
         """Why a program cannot run here; empty if it can."""
         ...
 

@@ -26,7 +26,7 @@ def place_of(path: str) -> str:
     return place
 
 
-def shown(place: str) -> str:
+def shown_path(place: str) -> str:
     """A place as the model knows it."""
     return os.path.relpath(place, os.path.realpath(WORKSPACE))
 
@@ -63,7 +63,7 @@ def write_file(path: str, content: str, append: bool = False) -> str:
     file = os.open(place, flags | (os.O_APPEND if append else os.O_TRUNC), 0o644)
     with os.fdopen(file, "w", encoding="utf-8", newline="") as opened:
         opened.write(content)
-    return f"{shown(place)} has {os.stat(place).st_size} bytes now."
+    return f"{shown_path(place)} has {os.stat(place).st_size} bytes now."
 
 
 def list_files(path: str = "", recursive: bool = False) -> str:
@@ -74,10 +74,10 @@ def list_files(path: str = "", recursive: bool = False) -> str:
     lines: list[str] = []
     for folder, folders, names in os.walk(place):
         folders.sort()
-        lines += [f"{shown(os.path.join(folder, name))}/" for name in folders]
+        lines += [f"{shown_path(os.path.join(folder, name))}/" for name in folders]
         for name in sorted(names):
             one = os.path.join(folder, name)
-            lines.append(f"{shown(one)} ({os.lstat(one).st_size} bytes)")
+            lines.append(f"{shown_path(one)} ({os.lstat(one).st_size} bytes)")
         if not recursive or len(lines) > LISTED_MAX:
             break
     if len(lines) > LISTED_MAX:

@@ -96,7 +96,7 @@ class InMemoryMcpConnections:
         """The server that is reached there."""
         return self.servers.setdefault(place, InMemoryMcpServer())
 
-    def refused(self, config: McpServerConfig) -> str:
+    def refusal_of(self, config: McpServerConfig) -> str:
         return self.refusal
 
     async def met(self, config: McpServerConfig) -> InMemoryMcpServer:
@@ -188,7 +188,7 @@ class Queries:
             if row["id"] in server_ids and row["org"] in orgs
         }
 
-    async def declared(self, org: str) -> list[str]:
+    async def declared_servers(self, org: str) -> list[str]:
         rows = self.schema.rows("mcp_servers")
         return [row["id"] for row in rows if row["declared"] and row["org"] == org]
 

@@ -68,14 +68,16 @@ def executed(program: Program) -> Any:
 async def test_a_tool_is_given_its_agent_and_its_changes_come_back() -> None:
     there, bus = states(Bus()), Bus()
     there.bus = bus  # type: ignore[assignment]
-    assert there.wanted(TOOL)
-    assert not there.wanted(ToolState(id="t", source_code="def g(x): return 'agent_state'"))
-    program = await there.given(Program("python", SOURCE, "f", {"word": "pie"}), call(), "org-1")
+    assert there.takes_agent(TOOL)
+    assert not there.takes_agent(ToolState(id="t", source_code="def g(x): return 'agent_state'"))
+    program = await there.with_agent(
+        Program("python", SOURCE, "f", {"word": "pie"}), call(), "org-1"
+    )
     assert program.function == CALLED
     told = executed(program)
     assert told["blocks"] == {"block-1": "tea pie"}
     assert "Ada" in told["value"]
-    outcome = await there.written_back(Outcome("success", told), TOOL, call(), "org-1")
+    outcome = await there.write_back(Outcome("success", told), TOOL, call(), "org-1")
     assert (outcome.status, outcome.value) == ("success", told["value"])
     [(command, context)] = bus.sent
     assert (command.block_id, command.value) == ("block-1", "tea pie")
@@ -97,7 +99,7 @@ async def test_what_cannot_be_changed_is_an_error_in_words(
     """A program may say that it has changed anything: only blocks of its agent are."""
     bus = Bus()
     told: Any = {"value": 1, "blocks": changed}
-    outcome = await states(bus).written_back(Outcome("success", told), TOOL, call(), "org-1")
+    outcome = await states(bus).write_back(Outcome("success", told), TOOL, call(), "org-1")
     assert outcome.status == "error"
     assert said in outcome.reason
     assert {command.block_id for command, _ in bus.sent} <= {"block-2"}
@@ -106,20 +108,22 @@ async def test_what_cannot_be_changed_is_an_error_in_words(
 async def test_a_list_that_withholds_memory_withholds_it_from_tools_too() -> None:
     bus = Bus()
     there = states(bus, CompiledList(None, frozenset({"code"})))
-    program = await there.given(Program("python", SOURCE, "f", {"word": "pie"}), call(), "org-1")
+    program = await there.with_agent(
+        Program("python", SOURCE, "f", {"word": "pie"}), call(), "org-1"
+    )
     with pytest.raises(KeyError, match="no memory block"):
         executed(program)
     told: Any = {"value": 1, "blocks": {"block-1": "forged"}}
-    outcome = await there.written_back(Outcome("success", told), TOOL, call(), "org-1")
+    outcome = await there.write_back(Outcome("success", told), TOOL, call(), "org-1")
     assert (outcome.status, "`memory`" in outcome.reason) == ("error", True)
     assert bus.sent == []
 
 
 async def test_without_an_agent_there_is_none_and_garbage_is_told() -> None:
     there = states(Bus())
-    program = await there.given(
+    program = await there.with_agent(
         Program("python", "def f(agent_state): return agent_state", "f"), call(agent_id=""), "org-1"
     )
     assert executed(program) == {"value": None, "blocks": {}}
-    outcome = await there.written_back(Outcome("success", "garbage"), TOOL, call(), "org-1")
+    outcome = await there.write_back(Outcome("success", "garbage"), TOOL, call(), "org-1")
     assert (outcome.status, "unreadable" in outcome.reason) == ("error", True)

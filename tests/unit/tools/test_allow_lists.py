@@ -201,7 +201,7 @@ class Gone:
 
     agents: set[str] = set()  # noqa: RUF012
 
-    async def deleted(self, org: str, agent_ids: list[str]) -> list[str]:
+    async def deleted_agents(self, org: str, agent_ids: list[str]) -> list[str]:
         return [agent_id for agent_id in agent_ids if agent_id in self.agents]
 
 

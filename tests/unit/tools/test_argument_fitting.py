@@ -11,7 +11,7 @@ from typing import Annotated, Any, Literal, NewType, TypedDict
 import pytest
 from pydantic import BaseModel
 
-from services.tools.sandbox.argument_fitting import Unfit, fit, fitted
+from services.tools.sandbox.argument_fitting import Unfit, fit, fit_arguments
 from services.tools.sandbox.argument_models import Models, names_of
 
 type Alias = list[int]
@@ -175,20 +175,20 @@ def defined(source: str) -> Callable[..., Any]:
 
 def test_all_that_does_not_fit_is_named_at_once() -> None:
     function = defined("def f(a: int, b: bool = False, *, c: str, d=1): pass")
-    assert fitted(function, {"a": "1", "b": "true", "c": "x", "d": "1", "e": "?"}, {}) == {
+    assert fit_arguments(function, {"a": "1", "b": "true", "c": "x", "d": "1", "e": "?"}, {}) == {
         "a": 1, "b": True, "c": "x", "d": "1", "e": "?",
     }  # fmt: skip
     with pytest.raises(TypeError, match=r"`a`: give a whole number.*; `b`: give true or false"):
-        fitted(function, {"a": "x", "b": "x", "c": "x"}, {})
+        fit_arguments(function, {"a": "x", "b": "x", "c": "x"}, {})
 
 
 def test_null_is_the_default_where_it_is_no_value() -> None:
     source = "def f(a: int = 5, b: str = None, c: 'int | None' = 3, *, d: list = (), e: int): pass"
     function = defined(source)
     given = dict.fromkeys("abcd")
-    assert fitted(function, given, {}) == {"c": None}
+    assert fit_arguments(function, given, {}) == {"c": None}
     with pytest.raises(TypeError, match="`e`: give a whole number, not null"):
-        fitted(function, {"e": None}, {})
+        fit_arguments(function, {"e": None}, {})
 
 
 def test_the_function_behind_a_decorator_says_what_fits() -> None:
@@ -202,8 +202,8 @@ def twice(g):
 @twice
 def f(a: "int"): return a
 """
-    assert fitted(defined(source), {"a": "4"}, {}) == {"a": 4}
-    assert fitted(len, {"a": "4"}, {}) == {"a": "4"}
+    assert fit_arguments(defined(source), {"a": "4"}, {}) == {"a": 4}
+    assert fit_arguments(len, {"a": "4"}, {}) == {"a": "4"}
 
 
 class Item(BaseModel):

@@ -27,7 +27,7 @@ from services.tools.adapters.web_search import SearchSettings, WebSearches
 from services.tools.engine.builtin_runner import BuiltinRunner
 from services.tools.engine.environment_variables import Variables
 from services.tools.engine.run_code import CODE_BYTES_MAX, RunCodeTool
-from services.tools.engine.tool_runner_telemetry import observed
+from services.tools.engine.tool_runner_telemetry import observe_runners
 from services.tools.engine.web_builtins import WebSearchTool
 from services.tools.engine.workspace_builtins import FILE_TOOLS, FileTool, ShellTool
 from services.tools.policies.agent_cleanup import WorkspaceCleanup
@@ -47,7 +47,7 @@ class FakeSandbox:
         self.outcome = outcome
         self.programs: list[Program] = []
 
-    def refused(self, program: Program) -> str:
+    def refusal_of(self, program: Program) -> str:
         return NODE if program.language == "typescript" else ""
 
     async def run(self, program: Program) -> Outcome:
@@ -66,8 +66,8 @@ def command(arguments: dict[str, Any], **fields: Any) -> RunTool:
 
 def runner(outcome: Outcome) -> tuple[BuiltinRunner, FakeSandbox]:
     sandbox = FakeSandbox(outcome)
-    shell, files = (kind(sandbox, sandbox.refused) for kind in (ShellTool, FileTool))
-    code = RunCodeTool(sandbox, sandbox.refused, seconds_max=30)
+    shell, files = (kind(sandbox, sandbox.refusal_of) for kind in (ShellTool, FileTool))
+    code = RunCodeTool(sandbox, sandbox.refusal_of, seconds_max=30)
     return BuiltinRunner({"run_code": code, "shell": shell, **dict.fromkeys(FILE_TOOLS, files)}), (
         sandbox
     )
@@ -261,7 +261,7 @@ class TestWorkspace:
             there.remove((org, agent_id))
 
         class Deleted:
-            async def deleted(self, org: str, agent_ids: list[str]) -> list[str]:
+            async def deleted_agents(self, org: str, agent_ids: list[str]) -> list[str]:
                 return [agent_id for agent_id in agent_ids if (org, agent_id) in gone]
 
         cleanup = WorkspaceCleanup(present, remove, Deleted(), clock)  # type: ignore[arg-type]
@@ -420,7 +420,7 @@ def test_a_page_is_its_main_part_as_markdown() -> None:
 
 async def test_calls_are_counted_by_kind_and_end() -> None:
     built_in, _ = runner(Outcome("success", cpu_seconds=0.5, memory_bytes_max=9 << 20))
-    [seen] = observed({ToolType.letta_builtin: built_in}, ManualClock()).values()
+    [seen] = observe_runners({ToolType.letta_builtin: built_in}, ManualClock()).values()
     runs = metrics.TOOL_RUNS.labels("letta_builtin", "success")
     cpu = metrics.TOOL_RUN_CPU_SECONDS.labels("letta_builtin")
     before = (runs._value.get(), cpu._value.get())
@@ -430,5 +430,5 @@ async def test_calls_are_counted_by_kind_and_end() -> None:
 
 async def test_what_is_not_built_is_refused_before_it_begins() -> None:
     built_in, _ = runner(Outcome("success"))
-    why = built_in.refused(tool("run_code_with_tools"), command({"code": "x"}))
+    why = built_in.refusal_of(tool("run_code_with_tools"), command({"code": "x"}))
     assert why == "The tool 'run_code_with_tools' is not built yet on this server."

@@ -180,7 +180,7 @@ async def test_the_rules_of_the_run_hold_for_what_a_program_calls(
     """LOOP-21"""
     calls = ruled(rule, called=called)
     assert await told(calls, *names) == made
-    assert calls.called == [name for name, was in zip(names, made, strict=True) if was]
+    assert calls.called_tools == [name for name, was in zip(names, made, strict=True) if was]
 
 
 async def test_rules_give_arguments_to_what_a_program_calls() -> None:
@@ -251,7 +251,7 @@ async def test_a_call_that_nobody_waits_for_is_stopped() -> None:
 
 async def test_a_program_is_run_for_a_model_and_never_by_another_program() -> None:
     class Sandbox:
-        def refused(self, program: Program) -> str:
+        def refusal_of(self, program: Program) -> str:
             return ""
 
         async def run_calling(self, program: Program, answer: object) -> Outcome:
@@ -270,7 +270,7 @@ async def test_a_program_is_run_for_a_model_and_never_by_another_program() -> No
         ({}, ""),
     ):
         asked = OUTER.model_copy(update=changes)
-        assert why in built_in.refused(BuiltinCall(tool, asked, "org-1"))
+        assert why in built_in.refusal_of(BuiltinCall(tool, asked, "org-1"))
     result = await built_in.run(BuiltinCall(tool, OUTER, "org-1"))
     assert result.status == "success"
     assert result.text == (

@@ -86,7 +86,7 @@ async def test_a_broken_message_ends_the_one_request_that_waits(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     one = waiting_session(monkeypatch, 1)
-    one.heard(NoMessage(BROKEN))
+    one.hear(NoMessage(BROKEN))
     [waiting] = one.unanswered
     failed = await waiting
     assert isinstance(failed, McpFailed)
@@ -98,6 +98,6 @@ async def test_a_line_of_a_log_or_a_doubt_whom_it_answers_is_left_to_the_deadlin
     monkeypatch: pytest.MonkeyPatch, line: bytes, requests: int
 ) -> None:
     one = waiting_session(monkeypatch, requests)
-    one.heard(NoMessage(line))
+    one.hear(NoMessage(line))
     assert one.misheard is None
     assert not any(waiting.done() for waiting in one.unanswered)

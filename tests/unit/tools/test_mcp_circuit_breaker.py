@@ -18,7 +18,7 @@ def opened() -> CircuitBreaker:
     breaker = CircuitBreaker()
     for _ in range(FAILURES_MAX):
         assert breaker.admits(NOW)
-        breaker.failed("it is away", NOW)
+        breaker.record_failure("it is away", NOW)
     return breaker
 
 
@@ -29,11 +29,11 @@ def test_nothing_is_known_of_a_server_that_was_not_asked() -> None:
 def test_it_opens_after_failures_in_a_row_and_not_before() -> None:
     breaker = CircuitBreaker()
     for _ in range(FAILURES_MAX - 1):
-        breaker.failed("it is away", NOW)
+        breaker.record_failure("it is away", NOW)
     assert breaker.admits(NOW)
     assert (breaker.health().state, breaker.health().last_error) == ("failing", "it is away")
-    breaker.succeeded()
-    breaker.failed("once more", NOW)
+    breaker.record_success()
+    breaker.record_failure("once more", NOW)
     assert breaker.admits(NOW)
     assert breaker.health().failures == 1
 
@@ -45,14 +45,14 @@ def test_an_open_one_admits_nobody_and_then_one_at_a_time() -> None:
     later = NOW + timedelta(seconds=OPEN_SECONDS)
     assert breaker.admits(later)
     assert not breaker.admits(later), "one probe at a time"
-    breaker.withdrawn()
+    breaker.withdraw()
     assert breaker.admits(later), "who was cancelled lets another try"
 
 
 def test_a_probe_that_succeeds_closes_it() -> None:
     breaker = opened()
     assert breaker.admits(NOW + timedelta(seconds=OPEN_SECONDS))
-    breaker.succeeded()
+    breaker.record_success()
     assert breaker.admits(NOW)
     assert breaker.health().state == "healthy"
 
@@ -62,7 +62,7 @@ def test_a_probe_that_fails_opens_it_for_longer_up_to_a_bound() -> None:
     for _ in range(10):
         now += timedelta(seconds=seconds)
         assert breaker.admits(now)
-        breaker.failed("still away", now)
+        breaker.record_failure("still away", now)
         seconds = min(OPEN_SECONDS_MAX, seconds * 2)
         assert breaker.health().open_until == now + timedelta(seconds=seconds)
     assert seconds == OPEN_SECONDS_MAX
@@ -71,5 +71,5 @@ def test_a_probe_that_fails_opens_it_for_longer_up_to_a_bound() -> None:
 def test_failures_of_requests_that_were_under_way_do_not_prolong_it() -> None:
     breaker = opened()
     until = breaker.health().open_until
-    breaker.failed("it was under way", NOW)
+    breaker.record_failure("it was under way", NOW)
     assert breaker.health().open_until == until

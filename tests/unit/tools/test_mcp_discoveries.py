@@ -235,7 +235,7 @@ async def test_tools_that_cannot_be_stored_fail_their_discovery_with_a_pause(
         raise StoreRefused("too long for an index", by_data=True)
 
     with monkeypatch.context() as broken:
-        broken.setattr(mcp_discoveries, "registered", fails)
+        broken.setattr(mcp_discoveries, "register_tools", fails)
         await process.tell(create(world))
         await process.idle()
     assert "cannot be taken over" in caplog.text

@@ -29,7 +29,7 @@ from libs.contracts.tools.mcp_servers import (
 from libs.contracts.tools.tools import CreateTool
 from services.tools.adapters.mcp.ports import McpFailed, McpOutcome
 from services.tools.domain.mcp_server import RETRY_SECONDS
-from services.tools.engine.mcp_config_secrets import opened
+from services.tools.engine.mcp_config_secrets import open_config
 from tests.unit.tools.mcp_world import (
     ORG,
     OTHER_ORG,
@@ -460,10 +460,10 @@ async def test_a_look_at_others_ends_no_session_that_began_meanwhile(
     process.sessions.changed_somewhere()
     await looked.wait()
     await process.done(create(world, "other", OTHER_SERVER))
-    tried = opened(
+    tried = open_config(
         world.sealer, config(world), server_id="mcp_listing-1", org=ORG, name="new", version=1
     )
-    process.sessions.used(tried)
+    process.sessions.connections_for(tried)
     look.set()
     process.sessions.changed_somewhere()
     await wait_for("the look", lambda: process.sessions.looking and process.sessions.looking.done())

@@ -26,7 +26,7 @@ from libs.contracts.tools.tools import DeleteTool
 from libs.encryption.sealer import Sealer, new_key
 from libs.eventstore.event_decoding import event_of
 from libs.eventstore.ports import StoreUnavailable
-from services.tools.domain.tool_run import printed, text_of
+from services.tools.domain.tool_run import printed_texts, text_of
 from services.tools.engine.custom_tool_runner import in_order, result_of
 from services.tools.engine.tool_runs import ToolRuns
 from services.tools.sandbox.ports import Outcome
@@ -336,8 +336,8 @@ def test_what_no_database_keeps_is_in_no_result() -> None:
 
 
 def test_what_is_long_is_cut() -> None:
-    assert printed("") == []
-    assert printed("x" * 60_000)[0].endswith("[10000 characters left out]")
+    assert printed_texts("") == []
+    assert printed_texts("x" * 60_000)[0].endswith("[10000 characters left out]")
     cut = result_of("f", Outcome("success", "y" * 50), chars_max=10)
     assert cut.text == "y" * 10 + NOTE.format(chars=50, limit=10)
 

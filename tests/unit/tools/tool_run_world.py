@@ -79,7 +79,7 @@ class FakeSandbox:
         self.behave = run
         self.refusal = ""
 
-    def refused(self, program: Program) -> str:
+    def refusal_of(self, program: Program) -> str:
         return self.refusal
 
     async def run(self, program: Program) -> Outcome:
@@ -167,7 +167,7 @@ class Process:
                 runners={
                     ToolType.custom: CustomToolRunner(
                         self.sandbox,
-                        self.sandbox.refused,
+                        self.sandbox.refusal_of,
                         Variables(SEALER, NoSandboxConfigs()),
                         NoPackages(),
                         AgentStates(NoAgents(), InMemoryBus(world.network), ToolPolicies),

@@ -53,8 +53,8 @@ def allowed_commands(environment: Mapping[str, str] = os.environ) -> tuple[Allow
     if told or not isinstance(listed, list):
         raise WrongSetting(f"{SETTING}: {path} must hold [[command]] tables and nothing else")
     return tuple(
-        command(one, f"{SETTING}: [[command]] {number} of {path}")
-        for number, one in enumerate(listed, start=1)
+        command(table, f"{SETTING}: [[command]] {number} of {path}")
+        for number, table in enumerate(listed, start=1)
     )
 
 
@@ -67,7 +67,7 @@ def command(told: Mapping[str, Any], where: str) -> AllowedCommand:
         if not isinstance(value, wanted) or (wanted is int and isinstance(value, bool)):
             raise WrongSetting(f"{where}: {name} must be a {wanted.__name__}")
         if isinstance(value, list) and not all(
-            isinstance(one, str) and "\0" not in one for one in value
+            isinstance(text, str) and "\0" not in text for text in value
         ):
             raise WrongSetting(f"{where}: {name} must be a list of texts")
     argv = tuple(told.get("argv", ()))
@@ -115,7 +115,7 @@ def match(
             f"{SETTING}"
         )
     wanted = (config.command, *config.args)
-    found = next((one for one in allowed if one.argv == wanted), None)
+    found = next((candidate for candidate in allowed if candidate.argv == wanted), None)
     if found is None:
         return None, (
             "This command is none of those that the operator of this server allows: `command` and "

@@ -134,12 +134,12 @@ async def authorize(
     except McpFailed:
         raise
     except Exception as error:  # whatever foreign servers bring the SDK to raise
-        raise McpFailed("unauthorized", f"it could not be authorized: {said(error)}") from error
+        raise McpFailed("unauthorized", f"it could not be authorized: {words_of(error)}") from error
     if status >= BAD_STATUS:
         raise McpFailed("unauthorized", f"it still answers {status} after it was authorized")
 
 
-def said(error: Exception) -> str:
+def words_of(error: Exception) -> str:
     """What an exception says; one of the network names an address with its query."""
     if isinstance(error, httpx2.HTTPError):
         return type(error).__name__

@@ -37,12 +37,12 @@ class CircuitBreaker:
         self.probing = True
         return True
 
-    def succeeded(self) -> None:
+    def record_success(self) -> None:
         """Close the circuit: the server has answered."""
         self.failures, self.open_seconds = 0, 0.0
         self.open_until, self.probing, self.asked = None, False, True
 
-    def failed(self, error: str, now: datetime) -> None:
+    def record_failure(self, error: str, now: datetime) -> None:
         """The server could not be asked, or gave no usable answer."""
         self.failures += 1
         self.last_error, self.asked = error[:ERROR_CHARS_MAX], True
@@ -51,13 +51,13 @@ class CircuitBreaker:
             self.open_until = now + timedelta(seconds=self.open_seconds)
         self.probing = False
 
-    def unauthorized(self, error: str) -> None:
+    def record_unauthorized(self, error: str) -> None:
         """The server answered that it wants another login. It is well, and asked again at once:
         a person may let it be used at any moment."""
-        self.succeeded()
+        self.record_success()
         self.failures, self.last_error = 1, error[:ERROR_CHARS_MAX]
 
-    def withdrawn(self) -> None:
+    def withdraw(self) -> None:
         """Whoever was admitted has not found out: it was cancelled, or never sent."""
         self.probing = False
 

@@ -104,13 +104,13 @@ class SdkConnections:
         """A module that needs the SDK, which takes long to import."""
         async with self.loading:
             if name not in self.modules:
-                for one in TALKATIVE:
-                    logging.getLogger(one).setLevel(logging.CRITICAL)
+                for logger_name in TALKATIVE:
+                    logging.getLogger(logger_name).setLevel(logging.CRITICAL)
                 module = await asyncio.to_thread(import_module, f"{ADAPTERS}.{name}")
                 self.modules[name] = module
         return self.modules[name]
 
-    def refused(self, config: McpServerConfig) -> str:
+    def refusal_of(self, config: McpServerConfig) -> str:
         """Why this server may not be connected to at all; empty if it may."""
         if config.transport == "stdio":
             found, why = match(self.commands, config)
@@ -126,25 +126,25 @@ class SdkConnections:
     async def list_tools(self, config: McpServerConfig) -> list[McpTool]:
         """Its tools, of all pages."""
         operations = await self.module("client_operations")
-        found: list[McpTool] = await self.listed(config, operations.list_tools)
+        found: list[McpTool] = await self.fetch(config, operations.list_tools)
         return found
 
     async def list_resources(self, config: McpServerConfig) -> list[McpResource]:
         """Its resources, of all pages."""
         operations = await self.module("client_operations")
-        found: list[McpResource] = await self.listed(config, operations.list_resources)
+        found: list[McpResource] = await self.fetch(config, operations.list_resources)
         return found
 
     async def list_prompts(self, config: McpServerConfig) -> list[McpPrompt]:
         """Its prompts, of all pages."""
         operations = await self.module("client_operations")
-        found: list[McpPrompt] = await self.listed(config, operations.list_prompts)
+        found: list[McpPrompt] = await self.fetch(config, operations.list_prompts)
         return found
 
     async def read_resource(self, config: McpServerConfig, uri: str) -> list[McpResourceContent]:
         """The parts of a resource."""
         operations = await self.module("client_operations")
-        found: list[McpResourceContent] = await self.listed(config, operations.read_resource(uri))
+        found: list[McpResourceContent] = await self.fetch(config, operations.read_resource(uri))
         return found
 
     async def get_prompt(
@@ -153,13 +153,13 @@ class SdkConnections:
         """The messages of a prompt."""
         operations = await self.module("client_operations")
         ask = operations.get_prompt(name, arguments)
-        found: list[McpPromptMessage] = await self.listed(config, ask)
+        found: list[McpPromptMessage] = await self.fetch(config, ask)
         return found
 
     async def ping(self, config: McpServerConfig) -> None:
         """Return once the server has answered a ping. Raises McpFailed if it does not."""
         sessions = await self.module("session")
-        await self.listed(config, sessions.ping)
+        await self.fetch(config, sessions.ping)
 
     async def call_tool(
         self,
@@ -176,64 +176,62 @@ class SdkConnections:
         until = self.clock.monotonic() + min(seconds, self.deadlines.call_seconds) - GRACE_SECONDS
         operations = await self.module("client_operations")
         failures = await self.module("failures")
-        async with self.admitted(config, until) as breaker:
+        async with self.admit(config, until) as breaker:
             for again in (False, True):
                 session = await self.session(config, until, breaker)
                 try:
                     ask = operations.call_tool(name, arguments)
-                    outcome: McpOutcome = await session.request(ask, self.left(until), sampler)
+                    outcome: McpOutcome = await session.request(ask, self.time_left(until), sampler)
                 except failures.AnsweredWithError as refusal:
                     outcome = operations.refused_call(failures.without_secrets(refusal, config))
                 except failures.SessionLost as lost:
                     if not again:
                         continue
-                    raise self.recorded(config, breaker, lost) from lost
+                    raise self.record(config, breaker, lost) from lost
                 except McpFailed as failure:
                     failure.may_have_taken_effect = True
                     if failure.kind == "timeout":
                         self.pool.aside(self.judge(config, session, breaker, failure))
                         raise
-                    raise self.recorded(config, breaker, failure) from failure
-                breaker.succeeded()
+                    raise self.record(config, breaker, failure) from failure
+                breaker.record_success()
                 return outcome
             raise AssertionError("the last attempt returns or raises")
 
-    async def listed(self, config: McpServerConfig, ask: Any) -> Any:
+    async def fetch(self, config: McpServerConfig, ask: Any) -> Any:
         """What a server offers; asked again if its connection was lost meanwhile."""
         until = self.clock.monotonic() + self.deadlines.list_seconds
         failures = await self.module("failures")
-        async with self.admitted(config, until) as breaker:
+        async with self.admit(config, until) as breaker:
             for attempt in range(1, LIST_ATTEMPTS_MAX + 1):
                 session = await self.session(config, until, breaker)
                 try:
-                    answer = await session.request(ask, self.left(until))
+                    answer = await session.request(ask, self.time_left(until))
                 except failures.AnsweredWithError:
-                    breaker.succeeded()
+                    breaker.record_success()
                     raise
                 except McpFailed as failure:
                     if failure.kind == "unreachable" and attempt < LIST_ATTEMPTS_MAX:
                         continue
                     if failure.kind == "timeout":
                         self.pool.drop(config.session_id)
-                    raise self.recorded(config, breaker, failure) from failure
-                breaker.succeeded()
+                    raise self.record(config, breaker, failure) from failure
+                breaker.record_success()
                 return answer
 
     async def session(self, config: McpServerConfig, until: float, breaker: CircuitBreaker) -> Any:
         """A session that can be asked. Raises McpFailed, which is recorded."""
-        seconds = min(self.left(until), self.deadlines.connect_seconds)
+        seconds = min(self.time_left(until), self.deadlines.connect_seconds)
         try:
             return await self.pool.session(config, seconds)
         except McpFailed as failure:
-            raise self.recorded(config, breaker, failure) from failure
+            raise self.record(config, breaker, failure) from failure
 
     @asynccontextmanager
-    async def admitted(
-        self, config: McpServerConfig, until: float
-    ) -> AsyncIterator[CircuitBreaker]:
+    async def admit(self, config: McpServerConfig, until: float) -> AsyncIterator[CircuitBreaker]:
         """A place among those who ask, and leave to ask. Raises McpFailed in words for a person."""
         failures = await self.module("failures")
-        if why := self.refused(config):
+        if why := self.refusal_of(config):
             raise McpFailed("refused", why)
         try:
             async with self.place(config, until):
@@ -243,7 +241,7 @@ class SdkConnections:
                 try:
                     yield breaker
                 except BaseException:
-                    breaker.withdrawn()
+                    breaker.withdraw()
                     raise
         except McpFailed as failure:
             clean = failures.without_secrets(failure, config)
@@ -255,7 +253,7 @@ class SdkConnections:
     async def place(self, config: McpServerConfig, until: float) -> AsyncIterator[None]:
         """A place among those who ask. Raises McpFailed."""
         try:
-            async with asyncio.timeout(max(0.0, self.left(until))):
+            async with asyncio.timeout(max(0.0, self.time_left(until))):
                 await self.places.take(config.org, config.id)
         except (NoPlace, TimeoutError):
             words = "as many requests to MCP servers are under way as can be: try again in a moment"
@@ -274,7 +272,7 @@ class SdkConnections:
 
         def transport(session: Any) -> Any:
             if kind == "http":
-                told = session.answered
+                told = session.note_status
                 return transports.http_transport(self.guard, config, seconds, told, own_auth)
             command, why = match(self.commands, config)
             if command is None:
@@ -298,7 +296,7 @@ class SdkConnections:
 
     async def authorize(self, config: McpServerConfig, person: McpPerson, keep: Keep) -> None:
         """Have a person let a server be used."""
-        if why := self.refused(config):
+        if why := self.refusal_of(config):
             raise McpFailed("refused", why)
         authorization = await self.module("authorization")
         await authorization.authorize(self.guard, config, person, keep)
@@ -312,9 +310,9 @@ class SdkConnections:
         except McpFailed:
             if self.pool.sessions.get(config.session_id) is session:
                 self.pool.drop(config.session_id)
-            self.recorded(config, breaker, failure)
+            self.record(config, breaker, failure)
         else:
-            breaker.succeeded()
+            breaker.record_success()
 
     def breaker(self, config: McpServerConfig) -> CircuitBreaker:
         """The circuit breaker of a server, as it is configured now."""
@@ -327,21 +325,21 @@ class SdkConnections:
             self.breakers.popitem(last=False)
         return breaker
 
-    def recorded(
+    def record(
         self, config: McpServerConfig, breaker: CircuitBreaker, failure: McpFailed
     ) -> McpFailed:
         """The failure without secrets. It counts, but not that an address may not be asked, nor
         that another login is wanted."""
         clean: McpFailed = self.modules["failures"].without_secrets(failure, config)
         if clean.kind == "refused":
-            breaker.withdrawn()
+            breaker.withdraw()
         elif clean.kind == "unauthorized":
-            breaker.unauthorized(clean.words)
+            breaker.record_unauthorized(clean.words)
         else:
-            breaker.failed(clean.words, self.clock.now())
+            breaker.record_failure(clean.words, self.clock.now())
         return clean
 
-    def left(self, until: float) -> float:
+    def time_left(self, until: float) -> float:
         """How many seconds are left."""
         return max(0.0, until - self.clock.monotonic())
 

@@ -59,10 +59,10 @@ def session_lost(error: MCPError, status: int | None) -> SessionLost | None:
     """What a server says that was started anew, given its bad status; None if it says more."""
     if status not in SESSION_STATUSES or not SESSION_UNKNOWN.search(error.message):
         return None
-    return SessionLost("unreachable", f"it knows the session no more: {said(error)}")
+    return SessionLost("unreachable", f"it knows the session no more: {words_of(error)}")
 
 
-def failed(error: BaseException, status: int | None = None) -> McpFailed:
+def failure_of(error: BaseException, status: int | None = None) -> McpFailed:
     """What an exception means, given the last bad status that the server answered."""
     error = leaf(error)
     if isinstance(error, McpFailed):
@@ -71,7 +71,7 @@ def failed(error: BaseException, status: int | None = None) -> McpFailed:
         return McpFailed("refused", f"its address is not asked: {error}")
     for words in TOO_MUCH:
         if words in str(error):
-            much = said(error).partition(words)[2]
+            much = words_of(error).partition(words)[2]
             return McpFailed("too_large", f"it answered more than is read: {words}{much}")
     if isinstance(error, httpx2.HTTPStatusError):
         status = error.response.status_code
@@ -98,14 +98,14 @@ def of_the_wire(error: BaseException, status: int | None) -> McpFailed:
         case MCPError():
             if status is not None and status >= 500:
                 return McpFailed("unreachable", f"it answered with status {status}")
-            return AnsweredWithError("protocol", f"it refused: {said(error)}")
+            return AnsweredWithError("protocol", f"it refused: {words_of(error)}")
         case httpx2.TimeoutException() | TooLate() | TimeoutError():
             return McpFailed("timeout", "it did not answer in time")
         case httpx2.TransportError() | EgressFailed() | OSError():
             return McpFailed("unreachable", f"nobody answers there ({type(error).__name__})")
         case ValidationError():
             return McpFailed("protocol", "it answered something that its protocol does not have")
-    return McpFailed("protocol", f"it cannot be spoken with: {said(error)}")
+    return McpFailed("protocol", f"it cannot be spoken with: {words_of(error)}")
 
 
 def may_be_the_answer(error: Exception) -> bool:
@@ -138,7 +138,7 @@ def leaf(error: BaseException) -> BaseException:
     return error
 
 
-def said(error: BaseException) -> str:
+def words_of(error: BaseException) -> str:
     """What an exception says, as far as a person reads it."""
     return " ".join(str(error).split())[:SERVER_WORDS_CHARS_MAX]
 

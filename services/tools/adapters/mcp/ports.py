@@ -221,7 +221,7 @@ class McpConnections(Protocol):
     one's.
     """
 
-    def refused(self, config: McpServerConfig) -> str:
+    def refusal_of(self, config: McpServerConfig) -> str:
         """Why this server may not be connected to at all, and how that is changed; empty if it may.
         Costs nothing: no name is looked up and nothing is started."""
         ...

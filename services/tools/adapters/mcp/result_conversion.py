@@ -18,16 +18,16 @@ from services.tools.adapters.mcp.ports import (
 )
 
 
-def tool(one: mcp_types.Tool) -> McpTool:
+def tool(listed: mcp_types.Tool) -> McpTool:
     """A tool of a list."""
-    if one.meta and AS_LISTED in one.meta:
-        return tool_as_listed(one.name, one.meta[AS_LISTED])
-    annotations = one.annotations
+    if listed.meta and AS_LISTED in listed.meta:
+        return tool_as_listed(listed.name, listed.meta[AS_LISTED])
+    annotations = listed.annotations
     return McpTool(
-        name=one.name,
-        description=one.description or "",
-        input_schema=of_object(one.input_schema),
-        output_schema=one.output_schema,
+        name=listed.name,
+        description=listed.description or "",
+        input_schema=of_object(listed.input_schema),
+        output_schema=listed.output_schema,
         annotations=annotations.model_dump(by_alias=True, exclude_none=True, mode="json")
         if annotations
         else {},
@@ -59,7 +59,7 @@ def of_object(schema: JsonObject) -> JsonObject:
 
 def outcome(result: mcp_types.CallToolResult) -> McpOutcome:
     """What a call came to."""
-    text = "\n".join(filter(None, map(shown, result.content)))
+    text = "\n".join(filter(None, map(text_of, result.content)))
     structured = result.structured_content
     if not text and structured is not None:
         text = to_json(structured, inf_nan_mode="null").decode()
@@ -68,7 +68,7 @@ def outcome(result: mcp_types.CallToolResult) -> McpOutcome:
     )
 
 
-def shown(content: mcp_types.ContentBlock) -> str:
+def text_of(content: mcp_types.ContentBlock) -> str:
     """A part of an answer as a model reads it; what is no text is said in words."""
     match content:
         case mcp_types.TextContent():
@@ -85,44 +85,44 @@ def shown(content: mcp_types.ContentBlock) -> str:
     return "[something that cannot be shown]"
 
 
-def resource(one: mcp_types.Resource) -> McpResource:
+def resource(listed: mcp_types.Resource) -> McpResource:
     """A resource of a list."""
     return McpResource(
-        uri=str(one.uri),
-        name=one.name,
-        description=one.description or "",
-        mime_type=one.mime_type or "",
+        uri=str(listed.uri),
+        name=listed.name,
+        description=listed.description or "",
+        mime_type=listed.mime_type or "",
     )
 
 
 def resource_content(
-    one: mcp_types.TextResourceContents | mcp_types.BlobResourceContents,
+    content: mcp_types.TextResourceContents | mcp_types.BlobResourceContents,
 ) -> McpResourceContent:
     """A part of a resource."""
     return McpResourceContent(
-        uri=str(one.uri),
-        mime_type=one.mime_type or "",
-        text=one.text if isinstance(one, mcp_types.TextResourceContents) else None,
-        blob=one.blob if isinstance(one, mcp_types.BlobResourceContents) else None,
+        uri=str(content.uri),
+        mime_type=content.mime_type or "",
+        text=content.text if isinstance(content, mcp_types.TextResourceContents) else None,
+        blob=content.blob if isinstance(content, mcp_types.BlobResourceContents) else None,
     )
 
 
-def prompt(one: mcp_types.Prompt) -> McpPrompt:
+def prompt(listed: mcp_types.Prompt) -> McpPrompt:
     """A prompt of a list."""
     return McpPrompt(
-        name=one.name,
-        description=one.description or "",
+        name=listed.name,
+        description=listed.description or "",
         arguments=tuple(
             McpPromptArgument(
                 name=argument.name,
                 description=argument.description or "",
                 required=bool(argument.required),
             )
-            for argument in one.arguments or []
+            for argument in listed.arguments or []
         ),
     )
 
 
-def prompt_message(one: mcp_types.PromptMessage) -> McpPromptMessage:
+def prompt_message(message: mcp_types.PromptMessage) -> McpPromptMessage:
     """A message of a prompt."""
-    return McpPromptMessage(role=one.role, text=shown(one.content))
+    return McpPromptMessage(role=message.role, text=text_of(message.content))

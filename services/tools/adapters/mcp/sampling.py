@@ -74,13 +74,13 @@ class SessionSampling:
         is the one that has made the fewest."""
         sampler = CALL.get()
         if sampler not in self.calls:
-            sampler = min(self.calls, key=lambda one: self.calls[one].asked, default=None)
+            sampler = min(self.calls, key=lambda caller: self.calls[caller].asked, default=None)
         if sampler is None:
             count("outside_of_a_call")
             return error("A model is asked only while a tool of this server is called")
         call = self.calls[sampler]
         call.asked += 1
-        task = asyncio.create_task(answered(sampler, params))
+        task = asyncio.create_task(answer_server(sampler, params))
         call.tasks.add(task)
         task.add_done_callback(call.tasks.discard)
         try:
@@ -90,7 +90,7 @@ class SessionSampling:
             task.cancel()
 
 
-async def answered(sampler: Sampler, params: mcp_types.CreateMessageRequestParams) -> Answer:
+async def answer_server(sampler: Sampler, params: mcp_types.CreateMessageRequestParams) -> Answer:
     """What a server is answered in the course of a call."""
     try:
         answer = await sampler(request_of(params))

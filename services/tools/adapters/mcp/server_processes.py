@@ -38,7 +38,7 @@ class ServerProcess:
     end: Callable[[McpFailed], None]
     task: asyncio.Task[None] | None = field(default=None, repr=False)
 
-    async def ended(self) -> McpFailed:
+    async def failure_at_end(self) -> McpFailed:
         """How it ended, as far as it says it."""
         with suppress(TimeoutError):
             async with asyncio.timeout(END_SECONDS_MAX):
@@ -111,14 +111,14 @@ class ServerProcesses:
         sandbox.stderr.kept.clear()
         process = ServerProcess(sandbox, command, end)
         try:
-            await sandbox.send(to_json(self.told(command, environment, base)))
+            await sandbox.send(to_json(self.process_fields(command, environment, base)))
         except BaseException:
             await asyncio.shield(self.stop(process))
             raise
         process.task = asyncio.create_task(process.watch())
         return process
 
-    def told(
+    def process_fields(
         self, command: AllowedCommand, environment: Mapping[str, str], base: Confinement
     ) -> Mapping[str, object]:
         """What the process inside is to become."""

@@ -16,7 +16,12 @@ from mcp.shared.message import SessionMessage
 from mcp_types import CONNECTION_CLOSED
 
 from libs.contracts.version import HEELER_VERSION
-from services.tools.adapters.mcp.failures import failed, may_be_the_answer, said, session_lost
+from services.tools.adapters.mcp.failures import (
+    failure_of,
+    may_be_the_answer,
+    session_lost,
+    words_of,
+)
 from services.tools.adapters.mcp.ports import McpFailed, Sampler
 from services.tools.adapters.mcp.sampling import SessionSampling
 from services.tools.adapters.mcp.unsolicited_message_limits import (
@@ -86,7 +91,7 @@ class McpSession:
         try:
             refused = REFUSED_REQUESTS - {SAMPLING} if self.sampling else REFUSED_REQUESTS
             counted = CountedMessages(
-                self.transport(self), self.heard, self.end, self.ending.set, refused
+                self.transport(self), self.hear, self.end, self.ending.set, refused
             )
             answer = self.sampling.answer if self.sampling else None
             async with Client(
@@ -98,13 +103,13 @@ class McpSession:
         except asyncio.CancelledError:
             self.failure = self.failure or McpFailed("unreachable", "the session was ended")
         except Exception as error:  # whatever a foreign server brings the SDK to raise
-            self.failure = self.failure or failed(error, self.status)
+            self.failure = self.failure or failure_of(error, self.status)
         except BaseExceptionGroup as errors:
-            self.failure = self.failure or failed(errors, self.status)
+            self.failure = self.failure or failure_of(errors, self.status)
         finally:
             self.closed.set()
 
-    def answered(self, status: int) -> None:
+    def note_status(self, status: int) -> None:
         """The server answered with a status."""
         if status >= BAD_STATUS:
             self.status = status
@@ -114,7 +119,7 @@ class McpSession:
         self.failure = self.failure or failure
         self.ending.set()
 
-    def heard(self, item: SessionMessage | Exception) -> None:
+    def hear(self, item: SessionMessage | Exception) -> None:
         """The server said something. What looks like a broken message may be the answer that one
         request waits for: it was, if the server says nothing more."""
         if self.misheard is not None:
@@ -139,11 +144,11 @@ class McpSession:
         """What the server answers, within so many seconds, whatever the SDK waits for. Raises
         McpFailed."""
         if sampler is None or self.sampling is None:
-            return await self.requested(ask, seconds)
+            return await self.watch_request(ask, seconds)
         with self.sampling.during(sampler):
-            return await self.requested(ask, seconds)
+            return await self.watch_request(ask, seconds)
 
-    async def requested[T](
+    async def watch_request[T](
         self, ask: Callable[[Client], Coroutine[Any, Any, T]], seconds: float
     ) -> T:
         """The same, whatever the server may ask meanwhile."""
@@ -184,9 +189,9 @@ class McpSession:
             if lost := session_lost(error, self.status):
                 self.end(lost)
                 raise lost from error
-            raise failed(error, self.status) from error
+            raise failure_of(error, self.status) from error
         except Exception as error:  # whatever a foreign server brings the SDK to raise
-            raise failed(error, self.status) from error
+            raise failure_of(error, self.status) from error
 
     def reason(self) -> McpFailed:
         """Why the session is no more."""
@@ -203,9 +208,9 @@ class McpSession:
         if cancel:
             asked.cancel()
         self.abandoned.add(asked)
-        asked.add_done_callback(self.forgotten)
+        asked.add_done_callback(self.forget)
 
-    def forgotten(self, asked: asyncio.Future[Any]) -> None:
+    def forget(self, asked: asyncio.Future[Any]) -> None:
         """Something that nobody waits for has ended."""
         self.abandoned.discard(asked)
         if not asked.cancelled():
@@ -228,7 +233,7 @@ class McpSession:
 def answer_misheard(waiting: asyncio.Future[McpFailed], item: Exception) -> None:
     """Have a request fail that was answered with what is no message, if it still waits."""
     if not waiting.done():
-        words = f"it answered something that is no MCP: {said(item)}"
+        words = f"it answered something that is no MCP: {words_of(item)}"
         waiting.set_result(McpFailed("protocol", words))
 
 

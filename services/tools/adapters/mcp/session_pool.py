@@ -69,24 +69,24 @@ class SessionPool[S: Session]:
             raise McpFailed("unreachable", "this process is being stopped")
         session_id = config.session_id
         held = self.sessions.get(session_id)
-        if held is not None and held.version >= config.version and await self.trusted(held):
-            return self.touched(config, held)
+        if held is not None and held.version >= config.version and await self.is_trusted(held):
+            return self.touch(config, held)
         if held is not None and self.sessions.get(session_id) is held:
             self.drop(session_id)
         key = (session_id, config.version)
         opening = self.opening.get(key)
         if opening is None:
             opening = self.opening[key] = asyncio.create_task(self.open(config, seconds))
-            opening.add_done_callback(lambda task: self.opened(key, task))
+            opening.add_done_callback(lambda task: self.forget_attempt(key, task))
         done, _ = await asyncio.wait({opening}, timeout=seconds)
         if not done:
             late = McpFailed("timeout", f"it did not say hello within {seconds:.3g} seconds")
             raise self.reasons.get(key, late)
         if opening.cancelled():
             raise McpFailed("unreachable", "it was changed or deleted meanwhile")
-        return self.touched(config, opening.result())
+        return self.touch(config, opening.result())
 
-    async def trusted(self, held: S) -> bool:
+    async def is_trusted(self, held: S) -> bool:
         """Whether a session can be asked, which one that was silent has to prove."""
         if not held.living:
             return False
@@ -98,7 +98,7 @@ class SessionPool[S: Session]:
             return False
         return held.living
 
-    def touched(self, config: McpServerConfig, session: S) -> S:
+    def touch(self, config: McpServerConfig, session: S) -> S:
         """The same session, used now."""
         session.used_at = self.loop.time()
         if self.sessions.get(config.session_id) is session:
@@ -127,7 +127,10 @@ class SessionPool[S: Session]:
         """Hold a session open for others, too."""
         self.drop(config.session_id)
         while len(self.sessions) >= SESSIONS_MAX:
-            idle = next((one for one, held in self.sessions.items() if not held.requests), None)
+            idle = next(
+                (session_id for session_id, held in self.sessions.items() if not held.requests),
+                None,
+            )
             if idle is None:
                 break
             self.drop(idle)
@@ -138,7 +141,7 @@ class SessionPool[S: Session]:
         if self.sweeping is None or self.sweeping.done():
             self.sweeping = asyncio.create_task(self.sweep())
 
-    def opened(self, key: tuple[str, int], task: asyncio.Task[S]) -> None:
+    def forget_attempt(self, key: tuple[str, int], task: asyncio.Task[S]) -> None:
         """An attempt to connect has ended, whoever still waits for it."""
         if self.opening.get(key) is task:
             del self.opening[key]
@@ -183,8 +186,8 @@ class SessionPool[S: Session]:
         for task in opening:
             task.cancel()
         await asyncio.gather(*opening, return_exceptions=True)
-        of_it = [one for one in self.sessions if is_of(one, config_id)]
-        ending = [self.taken_out(one) for one in of_it]
+        of_it = [session_id for session_id in self.sessions if is_of(session_id, config_id)]
+        ending = [self.taken_out(session_id) for session_id in of_it]
         await asyncio.gather(*(session.close() for session in ending if session is not None))
 
     async def close(self) -> None:

@@ -85,7 +85,7 @@ class Lines:
                 self.process.kill(f"a line has more than {REPLY_BYTES_MAX} bytes", "too_large")
                 raise anyio.EndOfStream
             if not await self.more():
-                self.process.end(await self.process.ended())
+                self.process.end(await self.process.failure_at_end())
                 raise anyio.EndOfStream
 
     async def more(self) -> bool:

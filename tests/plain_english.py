@@ -5,9 +5,6 @@
   property that is true or false, a decorator, a validator.
 - No docstring of a public function has fewer than five words: it says what the caller gets.
 - No loop variable and no parameter is called `one`, `it` or `x`: it says what it holds.
-
-`NOT_YET` lists the folders that still have findings. It only gets shorter: a clean folder stays
-clean, and a folder that has become clean leaves the list.
 """
 
 from __future__ import annotations
@@ -15,7 +12,6 @@ from __future__ import annotations
 import ast
 import re
 import sys
-from collections import defaultdict
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -25,10 +21,6 @@ PRODUCT = ("libs", "services", "deploy")
 SUPPORT = ("tests", "benchmarks")  # only the variables of these are looked at
 VAGUE_NAMES = {"one", "it", "x"}
 WORDS_MIN = 5
-NOT_YET = {
-    "services/agent/domain/prompts",
-    "services/agent/domain/runs",
-}
 
 # Verbs and nouns that end like a participle.
 NO_PARTICIPLES = re.compile("(re)?embed|exceed|feed|need|proceed|seed|speed|succeed")
@@ -58,10 +50,6 @@ class Finding:
     line: int
     rule: str
     text: str
-
-    @property
-    def folder(self) -> str:
-        return self.path.parent.as_posix()
 
     def __str__(self) -> str:
         return f"{self.path.as_posix()}:{self.line}: {self.text}"
@@ -171,18 +159,9 @@ def all_findings() -> list[Finding]:
 
 def main() -> int:
     """Print what is to be mended; 1 if there is anything."""
-    by_folder: dict[str, list[Finding]] = defaultdict(list)
-    for finding in all_findings():
-        by_folder[finding.folder].append(finding)
-    complaints = [
-        *(str(finding) for folder in by_folder.keys() - NOT_YET for finding in by_folder[folder]),
-        *(
-            f"{folder} is clean: take it off NOT_YET in {__file__}"
-            for folder in NOT_YET - by_folder.keys()
-        ),
-    ]
-    print("\n".join(sorted(complaints)) or "Names and docstrings are plain.")
-    return 1 if complaints else 0
+    findings = all_findings()
+    print("\n".join(map(str, findings)) or "Names and docstrings are plain.")
+    return 1 if findings else 0
 
 
 if __name__ == "__main__":

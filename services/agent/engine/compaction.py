@@ -37,7 +37,7 @@ from services.agent.domain.prompts.compaction_plan import (
     Trigger,
     Way,
     budget_of,
-    clipped,
+    clip,
     is_full,
     mechanical_summary,
     overflowing,
@@ -271,7 +271,7 @@ class Summariser:
         """The model's answer to this request as a summary, cut to its limit. Raises ModelFailed."""
         reply = await self.models.reply(request)
         llm = request.config.llm_config
-        text = clipped(reply.text, made_of.settings.clip_chars, made_of.budget.summary_max)
+        text = clip(reply.text, made_of.settings.clip_chars, made_of.budget.summary_max)
         has_refused = reply.finish_reason == REFUSED
         if has_refused or not text:
             why = "called a tool instead of writing" if reply.tool_calls else "wrote no summary"

@@ -118,7 +118,7 @@ class ReplyStream:
         if self.unnamed is None:
             return
         call_id, name = self.unnamed
-        whole = self.readers.recorded(ToolCall(id=call_id, name=name, arguments=""))
+        whole = self.readers.read_call(ToolCall(id=call_id, name=name, arguments=""))
         if whole.spoken_argument:
             self.unnamed = None
         else:
@@ -221,7 +221,7 @@ class ModelStep:
         message_id, request = self.ids.new("message"), question.request
         if not request.stream_tokens:
             reply = await self.models.reply(request)
-            reply = loop_of(active.agent_type).interpreted(reply, active, question.offered)
+            reply = loop_of(active.agent_type).interpret(reply, active, question.offered)
             return reply, Spoken(message_id, self.clock.now())
         since = self.clock.now()
         envelope = Envelope(id=message_id, date=since, run_id=active.run.id, step_id=step_id)
@@ -244,7 +244,7 @@ class ModelStep:
         async with aclosing(self.models.stream(request)) as events:
             async for event in events:
                 if isinstance(event, Finished):
-                    reply = loop.interpreted(event.reply, active, offered, readers)
+                    reply = loop.interpret(event.reply, active, offered, readers)
                     calls = [
                         step.gates.mark_gated(call)
                         for call in kept_calls(reply, parallel=request.parallel)

@@ -419,7 +419,7 @@ class Histories(RuleBasedStateMachine):
         spent = Usage(prompt_tokens=5, completion_tokens=1)
         thoughts = [THOUGHT] if thinks else []
         reply = ModelReply(text, asked, finish, spent, reasoning_parts=thoughts)
-        reply = loop.interpreted(reply, run, offered)
+        reply = loop.interpret(reply, run, offered)
         held = gates(run.gate, self.talk.state.answered, action.step_id, names)
         spoken = self.spoken(reply, held, parallel=parallel, in_pieces=in_pieces, jump=jump)
         prompt = SystemPrompt(content=f"Be {self.count}.", shows={}) if rebuilds else None

@@ -129,7 +129,7 @@ def test_what_was_sent_is_what_the_history_sends_again(
     for delta in deltas[:heard]:
         for part in [delta] if stream is None else stream.of(delta):
             live += step.of(part)
-    recorded = loop.interpreted(reply, run, offered, readers)
+    recorded = loop.interpret(reply, run, offered, readers)
     calls = [
         held.mark_gated(kept_call) for kept_call in kept_calls(recorded, parallel=offered.parallel)
     ]
@@ -149,7 +149,7 @@ def test_what_was_sent_is_what_the_history_sends_again(
                 mine = [chunk["tool_calls"] for chunk in live if is_about(chunk, call)]
                 assert "".join(call.get("arguments", "") for call in mine) == call["arguments"]  # type: ignore[index,call-overload,union-attr,misc]
     if not readers.native or heard >= len(deltas):
-        whole = loop.interpreted(reply, run, offered)
+        whole = loop.interpret(reply, run, offered)
         assert [tool_call.arguments for tool_call in whole.tool_calls] == [
             tool_call.arguments for tool_call in recorded.tool_calls
         ]
@@ -175,9 +175,9 @@ def test_text_behind_words_that_were_sent_stands_behind_them_in_the_history() ->
         TextDelta("First")
     ]
     reply = ModelReply("then", [call], "stop", Usage())
-    recorded = LETTA_V1_LOOP.interpreted(reply, run, offered, readers)
+    recorded = LETTA_V1_LOOP.interpret(reply, run, offered, readers)
     message = spoken_message(Spoken(ENVELOPE.id, NOW), recorded, recorded.tool_calls)
     messages = assistant_parts(message, ENVELOPE)
     assert [message["content"] for message in messages] == ["First", "then"]
     untouched = replace(reply, tool_calls=[call])
-    assert LETTA_V1_LOOP.interpreted(untouched, run, offered).tool_calls[0].said_first is False
+    assert LETTA_V1_LOOP.interpret(untouched, run, offered).tool_calls[0].said_first is False

@@ -50,7 +50,7 @@ def read(text: str, places: set[int], names: ArgumentNames = NAMES) -> ReadArgum
         so_far.words += fresh.words
         so_far.rest += fresh.rest
         assert reader.whole == so_far
-    whole = reader.finished(text)
+    whole = reader.finish(text)
     assert whole.thoughts == so_far.thoughts
     assert whole.words == so_far.words
     assert whole.rest.startswith(so_far.rest)
@@ -114,7 +114,7 @@ def test_hostile_arguments_cost_as_much_as_they_are_long() -> None:
         reader = StreamingArgumentParser(NAMES)
         for at in range(0, len(text), 16):
             reader.read(text[at : at + 16])
-        assert reader.finished(text) == read(text, set())
+        assert reader.finish(text) == read(text, set())
 
 
 def test_half_of_a_surrogate_pair_is_shown_as_torn() -> None:

@@ -58,7 +58,7 @@ class PromptSize:
 
     @property
     def whole(self) -> int:
-        """All of it."""
+        """The size of all parts together."""
         return self.system + self.tools + self.messages
 
 
@@ -167,7 +167,7 @@ def worth_it(window: Sequence[Message], cut: int, budget: Budget) -> bool:
     """Whether a cut makes a window shorter: a summary in the place of an older one alone does not,
     nor in the place of a message that is no longer than it."""
     evicted = window[1:cut]
-    if all(one.summary is not None for one in evicted):
+    if all(message.summary is not None for message in evicted):
         return False
     return len(evicted) > 1 or sum(map(message_bytes, evicted)) > budget.summary_max
 
@@ -180,7 +180,7 @@ def unfinished_from(window: Sequence[Message]) -> int:
         if message.role == "tool":
             answered.add(message.tool_call_id or "")
         elif message.tool_calls:
-            return len(window) if {one.id for one in message.tool_calls} <= answered else place
+            return len(window) if {call.id for call in message.tool_calls} <= answered else place
         else:
             return len(window)
     return len(window)
@@ -236,7 +236,9 @@ ACKNOWLEDGEMENT = "Understood. I will answer with the summary and nothing else."
 def transcript(messages: Sequence[Message], bytes_max: int) -> str:
     """The messages as text, in at most so many bytes: an older summary in front and the newest
     messages stay, and from long ones the middle is cut out."""
-    lines = [line_of(one, max(EXCERPT_CHARS_MAX, bytes_max // MESSAGE_SHARE)) for one in messages]
+    lines = [
+        line_of(message, max(EXCERPT_CHARS_MAX, bytes_max // MESSAGE_SHARE)) for message in messages
+    ]
     first = lines[:1] if messages and messages[0].summary is not None else []
     return "\n\n".join([*first, *fitting(lines[len(first) :], bytes_max - size(first))])
 
@@ -260,9 +262,9 @@ def size(lines: Sequence[str]) -> int:
 
 
 def line_of(message: Message, chars_max: int) -> str:
-    """One message in words."""
+    """One message as a line of text for the summariser."""
     if message.summary is not None:
-        return f"Earlier summary: {shortened(message.summary.text, chars_max)}"
+        return f"Earlier summary: {cut_middle(message.summary.text, chars_max)}"
     words = [text_of(message)] if text_of(message).strip() else []
     if isinstance(message.content, list):
         others = [p for p in message.content if isinstance(p, dict) and p.get("type") != "text"]
@@ -270,11 +272,11 @@ def line_of(message: Message, chars_max: int) -> str:
     words += [f"called {call.name}({call.arguments})" for call in message.tool_calls]
     name = message.role if message.role != "tool" else f"result of {message.name}"
     limit = min(chars_max, TOOL_RETURN_CHARS_MAX) if message.role == "tool" else chars_max
-    return f"{name}: {shortened(' '.join(words), limit)}"
+    return f"{name}: {cut_middle(' '.join(words), limit)}"
 
 
-def shortened(text: str, chars_max: int) -> str:
-    """A text without its middle, if it is too long."""
+def cut_middle(text: str, chars_max: int) -> str:
+    """The text; if it is too long, without its middle."""
     if len(text) <= chars_max:
         return text
     half = max(1, (chars_max - len(CUT)) // 2)
@@ -285,15 +287,19 @@ def mechanical_summary(messages: Sequence[Message], bytes_max: int) -> str:
     """A summary that needs no model: what an older summary said, and excerpts of what users and
     the assistant said, the newest rather than older ones."""
     older = messages[0].summary if messages else None
-    first = [shortened(older.text, bytes_max // 3)] if older is not None else []
-    said = [one for one in messages if one.summary is None and one.role in ("user", "assistant")]
+    first = [cut_middle(older.text, bytes_max // 3)] if older is not None else []
+    said = [
+        message
+        for message in messages
+        if message.summary is None and message.role in ("user", "assistant")
+    ]
     excerpt = max(40, min(EXCERPT_CHARS_MAX, bytes_max // 6))
-    lines = [line_of(one, excerpt) for one in said]
+    lines = [line_of(message, excerpt) for message in said]
     return "\n".join([*first, NO_MODEL, *fitting(lines, bytes_max - size([*first, NO_MODEL]))])
 
 
-def clipped(summary: str, chars_max: int | None, bytes_max: int) -> str:
-    """A summary that is no longer than it may be."""
+def clip(summary: str, chars_max: int | None, bytes_max: int) -> str:
+    """The summary within its limits of characters and of bytes."""
     text = summary.strip()
     if chars_max is not None:
         text = text[: max(1, chars_max)]

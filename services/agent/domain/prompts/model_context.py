@@ -121,7 +121,7 @@ def shown_versions(
     if directories:
         shown[f"directories-{digest(directories.encode())}"] = PROMPT_VERSION
     if archival != NO_ARCHIVES:
-        archives = to_json([archival.counted, archival.tags])
+        archives = to_json([archival.count_text, archival.tags])
         shown[f"archives-{digest(archives)}"] = PROMPT_VERSION
     return {**shown, **{block.id: block.version for block in blocks}}
 

@@ -29,8 +29,8 @@ class ArchivalMemory:
     tags: tuple[str, ...] = ()
 
     @property
-    def counted(self) -> str:
-        """How many there are, as a prompt says it."""
+    def count_text(self) -> str:
+        """The number of passages as a prompt says it, which stops counting at a limit."""
         return f"more than {COUNTED_MAX}" if self.passages > COUNTED_MAX else str(self.passages)
 
 
@@ -69,7 +69,7 @@ class PromptMetadata:
     recompiled_at: datetime
     archival: ArchivalMemory = NO_ARCHIVES
 
-    def rendered(self) -> str:
+    def render(self) -> str:
         """The metadata as a model reads it."""
         lines = [
             f"- AGENT_ID: {self.agent_id}",
@@ -78,7 +78,7 @@ class PromptMetadata:
             f"- Messages in recall memory, before those you see: {self.previous_message_count}",
         ]
         if self.archival.passages:
-            lines.append(f"- Memories in archival memory: {self.archival.counted}")
+            lines.append(f"- Memories in archival memory: {self.archival.count_text}")
         if self.archival.tags:
             names = ", ".join(map(quote_label, self.archival.tags))
             lines.append(f"- Tags in archival memory: {names}")
@@ -101,7 +101,7 @@ def compile_system_prompt(
     `system` is the agent's own prompt, and goes in as it is. `changed_by` names the other agents
     that changed blocks last, by the labels of these.
     """
-    memory = metadata.rendered()
+    memory = metadata.render()
     if directories:
         memory = f"{directories}\n\n{memory}"
     if tool_rules:

@@ -49,16 +49,16 @@ def refused_call(agent_id: str, callers: Sequence[CallingRun]) -> Rejected | Non
 def waiting(callers: Sequence[CallingRun]) -> set[str]:
     """The agents that go on only when the last call is answered."""
     held = set()
-    for one in reversed(callers):
-        if not one.waits:
+    for caller in reversed(callers):
+        if not caller.waits:
             break
-        held.add(one.agent_id)
+        held.add(caller.agent_id)
     return held
 
 
 def waits_of(callers: Sequence[CallingRun]) -> int:
     """How many of the last calls wait, each for the next one."""
-    return next((n for n, one in enumerate(reversed(callers)) if not one.waits), len(callers))
+    return next((n for n, caller in enumerate(reversed(callers)) if not caller.waits), len(callers))
 
 
 def given_up(calls: Iterable[WaitingCall], run_id: str) -> bool:
@@ -71,20 +71,20 @@ def given_up(calls: Iterable[WaitingCall], run_id: str) -> bool:
     own = every.get(run_id)
     if own is None:
         return False
-    ahead = reached(own, by_caller)
+    ahead = calls_ahead(own, by_caller)
     if run_id not in ahead:
         return False
-    circle = [one for one in ahead if run_id in reached(every[one], by_caller)]
-    return run_id == max((one for one in circle if every[one].in_line), default="")
+    circle = [other for other in ahead if run_id in calls_ahead(every[other], by_caller)]
+    return run_id == max((other for other in circle if every[other].in_line), default="")
 
 
-def reached(call: WaitingCall, by_caller: dict[str, list[WaitingCall]]) -> set[str]:
-    """The calls that have to be answered before this one can be."""
+def calls_ahead(call: WaitingCall, by_caller: dict[str, list[WaitingCall]]) -> set[str]:
+    """The run ids of the calls that have to be answered before this one can be."""
     seen: set[str] = set()
     ahead = [call.conversation_id]
     while ahead:
-        for one in by_caller.get(ahead.pop(), ()):
-            if one.run_id not in seen:
-                seen.add(one.run_id)
-                ahead.append(one.conversation_id)
+        for found in by_caller.get(ahead.pop(), ()):
+            if found.run_id not in seen:
+                seen.add(found.run_id)
+                ahead.append(found.conversation_id)
     return seen

@@ -69,15 +69,15 @@ class AgentLoop(Protocol):
         """How the calls of a reply are read: as they come, if it is streamed."""
         ...
 
-    def interpreted(
+    def interpret(
         self,
         reply: ModelReply,
         run: ActiveRun,
         offered: OfferedTools,
         readers: CallReaders | None = None,
     ) -> ModelReply:
-        """A model's reply as it is recorded and carried out; `readers` is how far it was read while
-        it came."""
+        """The model's reply as it is recorded and carried out. `readers` have read the part of it
+        that was streamed."""
         ...
 
 
@@ -128,7 +128,7 @@ def still_required(run: ActiveRun) -> list[str]:
 def reminder_of(run: ActiveRun, reason_to_end: str | None, tools: Container[str]) -> str:
     """What a model that has these tools is told if it would have ended its turn before it may;
     empty if it did not."""
-    missing = [one for one in still_required(run) if one in tools] if reason_to_end else []
+    missing = [name for name in still_required(run) if name in tools] if reason_to_end else []
     if not missing:
         return ""
     return f"[Automatic message] Before your turn ends, call: {', '.join(missing)}."

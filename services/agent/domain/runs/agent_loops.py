@@ -40,8 +40,8 @@ class LettaV1Loop:
         if not run.calls:
             return "max_tokens_exceeded" if run.finish_reason == "length" else "end_turn"
         rules = rules_of(run)
-        carried_out = (one for one in run.calls if not one.refused)
-        ends = any(rules.ends(name) for one in carried_out for name in one.names)
+        carried_out = (pending for pending in run.calls if not pending.refused)
+        ends = any(rules.ends(name) for pending in carried_out for name in pending.names)
         return "tool_rule" if ends else None
 
     def offered_tools(self, design: AgentDesign, run: ActiveRun) -> OfferedTools:
@@ -58,7 +58,7 @@ class LettaV1Loop:
             gone=rules.missing_tools(tools),
             prefilled=prefilled,
             reminder=reminder_of(run, self.reason_to_end(run), tools),
-            concurrent=frozenset(one.name for one in design.current_tools if one.parallel),
+            concurrent=frozenset(tool.name for tool in design.current_tools if tool.parallel),
         )
 
     def call_readers(self, run: ActiveRun, offered: OfferedTools) -> CallReaders:
@@ -73,21 +73,20 @@ class LettaV1Loop:
         speaks = config.use_assistant_message and config.assistant_message_tool_name in tools
         return CallReaders(config, tools, reader_of, plain=not speaks and not offered.prefilled)
 
-    def interpreted(
+    def interpret(
         self,
         reply: ModelReply,
         run: ActiveRun,
         offered: OfferedTools,
         readers: CallReaders | None = None,
     ) -> ModelReply:
-        """With the arguments that rules give, and calls that are shown as words."""
+        """The reply, with the arguments that tool rules prescribe, and with calls that are shown as
+        text marked."""
         read = readers or self.call_readers(run, offered)
-        calls = [read.recorded(call) for call in reply.tool_calls]
+        calls = [read.read_call(call) for call in reply.tool_calls]
         if reply.text and read.words_first:
-            calls = [
-                one.model_copy(update={"said_first": True}) if one.id == read.words_first else one
-                for one in calls
-            ]
+            first = read.words_first
+            calls = [call.model_copy(update={"said_first": call.id == first}) for call in calls]
         return replace(reply, tool_calls=calls)
 
 

@@ -38,8 +38,8 @@ def answer(
     that came with it are answered by a run of their own then; where its run was cancelled, another
     one goes on behind the results that the calls got."""
     approval = conversation.state.approval
-    answers = meant(command.answers, approval)
-    fresh = [one for one in answers if approval and one.tool_call_id in approval.waiting]
+    answers = first_answers(command.answers, approval)
+    fresh = [answer for answer in answers if approval and answer.tool_call_id in approval.waiting]
     refused = unanswerable(conversation, answers)
     if refused:
         return refused
@@ -56,7 +56,7 @@ def answer(
             return command.run.id
         refused = accept(conversation, command, terms, asked_at=asked_at, at=at)
         return refused or command.run.id
-    refused = misplaced(approval, fresh, command)
+    refused = refusal_of_misplaced(approval, fresh, command)
     if refused:
         return refused
     promise(conversation, command, terms, answers=True, asked_at=asked_at, at=at)
@@ -85,22 +85,22 @@ def record(
         step_id=approval.step_id,
         sent=True,
     )
-    answered = {one.tool_call_id for one in fresh}
+    answered = {answer.tool_call_id for answer in fresh}
     conversation.record(
         ApprovalAnswered,
         at=at,
         run_id=run_id,
         step_id=approval.step_id,
         request_id=approval.message_id,
-        answers=[recorded(one, approval) for one in fresh],
-        waiting=[one for one in approval.waiting if one not in answered],
+        answers=[answer_record(answer, approval) for answer in fresh],
+        waiting=[call_id for call_id in approval.waiting if call_id not in answered],
     )
     settle(conversation, at=at)
 
 
-def recorded(one: CallAnswer, approval: PendingApproval) -> RecordedAnswer:
+def answer_record(answer: CallAnswer, approval: PendingApproval) -> RecordedAnswer:
     """An answer, bound to the arguments that the client was shown."""
-    return RecordedAnswer(**dict(one), arguments_hash=approval.hashes[one.tool_call_id])
+    return RecordedAnswer(**dict(answer), arguments_hash=approval.hashes[answer.tool_call_id])
 
 
 def expire(conversation: Conversation, *, requested_at: datetime, at: datetime) -> bool:
@@ -113,10 +113,10 @@ def expire(conversation: Conversation, *, requested_at: datetime, at: datetime) 
     return True
 
 
-def meant(answers: list[CallAnswer], approval: PendingApproval | None) -> list[CallAnswer]:
-    """The answers, the first of each call. Old clients name the message that asked instead of the
-    one call that it asked about."""
-    first = {one.tool_call_id: one for one in reversed(answers)}
+def first_answers(answers: list[CallAnswer], approval: PendingApproval | None) -> list[CallAnswer]:
+    """The first answer to each call. Old clients name the message that asked instead of the one
+    call that it asked about."""
+    first = {answer.tool_call_id: answer for answer in reversed(answers)}
     if approval is not None and len(approval.calls_by_id) == 1 and approval.message_id in first:
         [call_id] = approval.calls_by_id
         named = first.pop(approval.message_id).model_copy(update={"tool_call_id": call_id})
@@ -127,14 +127,15 @@ def meant(answers: list[CallAnswer], approval: PendingApproval | None) -> list[C
 def unanswerable(conversation: Conversation, answers: list[CallAnswer]) -> Rejected | None:
     """The refusal of answers to calls that do not wait, and did not lately."""
     state = conversation.state
-    received = [one.tool_call_id for one in answers]
+    received = [answer.tool_call_id for answer in answers]
     if not received:
         reason = "`approvals`: an answer names at least one tool call"
         return Rejected(code=INVALID, reason=reason)
-    known = {one.tool_call_id: one.ended for one in state.answered}
+    known = {answer.tool_call_id: answer.ended for answer in state.answered}
     waiting = state.approval.waiting if state.approval else []
-    ended = {f"{one} ({known[one]})" for one in received if known.get(one) and one not in waiting}
-    unknown = [one for one in received if one not in known and one not in waiting]
+    others = [call_id for call_id in received if call_id not in waiting]
+    ended = {f"{call_id} ({known[call_id]})" for call_id in others if known.get(call_id)}
+    unknown = [call_id for call_id in others if call_id not in known]
     if not unknown and not ended:
         return None
     if state.approval is not None:
@@ -149,14 +150,15 @@ def unanswerable(conversation: Conversation, answers: list[CallAnswer]) -> Rejec
     return Rejected(code=INVALID, reason=reason)
 
 
-def misplaced(
+def refusal_of_misplaced(
     approval: PendingApproval,
     fresh: list[CallAnswer],
     command: AnswerApproval,
 ) -> Rejected | None:
-    """The refusal of answers that nothing could follow from."""
-    theirs = [one.tool_call_id for one in fresh if one.kind == "approved"]
-    wrong = [one for one in theirs if one in approval.by_client]
+    """The refusal of answers after which the run could not go on: calls that the client itself
+    carries out are only approved, or messages come while calls still wait."""
+    theirs = [answer.tool_call_id for answer in fresh if answer.kind == "approved"]
+    wrong = [call_id for call_id in theirs if call_id in approval.by_client]
     if wrong:
         reason = (
             f"`approvals`: the client carries out {', '.join(wrong)}: send what the tool returned "
@@ -170,8 +172,8 @@ def misplaced(
 
 def run_of_answers(conversation: Conversation, answers: list[CallAnswer]) -> AnsweredCall:
     """What is known of the run that brought answers which come again; of several the newest."""
-    received = {one.tool_call_id for one in answers}
-    return [one for one in conversation.state.answered if one.tool_call_id in received][-1]
+    received = {answer.tool_call_id for answer in answers}
+    return [answer for answer in conversation.state.answered if answer.tool_call_id in received][-1]
 
 
 def stands_behind(conversation: Conversation, earlier: AnsweredCall) -> bool:
@@ -180,9 +182,9 @@ def stands_behind(conversation: Conversation, earlier: AnsweredCall) -> bool:
     state = conversation.state
     if not earlier.run_cancelled or state.active_run is not None or state.approval is not None:
         return False
-    calls = {one.tool_call_id for one in state.answered if one.run_id == earlier.run_id}
-    last = takewhile(lambda one: one.role in ("tool", "approval"), reversed(state.window))
-    return any(one.tool_call_id in calls for one in last)
+    calls = {answer.tool_call_id for answer in state.answered if answer.run_id == earlier.run_id}
+    last = takewhile(lambda message: message.role in ("tool", "approval"), reversed(state.window))
+    return any(message.tool_call_id in calls for message in last)
 
 
 def response_message(
@@ -192,27 +194,27 @@ def response_message(
     return Message(
         id=derived_id("message", command.run.id, "approval"),
         role="approval",
-        content=[answer_document(one) for one in meant(command.answers, approval)],
+        content=[answer_document(answer) for answer in first_answers(command.answers, approval)],
         otid=command.otid,
         request_id=approval.message_id,
         created_at=at,
     )
 
 
-def answer_document(one: CallAnswer) -> Json:
+def answer_document(answer: CallAnswer) -> Json:
     """An answer in the form in which clients send it."""
-    if one.kind == "returned":
+    if answer.kind == "returned":
         return {
             "type": "tool",
-            "tool_return": one.content,
-            "status": one.status,
-            "tool_call_id": one.tool_call_id,
-            "stdout": None if one.stdout is None else [*one.stdout],
-            "stderr": None if one.stderr is None else [*one.stderr],
+            "tool_return": answer.content,
+            "status": answer.status,
+            "tool_call_id": answer.tool_call_id,
+            "stdout": None if answer.stdout is None else [*answer.stdout],
+            "stderr": None if answer.stderr is None else [*answer.stderr],
         }
     return {
         "type": "approval",
-        "tool_call_id": one.tool_call_id,
-        "approve": one.kind == "approved",
-        "reason": one.reason,
+        "tool_call_id": answer.tool_call_id,
+        "approve": answer.kind == "approved",
+        "reason": answer.reason,
     }

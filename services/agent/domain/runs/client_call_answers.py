@@ -53,13 +53,13 @@ def ask(conversation: Conversation, *, at: datetime) -> None:
         message_id=state.window[-1].id,
         calls=[
             WaitingCall(
-                tool_call_id=one.call.id,
-                tool=one.call.name,
-                arguments_hash=arguments_hash(one.call),
-                by_client=one.call.name in by_client,
+                tool_call_id=pending.call.id,
+                tool=pending.call.name,
+                arguments_hash=arguments_hash(pending.call),
+                by_client=pending.call.name in by_client,
             )
-            for one in active.calls
-            if one.waits_for_client
+            for pending in active.calls
+            if pending.waits_for_client
         ],
     )
 
@@ -148,7 +148,7 @@ def answer_message(
     if answer.kind == "denied":
         why = f"{NOT_APPROVED} The reason given: {answer.reason}" if answer.reason else NOT_APPROVED
         return tool_message(call, "error", why, message_id=message_id, at=at)
-    content = bounded(answer.content)
+    content = limit_content(answer.content)
     message = tool_message(call, answer.status, content, message_id=message_id, at=at)
     return message.model_copy(update={"stdout": answer.stdout, "stderr": answer.stderr})
 
@@ -168,11 +168,11 @@ def tool_message(
     )
 
 
-def bounded(content: Json) -> Json:
-    """What a client's tool gave back, its texts within the limit of what any tool may return."""
+def limit_content(content: Json) -> Json:
+    """What a client's tool returned, its texts cut to the limit of every tool's result."""
     if isinstance(content, list):
         return [
-            {**part, "text": bounded(part["text"])}
+            {**part, "text": limit_content(part["text"])}
             if isinstance(part, dict) and isinstance(part.get("text"), str)
             else part
             for part in content

@@ -117,7 +117,7 @@ def compact(
     """Show models a summary in the place of the messages that it was made of; False, and nothing,
     if these are not there any more, or the run has gone on."""
     state, active = conversation.state, conversation.state.active_run
-    there = [one.id for one in state.window[1 : 1 + len(done.evicted)]]
+    there = [message.id for message in state.window[1 : 1 + len(done.evicted)]]
     if active is None or active.next_step_id != done.step_id or there != done.evicted:
         return False
     if active.open_call is not None:
@@ -142,7 +142,7 @@ def compact(
 def clear(conversation: Conversation, *, at: datetime) -> None:
     """Show models nothing of what was said so far, but for a call that waits for its result."""
     window = conversation.state.window
-    evicted = [one.id for one in window[1 : unfinished_from(window)]]
+    evicted = [message.id for message in window[1 : unfinished_from(window)]]
     if evicted:
         conversation.record(ContextCleared, at=at, evicted=evicted)
 

@@ -58,7 +58,7 @@ class HeartbeatLoop:
             return None
         rules, name = rules_of(run), last.call.name
         asked = wants_heartbeat(arguments_of(last.call) or {})
-        if any(rules.ends(one) for one in last.names):
+        if any(rules.ends(name) for name in last.names):
             return "tool_rule" if asked else "end_turn"
         return None if asked or rules.goes_on_after(name) else "end_turn"
 
@@ -75,7 +75,7 @@ class HeartbeatLoop:
         free = llm.enable_reasoner and llm.model_endpoint_type == "anthropic"
         return OfferedTools(
             schemas=[
-                extended(schema, thinks=thinks, goes_on=not rules.ends(name))
+                extend_schema(schema, thinks=thinks, goes_on=not rules.ends(name))
                 for name, schema in tools.items()
                 if name in allowed
             ],
@@ -108,19 +108,19 @@ class HeartbeatLoop:
         tools = offered.tools
         return CallReaders(run.run, tools, reader_of)
 
-    def interpreted(
+    def interpret(
         self,
         reply: ModelReply,
         run: ActiveRun,
         offered: OfferedTools,
         readers: CallReaders | None = None,
     ) -> ModelReply:
-        """The first call, with what this loop adds to its arguments taken out, or put right. What
-        the model wrote beside it are thoughts."""
+        """The reply with its first call only. The loop's own arguments are taken out of that call
+        or corrected; text beside it becomes reasoning."""
         if not reply.tool_calls:
             return reply
         read = readers or self.call_readers(run, offered)
-        call = read.recorded(reply.tool_calls[0])
+        call = read.read_call(reply.tool_calls[0])
         thoughts = read.thoughts_in(call)
         return with_thoughts_of(replace(reply, tool_calls=[call]), thoughts, native=read.native)
 
@@ -130,8 +130,8 @@ def wants_heartbeat(arguments: JsonObject) -> bool:
     return str(arguments.get(HEARTBEAT, False)).lower() == "true"
 
 
-def extended(schema: JsonObject, *, thinks: bool, goes_on: bool) -> JsonObject:
-    """The schema of a tool with the arguments of this loop."""
+def extend_schema(schema: JsonObject, *, thinks: bool, goes_on: bool) -> JsonObject:
+    """The schema of a tool, with the arguments that this loop adds to it."""
     parameters: Any = schema["parameters"]
     before = {THOUGHTS: THOUGHTS_SCHEMA} if thinks else {}
     after = {HEARTBEAT: HEARTBEAT_SCHEMA} if goes_on else {}

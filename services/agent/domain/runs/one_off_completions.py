@@ -67,12 +67,12 @@ def completion_of(
     if command.response_schema and not is_object(content):
         why = "was cut short" if reply.finish_reason == "length" else "is no JSON object"
         return Failure("llm_error", f"The answer of {model} {why}, so it has not the wanted form")
-    answer = answered(content, reply, model)
+    answer = completion_fields(content, reply, model)
     return answer if isinstance(answer, Failure) or not calls else {**answer, "said": reply.text}
 
 
-def answered(content: str, reply: ModelReply, model: str) -> JsonObject | Failure:
-    """An answer with what it took, unless it is too large."""
+def completion_fields(content: str, reply: ModelReply, model: str) -> JsonObject | Failure:
+    """The answer with the tokens that it used, or the failure if it is too large."""
     if len(content.encode()) > CONTENT_BYTES_MAX:
         return Failure("llm_error", f"The answer of {model} is over {CONTENT_BYTES_MAX} bytes")
     used = reply.usage
@@ -131,7 +131,7 @@ def sampled_of(command: SampleModel, reply: ModelReply, model: str) -> JsonObjec
     (`stop_reason`, in the words of MCP)."""
     found = [reply.text.find(stop) for stop in command.stop_sequences if stop]
     ends = min((place for place in found if place >= 0), default=None)
-    answer = answered(reply.text[:ends], reply, model)
+    answer = completion_fields(reply.text[:ends], reply, model)
     if isinstance(answer, Failure):
         return answer
     ended = "maxTokens" if reply.finish_reason == "length" else "endTurn"

@@ -14,8 +14,8 @@ from services.agent.domain.runs.streaming_argument_parser import (
     Added,
     ArgumentNames,
     StreamingArgumentParser,
+    json_text,
     nothing_added,
-    quoted,
 )
 from services.agent.domain.tools.call_arguments import arguments_of, marked_as_spoken
 
@@ -49,19 +49,19 @@ class CallReaders:
             self.readers[call_id] = reader
         return self.readers[call_id]
 
-    def recorded(self, call: ToolCall) -> ToolCall:
-        """A call as it is recorded, after all of it was read."""
+    def read_call(self, call: ToolCall) -> ToolCall:
+        """The call as it is recorded, after the rest of its arguments was read."""
         reader = self.reader(call.id, call.name)
         if reader is None:
             return marked_as_spoken(call, self.run, self.offered)
-        read = reader.finished(call.arguments)
+        read = reader.finish(call.arguments)
         rest = call.model_copy(update={"arguments": read.rest})
         if not reader.said:
             return marked_as_spoken(rest, self.run, self.offered)
         # What was shown was said, also where the model broke off in the middle of it.
         kwarg = self.run.assistant_message_tool_kwarg
         arguments: JsonObject = {kwarg: read.words, **(arguments_of(rest) or {})}
-        return call.model_copy(update={"arguments": quoted(arguments), "spoken_argument": kwarg})
+        return call.model_copy(update={"arguments": json_text(arguments), "spoken_argument": kwarg})
 
     def thoughts_in(self, call: ToolCall) -> str:
         """The thoughts that stood among the arguments of a call."""

@@ -66,7 +66,7 @@ class StringDecoder:
         found: list[str] = []
         while start < len(text):
             if self.escape:
-                found.append(self.escaped(text[start]))
+                found.append(self.decode_escape(text[start]))
                 start += 1
                 continue
             end = STRING_ENDS.search(text, start)
@@ -82,8 +82,8 @@ class StringDecoder:
             self.escape = "\\"
         return "".join(found), start, False
 
-    def escaped(self, character: str) -> str:
-        """What the next character of an escape makes of it; nothing until that is whole."""
+    def decode_escape(self, character: str) -> str:
+        """The text of an escape with its next character; empty until the escape is whole."""
         self.escape += character
         if self.escape[1] != "u":
             self.escape = ""
@@ -93,10 +93,10 @@ class StringDecoder:
         digits, self.escape = self.escape[2:], ""
         if HEX.fullmatch(digits) is None:
             return self.lone_surrogate() + "u" + digits
-        return self.coded(int(digits, 16))
+        return self.decode_unit(int(digits, 16))
 
-    def coded(self, unit: int) -> str:
-        """The character of a UTF-16 unit, which may be one half of it."""
+    def decode_unit(self, unit: int) -> str:
+        """The character of a UTF-16 unit; empty for the first half of a surrogate pair."""
         if 0xDC00 <= unit <= 0xDFFF and self.high:
             high, self.high = ord(self.high), ""
             return chr(0x10000 + ((high - 0xD800) << 10) + unit - 0xDC00)
@@ -153,12 +153,12 @@ class ReadChunks:
     words: list[str] = field(default_factory=list)
     rest: list[str] = field(default_factory=list)
 
-    def joined(self) -> ReadArguments:
-        """The texts."""
+    def join(self) -> ReadArguments:
+        """The chunks of each kind as one text."""
         return ReadArguments("".join(self.thoughts), "".join(self.words), "".join(self.rest))
 
     def add(self, read: ReadArguments) -> None:
-        """Keep what was read."""
+        """Add the texts of one chunk."""
         self.thoughts.append(read.thoughts)
         self.words.append(read.words)
         self.rest.append(read.rest)
@@ -187,7 +187,7 @@ class StreamingArgumentParser:
     @property
     def whole(self) -> ReadArguments:
         """All that was read so far."""
-        return self.known.joined()
+        return self.known.join()
 
     def read(self, text: str) -> ReadArguments:
         """What the next chunk of the arguments brings."""
@@ -196,12 +196,12 @@ class StreamingArgumentParser:
         at = 0
         while at < len(text):
             at = getattr(self, f"in_{self.state}")(text, at)
-        read = self.fresh.joined()
+        read = self.fresh.join()
         self.known.add(read)
         return read
 
-    def finished(self, arguments: str) -> ReadArguments:
-        """All of the arguments, of which the beginning may have been read."""
+    def finish(self, arguments: str) -> ReadArguments:
+        """Read what of the whole arguments was not read yet; returns all of them."""
         self.read(arguments[self.read_chars :])
         if self.state not in ("start", "closed") and not self.opened:
             self.known.rest.append(self.bracket())
@@ -210,11 +210,11 @@ class StreamingArgumentParser:
     # One method for each state: reads on from a place, returns where the next state begins.
 
     def in_start(self, text: str, at: int) -> int:
-        """Before the object."""
+        """Read up to the object's opening brace."""
         at = past_space(text, at)
         if at < len(text):
             if text[at] != "{":
-                return self.broken(text, at)
+                return self.go_on_as_text(text, at)
             self.state = "first"
             at += 1
         return at
@@ -227,13 +227,13 @@ class StreamingArgumentParser:
         if text[at] == "}":
             return self.close(at)
         if text[at] != '"':
-            return self.broken(text, at)
+            return self.go_on_as_text(text, at)
         self.state, self.key = "key", []
         self.string = StringDecoder()
         return at + 1
 
     def in_key(self, text: str, at: int) -> int:
-        """In a key."""
+        """Read on in a key."""
         characters, at, ended = self.string.read(text, at)
         self.key.append(characters)
         if ended:
@@ -241,18 +241,18 @@ class StreamingArgumentParser:
         return at
 
     def in_colon(self, text: str, at: int) -> int:
-        """Behind a key."""
+        """Read the colon after a key."""
         at = past_space(text, at)
         if at < len(text):
             if text[at] != ":":
                 self.begin_member()
-                return self.broken(text, at)
+                return self.go_on_as_text(text, at)
             self.state = "value"
             at += 1
         return at
 
     def in_value(self, text: str, at: int) -> int:
-        """Before a value."""
+        """Read up to a value, and decide by its key where the value goes."""
         at = past_space(text, at)
         if at == len(text):
             return at
@@ -282,7 +282,7 @@ class StreamingArgumentParser:
         return ("left_out" if self.name in self.names.left_out else "rest"), False
 
     def in_string(self, text: str, at: int) -> int:
-        """In thoughts or words."""
+        """Read on in a string of thoughts or words."""
         characters, at, ended = self.string.read(text, at)
         if self.sink == "thoughts":
             self.fresh.thoughts.append(characters)
@@ -293,7 +293,7 @@ class StreamingArgumentParser:
         return at
 
     def in_raw(self, text: str, at: int) -> int:
-        """In any other value."""
+        """Read on in any other value, which is kept as it is written."""
         end, ended = self.value.read(text, at)
         raw = text[at:end]
         (self.fresh.rest if self.sink == "rest" else self.left_out[self.name]).append(raw)
@@ -309,21 +309,21 @@ class StreamingArgumentParser:
             self.fresh.thoughts.append("" if written == "null" else written)
 
     def in_after(self, text: str, at: int) -> int:
-        """Behind a value."""
+        """Read the comma or the closing brace after a value."""
         at = past_space(text, at)
         if at == len(text):
             return at
         if text[at] == "}":
             return self.close(at)
         if text[at] != ",":
-            return self.broken(text, at)
+            return self.go_on_as_text(text, at)
         self.state = "first"
         return at + 1
 
     def in_closed(self, text: str, at: int) -> int:
-        """Behind the object."""
+        """Skip white space after the object; anything else is passed on as text."""
         at = past_space(text, at)
-        return self.broken(text, at) if at < len(text) else at
+        return self.go_on_as_text(text, at) if at < len(text) else at
 
     def in_broken(self, text: str, at: int) -> int:
         """Where it is no JSON any more."""
@@ -332,7 +332,7 @@ class StreamingArgumentParser:
 
     def begin_member(self) -> None:
         """Write the key of what is kept."""
-        self.fresh.rest.append(f"{self.separator()}{quoted(self.name)}: ")
+        self.fresh.rest.append(f"{self.separator()}{json_text(self.name)}: ")
 
     def separator(self) -> str:
         """What stands before an argument."""
@@ -347,13 +347,13 @@ class StreamingArgumentParser:
         """The end of the object, with what is added."""
         left_out = {name: "".join(chunks) for name, chunks in self.left_out.items()}
         for name, value in self.names.added(left_out).items():
-            self.fresh.rest.append(f"{self.separator()}{quoted(name)}: {quoted(value)}")
+            self.fresh.rest.append(f"{self.separator()}{json_text(name)}: {json_text(value)}")
         self.fresh.rest.append("}" if self.opened else self.bracket() + "}")
         self.state = "closed"
         return at + 1
 
-    def broken(self, text: str, at: int) -> int:
-        """Go on as text; the object that was begun stays open."""
+    def go_on_as_text(self, text: str, at: int) -> int:
+        """Pass on the rest as text: it is no JSON object. An object that was begun stays open."""
         if self.state not in ("start", "closed") and not self.opened:
             self.fresh.rest.append(self.bracket())
         self.state = "broken"
@@ -366,8 +366,8 @@ def past_space(text: str, at: int) -> int:
     return found.end() if found else at
 
 
-def quoted(value: Json) -> str:
-    """JSON as it is recorded."""
+def json_text(value: Json) -> str:
+    """A value as JSON, not escaped beyond need."""
     return json.dumps(value, ensure_ascii=False)
 
 

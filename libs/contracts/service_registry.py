@@ -9,8 +9,7 @@ What follows from the name alone: its subjects `<name>.command.>`, `<name>.event
 log, inbox, leases and dead letters, its role `heeler_<name>`, its user of NATS, and the modules
 `services.<name>.app` (`wiring`), `services.<name>.projections` (`project`, and `READ_MODELS`, which
 a rebuild makes from the events) and `services.<name>.__main__`. Its messages are all that the
-modules of `libs/contracts/<name>/` define and, where no other service needs them,
-`services/<name>/contracts`; its aggregates are those of `services/<name>/domain`.
+modules of `libs/contracts/<name>/` define, its aggregates those of `services/<name>/domain`.
 """
 
 from __future__ import annotations
@@ -140,8 +139,7 @@ def load_contracts() -> None:
     """Import the messages of every service, so that all are registered. Safe to repeat."""
     import_module("libs.contracts.per_service_commands")
     for name in names():
-        for package in (f"libs.contracts.{name}", f"services.{name}.contracts"):
-            if find_spec(package):
-                path = getattr(import_module(package), "__path__", ())
-                for module in walk_packages(path, f"{package}."):
-                    import_module(module.name)
+        package = f"libs.contracts.{name}"
+        if find_spec(package):
+            for module in walk_packages(import_module(package).__path__, f"{package}."):
+                import_module(module.name)

@@ -199,7 +199,8 @@ def registered() -> set[type[Command] | type[Event]]:
 
 
 def test_every_message_has_an_example() -> None:
-    assert {type(message) for message in MESSAGES} == registered()
+    examples = {type(message) for message in MESSAGES}
+    assert examples == registered(), "write an example in tests/contract/examples.py"
     assert len(MESSAGES) == len(registered())
 
 

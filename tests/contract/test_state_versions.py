@@ -55,7 +55,8 @@ def aggregates(service: str) -> list[str]:
 
 
 def test_each_aggregate_has_a_history_and_each_event_happens_in_one() -> None:
-    assert sorted(KINDS) == sorted(kind for service in names() for kind in aggregates(service))
+    known = sorted(kind for service in names() for kind in aggregates(service))
+    assert sorted(KINDS) == known, "write a history in tests/contract/histories.py"
     happened = {type(event) for _, events in HISTORIES.values() for event in events}
     assert happened == {type(event) for event in EVENTS}
 

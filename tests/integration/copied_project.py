@@ -20,6 +20,10 @@ def copied_project(folder: Path) -> Path:
         shutil.copytree(CHECKOUT / name, copy / name, ignore=ignored)
     (copy / ".venv").symlink_to(CHECKOUT / ".venv")
     shutil.copytree(ADDED, copy / "services" / "counter")
+    messages = copy / "libs" / "contracts" / "counter"
+    messages.mkdir()
+    (messages / "__init__.py").touch()
+    shutil.move(copy / "services" / "counter" / "messages.py", messages)
     return copy
 
 

@@ -6,8 +6,8 @@ from collections.abc import Mapping
 
 from libs.bus.service_runner import Runtime, Wire
 from libs.contracts.bus_messages import Accepted, Rejected
+from libs.contracts.counter.messages import Count
 from libs.eventstore.unit_of_work import UnitOfWork
-from services.counter.contracts import Count
 from services.counter.domain import Counter
 
 

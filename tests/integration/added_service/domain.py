@@ -8,7 +8,7 @@ from pydantic import BaseModel
 
 from libs.contracts.base_aggregate import Aggregate
 from libs.contracts.bus_messages import Event
-from services.counter.contracts import Counted
+from libs.contracts.counter.messages import Counted
 
 
 class CounterState(BaseModel):

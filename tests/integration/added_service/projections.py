@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from libs.contracts.bus_messages import Event
+from libs.contracts.counter.messages import Counted
 from libs.eventstore.read_model_rows import RowWrites, Table
-from services.counter.contracts import Counted
 
 COUNTERS = Table("counters")
 READ_MODELS = (COUNTERS,)

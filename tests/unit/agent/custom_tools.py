@@ -25,7 +25,7 @@ PARAMETERS: JsonObject = {
 }
 
 
-DICE = CustomTool(id=DICE_ID, name="roll_dice", description="Roll.", parameters=PARAMETERS)
+DICE = CustomTool(id=DICE_ID, name="roll_die", description="Roll.", parameters=PARAMETERS)
 
 
 SPIN = DICE.model_copy(update={"id": DICE_ID.replace("a", "b"), "name": "spin"})

@@ -57,7 +57,7 @@ class TestAttaching:
 
         assert isinstance(reply, Accepted)
         schema = process.model.asked[0].tools[-1]
-        assert schema == {"name": "roll_dice", "description": "Roll.", "parameters": PARAMETERS}
+        assert schema == {"name": "roll_die", "description": "Roll.", "parameters": PARAMETERS}
         row = world.row("agents", AGENT)
         assert row["custom_tool_ids"] == [DICE_ID]
 
@@ -74,7 +74,7 @@ class TestAttaching:
 
         left = await design(process)
         assert DICE_ID not in left.tool_ids
-        assert "roll_dice" not in left.tools
+        assert "roll_die" not in left.tools
         assert world.row("agents", AGENT)["custom_tool_ids"] == []
         assert world.story(AGENT) == ["agent.created", "agent.updated", "agent.updated"]
 
@@ -114,10 +114,10 @@ class TestAttaching:
         made(world, DICE.model_copy(update={"needs_approval": True}))
         await process.tell(AttachTool(agent_id=AGENT, tool_id=DICE_ID), "attach")
 
-        rule = {"tool_name": "roll_dice", "type": "requires_approval", "prompt_template": None}
+        rule = {"tool_name": "roll_die", "type": "requires_approval", "prompt_template": None}
         assert rule in (await design(process)).config.tool_rules
 
-        off = SetToolApproval(agent_id=AGENT, tool="roll_dice", requires_approval=False)
+        off = SetToolApproval(agent_id=AGENT, tool="roll_die", requires_approval=False)
         assert isinstance(await process.tell(off, "off"), Accepted)
         assert rule not in (await design(process)).config.tool_rules
 
@@ -130,7 +130,7 @@ class TestAttaching:
 
         assert isinstance(await process.tell(command, "update"), Accepted)
         now = await design(process)
-        assert (now.tool_ids, now.tools) == (ids, ["memory_insert", "roll_dice"])
+        assert (now.tool_ids, now.tools) == (ids, ["memory_insert", "roll_die"])
 
     async def test_modifying_names_the_id_that_is_not_there(self, world: World) -> None:
         await world.agent()
@@ -175,8 +175,8 @@ class TestOffering:
         await process.say("run-2")
         await process.idle()
 
-        assert "roll_dice" in offered(process, 0)
-        assert "roll_dice" not in offered(process, 1)
+        assert "roll_die" in offered(process, 0)
+        assert "roll_die" not in offered(process, 1)
         assert world.row("runs", "run-2")["status"] == "completed"
 
     async def test_another_organisations_tool_is_none(self, world: World) -> None:
@@ -190,7 +190,7 @@ class TestOffering:
         assert reply.code == NOT_FOUND
 
 
-ROLL = ToolCall(id="call_1", name="roll_dice", arguments='{"sides": 6}')
+ROLL = ToolCall(id="call_1", name="roll_die", arguments='{"sides": 6}')
 
 
 def rolls(*asked: ToolCall) -> ModelReply:
@@ -250,7 +250,7 @@ class TestCalling:
         await process.idle()
 
         assert tools.asked == []
-        assert "do not fit 'roll_dice'" in result_of_call(world)["tool_return"]
+        assert "do not fit 'roll_die'" in result_of_call(world)["tool_return"]
 
     async def test_a_busy_service_is_asked_again(self, world: World) -> None:
         tools = ToolsService(world, FOUR)
@@ -346,7 +346,7 @@ class TestCalling:
         await process.idle()
 
         assert tools.asked == []
-        assert "There is no tool named 'roll_dice'" in result_of_call(world)["tool_return"]
+        assert "There is no tool named 'roll_die'" in result_of_call(world)["tool_return"]
 
     async def test_tools_that_may_run_beside_others_do(self, world: World) -> None:
         tools = ToolsService(world)
@@ -364,7 +364,7 @@ class TestCalling:
         await world.agent(custom=[DICE])
         process = world.process("agent-1")
         now = await design(process)
-        labels = [label_of(name, now) for name in ("roll_dice", "memory_insert", "made_up")]
+        labels = [label_of(name, now) for name in ("roll_die", "memory_insert", "made_up")]
         assert labels == ["custom", "memory_insert", metrics.UNKNOWN]
 
     async def test_a_long_result_is_cut_by_the_tools_own_limit(self, world: World) -> None:
@@ -422,11 +422,11 @@ class TestCalling:
 class TestPrograms:
     def held(self) -> AgentDesign:
         names = ["run_code_with_tools", "web_search", "memory_insert"]
-        rules: list[JsonObject] = [{"type": "requires_approval", "tool_name": "roll_dice"}]
+        rules: list[JsonObject] = [{"type": "requires_approval", "tool_name": "roll_die"}]
         config = CONFIG.model_copy(update={"tool_rules": rules})
         return AgentDesign(
             config=config,
-            tools=[*names, "roll_dice", "spin"],
+            tools=[*names, "roll_die", "spin"],
             tool_ids=[*map(tool_id, names), DICE_ID, SPIN.id],
             custom_tools=[DICE, SPIN],
             tags=[],
@@ -441,7 +441,7 @@ class TestPrograms:
             "run_code_with_tools": "'run_code_with_tools' cannot be called by a program",
             "web_search": "",
             "memory_insert": "'memory_insert' cannot be called by a program",
-            "roll_dice": "'roll_dice' needs an approval",
+            "roll_die": "'roll_die' needs an approval",
             "spin": "",
         }
         assert (told["spin"].tool_id, told["spin"].parameters) == (SPIN.id, ["sides"])

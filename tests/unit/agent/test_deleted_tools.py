@@ -16,9 +16,9 @@ from tests.contract.examples import AGENT
 from tests.unit.agent.world import Process, World
 from tests.unit.given import fact
 
-DICE = CustomTool(id="tool-aaaaaaaa-1111-4111-8111-111111111111", name="roll_dice")
+DICE = CustomTool(id="tool-aaaaaaaa-1111-4111-8111-111111111111", name="roll_die")
 COIN = CustomTool(id="tool-bbbbbbbb-1111-4111-8111-111111111111", name="toss_coin")
-MUST_ROLL = {"type": "required_before_exit", "tool_name": "roll_dice", "prompt_template": None}
+MUST_ROLL = {"type": "required_before_exit", "tool_name": "roll_die", "prompt_template": None}
 
 
 def words() -> ModelReply:
@@ -120,8 +120,7 @@ async def test_a_tool_that_is_deleted_in_mid_run_is_required_no_more(world: Worl
     assert (run["status"], run["stop_reason"]) == ("completed", "end_turn")
     assert len(process.model.asked) == 2
     assert all(
-        "call: roll_dice" not in str(request.messages[-1].content)
-        for request in process.model.asked
+        "call: roll_die" not in str(request.messages[-1].content) for request in process.model.asked
     )
 
 
@@ -131,7 +130,7 @@ async def test_a_tool_that_was_renamed_is_attached_beside_one_that_has_its_old_n
     await world.agent(custom=[DICE])
     process = world.process("agent-1")
     world.queries.tools["org-1", DICE.id] = DICE.model_copy(update={"name": "roll"})
-    newer = COIN.model_copy(update={"name": "roll_dice"})
+    newer = COIN.model_copy(update={"name": "roll_die"})
     world.queries.tools["org-1", COIN.id] = newer
 
     reply = await process.tell(AttachTool(agent_id=AGENT, tool_id=COIN.id), "attach")
@@ -141,11 +140,11 @@ async def test_a_tool_that_was_renamed_is_attached_beside_one_that_has_its_old_n
     assert dict(zip(held.tool_ids, held.tools, strict=True)) | {} == {
         **dict(zip(held.tool_ids, held.tools, strict=True)),
         DICE.id: "roll",
-        COIN.id: "roll_dice",
+        COIN.id: "roll_die",
     }
 
 
 def test_a_name_that_two_tools_have_come_to_have_is_that_of_the_first() -> None:
-    other = COIN.model_copy(update={"name": "roll_dice"})
+    other = COIN.model_copy(update={"name": "roll_die"})
     assert held_tools([DICE.id, COIN.id], [other, DICE]) == [DICE]
     assert held_tools([COIN.id, DICE.id], [other, DICE]) == [other]

@@ -26,7 +26,7 @@ def calls(*names: str) -> ModelReply:
 
 async def test_a_forbidden_tool_is_neither_offered_nor_called(world: World) -> None:
     await world.agent(custom=[DICE])
-    process = world.process("agent-1", calls("roll_dice", "conversation_search"), words())
+    process = world.process("agent-1", calls("roll_die", "conversation_search"), words())
     world.build_tool(process)
     world.policies = only("conversation_search", ASK)
     await process.say("run-1")
@@ -34,9 +34,9 @@ async def test_a_forbidden_tool_is_neither_offered_nor_called(world: World) -> N
 
     assert offered(process, 0) == ["conversation_search", ASK]
     [told] = [event for event in world.events() if isinstance(event, ToolCallForbidden)]
-    assert (told.tool, told.tool_call_id, told.run_id) == ("roll_dice", "call_1", "run-1")
+    assert (told.tool, told.tool_call_id, told.run_id) == ("roll_die", "call_1", "run-1")
     assert told.reason == (
-        "'roll_dice' is not allowed for this agent: it is not on the list of tools."
+        "'roll_die' is not allowed for this agent: it is not on the list of tools."
     )
     ended = {
         event.tool_call_id: event.status

@@ -13,7 +13,7 @@ from tests.unit.agent.custom_tools import DICE, DICE_ID, FOUR, SPIN, ToolsServic
 from tests.unit.agent.model_replies import words
 from tests.unit.agent.world import World
 
-NEEDS_APPROVAL: JsonObject = {"type": "requires_approval", "tool_name": "roll_dice"}
+NEEDS_APPROVAL: JsonObject = {"type": "requires_approval", "tool_name": "roll_die"}
 
 
 RENAMED = DICE.model_copy(update={"name": "throw_dice"})
@@ -32,7 +32,7 @@ class TestRulesOfRenamedTools:
         await tools.start()
         once: JsonObject = {
             "type": "max_count_per_step",
-            "tool_name": "roll_dice",
+            "tool_name": "roll_die",
             "max_count_limit": 1,
         }
         await world.agent(custom=[DICE], tool_rules=[once])
@@ -65,11 +65,11 @@ class TestRulesOfRenamedTools:
         await world.agent(custom=[DICE], tool_rules=[NEEDS_APPROVAL])
         process = world.process("agent-1")
         made(world, RENAMED)
-        made(world, SPIN.model_copy(update={"name": "roll_dice"}))
+        made(world, SPIN.model_copy(update={"name": "roll_die"}))
         await process.tell(AttachTool(agent_id=AGENT, tool_id=SPIN.id), "attach")
 
         found = await design(process)
-        assert {DICE_ID: "throw_dice", SPIN.id: "roll_dice"}.items() <= dict(
+        assert {DICE_ID: "throw_dice", SPIN.id: "roll_die"}.items() <= dict(
             zip(found.tool_ids, found.tools, strict=True)
         ).items()
         assert found.config.tool_rules == [{**NEEDS_APPROVAL, "tool_name": "throw_dice"}]
@@ -96,7 +96,7 @@ class TestRulesOfRenamedTools:
             assert isinstance(await process.tell(command, f"set-{number}"), Accepted)
             found = await design(process)
             names = [rule["tool_name"] for rule in found.config.tool_rules]
-            assert names == ["roll_dice"] * wanted, "as it was attached"
+            assert names == ["roll_die"] * wanted, "as it was attached"
 
     def test_every_name_in_a_rule_follows(self) -> None:
         rules: list[JsonObject] = [

@@ -25,7 +25,7 @@ def test_every_folder_of_code_says_what_it_depends_on() -> None:
     project = tomllib.loads((CHECKOUT / "pyproject.toml").read_text())["project"]
     folders = {path.parent for path in CHECKOUT.glob("[ls]*/*/__init__.py")}
     members = {folder for folder in folders if (folder / "pyproject.toml").is_file()}
-    assert members == folders
+    assert members == folders, "each has a pyproject.toml, and a place in that of the project"
     assert {folder.name for folder in folders} <= {*project["dependencies"]}
 
 
@@ -45,6 +45,5 @@ def test_every_message_stands_in_the_contracts_of_its_service() -> None:
     load_contracts()
     for kind in [*COMMANDS.values(), *EVENTS.values()]:
         if kind.service in names():
-            assert kind.__module__.startswith(
-                (f"libs.contracts.{kind.service}.", *OF_EVERY_SERVICE)
-            )
+            rooms = (f"libs.contracts.{kind.service}.", *OF_EVERY_SERVICE)
+            assert kind.__module__.startswith(rooms), f"{kind.__name__} does not stand in {rooms}"

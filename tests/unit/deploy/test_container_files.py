@@ -32,6 +32,7 @@ PROVIDER_VARIABLE = re.compile(r'"((?:OPENAI|ANTHROPIC)_[A-Z_]+)"')
 
 def test_every_service_has_an_image_and_a_place_in_the_project() -> None:
     for service in SERVICES:
+        assert service in PARTS, f"describe {service} in deploy/compose.yaml"
         assert PARTS[service]["build"]["args"]["SERVICE"] == service
         assert PARTS[service]["depends_on"]["migrate"]["condition"].endswith("successfully")
     assert set(PARTS) == {"postgres", "nats", "migrate", *SERVICES}

@@ -57,7 +57,7 @@ class ToolsSettings:
 def container_name(
     environment: Mapping[str, str], variable: str, default: str, form: re.Pattern[str]
 ) -> str:
-    """A name that the container engine is told. Raises WrongSetting."""
+    """The name in a variable, for the container engine; `default` if unset. Raises WrongSetting."""
     name = environment.get(variable) or default
     if not form.fullmatch(name):
         raise WrongSetting(f"{variable} is {name!r}: it must be a name, as {default}")

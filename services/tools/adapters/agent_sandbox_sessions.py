@@ -120,7 +120,7 @@ class AgentSandboxSessions:
             self.forget_unused(key, agent)
 
     async def execute(self, agent: Affinity, workspace: Workspace, program: Program) -> Outcome:
-        """Run a program in the sandbox of an agent, and freeze that."""
+        """Run a program in the agent's sandbox, and freeze the sandbox afterwards."""
         before = await self.workspaces.usage(workspace)
         session = agent.session
         if session is None or session.stats().state == "stopped":

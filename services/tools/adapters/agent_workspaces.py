@@ -75,7 +75,7 @@ class AgentWorkspaces:
         return await asyncio.to_thread(self.make_folder, org, agent_id)
 
     def make_folder(self, org: str, agent_id: str) -> Workspace:
-        """The same, for a thread of its own."""
+        """Create the workspace if it is missing. Blocks: runs in a thread. Raises NoWorkspace."""
         path = self.path(org, agent_id)
         uid = uid_of(path) if self.own_users else None
         make_passable(self.root)
@@ -97,7 +97,7 @@ class AgentWorkspaces:
         return os.path.join(self.root, org, agent_id)
 
     async def usage(self, workspace: Workspace) -> Used:
-        """What a workspace holds now."""
+        """The files and bytes that a workspace holds now."""
         return await asyncio.to_thread(used_by, workspace.path)
 
     async def remove(self, org: str, agent_id: str) -> None:
@@ -113,7 +113,7 @@ class AgentWorkspaces:
         return await asyncio.to_thread(self.list_folders)
 
     def list_folders(self) -> list[tuple[str, str]]:
-        """The same, for a thread of its own."""
+        """Organisation and agent of each workspace here. Blocks: runs in a thread."""
         if not self.root or not os.path.isdir(self.root):
             return []
         found = [path for path in Path(self.root).glob("*/*") if path.is_dir()]

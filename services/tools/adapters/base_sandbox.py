@@ -77,7 +77,7 @@ class BaseSandbox(ABC):
     async def run_in_turn(
         self, program: Program, places: FairSemaphore, answer: Answer | None = None
     ) -> Outcome:
-        """How a program ended that ran as soon as there was a place for it."""
+        """Run a program as soon as one of the `places` is free; returns how it ended."""
         refused = self.refusal_of(program)
         if refused:
             return not_started(refused)
@@ -134,11 +134,11 @@ class BaseSandbox(ABC):
         return session
 
     def encode(self, program: Program) -> bytes:
-        """A program as it is sent."""
+        """The program as JSON, as the process inside reads it."""
         return to_json(self.program_fields(program), inf_nan_mode="null")
 
     def program_fields(self, program: Program) -> Mapping[str, object]:
-        """A program as the process inside reads it."""
+        """The fields of a program that the process inside reads."""
         limits = program.limits
         return {
             "packages": self.seen_packages(program.packages),

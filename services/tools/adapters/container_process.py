@@ -231,8 +231,8 @@ class ContainerProcess:
         return self.over.result()
 
     async def ensure_removed(self) -> None:
-        """Until the container is gone, which the engine sees to when its first process has ended;
-        if it does not, by force."""
+        """Return once the container is gone. The engine removes it when its first process has
+        ended; if the engine does not, it is removed by force."""
         assert self.process is not None
         if not await ends_within(self.process, END_SECONDS_MAX):
             await self.engine.remove(self.name)

@@ -99,7 +99,7 @@ class ContainerSandbox(BaseSandbox):
         )
 
     async def start_pool(self, engine: ContainerEngine) -> str:
-        """Start the pool, and learn what the image has; returns what is missing, empty if
+        """Start the pool and ask the image for its runtimes; returns what is missing, empty if
         nothing is."""
         pool = ContainerPool(engine, idle_min=self.idle_min, idle_max=self.idle_max)
         self.pool, self.refusal = pool, ""

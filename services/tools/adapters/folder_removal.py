@@ -19,7 +19,7 @@ async def remove_folder(path: str) -> None:
 
 
 async def exit_status(*command: str) -> int:
-    """The exit status of a command."""
+    """Run a command; returns its exit status."""
     process = await asyncio.create_subprocess_exec(
         *command, stdin=DEVNULL, stdout=DEVNULL, stderr=DEVNULL
     )

@@ -109,7 +109,7 @@ class PackageFolders:
             raise NoRoom
 
     def held_environments(self) -> list[tuple[float, int, str]]:
-        """When each environment was used last, its bytes, and its folder."""
+        """The last use, the bytes and the folder of each complete environment."""
         found = []
         for mark in Path(self.root).glob(f"*/{COMPLETE}"):
             with suppress(OSError, ValueError):
@@ -129,7 +129,7 @@ class PackageFolders:
                 await remove_folder(path)
 
     def abandoned_folders(self) -> list[str]:
-        """What nobody has installed into for long."""
+        """Folders of unfinished installations that have not been written to for long."""
         old = time.time() - ABANDONED_SECONDS
         found = Path(self.root).glob(f"{NEW}*")
         return [str(path) for path in found if path.stat().st_mtime < old]

@@ -60,7 +60,8 @@ class PackageProxy:
     async def open_connection(
         self, head: bytes
     ) -> tuple[asyncio.StreamReader, asyncio.StreamWriter] | None:
-        """The connection that is asked for; None for one that may not be made."""
+        """A connection to the host of a CONNECT request; None if that host or port is not
+        allowed."""
         method, _, rest = head.partition(b" ")
         host, _, port = rest.partition(b" ")[0].decode("ascii", "replace").rpartition(":")
         if method != b"CONNECT" or host.lower() not in self.hosts or port != str(HTTPS):

@@ -34,7 +34,7 @@ class ProcessSandboxPool(SandboxPool[SandboxProcess]):
         self.locked = False  # by Landlock; known after the start
 
     async def begin_sandbox(self, workspace: Workspace | None, packages: str) -> SandboxProcess:
-        """A process that is being walled in."""
+        """A process whose confinement is being set up."""
         return SandboxProcess(await self.living_spawner(), workspace, packages)
 
     async def start(self) -> SandboxProcess:

@@ -154,7 +154,7 @@ class Execution:
         self.sandbox.notice()
 
     def judge(self, use: SandboxUse) -> Verdict | None:
-        """Why it must end, if so."""
+        """The verdict if a program uses more than its limits, else None."""
         limits = self.limits
         if use.memory_bytes > limits.memory_bytes:
             why = f"It used more than {limits.memory_bytes >> 20} MiB of memory"
@@ -229,7 +229,7 @@ def called_in(frame: bytes) -> tuple[str, JsonObject] | None:
 
 
 def verdict_without_result(ended: Ended) -> Verdict:
-    """Why a program ended without a result."""
+    """The verdict on a program that ended without a result, from its exit status."""
     code = ended.code
     number = -code if code < 0 else code - SIGNAL_STATUS
     if number == CPU_SIGNAL:

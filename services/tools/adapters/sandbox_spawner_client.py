@@ -148,7 +148,7 @@ class Spawner:
                 started.ended.set_result(Ended(code, cpu, memory))
 
     def mark_lost(self, reason: str) -> None:
-        """The process is gone, and with it everything it started."""
+        """Note that the spawner is gone: every process that it started has ended with it."""
         if not self.alive:
             return
         self.alive = False

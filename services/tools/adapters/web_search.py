@@ -78,7 +78,7 @@ class Provider:
 
 
 def present_fields(**fields: Json) -> JsonObject:
-    """The fields that have a value."""
+    """The fields that have a value: not None, empty text or an empty list."""
     return {name: value for name, value in fields.items() if value not in (None, "", [])}
 
 
@@ -193,8 +193,8 @@ class WebSearches:
         self.settings = settings
 
     def choose_provider(self, keys: Mapping[str, str]) -> Provider:
-        """The service that is asked: the one of the setting, else the first that there is a key
-        for. Raises SearchFailed."""
+        """The search service to ask: the configured one, else the first that there is a key for.
+        Raises SearchFailed."""
         if self.settings.provider:
             provider = PROVIDERS[self.settings.provider]
             if provider.key not in keys:

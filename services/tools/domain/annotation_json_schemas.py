@@ -52,7 +52,7 @@ def schema_of(annotation: ast.expr, depth: int = 0) -> JsonObject:
 
 
 def parse_quoted(text: str) -> ast.expr:
-    """A type that stands in quotes."""
+    """The expression of an annotation that stands in quotes. Raises UnknownAnnotation."""
     try:
         return ast.parse(text.strip(), mode="eval").body
     except (SyntaxError, ValueError, RecursionError, MemoryError):
@@ -141,7 +141,7 @@ def optional(arguments: list[ast.expr], depth: int) -> JsonObject:
 
 
 def schema_of_annotated(arguments: list[ast.expr], depth: int) -> JsonObject:
-    """The type without what is said about it."""
+    """The schema of the type inside `Annotated[...]`, without its metadata."""
     return schema_of(arguments[0], depth + 1)
 
 

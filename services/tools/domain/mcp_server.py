@@ -155,7 +155,7 @@ class McpServer(Aggregate[McpServerState]):
         *,
         at: datetime,
     ) -> None:
-        """Have these tools, besides those that are known and not removed."""
+        """Record these tools, in addition to the known tools that are not removed."""
         after = {**self.without(removed), **tools}
         self.record(
             McpToolsDiscovered,

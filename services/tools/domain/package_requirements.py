@@ -40,7 +40,7 @@ class PackageRules:
         return self.problem_of_names([name for name, _ in requirements])
 
     def problem_of_names(self, names: Sequence[str]) -> str:
-        """Which of these the operator does not let tools ask for; empty if none."""
+        """Why tools may not ask for these packages, which names one of them; empty if they may."""
         for name in map(normalize_name, names):
             if self.allowed is not None and name not in self.allowed:
                 return f"`pip_requirements`: {name} is not among the packages that tools may have"
@@ -53,7 +53,7 @@ class PackageRules:
 
 
 def problem_of_requirements(requirements: Sequence[Requirement]) -> str:
-    """Why these are no packages and versions, whoever wants them; empty if they are."""
+    """Why these are no valid names and versions of packages; empty if they are."""
     if len(requirements) > REQUIREMENTS_MAX:
         return f"`pip_requirements`: at most {REQUIREMENTS_MAX} packages"
     for name, version in requirements:

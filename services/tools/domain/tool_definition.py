@@ -212,7 +212,7 @@ def takes_agent_state(source: str) -> bool:
 
 
 def check_schema(schema: JsonObject) -> JsonObject:
-    """A schema that a model can be shown. Raises UnfitTool."""
+    """The same schema, if a model can be shown it. Raises UnfitTool."""
     name, parameters = schema.get("name"), schema.get("parameters", {})
     if not isinstance(name, str) or not NAME.fullmatch(name):
         raise UnfitTool(
@@ -228,7 +228,7 @@ def check_schema(schema: JsonObject) -> JsonObject:
 
 
 def hash_field(source_code: str | None) -> JsonObject:
-    """What says whether two tools have the same source."""
+    """The field that is equal for tools with the same source; empty without source."""
     if source_code is None:
         return {}
     return {"tool_hash": sha256(source_code.encode()).hexdigest()[:HASH_CHARS]}

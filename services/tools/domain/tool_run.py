@@ -88,7 +88,7 @@ class ToolRun(Aggregate[ToolRunState]):
         )
 
     def record_sampling(self, answer: JsonObject, *, at: datetime) -> None:
-        """Have had a model asked (the fields of `ToolRunSampled`); nothing happens once it has
+        """Record that a model was asked (the fields of `ToolRunSampled`), unless the call has
         ended."""
         if self.running:
             self.record(ToolRunSampled, at=at, **answer)
@@ -128,7 +128,7 @@ def text_of(value: Json) -> str:
 
 
 def printed_texts(text: str) -> list[str]:
-    """What a tool printed, within a limit, as clients read it."""
+    """The output of a tool as clients read it, cut at `PRINTED_CHARS_MAX`; empty without output."""
     if len(text) <= PRINTED_CHARS_MAX:
         return [text] if text else []
     left_out = len(text) - PRINTED_CHARS_MAX

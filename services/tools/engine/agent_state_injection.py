@@ -49,13 +49,13 @@ class AgentStates:
         self.policies = policies
 
     def takes_agent(self, tool: ToolState) -> bool:
-        """Whether a tool takes its agent."""
+        """Whether the function of a tool has an argument `agent_state`."""
         source = tool.source_code or ""
         return tool.source_type != TYPESCRIPT and AGENT_STATE in source and takes(source)
 
     async def with_agent(self, program: Program, command: RunTool, org: str) -> Program:
-        """The program with its agent, which is None where no agent calls it, and has no blocks
-        where a list withholds memory."""
+        """The program with its agent as an argument. The agent is None where no agent makes the
+        call, and has no blocks where a list withholds memory."""
         agent = None
         if command.agent_id:
             agent = await self.queries.agent_state(org, command.agent_id, command.block_ids)
@@ -77,7 +77,8 @@ class AgentStates:
     async def write_back(
         self, outcome: Outcome, tool: ToolState, command: RunTool, org: str
     ) -> Outcome:
-        """What a tool returned, once its changes are made; else an error that says what is not."""
+        """What a tool returned, once its changes to memory are made; else an error that names the
+        changes that were not."""
         if outcome.status != "success":
             return outcome
         try:
@@ -97,7 +98,8 @@ class AgentStates:
     async def rewrite_blocks(
         self, changed: Mapping[str, str], tool: ToolState, command: RunTool, org: str
     ) -> str:
-        """Give blocks their values; returns which did not get theirs and why, empty if all did."""
+        """Give blocks these values; returns which blocks were not changed and why, empty if all
+        were."""
         agent = await self.queries.agent_state(org, command.agent_id, command.block_ids)
         caller = Caller(org, command.project_id, command.agent_id)
         if changed and is_withheld(self.policies(), caller, "memory"):
@@ -119,7 +121,8 @@ class AgentStates:
     async def rewrite_block(
         self, block_id: str, value: str, tool: ToolState, command: RunTool, org: str
     ) -> str:
-        """Give a block its value; returns why it did not get it. Sent twice it is done once."""
+        """Give a block this value; returns why it was not changed, empty if it was. Safe to
+        repeat."""
         cause = Cause(
             agent_id=command.agent_id,
             run_id=command.run_id,
@@ -140,7 +143,7 @@ class AgentStates:
 
 @lru_cache(2)
 def expression_of(name: str) -> str:
-    """An expression for something of what tools see of agents; no other name is there for it."""
+    """A Python expression for a name of `agent_state_prelude.py`, whose other names stay hidden."""
     source = (
         resources.files("services.tools.sandbox").joinpath("agent_state_prelude.py").read_text()
     )

@@ -64,7 +64,7 @@ class BuiltinRunner:
 
 
 def failure(text: str) -> ToolRunResult:
-    """A call of which nothing came."""
+    """The result of a call that failed, with a text for the model."""
     return ToolRunResult(status="error", text=text)
 
 

@@ -22,11 +22,12 @@ class Variables:
         return self.merge(command, await self.settings.of(org))
 
     def merge(self, command: RunTool, settings: SandboxSettings) -> dict[str, str] | str:
-        """The same where the settings were read already."""
+        """The variables of a call, given the settings of its organisation; or why one cannot be
+        read."""
         return self.open_sealed({**settings.variables, **command.environment})
 
     def open_sealed(self, sealed: Mapping[str, str]) -> dict[str, str] | str:
-        """These variables in plain, or which of them cannot be opened."""
+        """These variables decrypted, or a sentence that names one that cannot be."""
         found: dict[str, str] = {}
         for name, value in sealed.items():
             try:

@@ -83,7 +83,8 @@ class InnerCalls:
         return [*self.rules.called[len(self.outer.called) :]]
 
     async def make_call(self, tool: InnerTool, arguments: JsonObject) -> ToolRunResult:
-        """Have a call made, and wait for its end. Cancelled, it has the call stopped."""
+        """Start a call, and return its result once it ended. If this is cancelled, the call is
+        stopped."""
         outer = self.outer
         command = RunTool(
             tool_run_id=derived_id("tool_run", outer.tool_run_id, str(self.count)),

@@ -101,12 +101,12 @@ class McpAuthorizations:
             raise McpFailed("timeout", "it took too long to authorize it") from None
 
     async def keep_renewed_grant(self, config: McpServerConfig, grant: str) -> None:
-        """Keep tokens that were renewed."""
+        """Store the tokens that a server renewed, sealed."""
         await self.keep_grant(config, grant, renewed=True)
 
     async def keep_grant(self, config: McpServerConfig, grant: str, *, renewed: bool) -> None:
-        """Keep what a server has granted. What a server was granted that is reached otherwise by
-        now, or gone, is not kept."""
+        """Store what a server granted, sealed. Raises McpFailed if the server was changed or
+        deleted meanwhile."""
         sealed = self.ports.sealer.seal(grant)
         for _ in range(CONFLICTS_MAX):
             work = self.ports.repository.work(Context(self.ports.ids.new("grant"), org=config.org))

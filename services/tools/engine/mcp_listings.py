@@ -89,7 +89,7 @@ class McpListings:
     async def answer_after_login(
         self, config: McpServerConfig, redirect_uri: str, tell: Tell
     ) -> JsonObject:
-        """What a server offers that a person has let be used meanwhile, or why they have not."""
+        """Have a person authorize a server, then list its tools; or why that failed."""
         try:
             await self.authorizations.authorize(config, redirect_uri, tell)
             work = self.ports.repository.work(Context(self.ports.ids.new("list"), org=config.org))

@@ -131,6 +131,6 @@ def timed_out(name: str, seconds: float) -> str:
 
 
 def failure_text(name: str, failure: McpFailed) -> str:
-    """What a model reads of a call that failed."""
+    """The text with which a model is told that a call failed."""
     effect = " It may have taken effect." if failure.may_have_taken_effect else ""
     return f"Error executing tool {name}: {failure.words}.{effect}".replace("..", ".")

@@ -101,7 +101,7 @@ class CallSampling:
             raise SamplingRefused("failed", full.reason) from None
 
     async def ask_model(self, request: SamplingRequest) -> SamplingAnswer:
-        """Ask, as soon as the agent service has room, and record what came of it."""
+        """Ask a model once the agent service has room; record the answer or why there is none."""
         since = self.ports.clock.monotonic()
         question = self.question(request)
         fields: JsonObject = {"completion_id": question.completion_id}
@@ -152,7 +152,7 @@ class CallSampling:
             )
 
     async def request_answer(self, question: SampleModel) -> dict[str, Any] | None:
-        """The answer, and None where there is no room for the question. Raises NoAnswer."""
+        """The answer of the agent service; None where it has no room now. Raises NoAnswer."""
         caused_by = self.command.tool_run_id
         context = Context(question.completion_id, org=self.org, causation_id=caused_by)
         subject = sampling_deltas(self.org, question.completion_id)

@@ -23,8 +23,8 @@ class McpSessions:
         self.looking: asyncio.Task[None] | None = None
 
     def connections_for(self, config: McpServerConfig) -> McpConnections:
-        """The connections, of which one to this server may be open from now on. One that is only
-        described, and tried, is ended by whoever tries it."""
+        """The connections, noting that one to this server may be opened. A caller that only tries a
+        described server ends its connection itself."""
         if config.id.startswith(f"{KIND}-"):
             self.known[config.id] = (config.org, config.version)
         return self.connections

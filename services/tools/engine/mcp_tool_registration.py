@@ -41,7 +41,7 @@ UNUSABLE_REPORTED_MAX = 100
 async def register_tools(
     work: UnitOfWork, server: McpServer, offered: list[OfferedTool], *, at: datetime
 ) -> None:
-    """Have the registry and the server's state follow what a server offers."""
+    """Make the registry and the server's state match the tools that a server offers."""
     registration = McpToolRegistration(work, server, at)
     usable = registration.usable(offered)
     names = {tool.name for tool in offered[: TOOLS_MAX * 2]}

@@ -95,7 +95,7 @@ class RunCodeTool:
 
 
 def outcome_json(outcome: Outcome, chars_max: int) -> JsonObject:
-    """What came of code, in V1's form."""
+    """The result of code in V1's form, within `chars_max`."""
     room = int(chars_max * PART_OF_PRINTED)
     result: JsonObject = {
         "results": [] if outcome.value is None else [cut(str(outcome.value), room)],

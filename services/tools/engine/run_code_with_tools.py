@@ -76,7 +76,7 @@ class RunCodeWithToolsTool:
 
 
 def outcome_json(outcome: Outcome, chars_max: int) -> JsonObject:
-    """What came of a program."""
+    """The result of a program for the model, within `chars_max`."""
     room = int(chars_max * PART_OF_PRINTED)
     value = None if outcome.value is None else cut(str(outcome.value), room)
     result: JsonObject = {

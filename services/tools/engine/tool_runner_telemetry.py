@@ -42,5 +42,5 @@ class ObservedRunner:
 
 
 def observe_runners(runners: ToolRunners, clock: Clock) -> ToolRunners:
-    """These runners, with their calls seen."""
+    """The same runners, which measure their calls."""
     return {kind: ObservedRunner(runner, kind, clock) for kind, runner in runners.items()}

@@ -100,7 +100,7 @@ class ToolRuns(LeasedWork[DueWork]):
         await publish_progress(self.ports.bus, tool_run_deltas(org, tool_run_id), end)
 
     def refuse(self, tool_run_id: str, org: str, result: ToolRunResult) -> None:
-        """Tell whoever waits for a call that it is not made."""
+        """Publish to the clients that wait for a call that it is refused."""
         self.aside(self.publish_result(tool_run_id, org, result))
 
     async def due(self) -> Sequence[DueWork]:

@@ -50,7 +50,7 @@ class FetchWebpageTool:
         self.clock = clock
 
     def refusal_of(self, call: BuiltinCall) -> str:
-        """Which addresses are asked is known only then."""
+        """Empty: addresses are checked when the page is fetched."""
         return ""
 
     async def run(self, call: BuiltinCall) -> ToolRunResult:
@@ -75,7 +75,7 @@ class WebSearchTool:
         self.clock = clock
 
     def refusal_of(self, call: BuiltinCall) -> str:
-        """Whether there is a key is known only with the agent's secrets."""
+        """Empty: the agent's secrets, read when the call runs, may have the key."""
         return ""
 
     async def run(self, call: BuiltinCall) -> ToolRunResult:

@@ -73,7 +73,7 @@ class WorkspaceTool:
         self.refusal = refusal
 
     def refusal_of(self, call: BuiltinCall) -> str:
-        """Why there is no workspace for whoever calls."""
+        """Why the caller has no workspace; empty if it has one."""
         agent_id = call.command.agent_id
         return self.refusal(Program("shell", "", org=call.org or "org", agent_id=agent_id))
 
@@ -119,7 +119,7 @@ class FileTool(WorkspaceTool):
 
 
 def printed_text(outcome: Outcome) -> str:
-    """What a command printed, and how it ended unless that was well."""
+    """The output of a command, and how it ended unless it succeeded."""
     parts = [outcome.stdout.rstrip("\n")]
     if outcome.stderr:
         parts.append(f"[stderr]\n{outcome.stderr.rstrip()}")

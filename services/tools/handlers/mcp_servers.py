@@ -200,7 +200,7 @@ class McpServerHandlers:
     async def server_to_list(
         self, command: ListMcpTools, work: UnitOfWork
     ) -> McpServerConfig | Rejected:
-        """The server that a list is wanted of."""
+        """The configuration of the server whose tools a client wants listed, or the refusal."""
         try:
             if command.config is not None:
                 return open_config(
@@ -216,7 +216,7 @@ class McpServerHandlers:
         return await self.known_server(command.server_id, work)
 
     async def known_server(self, server_id: str, work: UnitOfWork) -> McpServerConfig | Rejected:
-        """How a server that is there is reached."""
+        """The configuration of a registered server with its secrets open, or the refusal."""
         state = (await work.load(McpServer, server_id)).present
         if state is None:
             return missing(server_id)

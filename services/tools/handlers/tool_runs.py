@@ -69,7 +69,7 @@ class ToolRunHandlers:
         return Accepted()
 
     def refusal_by_policies(self, command: RunTool, tool: ToolState, org: str) -> str:
-        """Why whoever wants a tool called may not have it; empty if they may."""
+        """Why the lists of allowed tools forbid this call to this caller; empty if they do not."""
         caller = Caller(org, command.project_id, command.agent_id)
         tool_id = command.tool_id if command.source is None else ""
         return refusal_by_policies(

@@ -101,7 +101,7 @@ def means_default(function: Any, name: str, kind: Any) -> bool:
 
 
 def resolve(kind: Any, names: dict[str, Any]) -> Any:
-    """A type behind its quotes, aliases and remarks; `object` for what nobody knows."""
+    """The type that a quoted, aliased or annotated type stands for; `object` for an unknown one."""
     for _ in range(FORWARDED_MAX):
         if kind is None:
             return type(None)
@@ -334,7 +334,7 @@ FITS = {int: fit_int, float: fit_float, bool: fit_bool, str: fit_str, type(None)
 
 
 def parse(value: Any, kind: type) -> Any:
-    """What a text says as JSON, or as Python, if that is of this type; else the value."""
+    """The value of a text read as JSON or Python, if that has this type; else the text itself."""
     if not isinstance(value, str):
         return value
     for read in (json.loads, ast.literal_eval):
@@ -353,7 +353,7 @@ def as_text(value: Any) -> str:
 
 
 def quote(value: Any) -> str:
-    """A value as its sender knows it, cut."""
+    """A value as JSON, as the model sent it, cut at `SHOWN_CHARS_MAX`."""
     text = json.dumps(value, ensure_ascii=False, default=str)
     return text if len(text) <= SHOWN_CHARS_MAX else f"{text[:SHOWN_CHARS_MAX]}..."
 

@@ -75,7 +75,8 @@ class Models:
         return made
 
     def referenced_class(self, reference: str) -> Any:
-        """The class that a `$ref` names; it may be one that is being made."""
+        """The class that a `$ref` names, which may be unfinished: schemas can refer to
+        themselves."""
         name = reference.rpartition("/")[2]
         if name not in self.found:
             self.found[name] = object  # of what leads to itself and is no object

@@ -99,7 +99,7 @@ class Confinement:
         return told | ({"arguments": arguments} if arguments else {})
 
     def staged_path(self, path: str) -> str:
-        """Where the spawner sees a folder of the machine."""
+        """The path at which the spawner sees a folder of the machine."""
         for source, target in self.stage:
             if Path(path).is_relative_to(source):
                 return str(Path(target, Path(path).relative_to(source)))

@@ -229,7 +229,7 @@ def fit(function: Any, arguments: dict[str, Any], program: dict[str, Any], model
 
 
 def call_function(module: ModuleType, program: dict[str, Any], models: Any) -> Any:
-    """What the function gives back; async ones are awaited."""
+    """The value that the function returns, awaited if it is async; None without a function."""
     if not program["function"]:
         return None
     function = getattr(module, program["function"], None)

@@ -27,7 +27,7 @@ def place_of(path: str) -> str:
 
 
 def shown_path(place: str) -> str:
-    """A place as the model knows it."""
+    """The path relative to the workspace, as the model knows it."""
     return os.path.relpath(place, os.path.realpath(WORKSPACE))
 
 

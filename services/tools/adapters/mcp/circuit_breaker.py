@@ -28,8 +28,8 @@ class CircuitBreaker:
     probing: bool = False
 
     def admits(self, now: datetime) -> bool:
-        """Whether the server may be asked; if it is open, whoever is admitted is the probe, which
-        must be ended by `succeeded`, `failed` or `withdrawn`."""
+        """Whether the server may be asked; if it is open, the caller admitted is the probe, which
+        must be ended by `record_success`, `record_failure` or `withdraw`."""
         if self.open_until is None:
             return True
         if self.probing or now < self.open_until:
@@ -43,7 +43,8 @@ class CircuitBreaker:
         self.open_until, self.probing, self.asked = None, False, True
 
     def record_failure(self, error: str, now: datetime) -> None:
-        """The server could not be asked, or gave no usable answer."""
+        """Count a failure: the server was unreachable, or gave no usable answer. `FAILURES_MAX` in
+        a row open the circuit."""
         self.failures += 1
         self.last_error, self.asked = error[:ERROR_CHARS_MAX], True
         if self.failures >= FAILURES_MAX and (self.probing or self.open_until is None):
@@ -52,13 +53,13 @@ class CircuitBreaker:
         self.probing = False
 
     def record_unauthorized(self, error: str) -> None:
-        """The server answered that it wants another login. It is well, and asked again at once:
-        a person may let it be used at any moment."""
+        """Note that the server wants another login. The circuit stays closed: a person may
+        authorize the server at any moment."""
         self.record_success()
         self.failures, self.last_error = 1, error[:ERROR_CHARS_MAX]
 
     def withdraw(self) -> None:
-        """Whoever was admitted has not found out: it was cancelled, or never sent."""
+        """Free the probe of a caller that learnt nothing: it was cancelled, or sent nothing."""
         self.probing = False
 
     def health(self) -> McpHealth:

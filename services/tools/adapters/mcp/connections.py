@@ -199,7 +199,7 @@ class SdkConnections:
             raise AssertionError("the last attempt returns or raises")
 
     async def fetch(self, config: McpServerConfig, ask: Any) -> Any:
-        """What a server offers; asked again if its connection was lost meanwhile."""
+        """What a server answers to a listing; asked again if its connection was lost meanwhile."""
         until = self.clock.monotonic() + self.deadlines.list_seconds
         failures = await self.module("failures")
         async with self.admit(config, until) as breaker:
@@ -229,7 +229,8 @@ class SdkConnections:
 
     @asynccontextmanager
     async def admit(self, config: McpServerConfig, until: float) -> AsyncIterator[CircuitBreaker]:
-        """A place among those who ask, and leave to ask. Raises McpFailed in words for a person."""
+        """Wait for a place to ask this server, and yield its circuit breaker. Raises McpFailed in
+        words for a person."""
         failures = await self.module("failures")
         if why := self.refusal_of(config):
             raise McpFailed("refused", why)
@@ -328,8 +329,8 @@ class SdkConnections:
     def record(
         self, config: McpServerConfig, breaker: CircuitBreaker, failure: McpFailed
     ) -> McpFailed:
-        """The failure without secrets. It counts, but not that an address may not be asked, nor
-        that another login is wanted."""
+        """Count a failure in the circuit breaker; returns it without secrets. A forbidden address
+        or a wanted login is not counted as a failure."""
         clean: McpFailed = self.modules["failures"].without_secrets(failure, config)
         if clean.kind == "refused":
             breaker.withdraw()

@@ -63,7 +63,7 @@ def session_lost(error: MCPError, status: int | None) -> SessionLost | None:
 
 
 def failure_of(error: BaseException, status: int | None = None) -> McpFailed:
-    """What an exception means, given the last bad status that the server answered."""
+    """The McpFailed that an exception stands for, given the last bad status of the server."""
     error = leaf(error)
     if isinstance(error, McpFailed):
         return error

@@ -215,7 +215,7 @@ class McpFailed(Exception):
 class McpConnections(Protocol):
     """Sessions with MCP servers, opened when they are needed, and shared by calls.
 
-    Every method but `refused`, `health`, `forget` and `close` raises McpFailed, within the
+    Every method but `refusal_of`, `health`, `forget` and `close` raises McpFailed, within the
     deadlines of the implementation at the latest; cancelling one leaves the session usable or ends
     it. A session belongs to a configuration's `id` and `version`: a newer version ends the older
     one's.

@@ -69,7 +69,7 @@ def outcome(result: mcp_types.CallToolResult) -> McpOutcome:
 
 
 def text_of(content: mcp_types.ContentBlock) -> str:
-    """A part of an answer as a model reads it; what is no text is said in words."""
+    """A part of an answer as the text that a model reads; other content is described in words."""
     match content:
         case mcp_types.TextContent():
             return content.text

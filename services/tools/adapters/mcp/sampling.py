@@ -91,7 +91,7 @@ class SessionSampling:
 
 
 async def answer_server(sampler: Sampler, params: mcp_types.CreateMessageRequestParams) -> Answer:
-    """What a server is answered in the course of a call."""
+    """The answer to a server that asks for a model in the course of a call."""
     try:
         answer = await sampler(request_of(params))
     except SamplingRefused as refused:

@@ -39,7 +39,7 @@ class ServerProcess:
     task: asyncio.Task[None] | None = field(default=None, repr=False)
 
     async def failure_at_end(self) -> McpFailed:
-        """How it ended, as far as it says it."""
+        """The failure that says how the process ended, with what it printed last."""
         with suppress(TimeoutError):
             async with asyncio.timeout(END_SECONDS_MAX):
                 await asyncio.shield(self.sandbox.started.ended)
@@ -121,7 +121,7 @@ class ServerProcesses:
     def process_fields(
         self, command: AllowedCommand, environment: Mapping[str, str], base: Confinement
     ) -> Mapping[str, object]:
-        """What the process inside is to become."""
+        """What the process inside is told about the server that it becomes."""
         return {
             "argv": command.argv,
             "language": "javascript",  # no bound on addresses, of which engines set aside many

@@ -110,7 +110,7 @@ class McpSession:
             self.closed.set()
 
     def note_status(self, status: int) -> None:
-        """The server answered with a status."""
+        """Keep the status of an HTTP response if it is a bad one."""
         if status >= BAD_STATUS:
             self.status = status
 
@@ -120,8 +120,8 @@ class McpSession:
         self.ending.set()
 
     def hear(self, item: SessionMessage | Exception) -> None:
-        """The server said something. What looks like a broken message may be the answer that one
-        request waits for: it was, if the server says nothing more."""
+        """Handle a message of the server. A broken message may be the answer to the only request
+        under way: it counts as that answer unless another message follows."""
         if self.misheard is not None:
             self.misheard.cancel()
         self.misheard = None
@@ -151,7 +151,8 @@ class McpSession:
     async def watch_request[T](
         self, ask: Callable[[Client], Coroutine[Any, Any, T]], seconds: float
     ) -> T:
-        """The same, whatever the server may ask meanwhile."""
+        """The answer to one request; other messages of the server are handled meanwhile. Raises
+        McpFailed."""
         assert self.client is not None
         self.status = None
         asked = asyncio.ensure_future(ask(self.client))
@@ -211,7 +212,7 @@ class McpSession:
         asked.add_done_callback(self.forget)
 
     def forget(self, asked: asyncio.Future[Any]) -> None:
-        """Something that nobody waits for has ended."""
+        """Drop a request that nobody waits for any more, with its exception."""
         self.abandoned.discard(asked)
         if not asked.cancelled():
             asked.exception()

@@ -87,7 +87,7 @@ class SessionPool[S: Session]:
         return self.touch(config, opening.result())
 
     async def is_trusted(self, held: S) -> bool:
-        """Whether a session can be asked, which one that was silent has to prove."""
+        """Whether a session can be asked. One that was idle is pinged first."""
         if not held.living:
             return False
         if held.requests or self.loop.time() - held.used_at < TRUSTED_SECONDS:
@@ -99,7 +99,7 @@ class SessionPool[S: Session]:
         return held.living
 
     def touch(self, config: McpServerConfig, session: S) -> S:
-        """The same session, used now."""
+        """The same session, marked as the last used."""
         session.used_at = self.loop.time()
         if self.sessions.get(config.session_id) is session:
             self.sessions.move_to_end(config.session_id)
@@ -142,7 +142,7 @@ class SessionPool[S: Session]:
             self.sweeping = asyncio.create_task(self.sweep())
 
     def forget_attempt(self, key: tuple[str, int], task: asyncio.Task[S]) -> None:
-        """An attempt to connect has ended, whoever still waits for it."""
+        """Remove an ended attempt to connect, and read its exception."""
         if self.opening.get(key) is task:
             del self.opening[key]
             self.reasons.pop(key, None)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 from collections import deque
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from pydantic_core import from_json
 
@@ -38,7 +38,7 @@ class LogPage:
 
     begin: int
     end: int
-    made: list[MadeBlock]
+    made: list[MadeBlock] = field(repr=False)  # too long for a log
 
 
 class UndoUnfinishedCreations(Reconciliation[LogPage]):

@@ -15,8 +15,8 @@ from libs.eventstore.unit_of_work import Repository
 class ProcessPorts:
     """The ports that each service process has. A room that needs more extends them.
 
-    `committed` wakes the relay: call it after each commit. `locks` are those under which commands
-    about the same aggregates are handled.
+    `committed` wakes the relay: call it after each commit. `locks` are those that a
+    command holds on its aggregate: other code of this process that decides about one holds it too.
     """
 
     repository: Repository

@@ -245,13 +245,16 @@ class DeleteConversation(ConversationCommand):
 
 
 class RecompileConversation(RunCommand):
-    """Make the system message anew of what it shows now."""
+    """Compile the system message again, from the present blocks and settings."""
 
     topic: ClassVar[str] = "conversation.recompile"
 
 
 class PreviewSystemPrompt(RunCommand):
-    """Say what the system message would be if it was made anew now."""
+    """Compile the system message as it would be now, and change nothing.
+
+    Answered with `{"content"}`; refused as too large if it does not fit a reply.
+    """
 
     topic: ClassVar[str] = "conversation.preview_system_prompt"
     keeps_reply: ClassVar[bool] = False

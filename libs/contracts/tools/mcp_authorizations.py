@@ -23,7 +23,8 @@ def authorization_id(org: str, state: str) -> str:
 
 
 class AnswerMcpAuthorization(Command):
-    """Say what a person's browser brought back: a code, sealed, or why there is none."""
+    """Answer an OAuth request with what the person's browser brought back: a sealed code, or an
+    error."""
 
     service: ClassVar[str] = SERVICE
     topic: ClassVar[str] = "mcp_authorization.answer"
@@ -38,7 +39,7 @@ class AnswerMcpAuthorization(Command):
 
 
 class McpAuthorizationRequested(Event):
-    """A person was asked to let an MCP server be used; nothing counts that comes later."""
+    """A person was asked to let an MCP server be used; an answer after `expires_at` is refused."""
 
     service: ClassVar[str] = SERVICE
     topic: ClassVar[str] = "mcp_authorization.requested"

@@ -29,7 +29,7 @@ TOKEN_ID_MAX = 2**31 - 1
 
 
 class TokenLogprobs:
-    """Takes what comes with the chunks of an answer."""
+    """Collects the log probabilities and ids of an answer's tokens, chunk by chunk."""
 
     def __init__(self) -> None:
         self.content: list[Json] = []
@@ -39,15 +39,15 @@ class TokenLogprobs:
         self.is_odd = False
 
     def add(self, choice: Any) -> None:
-        """What a choice, or a chunk of one, says. Where that has another form, nothing is kept of
-        any token: the answer is worth more. Raises TooLong."""
+        """Add those of a choice, or of a chunk of one. If a server sends them in another form, none
+        is kept of the whole answer, which does not fail for that. Raises TooLong."""
         try:
             self.read(choice)
         except MISSHAPEN:
             self.is_odd = True
 
     def read(self, choice: Any) -> None:
-        """The same; raises what is in MISSHAPEN where it has another form."""
+        """Add those of a choice. Raises an error of MISSHAPEN if they have another form."""
         logprobs = choice.get("logprobs") or {}
         self.content += [self.token(token) for token in logprobs.get("content") or []]
         self.refusal += [self.token(token) for token in logprobs.get("refusal") or []]

@@ -80,7 +80,7 @@ class ModelLister(Protocol):
 
 
 class Provider(Protocol):
-    """One provider of models: the handles `<name>/<model>`."""
+    """One provider of models, which answers for the handles `<name>/<model>`."""
 
     name: str
 

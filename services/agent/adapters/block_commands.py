@@ -1,5 +1,5 @@
-"""Commands about an agent's memory blocks that a tool call asks for. The same call is the same
-commands, whoever carries it out: done twice, they have the effect of once."""
+"""Commands about an agent's memory blocks that a tool call asks for. A repeated call sends the same
+commands, with the same ids: done twice, they have the effect of once."""
 
 from __future__ import annotations
 

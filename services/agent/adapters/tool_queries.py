@@ -123,7 +123,7 @@ class ToolRunProgress:
 
 
 class ToolRunQueries(Protocol):
-    """What whoever waits for a call reads of it."""
+    """How far a tool run is, for the process that waits for it."""
 
     async def tool_run(self, org: str, tool_run_id: str) -> ToolRunProgress | None:
         """A call, if it was begun."""

@@ -74,8 +74,8 @@ def gave_up(letter: DeadLetter) -> Failure:
 
 
 class AttemptCount:
-    """How often the run of a conversation was attempted from where it stands, as one attempt sees
-    that. The first attempt is not written down; whoever takes over knows of it."""
+    """Counts the attempts at a run from the point that it has reached, for one attempt. The first
+    attempt is not stored: the next one knows that there was one, for it takes the run over."""
 
     def __init__(self, letters: DeadLetterStore, quarantine: Quarantine) -> None:
         self.letters = letters

@@ -1,4 +1,4 @@
-"""A conversation under a lease: read as it is stored, decided about by whoever has the lease."""
+"""A conversation under a lease: read as it is stored, changed by the lease's holder."""
 
 from __future__ import annotations
 

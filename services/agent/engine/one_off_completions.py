@@ -1,8 +1,8 @@
-"""Ask models single questions, and tell whoever waits for the answers.
+"""Ask models single questions, and publish their answers.
 
-Nothing of it is durable: with the process the questions are lost, and who asked is told so, or
-notices the silence. So that they cost nobody else an answer, there is room for a few at a time,
-for each agent, each organisation and all together, and each has the deadline of a step.
+Questions are not durable: they are lost when the process ends. The client is then told so, or its
+idle timeout ends. So that questions do not delay runs, few are asked at a time: there are limits
+for each agent, each organisation and the process. Each question has the deadline of a step.
 """
 
 from __future__ import annotations
@@ -38,10 +38,9 @@ LOST: JsonObject = {"problem": {"message": "The server is being stopped: try aga
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Question:
-    """One thing that a model is asked; those without an agent are taken as one agent's of their
-    organisation. Whoever waits hears of it on `subject`. `answer` reads the reply, `bytes` is what
-    the question keeps in memory, and `share` how much of the room there is for questions of its
-    kind."""
+    """One question to a model. All questions of an organisation without an agent count as one
+    agent's. Its progress is published on `subject`. `answer` reads the reply, `bytes` is what the
+    question keeps in memory, and `share` the part of the limits that its kind may use."""
 
     id: str
     agent_id: str

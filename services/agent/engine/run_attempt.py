@@ -157,9 +157,9 @@ class RunAttempt:
         await spans.follow(self.fence.key, self.leased.run_id, self.fresh_design)
 
     def just_committed(self) -> Conversation | None:
-        """The conversation as the commit that took the lease left it, if it is still here. A
-        cached one is good enough then, and only then: whoever takes a run over must see what
-        the attempt before recorded."""
+        """The conversation as the commit that took the lease left it, if it is still cached. Only
+        then is a cached one good enough: an attempt that takes a run over must see what the
+        attempt before it recorded."""
         if self.fresh_design is None:
             return None
         known = self.leased.find_cached()

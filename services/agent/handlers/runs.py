@@ -200,7 +200,7 @@ class RunHandlers:
         return run_reply(run_id, command.request_hash)
 
     async def cancel_runs(self, command: CancelRuns, work: UnitOfWork) -> Accepted | Rejected:
-        """End runs at once, wherever they stand; who drives one of them is told."""
+        """End runs at once, wherever they stand; the process that attempts one is told."""
         conversation = await work.load(Conversation, command.conversation)
         if not conversation.exists or not conversation.is_of(command.agent_id):
             return missing_in(command.agent_id, conversation.id)

@@ -42,14 +42,15 @@ class LogPage:
 
 
 class UndoUnfinishedCreations(Reconciliation[LogPage]):
-    """An agent is created in two commits: its blocks by the memory service, then itself; and so is
-    a conversation with blocks of its own. A process that dies between the two leaves blocks of
-    nobody, if nobody sends the command again.
+    """Deletes the blocks of agents and conversations whose creation was never finished.
 
-    So the blocks are looked at once more: each block.created names its owner, what it was made for,
-    and here the log of the memory service is read a minute late. Where the owner has not come by
-    then, it is given up in its own history first: whoever is about to create it after all finds a
-    conflict. What is done is safe to repeat, so several processes may do it.
+    An agent is created in two commits: the memory service makes its blocks, then the agent is
+    recorded; a conversation with blocks of its own likewise. If the process dies between the two
+    and the command is not sent again, the blocks have no owner.
+
+    Each block.created names its owner. This policy reads the log of the memory service a minute
+    late. An owner that does not exist by then is first abandoned in its own history, so that a
+    late creation fails with a conflict. All of it is safe to repeat, by several processes too.
     """
 
     name = "creations that were not finished"
@@ -143,7 +144,7 @@ def made_block(event: StoredEvent) -> MadeBlock:
 
 
 def given_up(agent_id: str) -> Rejected:
-    """What is answered to whoever asks for the agent again."""
+    """The refusal of a repeated request for an agent whose creation was abandoned."""
     reason = (
         f"Agent {agent_id} was asked for before, was not finished in time, and its blocks are "
         "deleted: ask for an agent with another Idempotency-Key"

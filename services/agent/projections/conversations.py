@@ -36,8 +36,8 @@ def project_conversation(
 
 
 def changed_columns(event: ConversationUpdated) -> JsonObject:
-    """The columns that a change of a conversation changes; when it was spoken in is one of them
-    only where a client has set it, for runs set it too."""
+    """The columns that a change of a conversation sets. The time of its last message is among them
+    only if a client has set it: runs set it too."""
     config = event.config
     fields = {**archive_fields(config), **conversation_state(config)}
     columns: JsonObject = {"id": config.id, "archived": config.archived_at is not None}

@@ -102,7 +102,7 @@ class DemoProvider:
     name = "demo"
 
     async def stream(self, request: ModelRequest) -> AsyncGenerator[ModelEvent]:
-        """Answer by rule; whoever wants chunks gets words."""
+        """Answer by rule; a request for chunks gets one chunk for each word."""
         reply = answer(request)
         if request.stream_tokens:
             for chunk in chunks_of(reply):

@@ -53,7 +53,7 @@ class Offer:
     reachable: bool = False
     heard: bool = False  # whether it ever answered this process
     asked_at: float = float("-inf")
-    # Held while it is asked: whoever wants to know at the same time waits for the same answer.
+    # Held while it is asked: callers at the same time wait for the same answer.
     asking: asyncio.Lock = field(default_factory=asyncio.Lock)
 
 
@@ -212,7 +212,7 @@ class ModelRouter:
         await self.clock.sleep(REFRESH_SECONDS if everyone else RETRY_SECONDS)
 
     async def ask_in_line(self, name: str) -> None:
-        """Ask a provider, or wait for whoever does already."""
+        """Ask a provider, or wait for a caller that is asking it already."""
         asking = self.offers[name].asking
         is_asked = asking.locked()
         async with asking:

@@ -1,4 +1,4 @@
-"""What the agent service asks of language models, whoever provides them."""
+"""What the agent service asks of language models, for every provider."""
 
 from __future__ import annotations
 
@@ -86,8 +86,8 @@ class Provider(Protocol):
 
     def stream(self, request: ModelRequest) -> AsyncGenerator[ModelEvent]:
         """Ask a model: the chunks of its answer as they come, if the request wants them, and last
-        the whole, which is the sum of the chunks. Raises ModelFailed. Whoever stops early closes
-        the stream, and with it the connection to the model."""
+        the whole, which is the sum of the chunks. Raises ModelFailed. A caller that stops early
+        closes the stream, and with it the connection to the model."""
         ...
 
     def payload(self, request: ModelRequest) -> JsonObject:

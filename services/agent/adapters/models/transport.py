@@ -122,8 +122,8 @@ class Wire(Protocol):
 
     def events(self, path: str, content: bytes) -> AsyncGenerator[bytes]:
         """The data of the server-sent events that answer a JSON body, as they come; one chunk of
-        data where the answer is no stream. Whoever stops early closes the stream, and with it the
-        connection."""
+        data where the answer is no stream. A caller that stops early closes the stream, and with
+        it the connection."""
         ...
 
     async def get(self, path: str, parameters: JsonObject) -> bytes:

@@ -66,7 +66,7 @@ class Conversation(Aggregate[ConversationState]):
         self.record(MessageAppended, at=at, agent_id=self.state.agent_id, message=message)
 
     def delete(self, *, at: datetime) -> None:
-        """Stop existing; whoever drives a run of it finds that out at the next commit."""
+        """Delete the conversation; an attempt at a run of it fails at its next commit."""
         if not self.state.deleted:
             self.record(ConversationDeleted, at=at, own_block_ids=self.state.own_blocks)
 

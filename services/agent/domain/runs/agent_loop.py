@@ -54,8 +54,8 @@ class OfferedTools:
 
 
 class AgentLoop(Protocol):
-    """The steps of a run. A loop has no state of its own: it decides from the run, so that whoever
-    takes the run over decides the same. `agent_types` says which type has which loop."""
+    """The steps of a run. A loop has no state of its own: it decides from the run, so that the next
+    attempt decides the same. `agent_types` says which type has which loop."""
 
     def next_action(self, run: ActiveRun) -> NextAction:
         """What follows from what is recorded of the run: another step, a tool call, or its end."""

@@ -73,7 +73,7 @@ def record(
     at: datetime,
 ) -> None:
     """Start the run that brings the answers, and let it go on where the calls waited. Tools start
-    later: whoever starts one has to know whether it was started before."""
+    later: the attempt that starts one has to know whether it was started before."""
     state, run_id = conversation.state, command.run.id
     conversation.record(RunStarted, at=at, run_id=run_id, agent_id=state.agent_id)
     conversation.record(

@@ -1,8 +1,8 @@
-"""One at a time for each aggregate, in the order in which they came.
+"""Locks of one process: one task at a time decides about an aggregate, in the order of arrival.
 
-Who decides about an aggregate while somebody else does loses the race and has to decide again. In
-one process nobody has to race: whoever wants to decide waits until it is his turn. Between
-processes the version of the aggregate decides, as always.
+Two tasks that decide about the same aggregate at the same time conflict: the second to save has to
+decide again. Within a process a lock makes the second wait instead. Between processes the version
+of the aggregate finds the conflict.
 """
 
 from __future__ import annotations
@@ -16,13 +16,13 @@ Waiter = asyncio.Future[None]
 
 @dataclass(slots=True)
 class WaitQueue:
-    """Those who wait for one key: `first` before `others`, each in order of arrival."""
+    """The tasks that wait for one key: `first` before `others`, each in order of arrival."""
 
     first: deque[Waiter] = field(default_factory=deque)
     others: deque[Waiter] = field(default_factory=deque)
 
     def next(self) -> Waiter | None:
-        """Whose turn it is, of those who still wait."""
+        """Take out and return the next task that still waits; None if there is none."""
         for waiters in (self.first, self.others):
             while waiters:
                 waiter = waiters.popleft()
@@ -38,8 +38,8 @@ class AggregateLocks:
         self.queues: dict[str, WaitQueue] = {}
 
     def hold(self, key: str, *, first: bool = False) -> HeldLock:
-        """`async with`: be the only one for a key; `first` goes before those who came earlier and
-        are not."""
+        """Return an `async with` block that only one task at a time enters for this key. A task
+        that asks with `first` goes before those that wait without it."""
         return HeldLock(self, key, first)
 
     async def acquire(self, key: str, *, first: bool = False) -> None:
@@ -58,7 +58,7 @@ class AggregateLocks:
             raise
 
     def release(self, key: str) -> None:
-        """Hand the key to whoever is next."""
+        """Hand the key to the task that waits next, or free it."""
         waiter = self.queues[key].next()
         if waiter is None:
             del self.queues[key]
@@ -67,8 +67,8 @@ class AggregateLocks:
 
 
 class HeldLock:
-    """A key that is held inside. Every message takes several: as a generator each would cost twice
-    as much."""
+    """An `async with` block that holds a key. A message enters several of them, and a generator
+    (`asynccontextmanager`) would cost twice as much."""
 
     __slots__ = ("first", "key", "locks")
 

@@ -198,20 +198,20 @@ class PostgresArchiveQueries:
 
     async def collections_of(self, org: str, agent_id: str) -> list[Collection]:
         """The archives that an agent searches."""
-        return await fetch_collections(self.database, OF_AGENT, {"org": org, "agent": agent_id})
+        return await collections_of(self.database, OF_AGENT, {"org": org, "agent": agent_id})
 
     async def collections(self, org: str, ids: list[str]) -> list[Collection]:
         """Those of these archives that the organisation has."""
-        return await fetch_collections(self.database, NAMED, {"org": org, "ids": ids})
+        return await collections_of(self.database, NAMED, {"org": org, "ids": ids})
 
     async def named_collections(self, org: str, ids: list[str]) -> list[Collection]:
         """Those of these archives and folders that the organisation has."""
         query = f"{NAMED} union all {NAMED_FOLDERS}"
-        return await fetch_collections(self.database, query, {"org": org, "ids": ids})
+        return await collections_of(self.database, query, {"org": org, "ids": ids})
 
     async def all_collections(self, org: str) -> list[Collection]:
         """The newest archives of the organisation, `COLLECTIONS_MAX` at most."""
-        return await fetch_collections(self.database, NEWEST, {"org": org})
+        return await collections_of(self.database, NEWEST, {"org": org})
 
     async def passages_left(self, org: str, archive_id: str, limit: int) -> list[str]:
         """The first passages of an archive, whether it is deleted or not."""
@@ -264,7 +264,7 @@ class PostgresArchiveQueries:
         return [Attachment(*row) for row in await self.database.fetch(ORPHANED)]
 
 
-async def fetch_collections(
+async def collections_of(
     database: Database, query: str, values: dict[str, object]
 ) -> list[Collection]:
     """The collections that a query returns."""

@@ -132,6 +132,4 @@ class AgentFolders(Aggregate[AgentFoldersState]):
     def drop(self, file_ids: Sequence[str]) -> None:
         """Remove these files from the open ones."""
         gone = {*file_ids}
-        self.state.opened = {
-            key: file for key, file in self.state.opened.items() if key not in gone
-        }
+        self.state.opened = {id: file for id, file in self.state.opened.items() if id not in gone}

@@ -133,8 +133,7 @@ class File(Aggregate[FileProgress]):
         chunk_tokens: int,
         at: datetime,
     ) -> None:
-        """Record the text that parsing gave, in `total_chunks` chunks of at most `chunk_tokens`
-        tokens."""
+        """Record the parsed text, in `total_chunks` chunks of up to `chunk_tokens` tokens."""
         assert not self.state.text_id, "a file is parsed once"
         self.record(
             FileParsed,

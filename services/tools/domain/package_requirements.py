@@ -72,10 +72,7 @@ def normalize_name(name: str) -> str:
 def requirements_in(wanted: Iterable[Mapping[str, object]]) -> list[Requirement]:
     """Names and versions, as a tool says them."""
     return [
-        (
-            str(item.get("name")),
-            str(item["version"]) if item.get("version") else None,
-        )
+        (str(item.get("name")), str(item["version"]) if item.get("version") else None)
         for item in wanted
     ]
 

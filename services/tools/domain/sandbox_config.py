@@ -121,9 +121,7 @@ class SandboxConfig(Aggregate[SandboxConfigState]):
 
     def id_of_name(self, key: str) -> str | None:
         """The id of the variable of a name."""
-        return next(
-            (id for id, variable in self.state.variables.items() if variable.key == key), None
-        )
+        return next((id for id, kept in self.state.variables.items() if kept.key == key), None)
 
     def when(self, event: Event) -> None:
         """Evolve the state by one event."""

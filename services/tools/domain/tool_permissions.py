@@ -40,10 +40,7 @@ class ToolPermissions(Aggregate[ToolPermissionsState]):
         refused = too_long(command.allowed.tools)
         if refused:
             return refused
-        tools, capabilities = (
-            sort(command.allowed.tools),
-            sort(command.allowed.capabilities),
-        )
+        tools, capabilities = sort(command.allowed.tools), sort(command.allowed.capabilities)
         if (tools, capabilities) != (self.state.tools, self.state.capabilities):
             self.record(
                 ToolPermissionsChanged,

@@ -91,9 +91,7 @@ def with_agent_state(function: Callable[..., Any]) -> Callable[..., Any]:
 
     def called(agent_state: dict[str, Any] | None, **arguments: Any) -> Any:
         state = AgentState(agent_state) if agent_state else None
-        before = (
-            {block["id"]: block["value"] for block in agent_state["blocks"]} if agent_state else {}
-        )
+        before = {row["id"]: row["value"] for row in agent_state["blocks"]} if agent_state else {}
 
         def outcome(value: Any) -> dict[str, Any]:
             try:

@@ -118,7 +118,5 @@ def names_of(models: Models) -> dict[str, Any]:
     """What the source of a tool finds: its classes by name, and the names of types, which source
     that is only a function does not import."""
     types_of = {name: getattr(typing, name) for name in typing.__all__}
-    return {
-        **types_of,
-        **{name: kind for name, kind in models.found.items() if name.isidentifier()},
-    }
+    classes = {name: kind for name, kind in models.found.items() if name.isidentifier()}
+    return {**types_of, **classes}

@@ -182,11 +182,7 @@ def confinements(
         )
         for network in (NETWORK, ())
     ]
-    return [
-        *walls,
-        *(replace(mode, first_uid=FIRST_UID) for mode in (plain, without)),
-        without,
-    ]
+    return [*walls, *(replace(mode, first_uid=FIRST_UID) for mode in (plain, without)), without]
 
 
 def wall(

@@ -44,13 +44,9 @@ class EmbedderRouter:
     def __init__(self, settings: EmbeddingSettings) -> None:
         self.settings = settings
         self.default = LocalEmbedder(HANDLE, DIMENSIONS, MiniLm)
-        self.kept = {
-            name: kept_http(trusting(endpoint)) for name, endpoint in settings.endpoints.items()
-        }
-        self.endpoints = {
-            name: EmbeddingEndpoint(endpoint, self.kept[name])
-            for name, endpoint in settings.endpoints.items()
-        }
+        listed = settings.endpoints
+        self.kept = {name: kept_http(trusting(listed[name])) for name in listed}
+        self.endpoints = {name: EmbeddingEndpoint(listed[name], self.kept[name]) for name in listed}
         self.named: OrderedDict[str, EmbeddingEndpoint] = OrderedDict()
 
     def for_config(

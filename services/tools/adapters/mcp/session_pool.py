@@ -127,10 +127,7 @@ class SessionPool[S: Session]:
         """Hold a session open for others, too."""
         self.drop(config.session_id)
         while len(self.sessions) >= SESSIONS_MAX:
-            idle = next(
-                (session_id for session_id, held in self.sessions.items() if not held.requests),
-                None,
-            )
+            idle = next((key for key, held in self.sessions.items() if not held.requests), None)
             if idle is None:
                 break
             self.drop(idle)

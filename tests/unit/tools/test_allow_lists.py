@@ -50,7 +50,7 @@ from tests.unit.allowed import ToolPermissionRows
 from tests.unit.tools.tool_run_world import CALL, DICE, TOOL, Process, World, call
 
 AGENT = Caller("org-1", "project-1", "agent-1")
-ROLL = CalledTool(TOOL, "roll_dice", "custom")
+ROLL = CalledTool(TOOL, "roll_die", "custom")
 INSERT = called_tool(BASE_TOOLS["memory_insert"])
 PERMISSION_SECONDS_MAX = 100e-6
 
@@ -89,19 +89,19 @@ class TestTheCheck:
         assert refusal_by_policies(known, AGENT, INSERT) == ""
         refused = refusal_by_policies(known, AGENT, ROLL)
         assert refused == (
-            f"'roll_dice' is not allowed for this {kind}: it is not on the list of tools."
+            f"'roll_die' is not allowed for this {kind}: it is not on the list of tools."
         )
         other = {"organisation": Caller("org-2"), "project": Caller("org-1", "project-2")}
         caller = other.get(kind, Caller("org-1", "project-1", "agent-2"))
         assert refusal_by_policies(known, caller, ROLL) == ""
 
     def test_a_narrow_list_never_gives_what_a_wider_one_withholds(self) -> None:
-        known = policies(organisation={"tools": ["memory_insert"]}, agent={"tools": ["roll_dice"]})
+        known = policies(organisation={"tools": ["memory_insert"]}, agent={"tools": ["roll_die"]})
         assert "organisation" in refusal_by_policies(known, AGENT, ROLL)
         assert "agent" in refusal_by_policies(known, AGENT, INSERT)
 
     def test_the_operators_list_is_above_all(self) -> None:
-        known = ToolPolicies(system_list({"HEELER_ALLOWED_TOOLS": "memory_insert, roll_dice"}))
+        known = ToolPolicies(system_list({"HEELER_ALLOWED_TOOLS": "memory_insert, roll_die"}))
         assert refusal_by_policies(known, AGENT, ROLL) == ""
         replace = called_tool(BASE_TOOLS["memory_replace"])
         assert "on this server" in refusal_by_policies(known, AGENT, replace)
@@ -116,11 +116,11 @@ class TestTheCheck:
         known = policies(agent={"tools": [TOOL]})
         assert refusal_by_policies(known, AGENT, ROLL) == ""
         assert refusal_by_policies(known, AGENT, CalledTool(TOOL, "renamed", "custom")) == ""
-        assert refusal_by_policies(known, AGENT, CalledTool("tool-2", "roll_dice", "custom"))
+        assert refusal_by_policies(known, AGENT, CalledTool("tool-2", "roll_die", "custom"))
 
     def test_source_that_is_no_tool_stands_on_no_list(self) -> None:
-        known = policies(organisation={"tools": ["roll_dice", "send_message"]})
-        for name in ("roll_dice", "send_message"):
+        known = policies(organisation={"tools": ["roll_die", "send_message"]})
+        for name in ("roll_die", "send_message"):
             assert refusal_by_policies(known, AGENT, CalledTool("", name, "custom"))
 
     def test_it_is_known_of_every_type_of_tool_what_it_needs(self) -> None:
@@ -144,7 +144,7 @@ class TestTheCheck:
 
     def test_it_takes_less_than_100_microseconds(self) -> None:
         many = {("org-1", "agent", f"agent-{n}"): compile_list(["a"], None) for n in range(5_000)}
-        lists = {"tools": ["roll_dice", *map(str, range(TOOLS_OF_LIST_MAX))]}
+        lists = {"tools": ["roll_die", *map(str, range(TOOLS_OF_LIST_MAX))]}
         known = ToolPolicies(
             scopes={**many, **policies(organisation=lists, project=lists, agent=lists).scopes}
         )
@@ -171,7 +171,7 @@ class TestCallsOfTheToolsService:
         assert process.sandbox.programs == []
         [refused] = (event_of("tools", stored) for stored in world.schema.streams[CALL])
         assert isinstance(refused, ToolRunRefused)
-        assert (refused.tool_id, refused.name) == (TOOL, "roll_dice")
+        assert (refused.tool_id, refused.name) == (TOOL, "roll_die")
         assert (refused.agent_id, refused.run_id) == ("agent-1", "run-1")
         assert "not on the list of capabilities (code)" in refused.reason
         assert world.row()["status"] == "refused"
@@ -188,7 +188,7 @@ class TestCallsOfTheToolsService:
         assert world.story() == ["tool_run.refused"]
 
     async def test_source_is_refused_where_code_is_not_allowed(self, world: World) -> None:
-        world.policies = policies(organisation={"tools": ["roll_dice"]})
+        world.policies = policies(organisation={"tools": ["roll_die"]})
         process = Process(world, "tools-1")
         source = DICE.model_copy(update={"id": ""})
         await process.tell(call(source=source.model_dump(), tool_id=""))
@@ -245,7 +245,7 @@ class TestLists:
         assert refusal_by_policies(view.value, AGENT, ROLL) == "", "nobody has looked"
         await view.look()
         assert refusal_by_policies(view.value, AGENT, ROLL)
-        await self.set(bus, "m-2", "agent", "agent-1", tools=["roll_dice"])
+        await self.set(bus, "m-2", "agent", "agent-1", tools=["roll_die"])
         await view.look()
         assert refusal_by_policies(view.value, AGENT, ROLL) == ""
         await self.set(bus, "m-3", "agent", "agent-1")
@@ -310,7 +310,7 @@ class TestLists:
         monkeypatch.setattr(view.reader, "rows", rows)
         first = asyncio.create_task(view.look())
         await began.wait()
-        await self.set(bus, "m-2", "agent", "agent-1", tools=["roll_dice"])
+        await self.set(bus, "m-2", "agent", "agent-1", tools=["roll_die"])
         second = asyncio.create_task(view.look())
         asyncio.get_running_loop().call_soon(
             goes_on.set

@@ -69,14 +69,14 @@ async def test_a_call_is_begun_run_and_ended_and_everybody_is_told(world: World)
 
     assert isinstance(reply, Accepted)
     [program] = process.sandbox.programs
-    assert (program.function, program.arguments) == ("roll_dice", {"sides": 6})
+    assert (program.function, program.arguments) == ("roll_die", {"sides": 6})
     assert (program.source, program.limits.seconds) == (DICE.source_code, 30.0)
     assert (program.org, program.agent_id) == ("org-1", "agent-1")
     assert program.environment == NAMES
     assert world.story() == ["tool_run.begun", "tool_run.ended"]
     begun, ended = (event_of("tools", stored) for stored in world.schema.streams[CALL])
     assert isinstance(begun, ToolRunBegun)
-    assert (begun.tool_id, begun.name, begun.arguments) == (TOOL, "roll_dice", '{"sides":6}')
+    assert (begun.tool_id, begun.name, begun.arguments) == (TOOL, "roll_die", '{"sides":6}')
     assert (begun.run_id, begun.tool_call_id) == ("run-1", "call_1")
     assert isinstance(ended, ToolRunEnded)
     assert (ended.result.text, ended.result.stdout) == ("4", ["rolling\n"])
@@ -182,7 +182,7 @@ async def test_r27_a_call_that_kills_its_process_is_lost_at_once_and_costs_no_ot
     assert [len(process.sandbox.programs) for process in (*poisoned, healthy)] == [1, 1, 2]
     begun = event_of("tools", world.schema.streams["tool_run-p0"][0])
     assert isinstance(begun, ToolRunBegun)
-    assert (begun.name, begun.arguments) == ("roll_dice", '{"sides":6}')
+    assert (begun.name, begun.arguments) == ("roll_die", '{"sides":6}')
     for process in poisoned:
         await process.runs.drain()
 
@@ -302,11 +302,11 @@ async def test_long_arguments_are_cut_in_the_history_alone(world: World) -> None
 
 async def test_source_is_called_without_a_tool_of_its_own(world: World) -> None:
     process = Process(world, "tools-1")
-    source = DICE.model_copy(update={"id": "", "source_code": "def roll_dice(sides): return 5"})
+    source = DICE.model_copy(update={"id": "", "source_code": "def roll_die(sides): return 5"})
     await process.tell(call(tool_id="", source=source, agent_id=""))
     await process.idle()
 
-    assert process.sandbox.programs[0].source == "def roll_dice(sides): return 5"
+    assert process.sandbox.programs[0].source == "def roll_die(sides): return 5"
     assert world.row()["status"] == "success"
 
 

@@ -60,10 +60,10 @@ SEALER = Sealer([new_key()])
 
 DICE = ToolState(
     id=TOOL,
-    name="roll_dice",
+    name="roll_die",
     description="Roll.",
-    source_code="def roll_dice(sides): return 4",
-    json_schema={"name": "roll_dice", "description": "Roll.", "parameters": {}},
+    source_code="def roll_die(sides): return 4",
+    json_schema={"name": "roll_die", "description": "Roll.", "parameters": {}},
 )
 
 

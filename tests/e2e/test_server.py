@@ -14,8 +14,6 @@ from letta_client import Letta
 
 from deploy.asyncapi import PAGE as ASYNCAPI
 
-# Health is looked after beforehand: to ask for it costs little more than to ask for nothing.
-
 
 @pytest.mark.operation("GET /v1/health/")
 def test_health_tells_the_truth_at_each_of_its_paths(letta: Letta, http: httpx.Client) -> None:

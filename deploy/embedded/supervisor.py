@@ -316,7 +316,7 @@ async def keep_on(work: Callable[[], Coroutine[Any, Any, None]]) -> None:
     while True:
         try:
             await work()
-        except Exception:  # the process edge: whoever watches must not die of what is short
+        except Exception:  # the process edge: the supervisor outlives a shortage
             log.exception("a watch failed, and begins again")
         await asyncio.sleep(LOOK_SECONDS)
 

@@ -49,7 +49,7 @@ ATTEMPTS_KEPT_SECONDS = 86_400.0
 class Service:
     """The running parts of one service in one process; the adapters are handed in.
 
-    The same object runs on Postgres and NATS and on their twins.
+    The same object runs on Postgres and NATS, and on the in-memory store and bus.
     """
 
     def __init__(self, name: str, repository: Repository, bus: Bus, clock: Clock) -> None:

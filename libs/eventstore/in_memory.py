@@ -1,4 +1,4 @@
-"""The event store's twin in memory: the same contract, for tests and for the simulator."""
+"""The in-memory event store: the contract of Postgres, for tests and for the simulator."""
 
 from __future__ import annotations
 

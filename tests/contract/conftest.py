@@ -1,4 +1,4 @@
-"""Every test of a port runs on the twin and on the real server."""
+"""Every test of a port runs in memory and on the real server."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The parts of a service together, on the twins and on NATS."""
+"""The parts of a service together, in memory and on NATS."""
 
 from __future__ import annotations
 

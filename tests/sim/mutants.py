@@ -545,7 +545,7 @@ def commands_race() -> list[Patch]:
     return [(AggregateLocks, "acquire", acquire), (AggregateLocks, "release", lambda *_: None)]
 
 
-@mutant("Who drives a run decides beside the commands to its agent.")
+@mutant("An attempt at a run decides beside the commands to its agent.")
 def driver_races() -> list[Patch]:
     return [(LeasedConversation, "lock", lambda leased: contextlib.nullcontext())]
 

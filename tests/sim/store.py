@@ -1,6 +1,6 @@
-"""The event store as one simulated process sees it: the twin, at the other end of a wire.
+"""The event store as one simulated process sees it: the in-memory one, at the other end of a wire.
 
-What a process knows (its leases) dies with it; what the twin did stays. A call may fail before or
+What a process knows (its leases) dies with it; what the store did stays. A call may fail before or
 after it took effect, and what a broken connection carried may still take effect a moment later.
 """
 
@@ -71,22 +71,22 @@ class Server:
     def of(self, service: str) -> Transactions:
         return self.transactions.setdefault(service, Transactions())
 
-    def twin(self, service: str, holder: str) -> InMemoryEventStore:
-        """The twin without a memory of its own: that is the client's."""
+    def in_memory(self, service: str, holder: str) -> InMemoryEventStore:
+        """The in-memory store of a process; what the process knows is the client's."""
         return InMemoryEventStore(self.database, service, holder)
 
     def commit(self, service: str, holder: str, xid: int, commit: Commit) -> int | None:
         """The end of a transaction: everything is seen, or nothing happened."""
         book = self.of(service)
         book.open.discard(xid)
-        twin = self.twin(service, holder)
-        before = len(twin.schema.committed)
+        in_memory = self.in_memory(service, holder)
+        before = len(in_memory.schema.committed)
         for watcher in self.watchers:
             watcher.before_commit(service, holder, commit)
         if any(f'"{UNSTORABLE}' in event.payload_json for event in commit.events):
             raise StoreRefused("simulated: it cannot be stored", by_data=True)
-        epoch = finished(twin.commit(commit))
-        fresh = twin.schema.committed[before:]
+        epoch = finished(in_memory.commit(commit))
+        fresh = in_memory.schema.committed[before:]
         book.unnumbered += [(xid, number, event) for number, event in enumerate(fresh)]
         for watcher in self.watchers:
             watcher.after_commit(service, holder, commit, epoch, fresh)
@@ -229,7 +229,7 @@ def finished[T](work: Coroutine[Any, Any, T]) -> T:
     except StopIteration as end:
         result: T = end.value
         return result
-    raise AssertionError("the twin waits for nothing")
+    raise AssertionError("the in-memory store waits for nothing")
 
 
 class SimStore:
@@ -245,12 +245,12 @@ class SimStore:
         self.held: dict[str, int] = {}
         self.in_flight: set[str] = set()
 
-    def twin(self) -> InMemoryEventStore:
-        return self.server.twin(self.service, self.holder)
+    def in_memory(self) -> InMemoryEventStore:
+        return self.server.in_memory(self.service, self.holder)
 
     async def load(self, aggregate_id: str, after: int = 0, *, state_version: str = "") -> History:
         def asked() -> History:
-            return finished(self.twin().load(aggregate_id, after, state_version=state_version))
+            return finished(self.in_memory().load(aggregate_id, after, state_version=state_version))
 
         return await self.client.ask(asked)
 
@@ -309,16 +309,16 @@ class SimStore:
             del self.held[fence.key]
 
     async def stored_reply(self, message_id: str) -> str | None:
-        return await self.client.ask(lambda: finished(self.twin().stored_reply(message_id)))
+        return await self.client.ask(lambda: finished(self.in_memory().stored_reply(message_id)))
 
     async def forget_replies(self, older_than_seconds: float) -> int:
         return await self.client.ask(
-            lambda: finished(self.twin().forget_replies(older_than_seconds)), write=True
+            lambda: finished(self.in_memory().forget_replies(older_than_seconds)), write=True
         )
 
     async def take_lease(self, key: str) -> int | None:
         def execute() -> int | None:
-            epoch = finished(self.twin().take_lease(key))
+            epoch = finished(self.in_memory().take_lease(key))
             for watcher in self.server.watchers:
                 watcher.lease_taken(self.service, self.holder, key, epoch)
             return epoch
@@ -333,9 +333,9 @@ class SimStore:
             return 0
 
         def execute() -> int:
-            leases = self.twin().schema.leases
+            leases = self.in_memory().schema.leases
             before = {key for key, lease in leases.items() if lease.expires_at > float("-inf")}
-            freed = finished(self.twin().succeed())
+            freed = finished(self.in_memory().succeed())
             for key in sorted(before):
                 if leases[key].expires_at == float("-inf"):
                     for watcher in self.server.watchers:
@@ -348,11 +348,11 @@ class SimStore:
         asked = dict(self.held)
 
         def execute() -> set[str]:
-            twin = self.twin()
-            twin.held = dict(asked)
-            found = finished(twin.renew_leases())
+            in_memory = self.in_memory()
+            in_memory.held = dict(asked)
+            found = finished(in_memory.renew_leases())
             for watcher in self.server.watchers:
-                watcher.leases_renewed(self.service, twin.held)
+                watcher.leases_renewed(self.service, in_memory.held)
             return found
 
         if asked:
@@ -365,8 +365,8 @@ class SimStore:
         self.forget_lease(fence)
 
         def execute() -> None:
-            lease = self.twin().schema.leases.get(fence.key)
-            finished(self.twin().release_lease(fence))
+            lease = self.in_memory().schema.leases.get(fence.key)
+            finished(self.in_memory().release_lease(fence))
             if lease and lease.epoch == fence.epoch:
                 for watcher in self.server.watchers:
                     watcher.lease_released(self.service, fence.key)
@@ -379,29 +379,33 @@ class SimStore:
         )
 
     async def read_log(self, after: int, limit: int = LOG_PAGE_EVENTS_MAX) -> list[StoredEvent]:
-        return await self.client.ask(lambda: finished(self.twin().read_log(after, limit)))
+        return await self.client.ask(lambda: finished(self.in_memory().read_log(after, limit)))
 
     async def read_upstream(
         self, upstream: str, after: int, topics: list[str], limit: int = LOG_PAGE_EVENTS_MAX
     ) -> UpstreamPage:
         return await self.client.ask(
-            lambda: finished(self.twin().read_upstream(upstream, after, topics, limit))
+            lambda: finished(self.in_memory().read_upstream(upstream, after, topics, limit))
         )
 
     async def waiting(self, upstreams: list[str]) -> Waiting:
-        return await self.client.ask(lambda: finished(self.twin().waiting(upstreams)))
+        return await self.client.ask(lambda: finished(self.in_memory().waiting(upstreams)))
 
     async def progress(self, upstreams: list[str]) -> dict[str, Progress]:
-        return await self.client.ask(lambda: finished(self.twin().progress(upstreams)), write=True)
+        return await self.client.ask(
+            lambda: finished(self.in_memory().progress(upstreams)), write=True
+        )
 
     async def published_position(self) -> int:
-        return await self.client.ask(lambda: finished(self.twin().published_position()))
+        return await self.client.ask(lambda: finished(self.in_memory().published_position()))
 
     async def mark_published(self, position: int) -> None:
-        await self.client.ask(lambda: finished(self.twin().mark_published(position)), write=True)
+        await self.client.ask(
+            lambda: finished(self.in_memory().mark_published(position)), write=True
+        )
 
     async def position(self, upstream: str) -> int:
-        return await self.client.ask(lambda: finished(self.twin().position(upstream)))
+        return await self.client.ask(lambda: finished(self.in_memory().position(upstream)))
 
 
 class SimLetters:
@@ -412,7 +416,7 @@ class SimLetters:
 
     async def ask[T](self, question: Callable[[DeadLetterStore], Coroutine[Any, Any, T]]) -> T:
         return await self.store.client.ask(
-            lambda: finished(question(self.store.twin().letters)), write=True
+            lambda: finished(question(self.store.in_memory().letters)), write=True
         )
 
     async def begin(

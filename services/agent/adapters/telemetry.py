@@ -32,7 +32,7 @@ from services.agent.domain.runs.step_results import ToolResult
 
 NANOSECONDS = 1e9
 
-# What every span below a run says of it; set in the task that drives the run.
+# What every span below a run says of it; set in the task of its attempt.
 about: ContextVar[Attributes] = ContextVar("about", default=MappingProxyType({}))
 
 
@@ -75,7 +75,7 @@ def ending(event: RunCompleted | RunFailed) -> Attributes:
 class RunSpans:
     """The span of the active run; those of one attempt come one after the other.
 
-    A run that this drive was not begun for, because it waited in line or was taken over from
+    A run that this attempt was not begun for, because it waited in line or was taken over from
     another process, belongs to the trace that the log remembers of it.
     """
 

@@ -49,7 +49,7 @@ class Service:
 
 # The connections to Postgres of one process; and of one that is all services, for all together.
 POOL_CONNECTIONS_MAX = 8
-SHARED_CONNECTIONS_MAX = 10
+SHARED_CONNECTIONS_MAX = 14
 # The keys that seal secrets; whoever has them in its environment reads all secrets.
 ENCRYPTION_KEYS = "HEELER_ENCRYPTION_KEYS"
 OPERATORS_LISTS = ("HEELER_ALLOWED_TOOLS", "HEELER_ALLOWED_CAPABILITIES")
@@ -95,6 +95,18 @@ SERVICES = (
         events_bytes_max=1 << 30,
         connections_shared=4,
         lists_deltas=True,
+    ),
+    Service(
+        name="scheduler",
+        sends=("scheduler", "agent", "tools", "groups"),
+        follows=("scheduler", "agent"),
+        hears=("agent", "tools", "groups"),
+    ),
+    Service(
+        name="groups",
+        sends=("groups", "agent", "memory"),
+        follows=("groups", "agent", "memory"),
+        hears=("agent", "groups"),
     ),
     Service(
         name="api",

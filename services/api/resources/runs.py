@@ -58,6 +58,13 @@ ACTIVE = "v.status in ('created', 'running')"
 SPANS_MAX = 5_000
 
 
+def started_for(name: str) -> Where:
+    """The condition that a run was started for a schedule, a batch or a group, as an index has
+    it."""
+    metadata = "v.fields->'metadata'"
+    return Where(f"{metadata} ? '{name}' and {metadata}->>'{name}' = {{}}", key=True)
+
+
 class RunFilters(Page):
     """A page of runs of these agents."""
 
@@ -65,6 +72,9 @@ class RunFilters(Page):
     agent_id: Annotated[Name | None, Where("v.agent_id = {}", key=True)] = None
     agent_ids: Annotated[Names | None, Where("v.agent_id = any({})", key=True)] = None
     background: Annotated[bool | None, Where("v.background = {}")] = None
+    schedule_id: Annotated[Name | None, started_for("schedule_id")] = None
+    batch_id: Annotated[Name | None, started_for("batch_id")] = None
+    group_id: Annotated[Name | None, started_for("group_id")] = None
 
 
 class RunPage(RunFilters):

@@ -220,6 +220,15 @@ create index runs_active on {schema}.runs (org collate "C", created_at, id colla
     where status in ('created', 'running');
 create index runs_agent on {schema}.runs (agent_id, created_at, id collate "C");
 create index runs_conversation on {schema}.runs (conversation_id, created_at, id collate "C");
+create index runs_schedule on {schema}.runs
+    ((fields->'metadata'->>'schedule_id'), created_at, id collate "C")
+    where fields->'metadata' ? 'schedule_id';
+create index runs_batch on {schema}.runs
+    ((fields->'metadata'->>'batch_id'), created_at, id collate "C")
+    where fields->'metadata' ? 'batch_id';
+create index runs_group on {schema}.runs
+    ((fields->'metadata'->>'group_id'), created_at, id collate "C")
+    where fields->'metadata' ? 'group_id';
 create index events_run_accepted on {schema}.events (about) where topic = 'run.accepted';
 
 create view {schema}.run_view as

@@ -1,0 +1,214 @@
+"""Start runs of agents from another service, and wait for their ends.
+
+The scheduler, batches and groups have agents answer messages. Each run has an id that follows from
+what it is for (a schedule's slot, an item of a batch, a turn of a group), so that a repeated start
+means the run that was started before. Who waits for a run reads its row: what the run publishes
+only says when a look is worth it.
+
+    runs = AgentRuns(bus, PostgresAgentRunQueries(database), clock)
+    wanted = WantedRun(run_id=run_id, agent_id=agent_id, messages=[message])
+    refused = await runs.start(wanted, context)
+    ended = await runs.wait_for_end(org, run_id)
+    messages = await runs.messages(org, run_id)
+"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any, Protocol
+
+from libs.bus.ports import Bus, Clock
+from libs.contracts.agent.conversations import Message
+from libs.contracts.agent.runs import CallingRun, CancelRuns, ClientTool, RunOptions, StartRun
+from libs.contracts.bus_messages import Context, JsonObject, Rejected, delta_subject
+from libs.contracts.deterministic_ids import derived_id
+from libs.contracts.letta.message_requests import MAX_STEPS_DEFAULT
+from libs.contracts.letta.runs import RunConfig
+from libs.eventstore.connection_pool import Database
+from libs.work.progress import Progress, ProgressMessage, follow
+
+# How often a run is looked at whose end nobody publishes: often while it is queued, seldom later.
+LOOK_SECONDS, LOOK_SECONDS_MAX = 1.0, 5.0
+ACTIVE = ("created", "running")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WantedRun:
+    """A run that is to be started; `metadata` is what clients read of it, such as `schedule_id`.
+
+    Without a `conversation_id` it is in the agent's own conversation. Where `unless_busy`, it is
+    refused with CONFLICT while another run of the conversation has not ended.
+    """
+
+    run_id: str
+    agent_id: str
+    messages: list[Message]
+    created_at: datetime
+    conversation_id: str | None = None
+    metadata: JsonObject | None = None
+    max_steps: int = MAX_STEPS_DEFAULT
+    unless_busy: bool = False
+    options: RunOptions | None = None
+    client_tools: tuple[ClientTool, ...] = ()
+    callers: tuple[CallingRun, ...] = ()
+    callback_url: str | None = None
+
+    def command(self) -> StartRun:
+        """The command that starts it."""
+        run = RunConfig(
+            id=self.run_id,
+            created_at=self.created_at,
+            agent_id=self.agent_id,
+            conversation_id=self.conversation_id,
+            background=True,
+            metadata=self.metadata,
+            callback_url=self.callback_url,
+        )
+        return StartRun(
+            agent_id=self.agent_id,
+            conversation_id=self.conversation_id,
+            run=run,
+            messages=self.messages,
+            max_steps=self.max_steps,
+            request_hash=self.run_id,
+            unless_busy=self.unless_busy,
+            options=self.options,
+            client_tools=list(self.client_tools),
+            callers=list(self.callers),
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class RunProgress:
+    """How far a run is; `usage` and `error` once it has ended."""
+
+    status: str
+    stop_reason: str = ""
+    usage: JsonObject | None = None
+    error: JsonObject | None = None
+
+    @property
+    def is_active(self) -> bool:
+        """Whether it has not ended."""
+        return self.status in ACTIVE
+
+
+class AgentRunQueries(Protocol):
+    """What is read of runs of agents."""
+
+    async def run_progress(self, org: str, run_id: str) -> RunProgress | None:
+        """How far a run is, if it was accepted and is not deleted."""
+        ...
+
+    async def run_messages(self, org: str, run_id: str) -> list[dict[str, Any]]:
+        """The V1 messages of a run, those that were sent first."""
+        ...
+
+
+class PostgresAgentRunQueries:
+    """Keeps the contract of `AgentRunQueries`, from the views of the agent service."""
+
+    def __init__(self, database: Database) -> None:
+        self.database = database
+
+    async def run_progress(self, org: str, run_id: str) -> RunProgress | None:
+        """How far a run is, if it was accepted and is not deleted."""
+        row = await self.database.fetch_one(
+            "select status, coalesce(stop_reason, ''), usage, error from agent.run_view"
+            " where id = %s and org = %s",
+            [run_id, org],
+        )
+        return RunProgress(*row) if row else None
+
+    async def run_messages(self, org: str, run_id: str) -> list[dict[str, Any]]:
+        """The V1 messages of a run, those that were sent first."""
+        rows = await self.database.fetch(
+            "select v1_messages from agent.message_view where run_id = %s and org = %s"
+            " order by position",
+            [run_id, org],
+        )
+        return [v1_message for (v1_messages,) in rows for v1_message in v1_messages]
+
+
+async def go_on(_: RunProgress) -> bool:
+    """Wait for a run as long as it takes."""
+    return True
+
+
+class AgentRuns:
+    """Runs of agents that one service has other agents make."""
+
+    def __init__(self, bus: Bus, queries: AgentRunQueries, clock: Clock) -> None:
+        self.bus = bus
+        self.queries = queries
+        self.clock = clock
+
+    async def start(self, wanted: WantedRun, context: Context) -> Rejected | None:
+        """Have a run accepted; returns why it is not. Safe to repeat. Raises BusUnavailable."""
+        reply = await self.bus.request(wanted.command(), context.follow_up(wanted.run_id))
+        return reply if isinstance(reply, Rejected) else None
+
+    async def wait_for_end(
+        self,
+        org: str,
+        run_id: str,
+        *,
+        goes_on: Callable[[RunProgress], Awaitable[bool]] = go_on,
+    ) -> RunProgress | None:
+        """How a run ended; None if it is deleted, or was never accepted. `goes_on` is asked after
+        each look at an active run: the wait ends with that progress once it says no. Raises
+        StoreUnavailable."""
+        subject = delta_subject("agent", "run", "progress", org, run_id)
+        async with follow(self.bus, subject, wanted=is_worth_a_look) as progress:
+            return await self.look_until_end(org, run_id, progress, goes_on)
+
+    async def look_until_end(
+        self,
+        org: str,
+        run_id: str,
+        progress: Progress,
+        goes_on: Callable[[RunProgress], Awaitable[bool]] = go_on,
+    ) -> RunProgress | None:
+        """The same for somebody who follows the run already."""
+        look = LOOK_SECONDS
+        while True:
+            run = await self.queries.run_progress(org, run_id)
+            if run is None or not run.is_active or not await goes_on(run):
+                return run
+            is_queued = run.status == "created"
+            look = LOOK_SECONDS if is_queued else min(2 * look, LOOK_SECONDS_MAX)
+            await progress.next(look)
+
+    async def messages(self, org: str, run_id: str) -> list[dict[str, Any]]:
+        """The V1 messages of a run, those that were sent first. Raises StoreUnavailable."""
+        return await self.queries.run_messages(org, run_id)
+
+    async def cancel(
+        self, agent_id: str, run_id: str, context: Context, conversation_id: str | None = None
+    ) -> None:
+        """End a run that nobody waits for any more. Safe to repeat. Raises BusUnavailable."""
+        command = CancelRuns(agent_id=agent_id, conversation_id=conversation_id, run_ids=[run_id])
+        await self.bus.request(command, context.follow_up(derived_id("withdraw", run_id)))
+
+
+def is_worth_a_look(delta: ProgressMessage) -> bool:
+    """Whether the row of a run may say something new after a delta."""
+    return not delta.keys().isdisjoint(("end", "look"))
+
+
+def answer_texts(v1_messages: list[dict[str, Any]]) -> list[str]:
+    """What the agent said in a run."""
+    return [
+        text_of(message["content"])
+        for message in v1_messages
+        if message["message_type"] == "assistant_message"
+    ]
+
+
+def text_of(content: Any) -> str:
+    """The text of a message's content."""
+    if isinstance(content, str):
+        return content
+    return "\n".join(part["text"] for part in content if isinstance(part.get("text"), str))

@@ -14,6 +14,7 @@ import pytest
 from letta_client import Letta
 
 from deploy.asyncapi import PAGE as ASYNCAPI
+from libs.contracts.service_registry import names
 from tests.waiting import wait_for
 
 
@@ -25,7 +26,7 @@ def test_health_tells_the_truth_at_each_of_its_paths(letta: Letta, http: httpx.C
         "server": http.get("/v1/health").json()["server"],
         "postgres": "ok",
         "nats": "ok",
-        "services": {"memory": "ok", "tools": "ok", "agent": "ok", "api": "ok"},
+        "services": dict.fromkeys(names(), "ok"),
         "dead_letters": 0,
     }
     # Letters that another test has parked and discarded are counted for a moment longer.

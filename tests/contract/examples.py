@@ -200,7 +200,7 @@ from libs.contracts.tools.tools import (
     tool_name_id,
 )
 from services.agent.domain.agents.model_config_resolution import embedding_config, llm_config
-from tests.contract import agent_folder_examples, file_examples
+from tests.contract import agent_folder_examples, file_examples, group_run_examples
 from tests.contract.archive_examples import ARCHIVE_COMMANDS, ARCHIVE_EVENTS
 from tests.contract.message_search_examples import MESSAGE_SEARCH_COMMANDS
 
@@ -393,6 +393,7 @@ CALLING = CallingRun(
 COMMANDS: list[Command] = [
     *file_examples.COMMANDS,
     *agent_folder_examples.COMMANDS,
+    *group_run_examples.COMMANDS,
     CreateAgent(
         agent_id=AGENT,
         request={"model": LLM.handle, "memory_blocks": [{"label": "human", "value": "Name: Ada"}]},
@@ -627,6 +628,7 @@ def of_mcp_server_name(kind: type[Event]) -> Event:
 EVENTS: list[Event] = [
     *file_examples.EVENTS,
     *agent_folder_examples.EVENTS,
+    *group_run_examples.EVENTS,
     of_agent(
         AgentCreated,
         config=CONFIG,

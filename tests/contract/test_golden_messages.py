@@ -17,7 +17,12 @@ from libs.contracts.memory import blocks, files, folders
 from libs.contracts.service_registry import names
 from libs.contracts.tools import tools
 from libs.contracts.tools.tool_permissions import permissions_id
-from tests.contract import agent_folder_examples, examples, file_examples
+from tests.contract import (
+    agent_folder_examples,
+    examples,
+    file_examples,
+    group_run_examples,
+)
 from tests.contract.archive_examples import ARCHIVE, PASSAGE, SEARCH
 from tests.contract.golden import FOLDER, golden, path_of
 from tests.contract.golden import text_of as golden_text
@@ -33,6 +38,7 @@ SCOPE = derived_id("tool_permissions", "agent", AGENT)
 SUBJECTS = {
     **file_examples.SUBJECTS,
     **agent_folder_examples.SUBJECTS,
+    **group_run_examples.SUBJECTS,
     "CreateAgent": f"agent.command.agent.create.org-1.{AGENT}",
     "UpdateAgent": f"agent.command.agent.update.org-1.{AGENT}",
     "DeleteAgent": f"agent.command.agent.delete.org-1.{AGENT}",

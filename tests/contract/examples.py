@@ -202,6 +202,7 @@ from libs.contracts.tools.tools import (
 from services.agent.domain.agents.model_config_resolution import embedding_config, llm_config
 from tests.contract import agent_folder_examples, file_examples, group_run_examples
 from tests.contract.archive_examples import ARCHIVE_COMMANDS, ARCHIVE_EVENTS
+from tests.contract.group_examples import GROUP_COMMANDS, GROUP_EVENTS
 from tests.contract.message_search_examples import MESSAGE_SEARCH_COMMANDS
 
 AT = datetime(2026, 5, 17, 12, 30, 15, 123456, UTC)
@@ -564,6 +565,7 @@ COMMANDS: list[Command] = [
     RestoreBlock(block_id=BLOCK, version=1, if_version=2),
     DeleteBlock(block_id=BLOCK),
     *ARCHIVE_COMMANDS,
+    *GROUP_COMMANDS,
     *MESSAGE_SEARCH_COMMANDS,
     *(
         letter_command(name, topic)(letter_id=LETTER)
@@ -837,6 +839,7 @@ EVENTS: list[Event] = [
     of_block(BlockChanged, changes={"value": "Name: Grace"}, cause=CAUSE),
     of_block(BlockDeleted),
     *ARCHIVE_EVENTS,
+    *GROUP_EVENTS,
     of_tool(ToolCreated, tool=ROLL_DICE),
     of_tool(ToolChanged, changes={"tags": ["games"], "last_updated_by_id": USER}),
     of_tool(ToolDeleted),

@@ -60,6 +60,17 @@ from libs.contracts.agent.steps import (
 )
 from libs.contracts.base_aggregate import Aggregate
 from libs.contracts.bus_messages import Event, JsonObject
+from libs.contracts.groups.groups import (
+    GroupBlockAttached,
+    GroupBlockDetached,
+    GroupCreated,
+    GroupDeleted,
+    GroupStateUpdated,
+    GroupUpdated,
+    MemberAdded,
+    MemberBlocksChanged,
+    MemberRemoved,
+)
 from libs.contracts.letta.tool_rules import InitToolRule, RequiresApprovalToolRule
 from libs.contracts.memory.agent_folders import (
     FilesClosed,
@@ -145,6 +156,7 @@ from libs.contracts.tools.tools import (
 )
 from services.agent.domain.agents.agent import Agent
 from services.agent.domain.conversations.conversation import Conversation
+from services.groups.domain.group import Group
 from services.memory.domain.agent_folders import AgentFolders
 from services.memory.domain.archive import Archive
 from services.memory.domain.block import Block
@@ -395,6 +407,18 @@ AGENT_FOLDERS = [
     one(FolderDetached, closed=[]),
 ]
 
+GROUP = [
+    one(GroupCreated),
+    one(GroupUpdated),
+    one(MemberAdded),
+    one(GroupBlockAttached),
+    one(MemberBlocksChanged),
+    one(GroupStateUpdated),
+    one(GroupBlockDetached),
+    one(MemberRemoved),
+    one(GroupDeleted),
+]
+
 HISTORIES: dict[str, tuple[type[Aggregate[Any]], list[Event]]] = {
     "Agent": (Agent, [*AGENT]),
     "Agent.abandoned": (Agent, [*ABANDONED]),
@@ -403,6 +427,7 @@ HISTORIES: dict[str, tuple[type[Aggregate[Any]], list[Event]]] = {
     "Block": (Block, [*BLOCK]),
     "Archive": (Archive, [*ARCHIVE]),
     "Passage": (Passage, [*PASSAGE]),
+    "Group": (Group, [*GROUP]),
     "Folder": (Folder, [*FOLDER]),
     "FolderName": (FolderName, [*FOLDER_NAME]),
     "FileName": (FileName, [*FILE_NAME]),

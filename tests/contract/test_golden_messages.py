@@ -21,6 +21,7 @@ from tests.contract import (
     agent_folder_examples,
     examples,
     file_examples,
+    group_examples,
     group_run_examples,
 )
 from tests.contract.archive_examples import ARCHIVE, PASSAGE, SEARCH
@@ -38,6 +39,7 @@ SCOPE = derived_id("tool_permissions", "agent", AGENT)
 SUBJECTS = {
     **file_examples.SUBJECTS,
     **agent_folder_examples.SUBJECTS,
+    **group_examples.SUBJECTS,
     **group_run_examples.SUBJECTS,
     "CreateAgent": f"agent.command.agent.create.org-1.{AGENT}",
     "UpdateAgent": f"agent.command.agent.update.org-1.{AGENT}",

@@ -1,1 +1,72 @@
--- The groups service.
+-- The groups service: groups, their members, and what they share.
+
+-- Groups -----------------------------------------------------------------------------------------
+
+create table {schema}.groups (
+    id               text primary key,
+    org              text not null,
+    created_at       timestamptz not null,
+    updated_at       timestamptz not null,
+    name             text,
+    manager_type     text not null,
+    manager_agent_id text,
+    agent_ids        text[] not null,
+    hidden           boolean,
+    fields           jsonb not null,
+    metadata         jsonb not null,
+    shared_state     jsonb not null,
+    state_version    int not null
+);
+create index groups_page on {schema}.groups (org collate "C", created_at, id collate "C");
+create index groups_manager on {schema}.groups (manager_agent_id)
+    where manager_agent_id is not null;
+comment on column {schema}.groups.fields is
+    'The V1 group, and the fields of an agent group but for its metadata and its shared state.';
+
+create table {schema}.group_members (
+    id        text primary key,
+    group_id  text not null,
+    agent_id  text not null,
+    org       text not null,
+    joined_at timestamptz not null
+);
+create index group_members_group on {schema}.group_members (group_id);
+create index group_members_agent on {schema}.group_members (agent_id, joined_at);
+
+create table {schema}.shared_blocks (
+    id       text primary key,
+    group_id text not null,
+    agent_id text not null,
+    block_id text not null,
+    org      text not null
+);
+create index shared_blocks_group on {schema}.shared_blocks (group_id);
+create index shared_blocks_agent on {schema}.shared_blocks (agent_id, block_id);
+comment on table {schema}.shared_blocks is
+    'Blocks that agents have because a group shares them; also of deleted groups, until they are
+taken back.';
+
+create view {schema}.group_view as
+    select id, org, created_at, updated_at, name, manager_type, manager_agent_id, agent_ids,
+           coalesce(hidden, false) as hidden, fields, metadata, shared_state, state_version,
+           (fields - '{name,hops_max,shared_state_mode,created_at}'::text[])::text as document,
+           (fields || jsonb_build_object('metadata', metadata, 'shared_state', shared_state,
+               'shared_state_version', state_version))::text as agent_group
+    from {schema}.groups;
+comment on view {schema}.group_view is
+    'Groups; document is the V1 group as text, agent_group the same with the fields that V1 lacks.';
+
+create view {schema}.group_member_view as
+    select m.id, m.group_id, m.agent_id, m.org, m.joined_at,
+           array_position(g.agent_ids, m.agent_id) as position
+    from {schema}.group_members m join {schema}.groups g on g.id = m.group_id and g.org = m.org;
+comment on view {schema}.group_member_view is 'Which agents are in which groups, since when.';
+
+create view {schema}.created_group_view as
+    select aggregate_id as id, org, occurred_at as created_at
+    from {schema}.events
+    where topic = 'group.created';
+comment on view {schema}.created_group_view is 'Groups that were ever created.';
+
+grant select on {schema}.group_view, {schema}.group_member_view, {schema}.created_group_view
+    to heeler_reader;

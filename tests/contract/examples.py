@@ -200,7 +200,12 @@ from libs.contracts.tools.tools import (
     tool_name_id,
 )
 from services.agent.domain.agents.model_config_resolution import embedding_config, llm_config
-from tests.contract import agent_folder_examples, file_examples, group_run_examples
+from tests.contract import (
+    agent_folder_examples,
+    file_examples,
+    group_run_examples,
+    schedule_examples,
+)
 from tests.contract.archive_examples import ARCHIVE_COMMANDS, ARCHIVE_EVENTS
 from tests.contract.group_examples import GROUP_COMMANDS, GROUP_EVENTS
 from tests.contract.message_search_examples import MESSAGE_SEARCH_COMMANDS
@@ -395,6 +400,7 @@ COMMANDS: list[Command] = [
     *file_examples.COMMANDS,
     *agent_folder_examples.COMMANDS,
     *group_run_examples.COMMANDS,
+    *schedule_examples.COMMANDS,
     CreateAgent(
         agent_id=AGENT,
         request={"model": LLM.handle, "memory_blocks": [{"label": "human", "value": "Name: Ada"}]},
@@ -631,6 +637,7 @@ EVENTS: list[Event] = [
     *file_examples.EVENTS,
     *agent_folder_examples.EVENTS,
     *group_run_examples.EVENTS,
+    *schedule_examples.EVENTS,
     of_agent(
         AgentCreated,
         config=CONFIG,

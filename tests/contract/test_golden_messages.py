@@ -23,6 +23,7 @@ from tests.contract import (
     file_examples,
     group_examples,
     group_run_examples,
+    schedule_examples,
 )
 from tests.contract.archive_examples import ARCHIVE, PASSAGE, SEARCH
 from tests.contract.golden import FOLDER, golden, path_of
@@ -41,6 +42,7 @@ SUBJECTS = {
     **agent_folder_examples.SUBJECTS,
     **group_examples.SUBJECTS,
     **group_run_examples.SUBJECTS,
+    **schedule_examples.SUBJECTS,
     "CreateAgent": f"agent.command.agent.create.org-1.{AGENT}",
     "UpdateAgent": f"agent.command.agent.update.org-1.{AGENT}",
     "DeleteAgent": f"agent.command.agent.delete.org-1.{AGENT}",

@@ -1,0 +1,108 @@
+"""The language of the scheduler service about firings: what a schedule does about one slot, or
+because a client asked for it. Firings are part of their schedule's stream."""
+
+from __future__ import annotations
+
+from datetime import datetime
+from operator import not_
+from typing import ClassVar, Literal
+
+from pydantic import Field
+
+from libs.contracts.bus_messages import is_none
+from libs.contracts.deterministic_ids import derived_id
+from libs.contracts.scheduler.schedules import ScheduleEvent
+
+# A firing that is skipped found the agent busy.
+FiringEnd = Literal["completed", "cancelled", "skipped"]
+# The rest of what the status of a firing may be.
+FiringStatus = Literal["running", "retrying", "completed", "cancelled", "skipped", "dead_letter"]
+
+
+def slot_key(slot: datetime) -> str:
+    """A slot, which is in UTC, as part of an id."""
+    return slot.isoformat(timespec="milliseconds")
+
+
+def firing_of_slot(schedule_id: str, slot: datetime) -> str:
+    """The id of the firing of a slot: there is one for each."""
+    return derived_id("firing", schedule_id, slot_key(slot))
+
+
+def run_of_firing(schedule_id: str, firing_id: str, attempt: int) -> str:
+    """The id of the run of an attempt at a firing, counted from 1."""
+    return derived_id("run", schedule_id, firing_id, str(attempt))
+
+
+def tool_run_of_firing(schedule_id: str, firing_id: str, attempt: int) -> str:
+    """The id of the tool run of an attempt at a firing, counted from 1."""
+    return derived_id("tool_run", schedule_id, firing_id, str(attempt))
+
+
+class FiringEvent(ScheduleEvent):
+    """A fact about one firing of a schedule."""
+
+    firing_id: str
+
+    @property
+    def about(self) -> str:
+        """The id of the firing, which stands last in the subject."""
+        return self.firing_id
+
+
+class FiringStarted(FiringEvent):
+    """A schedule fires, for a slot or `by_hand`, and is to start this run.
+
+    `slot` is the moment at which it was fired by hand. `next_at` is the next slot of the schedule,
+    null if there is none, or while it is paused.
+    `correlation_id` is that of the story which the firing begins or belongs to."""
+
+    topic: ClassVar[str] = "firing.started"
+    agent_id: str
+    slot: datetime
+    run_id: str
+    correlation_id: str
+    by_hand: bool = Field(default=False, exclude_if=not_)
+    next_at: datetime | None = Field(default=None, exclude_if=is_none)
+
+
+class FiringFailed(FiringEvent):
+    """An attempt at a firing failed; another one follows at `retry_at`.
+
+    Where the attempt could not
+    even begin because there was no room for it (`postponed`), it counts as none."""
+
+    topic: ClassVar[str] = "firing.failed"
+    attempt: int
+    error: str
+    retry_at: datetime
+    postponed: bool = Field(default=False, exclude_if=not_)
+
+
+class FiringRetried(FiringEvent):
+    """A firing is attempted again, and is to start this run."""
+
+    topic: ClassVar[str] = "firing.retried"
+    attempt: int
+    run_id: str
+
+
+class FiringEnded(FiringEvent):
+    """A firing is over, as its run has ended, or because it found the agent busy.
+
+    `forgets` is the
+    oldest firing that the history keeps no more."""
+
+    topic: ClassVar[str] = "firing.ended"
+    outcome: FiringEnd
+    reason: str = Field(default="", exclude_if=not_)
+    forgets: str = Field(default="", exclude_if=not_)
+
+
+class FiringDeadLettered(FiringEvent):
+    """All attempts at a firing failed: it is not retried unless a client fires it again."""
+
+    topic: ClassVar[str] = "firing.dead_lettered"
+    attempt: int
+    error: str
+    forgets: str = Field(default="", exclude_if=not_)

@@ -14,10 +14,10 @@ from tests.contract.wires import MemoryWires, SimWires, Wires, nats_wires
 from tests.contract.worlds import MemoryWorld, PostgresWorld, SimWorld, World, postgres_world
 from tests.servers import NatsServer, PostgresServer
 
-EMPTY_ALL_TABLES = """
+EMPTY_ALL_TABLES = f"""
 do $$ declare name regclass; begin
     for name in select c.oid from pg_class c where relkind = 'r' and relname <> 'migrations'
-        and relnamespace::regnamespace::text in ('agent', 'api', 'memory', 'tools')
+        and relnamespace::regnamespace::text in {(*service_registry.names(),)}
     loop execute 'delete from ' || name; end loop;
 end $$"""
 

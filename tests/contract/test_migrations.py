@@ -14,6 +14,7 @@ import psycopg
 import pytest
 
 from deploy.embedded.settings import CHECKOUT
+from libs.contracts.service_registry import names
 from libs.eventstore.migrations import STORE_FILES, EarlierHome, migrate
 from tests.servers import PostgresServer
 
@@ -92,9 +93,7 @@ def test_a_database_of_a_commit_before_the_baselines_is_refused_in_one_sentence(
     environment = {
         **os.environ,
         "HEELER_ADMIN_DATABASE_URL": url,
-        "HEELER_SERVICE_PASSWORDS": json.dumps(
-            dict.fromkeys(("memory", "tools", "agent", "api"), PASSWORD)
-        ),
+        "HEELER_SERVICE_PASSWORDS": json.dumps(dict.fromkeys(names(), PASSWORD)),
     }
     with psycopg.connect(url, autocommit=True) as connection:
         connection.execute("create schema memory")

@@ -13,6 +13,7 @@ import psycopg
 import pytest
 from psycopg.errors import InsufficientPrivilege
 
+from libs.contracts.service_registry import names
 from libs.eventstore.aggregate_load_query import HISTORIES
 from libs.eventstore.commit_statement import commit_statement
 from libs.eventstore.connection_pool import Database
@@ -337,7 +338,7 @@ async def test_a_lease_whose_taking_took_longer_than_it_lasts_is_given_back(
 
 async def test_migrating_twice_changes_nothing(postgres_server: PostgresServer) -> None:
     url = postgres_server.create_database("migrated_twice")
-    passwords = {"memory": "m", "tools": "t", "agent": "a", "api": "p"}
+    passwords = {name: f"of {name}" for name in names()}
     environment = {
         **os.environ,
         "HEELER_ADMIN_DATABASE_URL": url,
@@ -353,11 +354,10 @@ async def test_migrating_twice_changes_nothing(postgres_server: PostgresServer) 
     def tables() -> list[tuple[object, ...]]:
         query = (
             "select table_schema, table_name, column_name, data_type from"
-            " information_schema.columns where table_schema in ('agent', 'api', 'memory', 'tools')"
-            " order by 1, 2, 3"
+            " information_schema.columns where table_schema = any(%s) order by 1, 2, 3"
         )
         with psycopg.connect(url) as connection:
-            return connection.execute(query).fetchall()
+            return connection.execute(query, [[*passwords]]).fetchall()
 
     assert "memory: store_0001_baseline.sql, 0001_baseline.sql" in migrate()
     first = tables()

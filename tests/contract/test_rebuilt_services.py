@@ -102,7 +102,7 @@ from tests.contract.file_examples import FILE, FOLDER
 from tests.servers import PostgresServer
 
 CHECKOUT = Path(__file__).resolve().parents[2]
-PASSWORDS = {"memory": "m", "tools": "t", "agent": "a", "api": "p"}
+PASSWORDS = {name: f"of {name}" for name in names()}
 AGENT_FOLDERS = agent_folders_id(AGENT)
 # What happens to one aggregate after the other, by the examples of the events.
 STORIES: dict[str, list[list[type[Event]]]] = {

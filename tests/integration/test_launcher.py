@@ -97,7 +97,7 @@ SECRETS_OF = {
     "HEELER_PASSWORD": {"api"},
     "HEELER_ENCRYPTION_KEYS": {"api", "tools"},
     "LETTA_SERVER_PASSWORD": {"api"},
-    "OTEL_EXPORTER_OTLP_HEADERS": {"agent", "api", "memory", "tools"},
+    "OTEL_EXPORTER_OTLP_HEADERS": set(SERVICES),
     "AWS_SECRET_ACCESS_KEY": set(),
     "TZ": set(PARTS),
 }

@@ -24,6 +24,7 @@ from libs.contracts.agent.conversations import Message
 from libs.contracts.agent.runs import CallingRun, CancelRuns, ClientTool, RunOptions, StartRun
 from libs.contracts.bus_messages import Context, JsonObject, Rejected, delta_subject
 from libs.contracts.deterministic_ids import derived_id
+from libs.contracts.letta.enums import MessageType
 from libs.contracts.letta.message_requests import MAX_STEPS_DEFAULT
 from libs.contracts.letta.runs import RunConfig
 from libs.eventstore.connection_pool import Database
@@ -39,7 +40,8 @@ class WantedRun:
     """A run that is to be started; `metadata` is what clients read of it, such as `schedule_id`.
 
     Without a `conversation_id` it is in the agent's own conversation. Where `unless_busy`, it is
-    refused with CONFLICT while another run of the conversation has not ended.
+    refused with CONFLICT while another run of the conversation has not ended. One that `ends_pause`
+    cancels the pause that the agent has asked for.
     """
 
     run_id: str
@@ -54,6 +56,8 @@ class WantedRun:
     client_tools: tuple[ClientTool, ...] = ()
     callers: tuple[CallingRun, ...] = ()
     callback_url: str | None = None
+    include_return_message_types: list[MessageType] | None = None
+    ends_pause: bool = False
 
     def command(self) -> StartRun:
         """The command that starts it."""
@@ -65,6 +69,7 @@ class WantedRun:
             background=True,
             metadata=self.metadata,
             callback_url=self.callback_url,
+            include_return_message_types=self.include_return_message_types,
         )
         return StartRun(
             agent_id=self.agent_id,
@@ -77,6 +82,7 @@ class WantedRun:
             options=self.options,
             client_tools=list(self.client_tools),
             callers=list(self.callers),
+            ends_pause=self.ends_pause,
         )
 
 

@@ -5,6 +5,14 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from libs.bus.service_runner import Runtime, Wire
+from libs.contracts.agent.agents import AgentDeleted
+from libs.work.agent_runs import AgentRuns, PostgresAgentRunQueries
+from services.scheduler.adapters.agent_tools import PostgresAgentTools
+from services.scheduler.adapters.schedule_queries import PostgresScheduleQueries
+from services.scheduler.engine.actions import Actions
+from services.scheduler.engine.firings import FiringPorts, Firings
+from services.scheduler.handlers.schedules import ScheduleHandlers, SchedulePorts
+from services.scheduler.policies.agent_cleanup import ScheduleCleanup
 
 
 def wiring(environment: Mapping[str, str]) -> Wire:
@@ -14,4 +22,17 @@ def wiring(environment: Mapping[str, str]) -> Wire:
 
 async def wire(runtime: Runtime) -> None:
     """Register what the service answers and does."""
-    await runtime.service.handle({})
+    service, database = runtime.service, runtime.database
+    queries, tools = PostgresScheduleQueries(database), PostgresAgentTools(database)
+    runs = AgentRuns(runtime.bus, PostgresAgentRunQueries(database), runtime.clock)
+    actions = Actions(runtime.bus, runs, tools, runtime.clock)
+    firings = Firings(FiringPorts(**runtime.port_arguments, queries=queries, actions=actions))
+    firings.join(service)
+    runtime.closing.push_async_callback(firings.drain)
+    handlers = ScheduleHandlers(
+        SchedulePorts(**runtime.port_arguments, queries=queries, tools=tools)
+    )
+    await service.handle(handlers.table())
+    cleanup = ScheduleCleanup(queries, runtime.bus, runtime.clock, runtime.ids)
+    await service.hear(AgentDeleted, cleanup.look_at_all)
+    service.sweepers.append(cleanup.sweep)

@@ -116,6 +116,22 @@ from libs.contracts.memory.reembedding import (
     FolderReembedded,
     PassageEmbedded,
 )
+from libs.contracts.scheduler.firings import (
+    FiringDeadLettered,
+    FiringEnded,
+    FiringFailed,
+    FiringRetried,
+    FiringStarted,
+)
+from libs.contracts.scheduler.schedules import (
+    ScheduleCompleted,
+    ScheduleCreated,
+    ScheduleDeleted,
+    SchedulePaused,
+    ScheduleResumed,
+    ScheduleUpdated,
+    SlotsSkipped,
+)
 from libs.contracts.tools.mcp_authorizations import (
     McpAuthorizationAnswered,
     McpAuthorizationRequested,
@@ -164,6 +180,7 @@ from services.memory.domain.file import File
 from services.memory.domain.folder import Folder
 from services.memory.domain.name_reservations import FileName, FolderName
 from services.memory.domain.passage import Passage
+from services.scheduler.domain.schedule import Schedule
 from services.tools.domain.mcp_authorization import McpAuthorization
 from services.tools.domain.mcp_server import McpServer
 from services.tools.domain.name_reservations import McpServerName, ToolName
@@ -407,6 +424,26 @@ AGENT_FOLDERS = [
     one(FolderDetached, closed=[]),
 ]
 
+OTHER = {"firing_id": "firing-2"}
+SCHEDULE = [
+    one(ScheduleCreated),
+    one(SlotsSkipped),
+    one(SchedulePaused),
+    one(ScheduleResumed),
+    one(FiringStarted),
+    one(FiringFailed, postponed=True),
+    one(FiringRetried, attempt=1),
+    one(FiringFailed),
+    one(FiringRetried),
+    one(FiringDeadLettered),
+    one(FiringRetried, attempt=3),
+    one(FiringEnded, forgets=""),
+    one(FiringStarted, **OTHER, by_hand=True),
+    one(FiringFailed, **OTHER),
+    one(ScheduleUpdated),
+    one(ScheduleCompleted),
+]
+DELETED_SCHEDULE = [one(ScheduleCreated), one(ScheduleDeleted)]
 GROUP = [
     one(GroupCreated),
     one(GroupUpdated),
@@ -428,6 +465,8 @@ HISTORIES: dict[str, tuple[type[Aggregate[Any]], list[Event]]] = {
     "Archive": (Archive, [*ARCHIVE]),
     "Passage": (Passage, [*PASSAGE]),
     "Group": (Group, [*GROUP]),
+    "Schedule": (Schedule, [*SCHEDULE]),
+    "Schedule.deleted": (Schedule, [*DELETED_SCHEDULE]),
     "Folder": (Folder, [*FOLDER]),
     "FolderName": (FolderName, [*FOLDER_NAME]),
     "FileName": (FileName, [*FILE_NAME]),

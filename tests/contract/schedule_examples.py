@@ -15,7 +15,6 @@ from libs.contracts.scheduler.firings import (
     FiringRetried,
     FiringStarted,
     firing_of_slot,
-    run_of_firing,
 )
 from libs.contracts.scheduler.schedule_config import MessageAction, ScheduleConfig
 from libs.contracts.scheduler.schedules import (
@@ -79,12 +78,12 @@ EVENTS: list[Event] = [
         FiringStarted,
         agent_id=AGENT,
         slot=SLOT,
-        run_id=run_of_firing(SCHEDULE, FIRING, 1),
+        run_id="run-1",
         correlation_id=FIRING,
         next_at=NEXT,
     ),
     of_firing(FiringFailed, attempt=1, error="The model is away", retry_at=NEXT),
-    of_firing(FiringRetried, attempt=2, run_id=run_of_firing(SCHEDULE, FIRING, 2)),
+    of_firing(FiringRetried, attempt=2, run_id="run-2"),
     of_firing(FiringDeadLettered, attempt=2, error="The model is away"),
     of_firing(FiringEnded, outcome="completed", forgets="firing-old"),
     of_schedule(SlotsSkipped, reason="missed", count=1, first=SLOT, last=SLOT, next_at=NEXT),

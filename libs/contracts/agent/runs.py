@@ -99,11 +99,13 @@ class StartRun(RequestAnswer):
     """Answer these messages.
 
     Where another agent sends them, `callers` are the runs that led to it: a client asked for the
-    first of them, and the last one is the run of that agent.
+    first of them, and the last one is the run of that agent. One that `ends_pause` cancels the
+    pause that the agent has asked for, if there is one.
     """
 
     topic: ClassVar[str] = "run.start"
     callers: list[CallingRun] = Field(default_factory=list, exclude_if=not_)
+    ends_pause: bool = Field(default=False, exclude_if=not_)
 
 
 class CancelRuns(RunCommand):

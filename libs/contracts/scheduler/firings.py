@@ -29,16 +29,6 @@ def firing_of_slot(schedule_id: str, slot: datetime) -> str:
     return derived_id("firing", schedule_id, slot_key(slot))
 
 
-def run_of_firing(schedule_id: str, firing_id: str, attempt: int) -> str:
-    """The id of the run of an attempt at a firing, counted from 1."""
-    return derived_id("run", schedule_id, firing_id, str(attempt))
-
-
-def tool_run_of_firing(schedule_id: str, firing_id: str, attempt: int) -> str:
-    """The id of the tool run of an attempt at a firing, counted from 1."""
-    return derived_id("tool_run", schedule_id, firing_id, str(attempt))
-
-
 class FiringEvent(ScheduleEvent):
     """A fact about one firing of a schedule."""
 

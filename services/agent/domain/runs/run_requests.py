@@ -55,6 +55,8 @@ def accept(
     refused = no_room(conversation.state, command)
     if refused:
         return refused
+    if isinstance(command, StartRun) and command.ends_pause:
+        heartbeat_pauses.cancel(conversation, at=at)
     promise(conversation, command, terms, asked_at=asked_at, at=at)
     start_next(conversation, at=at)
     return None

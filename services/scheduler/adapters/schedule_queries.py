@@ -1,0 +1,202 @@
+"""What the scheduler reads: which schedules have something to do, what became of what they started,
+and whether what a schedule names exists."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Literal, Protocol
+
+from libs.eventstore.connection_pool import Database
+
+# Schedules that one look finds; those of each organisation by turns.
+DUE_MAX = 64
+
+# How far something is that a firing started: none was accepted yet, it waits in line, it goes on,
+# or how it ended. One that is `gone` was accepted and then deleted.
+Progress = Literal["missing", "waiting", "running", "completed", "failed", "cancelled", "gone"]
+
+MAYBE_DUE = (
+    "scheduler.schedules where next_at <= now()",
+    "scheduler.firings where status in ('running', 'retrying')",
+)
+# A firing is looked at when its retry has come, and when what it started is not going on: either
+# nobody has accepted it yet, or it has ended. With `all`, slots wait for room.
+DUE = """
+with due as (
+    select s.id, s.org, s.next_at as since from scheduler.schedules s
+    where s.next_at <= now() and (s.fields->>'missed' <> 'all' or (
+        select count(*) from scheduler.firings f
+        where f.schedule_id = s.id and f.status in ('running', 'retrying')) < %(open)s)
+    union all
+    select f.schedule_id, f.org, f.retry_at from scheduler.firings f
+    where f.status = 'retrying' and f.retry_at <= now()
+    union all
+    select f.schedule_id, f.org, f.created_at from scheduler.firings f
+    where f.status = 'running' and not (case
+        when f.run_id like 'tool\\_run-%%' then exists (
+            select from tools.tool_run_view t
+            where t.id = f.run_id and t.org = f.org and t.status = 'running')
+        else exists (
+            select from agent.run_view r where r.id = f.run_id and r.org = f.org
+            and r.status in ('created', 'running')) end)),
+works as (select id, org, min(since) as since from due group by id, org),
+ranked as (
+    select id, org, since, row_number() over (partition by org order by since, id) as place
+    from works w where not exists (
+        select from scheduler.leases l where l.key = w.id and l.expires_at >= now()))
+select id, org, now() from ranked order by place, since, id limit %(limit)s"""
+
+STARTED_RUNS = """
+select wanted.id, case
+    when r.status = 'created' then 'waiting' when r.status is not null then r.status
+    when exists (select from agent.created_run_view c where c.id = wanted.id and c.org = %(org)s)
+    then 'gone' else 'missing' end,
+    coalesce(r.error->>'message', r.stop_reason, '')
+from unnest(%(ids)s::text[]) as wanted(id) left join lateral (
+    select status, error, stop_reason from agent.run_view
+    where id = wanted.id and org = %(org)s limit 1) r on true"""
+STARTED_TOOL_RUNS = """
+select wanted.id, coalesce(t.status, 'missing'), coalesce(t.result->>'text', '')
+from unnest(%(ids)s::text[]) as wanted(id) left join lateral (
+    select status, result from tools.tool_run_view
+    where id = wanted.id and org = %(org)s limit 1) t on true"""
+TOOL_PROGRESS: dict[str, Progress] = {
+    "missing": "missing",
+    "running": "running",
+    "success": "completed",
+    "stopped": "cancelled",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class DueSchedule:
+    """A schedule that has something to do, and the time of the database when that was found."""
+
+    id: str
+    org: str
+    now: datetime
+
+
+@dataclass(frozen=True, slots=True)
+class Started:
+    """How far something is that a firing started, and why it failed."""
+
+    progress: Progress
+    error: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class ScheduleCounts:
+    """How many schedules there are that have not completed."""
+
+    of_agent: int
+    of_org: int
+
+
+class ScheduleQueries(Protocol):
+    """What handlers, the engine and the policies read."""
+
+    async def now(self) -> datetime:
+        """The time of the database, which decides when slots are due."""
+        ...
+
+    async def due_schedules(self, open_max: int) -> list[DueSchedule]:
+        """Schedules that have something to do and that nobody holds the lease of. Those that have
+        `open_max` open firings and may skip no slot are left out."""
+        ...
+
+    async def started(self, org: str, run_ids: list[str]) -> dict[str, Started]:
+        """How far these runs of agents and tools are."""
+        ...
+
+    async def counts(self, org: str, agent_id: str) -> ScheduleCounts:
+        """How many schedules an agent and an organisation have."""
+        ...
+
+    async def has_agent(self, org: str, agent_id: str) -> bool:
+        """Whether an organisation has such an agent."""
+        ...
+
+    async def has_conversation(self, org: str, agent_id: str, conversation_id: str) -> bool:
+        """Whether an agent has such a conversation besides its own."""
+        ...
+
+    async def abandoned_schedules(self, limit: int) -> list[tuple[str, str]]:
+        """The ids and organisations of schedules whose agents were deleted."""
+        ...
+
+
+class PostgresScheduleQueries:
+    """Keeps the contract of `ScheduleQueries`."""
+
+    def __init__(self, database: Database) -> None:
+        self.database = database
+
+    async def now(self) -> datetime:
+        """The time of the database, which decides when slots are due."""
+        row = await self.database.fetch_one("select now()")
+        assert row is not None
+        moment: datetime = row[0]
+        return moment
+
+    async def due_schedules(self, open_max: int) -> list[DueSchedule]:
+        """Schedules that have something to do and that nobody holds the lease of. Those that have
+        `open_max` open firings and may skip no slot are left out."""
+        if not await self.database.any_row(*MAYBE_DUE):
+            return []
+        rows = await self.database.fetch(DUE, {"limit": DUE_MAX, "open": open_max})
+        return [DueSchedule(*row) for row in rows]
+
+    async def started(self, org: str, run_ids: list[str]) -> dict[str, Started]:
+        """How far these runs of agents and tools are."""
+        tools = [run_id for run_id in run_ids if run_id.startswith("tool_run-")]
+        agents = [run_id for run_id in run_ids if run_id.startswith("run-")]
+        found: dict[str, Started] = {}
+        if agents:
+            rows = await self.database.fetch(STARTED_RUNS, {"org": org, "ids": agents})
+            found |= {run_id: Started(status, error) for run_id, status, error in rows}
+        if tools:
+            rows = await self.database.fetch(STARTED_TOOL_RUNS, {"org": org, "ids": tools})
+            found |= {
+                run_id: Started(TOOL_PROGRESS.get(status, "failed"), error or status)
+                for run_id, status, error in rows
+            }
+        return found
+
+    async def counts(self, org: str, agent_id: str) -> ScheduleCounts:
+        """How many schedules an agent and an organisation have."""
+        row = await self.database.fetch_one(
+            "select (select count(*) from scheduler.schedules where agent_id = %(agent)s"
+            " and org = %(org)s and status <> 'completed'),"
+            ' (select count(*) from scheduler.schedules where org collate "C" = %(org)s'
+            " and status <> 'completed')",
+            {"org": org, "agent": agent_id},
+        )
+        assert row is not None
+        return ScheduleCounts(*row)
+
+    async def has_agent(self, org: str, agent_id: str) -> bool:
+        """Whether an organisation has such an agent."""
+        row = await self.database.fetch_one(
+            "select 1 from agent.agent_view where id = %s and org = %s", [agent_id, org]
+        )
+        return row is not None
+
+    async def has_conversation(self, org: str, agent_id: str, conversation_id: str) -> bool:
+        """Whether an agent has such a conversation besides its own."""
+        row = await self.database.fetch_one(
+            "select 1 from agent.conversation_view where id = %s and org = %s and agent_id = %s",
+            [conversation_id, org, agent_id],
+        )
+        return row is not None
+
+    async def abandoned_schedules(self, limit: int) -> list[tuple[str, str]]:
+        """The ids and organisations of schedules whose agents were deleted."""
+        rows = await self.database.fetch(
+            "select s.id, s.org from scheduler.schedules s cross join lateral"
+            " (select org from agent.deleted_agent_view where id = s.agent_id limit 1) d"
+            " where d.org = s.org order by s.id limit %s",
+            [limit],
+        )
+        return [(schedule_id, org) for schedule_id, org in rows]

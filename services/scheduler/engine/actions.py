@@ -1,0 +1,187 @@
+"""Start what a schedule does: a run of its agent, a compaction, a call of a tool.
+
+What is started has an id that follows from the firing and the attempt, and the command that starts
+it has the same id each time, so a repeated start means the same.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
+
+from libs.bus.ports import Bus, Clock
+from libs.contracts.agent.compaction import CompactConversation
+from libs.contracts.agent.conversations import Message
+from libs.contracts.bus_messages import (
+    CONFLICT,
+    INVALID,
+    UNPROCESSABLE,
+    Accepted,
+    Context,
+    JsonObject,
+    Rejected,
+)
+from libs.contracts.deterministic_ids import derived_id
+from libs.contracts.letta.message_requests import MessageCreate
+from libs.contracts.letta.runs import RunConfig
+from libs.contracts.scheduler.firings import slot_key
+from libs.contracts.scheduler.schedule_config import (
+    CompactAction,
+    MessageAction,
+    ScheduleConfig,
+    ToolAction,
+)
+from libs.contracts.tools.tool_runs import RunTool
+from libs.work.agent_runs import AgentRuns, WantedRun
+from services.scheduler.adapters.agent_tools import AgentTools
+from services.scheduler.domain.schedule_state import Firing
+
+RUN_TYPE = "schedule"
+TOOL_SECONDS_MAX = 60.0
+# The types of actions that can be started.
+STARTED_ACTIONS = ("message", "compact", "tool")
+
+
+@dataclass(frozen=True, slots=True)
+class Attempt:
+    """An attempt at a firing that is to be started."""
+
+    config: ScheduleConfig
+    firing_id: str
+    firing: Firing
+    context: Context
+
+    @property
+    def metadata(self) -> JsonObject:
+        """What clients read of the run that it starts."""
+        return {
+            "run_type": RUN_TYPE,
+            "schedule_id": self.config.id,
+            "firing_id": self.firing_id,
+            "slot": slot_key(self.firing.slot),
+        }
+
+
+@dataclass(frozen=True, slots=True)
+class Done:
+    """An attempt is over already: there is nothing to wait for. Where it was `skipped`, `reason`
+    says why."""
+
+    is_skipped: bool = False
+    reason: str = ""
+
+
+# None where it goes on and will end by itself.
+type Outcome = Done | Rejected | None
+
+
+class Actions:
+    """Starts the actions of schedules."""
+
+    def __init__(self, bus: Bus, runs: AgentRuns, tools: AgentTools, clock: Clock) -> None:
+        self.bus = bus
+        self.runs = runs
+        self.tools = tools
+        self.clock = clock
+        self.starters: dict[str, Callable[[Attempt], Awaitable[Outcome]]] = {
+            "message": self.send_messages,
+            "compact": self.compact,
+            "tool": self.call_tool,
+        }
+
+    async def start(self, attempt: Attempt) -> Outcome:
+        """Start an attempt; safe to repeat. Raises BusUnavailable and StoreUnavailable."""
+        return await self.starters[attempt.config.action.type](attempt)
+
+    async def send_messages(self, attempt: Attempt) -> Outcome:
+        """Have the agent answer the messages."""
+        config, action = attempt.config, attempt.config.action
+        assert isinstance(action, MessageAction)
+        wanted = WantedRun(
+            run_id=attempt.firing.run_id,
+            agent_id=config.agent_id,
+            messages=self.stored_messages(attempt.firing.run_id, action.messages),
+            created_at=self.clock.now(),
+            conversation_id=config.conversation_id,
+            metadata=attempt.metadata,
+            max_steps=action.max_steps,
+            unless_busy=config.if_active == "skip",
+            callback_url=action.callback_url,
+            include_return_message_types=action.include_return_message_types,
+            ends_pause=config.if_active == "wake",
+        )
+        return self.outcome(config, await self.runs.start(wanted, attempt.context))
+
+    def stored_messages(self, run_id: str, messages: list[MessageCreate]) -> list[Message]:
+        """The messages as they will stand in the history."""
+        now = self.clock.now()
+        return [
+            Message(
+                id=derived_id("message", run_id, str(number)),
+                role=message.role.value,
+                content=message.model_dump(mode="json")["content"],
+                created_at=now,
+                otid=derived_id("otid", run_id, str(number)).removeprefix("otid-"),
+                name=message.name,
+                sender_id=message.sender_id,
+            )
+            for number, message in enumerate(messages)
+        ]
+
+    async def compact(self, attempt: Attempt) -> Outcome:
+        """Compact the conversation; one that cannot be made shorter is left as it is."""
+        config, run_id = attempt.config, attempt.firing.run_id
+        assert isinstance(config.action, CompactAction)
+        run = RunConfig(
+            id=run_id,
+            created_at=self.clock.now(),
+            agent_id=config.agent_id,
+            conversation_id=config.conversation_id,
+            background=True,
+            metadata=attempt.metadata,
+        )
+        command = CompactConversation(
+            agent_id=config.agent_id,
+            conversation_id=config.conversation_id,
+            run=run,
+            request_hash=run_id,
+            unless_busy=config.if_active == "skip",
+            settings=config.action.settings,
+        )
+        reply = await self.bus.request(command, attempt.context.follow_up(run_id))
+        if isinstance(reply, Accepted):
+            return Done() if "summary" in reply.result else None
+        if reply.code == INVALID:
+            return Done(is_skipped=True, reason=reply.reason)
+        return self.outcome(config, reply)
+
+    async def call_tool(self, attempt: Attempt) -> Outcome:
+        """Call a tool of the agent."""
+        config, org = attempt.config, attempt.context.org
+        assert isinstance(config.action, ToolAction)
+        name = config.action.tool_name
+        tool = await self.tools.tool_of_agent(org, config.agent_id, name)
+        if tool is None or not tool.runs_alone:
+            reason = (
+                f"Agent {config.agent_id} has no tool '{name}' that runs without a conversation"
+            )
+            return Rejected(code=UNPROCESSABLE, reason=reason)
+        command = RunTool(
+            tool_run_id=attempt.firing.run_id,
+            tool_id=tool.id,
+            arguments=config.action.arguments,
+            environment=tool.environment,
+            agent_id=config.agent_id,
+            project_id=tool.project_id,
+            seconds_max=TOOL_SECONDS_MAX,
+        )
+        reply = await self.bus.request(command, attempt.context.follow_up(command.tool_run_id))
+        if isinstance(reply, Rejected) and reply.code == CONFLICT:
+            return None  # it was begun before
+        return reply if isinstance(reply, Rejected) else None
+
+    def outcome(self, config: ScheduleConfig, refused: Rejected | None) -> Outcome:
+        """What a refusal means: with `if_active="skip"` a busy agent is no failure."""
+        if refused and refused.code == CONFLICT and config.if_active == "skip":
+            return Done(is_skipped=True, reason=refused.reason)
+        return refused

@@ -68,6 +68,21 @@ from libs.contracts.memory.reembedding import (
     FolderReembedded,
     PassageEmbedded,
 )
+from libs.contracts.scheduler.firings import (
+    FiringDeadLettered,
+    FiringEnded,
+    FiringFailed,
+    FiringRetried,
+    FiringStarted,
+)
+from libs.contracts.scheduler.schedules import (
+    ScheduleCreated,
+    ScheduleDeleted,
+    SchedulePaused,
+    ScheduleResumed,
+    ScheduleUpdated,
+    SlotsSkipped,
+)
 from libs.contracts.service_registry import names
 from libs.contracts.tools.mcp_servers import McpServerCreated, McpToolsDiscovered
 from libs.contracts.tools.sandbox_configs import (
@@ -99,6 +114,7 @@ from tests.contract.examples import (
     TOOL_RUN,
 )
 from tests.contract.file_examples import FILE, FOLDER
+from tests.contract.schedule_examples import FIRING, SCHEDULE
 from tests.servers import PostgresServer
 
 CHECKOUT = Path(__file__).resolve().parents[2]
@@ -149,6 +165,12 @@ STORIES: dict[str, list[list[type[Event]]]] = {
         [RunAccepted, CallbackAttempted],
         [RunAccepted, ApprovalRequested],
     ],
+    "scheduler": [
+        [ScheduleCreated, FiringStarted, FiringFailed, FiringRetried, FiringDeadLettered],
+        [ScheduleCreated, SlotsSkipped, SchedulePaused, ScheduleResumed, ScheduleUpdated],
+        [ScheduleCreated, FiringStarted, FiringEnded],
+        [ScheduleCreated, FiringStarted, ScheduleDeleted],
+    ],
 }
 ODD: Any = {"large": 1e308, "exact": 10**20, "small": 1e-7, "text": "é\u2028\U0001f600", "": [{}]}
 
@@ -181,6 +203,8 @@ def story(number: int, kinds: list[type[Event]]) -> Iterator[Event]:
             FOLDER,
             FILE,
             AGENT_FOLDERS,
+            SCHEDULE,
+            FIRING,
         ):
             text = text.replace(known, f"{known[:-1]}{number}")
         event = kind.model_validate_json(text).model_copy(

@@ -205,6 +205,7 @@ from tests.contract import (
     file_examples,
     group_run_examples,
     schedule_examples,
+    summary_examples,
 )
 from tests.contract.archive_examples import ARCHIVE_COMMANDS, ARCHIVE_EVENTS
 from tests.contract.group_examples import GROUP_COMMANDS, GROUP_EVENTS
@@ -399,6 +400,7 @@ CALLING = CallingRun(
 COMMANDS: list[Command] = [
     *file_examples.COMMANDS,
     *agent_folder_examples.COMMANDS,
+    *summary_examples.COMMANDS,
     *group_run_examples.COMMANDS,
     *schedule_examples.COMMANDS,
     CreateAgent(
@@ -636,6 +638,7 @@ def of_mcp_server_name(kind: type[Event]) -> Event:
 EVENTS: list[Event] = [
     *file_examples.EVENTS,
     *agent_folder_examples.EVENTS,
+    *summary_examples.EVENTS,
     *group_run_examples.EVENTS,
     *schedule_examples.EVENTS,
     of_agent(

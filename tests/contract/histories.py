@@ -172,6 +172,7 @@ from libs.contracts.tools.tools import (
 )
 from services.agent.domain.agents.agent import Agent
 from services.agent.domain.conversations.conversation import Conversation
+from services.agent.domain.summaries.agent_summaries import AgentSummaries
 from services.groups.domain.group import Group
 from services.memory.domain.agent_folders import AgentFolders
 from services.memory.domain.archive import Archive
@@ -188,6 +189,7 @@ from services.tools.domain.sandbox_config import SandboxConfig
 from services.tools.domain.tool import Tool
 from services.tools.domain.tool_permissions import ToolPermissions
 from services.tools.domain.tool_run import ToolRun
+from tests.contract import summary_examples
 from tests.contract.examples import (
     AT,
     CALL,
@@ -473,6 +475,8 @@ HISTORIES: dict[str, tuple[type[Aggregate[Any]], list[Event]]] = {
     "File": (File, [*FILE]),
     "File.failed": (File, [*FAILED_FILE]),
     "AgentFolders": (AgentFolders, [*AGENT_FOLDERS]),
+    "AgentSummaries": (AgentSummaries, [*summary_examples.HISTORY]),
+    "AgentSummaries.deleted": (AgentSummaries, [*summary_examples.DELETED_HISTORY]),
     "Tool": (Tool, [*TOOL]),
     "ToolName": (ToolName, [*TOOL_NAME]),
     "ToolRun": (ToolRun, [*TOOL_RUN]),

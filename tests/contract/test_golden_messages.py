@@ -24,6 +24,7 @@ from tests.contract import (
     group_examples,
     group_run_examples,
     schedule_examples,
+    summary_examples,
 )
 from tests.contract.archive_examples import ARCHIVE, PASSAGE, SEARCH
 from tests.contract.golden import FOLDER, golden, path_of
@@ -40,6 +41,7 @@ SCOPE = derived_id("tool_permissions", "agent", AGENT)
 SUBJECTS = {
     **file_examples.SUBJECTS,
     **agent_folder_examples.SUBJECTS,
+    **summary_examples.SUBJECTS,
     **group_examples.SUBJECTS,
     **group_run_examples.SUBJECTS,
     **schedule_examples.SUBJECTS,

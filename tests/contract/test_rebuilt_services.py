@@ -32,6 +32,14 @@ from libs.contracts.agent.runs import (
     RunStarted,
 )
 from libs.contracts.agent.steps import ModelReplied
+from libs.contracts.agent.summaries import (
+    SummariesDeleted,
+    SummaryArchived,
+    SummaryFailed,
+    SummaryPartWritten,
+    SummaryRequested,
+    SummaryWritten,
+)
 from libs.contracts.bus_messages import DEFAULT_ORG, Event
 from libs.contracts.memory.agent_folders import (
     FilesOpened,
@@ -115,6 +123,7 @@ from tests.contract.examples import (
 )
 from tests.contract.file_examples import FILE, FOLDER
 from tests.contract.schedule_examples import FIRING, SCHEDULE
+from tests.contract.summary_examples import SUMMARIES, SUMMARY
 from tests.servers import PostgresServer
 
 CHECKOUT = Path(__file__).resolve().parents[2]
@@ -164,6 +173,9 @@ STORIES: dict[str, list[list[type[Event]]]] = {
         [HeartbeatsPaused],
         [RunAccepted, CallbackAttempted],
         [RunAccepted, ApprovalRequested],
+        [SummaryRequested, SummaryPartWritten, SummaryWritten, SummaryArchived],
+        [SummaryRequested, SummaryFailed],
+        [SummaryRequested, SummariesDeleted],
     ],
     "scheduler": [
         [ScheduleCreated, FiringStarted, FiringFailed, FiringRetried, FiringDeadLettered],
@@ -205,6 +217,8 @@ def story(number: int, kinds: list[type[Event]]) -> Iterator[Event]:
             AGENT_FOLDERS,
             SCHEDULE,
             FIRING,
+            SUMMARIES,
+            SUMMARY,
         ):
             text = text.replace(known, f"{known[:-1]}{number}")
         event = kind.model_validate_json(text).model_copy(

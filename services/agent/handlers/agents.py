@@ -22,6 +22,7 @@ from libs.contracts.agent.agents import (
     UpdateAgent,
 )
 from libs.contracts.agent.conversations import Message, ToolCall, main_conversation
+from libs.contracts.agent.summaries import summaries_id
 from libs.contracts.bus_messages import (
     INVALID,
     Accepted,
@@ -46,6 +47,7 @@ from services.agent.domain.agents.agent_configuration import (
 from services.agent.domain.agents.agent_tools import attach, detach
 from services.agent.domain.conversations.conversation import Conversation
 from services.agent.domain.prompts.model_context import first_version, system_prompt
+from services.agent.domain.summaries.agent_summaries import AgentSummaries
 from services.agent.domain.tools.custom_tools import CustomTool, custom_ids
 from services.agent.handlers.conversations import delete
 from services.agent.handlers.ports import HandlerPorts
@@ -239,6 +241,8 @@ class AgentHandlers:
             await work.hold(self.ports.engine.ports.locks.hold(conversation_id))
         for conversation_id in (main_conversation(agent.id), *conversations):
             delete(await work.load(Conversation, conversation_id), self.ports, work)
+        summaries = await work.load(AgentSummaries, summaries_id(agent.id))
+        summaries.delete(at=self.ports.clock.now())
         return Accepted()
 
     async def attach_block(self, command: AttachBlock, work: UnitOfWork) -> Accepted | Rejected:

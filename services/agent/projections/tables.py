@@ -15,6 +15,7 @@ CALLBACKS = Table("callbacks", key=("run_id",), aggregate="conversation_id")
 CALLED_RUNS = Table("called_runs", key=("run_id",), aggregate="conversation_id")
 HEARTBEAT_PAUSES = Table("heartbeat_pauses", key=("conversation_id",), aggregate="conversation_id")
 APPROVALS = Table("approvals", key=("conversation_id",), aggregate="conversation_id")
+SUMMARIES = Table("summaries", aggregate="summaries_id")
 READ_MODELS = (
     AGENTS,
     AGENT_TAGS,
@@ -26,6 +27,7 @@ READ_MODELS = (
     MESSAGES,
     RUNS,
     STEPS,
+    SUMMARIES,
 )
 
 

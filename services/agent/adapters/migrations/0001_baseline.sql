@@ -362,6 +362,28 @@ comment on view {schema}.tool_call_event_view is 'When tools were called, and wh
 grant select on {schema}.step_view, {schema}.traced_step_view, {schema}.tool_call_event_view
     to heeler_reader;
 
+-- Summaries --------------------------------------------------------------------------------------
+
+create table {schema}.summaries (
+    id           text primary key,
+    org          text not null,
+    agent_id     text not null,
+    summaries_id text not null,
+    created_at   timestamptz not null,
+    status       text not null,
+    error        jsonb,
+    fields       jsonb not null
+);
+create index summaries_unfinished on {schema}.summaries (created_at) where status = 'running';
+create index summaries_agent on {schema}.summaries (summaries_id, created_at);
+comment on column {schema}.summaries.status is
+    'running, completed or failed; it runs until it is also saved in the archive, or that failed.';
+comment on column {schema}.summaries.fields is 'The summary as clients read it.';
+
+create view {schema}.summary_view as
+    select id, org, agent_id, created_at, status, error, fields from {schema}.summaries;
+grant select on {schema}.summary_view to heeler_reader;
+
 -- Models and prices ------------------------------------------------------------------------------
 
 -- A model that is not listed can be used by its name, but is not offered in lists.

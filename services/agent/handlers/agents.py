@@ -16,10 +16,12 @@ from libs.contracts.agent.agents import (
     AttachTool,
     CallTool,
     CreateAgent,
+    DeclareCapability,
     DeleteAgent,
     DetachBlock,
     DetachTool,
     UpdateAgent,
+    WithdrawCapability,
 )
 from libs.contracts.agent.conversations import Message, ToolCall, main_conversation
 from libs.contracts.agent.summaries import summaries_id
@@ -38,6 +40,7 @@ from libs.eventstore import failpoints
 from libs.eventstore.ports import VersionConflict
 from libs.eventstore.unit_of_work import UnitOfWork
 from services.agent.domain.agents.agent import Agent, AgentDesign, missing
+from services.agent.domain.agents.agent_capabilities import declare, withdraw
 from services.agent.domain.agents.agent_configuration import (
     Facts,
     created_design,
@@ -75,6 +78,8 @@ class AgentHandlers:
             DeleteAgent: self.delete_agent,
             AttachBlock: self.attach_block,
             DetachBlock: self.detach_block,
+            DeclareCapability: self.declare_capability,
+            WithdrawCapability: self.withdraw_capability,
         }
 
     async def create_agent(self, command: CreateAgent, work: UnitOfWork) -> Accepted | Rejected:
@@ -259,6 +264,20 @@ class AgentHandlers:
         """Show a block to an agent no more."""
         agent = await work.load(Agent, command.agent_id)
         return agent.detach(command.block_id, at=self.ports.clock.now()) or Accepted()
+
+    async def declare_capability(
+        self, command: DeclareCapability, work: UnitOfWork
+    ) -> Accepted | Rejected:
+        """Record what an agent can do."""
+        agent = await work.load(Agent, command.agent_id)
+        return declare(agent, command.capability, at=self.ports.clock.now()) or Accepted()
+
+    async def withdraw_capability(
+        self, command: WithdrawCapability, work: UnitOfWork
+    ) -> Accepted | Rejected:
+        """Record what an agent does not do any more."""
+        agent = await work.load(Agent, command.agent_id)
+        return withdraw(agent, command.name, at=self.ports.clock.now()) or Accepted()
 
 
 class AgentToolHandlers:

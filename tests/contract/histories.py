@@ -71,6 +71,15 @@ from libs.contracts.groups.groups import (
     MemberBlocksChanged,
     MemberRemoved,
 )
+from libs.contracts.groups.routing import (
+    DeliveryFailed,
+    MessageDelivered,
+    MessageRouted,
+    RoutedMessageAccepted,
+    RoutedMessageCompleted,
+    RoutedMessageFailed,
+)
+from libs.contracts.groups.topics import AgentSubscribed, AgentUnsubscribed
 from libs.contracts.letta.tool_rules import InitToolRule, RequiresApprovalToolRule
 from libs.contracts.memory.agent_folders import (
     FilesClosed,
@@ -174,6 +183,8 @@ from services.agent.domain.agents.agent import Agent
 from services.agent.domain.conversations.conversation import Conversation
 from services.agent.domain.summaries.agent_summaries import AgentSummaries
 from services.groups.domain.group import Group
+from services.groups.domain.routed_message import RoutedMessage
+from services.groups.domain.topic import Topic
 from services.memory.domain.agent_folders import AgentFolders
 from services.memory.domain.archive import Archive
 from services.memory.domain.block import Block
@@ -458,6 +469,20 @@ GROUP = [
     one(GroupDeleted),
 ]
 
+ROUTED_MESSAGE = [
+    one(RoutedMessageAccepted),
+    one(MessageRouted),
+    one(MessageDelivered),
+    one(RoutedMessageCompleted),
+]
+FAILED_ROUTED_MESSAGE = [
+    one(RoutedMessageAccepted),
+    one(MessageRouted),
+    one(DeliveryFailed),
+    one(RoutedMessageFailed),
+]
+TOPIC = [one(AgentSubscribed), one(AgentUnsubscribed)]
+
 HISTORIES: dict[str, tuple[type[Aggregate[Any]], list[Event]]] = {
     "Agent": (Agent, [*AGENT]),
     "Agent.abandoned": (Agent, [*ABANDONED]),
@@ -469,6 +494,9 @@ HISTORIES: dict[str, tuple[type[Aggregate[Any]], list[Event]]] = {
     "Group": (Group, [*GROUP]),
     "Schedule": (Schedule, [*SCHEDULE]),
     "Schedule.deleted": (Schedule, [*DELETED_SCHEDULE]),
+    "RoutedMessage": (RoutedMessage, [*ROUTED_MESSAGE]),
+    "RoutedMessage.failed": (RoutedMessage, [*FAILED_ROUTED_MESSAGE]),
+    "Topic": (Topic, [*TOPIC]),
     "Folder": (Folder, [*FOLDER]),
     "FolderName": (FolderName, [*FOLDER_NAME]),
     "FileName": (FileName, [*FILE_NAME]),

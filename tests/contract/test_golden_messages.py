@@ -23,6 +23,7 @@ from tests.contract import (
     file_examples,
     group_examples,
     group_run_examples,
+    routing_examples,
     schedule_examples,
     summary_examples,
 )
@@ -45,6 +46,7 @@ SUBJECTS = {
     **group_examples.SUBJECTS,
     **group_run_examples.SUBJECTS,
     **schedule_examples.SUBJECTS,
+    **routing_examples.SUBJECTS,
     "CreateAgent": f"agent.command.agent.create.org-1.{AGENT}",
     "UpdateAgent": f"agent.command.agent.update.org-1.{AGENT}",
     "DeleteAgent": f"agent.command.agent.delete.org-1.{AGENT}",

@@ -65,6 +65,7 @@ BY_WORDS: dict[str, Schema] = {
             *("what the agent's tools used", "how long the run took, and what it used"),
             *("variable", "JSON schema", "tool and arguments", "servers by name", "server"),
             *("report", "what the tool returned", "message"),
+            *("capability", "subscription", "routed message"),
         ),
         OBJECT,
     ),
@@ -72,6 +73,8 @@ BY_WORDS: dict[str, Schema] = {
         (
             *("dead letters", "what was found", "versions", "jobs", "all settings", "variables"),
             *("calls of tools", "servers", "tools as the server describes them"),
+            *("capabilities", "agents with a capability", "topics", "subscribers"),
+            "routed messages",
         ),
         OBJECTS,
     ),

@@ -6,12 +6,12 @@ from collections.abc import Mapping
 
 from libs.bus.command_dispatcher import Handler
 from libs.bus.service_runner import Runtime, Wire
-from libs.contracts.agent.runs import RunCancelled, RunCompleted, RunFailed
 from libs.contracts.bus_messages import Command
 from libs.work.agent_runs import AgentRuns, PostgresAgentRunQueries
-from services.groups.adapters.recipient_queries import PostgresRecipientQueries
-from services.groups.engine.routing import RoutedMessages, RoutingPorts
-from services.groups.handlers.routing import RoutingHandlers, TopicHandlers
+from services.groups.adapters.group_message_queries import PostgresGroupMessageQueries
+from services.groups.adapters.group_run_queries import PostgresGroupRunQueries
+from services.groups.engine.group_runs import GroupRunPorts, GroupRuns
+from services.groups.handlers.group_runs import GroupRunHandlers
 
 
 def wiring(environment: Mapping[str, str]) -> Wire:
@@ -21,19 +21,19 @@ def wiring(environment: Mapping[str, str]) -> Wire:
 
 async def wire(runtime: Runtime) -> None:
     """Register what the service answers and does."""
-    await runtime.service.handle(await start_routing(runtime))
+    await runtime.service.handle({**answer_in_groups(runtime)})
 
 
-async def start_routing(runtime: Runtime) -> Mapping[type[Command], Handler]:
-    """The handlers of routed messages and topics; their engine is swept and drained."""
-    queries = PostgresRecipientQueries(runtime.database)
-    runs = AgentRuns(runtime.bus, PostgresAgentRunQueries(runtime.database), runtime.clock)
-    routed = RoutedMessages(RoutingPorts(**runtime.port_arguments, queries=queries, runs=runs))
-    for ended in (RunCompleted, RunFailed, RunCancelled):
-        await runtime.service.hear(ended, routed.run_ended)
-    routed.join(runtime.service)
-    runtime.closing.push_async_callback(routed.drain)
-    return {
-        **RoutingHandlers(routed, queries, runtime.clock).table(),
-        **TopicHandlers(queries, runtime.clock).table(),
-    }
+def answer_in_groups(runtime: Runtime) -> Mapping[type[Command], Handler]:
+    """Have members answer messages to groups; returns the handlers of commands about that."""
+    bus, clock, database = runtime.bus, runtime.clock, runtime.database
+    runs = GroupRuns(
+        GroupRunPorts(
+            **runtime.port_arguments,
+            queries=PostgresGroupRunQueries(database),
+            agent_runs=AgentRuns(bus, PostgresAgentRunQueries(database), clock),
+        )
+    )
+    runs.join(runtime.service)
+    runtime.closing.push_async_callback(runs.drain)
+    return GroupRunHandlers(runs, PostgresGroupMessageQueries(database), clock).table()

@@ -32,15 +32,18 @@ from libs.contracts.agent.runs import (
     RunStarted,
 )
 from libs.contracts.agent.steps import ModelReplied
-from libs.contracts.agent.summaries import (
-    SummariesDeleted,
-    SummaryArchived,
-    SummaryFailed,
-    SummaryPartWritten,
-    SummaryRequested,
-    SummaryWritten,
-)
 from libs.contracts.bus_messages import DEFAULT_ORG, Event
+from libs.contracts.groups.group_runs import (
+    GroupHopEnded,
+    GroupHopStarted,
+    GroupMessageAppended,
+    GroupMessageEdited,
+    GroupRunAccepted,
+    GroupRunCompleted,
+    GroupRunStarted,
+    GroupTranscriptEmptied,
+)
+from libs.contracts.groups.groups import GroupCreated, MemberAdded, MemberBlocksChanged
 from libs.contracts.memory.agent_folders import (
     FilesOpened,
     FolderAttached,
@@ -122,8 +125,9 @@ from tests.contract.examples import (
     TOOL_RUN,
 )
 from tests.contract.file_examples import FILE, FOLDER
+from tests.contract.group_run_examples import CONVERSATION as GROUP_CONVERSATION
+from tests.contract.group_run_examples import GROUP_RUN
 from tests.contract.schedule_examples import FIRING, SCHEDULE
-from tests.contract.summary_examples import SUMMARIES, SUMMARY
 from tests.servers import PostgresServer
 
 CHECKOUT = Path(__file__).resolve().parents[2]
@@ -173,15 +177,26 @@ STORIES: dict[str, list[list[type[Event]]]] = {
         [HeartbeatsPaused],
         [RunAccepted, CallbackAttempted],
         [RunAccepted, ApprovalRequested],
-        [SummaryRequested, SummaryPartWritten, SummaryWritten, SummaryArchived],
-        [SummaryRequested, SummaryFailed],
-        [SummaryRequested, SummariesDeleted],
     ],
     "scheduler": [
         [ScheduleCreated, FiringStarted, FiringFailed, FiringRetried, FiringDeadLettered],
         [ScheduleCreated, SlotsSkipped, SchedulePaused, ScheduleResumed, ScheduleUpdated],
         [ScheduleCreated, FiringStarted, FiringEnded],
         [ScheduleCreated, FiringStarted, ScheduleDeleted],
+    ],
+    "groups": [
+        [GroupCreated, MemberAdded, MemberBlocksChanged],
+        [
+            GroupRunAccepted,
+            GroupRunStarted,
+            GroupMessageAppended,
+            GroupHopStarted,
+            GroupHopEnded,
+            GroupMessageEdited,
+            GroupRunCompleted,
+        ],
+        [GroupRunAccepted],
+        [GroupRunAccepted, GroupTranscriptEmptied],
     ],
 }
 ODD: Any = {"large": 1e308, "exact": 10**20, "small": 1e-7, "text": "é\u2028\U0001f600", "": [{}]}
@@ -217,8 +232,8 @@ def story(number: int, kinds: list[type[Event]]) -> Iterator[Event]:
             AGENT_FOLDERS,
             SCHEDULE,
             FIRING,
-            SUMMARIES,
-            SUMMARY,
+            GROUP_RUN,
+            GROUP_CONVERSATION,
         ):
             text = text.replace(known, f"{known[:-1]}{number}")
         event = kind.model_validate_json(text).model_copy(

@@ -33,7 +33,6 @@ from services.agent.adapters.run_queries import (
     PostgresRunQueries,
     RunQueries,
 )
-from services.agent.adapters.summary_queries import PostgresSummaryQueries, SummaryQueries
 from services.agent.adapters.tool_queries import (
     CustomToolQueries,
     PostgresCustomToolQueries,
@@ -55,7 +54,6 @@ class Queries(
     PauseQueries,
     RunQueries,
     CustomToolQueries,
-    SummaryQueries,
     ToolRunQueries,
     Protocol,
 ):
@@ -75,7 +73,6 @@ class PostgresQueries(
     PostgresPauseQueries,
     PostgresRunQueries,
     PostgresCustomToolQueries,
-    PostgresSummaryQueries,
     PostgresToolRunQueries,
 ):
     """Keeps the contract of `Queries`."""

@@ -65,7 +65,6 @@ BY_WORDS: dict[str, Schema] = {
             *("what the agent's tools used", "how long the run took, and what it used"),
             *("variable", "JSON schema", "tool and arguments", "servers by name", "server"),
             *("report", "what the tool returned", "message"),
-            *("capability", "subscription", "routed message"),
         ),
         OBJECT,
     ),
@@ -73,8 +72,6 @@ BY_WORDS: dict[str, Schema] = {
         (
             *("dead letters", "what was found", "versions", "jobs", "all settings", "variables"),
             *("calls of tools", "servers", "tools as the server describes them"),
-            *("capabilities", "agents with a capability", "topics", "subscribers"),
-            "routed messages",
         ),
         OBJECTS,
     ),
@@ -87,11 +84,6 @@ BY_WORDS: dict[str, Schema] = {
     "id of the folder": {"type": "string"},
 }
 
-# Operations of V1 that answer with more than V1 does.
-MORE_THAN_V1: dict[str, Schema] = {
-    "POST /v1/agents/{agent_id}/summarize": {"anyOf": [of("CompactionResponse"), OBJECT]}
-}
-
 
 @cache
 def written_schemas() -> dict[str, dict[str, Schema]]:
@@ -102,7 +94,7 @@ def written_schemas() -> dict[str, dict[str, Schema]]:
 
 def response_schema(handler: HTTPRouteHandler, method: str) -> Schema:
     """What an operation answers with. Raises KeyError if nothing says it."""
-    known = {**written_schemas()["operations"], **MORE_THAN_V1}
+    known = written_schemas()["operations"]
     for path in sorted(handler.paths):
         if schema := known.get(f"{method} {documented_path(path)}"):
             return schema

@@ -1,1 +1,0 @@
-"""The strategies by which messages are routed, one module for each pattern."""

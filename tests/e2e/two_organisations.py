@@ -86,6 +86,7 @@ async def belongings(
         names |= await conversation_of(client, names["agent_id"])
         names |= await what_mcp_offers(client, mcp_server.url)
         names |= await sandbox_of(client)
+        names |= await group_of(client, names["agent_id"])
         names["letter_id"] = await letter_of(heeler, client)
         try:
             yield names
@@ -193,6 +194,13 @@ async def sandbox_of(client: httpx.AsyncClient) -> dict[str, str]:
     path = f"/v1/sandbox-config/{config['id']}/environment-variable"
     variable = await made(client, "POST", path, json={"key": WORD, "value": WORD})
     return {"sandbox_config_id": config["id"], "env_var_id": variable["id"]}
+
+
+async def group_of(client: httpx.AsyncClient, agent_id: str) -> dict[str, str]:
+    """A group of an agent."""
+    fields = {"name": WORD, "agent_ids": [agent_id], "shared_state": {"word": WORD}}
+    group = await made(client, "POST", "/v1/agent-groups", json=fields)
+    return {"group_id": group["id"]}
 
 
 async def letter_of(heeler: HeelerInstance, client: httpx.AsyncClient) -> str:

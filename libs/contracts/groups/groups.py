@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from datetime import datetime
+from operator import not_
 from typing import ClassVar, Literal
 
 from pydantic import Field
@@ -210,15 +211,22 @@ class GroupBlockDetached(Event):
 
 
 class MemberBlock(Value):
-    """A block that an agent has because a group shares it."""
+    """A block that a group shares with an agent; one that the agent `had_before`, or cannot have,
+    is not taken back."""
 
     agent_id: str
     block_id: str
+    had_before: bool = Field(default=False, exclude_if=not_)
+
+    @property
+    def key(self) -> str:
+        """What names this pair of agent and block."""
+        return f"{self.agent_id} {self.block_id}"
 
 
 class MemberBlocksChanged(Event):
-    """Agents have these blocks because the group shares them, and lose them when they leave it;
-    `returned` are those that the group has taken back."""
+    """Agents have the `shared` blocks from now on, and the `returned` ones no more, unless they had
+    them before."""
 
     service: ClassVar[str] = SERVICE
     topic: ClassVar[str] = "group.member_blocks_changed"

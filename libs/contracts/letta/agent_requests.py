@@ -45,16 +45,17 @@ FILE_VIEW_CHARS_MAX = 2**31 - 1
 CHUNK_CHARS_DEFAULT = 300
 
 
-def _id_of(prefix: str) -> StringConstraints:
+def id_of(prefix: str) -> StringConstraints:
+    """What an id of one kind looks like."""
     chars = len(prefix) + 1 + UUID_CHARS
     return StringConstraints(pattern=id_pattern(prefix), min_length=chars, max_length=chars)
 
 
-type ToolId = Annotated[str, _id_of("tool")]
-type SourceId = Annotated[str, _id_of("source")]
-type BlockId = Annotated[str, _id_of("block")]
-type IdentityId = Annotated[str, _id_of("identity")]
-type MessageId = Annotated[str, _id_of("message")]
+type ToolId = Annotated[str, id_of("tool")]
+type SourceId = Annotated[str, id_of("source")]
+type BlockId = Annotated[str, id_of("block")]
+type IdentityId = Annotated[str, id_of("identity")]
+type MessageId = Annotated[str, id_of("message")]
 
 
 def _is_handle(handle: str) -> bool:

@@ -16,6 +16,14 @@ from libs.contracts.letta.conversations import (
     UpdateConversation,
 )
 from libs.contracts.letta.folders import FolderCreate, FolderUpdate
+from libs.contracts.letta.group_requests import (
+    AgentGroupCreate,
+    AgentGroupUpdate,
+    GroupCreate,
+    GroupMemberCreate,
+    GroupStateUpdate,
+    GroupUpdate,
+)
 from libs.contracts.letta.mcp_servers import (
     CreateMCPServerRequest,
     MCPToolExecuteRequest,
@@ -65,6 +73,8 @@ from libs.contracts.letta.tool_requests import (
 )
 
 __all__ = [
+    "AgentGroupCreate",
+    "AgentGroupUpdate",
     "AnyModelSettings",
     "ApprovalCreate",
     "ApprovalReturn",
@@ -87,6 +97,10 @@ __all__ = [
     "GenerateRequest",
     "GenerateSchemaRequest",
     "GenerateToolInput",
+    "GroupCreate",
+    "GroupMemberCreate",
+    "GroupStateUpdate",
+    "GroupUpdate",
     "LLMConfig",
     "LettaAsyncRequest",
     "LettaBatchRequest",

@@ -242,14 +242,16 @@ class AgentHandlers:
         return Accepted()
 
     async def attach_block(self, command: AttachBlock, work: UnitOfWork) -> Accepted | Rejected:
-        """Show a block to an agent."""
+        """Show a block to an agent; the answer is whether it had it not yet."""
         agent = await work.load(Agent, command.agent_id)
         if agent.design is None:
             return missing(agent.id)
+        new = command.block_id not in agent.design.block_ids
         labels = await self.ports.queries.labels(
             work.context.org, [*agent.design.block_ids, command.block_id]
         )
-        return agent.attach(command.block_id, labels, at=self.ports.clock.now()) or Accepted()
+        refused = agent.attach(command.block_id, labels, at=self.ports.clock.now())
+        return refused or Accepted(result={"attached": new})
 
     async def detach_block(self, command: DetachBlock, work: UnitOfWork) -> Accepted | Rejected:
         """Show a block to an agent no more."""

@@ -65,6 +65,7 @@ BY_WORDS: dict[str, Schema] = {
             *("what the agent's tools used", "how long the run took, and what it used"),
             *("variable", "JSON schema", "tool and arguments", "servers by name", "server"),
             *("report", "what the tool returned", "message"),
+            *("group", "agent group", "state of a group"),
         ),
         OBJECT,
     ),
@@ -72,13 +73,17 @@ BY_WORDS: dict[str, Schema] = {
         (
             *("dead letters", "what was found", "versions", "jobs", "all settings", "variables"),
             *("calls of tools", "servers", "tools as the server describes them"),
+            *("groups", "agent groups", "members of a group"),
         ),
         OBJECTS,
     ),
     **dict.fromkeys(
         ("resources", "prompts", "the parts of a resource", "the messages of a prompt"), ANY_JSON
     ),
-    **{f"number of {things}": NUMBER for things in ("agents", "blocks", "folders", "tools")},
+    **{
+        f"number of {things}": NUMBER
+        for things in ("agents", "blocks", "folders", "groups", "tools")
+    },
     **dict.fromkeys(("nothing", "null"), NULL),
     "size in GB": {"type": "number", "minimum": 0},
     "id of the folder": {"type": "string"},

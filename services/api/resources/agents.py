@@ -129,6 +129,12 @@ WITHOUT_SECRETS = (
     "(case when v.secrets is null then ''"
     ' else \'"secrets": [], "tool_exec_environment_variables": [], \' end)'
 )
+# The group that an agent manages, under the name of today and the deprecated one.
+MANAGED_GROUP = (
+    "(select jsonb_build_object('managed_group', x.g, 'multi_agent_group', x.g) from (select ("
+    "select g.document::jsonb from groups.group_view g where g.manager_agent_id = v.id"
+    " and g.org = v.org order by g.created_at desc, g.id limit 1) as g offset 0) x)"
+)
 # For who runs a tool: sealed.
 SEALED_SECRETS = (
     "coalesce((select jsonb_object_agg(s->>'key', s->>'value')"
@@ -139,7 +145,9 @@ RELATIONSHIPS = {
     "agent.tools": f"'tools', {TOOLS}",
     "agent.tags": "'tags', to_jsonb(v.tags)",
 }
-ALL_RELATIONSHIPS = frozenset({"agent.blocks", "agent.secrets", "agent.sources", *RELATIONSHIPS})
+ALL_RELATIONSHIPS = frozenset(
+    {"agent.blocks", "agent.managed_group", "agent.secrets", "agent.sources", *RELATIONSHIPS}
+)
 
 
 def document_with(relationships: Iterable[str]) -> str:
@@ -151,6 +159,8 @@ def document_with(relationships: Iterable[str]) -> str:
     if "agent.sources" in wanted:
         body = WITHOUT_SOURCES
         shown.append(WITH_SOURCES)
+    if "agent.managed_group" in wanted:
+        shown.append(MANAGED_GROUP)
     secrets = WITH_SECRETS if "agent.secrets" in wanted else WITHOUT_SECRETS
     if "agent.blocks" in wanted:
         own, blocks = "(v.fields - '{blocks,memory}'::text[])", BLOCKS_AND_MEMORY

@@ -41,14 +41,14 @@ LISTS = frozenset({"agent_ids", "shared_block_ids"})
 
 class GroupState(BaseModel):
     """What is known of a group. `since` says by which version of the group an agent or a block
-    became part of it; `shared` are the blocks that agents have because of the group."""
+    became part of it; `shared` are the blocks that it shares with agents, by their keys."""
 
     config: GroupConfig | None = None
     deleted: bool = False
     shared_state: JsonObject = {}
     shared_state_version: int = 0
     since: dict[str, int] = {}
-    shared: list[MemberBlock] = []
+    shared: dict[str, MemberBlock] = {}
 
 
 @dataclass(frozen=True, slots=True)
@@ -244,9 +244,10 @@ class Group(Aggregate[GroupState]):
                 for agent_id in agents
                 for block_id in config.shared_block_ids
             ]
+        shared, keys = self.state.shared, {pair.key for pair in wanted}
         return DueBlocks(
-            [pair for pair in wanted if pair not in self.state.shared],
-            [pair for pair in self.state.shared if pair not in wanted],
+            [pair for pair in wanted if pair.key not in shared],
+            [pair for key, pair in shared.items() if key not in keys],
         )
 
     def since(self, pair: MemberBlock) -> int:
@@ -258,8 +259,8 @@ class Group(Aggregate[GroupState]):
         self, shared: list[MemberBlock], returned: list[MemberBlock], *, at: datetime
     ) -> None:
         """Note which blocks were attached and taken back; what is known already is no event."""
-        new = [pair for pair in shared if pair not in self.state.shared]
-        gone = [pair for pair in returned if pair in self.state.shared]
+        new = [pair for pair in shared if pair.key not in self.state.shared]
+        gone = [pair for pair in returned if pair.key in self.state.shared]
         if new or gone:
             self.record(MemberBlocksChanged, at=at, shared=new, returned=gone)
 
@@ -287,8 +288,9 @@ class Group(Aggregate[GroupState]):
             case GroupBlockDetached():
                 self.set({"shared_block_ids": [*event.block_ids]})
             case MemberBlocksChanged():
-                kept = [pair for pair in state.shared if pair not in event.returned]
-                state.shared = [*kept, *event.shared]
+                gone = {pair.key for pair in event.returned}
+                kept = {key: pair for key, pair in state.shared.items() if key not in gone}
+                state.shared = kept | {pair.key: pair for pair in event.shared}
             case GroupStateUpdated():
                 state.shared_state = event.state
                 state.shared_state_version = event.version

@@ -104,11 +104,12 @@ def member_row(group_id: str, agent_id: str, org: str, at: str) -> JsonObject:
 
 
 def shared_row(group_id: str, pair: MemberBlock, org: str) -> JsonObject:
-    """A block that an agent has because of a group."""
+    """A block that a group shares with an agent."""
     return {
-        "id": f"{group_id} {pair.agent_id} {pair.block_id}",
+        "id": f"{group_id} {pair.key}",
         "group_id": group_id,
         "agent_id": pair.agent_id,
         "block_id": pair.block_id,
+        "had_before": pair.had_before,
         "org": org,
     }

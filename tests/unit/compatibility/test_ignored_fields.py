@@ -45,7 +45,19 @@ MCP_SERVERS = [
 ARCHIVES = ["services/api/resources/archives.py"]
 PASSAGES = ["services/api/resources/passages.py"]
 FOLDERS = ["services/memory/handlers/folders.py", "services/memory/domain"]
+GROUPS = [
+    "libs/contracts/groups/groups.py",
+    "services/api/resources/groups.py",
+    "services/api/resources/agent_groups.py",
+    "libs/contracts/letta/group_requests.py",
+]
 READERS: dict[str, list[str]] = {
+    "AgentGroupCreate": GROUPS,
+    "AgentGroupUpdate": GROUPS,
+    "GroupCreate": GROUPS,
+    "GroupMemberCreate": GROUPS,
+    "GroupStateUpdate": GROUPS,
+    "GroupUpdate": GROUPS,
     "FolderCreate": [*FOLDERS, "libs/contracts/memory/folders.py"],
     "FolderUpdate": [*FOLDERS, "libs/contracts/letta/folders.py"],
     "ArchiveCreateRequest": ARCHIVES,

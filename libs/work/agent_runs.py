@@ -20,8 +20,16 @@ from datetime import datetime
 from typing import Any, Protocol
 
 from libs.bus.ports import Bus, Clock
+from libs.contracts.agent.approvals import AnswerApproval, CallAnswer
 from libs.contracts.agent.conversations import Message
-from libs.contracts.agent.runs import CallingRun, CancelRuns, ClientTool, RunOptions, StartRun
+from libs.contracts.agent.runs import (
+    CallingRun,
+    CancelRuns,
+    ClientTool,
+    RequestAnswer,
+    RunOptions,
+    StartRun,
+)
 from libs.contracts.bus_messages import Context, JsonObject, Rejected, delta_subject
 from libs.contracts.deterministic_ids import derived_id
 from libs.contracts.letta.enums import MessageType
@@ -41,7 +49,8 @@ class WantedRun:
 
     Without a `conversation_id` it is in the agent's own conversation. Where `unless_busy`, it is
     refused with CONFLICT while another run of the conversation has not ended. One that `ends_pause`
-    cancels the pause that the agent has asked for.
+    cancels the pause that the agent has asked for. With `answers` it goes on where calls of its
+    `client_tools` wait in the conversation; the messages follow them.
     """
 
     run_id: str
@@ -58,8 +67,9 @@ class WantedRun:
     callback_url: str | None = None
     include_return_message_types: list[MessageType] | None = None
     ends_pause: bool = False
+    answers: tuple[CallAnswer, ...] = ()
 
-    def command(self) -> StartRun:
+    def command(self) -> StartRun | AnswerApproval:
         """The command that starts it."""
         run = RunConfig(
             id=self.run_id,
@@ -71,7 +81,7 @@ class WantedRun:
             callback_url=self.callback_url,
             include_return_message_types=self.include_return_message_types,
         )
-        return StartRun(
+        start = StartRun(
             agent_id=self.agent_id,
             conversation_id=self.conversation_id,
             run=run,
@@ -84,6 +94,15 @@ class WantedRun:
             callers=list(self.callers),
             ends_pause=self.ends_pause,
         )
+        if not self.answers:
+            return start
+        fields = {name: getattr(start, name) for name in RequestAnswer.model_fields}
+        return AnswerApproval(**fields, answers=list(self.answers))
+
+    @property
+    def message_id(self) -> str:
+        """What the command is called on the bus: the two ways to start the run are two commands."""
+        return derived_id("answer", self.run_id) if self.answers else self.run_id
 
 
 @dataclass(frozen=True, slots=True)
@@ -153,7 +172,7 @@ class AgentRuns:
 
     async def start(self, wanted: WantedRun, context: Context) -> Rejected | None:
         """Have a run accepted; returns why it is not. Safe to repeat. Raises BusUnavailable."""
-        reply = await self.bus.request(wanted.command(), context.follow_up(wanted.run_id))
+        reply = await self.bus.request(wanted.command(), context.follow_up(wanted.message_id))
         return reply if isinstance(reply, Rejected) else None
 
     async def wait_for_end(

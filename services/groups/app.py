@@ -4,10 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+from libs.bus.command_dispatcher import Handler
 from libs.bus.service_runner import Runtime, Wire
 from libs.contracts.agent.agents import AgentDeleted
+from libs.contracts.bus_messages import Command
 from libs.contracts.memory.blocks import BlockDeleted
+from libs.work.agent_runs import AgentRuns, PostgresAgentRunQueries
+from services.groups.adapters.group_message_queries import PostgresGroupMessageQueries
 from services.groups.adapters.group_queries import PostgresGroupQueries
+from services.groups.adapters.group_run_queries import PostgresGroupRunQueries
+from services.groups.engine.group_runs import GroupRunPorts, GroupRuns
+from services.groups.handlers.group_runs import GroupRunHandlers
 from services.groups.handlers.groups import GroupHandlers
 from services.groups.policies.group_cleanup import (
     SHARING_EVENTS,
@@ -26,7 +33,7 @@ async def wire(runtime: Runtime) -> None:
     """Register what the service answers and does."""
     groups = PostgresGroupQueries(runtime.database)
     handlers = GroupHandlers(runtime.bus, groups, runtime.clock, runtime.service.locks)
-    await runtime.service.handle({**handlers.table()})
+    await runtime.service.handle({**handlers.table(), **answer_in_groups(runtime)})
     await keep_groups_true(runtime, groups)
 
 
@@ -43,3 +50,18 @@ async def keep_groups_true(runtime: Runtime, groups: PostgresGroupQueries) -> No
     await service.hear(BlockDeleted, blocks.look_at_all)
     service.repository.watch(SHARING_EVENTS, sharing.note_commit)
     service.sweepers += [members.sweep, blocks.sweep, sharing.sweep]
+
+
+def answer_in_groups(runtime: Runtime) -> Mapping[type[Command], Handler]:
+    """Have members answer messages to groups; returns the handlers of commands about that."""
+    bus, clock, database = runtime.bus, runtime.clock, runtime.database
+    runs = GroupRuns(
+        GroupRunPorts(
+            **runtime.port_arguments,
+            queries=PostgresGroupRunQueries(database),
+            agent_runs=AgentRuns(bus, PostgresAgentRunQueries(database), clock),
+        )
+    )
+    runs.join(runtime.service)
+    runtime.closing.push_async_callback(runs.drain)
+    return GroupRunHandlers(runs, PostgresGroupMessageQueries(database), clock).table()

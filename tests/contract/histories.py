@@ -172,6 +172,7 @@ from libs.contracts.tools.tools import (
 )
 from services.agent.domain.agents.agent import Agent
 from services.agent.domain.conversations.conversation import Conversation
+from services.groups.domain.conversations.group_conversation import GroupConversation
 from services.groups.domain.group import Group
 from services.memory.domain.agent_folders import AgentFolders
 from services.memory.domain.archive import Archive
@@ -202,6 +203,7 @@ from tests.contract.examples import (
     SYSTEM,
     message,
 )
+from tests.contract.group_run_histories import GROUP_CONVERSATION, UNDER_WAY
 
 FAILING, CUT, WAITING = "run-failing", "run-cut", "run-waiting"
 COMPACTING = "run-compacting"
@@ -467,6 +469,8 @@ HISTORIES: dict[str, tuple[type[Aggregate[Any]], list[Event]]] = {
     "Group": (Group, [*GROUP]),
     "Schedule": (Schedule, [*SCHEDULE]),
     "Schedule.deleted": (Schedule, [*DELETED_SCHEDULE]),
+    "GroupConversation": (GroupConversation, [*GROUP_CONVERSATION]),
+    "GroupConversation.under_way": (GroupConversation, [*UNDER_WAY]),
     "Folder": (Folder, [*FOLDER]),
     "FolderName": (FolderName, [*FOLDER_NAME]),
     "FileName": (FileName, [*FILE_NAME]),

@@ -33,6 +33,16 @@ from libs.contracts.agent.runs import (
 )
 from libs.contracts.agent.steps import ModelReplied
 from libs.contracts.bus_messages import DEFAULT_ORG, Event
+from libs.contracts.groups.group_runs import (
+    GroupHopEnded,
+    GroupHopStarted,
+    GroupMessageAppended,
+    GroupMessageEdited,
+    GroupRunAccepted,
+    GroupRunCompleted,
+    GroupRunStarted,
+    GroupTranscriptEmptied,
+)
 from libs.contracts.groups.groups import (
     GroupBlockAttached,
     GroupBlockDetached,
@@ -126,6 +136,8 @@ from tests.contract.examples import (
 )
 from tests.contract.file_examples import FILE, FOLDER
 from tests.contract.group_examples import GROUP
+from tests.contract.group_run_examples import CONVERSATION as GROUP_CONVERSATION
+from tests.contract.group_run_examples import GROUP_RUN
 from tests.contract.schedule_examples import FIRING, SCHEDULE
 from tests.servers import PostgresServer
 
@@ -177,6 +189,12 @@ STORIES: dict[str, list[list[type[Event]]]] = {
         [RunAccepted, CallbackAttempted],
         [RunAccepted, ApprovalRequested],
     ],
+    "scheduler": [
+        [ScheduleCreated, FiringStarted, FiringFailed, FiringRetried, FiringDeadLettered],
+        [ScheduleCreated, SlotsSkipped, SchedulePaused, ScheduleResumed, ScheduleUpdated],
+        [ScheduleCreated, FiringStarted, FiringEnded],
+        [ScheduleCreated, FiringStarted, ScheduleDeleted],
+    ],
     "groups": [
         [
             GroupCreated,
@@ -189,12 +207,17 @@ STORIES: dict[str, list[list[type[Event]]]] = {
             GroupBlockDetached,
         ],
         [GroupCreated, MemberBlocksChanged, GroupDeleted],
-    ],
-    "scheduler": [
-        [ScheduleCreated, FiringStarted, FiringFailed, FiringRetried, FiringDeadLettered],
-        [ScheduleCreated, SlotsSkipped, SchedulePaused, ScheduleResumed, ScheduleUpdated],
-        [ScheduleCreated, FiringStarted, FiringEnded],
-        [ScheduleCreated, FiringStarted, ScheduleDeleted],
+        [
+            GroupRunAccepted,
+            GroupRunStarted,
+            GroupMessageAppended,
+            GroupHopStarted,
+            GroupHopEnded,
+            GroupMessageEdited,
+            GroupRunCompleted,
+        ],
+        [GroupRunAccepted],
+        [GroupRunAccepted, GroupTranscriptEmptied],
     ],
 }
 ODD: Any = {"large": 1e308, "exact": 10**20, "small": 1e-7, "text": "é\u2028\U0001f600", "": [{}]}
@@ -231,6 +254,8 @@ def story(number: int, kinds: list[type[Event]]) -> Iterator[Event]:
             GROUP,
             SCHEDULE,
             FIRING,
+            GROUP_RUN,
+            GROUP_CONVERSATION,
         ):
             text = text.replace(known, f"{known[:-1]}{number}")
         event = kind.model_validate_json(text).model_copy(

@@ -83,6 +83,7 @@ class Message(Value):
     otid: str | None = None
     name: str | None = None
     sender_id: str | None = None
+    group_id: str | None = Field(default=None, exclude_if=is_none)
     reasoning: str | None = None
     inner_thoughts: bool = Field(default=False, exclude_if=not_)
     hidden: bool = Field(default=False, exclude_if=not_)

@@ -283,10 +283,12 @@ class GroupRunCancelled(GroupRunEnded):
 
 
 class GroupTranscriptEmptied(GroupEvent):
-    """The transcript of a group is empty, and its members begin anew."""
+    """The transcript of a group is empty, and its members begin anew, unless the group was deleted:
+    then its runs are gone, too."""
 
     topic: ClassVar[str] = "group_transcript.emptied"
     generation: int
+    group_deleted: bool = Field(default=False, exclude_if=not_)
     is_idle: bool
 
 

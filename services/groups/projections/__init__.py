@@ -3,12 +3,17 @@
 from __future__ import annotations
 
 from libs.contracts.bus_messages import Event
+from libs.contracts.groups.group_runs import GroupEvent
 from libs.eventstore.read_model_rows import RowWrites, Table
+from services.groups.projections.group_runs import GROUP_RUN_TABLES, project_group_run
 from services.groups.projections.groups import GROUP_TABLES, project_group
 
-READ_MODELS: tuple[Table, ...] = (*GROUP_TABLES,)
+READ_MODELS: tuple[Table, ...] = (*GROUP_TABLES, *GROUP_RUN_TABLES)
 
 
 def project(event: Event, org: str, rows: RowWrites) -> None:
     """What an event does to the read models."""
-    project_group(event, org, rows)
+    if isinstance(event, GroupEvent):
+        project_group_run(event, org, rows)
+    else:
+        project_group(event, org, rows)

@@ -71,3 +71,87 @@ comment on view {schema}.created_group_view is 'Groups that were ever created.';
 
 grant select on {schema}.group_view, {schema}.group_member_view, {schema}.created_group_view
     to heeler_reader;
+
+-- Messages to groups -------------------------------------------------------------------------------
+
+-- is_pending: something is left to be done; is_open: its members' conversations go when the group
+-- is deleted.
+create table {schema}.group_conversations (
+    id         text primary key,
+    org        text not null,
+    group_id   text not null,
+    is_pending boolean not null,
+    is_open    boolean not null
+);
+create index group_conversations_pending on {schema}.group_conversations (id) where is_pending;
+create index group_conversations_open on {schema}.group_conversations (group_id) where is_open;
+
+create table {schema}.group_runs (
+    id              text primary key,
+    org             text not null,
+    conversation_id text not null,
+    group_id        text not null,
+    created_at      timestamptz not null,
+    status          text not null,
+    fields          jsonb not null
+);
+create index group_runs_page on {schema}.group_runs (group_id, created_at, id collate "C");
+create index group_runs_conversation on {schema}.group_runs (conversation_id);
+
+create table {schema}.group_hops (
+    id              text primary key,
+    org             text not null,
+    conversation_id text not null,
+    run_id          text not null,
+    hop             int not null,
+    member_run_id   text not null,
+    status          text not null,
+    fields          jsonb not null
+);
+create index group_hops_run on {schema}.group_hops (run_id, hop);
+create index group_hops_conversation on {schema}.group_hops (conversation_id);
+
+create table {schema}.group_messages (
+    id              text primary key,
+    org             text not null,
+    conversation_id text not null,
+    group_id        text not null,
+    number          int not null,
+    run_id          text not null,
+    hop             int,
+    created_at      timestamptz not null,
+    sender_id       text,
+    recipients      text[] not null,
+    message_type    text not null,
+    fields          jsonb not null
+);
+create index group_messages_page on {schema}.group_messages (group_id, number);
+create index group_messages_conversation on {schema}.group_messages (conversation_id);
+create index group_messages_run on {schema}.group_messages (run_id, number);
+
+create view {schema}.group_run_view as
+    select r.id, r.org, r.group_id, r.created_at, r.status, r.fields,
+           (r.fields || jsonb_build_object(
+               'hops', coalesce((
+                   select jsonb_agg(h.fields order by h.hop)
+                   from {schema}.group_hops h where h.run_id = r.id), '[]'::jsonb),
+               'run_ids', coalesce((
+                   select jsonb_agg(h.member_run_id order by h.hop)
+                   from {schema}.group_hops h where h.run_id = r.id), '[]'::jsonb)
+           ))::text as document
+    from {schema}.group_runs r;
+comment on view {schema}.group_run_view is 'Runs of groups, each with its hops.';
+
+create view {schema}.group_hop_view as
+    select id, org, run_id, hop, member_run_id, status, fields from {schema}.group_hops;
+comment on view {schema}.group_hop_view is 'Which member answered when in which run of a group.';
+
+create view {schema}.group_message_view as
+    select id, org, group_id, number, run_id, hop, created_at, sender_id, recipients, message_type,
+           fields, fields::text as document
+    from {schema}.group_messages;
+comment on view {schema}.group_message_view is
+    'The transcripts of groups as V1 messages; number is the place in the transcript.';
+
+grant select on {schema}.group_run_view, {schema}.group_hop_view, {schema}.group_message_view
+    to heeler_reader;

@@ -1,0 +1,371 @@
+"""The conversation of a group: its transcript, the run that is under way, and those that wait."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from datetime import datetime
+from typing import Any
+
+from pydantic_core import to_json
+
+from libs.contracts.agent.conversations import Usage
+from libs.contracts.base_aggregate import Aggregate
+from libs.contracts.bus_messages import (
+    BUSY,
+    CONFLICT,
+    INVALID,
+    NOT_FOUND,
+    TOO_LARGE,
+    Event,
+    Json,
+    Rejected,
+)
+from libs.contracts.deterministic_ids import derived_id
+from libs.contracts.groups.group_runs import (
+    GROUP_MESSAGES_MAX,
+    GROUP_REQUEST_BYTES_MAX,
+    GROUP_RUNS_WAITING_MAX,
+    GroupHopEnded,
+    GroupHopStarted,
+    GroupMessage,
+    GroupMessageAppended,
+    GroupMessageEdited,
+    GroupRunAccepted,
+    GroupRunCancelled,
+    GroupRunCompleted,
+    GroupRunFailed,
+    GroupRunStarted,
+    GroupTranscriptEmptied,
+    HopStatus,
+    MemberRunsWithdrawn,
+    PickedBy,
+    Said,
+    SpeakerPicked,
+    StartGroupRun,
+    ToolCallMade,
+    member_conversation,
+    member_run,
+)
+from services.groups.domain.conversations.group_conversation_state import (
+    GroupConversationState,
+    Hop,
+    evolve,
+)
+from services.groups.domain.managers.decisions import Ask, WantedHop
+from services.groups.domain.managers.member_tools import words_of
+
+ERROR_TYPE = "group_run_failed"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class HopOutcome:
+    """What came of a hop."""
+
+    status: HopStatus
+    reason: str = ""
+    said: list[Said] = field(default_factory=list)
+    calls: list[ToolCallMade] = field(default_factory=list)
+    usage: Usage = field(default_factory=Usage)
+    step_count: int = 0
+
+
+class GroupConversation(Aggregate[GroupConversationState]):
+    """The conversation of one group."""
+
+    State = GroupConversationState
+
+    def accept(self, command: StartGroupRun, manager_type: str, *, at: datetime) -> str | Rejected:
+        """Promise to answer; returns the id of the run, which is an earlier one where the command
+        is a retry of what came before."""
+        known = self.run_of(command)
+        if known is not None:
+            return known
+        refused = too_much(command) or self.no_room()
+        if refused:
+            return refused
+        self.record(
+            GroupRunAccepted,
+            at=at,
+            group_id=command.group_id,
+            run_id=command.run_id,
+            messages=[
+                message.model_copy(update={"recipients": command.recipients})
+                for message in command.messages
+            ],
+            recipients=command.recipients,
+            callers=command.callers,
+            max_steps=command.max_steps,
+            request_hash=command.request_hash,
+            metadata=command.metadata,
+            manager_type=manager_type,
+        )
+        return command.run_id
+
+    def run_of(self, command: StartGroupRun) -> str | None:
+        """The run that answers a command already."""
+        state = self.state
+        active = [state.active] if state.active else []
+        runs = [(run.id, run.request_hash) for run in state.ended]
+        runs += [(run.id, run.request_hash) for run in (*active, *state.queue)]
+        if command.run_id in dict(runs):
+            return command.run_id
+        if not command.retry or not command.request_hash:
+            return None
+        alike = [run_id for run_id, known in runs if known == command.request_hash]
+        return alike[-1] if alike else None
+
+    def no_room(self) -> Rejected | None:
+        """The refusal of one more run where as many wait as may."""
+        if len(self.state.queue) < GROUP_RUNS_WAITING_MAX:
+            return None
+        what = f"{GROUP_RUNS_WAITING_MAX} messages wait for this group"
+        return Rejected(code=BUSY, reason=f"{what}: try again later")
+
+    def start_next(self, member_ids: Sequence[str], *, at: datetime) -> None:
+        """Begin the first run that waits; nothing happens while another one is under way."""
+        state = self.state
+        if state.active is not None or not state.queue:
+            return
+        run = state.queue[0]
+        self.of_run(GroupRunStarted, run.id, at=at, member_ids=list(member_ids))
+        for message in run.messages:
+            self.append(message, at=at)
+
+    def append(self, message: GroupMessage, *, at: datetime, hop: int | None = None) -> None:
+        """Put a message into the transcript."""
+        state = self.state
+        self.of_run(
+            GroupMessageAppended,
+            state.running.id,
+            at=at,
+            generation=state.generation,
+            number=state.number + 1,
+            message=message,
+            hop=hop,
+        )
+
+    def pick(self, agent_id: str, by: PickedBy, *, at: datetime) -> None:
+        """Record which member speaks next, and who decided that."""
+        self.of_run(SpeakerPicked, self.state.running.id, at=at, agent_id=agent_id, by=by)
+
+    def start_hops(self, asked: Ask, names: dict[str, str], briefing: str, *, at: datetime) -> None:
+        """Ask members; `briefing` is the digest of what each of them has to know of the group."""
+        for wanted in asked.hops:
+            self.start_hop(wanted, names.get(wanted.agent_id, wanted.agent_id), briefing, at=at)
+
+    def start_hop(self, wanted: WantedHop, name: str, briefing: str, *, at: datetime) -> None:
+        """Ask one member for what is wanted of it."""
+        state, run = self.state, self.state.running
+        member = state.members.get(wanted.agent_id)
+        alike = [
+            hop.up_to
+            for hop in run.hops
+            if wanted.together and (hop.purpose, hop.asked_in) == (wanted.purpose, wanted.asked_in)
+        ]
+        conversation_id = member_conversation(state.group_id, wanted.agent_id, state.generation)
+        self.of_run(
+            GroupHopStarted,
+            run.id,
+            at=at,
+            hop=len(run.hops),
+            agent_id=wanted.agent_id,
+            name=name,
+            member_run_id=member_run(run.id, len(run.hops)),
+            conversation_id=conversation_id,
+            purpose=wanted.purpose,
+            since=member.seen if member else run.first - len(run.messages),
+            up_to=alike[0] if alike else state.number,
+            question=wanted.question,
+            answers=list(wanted.answers),
+            answers_say_all=wanted.answers_say_all,
+            asked_in=wanted.asked_in,
+            briefed="" if member and member.briefed == briefing else briefing,
+        )
+
+    def end_hop(self, run_id: str, number: int, outcome: HopOutcome, *, at: datetime) -> bool:
+        """Record what came of a hop, and put what was said into the transcript. Nothing happens if
+        it has ended, or its run; returns whether it was recorded."""
+        run = self.state.active
+        if run is None or run.id != run_id or not run.hops[number].is_open:
+            return False
+        hop = run.hops[number]
+        self.of_run(
+            GroupHopEnded,
+            run.id,
+            at=at,
+            hop=number,
+            agent_id=hop.agent_id,
+            status=outcome.status,
+            reason=outcome.reason,
+            said=outcome.said,
+            calls=outcome.calls,
+            usage=outcome.usage,
+            step_count=outcome.step_count,
+        )
+        if hop.purpose != "pick":
+            self.append_said(hop, outcome, at=at)
+        return True
+
+    def append_said(self, hop: Hop, outcome: HopOutcome, *, at: datetime) -> None:
+        """Put into the transcript what a member said, also by calling a tool of the group."""
+        said = {each.message_id: each.content for each in outcome.said}
+        for call in outcome.calls:
+            if words := words_of(call):
+                said[derived_id("message", hop.run_id, call.id)] = words
+        for message_id, content in said.items():
+            message = self.message_of(hop, message_id, content, at)
+            self.append(message, at=at, hop=hop.hop)
+
+    def message_of(self, hop: Hop, message_id: str, content: str, at: datetime) -> GroupMessage:
+        """What a member said, for the ears that the run is for."""
+        return GroupMessage(
+            id=message_id,
+            role="assistant",
+            content=content,
+            created_at=at,
+            name=hop.name,
+            sender_id=hop.agent_id,
+            recipients=self.state.running.recipients,
+        )
+
+    def complete(self, stop_reason: str, *, at: datetime) -> None:
+        """End the run that is under way well."""
+        run = self.state.running
+        self.of_run(
+            GroupRunCompleted,
+            run.id,
+            at=at,
+            stop_reason=stop_reason,
+            usage=run.usage,
+            step_count=run.step_count,
+            is_idle=self.is_idle_without(run.id),
+        )
+
+    def fail(self, message: str, *, at: datetime) -> None:
+        """End the run without an answer."""
+        run = self.state.running
+        self.of_run(
+            GroupRunFailed,
+            run.id,
+            at=at,
+            error_type=ERROR_TYPE,
+            message=message,
+            usage=run.usage,
+            step_count=run.step_count,
+            is_idle=self.is_idle_without(run.id),
+        )
+
+    def is_idle_without(self, run_id: str) -> bool:
+        """Whether nothing is left to be done once a run is over."""
+        state = self.state
+        active = [state.active] if state.active else []
+        others = [run for run in (*active, *state.queue) if run.id != run_id]
+        return not others and not state.withdrawals
+
+    def cancel(
+        self, run_ids: list[str] | None, reason: str, *, at: datetime
+    ) -> dict[str, str] | Rejected:
+        """End these runs, or all, wherever they stand; returns for each whether it is `cancelled`,
+        or `failed` because it has ended, or there is none."""
+        state = self.state
+        unended = [*([state.active.id] if state.active else []), *(run.id for run in state.queue)]
+        wanted = unended if run_ids is None else run_ids
+        gone = [run_id for run_id in reversed(unended) if run_id in wanted]
+        if not gone:
+            return Rejected(code=CONFLICT, reason="No active runs to cancel")
+        for run_id in gone:
+            self.cancel_run(run_id, reason, at=at)
+        return {run_id: "cancelled" if run_id in gone else "failed" for run_id in wanted}
+
+    def cancel_run(self, run_id: str, reason: str, *, at: datetime) -> None:
+        """End one run that has not ended; the runs of its members are withdrawn later."""
+        active = self.state.active
+        run = active if active is not None and active.id == run_id else None
+        has_open_hops = run is not None and bool(run.open_hops)
+        self.of_run(
+            GroupRunCancelled,
+            run_id,
+            at=at,
+            reason=reason,
+            usage=run.usage if run else Usage(),
+            step_count=run.step_count if run else 0,
+            is_idle=self.is_idle_without(run_id) and not has_open_hops,
+        )
+
+    def reset(
+        self, *, group_id: str, reason: str, at: datetime, group_deleted: bool = False
+    ) -> None:
+        """Empty the transcript and begin anew; what is under way is cancelled."""
+        self.cancel(None, reason, at=at)
+        state = self.state
+        self.record(
+            GroupTranscriptEmptied,
+            at=at,
+            group_id=group_id,
+            generation=state.generation + 1,
+            group_deleted=group_deleted,
+            is_idle=state.is_idle and not state.members and not state.left,
+        )
+
+    def edit(self, message_id: str, content: Json, *, at: datetime) -> None:
+        """Change what a message says."""
+        self.record(
+            GroupMessageEdited,
+            at=at,
+            group_id=self.state.group_id,
+            message_id=message_id,
+            content=content,
+        )
+
+    def record_withdrawal(
+        self, run_ids: list[str], conversation_ids: list[str], *, at: datetime
+    ) -> None:
+        """Record that nothing is left of these runs and conversations."""
+        state = self.state
+        left = [
+            withdrawal
+            for withdrawal in state.withdrawals
+            if withdrawal.run_id not in run_ids
+            and (withdrawal.run_id or withdrawal.conversation_id not in conversation_ids)
+        ]
+        if len(left) == len(state.withdrawals):
+            return
+        self.record(
+            MemberRunsWithdrawn,
+            at=at,
+            group_id=state.group_id,
+            run_ids=run_ids,
+            conversation_ids=conversation_ids,
+            is_idle=not left and state.active is None and not state.queue,
+        )
+
+    def of_run[E: Event](self, event: type[E], run_id: str, *, at: datetime, **fields: Any) -> None:
+        """Record an event about a run."""
+        self.record(event, at=at, group_id=self.state.group_id, run_id=run_id, **fields)
+
+    def when(self, event: Event) -> None:
+        """Evolve the state by one event."""
+        evolve(self.state, event)
+
+
+def too_much(command: StartGroupRun) -> Rejected | None:
+    """The refusal of a request that says nothing, or more than one may."""
+    if not command.messages:
+        return Rejected(code=INVALID, reason="`messages` must not be empty: send at least one")
+    if len(command.messages) > GROUP_MESSAGES_MAX:
+        reason = f"`messages`: at most {GROUP_MESSAGES_MAX}, here are {len(command.messages)}"
+        return Rejected(code=INVALID, reason=reason)
+    size = sum(len(to_json(message.content)) for message in command.messages)
+    if size > GROUP_REQUEST_BYTES_MAX:
+        reason = (
+            f"`messages` are too long: {size} bytes of at most {GROUP_REQUEST_BYTES_MAX} in one"
+            " request to a group. Send less, or put it into a block or a file"
+        )
+        return Rejected(code=TOO_LARGE, reason=reason)
+    return None
+
+
+def no_such_message(message_id: str) -> Rejected:
+    """The refusal of an edit of what is not in the transcript."""
+    return Rejected(code=NOT_FOUND, reason=f"Message with ID {message_id} not found")

@@ -1,0 +1,163 @@
+"""The next step of a group's runs: what is decided, recorded, and left for the engine to do."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from datetime import datetime
+
+from pydantic_core import to_json
+
+from libs.contracts.bus_messages import JsonObject, Rejected
+from libs.contracts.groups.groups import GroupConfig
+from services.groups.domain.conversations.group_conversation import GroupConversation
+from services.groups.domain.conversations.group_conversation_state import (
+    ActiveGroupRun,
+    GroupConversationState,
+    Withdrawal,
+)
+from services.groups.domain.conversations.member_messages import briefing_of, digest
+from services.groups.domain.managers.all_managers import decide
+from services.groups.domain.managers.decisions import (
+    Ask,
+    AskModel,
+    End,
+    Fail,
+    Participant,
+    Pick,
+    Table,
+)
+
+# In one step: a pick and the question that follows it, and a little more.
+DECISIONS_MAX = 8
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Scene:
+    """A run that is under way, as the engine needs it to have members answer."""
+
+    config: GroupConfig
+    state: GroupConversationState
+    run: ActiveGroupRun
+    table: Table
+    people: list[Participant]
+    briefing: str
+
+
+@dataclass(slots=True, kw_only=True)
+class Step:
+    """What a step leaves to be done. `ended` are the runs that it has ended, each with its
+    status."""
+
+    is_idle: bool = False
+    asks_model: bool = False
+    scene: Scene | None = None
+    withdrawals: list[Withdrawal] = field(default_factory=list)
+    ended: dict[str, str] = field(default_factory=dict)
+
+
+def take_step(
+    conversation: GroupConversation,
+    config: GroupConfig,
+    shared_state: JsonObject,
+    people: list[Participant],
+    *,
+    at: datetime,
+) -> Step:
+    """Go on with the run that is under way, or begin the next one, as far as that goes without an
+    answer of a member or a model."""
+    step = Step()
+    briefing = briefing_of(config.name, config.description, people, state_text(shared_state))
+    names = {person.agent_id: person.name for person in people}
+    conversation.start_next(members_of(config), at=at)
+    run = conversation.state.active
+    for _ in range(DECISIONS_MAX):
+        if run is None:
+            break
+        table = table_of(conversation.state, run, config, people)
+        decision = decide(table, is_private=bool(run.recipients))
+        match decision:
+            case Pick():
+                conversation.pick(decision.agent_id, decision.by, at=at)
+            case Ask():
+                conversation.start_hops(decision, names, digest(briefing), at=at)
+                break
+            case End():
+                conversation.complete(decision.stop_reason, at=at)
+                step.ended[run.id] = "completed"
+                break
+            case Fail():
+                conversation.fail(decision.message, at=at)
+                step.ended[run.id] = "failed"
+                break
+            case _:
+                step.asks_model = isinstance(decision, AskModel)
+                break
+    finish(step, conversation)
+    run = conversation.state.active
+    if run is not None:
+        step.scene = Scene(
+            config=config,
+            state=conversation.state.model_copy(deep=True),
+            run=run.model_copy(deep=True),
+            table=table_of(conversation.state, run, config, people),
+            people=people,
+            briefing=briefing,
+        )
+    return step
+
+
+def finish(step: Step, conversation: GroupConversation) -> None:
+    """Say what is left in the conversation."""
+    step.withdrawals = list(conversation.state.withdrawals)
+    step.is_idle = conversation.state.is_idle
+
+
+def close(conversation: GroupConversation, reason: str, *, at: datetime) -> Step:
+    """End all runs of a group that is gone, and have its members' conversations go with it."""
+    state, step = conversation.state, Step()
+    outcome = conversation.cancel(None, reason, at=at)
+    if not isinstance(outcome, Rejected):
+        step.ended = outcome
+    if not state.is_closed:
+        conversation.reset(group_id=state.group_id, reason=reason, at=at, group_deleted=True)
+    finish(step, conversation)
+    return step
+
+
+def members_of(config: GroupConfig) -> list[str]:
+    """The agents that take part in a group: its members, and its manager."""
+    manager = [config.manager_agent_id] if config.manager_agent_id else []
+    return list(dict.fromkeys([*config.agent_ids, *manager]))
+
+
+def table_of(
+    state: GroupConversationState,
+    run: ActiveGroupRun,
+    config: GroupConfig,
+    people: list[Participant],
+) -> Table:
+    """Who takes part in a run: everybody, or those that a private message is for."""
+    addressed = [
+        person for person in people if not run.recipients or person.agent_id in run.recipients
+    ]
+    manager = next((each for each in people if each.agent_id == config.manager_agent_id), None)
+    members = [
+        person
+        for person in addressed
+        if person.agent_id in config.agent_ids or (run.recipients and person is manager)
+    ]
+    return Table(
+        config=config,
+        members=tuple(members),
+        manager=manager,
+        hops=tuple(run.hops),
+        picked=run.picked,
+        floor=state.floor,
+    )
+
+
+def state_text(shared_state: JsonObject) -> str:
+    """The shared state of a group as its members read it; empty where there is none."""
+    if not shared_state:
+        return ""
+    return f"The shared state of the group (JSON): {to_json(shared_state).decode()}"

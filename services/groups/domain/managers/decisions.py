@@ -1,0 +1,148 @@
+"""What a manager type decides from, and what it may decide.
+
+Each type is a pure function from a `Table` to a `Decision`, in a module of its own. It is asked
+again after each hop that ends, so it keeps nothing: all that it needs stands in the hops.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from libs.contracts.groups.group_runs import HopPurpose, PickedBy, ToolAnswer
+from libs.contracts.groups.groups import GroupConfig
+from services.groups.domain.conversations.group_conversation_state import Hop
+
+# Members that answer at the same time.
+HOPS_AT_ONCE_MAX = 16
+
+
+@dataclass(frozen=True, slots=True)
+class Participant:
+    """An agent that takes part in a group, and what others are told of it."""
+
+    agent_id: str
+    name: str
+    description: str = ""
+    capabilities: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Table:
+    """Who takes part in a run, and what has happened in it. `members` are those that exist, in the
+    order of the group; `floor` is the one that answered last in the run before."""
+
+    config: GroupConfig
+    members: tuple[Participant, ...]
+    manager: Participant | None
+    hops: tuple[Hop, ...] = ()
+    picked: str = ""
+    floor: str = ""
+
+    @property
+    def answers(self) -> list[Hop]:
+        """The hops in which members were asked to say something, and were not gone."""
+        return [hop for hop in self.hops if hop.purpose != "pick" and hop.status != "skipped"]
+
+    @property
+    def is_waiting(self) -> bool:
+        """Whether a member has still to answer."""
+        return any(hop.is_open for hop in self.hops)
+
+    @property
+    def present(self) -> list[Participant]:
+        """The members that were not found gone in this run."""
+        gone = {hop.agent_id for hop in self.hops if hop.status == "skipped"}
+        return [member for member in self.members if member.agent_id not in gone]
+
+    def member_named(self, name: str) -> Participant | None:
+        """The member that is called so, by its name or its id, in any case of letters."""
+        wanted = name.strip().strip("\"'`*.").casefold()
+        return next(
+            (
+                member
+                for member in self.present
+                if wanted in (member.name.casefold(), member.agent_id.casefold())
+            ),
+            None,
+        )
+
+    def next_in_rotation(self) -> Participant | None:
+        """The member after the one that spoke last in this run; the first if nobody has."""
+        if not self.members:
+            return None
+        order = [member.agent_id for member in self.members]
+        spoken = [hop.agent_id for hop in self.hops if hop.agent_id in order]
+        first = order.index(spoken[-1]) + 1 if spoken else 0
+        gone = {hop.agent_id for hop in self.hops if hop.status == "skipped"}
+        rotated = [*self.members[first:], *self.members[:first]]
+        return next((member for member in rotated if member.agent_id not in gone), None)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WantedHop:
+    """A member that is to be asked. What is asked of several `together` shows all of them the same:
+    not what others have answered to it meanwhile."""
+
+    agent_id: str
+    purpose: HopPurpose = "answer"
+    question: str = ""
+    answers: tuple[ToolAnswer, ...] = ()
+    answers_say_all: bool = False
+    asked_in: int | None = None
+    together: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Ask:
+    """Ask these members, all at the same time, at most `HOPS_AT_ONCE_MAX`."""
+
+    hops: tuple[WantedHop, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Pick:
+    """Record which member speaks next, and who decided that."""
+
+    agent_id: str
+    by: PickedBy
+
+
+@dataclass(frozen=True, slots=True)
+class AskModel:
+    """Have a model pick one of the members."""
+
+
+@dataclass(frozen=True, slots=True)
+class Wait:
+    """Nothing, until a hop ends."""
+
+
+@dataclass(frozen=True, slots=True)
+class End:
+    """The run is over."""
+
+    stop_reason: str = "end_turn"
+
+
+@dataclass(frozen=True, slots=True)
+class Fail:
+    """The run is over, and nobody could answer."""
+
+    message: str = field(default="No member of the group could answer")
+
+
+type Decision = Ask | Pick | AskModel | Wait | End | Fail
+
+
+def ask(member: Participant, **fields: object) -> Ask:
+    """The decision to ask one member."""
+    return Ask((WantedHop(agent_id=member.agent_id, **fields),))  # type: ignore[arg-type]
+
+
+def end_of(hops: list[Hop], stop_reason: str = "end_turn") -> Decision:
+    """The end of a run in which these hops were asked for an answer: it fails where none gave
+    one."""
+    if any(hop.status == "completed" for hop in hops):
+        return End(stop_reason)
+    reasons = [f"{hop.name}: {hop.reason}" for hop in hops if hop.reason]
+    return Fail("; ".join(["No member of the group could answer", *reasons[:3]]))

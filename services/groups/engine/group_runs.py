@@ -1,0 +1,235 @@
+"""Drive the runs of groups: decide who is asked, ask, and record what came of it, hop by hop.
+
+One attempt drives the runs of one group, one after the other, under the lease of the group's
+conversation. A hop is recorded before its member is asked, under an id that follows from the run
+and the hop, and so is what came of it: whoever dies in between, each hop has one answer.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from libs.bus.fair_semaphore import FairSemaphore
+from libs.bus.ports import BusUnavailable
+from libs.bus.process_ports import ProcessPorts
+from libs.contracts.agent.conversations import DeleteConversation
+from libs.contracts.bus_messages import JsonObject
+from libs.contracts.deterministic_ids import derived_id
+from libs.contracts.groups.group_runs import group_run_deltas
+from libs.eventstore import failpoints
+from libs.eventstore.unit_of_work import UnitOfWork
+from libs.work.agent_runs import AgentRuns
+from libs.work.leased_work import LeasedWork
+from libs.work.progress import publish_progress
+from libs.work.work_lease import DueWork, WorkLease
+from services.groups.adapters.group_run_queries import GroupRunQueries
+from services.groups.domain.conversations.group_conversation import GroupConversation, HopOutcome
+from services.groups.domain.conversations.group_conversation_state import Hop, Withdrawal
+from services.groups.domain.conversations.run_steps import Scene, Step, close, take_step
+from services.groups.domain.group import Group
+from services.groups.engine.member_hops import MemberHops
+from services.groups.engine.speaker_choice import SpeakerChoice
+
+# The groups that a process has answer at once, and those of one organisation.
+GROUPS_AT_ONCE_MAX, ORGANISATION_GROUPS_MAX = 256, 192
+WITHDRAW_RETRY_SECONDS = 1.0
+DELETED = "The group was deleted"
+
+
+@dataclass(slots=True, kw_only=True)
+class GroupRunPorts(ProcessPorts):
+    """What the runs of groups need."""
+
+    queries: GroupRunQueries
+    agent_runs: AgentRuns
+
+
+class GroupRuns(LeasedWork[DueWork]):
+    """The conversations of groups in which this process has members answer."""
+
+    name = "conversation of a group"
+    ports: GroupRunPorts
+
+    def __init__(self, ports: GroupRunPorts) -> None:
+        places = FairSemaphore(
+            GROUPS_AT_ONCE_MAX,
+            of_organisation_max=ORGANISATION_GROUPS_MAX,
+            users="groups",
+            thing="place",
+        )
+        super().__init__(ports, places)
+
+    async def due(self) -> Sequence[DueWork]:
+        """The conversations with something to do that nobody holds a lease for."""
+        return await self.ports.queries.due_conversations()
+
+    async def attempt(self, lease: WorkLease[DueWork]) -> None:
+        """Have the members of a group answer until nothing waits any more."""
+        attempt = GroupAttempt(self.ports, lease)
+        try:
+            await attempt.run()
+        finally:
+            await attempt.stop()
+
+    def publish_end(self, org: str, run_id: str, what: JsonObject) -> None:
+        """Publish the end of a run that was decided outside of an attempt."""
+        self.aside(publish_progress(self.ports.bus, group_run_deltas(org, run_id), what))
+
+
+class GroupAttempt:
+    """One process's attempt at what there is to do in the conversation of a group."""
+
+    def __init__(self, ports: GroupRunPorts, lease: WorkLease[DueWork]) -> None:
+        self.ports = ports
+        self.lease = lease
+        self.hops: dict[str, asyncio.Task[None]] = {}
+        self.member_hops = MemberHops(
+            ports.bus, ports.clock, ports.agent_runs, self.still_takes_part
+        )
+        self.choice = SpeakerChoice(ports.bus, ports.clock)
+
+    async def run(self) -> None:
+        """Go on until nothing is left to be done, or the lease is lost."""
+        while True:
+            step = await self.lease.record(self.step, release=lambda step: step.is_idle)
+            await self.tell(step)
+            if step.is_idle:
+                return
+            if step.withdrawals:
+                await self.withdraw(step)
+            if step.scene is not None:
+                if step.asks_model:
+                    await self.choose(step.scene)
+                    continue
+                await self.answer(step.scene)
+
+    async def step(self, unit: UnitOfWork) -> Step:
+        """Decide what happens next in the conversation."""
+        conversation = await unit.load(GroupConversation, self.lease.work.id)
+        at = self.ports.clock.now()
+        group = await unit.load(Group, conversation.state.group_id)
+        config = group.present
+        if config is None:
+            return close(conversation, DELETED, at=at)
+        people = await self.ports.queries.participants(
+            self.lease.work.org,
+            [*config.agent_ids, *([config.manager_agent_id] if config.manager_agent_id else [])],
+        )
+        return take_step(conversation, config, group.state.shared_state, people, at=at)
+
+    async def still_takes_part(self, hop: Hop) -> bool:
+        """Whether the answer of a member is still wanted: it is in the group, and nobody cancelled
+        the run."""
+        unit = self.lease.unit()
+        conversation = await unit.load(GroupConversation, self.lease.work.id)
+        group = await unit.load(Group, conversation.state.group_id)
+        config = group.present
+        run = conversation.state.active
+        if (
+            config is None
+            or run is None
+            or hop.run_id not in [each.run_id for each in run.open_hops]
+        ):
+            return False
+        return hop.agent_id in (*config.agent_ids, config.manager_agent_id)
+
+    async def answer(self, scene: Scene) -> None:
+        """Have the open hops answered, until the first of them has been."""
+        for hop in scene.run.open_hops:
+            if hop.run_id not in self.hops:
+                self.hops[hop.run_id] = asyncio.create_task(self.drive(scene, hop))
+        if not self.hops:
+            return
+        await asyncio.wait(self.hops.values(), return_when=asyncio.FIRST_COMPLETED)
+        for run_id, task in [*self.hops.items()]:
+            if task.done():
+                del self.hops[run_id]
+                task.result()
+
+    async def drive(self, scene: Scene, hop: Hop) -> None:
+        """Have one member answer, and record what it said."""
+        outcome = await self.member_hops.outcome(scene, hop, self.lease.context)
+        failpoints.reach("after_group_hop")
+        await self.end(scene.run.id, hop.hop, outcome)
+
+    async def end(self, run_id: str, number: int, outcome: HopOutcome) -> None:
+        """Record what came of a hop, once, and publish that it is over."""
+
+        async def decide(unit: UnitOfWork) -> bool:
+            conversation = await unit.load(GroupConversation, self.lease.work.id)
+            return conversation.end_hop(run_id, number, outcome, at=self.ports.clock.now())
+
+        if await self.lease.record(decide, release=False):
+            await self.publish(run_id, {"hop": number})
+
+    async def choose(self, scene: Scene) -> None:
+        """Have a model pick who speaks, and record that."""
+        choice = await self.choice.choose(scene, self.lease.context)
+
+        async def decide(unit: UnitOfWork) -> None:
+            conversation = await unit.load(GroupConversation, self.lease.work.id)
+            run = conversation.state.active
+            if run is not None and run.id == scene.run.id and not run.picked and not run.hops:
+                conversation.pick(choice.agent_id, choice.by, at=self.ports.clock.now())
+
+        await self.lease.record(decide, release=False)
+
+    async def tell(self, step: Step) -> None:
+        """Publish which runs have ended."""
+        for run_id, status in step.ended.items():
+            await self.publish(run_id, {"end": status})
+
+    async def publish(self, run_id: str, what: JsonObject) -> None:
+        """Publish progress of a run to the clients that wait for it."""
+        subject = group_run_deltas(self.lease.work.org, run_id)
+        await publish_progress(self.ports.bus, subject, what)
+
+    async def withdraw(self, step: Step) -> None:
+        """Cancel the runs, and delete the conversations, that nobody waits for any more."""
+        for withdrawal in step.withdrawals:
+            while not await self.try_to_withdraw(withdrawal):
+                await self.ports.clock.sleep(WITHDRAW_RETRY_SECONDS)
+        run_ids = [withdrawal.run_id for withdrawal in step.withdrawals if withdrawal.run_id]
+        conversation_ids = [
+            withdrawal.conversation_id for withdrawal in step.withdrawals if not withdrawal.run_id
+        ]
+
+        async def decide(unit: UnitOfWork) -> None:
+            conversation = await unit.load(GroupConversation, self.lease.work.id)
+            conversation.record_withdrawal(run_ids, conversation_ids, at=self.ports.clock.now())
+
+        await self.lease.record(decide, release=False)
+
+    async def try_to_withdraw(self, withdrawal: Withdrawal) -> bool:
+        """Cancel one run, or delete one conversation; returns whether the agent service took
+        it. What is gone already is refused, and nothing is left of it."""
+        task = self.hops.pop(withdrawal.run_id, None)
+        if task is not None:
+            task.cancel()
+            await asyncio.gather(task, return_exceptions=True)
+        try:
+            if withdrawal.run_id:
+                await self.ports.agent_runs.cancel(
+                    withdrawal.agent_id,
+                    withdrawal.run_id,
+                    self.lease.context,
+                    withdrawal.conversation_id,
+                )
+            else:
+                message_id = derived_id("delete", withdrawal.conversation_id)
+                await self.ports.bus.request(
+                    DeleteConversation(conversation_id=withdrawal.conversation_id),
+                    self.lease.context.follow_up(message_id),
+                )
+        except BusUnavailable:
+            return False
+        return True
+
+    async def stop(self) -> None:
+        """Let go of the hops that are under way: another attempt goes on with them."""
+        tasks = list(self.hops.values())
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)

@@ -1,0 +1,202 @@
+"""Have a member of a group answer: start its run, wait for its end, read what it said."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable
+from typing import Any
+
+from libs.bus.ports import Bus, BusUnavailable, Clock
+from libs.contracts.agent.approvals import CallAnswer
+from libs.contracts.agent.conversations import CreateConversation, Usage
+from libs.contracts.agent.runs import ClientTool
+from libs.contracts.bus_messages import BUSY, NOT_FOUND, Context, JsonObject, Rejected
+from libs.contracts.deterministic_ids import derived_id
+from libs.contracts.groups.group_runs import Said, ToolCallMade
+from libs.contracts.shortened_text import cut
+from libs.work.agent_runs import AgentRuns, RunProgress, WantedRun, text_of
+from services.groups.domain.conversations.group_conversation import HopOutcome
+from services.groups.domain.conversations.group_conversation_state import Hop
+from services.groups.domain.conversations.member_messages import messages_for
+from services.groups.domain.conversations.run_steps import Scene
+from services.groups.domain.managers.member_tools import (
+    GROUP_TOOLS,
+    ask_members_tool,
+    hand_over_tool,
+)
+
+RETRY_SECONDS = 0.5
+# What of one message of a member stands in the transcript; its own history has all of it.
+SAID_CHARS_MAX = 50_000
+REQUIRES_APPROVAL = "requires_approval"
+GONE = "the agent was deleted"
+HAS_LEFT = "the agent has left the group"
+WAITS = "a call of a tool waits for an approval, which no member of a group can give"
+HANDED_OVER = "The group has gone on."
+
+
+class MemberHops:
+    """Has members answer. `still_takes_part` says whether an answer is still wanted."""
+
+    def __init__(
+        self,
+        bus: Bus,
+        clock: Clock,
+        runs: AgentRuns,
+        still_takes_part: Callable[[Hop], Awaitable[bool]],
+    ) -> None:
+        self.bus = bus
+        self.clock = clock
+        self.runs = runs
+        self.still_takes_part = still_takes_part
+
+    async def outcome(self, scene: Scene, hop: Hop, context: Context) -> HopOutcome:
+        """What came of a hop. Raises StoreUnavailable; safe to repeat."""
+        refused = await self.start(scene, hop, context)
+        if refused is not None:
+            gone = refused.code == NOT_FOUND
+            return HopOutcome(status="skipped" if gone else "failed", reason=refused.reason)
+        ended = await self.runs.wait_for_end(
+            context.org, hop.run_id, goes_on=lambda _: self.still_takes_part(hop)
+        )
+        if ended is None:
+            return HopOutcome(status="skipped", reason=GONE)
+        if ended.is_active:
+            await self.withdraw(hop, context)
+            return HopOutcome(status="skipped", reason=HAS_LEFT)
+        outcome = outcome_of(ended, await self.runs.messages(context.org, hop.run_id))
+        if outcome.reason == WAITS:
+            await self.withdraw(hop, context)
+        return outcome
+
+    async def start(self, scene: Scene, hop: Hop, context: Context) -> Rejected | None:
+        """Have the member's run accepted, once there is room for it; returns why it is not."""
+        member = scene.state.members.get(hop.agent_id)
+        wanted = wanted_run(scene, hop, context)
+        while True:
+            try:
+                if member is None or not member.is_made:
+                    refused = await self.make_conversation(scene, hop, context)
+                    if refused is not None:
+                        return refused
+                refused = await self.runs.start(wanted, context)
+                if refused is not None and wanted.answers and refused.code not in (BUSY, NOT_FOUND):
+                    # Nobody waits for these answers any more: they go without.
+                    wanted = wanted_run(scene, hop.model_copy(update=NO_ANSWERS), context)
+                    refused = await self.runs.start(wanted, context)
+                if refused is None or refused.code != BUSY:
+                    return refused
+            except BusUnavailable:
+                pass
+            await self.clock.sleep(RETRY_SECONDS)
+
+    async def make_conversation(self, scene: Scene, hop: Hop, context: Context) -> Rejected | None:
+        """Have the member have its conversation of the group; returns the refusal where the agent
+        does not exist. Safe to repeat. Raises BusUnavailable."""
+        group = scene.config.name or scene.state.group_id
+        request: JsonObject = {"summary": f"Conversation of the group {group}", "hidden": True}
+        command = CreateConversation(
+            conversation_id=hop.conversation_id, agent_id=hop.agent_id, request=request
+        )
+        message_id = derived_id("create", hop.conversation_id)
+        reply = await self.bus.request(command, context.follow_up(message_id))
+        return reply if isinstance(reply, Rejected) and reply.code == NOT_FOUND else None
+
+    async def withdraw(self, hop: Hop, context: Context) -> None:
+        """Cancel a run whose answer is not wanted."""
+        while True:
+            try:
+                await self.runs.cancel(hop.agent_id, hop.run_id, context, hop.conversation_id)
+                return
+            except BusUnavailable:
+                await self.clock.sleep(RETRY_SECONDS)
+
+
+NO_ANSWERS: dict[str, Any] = {"answers": [], "answers_say_all": False}
+
+
+def wanted_run(scene: Scene, hop: Hop, context: Context) -> WantedRun:
+    """The run with which a member answers."""
+    created_at = scene.run.messages[0].created_at
+    return WantedRun(
+        run_id=hop.run_id,
+        agent_id=hop.agent_id,
+        conversation_id=hop.conversation_id,
+        created_at=created_at,
+        messages=messages_for(scene.state, hop, scene.briefing, at=created_at),
+        metadata={
+            "run_type": "group",
+            "group_id": scene.state.group_id,
+            "group_run_id": scene.run.id,
+            "hop": hop.hop,
+        },
+        max_steps=scene.run.max_steps,
+        client_tools=tuple(tools_of(scene, hop)),
+        callers=tuple(scene.run.callers),
+        answers=tuple(
+            CallAnswer(
+                tool_call_id=answer.tool_call_id,
+                kind="returned",
+                content=cut(answer.content, SAID_CHARS_MAX),
+            )
+            for answer in hop.answers
+        ),
+    )
+
+
+def tools_of(scene: Scene, hop: Hop) -> list[ClientTool]:
+    """The tools of the group that a member has in a hop."""
+    if scene.run.recipients or hop.purpose != "answer":
+        return []
+    members = list(scene.table.members)
+    others = [member for member in members if member.agent_id != hop.agent_id]
+    match scene.config.manager_type:
+        case "swarm" if others:
+            return [hand_over_tool(others)]
+        case "supervisor" if members:
+            return [ask_members_tool(members)]
+    return []
+
+
+def outcome_of(ended: RunProgress, v1_messages: list[dict[str, Any]]) -> HopOutcome:
+    """What a member said in a run that has ended, or why it could not."""
+    usage = ended.usage or {}
+    said, calls = said_in(v1_messages), calls_in(v1_messages)
+    waits = ended.stop_reason == REQUIRES_APPROVAL
+    own = waits and bool(calls) and all(call.name in GROUP_TOOLS for call in calls)
+    reason = ""
+    if ended.status != "completed":
+        error = ended.error or {}
+        reason = str(error.get("message") or error.get("detail") or f"its run is {ended.status}")
+    elif waits and not own:
+        reason = WAITS
+    return HopOutcome(
+        status="failed" if reason else "completed",
+        reason=reason,
+        said=said,
+        calls=calls if own else [],
+        usage=Usage.model_validate({name: count or 0 for name, count in usage.items()}),
+        step_count=int(str(usage.get("step_count") or 0)),
+    )
+
+
+def said_in(v1_messages: list[dict[str, Any]]) -> list[Said]:
+    """What a member said, message by message."""
+    texts: dict[str, list[str]] = {}
+    for message in v1_messages:
+        if message["message_type"] == "assistant_message" and (text := text_of(message["content"])):
+            texts.setdefault(str(message["id"]), []).append(text)
+    return [
+        Said(message_id=message_id, content=cut("\n".join(parts), SAID_CHARS_MAX))
+        for message_id, parts in texts.items()
+    ]
+
+
+def calls_in(v1_messages: list[dict[str, Any]]) -> list[ToolCallMade]:
+    """The calls that wait at the end of a run."""
+    asked = [each for each in v1_messages if each["message_type"] == "approval_request_message"]
+    if not asked:
+        return []
+    return [
+        ToolCallMade(id=call["tool_call_id"], name=call["name"], arguments=call["arguments"])
+        for call in asked[-1]["tool_calls"]
+    ]

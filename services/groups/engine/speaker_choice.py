@@ -1,0 +1,103 @@
+"""Have a model pick the member of a group that fits a message best."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+from pydantic_core import from_json
+
+from libs.bus.ports import Bus, BusUnavailable, Clock
+from libs.contracts.agent.one_off_completions import GenerateCompletion, completion_deltas
+from libs.contracts.bus_messages import BUSY, Context, JsonObject, Rejected
+from libs.contracts.deterministic_ids import derived_id
+from libs.contracts.groups.group_runs import PickedBy
+from libs.work.agent_runs import text_of
+from libs.work.progress import follow
+from services.groups.domain.conversations.member_messages import line_of
+from services.groups.domain.conversations.run_steps import Scene
+from services.groups.domain.managers.decisions import Participant
+
+# How often a model is asked that named nobody, or could not be asked.
+TRIES_MAX = 3
+RETRY_SECONDS = 1.0
+PROMPT_CHARS_MAX = 20_000
+
+
+@dataclass(frozen=True, slots=True)
+class Choice:
+    """The member that was picked, and by whom."""
+
+    agent_id: str
+    by: PickedBy
+
+
+class SpeakerChoice:
+    """Asks the model of the manager, or of the first member."""
+
+    def __init__(self, bus: Bus, clock: Clock) -> None:
+        self.bus = bus
+        self.clock = clock
+
+    async def choose(self, scene: Scene, context: Context) -> Choice:
+        """The member that the model names; the first of the group where it names none."""
+        members = scene.table.present
+        for attempt in range(TRIES_MAX):
+            try:
+                named = await self.ask(scene, members, attempt, context)
+            except BusUnavailable:
+                named = None
+            member = scene.table.member_named(named) if named else None
+            if member is not None:
+                return Choice(member.agent_id, "model")
+            await self.clock.sleep(RETRY_SECONDS)
+        return Choice(members[0].agent_id, "rotation")
+
+    async def ask(
+        self, scene: Scene, members: list[Participant], attempt: int, context: Context
+    ) -> str | None:
+        """The name that the model answers, if it does. Raises BusUnavailable."""
+        epoch = context.message_id  # each attempt hears its own answer
+        completion_id = derived_id("completion", scene.run.id, str(attempt), epoch)
+        manager = scene.table.manager
+        command = GenerateCompletion(
+            completion_id=completion_id,
+            agent_id=manager.agent_id if manager else members[0].agent_id,
+            prompt=prompt_of(scene, members),
+            response_schema=schema_of(members),
+        )
+        async with follow(self.bus, completion_deltas(context.org, completion_id)) as progress:
+            reply = await self.bus.request(command, context.follow_up(completion_id))
+            if isinstance(reply, Rejected):
+                if reply.code == BUSY:
+                    await self.clock.sleep(RETRY_SECONDS)
+                return None
+            end = await progress.end_or_silence()
+        return name_in(end.get("completion")) if end else None
+
+
+def prompt_of(scene: Scene, members: list[Participant]) -> str:
+    """The question to the model."""
+    lines = [f"- {line_of(member)}" for member in members]
+    said = "\n".join(text_of(message.content) for message in scene.run.messages)
+    return (
+        "Which of these participants fits this message best? Answer with its name.\n"
+        + "\n".join(lines)
+        + f"\n\nThe message:\n{said[:PROMPT_CHARS_MAX]}"
+    )
+
+
+def schema_of(members: list[Participant]) -> JsonObject:
+    """The form of the answer: the name of a member."""
+    names: JsonObject = {"type": "string", "enum": [member.name for member in members]}
+    return {"type": "object", "properties": {"name": names}, "required": ["name"]}
+
+
+def name_in(completion: Any) -> str | None:
+    """The name in an answer, which is JSON or, of a model that knows no forms, a text."""
+    content = str((completion or {}).get("content") or "")
+    try:
+        answer = from_json(content)
+    except ValueError:
+        return content or None
+    return str(answer.get("name") or "") if isinstance(answer, dict) else content

@@ -1,0 +1,231 @@
+"""What each type of manager decides: who is asked next, and when a run is over."""
+
+from __future__ import annotations
+
+import pytest
+
+from services.groups.domain.conversations.group_conversation_state import Hop
+from services.groups.domain.managers.all_managers import MANAGERS, decide
+from services.groups.domain.managers.decisions import (
+    HOPS_AT_ONCE_MAX,
+    Ask,
+    AskModel,
+    Decision,
+    End,
+    Fail,
+    Participant,
+    Pick,
+    Table,
+    Wait,
+)
+from tests.unit.groups.tables import ALICE, BOB, CAROL, MANAGER, call_of, hop_of, table_of
+
+HAND_OVER, ASK = "hand_over", "send_message_to_group_members"
+
+
+def decided(table: Table) -> Decision:
+    return decide(table, is_private=False)
+
+
+def asked(decision: Decision) -> list[str]:
+    """The agents that are asked."""
+    assert isinstance(decision, Ask), decision
+    return [wanted.agent_id for wanted in decision.hops]
+
+
+def hops(*speakers: Participant, **fields: object) -> list[Hop]:
+    """Hops of these speakers, one after the other."""
+    return [hop_of(speaker, number, **fields) for number, speaker in enumerate(speakers)]
+
+
+@pytest.mark.parametrize("manager_type", [*MANAGERS])
+def test_nothing_is_decided_while_the_only_member_asked_has_not_answered(manager_type: str) -> None:
+    who = MANAGER if manager_type in ("supervisor", "dynamic") else ALICE
+    table = table_of(manager_type, hop_of(who, 0, status="open"), members=(ALICE,))
+    assert decided(table) == Wait()
+
+
+@pytest.mark.parametrize("manager_type", [*MANAGERS])
+def test_a_group_whose_agents_are_all_gone_fails(manager_type: str) -> None:
+    table = table_of(manager_type, members=(), manager=None)
+    assert isinstance(decided(table), Fail)
+
+
+def test_members_speak_in_turn_one_round_by_default() -> None:
+    assert asked(decided(table_of("round_robin"))) == [ALICE.agent_id]
+    assert asked(decided(table_of("round_robin", *hops(ALICE)))) == [BOB.agent_id]
+    assert decided(table_of("round_robin", *hops(ALICE, BOB, CAROL))) == End()
+
+
+def test_members_speak_up_to_max_turns() -> None:
+    config = {"max_turns": 4}
+    table = table_of("round_robin", *hops(ALICE, BOB, CAROL), config=config)
+    assert asked(decided(table)) == [ALICE.agent_id]
+    table = table_of("round_robin", *hops(ALICE, BOB, CAROL, ALICE), config=config)
+    assert decided(table) == End()
+
+
+def test_the_hop_limit_bounds_max_turns_but_never_the_first_round() -> None:
+    config = {"max_turns": 1_000, "hops_max": 2}
+    table = table_of("round_robin", *hops(ALICE, BOB, CAROL), config=config)
+    assert decided(table) == End()
+
+
+def test_a_member_that_fails_keeps_no_other_from_speaking() -> None:
+    failed = hop_of(ALICE, 0, status="failed", reason="out of tokens")
+    assert asked(decided(table_of("round_robin", failed))) == [BOB.agent_id]
+
+
+def test_a_deleted_member_is_skipped_and_not_asked_again() -> None:
+    skipped = hop_of(ALICE, 0, status="skipped", reason="deleted")
+    config = {"max_turns": 3}
+    table = table_of("round_robin", skipped, *hops(BOB, CAROL), config=config)
+    assert asked(decided(table)) == [BOB.agent_id]
+
+
+def test_a_round_in_which_all_fail_fails_with_their_reasons() -> None:
+    failed = [hop_of(each, 0, status="failed", reason="broken") for each in (ALICE, BOB, CAROL)]
+    ended = decided(table_of("round_robin", *failed))
+    assert isinstance(ended, Fail)
+    assert "Alice: broken" in ended.message
+
+
+def test_a_broadcast_asks_all_members_and_so_many_at_once() -> None:
+    many = tuple(Participant(f"agent-{number}", f"N{number}") for number in range(40))
+    first = asked(decided(table_of("broadcast", members=many)))
+    assert len(first) == HOPS_AT_ONCE_MAX
+    open_hops = [hop_of(each, 0, status="open") for each in many[: HOPS_AT_ONCE_MAX - 2]]
+    ended = [hop_of(each, 0) for each in many[HOPS_AT_ONCE_MAX - 2 : HOPS_AT_ONCE_MAX]]
+    following = asked(decided(table_of("broadcast", *open_hops, *ended, members=many)))
+    assert following == ["agent-16", "agent-17"]
+    assert (
+        decided(table_of("broadcast", *[hop_of(each, 0) for each in many], members=many)) == End()
+    )
+
+
+def test_a_broadcast_of_which_some_fail_ends_well() -> None:
+    failed = hop_of(BOB, 1, status="failed", reason="broken")
+    assert decided(table_of("broadcast", *hops(ALICE, CAROL), failed)) == End()
+
+
+def test_a_supervisor_that_asks_nobody_answers_alone() -> None:
+    assert asked(decided(table_of("supervisor"))) == [MANAGER.agent_id]
+    assert decided(table_of("supervisor", hop_of(MANAGER, 0))) == End()
+
+
+def test_a_supervisor_asks_members_and_gets_their_answers() -> None:
+    asks = hop_of(MANAGER, 0, calls=[call_of(ASK, message="Well?", agent_names=["bob", "Carol"])])
+    first = decided(table_of("supervisor", asks))
+    assert asked(first) == [BOB.agent_id, CAROL.agent_id]
+    answers = [
+        hop_of(BOB, 1, purpose="ask", asked_in=0, texts=["Yes."]),
+        hop_of(CAROL, 2, purpose="ask", asked_in=0, status="failed", reason="broken", texts=[]),
+    ]
+    second = decided(table_of("supervisor", asks, *answers))
+    assert asked(second) == [MANAGER.agent_id]
+    assert isinstance(second, Ask)
+    [told] = second.hops[0].answers
+    assert told.content == "[Bob]: Yes.\n[Carol]: <error: broken>"
+    assert second.hops[0].answers_say_all
+
+
+def test_a_supervisor_that_names_nobody_asks_all_and_one_that_names_strangers_is_told() -> None:
+    asks = hop_of(MANAGER, 0, calls=[call_of(ASK, message="Well?")])
+    assert asked(decided(table_of("supervisor", asks))) == [
+        each.agent_id for each in (ALICE, BOB, CAROL)
+    ]
+    strangers = hop_of(MANAGER, 0, calls=[call_of(ASK, message="Well?", agent_names=["Dave"])])
+    told = decided(table_of("supervisor", strangers))
+    assert isinstance(told, Ask)
+    assert told.hops[0].answers[0].content.endswith("The members are: Alice, Bob, Carol.")
+
+
+def test_a_supervisor_is_stopped_by_the_hop_limit() -> None:
+    asks = [
+        hop_of(MANAGER, number, calls=[call_of(ASK, message="Well?", agent_names=["x"])])
+        for number in range(3)
+    ]
+    ended = decided(table_of("supervisor", *asks, config={"hops_max": 3}))
+    assert ended == End("max_steps")
+
+
+def test_a_dynamic_manager_picks_by_name() -> None:
+    first = decided(table_of("dynamic"))
+    assert asked(first) == [MANAGER.agent_id]
+    picks = hop_of(MANAGER, 0, purpose="pick", texts=["**Carol**."])
+    assert decided(table_of("dynamic", picks)) == Pick(CAROL.agent_id, "manager")
+    assert asked(decided(table_of("dynamic", picks, picked=CAROL.agent_id))) == [CAROL.agent_id]
+
+
+def test_a_pick_that_is_no_member_is_asked_again_once_and_then_goes_by_rotation() -> None:
+    wrong = hop_of(MANAGER, 0, purpose="pick", texts=["Dave"])
+    again = decided(table_of("dynamic", wrong))
+    assert asked(again) == [MANAGER.agent_id]
+    assert isinstance(again, Ask)
+    assert "'Dave'" in again.hops[0].question
+    wrong_again = hop_of(MANAGER, 1, purpose="pick", texts=["Erin"])
+    assert decided(table_of("dynamic", wrong, wrong_again)) == Pick(ALICE.agent_id, "rotation")
+
+
+def test_a_dynamic_group_ends_with_its_token_or_after_max_turns() -> None:
+    picks = hop_of(MANAGER, 0, purpose="pick", texts=["Alice"])
+    ends = hop_of(MANAGER, 2, purpose="pick", texts=["DONE!"])
+    assert decided(table_of("dynamic", picks, hop_of(ALICE, 1), ends)) == End()
+    says_so = hop_of(ALICE, 1, texts=["That is all. STOP"])
+    config = {"termination_token": "STOP"}
+    assert decided(table_of("dynamic", picks, says_so, config=config)) == End()
+    config = {"max_turns": 1}
+    assert decided(table_of("dynamic", picks, hop_of(ALICE, 1), config=config)) == End()
+
+
+def test_without_its_manager_a_dynamic_group_goes_by_rotation() -> None:
+    table = table_of("dynamic", *hops(ALICE), manager=None)
+    assert decided(table) == Pick(BOB.agent_id, "rotation")
+
+
+def test_a_swarm_goes_where_it_is_handed() -> None:
+    assert asked(decided(table_of("swarm"))) == [ALICE.agent_id]
+    assert asked(decided(table_of("swarm", floor=CAROL.agent_id))) == [CAROL.agent_id]
+    hands = hop_of(ALICE, 0, calls=[call_of(HAND_OVER, agent_name="Bob", message="Yours.")])
+    assert decided(table_of("swarm", hands)) == Pick(BOB.agent_id, "member")
+    assert asked(decided(table_of("swarm", hands, picked=BOB.agent_id))) == [BOB.agent_id]
+    assert decided(table_of("swarm", hands, hop_of(BOB, 1))) == End()
+
+
+def test_a_hand_over_to_nobody_is_answered_once_and_then_goes_by_rotation() -> None:
+    hands = hop_of(ALICE, 0, calls=[call_of(HAND_OVER, agent_name="Dave", message="")])
+    told = decided(table_of("swarm", hands))
+    assert asked(told) == [ALICE.agent_id]
+    assert isinstance(told, Ask)
+    assert "Bob, Carol" in told.hops[0].answers[0].content
+    again = hop_of(ALICE, 1, calls=hands.calls)
+    assert decided(table_of("swarm", hands, again)) == Pick(BOB.agent_id, "rotation")
+
+
+def test_a_swarm_that_hands_over_for_ever_is_stopped_by_the_hop_limit() -> None:
+    to_bob = hop_of(ALICE, 0, calls=[call_of(HAND_OVER, agent_name="Bob", message="")])
+    to_alice = hop_of(BOB, 1, calls=[call_of(HAND_OVER, agent_name="Alice", message="")])
+    table = table_of("swarm", to_bob, to_alice, config={"hops_max": 2})
+    assert decided(table) == End("max_steps")
+
+
+def test_a_model_picks_one_member_who_alone_answers() -> None:
+    assert decided(table_of("intelligent")) == AskModel()
+    assert asked(decided(table_of("intelligent", picked=BOB.agent_id))) == [BOB.agent_id]
+    assert decided(table_of("intelligent", hop_of(BOB, 0))) == End()
+    gone = hop_of(BOB, 0, status="skipped", reason="deleted")
+    assert decided(table_of("intelligent", gone)) == Pick(CAROL.agent_id, "rotation")
+
+
+def test_the_manager_of_a_sleeptime_group_answers_alone() -> None:
+    assert asked(decided(table_of("sleeptime"))) == [MANAGER.agent_id]
+    assert decided(table_of("sleeptime", hop_of(MANAGER, 0))) == End()
+
+
+def test_each_addressed_member_answers_a_private_message_once() -> None:
+    table = table_of("supervisor", members=(BOB, CAROL))
+    assert asked(decide(table, is_private=True)) == [BOB.agent_id]
+    table = table_of("supervisor", *hops(BOB), members=(BOB, CAROL))
+    assert asked(decide(table, is_private=True)) == [CAROL.agent_id]
+    table = table_of("supervisor", *hops(BOB, CAROL), members=(BOB, CAROL))
+    assert decide(table, is_private=True) == End()

@@ -178,10 +178,11 @@ TOO_LARGE = "too_large"
 UNAVAILABLE = "unavailable"
 PARKED = "parked"
 BUSY = "busy"  # nothing is wrong with the command: there is no room for it now
+RATE_LIMITED = "rate_limited"  # details have `retry_after_seconds`, after which it may come again
 PENDING_APPROVAL = "pending_approval"  # calls wait for the client, and it sent something else
 REFUSALS = (
     NOT_FOUND, INVALID, UNPROCESSABLE, CONFLICT, TOO_LARGE, UNAVAILABLE, PARKED, BUSY,
-    PENDING_APPROVAL,
+    RATE_LIMITED, PENDING_APPROVAL,
 )  # fmt: skip
 
 KEY_REUSED = Rejected(

@@ -13,6 +13,7 @@ from libs.bus.ports import Bus, Clock
 from libs.bus.service_runner import Runtime, Wire
 from libs.contracts.agent.agents import AttachBlock, AttachTool, CreateAgent, UpdateAgent
 from libs.contracts.agent.runs import RunCancelled
+from libs.contracts.agent.summaries import SummaryLimits
 from libs.contracts.bus_messages import Command
 from libs.contracts.memory.blocks import BlockDeleted
 from libs.contracts.tools.base_tools.definition import Owner
@@ -54,7 +55,12 @@ from services.agent.policies.delete_conversations import ORPHANING_EVENTS, Delet
 from services.agent.policies.detach_deleted_blocks import BLOCK_GIVING_EVENTS, detach_deleted_blocks
 from services.agent.policies.detach_deleted_tools import TOOL_GIVING_EVENTS, detach_deleted_tools
 from services.agent.policies.undo_unfinished_creations import UndoUnfinishedCreations
-from services.agent.settings import TOOL_SECONDS_MAX, Deadlines, ProviderSettings
+from services.agent.settings import (
+    TOOL_SECONDS_MAX,
+    Deadlines,
+    ProviderSettings,
+    summary_limits,
+)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -66,6 +72,7 @@ class Settings:
     guard: AddressGuard
     prices: Sequence[PriceTable]
     allowed: CompiledList
+    summaries: SummaryLimits
 
     @classmethod
     def from_environment(cls, environment: Mapping[str, str]) -> Settings:
@@ -76,6 +83,7 @@ class Settings:
             guard=AddressGuard.from_environment(CALLBACK_HOSTS, environment),
             prices=price_tables(environment),
             allowed=system_list(environment),
+            summaries=summary_limits(environment),
         )
 
 
@@ -104,8 +112,10 @@ async def wire(runtime: Runtime, *, settings: Settings) -> None:
             queries=adapters.queries,
             engine=engine,
             guard=settings.guard,
+            summaries=settings.summaries,
         )
     )
+    handlers.summaries.writer.join(runtime.service)
     await runtime.service.handle(await apply_policies(runtime, adapters.queries, handlers.table()))
     swept = (handlers.pauses.sweep, handlers.approvals.sweep)
     runtime.service.sweepers += swept
@@ -113,7 +123,8 @@ async def wire(runtime: Runtime, *, settings: Settings) -> None:
 
     async def drain() -> None:
         await asyncio.gather(
-            engine.drain(), callbacks.drain(), handlers.completions.completions.drain()
+            *(engine.drain(), callbacks.drain()),
+            *(handlers.completions.completions.drain(), handlers.summaries.writer.drain()),
         )
 
     runtime.closing.push_async_callback(drain)

@@ -6,7 +6,14 @@ import os
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from libs.contracts.environment_parsing import address, header_text, seconds
+from libs.contracts.agent.summaries import (
+    PER_HOUR,
+    PER_HOUR_MAX,
+    PER_MINUTE,
+    PER_MINUTE_MAX,
+    SummaryLimits,
+)
+from libs.contracts.environment_parsing import address, header_text, seconds, whole_number
 from libs.egress.provider_endpoints import OPENAI_BASE, Endpoint, endpoint, ollama_endpoint
 
 ANTHROPIC_BASE = "https://api.anthropic.com"
@@ -85,3 +92,16 @@ class Deadlines:
             seconds(environment, "HEELER_TOOL_SECONDS_MAX", TOOL_SECONDS_MAX),
             seconds(environment, "HEELER_APPROVAL_SECONDS_MAX", APPROVAL_SECONDS_MAX),
         )
+
+
+def summary_limits(environment: Mapping[str, str] = os.environ) -> SummaryLimits:
+    """HEELER_SUMMARIES_PER_MINUTE and HEELER_SUMMARIES_PER_HOUR: how many summaries each agent may
+    have. Raises WrongSetting."""
+    return SummaryLimits(
+        per_minute=whole_number(
+            environment, "HEELER_SUMMARIES_PER_MINUTE", PER_MINUTE, most=PER_MINUTE_MAX
+        ),
+        per_hour=whole_number(
+            environment, "HEELER_SUMMARIES_PER_HOUR", PER_HOUR, most=PER_HOUR_MAX
+        ),
+    )

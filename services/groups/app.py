@@ -7,15 +7,19 @@ from collections.abc import Mapping
 from libs.bus.command_dispatcher import Handler
 from libs.bus.service_runner import Runtime, Wire
 from libs.contracts.agent.agents import AgentDeleted
+from libs.contracts.agent.runs import RunCancelled, RunCompleted, RunFailed
 from libs.contracts.bus_messages import Command
 from libs.contracts.memory.blocks import BlockDeleted
 from libs.work.agent_runs import AgentRuns, PostgresAgentRunQueries
 from services.groups.adapters.group_message_queries import PostgresGroupMessageQueries
 from services.groups.adapters.group_queries import PostgresGroupQueries
 from services.groups.adapters.group_run_queries import PostgresGroupRunQueries
+from services.groups.adapters.recipient_queries import PostgresRecipientQueries
 from services.groups.engine.group_runs import GroupRunPorts, GroupRuns
+from services.groups.engine.routing import RoutedMessages, RoutingPorts
 from services.groups.handlers.group_runs import GroupRunHandlers
 from services.groups.handlers.groups import GroupHandlers
+from services.groups.handlers.routing import RoutingHandlers, TopicHandlers
 from services.groups.policies.group_cleanup import (
     SHARING_EVENTS,
     AttachGroupBlocks,
@@ -33,7 +37,13 @@ async def wire(runtime: Runtime) -> None:
     """Register what the service answers and does."""
     groups = PostgresGroupQueries(runtime.database)
     handlers = GroupHandlers(runtime.bus, groups, runtime.clock, runtime.service.locks)
-    await runtime.service.handle({**handlers.table(), **answer_in_groups(runtime)})
+    await runtime.service.handle(
+        {
+            **handlers.table(),
+            **await start_routing(runtime),
+            **answer_in_groups(runtime),
+        }
+    )
     await keep_groups_true(runtime, groups)
 
 
@@ -50,6 +60,21 @@ async def keep_groups_true(runtime: Runtime, groups: PostgresGroupQueries) -> No
     await service.hear(BlockDeleted, blocks.look_at_all)
     service.repository.watch(SHARING_EVENTS, sharing.note_commit)
     service.sweepers += [members.sweep, blocks.sweep, sharing.sweep]
+
+
+async def start_routing(runtime: Runtime) -> Mapping[type[Command], Handler]:
+    """The handlers of routed messages and topics; their engine is swept and drained."""
+    queries = PostgresRecipientQueries(runtime.database)
+    runs = AgentRuns(runtime.bus, PostgresAgentRunQueries(runtime.database), runtime.clock)
+    routed = RoutedMessages(RoutingPorts(**runtime.port_arguments, queries=queries, runs=runs))
+    for ended in (RunCompleted, RunFailed, RunCancelled):
+        await runtime.service.hear(ended, routed.run_ended)
+    routed.join(runtime.service)
+    runtime.closing.push_async_callback(routed.drain)
+    return {
+        **RoutingHandlers(routed, queries, runtime.clock).table(),
+        **TopicHandlers(queries, runtime.clock).table(),
+    }
 
 
 def answer_in_groups(runtime: Runtime) -> Mapping[type[Command], Handler]:

@@ -205,10 +205,12 @@ from tests.contract import (
     file_examples,
     group_run_examples,
     schedule_examples,
+    summary_examples,
 )
 from tests.contract.archive_examples import ARCHIVE_COMMANDS, ARCHIVE_EVENTS
 from tests.contract.group_examples import GROUP_COMMANDS, GROUP_EVENTS
 from tests.contract.message_search_examples import MESSAGE_SEARCH_COMMANDS
+from tests.contract.routing_examples import ROUTING_COMMANDS, ROUTING_EVENTS
 
 AT = datetime(2026, 5, 17, 12, 30, 15, 123456, UTC)
 USER = "user-00000000-0000-4000-8000-000000000000"
@@ -399,7 +401,9 @@ CALLING = CallingRun(
 COMMANDS: list[Command] = [
     *file_examples.COMMANDS,
     *agent_folder_examples.COMMANDS,
+    *summary_examples.COMMANDS,
     *group_run_examples.COMMANDS,
+    *ROUTING_COMMANDS,
     *schedule_examples.COMMANDS,
     CreateAgent(
         agent_id=AGENT,
@@ -636,7 +640,9 @@ def of_mcp_server_name(kind: type[Event]) -> Event:
 EVENTS: list[Event] = [
     *file_examples.EVENTS,
     *agent_folder_examples.EVENTS,
+    *summary_examples.EVENTS,
     *group_run_examples.EVENTS,
+    *ROUTING_EVENTS,
     *schedule_examples.EVENTS,
     of_agent(
         AgentCreated,

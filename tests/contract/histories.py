@@ -71,6 +71,15 @@ from libs.contracts.groups.groups import (
     MemberBlocksChanged,
     MemberRemoved,
 )
+from libs.contracts.groups.routing import (
+    DeliveryFailed,
+    MessageDelivered,
+    MessageRouted,
+    RoutedMessageAccepted,
+    RoutedMessageCompleted,
+    RoutedMessageFailed,
+)
+from libs.contracts.groups.topics import AgentSubscribed, AgentUnsubscribed
 from libs.contracts.letta.tool_rules import InitToolRule, RequiresApprovalToolRule
 from libs.contracts.memory.agent_folders import (
     FilesClosed,
@@ -172,8 +181,11 @@ from libs.contracts.tools.tools import (
 )
 from services.agent.domain.agents.agent import Agent
 from services.agent.domain.conversations.conversation import Conversation
+from services.agent.domain.summaries.agent_summaries import AgentSummaries
 from services.groups.domain.conversations.group_conversation import GroupConversation
 from services.groups.domain.group import Group
+from services.groups.domain.routed_message import RoutedMessage
+from services.groups.domain.topic import Topic
 from services.memory.domain.agent_folders import AgentFolders
 from services.memory.domain.archive import Archive
 from services.memory.domain.block import Block
@@ -189,6 +201,7 @@ from services.tools.domain.sandbox_config import SandboxConfig
 from services.tools.domain.tool import Tool
 from services.tools.domain.tool_permissions import ToolPermissions
 from services.tools.domain.tool_run import ToolRun
+from tests.contract import summary_examples
 from tests.contract.examples import (
     AT,
     CALL,
@@ -458,6 +471,20 @@ GROUP = [
     one(GroupDeleted),
 ]
 
+ROUTED_MESSAGE = [
+    one(RoutedMessageAccepted),
+    one(MessageRouted),
+    one(MessageDelivered),
+    one(RoutedMessageCompleted),
+]
+FAILED_ROUTED_MESSAGE = [
+    one(RoutedMessageAccepted),
+    one(MessageRouted),
+    one(DeliveryFailed),
+    one(RoutedMessageFailed),
+]
+TOPIC = [one(AgentSubscribed), one(AgentUnsubscribed)]
+
 HISTORIES: dict[str, tuple[type[Aggregate[Any]], list[Event]]] = {
     "Agent": (Agent, [*AGENT]),
     "Agent.abandoned": (Agent, [*ABANDONED]),
@@ -469,6 +496,9 @@ HISTORIES: dict[str, tuple[type[Aggregate[Any]], list[Event]]] = {
     "Group": (Group, [*GROUP]),
     "Schedule": (Schedule, [*SCHEDULE]),
     "Schedule.deleted": (Schedule, [*DELETED_SCHEDULE]),
+    "RoutedMessage": (RoutedMessage, [*ROUTED_MESSAGE]),
+    "RoutedMessage.failed": (RoutedMessage, [*FAILED_ROUTED_MESSAGE]),
+    "Topic": (Topic, [*TOPIC]),
     "GroupConversation": (GroupConversation, [*GROUP_CONVERSATION]),
     "GroupConversation.under_way": (GroupConversation, [*UNDER_WAY]),
     "Folder": (Folder, [*FOLDER]),
@@ -477,6 +507,8 @@ HISTORIES: dict[str, tuple[type[Aggregate[Any]], list[Event]]] = {
     "File": (File, [*FILE]),
     "File.failed": (File, [*FAILED_FILE]),
     "AgentFolders": (AgentFolders, [*AGENT_FOLDERS]),
+    "AgentSummaries": (AgentSummaries, [*summary_examples.HISTORY]),
+    "AgentSummaries.deleted": (AgentSummaries, [*summary_examples.DELETED_HISTORY]),
     "Tool": (Tool, [*TOOL]),
     "ToolName": (ToolName, [*TOOL_NAME]),
     "ToolRun": (ToolRun, [*TOOL_RUN]),

@@ -23,7 +23,9 @@ from tests.contract import (
     file_examples,
     group_examples,
     group_run_examples,
+    routing_examples,
     schedule_examples,
+    summary_examples,
 )
 from tests.contract.archive_examples import ARCHIVE, PASSAGE, SEARCH
 from tests.contract.golden import FOLDER, golden, path_of
@@ -40,9 +42,11 @@ SCOPE = derived_id("tool_permissions", "agent", AGENT)
 SUBJECTS = {
     **file_examples.SUBJECTS,
     **agent_folder_examples.SUBJECTS,
+    **summary_examples.SUBJECTS,
     **group_examples.SUBJECTS,
     **group_run_examples.SUBJECTS,
     **schedule_examples.SUBJECTS,
+    **routing_examples.SUBJECTS,
     "CreateAgent": f"agent.command.agent.create.org-1.{AGENT}",
     "UpdateAgent": f"agent.command.agent.update.org-1.{AGENT}",
     "DeleteAgent": f"agent.command.agent.delete.org-1.{AGENT}",

@@ -32,6 +32,14 @@ from libs.contracts.agent.runs import (
     RunStarted,
 )
 from libs.contracts.agent.steps import ModelReplied
+from libs.contracts.agent.summaries import (
+    SummariesDeleted,
+    SummaryArchived,
+    SummaryFailed,
+    SummaryPartWritten,
+    SummaryRequested,
+    SummaryWritten,
+)
 from libs.contracts.bus_messages import DEFAULT_ORG, Event
 from libs.contracts.groups.group_runs import (
     GroupHopEnded,
@@ -139,6 +147,7 @@ from tests.contract.group_examples import GROUP
 from tests.contract.group_run_examples import CONVERSATION as GROUP_CONVERSATION
 from tests.contract.group_run_examples import GROUP_RUN
 from tests.contract.schedule_examples import FIRING, SCHEDULE
+from tests.contract.summary_examples import SUMMARIES, SUMMARY
 from tests.servers import PostgresServer
 
 CHECKOUT = Path(__file__).resolve().parents[2]
@@ -188,6 +197,9 @@ STORIES: dict[str, list[list[type[Event]]]] = {
         [HeartbeatsPaused],
         [RunAccepted, CallbackAttempted],
         [RunAccepted, ApprovalRequested],
+        [SummaryRequested, SummaryPartWritten, SummaryWritten, SummaryArchived],
+        [SummaryRequested, SummaryFailed],
+        [SummaryRequested, SummariesDeleted],
     ],
     "scheduler": [
         [ScheduleCreated, FiringStarted, FiringFailed, FiringRetried, FiringDeadLettered],
@@ -254,6 +266,8 @@ def story(number: int, kinds: list[type[Event]]) -> Iterator[Event]:
             GROUP,
             SCHEDULE,
             FIRING,
+            SUMMARIES,
+            SUMMARY,
             GROUP_RUN,
             GROUP_CONVERSATION,
         ):

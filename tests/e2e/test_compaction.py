@@ -109,19 +109,19 @@ def test_a_request_may_say_how(letta: Letta, new_agent: NewAgent) -> None:
     assert kept.mode == "sliding_window", "for once only"
 
 
-@SUMMARIZE
+@COMPACT
 @pytest.mark.parametrize(
     "field", [{"message_count": 3}, {"summary_length": "long"}, {"save_to_archival": False}]
 )
-def test_a_field_of_a_summary_that_is_not_built_is_refused_by_name(
+def test_a_field_of_a_summary_is_refused_where_a_conversation_is_compacted(
     letta: Letta, new_agent: NewAgent, field: dict[str, Any]
 ) -> None:
     agent = new_agent(compaction_settings=settings("all"))
     talk(letta, agent.id, 2)
     before = letta.agents.retrieve(agent.id).message_ids
     [name] = field
-    with pytest.raises(UnprocessableEntityError, match=f"`{name}` is not built yet"):
-        letta.agents.messages.compact(agent.id, extra_body=field)
+    with pytest.raises(UnprocessableEntityError, match=f"`{name}` is a field of"):
+        letta.conversations.messages.compact("default", agent_id=agent.id, extra_body=field)
     assert letta.agents.retrieve(agent.id).message_ids == before
 
 

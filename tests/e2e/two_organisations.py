@@ -132,12 +132,19 @@ async def agent_and_what_it_has(client: httpx.AsyncClient) -> dict[str, str]:
     await made(client, "PUT", f"{agent_path}/permissions", json={"tools": [tool_name]})
     await made(client, "PUT", "/v1/permissions/tools", json={"tools": [tool_name]})
 
+    await made(client, "PUT", f"{agent_path}/capabilities/{WORD}")
+    await made(client, "PUT", f"/v1/topics/{WORD}/subscribers/{agent['id']}")
+    sent = {"pattern": "publish", "topic": WORD, "input": "SAY:hello"}
+    message = await made(client, "POST", "/v1/routing/messages", json=sent)
+    routed = {"capability": WORD, "topic": WORD, "routed_message_id": message["id"]}
+
     async def is_read() -> bool:
         return bool(await made(client, "GET", f"/v1/folders/{folder['id']}/passages"))
 
     await wait_for("the file has passages", is_read)
     return {
         "agent_id": agent["id"],
+        **routed,
         "archive_id": archive["id"],
         "block_id": block["id"],
         "file_id": file["id"],

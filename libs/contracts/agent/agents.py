@@ -9,6 +9,7 @@ from pydantic import Field
 
 from libs.contracts.bus_messages import Command, Event, JsonObject
 from libs.contracts.letta.agent_state import AgentConfig
+from libs.contracts.letta.capabilities import Capability
 from libs.contracts.sealed_text import Sealed
 from libs.contracts.tools.base_tools.catalogue import BASE_TOOLS
 
@@ -196,3 +197,29 @@ class CallTool(Command):
     def target(self) -> str:
         """Each call is one of its own: it may send commands to its agent."""
         return self.call_id
+
+
+class DeclareCapability(Command):
+    """Record that an agent can do something, in place of what it declared under the same name."""
+
+    service: ClassVar[str] = SERVICE
+    topic: ClassVar[str] = "agent.declare_capability"
+    agent_id: str
+    capability: Capability
+
+    @property
+    def target(self) -> str:
+        return self.agent_id
+
+
+class WithdrawCapability(Command):
+    """Record that an agent does not do something any more."""
+
+    service: ClassVar[str] = SERVICE
+    topic: ClassVar[str] = "agent.withdraw_capability"
+    agent_id: str
+    name: str
+
+    @property
+    def target(self) -> str:
+        return self.agent_id

@@ -17,6 +17,7 @@ from pydantic import (
 )
 
 from libs.contracts.letta.block_requests import CreateBlock
+from libs.contracts.letta.capabilities import Capabilities
 from libs.contracts.letta.enums import AgentType, StopReasonType
 from libs.contracts.letta.error_bodies import UUID_CHARS, InvalidArgument, id_pattern
 from libs.contracts.letta.message_requests import MessageCreate
@@ -161,6 +162,7 @@ class CreateAgent(BaseModel):
     per_file_view_window_char_limit: FileViewChars = None
     hidden: bool | None = None
     parallel_tool_calls: bool | None = None
+    capabilities: Capabilities | None = None
 
     @model_validator(mode="after")
     def _voice_needs_sleeptime(self) -> Self:
@@ -211,3 +213,4 @@ class UpdateAgent(BaseModel):
     max_files_open: FilesOpen = None
     per_file_view_window_char_limit: FileViewChars = None
     hidden: bool | None = None
+    capabilities: Capabilities | None = None

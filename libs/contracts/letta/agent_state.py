@@ -9,6 +9,7 @@ from datetime import UTC, datetime
 from pydantic import BaseModel, ConfigDict, JsonValue
 
 from libs.contracts.letta import JsonObject
+from libs.contracts.letta.capabilities import Capability
 from libs.contracts.letta.enums import AgentType, StopReasonType
 from libs.contracts.letta.model_configs import EmbeddingConfig, LLMConfig, ResponseFormat
 
@@ -128,6 +129,7 @@ class AgentConfig(BaseModel):
     max_files_open: int | None = None
     per_file_view_window_char_limit: int | None = None
     hidden: bool | None = None
+    capabilities: list[Capability] = []
     created_by_id: str | None = None
     last_updated_by_id: str | None = None
     created_at: datetime
@@ -217,6 +219,7 @@ def agent_state(config: AgentConfig, related: Relationships = NO_RELATIONSHIPS) 
         "timezone": config.timezone,
         **_file_limits(config),
         "hidden": config.hidden,
+        "capabilities": [declared.model_dump(mode="json") for declared in config.capabilities],
     }
 
 

@@ -33,6 +33,7 @@ from services.agent.adapters.run_queries import (
     PostgresRunQueries,
     RunQueries,
 )
+from services.agent.adapters.summary_queries import PostgresSummaryQueries, SummaryQueries
 from services.agent.adapters.tool_queries import (
     CustomToolQueries,
     PostgresCustomToolQueries,
@@ -54,6 +55,7 @@ class Queries(
     PauseQueries,
     RunQueries,
     CustomToolQueries,
+    SummaryQueries,
     ToolRunQueries,
     Protocol,
 ):
@@ -73,6 +75,7 @@ class PostgresQueries(
     PostgresPauseQueries,
     PostgresRunQueries,
     PostgresCustomToolQueries,
+    PostgresSummaryQueries,
     PostgresToolRunQueries,
 ):
     """Keeps the contract of `Queries`."""

@@ -12,6 +12,7 @@ from services.agent.handlers.conversations import ConversationHandlers
 from services.agent.handlers.one_off_completions import CompletionHandlers
 from services.agent.handlers.ports import HandlerPorts
 from services.agent.handlers.runs import RunHandlers, StepHandlers
+from services.agent.handlers.summaries import SummaryHandlers
 from services.agent.handlers.waiting_conversations import ApprovalHandlers, PauseHandlers
 
 
@@ -29,11 +30,12 @@ class Handlers:
         self.pauses = PauseHandlers(ports)
         self.approvals = ApprovalHandlers(ports)
         self.completions = CompletionHandlers(ports)
+        self.summaries = SummaryHandlers(ports)
 
     def table(self) -> Mapping[type[Command], Handler]:
         """Every command of the service with its handler."""
         answering = (
             *(self.agents, self.agent_tools, self.conversations, self.runs, self.steps),
-            *(self.context, self.approvals, self.completions),
+            *(self.context, self.approvals, self.completions, self.summaries),
         )
         return {kind: handle for handlers in answering for kind, handle in handlers.table().items()}

@@ -16,12 +16,15 @@ from libs.contracts.agent.agents import (
     AttachTool,
     CallTool,
     CreateAgent,
+    DeclareCapability,
     DeleteAgent,
     DetachBlock,
     DetachTool,
     UpdateAgent,
+    WithdrawCapability,
 )
 from libs.contracts.agent.conversations import Message, ToolCall, main_conversation
+from libs.contracts.agent.summaries import summaries_id
 from libs.contracts.bus_messages import (
     INVALID,
     Accepted,
@@ -37,6 +40,7 @@ from libs.eventstore import failpoints
 from libs.eventstore.ports import VersionConflict
 from libs.eventstore.unit_of_work import UnitOfWork
 from services.agent.domain.agents.agent import Agent, AgentDesign, missing
+from services.agent.domain.agents.agent_capabilities import declare, withdraw
 from services.agent.domain.agents.agent_configuration import (
     Facts,
     created_design,
@@ -46,6 +50,7 @@ from services.agent.domain.agents.agent_configuration import (
 from services.agent.domain.agents.agent_tools import attach, detach
 from services.agent.domain.conversations.conversation import Conversation
 from services.agent.domain.prompts.model_context import first_version, system_prompt
+from services.agent.domain.summaries.agent_summaries import AgentSummaries
 from services.agent.domain.tools.custom_tools import CustomTool, custom_ids
 from services.agent.handlers.conversations import delete
 from services.agent.handlers.ports import HandlerPorts
@@ -73,6 +78,8 @@ class AgentHandlers:
             DeleteAgent: self.delete_agent,
             AttachBlock: self.attach_block,
             DetachBlock: self.detach_block,
+            DeclareCapability: self.declare_capability,
+            WithdrawCapability: self.withdraw_capability,
         }
 
     async def create_agent(self, command: CreateAgent, work: UnitOfWork) -> Accepted | Rejected:
@@ -239,6 +246,8 @@ class AgentHandlers:
             await work.hold(self.ports.engine.ports.locks.hold(conversation_id))
         for conversation_id in (main_conversation(agent.id), *conversations):
             delete(await work.load(Conversation, conversation_id), self.ports, work)
+        summaries = await work.load(AgentSummaries, summaries_id(agent.id))
+        summaries.delete(at=self.ports.clock.now())
         return Accepted()
 
     async def attach_block(self, command: AttachBlock, work: UnitOfWork) -> Accepted | Rejected:
@@ -257,6 +266,20 @@ class AgentHandlers:
         """Show a block to an agent no more."""
         agent = await work.load(Agent, command.agent_id)
         return agent.detach(command.block_id, at=self.ports.clock.now()) or Accepted()
+
+    async def declare_capability(
+        self, command: DeclareCapability, work: UnitOfWork
+    ) -> Accepted | Rejected:
+        """Record what an agent can do."""
+        agent = await work.load(Agent, command.agent_id)
+        return declare(agent, command.capability, at=self.ports.clock.now()) or Accepted()
+
+    async def withdraw_capability(
+        self, command: WithdrawCapability, work: UnitOfWork
+    ) -> Accepted | Rejected:
+        """Record what an agent does not do any more."""
+        agent = await work.load(Agent, command.agent_id)
+        return withdraw(agent, command.name, at=self.ports.clock.now()) or Accepted()
 
 
 class AgentToolHandlers:

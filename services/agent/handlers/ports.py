@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 from typing import Protocol
 
 from libs.bus.process_ports import ProcessPorts
+from libs.contracts.agent.summaries import SummaryLimits
 from libs.contracts.bus_messages import Rejected
 from libs.contracts.letta.model_configs import EmbeddingConfig, LLMConfig
 from libs.egress.address_guard import AddressGuard
@@ -40,6 +41,7 @@ class HandlerPorts(ProcessPorts):
     queries: Queries
     engine: RunEngine
     guard: AddressGuard = field(default_factory=AddressGuard)
+    summaries: SummaryLimits = field(default_factory=SummaryLimits)
 
     def begin_after_commit(
         self, conversation: Conversation, work: UnitOfWork, fresh: PreparedStep | None = None

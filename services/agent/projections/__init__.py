@@ -33,6 +33,7 @@ from libs.contracts.agent.runs import (
     RunStarted,
 )
 from libs.contracts.agent.steps import ModelReplied, StepAnnotated
+from libs.contracts.agent.summaries import SummariesDeleted, SummaryEvent
 from libs.contracts.bus_messages import Event, JsonObject
 from libs.eventstore.read_model_rows import RowWrites
 from services.agent.projections.agents import project_agent
@@ -51,6 +52,7 @@ from services.agent.projections.runs import (
     project_run,
     wait_for_end,
 )
+from services.agent.projections.summaries import project_summary
 from services.agent.projections.tables import (
     APPROVALS,
     CALLBACKS,
@@ -124,3 +126,5 @@ def project(event: Event, org: str, rows: RowWrites) -> None:
                     rows.upsert(CALLED_RUNS, called_run_row(event, org))
         case HeartbeatsPaused() | HeartbeatsResumed() | HeartbeatPauseCancelled():
             project_pause(event, org, rows)
+        case SummaryEvent() | SummariesDeleted():
+            project_summary(event, org, rows)

@@ -20,7 +20,7 @@ from libs.contracts.tools.base_tools.catalogue import base_tool_state
 from libs.contracts.tools.base_tools.definition import tool_ids_of
 from libs.eventstore.read_model_rows import RowWrites
 from services.agent.domain.tools.custom_tools import custom_ids, tools_of
-from services.agent.projections.tables import AGENT_TAGS, AGENTS, json_list
+from services.agent.projections.tables import AGENT_CAPABILITIES, AGENT_TAGS, AGENTS, json_list
 
 # The fields of a V1 agent that an answer replaces by what others know, or that are searched by.
 SEARCHED_OR_REPLACED_FIELDS = (
@@ -54,14 +54,19 @@ def project_agent(event: Event, org: str, rows: RowWrites) -> None:
                 },
             )
             write_tags(event, org, rows)
+            write_capabilities(event, org, rows)
         case AgentUpdated():
             rows.patch(AGENTS, agent_fields(event))
             if "tags" in event.changed:
                 rows.delete(AGENT_TAGS, "agent_id", agent_id)
                 write_tags(event, org, rows)
+            if "capabilities" in event.changed:
+                rows.delete(AGENT_CAPABILITIES, "agent_id", agent_id)
+                write_capabilities(event, org, rows)
         case AgentDeleted():
             rows.delete(AGENTS, "id", agent_id)
             rows.delete(AGENT_TAGS, "agent_id", agent_id)
+            rows.delete(AGENT_CAPABILITIES, "agent_id", agent_id)
         case AgentSecretsReplaced():
             rows.patch(AGENTS, {"id": agent_id, "secrets": secret_rows(event) or None})
         case BlockAttached() | BlockDetached():
@@ -80,6 +85,13 @@ def write_tags(event: AgentCreated | AgentUpdated, org: str, rows: RowWrites) ->
     """The tags that an agent has now."""
     for tag in event.tags:
         rows.upsert(AGENT_TAGS, {"agent_id": event.originator_id, "tag": tag, "org": org})
+
+
+def write_capabilities(event: AgentCreated | AgentUpdated, org: str, rows: RowWrites) -> None:
+    """What an agent can do now."""
+    for declared in event.config.capabilities:
+        row: JsonObject = declared.model_dump(mode="json")
+        rows.upsert(AGENT_CAPABILITIES, {"agent_id": event.originator_id, "org": org, **row})
 
 
 def agent_fields(event: AgentCreated | AgentUpdated) -> JsonObject:

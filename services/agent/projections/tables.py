@@ -11,13 +11,16 @@ RUNS = Table("runs", aggregate="conversation_id")
 STEPS = Table("steps", aggregate="conversation_id")
 CONVERSATIONS = Table("conversations")
 AGENT_TAGS = Table("agent_tags", key=("agent_id", "tag"), aggregate="agent_id")
+AGENT_CAPABILITIES = Table("agent_capabilities", key=("agent_id", "name"), aggregate="agent_id")
 CALLBACKS = Table("callbacks", key=("run_id",), aggregate="conversation_id")
 CALLED_RUNS = Table("called_runs", key=("run_id",), aggregate="conversation_id")
 HEARTBEAT_PAUSES = Table("heartbeat_pauses", key=("conversation_id",), aggregate="conversation_id")
 APPROVALS = Table("approvals", key=("conversation_id",), aggregate="conversation_id")
+SUMMARIES = Table("summaries", aggregate="summaries_id")
 READ_MODELS = (
     AGENTS,
     AGENT_TAGS,
+    AGENT_CAPABILITIES,
     CALLBACKS,
     CALLED_RUNS,
     APPROVALS,
@@ -26,6 +29,7 @@ READ_MODELS = (
     MESSAGES,
     RUNS,
     STEPS,
+    SUMMARIES,
 )
 
 

@@ -27,6 +27,7 @@ from libs.contracts.bus_messages import (
     NOT_FOUND,
     PARKED,
     PENDING_APPROVAL,
+    RATE_LIMITED,
     REFUSALS,
     TOO_LARGE,
     UNAVAILABLE,
@@ -53,6 +54,7 @@ STATUS = {
     UNAVAILABLE: 503,
     PARKED: 500,
     BUSY: 429,
+    RATE_LIMITED: 429,
     PENDING_APPROVAL: 409,
 }
 assert set(STATUS) == set(REFUSALS), "every code of a refusal has a status"
@@ -97,6 +99,8 @@ def refusal_problem(rejected: Rejected) -> Problem:
     header; the body says, as in V1, where its stream can be read on."""
     later = rejected.code in (UNAVAILABLE, BUSY)
     headers = {"Retry-After": RETRY_AFTER_SECONDS} if later else {}
+    if rejected.code == RATE_LIMITED:
+        headers["Retry-After"] = str(rejected.details["retry_after_seconds"])
     if rejected.code in (CONFLICT, PARKED, PENDING_APPROVAL):
         headers["x-should-retry"] = "false"
     if rejected.code == PENDING_APPROVAL:

@@ -66,6 +66,7 @@ BY_WORDS: dict[str, Schema] = {
             *("variable", "JSON schema", "tool and arguments", "servers by name", "server"),
             *("report", "what the tool returned", "message"),
             *("group", "agent group", "state of a group"),
+            *("capability", "subscription", "routed message"),
         ),
         OBJECT,
     ),
@@ -74,6 +75,8 @@ BY_WORDS: dict[str, Schema] = {
             *("dead letters", "what was found", "versions", "jobs", "all settings", "variables"),
             *("calls of tools", "servers", "tools as the server describes them"),
             *("groups", "agent groups", "members of a group"),
+            *("capabilities", "agents with a capability", "topics", "subscribers"),
+            "routed messages",
         ),
         OBJECTS,
     ),
@@ -89,6 +92,11 @@ BY_WORDS: dict[str, Schema] = {
     "id of the folder": {"type": "string"},
 }
 
+# Operations of V1 that answer with more than V1 does.
+MORE_THAN_V1: dict[str, Schema] = {
+    "POST /v1/agents/{agent_id}/summarize": {"anyOf": [of("CompactionResponse"), OBJECT]}
+}
+
 
 @cache
 def written_schemas() -> dict[str, dict[str, Schema]]:
@@ -99,7 +107,7 @@ def written_schemas() -> dict[str, dict[str, Schema]]:
 
 def response_schema(handler: HTTPRouteHandler, method: str) -> Schema:
     """What an operation answers with. Raises KeyError if nothing says it."""
-    known = written_schemas()["operations"]
+    known = {**written_schemas()["operations"], **MORE_THAN_V1}
     for path in sorted(handler.paths):
         if schema := known.get(f"{method} {documented_path(path)}"):
             return schema

@@ -27,10 +27,11 @@ from services.api.http.request_parsing import AnyRequest, Query, parse, query_of
 from services.api.openapi.operation import returns
 from services.api.resources.agents import AGENTS, TOOLS
 from services.api.resources.passages import OF_AGENT, PASSAGES
-from services.api.v1.compaction_request import CompactionRequest, compact, read_compaction
+from services.api.v1.compaction_request import compact
 from services.api.v1.context_window import context_window
 from services.api.v1.message_request import Addressee, MessageRequest, read_request
 from services.api.v1.read_model_responses import answer_document, document_of
+from services.api.v1.summary_request import SummarizeRequest, summarize
 
 AGENT_AND_TOOLS = (
     f"'{{' || v.body || ', \"tools\": ' || {TOOLS}::text || ', \"created_by_id\": '"
@@ -79,13 +80,16 @@ async def retrieve_context_window(request: AnyRequest, agent_id: str) -> Respons
 @post(
     "/v1/agents/{agent_id:str}/summarize",
     status_code=200,
-    opt=returns("summary", body=CompactionRequest),
+    opt=returns("summary", body=SummarizeRequest),
 )
 async def summarize_agent(request: AnyRequest, agent_id: str) -> JsonObject:
-    """Have the older part of an agent's conversation summarised, and show models the summary."""
-    asked = await read_compaction(request)
+    """Have the older part of an agent's conversation summarised, and show models the summary; with
+    any field of a summary of its own, have that written instead, which changes no conversation."""
+    asked = parse(await request.body() or b"{}", SummarizeRequest)
     to = Addressee(valid_id("agent", agent_id), main_conversation(agent_id))
-    return await compact(request, to, asked)
+    if asked.wants_summary:
+        return await summarize(request, to.agent_id, asked)
+    return await compact(request, to, asked.as_compaction())
 
 
 @post(

@@ -207,6 +207,11 @@ class Including(Query):
     include_relationships: Names | None = None
 
 
+WITH_CAPABILITY = (
+    "select c.agent_id from agent.agent_capability_view c where c.org = %(org)s and c.name = {}"
+)
+
+
 class AgentFilters(Query):
     """Which agents."""
 
@@ -220,6 +225,7 @@ class AgentFilters(Query):
     identity_id: Annotated[Name | None, Where("false")] = None
     identifier_keys: Annotated[Names | None, Where("false")] = None
     created_by_id: Annotated[Name | None, Where("v.fields->>'created_by_id' = {}")] = None
+    capability: Annotated[Name | None, Where(f"v.id in ({WITH_CAPABILITY})")] = None
     last_stop_reason: Annotated[
         Name | None,
         Where(f"{{}} = (select r.stop_reason {RUNS_OF_AGENT} order by {LATEST} limit 1)"),

@@ -23,20 +23,20 @@ from services.api.v1.message_request import Addressee, is_retry
 
 # How the run of a compaction fails that would have made nothing shorter.
 NOTHING_TO_COMPACT = "nothing_to_compact"
-INSTEAD = (
-    "leave it out, and say with `compaction_settings` how much is summarised"
-    " (`sliding_window_percentage`) and how (`prompt`, `clip_chars`)"
-)
 
 
 def refuse(value: JsonValue, info: ValidationInfo) -> JsonValue:
     """Refuse a field that would have no effect. Raises ValueError."""
     if value is not None:
-        raise ValueError(f"`{info.field_name}` is not built yet: {INSTEAD}")
+        raise ValueError(
+            f"`{info.field_name}` is a field of `POST /v1/agents/{{agent_id}}/summarize` alone:"
+            " leave it out, and say with `compaction_settings` how much is summarised"
+            " (`sliding_window_percentage`) and how (`prompt`, `clip_chars`)"
+        )
     return value
 
 
-NotBuilt = Annotated[JsonValue, AfterValidator(refuse)]
+OfAnAgent = Annotated[JsonValue, AfterValidator(refuse)]
 
 
 class CompactionRequest(BaseModel):
@@ -44,9 +44,11 @@ class CompactionRequest(BaseModel):
 
     agent_id: Name | None = None
     compaction_settings: Annotated[all_request_bodies.CompactionSettings, JsonLimit()] | None = None
-    message_count: NotBuilt = None
-    summary_length: NotBuilt = None
-    save_to_archival: NotBuilt = None
+    message_count: OfAnAgent = None
+    start_date: OfAnAgent = None
+    end_date: OfAnAgent = None
+    summary_length: OfAnAgent = None
+    save_to_archival: OfAnAgent = None
 
 
 async def read_compaction(request: AnyRequest) -> CompactionRequest:

@@ -9,6 +9,7 @@ from datetime import datetime, timedelta
 from typing import Any
 
 from libs.contracts.agent.conversations import main_conversation
+from libs.contracts.agent.summaries import SummarisedMessages
 from libs.contracts.letta.blocks import BlockState
 from libs.contracts.memory.open_file_rendering import FILES_LISTED_MAX
 from libs.eventstore.in_memory_database import InMemoryDatabase
@@ -33,11 +34,19 @@ from services.agent.adapters.run_queries import (
     DueCallback,
     Orphan,
 )
+from services.agent.adapters.summary_queries import (
+    MESSAGE_BYTES_MAX,
+    SUMMARISED_ROLES,
+    TEXT_CHARS_MAX,
+    DueSummary,
+    WantedMessages,
+)
 from services.agent.adapters.tool_queries import ToolRunProgress
 from services.agent.domain.agents.attached_folders import AttachedFile, AttachedFolder
 from services.agent.domain.prompts.model_context import AttachedBlock
 from services.agent.domain.prompts.system_prompt import COUNTED_MAX, TAGS_SHOWN_MAX, ArchivalMemory
 from services.agent.domain.runs.agent_call_deadlocks import WaitingCall
+from services.agent.domain.summaries.summary_transcript import HistoryMessage
 from services.agent.domain.tools.custom_tools import CustomTool
 from tests.unit.given import NOW
 
@@ -407,6 +416,73 @@ class InMemoryQueries:
             if (row["agent_id"], row["org"]) not in there
         ][:SWEPT_MAX]
 
+    async def summarised_messages(
+        self, org: str, conversation_id: str, wanted: WantedMessages
+    ) -> SummarisedMessages | None:
+        rows = [
+            row
+            for row in self.summarised_rows(org, conversation_id)
+            if wanted.since is None or moment_of(row) >= wanted.since
+            if wanted.until is None or moment_of(row) <= wanted.until
+        ][-wanted.count :]
+        if not rows:
+            return None
+        return SummarisedMessages(
+            conversation_id=conversation_id,
+            first=rows[0]["position"],
+            last=rows[-1]["position"],
+            count=len(rows),
+            bytes=sum(min(len(json.dumps(row["v1_messages"])), MESSAGE_BYTES_MAX) for row in rows),
+            start=min(map(moment_of, rows)),
+            end=max(map(moment_of, rows)),
+        )
+
+    def summarised_rows(self, org: str, conversation_id: str) -> list[Any]:
+        """The rows of messages that summaries are about, in order."""
+        rows = [
+            row
+            for row in self.rows("messages", org=org)
+            if row["conversation_id"] == conversation_id and row["role"] in SUMMARISED_ROLES
+        ]
+        return sorted(rows, key=lambda row: row["position"])
+
+    async def history_page(
+        self, org: str, messages: SummarisedMessages, after: int, limit: int
+    ) -> list[HistoryMessage]:
+        return [
+            HistoryMessage(
+                row["position"],
+                row["role"],
+                row["text"][:TEXT_CHARS_MAX],
+                row["v1_messages"]
+                if len(json.dumps(row["v1_messages"])) <= MESSAGE_BYTES_MAX
+                else None,
+            )
+            for row in self.summarised_rows(org, messages.conversation_id)
+            if row["position"] > after and messages.first <= row["position"] <= messages.last
+            if messages.start <= moment_of(row) <= messages.end
+        ][:limit]
+
+    async def due_summaries(self, of_org: int, limit: int) -> list[DueSummary]:
+        leases, clock = self.database.schema("agent").leases, self.database.clock()
+        held = {key for key, lease in leases.items() if lease.expires_at >= clock}
+        running = [
+            row
+            for row in sorted(self.rows("summaries"), key=lambda row: row["created_at"])
+            if row["status"] == "running" and row["summaries_id"] not in held
+        ]
+        places: Counter[str] = Counter()
+        placed = []
+        for row in running:
+            places[row["org"]] += 1
+            placed.append((places[row["org"]], row))
+        placed.sort(key=lambda entry: entry[0])
+        return [
+            DueSummary(row["summaries_id"], row["org"], row["agent_id"], row["id"])
+            for place, row in placed
+            if place <= of_org
+        ][:limit]
+
     async def waiting_approvals(self, seconds_max: float) -> list[WaitingApproval]:
         rows = sorted(self.rows("approvals"), key=lambda row: row["requested_at"])
         return [
@@ -443,6 +519,11 @@ class InMemoryQueries:
             return block.block_id in [*own, *isolated]
 
         return [block for block in blocks if not claimed(block)]
+
+
+def moment_of(row: Any) -> datetime:
+    """When a message is dated."""
+    return datetime.fromisoformat(row["created_at"])
 
 
 def found_message(row: Any) -> FoundMessage:

@@ -11,6 +11,7 @@ from libs.contracts.letta import JsonObject
 RECORDED = Path(__file__).parents[2] / "recorded"
 NOT_IN_V1: tuple[str, ...] = (
     # Fields that only this server has: the genuine one never sent them.
+    "capabilities",
 )
 SHORTENED = re.compile(r"<string of (\d+) characters>")
 

@@ -57,6 +57,17 @@ create table {schema}.agent_tags (
 create index agent_tags_by_name on {schema}.agent_tags (org, tag collate "C");
 comment on table {schema}.agent_tags is 'Which tags exist, without a look at all agents.';
 
+create table {schema}.agent_capabilities (
+    agent_id    text not null,
+    name        text not null,
+    org         text not null,
+    description text,
+    priority    int not null,
+    primary key (agent_id, name)
+);
+create index agent_capabilities_by_name on {schema}.agent_capabilities (org, name);
+comment on table {schema}.agent_capabilities is 'What agents that are there declare they can do.';
+
 -- What is computed from body here is computed only by queries that name it.
 create view {schema}.agent_view as
     select a.id, a.org, a.created_at, a.updated_at, a.name, a.conversation_id, a.block_ids, a.tags,
@@ -83,6 +94,9 @@ body_beside_secrets_and_sources has no sources either.';
 
 create view {schema}.agent_tag_view as select agent_id, tag, org from {schema}.agent_tags;
 
+create view {schema}.agent_capability_view as
+    select agent_id, name, org, description, priority from {schema}.agent_capabilities;
+
 create view {schema}.created_agent_view as
     select aggregate_id as id, org,
            min(occurred_at) filter (where topic = 'agent.created') as created_at,
@@ -99,7 +113,8 @@ create view {schema}.deleted_agent_view as
     where topic = 'agent.deleted';
 comment on view {schema}.deleted_agent_view is 'Agents that were deleted.';
 
-grant select on {schema}.agent_view, {schema}.agent_tag_view, {schema}.created_agent_view,
+grant select on {schema}.agent_view, {schema}.agent_tag_view, {schema}.agent_capability_view,
+    {schema}.created_agent_view,
     {schema}.deleted_agent_view to heeler_reader;
 
 -- Conversations: those beside the one that each agent has from its creation ------------------------
@@ -258,6 +273,10 @@ create index called_runs_caller on {schema}.called_runs (caller_conversation_id)
 comment on table {schema}.called_runs is
     'Runs that one agent asked of another; callers led to the run, the last of them asked for it.';
 
+create view {schema}.called_run_view as
+    select run_id, org, conversation_id, callers from {schema}.called_runs;
+grant select on {schema}.called_run_view to heeler_reader;
+
 create table {schema}.callbacks (
     run_id          text primary key,
     org             text not null,
@@ -361,6 +380,28 @@ comment on view {schema}.tool_call_event_view is 'When tools were called, and wh
 
 grant select on {schema}.step_view, {schema}.traced_step_view, {schema}.tool_call_event_view
     to heeler_reader;
+
+-- Summaries --------------------------------------------------------------------------------------
+
+create table {schema}.summaries (
+    id           text primary key,
+    org          text not null,
+    agent_id     text not null,
+    summaries_id text not null,
+    created_at   timestamptz not null,
+    status       text not null,
+    error        jsonb,
+    fields       jsonb not null
+);
+create index summaries_unfinished on {schema}.summaries (created_at) where status = 'running';
+create index summaries_agent on {schema}.summaries (summaries_id, created_at);
+comment on column {schema}.summaries.status is
+    'running, completed or failed; it runs until it is also saved in the archive, or that failed.';
+comment on column {schema}.summaries.fields is 'The summary as clients read it.';
+
+create view {schema}.summary_view as
+    select id, org, agent_id, created_at, status, error, fields from {schema}.summaries;
+grant select on {schema}.summary_view to heeler_reader;
 
 -- Models and prices ------------------------------------------------------------------------------
 

@@ -133,6 +133,7 @@ def new_config(
         max_files_open=request.max_files_open,
         per_file_view_window_char_limit=request.per_file_view_window_char_limit,
         hidden=request.hidden,
+        capabilities=request.capabilities or [],
         created_by_id=facts.actor,
         last_updated_by_id=facts.actor,
         created_at=facts.now,

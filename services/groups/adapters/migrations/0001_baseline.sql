@@ -71,6 +71,69 @@ comment on view {schema}.created_group_view is 'Groups that were ever created.';
 
 grant select on {schema}.group_view, {schema}.group_member_view, {schema}.created_group_view
     to heeler_reader;
+-- The groups service.
+
+-- Routing ----------------------------------------------------------------------------------------
+
+create table {schema}.routed_messages (
+    id          text primary key,
+    org         text not null,
+    created_at  timestamptz not null,
+    pattern     text not null,
+    recipients  jsonb not null,
+    status      text not null,
+    deadline_at timestamptz not null,
+    ended_at    timestamptz,
+    answers     jsonb,
+    error       jsonb
+);
+create index routed_messages_page on {schema}.routed_messages
+    (org collate "C", created_at, id collate "C");
+create index routed_messages_active on {schema}.routed_messages (created_at)
+    where status = 'active';
+comment on column {schema}.routed_messages.answers is
+    'The numbers of the deliveries that are the result; null until there is one.';
+
+create table {schema}.routed_deliveries (
+    routed_message_id text not null,
+    number            int not null,
+    org               text not null,
+    agent_id          text not null,
+    run_id            text not null,
+    purpose           text not null,
+    stage             int not null,
+    status            text not null,
+    sent_at           timestamptz not null,
+    ended_at          timestamptz,
+    bid               float8,
+    reason            text,
+    primary key (routed_message_id, number)
+);
+comment on table {schema}.routed_deliveries is
+    'The delivery log: each agent that a routed message went to, and what came of it.';
+
+create table {schema}.subscribers (
+    id         text primary key,
+    topic_id   text not null,
+    org        text not null,
+    topic      text not null,
+    agent_id   text not null,
+    created_at timestamptz not null
+);
+create index subscribers_topic on {schema}.subscribers (org, topic);
+create index subscribers_agent on {schema}.subscribers (agent_id);
+
+create view {schema}.routed_message_view as
+    select id, org, created_at, pattern, recipients, status, deadline_at, ended_at, answers, error
+    from {schema}.routed_messages;
+create view {schema}.routed_delivery_view as
+    select routed_message_id, number, org, agent_id, run_id, purpose, stage, status, sent_at,
+           ended_at, bid, reason
+    from {schema}.routed_deliveries;
+create view {schema}.subscriber_view as
+    select id, topic_id, org, topic, agent_id, created_at from {schema}.subscribers;
+grant select on {schema}.routed_message_view, {schema}.routed_delivery_view,
+    {schema}.subscriber_view to heeler_reader;
 
 -- Messages to groups -------------------------------------------------------------------------------
 

@@ -1,0 +1,1 @@
+"""The strategies by which messages are routed, one module for each pattern."""

@@ -106,7 +106,7 @@ class ScheduleQueries(Protocol):
         `open_max` open firings and may skip no slot are left out."""
         ...
 
-    async def started(self, org: str, run_ids: list[str]) -> dict[str, Started]:
+    async def find_progress(self, org: str, run_ids: list[str]) -> dict[str, Started]:
         """How far these runs of agents and tools are."""
         ...
 
@@ -148,7 +148,7 @@ class PostgresScheduleQueries:
         rows = await self.database.fetch(DUE, {"limit": DUE_MAX, "open": open_max})
         return [DueSchedule(*row) for row in rows]
 
-    async def started(self, org: str, run_ids: list[str]) -> dict[str, Started]:
+    async def find_progress(self, org: str, run_ids: list[str]) -> dict[str, Started]:
         """How far these runs of agents and tools are."""
         tools = [run_id for run_id in run_ids if run_id.startswith("tool_run-")]
         agents = [run_id for run_id in run_ids if run_id.startswith("run-")]

@@ -63,7 +63,7 @@ class Schedule(Aggregate[ScheduleState]):
 
     @property
     def deleted(self) -> bool:
-        """Whether it was deleted."""
+        """Whether a client, or the end of its agent, has deleted it."""
         return self.state.gone
 
     @property
@@ -133,7 +133,7 @@ class Schedule(Aggregate[ScheduleState]):
         return None
 
     def delete(self, *, now: datetime) -> Rejected | None:
-        """Be gone."""
+        """Be gone, with the history of its firings."""
         if self.present is None:
             return missing(self.id)
         self.record(ScheduleDeleted, at=now)

@@ -88,21 +88,21 @@ class Firings(LeasedWork[DueSchedule]):
         return await self.ports.queries.due_schedules(OPEN_FIRINGS_MAX)
 
     async def attempt(self, lease: WorkLease[DueSchedule]) -> None:
-        """See to one schedule."""
+        """Take one schedule as far as it can be taken now."""
         schedule = await lease.unit().load(Schedule, lease.work.id)
         if schedule.present is None:
             return
-        started = await self.started(lease, schedule)
+        started = await self.find_progress(lease, schedule)
         for firing_id, firing in list(schedule.state.open.items()):
             await self.look_at(lease, firing_id, firing, started.get(firing.run_id))
         await self.fire_slots(lease, waiting_in(schedule, started))
 
-    async def started(
+    async def find_progress(
         self, lease: WorkLease[DueSchedule], schedule: Schedule
     ) -> dict[str, Started]:
         """How far the runs of the open firings are."""
         run_ids = [firing.run_id for firing in schedule.state.open.values()]
-        return await self.ports.queries.started(lease.work.org, run_ids) if run_ids else {}
+        return await self.ports.queries.find_progress(lease.work.org, run_ids) if run_ids else {}
 
     async def look_at(
         self, lease: WorkLease[DueSchedule], firing_id: str, firing: Firing, found: Started | None

@@ -112,7 +112,7 @@ class ScheduleHandlers:
     async def resume_schedule(
         self, command: ResumeSchedule, work: UnitOfWork
     ) -> Accepted | Rejected:
-        """Let slots fire again."""
+        """Let slots fire again, from now on."""
         schedule = await work.load(Schedule, command.schedule_id)
         return schedule.resume(now=await self.ports.queries.now()) or Accepted()
 
@@ -137,6 +137,6 @@ class ScheduleHandlers:
     async def delete_schedule(
         self, command: DeleteSchedule, work: UnitOfWork
     ) -> Accepted | Rejected:
-        """Remove a schedule."""
+        """Remove a schedule with its firings."""
         schedule = await work.load(Schedule, command.schedule_id)
         return schedule.delete(now=await self.ports.queries.now()) or Accepted()

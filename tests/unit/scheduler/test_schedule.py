@@ -99,13 +99,17 @@ RUN = run_of_attempt(HOURLY, FIRING, 1)
 
 class TestWhatClientsWant:
     def test_a_new_schedule_is_due_at_its_first_slot(self) -> None:
-        schedule().when(lambda it: it.create(HOURLY, now=at(0, 1))).then(created(next_at=at(1)))
+        schedule().when(lambda daily: daily.create(HOURLY, now=at(0, 1))).then(
+            created(next_at=at(1))
+        )
 
     def test_a_slot_is_later_than_the_moment_of_creation(self) -> None:
-        schedule().when(lambda it: it.create(HOURLY, now=NOON)).then(created(next_at=at(1)))
+        schedule().when(lambda daily: daily.create(HOURLY, now=NOON)).then(created(next_at=at(1)))
 
     def test_a_schedule_is_created_once(self) -> None:
-        schedule(created()).when(lambda it: it.create(HOURLY, now=NOON)).then_refused(CONFLICT)
+        schedule(created()).when(lambda daily: daily.create(HOURLY, now=NOON)).then_refused(
+            CONFLICT
+        )
 
     @pytest.mark.parametrize(
         ("changes", "words"),
@@ -122,7 +126,7 @@ class TestWhatClientsWant:
         self, changes: dict[str, Any], words: str
     ) -> None:
         config = ONCE.model_copy(update=changes)
-        schedule().when(lambda it: it.create(config, now=at(-0.5))).then_refused(
+        schedule().when(lambda daily: daily.create(config, now=at(-0.5))).then_refused(
             UNPROCESSABLE, words
         )
 
@@ -139,7 +143,9 @@ class TestWhatClientsWant:
         self, changes: dict[str, Any], words: str
     ) -> None:
         config = HOURLY.model_copy(update=changes)
-        schedule().when(lambda it: it.create(config, now=NOON)).then_refused(UNPROCESSABLE, words)
+        schedule().when(lambda daily: daily.create(config, now=NOON)).then_refused(
+            UNPROCESSABLE, words
+        )
 
     def test_an_action_that_is_too_large_is_refused(self) -> None:
         [message] = HOURLY.action.messages  # type: ignore[union-attr]
@@ -161,18 +167,18 @@ class TestWhatClientsWant:
     def test_another_cron_expression_moves_the_next_slot(self) -> None:
         changed = HOURLY.model_copy(update={"cron_expression": "30 * * * *"})
         schedule(created()).when(
-            lambda it: it.update({"cron_expression": "30 * * * *"}, now=at(0.1))
+            lambda daily: daily.update({"cron_expression": "30 * * * *"}, now=at(0.1))
         ).then(fact(ScheduleUpdated, schedule=changed, next_at=at(0.5)))
 
     def test_another_name_leaves_the_next_slot(self) -> None:
         changed = HOURLY.model_copy(update={"name": "Other"})
-        schedule(created()).when(lambda it: it.update({"name": "Other"}, now=at(5))).then(
+        schedule(created()).when(lambda daily: daily.update({"name": "Other"}, now=at(5))).then(
             fact(ScheduleUpdated, schedule=changed, next_at=NOON)
         )
 
     def test_an_update_that_changes_nothing_records_nothing(self) -> None:
         schedule(created()).when(
-            lambda it: it.update({"name": HOURLY.name}, now=NOON)
+            lambda daily: daily.update({"name": HOURLY.name}, now=NOON)
         ).then_nothing()
 
     @pytest.mark.parametrize(
@@ -187,7 +193,7 @@ class TestWhatClientsWant:
     def test_an_update_of_what_does_not_fit_is_refused(
         self, changes: dict[str, Any], words: str
     ) -> None:
-        schedule(created()).when(lambda it: it.update(changes, now=NOON)).then_refused(
+        schedule(created()).when(lambda daily: daily.update(changes, now=NOON)).then_refused(
             UNPROCESSABLE, words
         )
 
@@ -195,30 +201,30 @@ class TestWhatClientsWant:
         changed = ONCE.model_copy(update={"scheduled_at": at(5)})
         done = [created(ONCE), started(NOON, config=ONCE), fact(ScheduleCompleted)]
         schedule(*done).when(
-            lambda it: it.update({"scheduled_at": at(5).isoformat()}, now=at(1))
+            lambda daily: daily.update({"scheduled_at": at(5).isoformat()}, now=at(1))
         ).then(fact(ScheduleUpdated, schedule=changed, next_at=at(5)))
 
     def test_a_paused_schedule_fires_nothing_and_misses_nothing(self) -> None:
-        schedule(created()).when(lambda it: it.pause(now=NOON)).then(fact(SchedulePaused))
+        schedule(created()).when(lambda daily: daily.pause(now=NOON)).then(fact(SchedulePaused))
         paused = [created(), fact(SchedulePaused)]
-        schedule(*paused).when(lambda it: it.pause(now=NOON)).then_nothing()
+        schedule(*paused).when(lambda daily: daily.pause(now=NOON)).then_nothing()
         schedule(*paused).when(fire(at(3))).then_nothing()
-        schedule(*paused).when(lambda it: it.resume(now=at(3, 1))).then(
+        schedule(*paused).when(lambda daily: daily.resume(now=at(3, 1))).then(
             fact(ScheduleResumed, next_at=at(4))
         )
 
     def test_a_one_time_schedule_that_was_paused_over_its_slot_is_due_when_resumed(self) -> None:
         paused = [created(ONCE), fact(SchedulePaused)]
-        schedule(*paused).when(lambda it: it.resume(now=at(3))).then(
+        schedule(*paused).when(lambda daily: daily.resume(now=at(3))).then(
             fact(ScheduleResumed, next_at=NOON)
         )
 
     def test_a_deleted_schedule_is_not_found(self) -> None:
-        schedule(created()).when(lambda it: it.delete(now=NOON)).then(fact(ScheduleDeleted))
+        schedule(created()).when(lambda daily: daily.delete(now=NOON)).then(fact(ScheduleDeleted))
         gone = schedule(created(), fact(ScheduleDeleted))
-        gone.when(lambda it: it.delete(now=NOON)).then_refused(NOT_FOUND)
-        gone.when(lambda it: it.pause(now=NOON)).then_refused(NOT_FOUND)
-        gone.when(lambda it: it.update({}, now=NOON)).then_refused(NOT_FOUND)
+        gone.when(lambda daily: daily.delete(now=NOON)).then_refused(NOT_FOUND)
+        gone.when(lambda daily: daily.pause(now=NOON)).then_refused(NOT_FOUND)
+        gone.when(lambda daily: daily.update({}, now=NOON)).then_refused(NOT_FOUND)
         gone.when(fire(at(9))).then_nothing()
 
     def test_a_schedule_is_fired_by_hand_once_for_each_message(self) -> None:
@@ -232,8 +238,8 @@ class TestWhatClientsWant:
             by_hand=True,
         )
         fresh = schedule(created())
-        fresh.when(lambda it: ignore(it.fire("m-1", "c-1", now=at(0, 7)))).then(by_hand)
-        fresh.when(lambda it: ignore(it.fire("m-1", "c-1", now=at(0, 9)))).then_nothing()
+        fresh.when(lambda daily: ignore(daily.fire("m-1", "c-1", now=at(0, 7)))).then(by_hand)
+        fresh.when(lambda daily: ignore(daily.fire("m-1", "c-1", now=at(0, 9)))).then_nothing()
 
 
 def ignore(_: object) -> None:
@@ -318,7 +324,7 @@ class TestSlots:
         patient = HOURLY.model_copy(update={"missed": "all"})
         schedule(created(patient), *many).when(fire(last)).then_nothing()
         schedule(created(), *many).when(
-            lambda it: ignore_accepted(it.fire("m-1", "", now=last))
+            lambda daily: ignore_accepted(daily.fire("m-1", "", now=last))
         ).then_refused(CONFLICT, "have not ended")
 
 
@@ -329,7 +335,7 @@ def ignore_accepted(reply: Any) -> Any:
 
 class TestAttempts:
     def fail(self, **other: Any) -> Any:
-        return lambda it: it.fail(FIRING, RUN, "It broke", now=at(0, 5), **other)
+        return lambda daily: daily.fail(FIRING, RUN, "It broke", now=at(0, 5), **other)
 
     def failed(self, attempt: int, seconds: float, **other: Any) -> Fact:
         return fact(
@@ -348,9 +354,11 @@ class TestAttempts:
     def test_a_firing_ends_with_its_run(self) -> None:
         ended = fact(FiringEnded, firing_id=FIRING, outcome="completed")
         past = [created(), started(NOON, at(1))]
-        schedule(*past).when(lambda it: it.end(FIRING, RUN, "completed", now=NOON)).then(ended)
+        schedule(*past).when(lambda daily: daily.end(FIRING, RUN, "completed", now=NOON)).then(
+            ended
+        )
         schedule(*past, ended).when(
-            lambda it: it.end(FIRING, RUN, "completed", now=NOON)
+            lambda daily: daily.end(FIRING, RUN, "completed", now=NOON)
         ).then_nothing()
 
     def test_a_failed_attempt_is_made_again_later_with_another_run(self) -> None:
@@ -358,24 +366,26 @@ class TestAttempts:
         schedule(*past).when(self.fail()).then(self.failed(1, RETRY_SECONDS))
         past.append(self.failed(1, RETRY_SECONDS))
         schedule(*past).when(self.fail()).then_nothing()
-        schedule(*past).when(lambda it: it.retry(FIRING, now=at(0, 14.9))).then_nothing()
-        schedule(*past).when(lambda it: it.retry(FIRING, now=at(0, 15))).then(self.retried(2))
+        schedule(*past).when(lambda daily: daily.retry(FIRING, now=at(0, 14.9))).then_nothing()
+        schedule(*past).when(lambda daily: daily.retry(FIRING, now=at(0, 15))).then(self.retried(2))
         past.append(self.retried(2))
         assert self.retried(2).fields["run_id"] != RUN
         schedule(*past).when(self.fail()).then_nothing()  # that run is not the present one
-        schedule(*past).when(lambda it: it.retry(FIRING, now=at(9))).then_nothing()
+        schedule(*past).when(lambda daily: daily.retry(FIRING, now=at(9))).then_nothing()
 
     def test_after_the_last_retry_a_firing_is_a_dead_letter(self) -> None:
         config = HOURLY.model_copy(update={"retries_max": 0})
         past = [created(config), started(NOON, at(1))]
         dead = fact(FiringDeadLettered, firing_id=FIRING, attempt=1, error="It broke")
         schedule(*past).when(self.fail()).then(dead)
-        schedule(*past, dead).when(lambda it: it.fire_again(FIRING, now=NOON)).then(self.retried(2))
+        schedule(*past, dead).when(lambda daily: daily.fire_again(FIRING, now=NOON)).then(
+            self.retried(2)
+        )
         again = schedule(*past, dead, self.retried(2))
-        again.when(lambda it: it.fire_again(FIRING, now=NOON)).then_refused(
+        again.when(lambda daily: daily.fire_again(FIRING, now=NOON)).then_refused(
             CONFLICT, "no dead letter"
         )
-        again.when(lambda it: it.fire_again("firing-x", now=NOON)).then_refused(NOT_FOUND)
+        again.when(lambda daily: daily.fire_again("firing-x", now=NOON)).then_refused(NOT_FOUND)
 
     def test_what_would_fail_again_is_a_dead_letter_at_once(self) -> None:
         dead = fact(FiringDeadLettered, firing_id=FIRING, attempt=1, error="It broke")
@@ -384,17 +394,17 @@ class TestAttempts:
     def test_an_attempt_without_room_counts_as_none(self) -> None:
         past = [created(), started(NOON, at(1))]
         postponed = self.failed(1, RETRY_SECONDS, postponed=True)
-        schedule(*past).when(lambda it: it.postpone(FIRING, RUN, "It broke", now=at(0, 5))).then(
-            postponed
-        )
-        schedule(*past, postponed).when(lambda it: it.retry(FIRING, now=at(1))).then(
+        schedule(*past).when(
+            lambda daily: daily.postpone(FIRING, RUN, "It broke", now=at(0, 5))
+        ).then(postponed)
+        schedule(*past, postponed).when(lambda daily: daily.retry(FIRING, now=at(1))).then(
             self.retried(1)
         )
         for _ in range(POSTPONEMENTS_MAX):
             past += [postponed, self.retried(1)]
-        schedule(*past).when(lambda it: it.postpone(FIRING, RUN, "It broke", now=at(0, 5))).then(
-            fact(FiringDeadLettered, firing_id=FIRING, attempt=1, error="It broke")
-        )
+        schedule(*past).when(
+            lambda daily: daily.postpone(FIRING, RUN, "It broke", now=at(0, 5))
+        ).then(fact(FiringDeadLettered, firing_id=FIRING, attempt=1, error="It broke"))
 
     def test_pauses_between_attempts_grow_up_to_a_bound(self) -> None:
         pauses = [retry_delay(failures) for failures in range(12)]
@@ -409,6 +419,6 @@ class TestAttempts:
             past.append(fact(FiringEnded, firing_id=firing_id, outcome="completed"))
         past.pop()
         run_id = run_of_attempt(HOURLY, firings[-1], 1)
-        schedule(*past).when(lambda it: it.end(firings[-1], run_id, "completed", now=NOON)).then(
-            fact(FiringEnded, firing_id=firings[-1], outcome="completed", forgets=firings[0])
-        )
+        schedule(*past).when(
+            lambda daily: daily.end(firings[-1], run_id, "completed", now=NOON)
+        ).then(fact(FiringEnded, firing_id=firings[-1], outcome="completed", forgets=firings[0]))

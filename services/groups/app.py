@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from libs.bus.command_dispatcher import Handler
 from libs.bus.service_runner import Runtime, Wire
 from libs.contracts.agent.agents import AgentDeleted
-from libs.contracts.agent.runs import RunCancelled, RunCompleted, RunFailed
+from libs.contracts.agent.runs import ReviewableRunEnded, RunCancelled, RunCompleted, RunFailed
 from libs.contracts.bus_messages import Command
 from libs.contracts.memory.blocks import BlockDeleted
 from libs.work.agent_runs import AgentRuns, PostgresAgentRunQueries
@@ -15,17 +15,21 @@ from services.groups.adapters.group_message_queries import PostgresGroupMessageQ
 from services.groups.adapters.group_queries import PostgresGroupQueries
 from services.groups.adapters.group_run_queries import PostgresGroupRunQueries
 from services.groups.adapters.recipient_queries import PostgresRecipientQueries
+from services.groups.adapters.sleeptime_queries import PostgresSleeptimeQueries
 from services.groups.engine.group_runs import GroupRunPorts, GroupRuns
+from services.groups.engine.reviews import ReviewPorts, Reviews
 from services.groups.engine.routing import RoutedMessages, RoutingPorts
 from services.groups.handlers.group_runs import GroupRunHandlers
 from services.groups.handlers.groups import GroupHandlers
 from services.groups.handlers.routing import RoutingHandlers, TopicHandlers
+from services.groups.handlers.sleeptime import SleeptimeHandlers, SleeptimePorts
 from services.groups.policies.group_cleanup import (
     SHARING_EVENTS,
     AttachGroupBlocks,
     DetachDeletedBlocks,
     RemoveDeletedMembers,
 )
+from services.groups.policies.sleeptime import CountRuns, EnableWantedSleeptime, EndLostSleeptime
 
 
 def wiring(environment: Mapping[str, str]) -> Wire:
@@ -42,6 +46,7 @@ async def wire(runtime: Runtime) -> None:
             **handlers.table(),
             **await start_routing(runtime),
             **answer_in_groups(runtime),
+            **await start_sleeptime(runtime, groups),
         }
     )
     await keep_groups_true(runtime, groups)
@@ -90,3 +95,22 @@ def answer_in_groups(runtime: Runtime) -> Mapping[type[Command], Handler]:
     runs.join(runtime.service)
     runtime.closing.push_async_callback(runs.drain)
     return GroupRunHandlers(runs, PostgresGroupMessageQueries(database), clock).table()
+
+
+async def start_sleeptime(
+    runtime: Runtime, groups: PostgresGroupQueries
+) -> Mapping[type[Command], Handler]:
+    """The handlers of sleeptime groups, which follow their agents; reviews are swept and
+    drained."""
+    service, bus, clock, ids = runtime.service, runtime.bus, runtime.clock, runtime.ids
+    queries = PostgresSleeptimeQueries(runtime.database)
+    runs = AgentRuns(bus, PostgresAgentRunQueries(runtime.database), clock)
+    reviews = Reviews(ReviewPorts(**runtime.port_arguments, queries=queries, runs=runs))
+    reviews.join(service)
+    runtime.closing.push_async_callback(reviews.drain)
+    enabling = EnableWantedSleeptime(bus, queries, clock, ids)
+    ending = EndLostSleeptime(bus, queries, clock, ids)
+    await service.follow("agent", {ReviewableRunEnded: CountRuns(bus, queries).run_ended})
+    await service.hear(AgentDeleted, ending.look_at_all)
+    service.sweepers += [enabling.sweep, ending.sweep]
+    return SleeptimeHandlers(SleeptimePorts(bus, clock, queries, groups, reviews)).table()

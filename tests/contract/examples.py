@@ -78,6 +78,7 @@ from libs.contracts.agent.runs import (
     HeartbeatsResumed,
     PreviewModelRequest,
     QueuedRunsCancelled,
+    ReviewableRunEnded,
     RunAccepted,
     RunCancelled,
     RunCompleted,
@@ -211,6 +212,7 @@ from tests.contract.archive_examples import ARCHIVE_COMMANDS, ARCHIVE_EVENTS
 from tests.contract.group_examples import GROUP_COMMANDS, GROUP_EVENTS
 from tests.contract.message_search_examples import MESSAGE_SEARCH_COMMANDS
 from tests.contract.routing_examples import ROUTING_COMMANDS, ROUTING_EVENTS
+from tests.contract.sleeptime_examples import SLEEPTIME_COMMANDS, SLEEPTIME_EVENTS
 
 AT = datetime(2026, 5, 17, 12, 30, 15, 123456, UTC)
 USER = "user-00000000-0000-4000-8000-000000000000"
@@ -576,6 +578,7 @@ COMMANDS: list[Command] = [
     DeleteBlock(block_id=BLOCK),
     *ARCHIVE_COMMANDS,
     *GROUP_COMMANDS,
+    *SLEEPTIME_COMMANDS,
     *MESSAGE_SEARCH_COMMANDS,
     *(
         letter_command(name, topic)(letter_id=LETTER)
@@ -790,6 +793,7 @@ EVENTS: list[Event] = [
         context_tokens=128,
         total_duration_ns=1_500_000_000,
     ),
+    of_conversation(ReviewableRunEnded, run_id=RUN, agent_id=AGENT),
     of_conversation(
         RunFailed,
         run_id=RUN,
@@ -853,6 +857,7 @@ EVENTS: list[Event] = [
     of_block(BlockDeleted),
     *ARCHIVE_EVENTS,
     *GROUP_EVENTS,
+    *SLEEPTIME_EVENTS,
     of_tool(ToolCreated, tool=ROLL_DICE),
     of_tool(ToolChanged, changes={"tags": ["games"], "last_updated_by_id": USER}),
     of_tool(ToolDeleted),

@@ -41,6 +41,7 @@ from libs.contracts.agent.runs import (
     HeartbeatsPaused,
     HeartbeatsResumed,
     QueuedRunsCancelled,
+    ReviewableRunEnded,
     RunAccepted,
     RunCancelled,
     RunCompleted,
@@ -79,6 +80,7 @@ from libs.contracts.groups.routing import (
     RoutedMessageCompleted,
     RoutedMessageFailed,
 )
+from libs.contracts.groups.sleeptime import ReviewRequested, ReviewStarted, RunCounted
 from libs.contracts.groups.topics import AgentSubscribed, AgentUnsubscribed
 from libs.contracts.letta.tool_rules import InitToolRule, RequiresApprovalToolRule
 from libs.contracts.memory.agent_folders import (
@@ -304,6 +306,7 @@ CONVERSATION = [
     one(SystemPromptRebuilt),
     one(ModelReplied, tool_calls=[], finish_reason="stop"),
     one(RunCompleted),
+    one(ReviewableRunEnded),
     one(RunStarted, run_id=FAILING),
     one(
         MessageAppended,
@@ -466,6 +469,11 @@ GROUP = [
     one(GroupBlockAttached),
     one(MemberBlocksChanged),
     one(GroupStateUpdated),
+    one(RunCounted),
+    one(ReviewRequested),
+    one(ReviewStarted),
+    one(RunCounted, run_id="run-next", turns_counter=1),
+    one(ReviewRequested),
     one(GroupBlockDetached),
     one(MemberRemoved),
     one(GroupDeleted),

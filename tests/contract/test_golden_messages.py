@@ -25,6 +25,7 @@ from tests.contract import (
     group_run_examples,
     routing_examples,
     schedule_examples,
+    sleeptime_examples,
     summary_examples,
 )
 from tests.contract.archive_examples import ARCHIVE, PASSAGE, SEARCH
@@ -47,6 +48,7 @@ SUBJECTS = {
     **group_run_examples.SUBJECTS,
     **schedule_examples.SUBJECTS,
     **routing_examples.SUBJECTS,
+    **sleeptime_examples.SUBJECTS,
     "CreateAgent": f"agent.command.agent.create.org-1.{AGENT}",
     "UpdateAgent": f"agent.command.agent.update.org-1.{AGENT}",
     "DeleteAgent": f"agent.command.agent.delete.org-1.{AGENT}",
@@ -177,6 +179,7 @@ SUBJECTS = {
     "ApprovalExpired": f"agent.event.approval.expired.org-1.{CONVERSATION}",
     "ApprovalCancelled": f"agent.event.approval.cancelled.org-1.{CONVERSATION}",
     "RunCompleted": f"agent.event.run.completed.org-1.{RUN}",
+    "ReviewableRunEnded": f"agent.event.reviewable_run.ended.org-1.{RUN}",
     "RunFailed": f"agent.event.run.failed.org-1.{RUN}",
     "ConversationCompacted": f"agent.event.conversation.compacted.org-1.{RUN}",
     "ContextCleared": f"agent.event.context.cleared.org-1.{CONVERSATION}",

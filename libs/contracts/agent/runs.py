@@ -51,6 +51,8 @@ class ClientSkill(Value):
     location: str
 
 
+# The `run_type` of a run in which a sleeptime agent reviews what another agent's runs said.
+SLEEPTIME_RUN = "sleeptime"
 # How many calls may lead to a run, one out of another, whether they wait or not.
 HOPS_MAX = 8
 
@@ -160,6 +162,8 @@ class RunAccepted(RunEvent):
     client_tools: list[ClientTool] = Field(default_factory=list, exclude_if=not_)
     client_skills: list[ClientSkill] = Field(default_factory=list, exclude_if=not_)
     callers: list[CallingRun] = Field(default_factory=list, exclude_if=not_)
+    # Whether a sleeptime agent reviews what the agent's runs said, so that its end is counted.
+    sleeptime: bool = Field(default=False, exclude_if=not_)
     # Of a run that compacts the conversation and answers nothing: what it does otherwise than the
     # agent's settings say.
     compaction: JsonObject | None = Field(default=None, exclude_if=is_none)
@@ -181,6 +185,14 @@ class RunCompleted(RunEvent):
     step_count: int
     context_tokens: int
     total_duration_ns: int
+
+
+class ReviewableRunEnded(RunEvent):
+    """A run ended as it should, of an agent whose runs a sleeptime agent reviews."""
+
+    topic: ClassVar[str] = "reviewable_run.ended"
+    additive: ClassVar[bool] = True
+    agent_id: str
 
 
 class RunFailed(RunEvent):

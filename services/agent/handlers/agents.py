@@ -219,7 +219,10 @@ class AgentHandlers:
         request = all_request_bodies.UpdateAgent.model_validate(command.request)
         if not request.model_fields_set:
             return Accepted()
-        facts = await self.facts(request, work.context, request.block_ids or [])
+        looked_up = request.block_ids or []
+        if request.enable_sleeptime and request.block_ids is None:
+            looked_up = agent.design.block_ids
+        facts = await self.facts(request, work.context, looked_up)
         if isinstance(facts, Rejected):
             return facts
         try:

@@ -10,7 +10,14 @@ from libs.bus.command_dispatcher import Handler
 from libs.bus.ports import fresh_ids
 from libs.contracts.agent.approvals import AnswerApproval
 from libs.contracts.agent.compaction import CompactConversation
-from libs.contracts.agent.runs import CancelRuns, DeleteRun, RequestAnswer, RequestRun, StartRun
+from libs.contracts.agent.runs import (
+    SLEEPTIME_RUN,
+    CancelRuns,
+    DeleteRun,
+    RequestAnswer,
+    RequestRun,
+    StartRun,
+)
 from libs.contracts.agent.steps import AnnotateStep
 from libs.contracts.bus_messages import (
     NOT_FOUND,
@@ -18,6 +25,7 @@ from libs.contracts.bus_messages import (
     Accepted,
     Command,
     Context,
+    JsonObject,
     Rejected,
 )
 from libs.contracts.letta.error_bodies import not_found
@@ -138,7 +146,8 @@ class RunHandlers:
         earlier = await self.earlier_run(command, work.context.org)
         run_id = earlier or overtaken_by(conversation.state, command.request_hash, earliest)
         if run_id is not None:
-            return run_reply(run_id, command.request_hash)
+            sleeptime = counts_for_sleeptime(command, agent.design)
+            return run_reply(run_id, command.request_hash, sleeptime)
         return Requested(agent.design, conversation, latest)
 
     async def earlier_run(self, command: RequestRun, org: str) -> str | None:
@@ -179,6 +188,7 @@ class RunHandlers:
             rules_in_force(design.config.tool_rules, names),
             autoclear=design.config.message_buffer_autoclear,
             options=options,
+            sleeptime=counts_for_sleeptime(command, design),
         )
 
     def reply(
@@ -197,7 +207,9 @@ class RunHandlers:
             design = design_of_run(conversation.state, requested.design)
             fresh = self.ports.engine.look(design, conversation)
             self.ports.begin_after_commit(conversation, work, fresh)
-        return run_reply(run_id, command.request_hash)
+        return run_reply(
+            run_id, command.request_hash, counts_for_sleeptime(command, requested.design)
+        )
 
     async def cancel_runs(self, command: CancelRuns, work: UnitOfWork) -> Accepted | Rejected:
         """End runs at once, wherever they stand; the process that attempts one is told."""
@@ -235,9 +247,18 @@ def asked_between(command: RequestRun, context: Context) -> tuple[datetime, date
     return min(by_api, by_bus), max(by_api, by_bus)
 
 
-def run_reply(run_id: str, request_hash: str) -> Accepted:
-    """The reply to a request: which run answers, and which request it answers."""
-    return Accepted(result={"run_id": run_id, "request_hash": request_hash})
+def run_reply(run_id: str, request_hash: str, sleeptime: bool) -> Accepted:
+    """The reply to a request: which run answers, and which request it answers; and where that is
+    so, that the end of the run counts for a sleeptime group."""
+    told: JsonObject = {"run_id": run_id, "request_hash": request_hash}
+    return Accepted(result={**told, "sleeptime": True} if sleeptime else told)
+
+
+def counts_for_sleeptime(command: RequestRun, design: AgentDesign) -> bool:
+    """Whether the end of a run counts for the sleeptime group of its agent: a review does not."""
+    run_type = (command.run.metadata or {}).get("run_type")
+    answers = isinstance(command, RequestAnswer)
+    return answers and bool(design.config.enable_sleeptime) and run_type != SLEEPTIME_RUN
 
 
 class StepHandlers:

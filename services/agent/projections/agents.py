@@ -36,6 +36,9 @@ SEARCHED_OR_REPLACED_FIELDS = (
     "template_id",
     "base_template_id",
     "created_by_id",
+    "enable_sleeptime",
+    "multi_agent_group",
+    "managed_group",
 )
 
 

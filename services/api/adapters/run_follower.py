@@ -5,8 +5,8 @@ from __future__ import annotations
 import asyncio
 import json
 from bisect import bisect_right
-from collections.abc import AsyncIterator
-from dataclasses import dataclass
+from collections.abc import AsyncIterator, Awaitable, Callable
+from dataclasses import dataclass, replace
 from typing import Any
 from weakref import WeakValueDictionary
 
@@ -50,6 +50,7 @@ class IdleTimeout:
 
 
 Event = StreamedChunk | Ended | IdleTimeout
+CompleteUsage = Callable[[JsonObject], Awaitable[JsonObject]]
 
 
 class RunInbox:
@@ -124,6 +125,8 @@ class RunFollower:
         self.run_id = run_id
         self.last_sent = last_sent
         self.inbox = inbox
+        # What the usage of the run is told with, where that takes a look elsewhere.
+        self.complete_usage: CompleteUsage | None = None
         self.arrived: asyncio.Queue[bytes] = asyncio.Queue()
         self.arrived_bytes = 0
         self.subscription: Subscription | None = None
@@ -155,6 +158,12 @@ class RunFollower:
             self.arrived.put_nowait(MISSED)
         self.arrived.put_nowait(payload)
         self.arrived_bytes += len(payload)
+
+    async def complete(self, end: Ended) -> Ended:
+        """The end of the run with all that its usage says."""
+        if self.complete_usage is None or end.status != "completed":
+            return end
+        return replace(end, usage=await self.complete_usage(end.usage))
 
     async def events(self, *, look_first: bool = False) -> AsyncIterator[Event]:
         """What is told, and last the end. With `look_first` the run may be an older one, so the

@@ -127,7 +127,7 @@ async def sse(
                     seq_id = {"seq_id": event.number} if showing.numbered else {}
                     yield numbered_event(event.number, {**message, **seq_id})
             elif isinstance(event, Ended):
-                yield closing(follower.run_id, event)
+                yield closing(follower.run_id, await follower.complete(event))
             elif showing.pings and api.clock.monotonic() - spoke_at >= ping_seconds:
                 spoke_at = api.clock.monotonic()
                 yield data(ping(api, follower, showing))

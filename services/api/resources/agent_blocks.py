@@ -19,6 +19,7 @@ from services.api.openapi.operation import returns
 from services.api.resources.agents import AGENTS, MEMORY
 from services.api.resources.blocks import BLOCKS
 from services.api.v1.read_model_responses import answer_document, answer_page, must_exist
+from services.api.v1.sleeptime import share_with_sleeptime_agents
 from services.api.v1.state_size_checks import sized_block
 
 PATHS = ["/v1/agents/{agent_id:str}/core-memory/blocks", "/v1/agents/{agent_id:str}/blocks"]
@@ -70,6 +71,7 @@ async def attach_block(request: AnyRequest, agent_id: str, block_id: str) -> Res
     valid_id("agent", agent_id)
     valid_id("block", block_id)
     await api_of(request).send(request, AttachBlock(agent_id=agent_id, block_id=block_id))
+    await share_with_sleeptime_agents(request, agent_id, block_id)
     return await answer_document(request, AGENTS, agent_id)
 
 

@@ -117,7 +117,8 @@ async def stream_message(request: AnyRequest, agent_id: str) -> Stream:
 async def send_message_async(request: AnyRequest, agent_id: str) -> Response[bytes]:
     """Send messages to an agent and get the run that will answer them, without waiting for it."""
     asked = await read_request(request, agent_id, all_request_bodies.LettaAsyncRequest)
-    return await answer_document(request, RUNS, await start_run(request, asked))
+    started = await start_run(request, asked)
+    return await answer_document(request, RUNS, started.id)
 
 
 @post(
@@ -175,7 +176,7 @@ async def whole_answer(request: AnyRequest, asked: StreamableRequest) -> JsonObj
                 messages.append(event.message)
                 in_chunks = in_chunks or event.is_chunk
             elif isinstance(event, Ended):
-                end = event
+                end = await follower.complete(event)
         assert end is not None, "following a run ends with its end"
         if end.error:
             raise run_failed(end.error)

@@ -8,7 +8,7 @@ from typing import Annotated, Literal
 from litestar import Response, delete, get, patch, post
 from pydantic import Field
 
-from libs.contracts.agent.agents import CreateAgent, DeleteAgent, UpdateAgent
+from libs.contracts.agent.agents import CreateAgent, UpdateAgent
 from libs.contracts.bus_messages import JsonObject
 from libs.contracts.letta import all_request_bodies
 from libs.contracts.letta.request_size_limits import NAMES_MAX, Name, Names, SearchText
@@ -34,6 +34,11 @@ from services.api.v1.folder_attachments import (
 )
 from services.api.v1.read_model_responses import answer_count, answer_document, answer_page
 from services.api.v1.secret_sealing import MARK, sealed_values
+from services.api.v1.sleeptime import (
+    delete_with_sleeptime,
+    enable_with_creation,
+    enable_with_update,
+)
 from services.api.v1.state_size_checks import sized_agent, sized_creation
 
 # What a V1 agent has besides its own fields: from its conversation, from its last run, and, where
@@ -139,6 +144,15 @@ MANAGED_GROUP = (
 SEALED_SECRETS = (
     "coalesce((select jsonb_object_agg(s->>'key', s->>'value')"
     " from jsonb_array_elements(v.secrets) s), '{}')"
+)
+# The group that the agent manages, of several the one whose members review what its runs say. It
+# is shown twice, under the name of today and the deprecated one.
+MANAGED_GROUP = (
+    "coalesce((select jsonb_build_object('multi_agent_group', x.own, 'managed_group', x.own)"
+    " from (select g.document::jsonb as own from groups.group_view g"
+    " where g.manager_agent_id = v.id and g.org = v.org"
+    " order by g.manager_type not in ('sleeptime', 'voice_sleeptime'), g.created_at, g.id"
+    " limit 1 offset 0) x), '{}')"
 )
 RELATIONSHIPS = {
     "agent.pending_approval": f"'pending_approval', {PENDING_APPROVAL}",
@@ -254,6 +268,8 @@ async def create_agent(request: AnyRequest) -> Response[bytes]:
     if body.include_default_source:
         folders.append(await create_default_folder(request, agent_id))
     await attach(request, agent_id, *folders)
+    if body.enable_sleeptime:
+        await enable_with_creation(request, agent_id)
     return await answer_document(request, AGENTS, agent_id)
 
 
@@ -312,13 +328,16 @@ async def update_agent(request: AnyRequest, agent_id: str) -> Response[bytes]:
     await api_of(request).send(request, UpdateAgent(agent_id=agent_id, request=changes))
     if folders is not None:
         await replace(request, agent_id, folders)
+    if body.enable_sleeptime:
+        await enable_with_update(request, agent_id)
     return await answer_document(request, AGENTS, agent_id)
 
 
 @delete("/v1/agents/{agent_id:str}", status_code=200, opt=returns("message"))
 async def delete_agent(request: AnyRequest, agent_id: str) -> JsonObject:
-    """Delete an agent with its messages, its runs, and the blocks that only it has."""
-    await api_of(request).send(request, DeleteAgent(agent_id=valid_id("agent", agent_id)))
+    """Delete an agent with its messages, its runs, the blocks that only it has, and its sleeptime
+    agent."""
+    await delete_with_sleeptime(request, valid_id("agent", agent_id))
     return {"message": f"Agent id={agent_id} successfully deleted"}
 
 

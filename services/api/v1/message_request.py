@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import partial
 from hashlib import sha256
 from typing import Any
 
@@ -28,6 +29,7 @@ from services.api.v1.approvals_and_client_tools import (
     messages_of,
     otid_of_answer,
 )
+from services.api.v1.sleeptime import with_reviews
 
 # The most that OpenAI gives.
 TOP_LOGPROBS_MAX = 20
@@ -199,8 +201,16 @@ def stored_message(run_id: str, index: int, sent: Any, now: Any) -> Message:
     )
 
 
-async def start_run(request: AnyRequest, asked: MessageRequest[Any]) -> str:
-    """Start the run; returns the id of the run that answers, which may be an earlier one.
+@dataclass(frozen=True, slots=True)
+class StartedRun:
+    """The run that answers; whether its end counts for a sleeptime group of its agent."""
+
+    id: str
+    sleeptime: bool
+
+
+async def start_run(request: AnyRequest, asked: MessageRequest[Any]) -> StartedRun:
+    """Start the run; returns the run that answers, which may be an earlier one.
 
     Raises Problem 409 if another request came under the same Idempotency-Key. Under the same otids
     it is a request of its own, as in V1: some clients send the same otid for all their messages.
@@ -216,11 +226,12 @@ async def start_run(request: AnyRequest, asked: MessageRequest[Any]) -> str:
     run_id = str(reply["run_id"])
     key = (org_of(request), asked.command.conversation, asked.command.request_hash)
     api_of(request).identical_request_runs.note_run(key, run_id)
-    return run_id
+    return StartedRun(run_id, bool(reply.get("sleeptime")))
 
 
 async def send_start(request: AnyRequest, command: StartRun | AnswerApproval) -> dict[str, Any]:
-    """Send the command; returns `run_id` and `request_hash` of the run that answers."""
+    """Send the command; returns `run_id` and `request_hash` of the run that answers, and
+    `sleeptime` if its end counts for a sleeptime group."""
     api = api_of(request)
     reply: Accepted = await api.send(request, command, message_id=command.run.id, keyed=False)
     return reply.result
@@ -235,11 +246,15 @@ async def start_and_follow(request: AnyRequest, asked: MessageRequest[Any]) -> R
     follower = RunFollower(api.runs, api.bus, org_of(request), asked.command.run.id, inbox=inbox)
     await follower.__aenter__()
     try:
-        run_id = await start_run(request, asked)
+        started = await start_run(request, asked)
     except BaseException:
         await follower.__aexit__()
         raise
-    if run_id == follower.run_id:
-        return follower
-    await follower.__aexit__()
-    return await RunFollower(api.runs, api.bus, org_of(request), run_id).__aenter__()
+    if started.id != follower.run_id:
+        await follower.__aexit__()
+        follower = RunFollower(api.runs, api.bus, org_of(request), started.id)
+        await follower.__aenter__()
+    if started.sleeptime:
+        agent_id = asked.command.agent_id
+        follower.complete_usage = partial(with_reviews, request, agent_id, started.id)
+    return follower

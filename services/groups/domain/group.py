@@ -32,9 +32,12 @@ from libs.contracts.groups.groups import (
     MemberRemoved,
     UpdateGroupState,
 )
+from libs.contracts.groups.sleeptime import Review, ReviewRequested, ReviewStarted, RunCounted
 from services.groups.domain.group_rules import GroupFacts, problem_of_config
 from services.groups.domain.state_document import merge_patch, problem_of
 
+# Runs that end while others do are counted in any order; a copy of a count comes soon after it.
+COUNTED_RUNS_MAX = 100
 # What an update leaves alone: members and shared blocks are changed by events of their own.
 LISTS = frozenset({"agent_ids", "shared_block_ids"})
 
@@ -49,6 +52,9 @@ class GroupState(BaseModel):
     shared_state_version: int = 0
     since: dict[str, int] = {}
     shared: dict[str, MemberBlock] = {}
+    # The runs that a sleeptime group has counted last, and the reviews that have not started.
+    counted_run_ids: list[str] = []
+    reviews: list[Review] = []
 
 
 @dataclass(frozen=True, slots=True)
@@ -104,7 +110,10 @@ class Group(Aggregate[GroupState]):
         wanted_type = changes.get("manager_type", before.manager_type)
         if wanted_type != before.manager_type:
             return changed_type(before.manager_type, str(wanted_type))
-        after = with_counter(GroupConfig.model_validate(before.model_dump(mode="json") | changes))
+        after = GroupConfig.model_validate(before.model_dump(mode="json") | changes)
+        if after.sleeptime_agent_frequency != before.sleeptime_agent_frequency:
+            after = after.model_copy(update={"turns_counter": None})
+        after = with_counter(after)
         if refused := problem_of_config(self.id, after, beside(before, facts)):
             return refused
         old, new = before.model_dump(mode="json"), after.model_dump(mode="json")
@@ -294,8 +303,23 @@ class Group(Aggregate[GroupState]):
             case GroupStateUpdated():
                 state.shared_state = event.state
                 state.shared_state_version = event.version
+            case RunCounted() | ReviewRequested() | ReviewStarted():
+                self.review(event)
             case GroupDeleted():
                 state.deleted = True
+
+    def review(self, event: RunCounted | ReviewRequested | ReviewStarted) -> None:
+        """Evolve what a sleeptime group knows of its manager's runs."""
+        state = self.state
+        match event:
+            case RunCounted():
+                state.counted_run_ids = [*state.counted_run_ids, event.run_id][-COUNTED_RUNS_MAX:]
+                self.set({"turns_counter": event.turns_counter})
+            case ReviewRequested():
+                state.reviews = [*state.reviews, event.review]
+                self.set({"last_processed_message_id": event.review.last_message_id})
+            case ReviewStarted():
+                state.reviews = [r for r in state.reviews if r.run_id != event.run_id]
 
     def set(self, changes: JsonObject) -> None:
         """Have other values in some fields of the configuration; keep `since` within bounds."""

@@ -18,12 +18,14 @@ from libs.contracts.groups.groups import (
     agent_group_fields,
     group_document,
 )
+from libs.contracts.groups.sleeptime import ReviewRequested, ReviewStarted, RunCounted
 from libs.eventstore.read_model_rows import RowWrites, Table
 
 GROUPS = Table("groups")
 GROUP_MEMBERS = Table("group_members", aggregate="group_id")
 SHARED_BLOCKS = Table("shared_blocks", aggregate="group_id")
-GROUP_TABLES = (GROUPS, GROUP_MEMBERS, SHARED_BLOCKS)
+REVIEWS = Table("reviews", aggregate="group_id")
+GROUP_TABLES = (GROUPS, GROUP_MEMBERS, SHARED_BLOCKS, REVIEWS)
 
 # Fields that stand in a column of their own besides their place in the document, or instead of it.
 COLUMNS = ("name", "manager_type", "manager_agent_id", "agent_ids", "hidden", "metadata")
@@ -56,7 +58,16 @@ def project_group(event: Event, org: str, rows: RowWrites) -> None:
                 rows.upsert(SHARED_BLOCKS, shared_row(group_id, pair, org))
             for pair in event.returned:
                 rows.delete(SHARED_BLOCKS, "id", str(shared_row(group_id, pair, org)["id"]))
+        case RunCounted():
+            rows.patch(GROUPS, {"id": group_id, "fields": {"turns_counter": event.turns_counter}})
+        case ReviewRequested():
+            last: JsonObject = {"last_processed_message_id": event.review.last_message_id}
+            rows.patch(GROUPS, {"id": group_id, "fields": last})
+            rows.upsert(REVIEWS, review_row(event, org))
+        case ReviewStarted():
+            rows.delete(REVIEWS, "id", review_id(group_id, event.run_id))
         case GroupDeleted():
+            rows.delete(REVIEWS, "group_id", group_id)
             rows.delete(GROUPS, "id", group_id)
             rows.delete(GROUP_MEMBERS, "group_id", group_id)
 
@@ -101,6 +112,18 @@ def member_row(group_id: str, agent_id: str, org: str, at: str) -> JsonObject:
         "org": org,
         "joined_at": at,
     }
+
+
+def review_id(group_id: str, run_id: str) -> str:
+    """The key of a review that has not started."""
+    return f"{group_id} {run_id}"
+
+
+def review_row(event: ReviewRequested, org: str) -> JsonObject:
+    """A review that is to be started."""
+    group_id, at = event.originator_id, event.timestamp.isoformat()
+    own: JsonObject = {"id": review_id(group_id, event.review.run_id), "group_id": group_id}
+    return {**own, "org": org, "requested_at": at}
 
 
 def shared_row(group_id: str, pair: MemberBlock, org: str) -> JsonObject:

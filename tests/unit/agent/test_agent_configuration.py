@@ -160,7 +160,14 @@ class TestCreation:
             ({"agent_type": "split_thread_agent"}, INVALID, "`system` prompt of its own"),
             ({"tools": ["fly"]}, NOT_FOUND, "no tool named fly"),
             ({"tool_ids": [tool_id("fly")]}, NOT_FOUND, tool_id("fly")),
-            ({"enable_sleeptime": True}, INVALID, "sleeptime agents are not built yet"),
+            (
+                {
+                    "enable_sleeptime": True,
+                    "memory_blocks": [{"label": "memory_persona", "value": ""}],
+                },
+                CONFLICT,
+                "`enable_sleeptime`: the sleeptime agent has a block `memory_persona` of its own",
+            ),
             (
                 {"tool_rules": [{"type": "run_first", "tool_name": "send_message", "args": ODD}]},
                 INVALID,

@@ -23,6 +23,7 @@ from libs.contracts.agent.conversations import (
 )
 from libs.contracts.agent.runs import (
     CallbackAttempted,
+    ReviewableRunEnded,
     RunAccepted,
     RunCancelled,
     RunCompleted,
@@ -391,7 +392,7 @@ class TestRuns:
         inside = {
             ToolCallStarted, ToolCallsStarted, ToolCallFinished, ToolCallInterrupted,
             ToolCallRefused, ToolCallReturned, ApprovalAnswered, ToolCallForbidden,
-            AgentAbandoned,
+            AgentAbandoned, ReviewableRunEnded,
         }  # fmt: skip
         for kind in inside:
             assert rows_of(EXAMPLES[kind]) == RowWrites()

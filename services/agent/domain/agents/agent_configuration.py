@@ -11,8 +11,16 @@ from pydantic_core import to_json
 
 from libs.contracts.agent.conversations import Message
 from libs.contracts.agent.tool_rule_evaluation import given_arguments
-from libs.contracts.bus_messages import INVALID, NOT_FOUND, UNPROCESSABLE, JsonObject, Rejected
+from libs.contracts.bus_messages import (
+    CONFLICT,
+    INVALID,
+    NOT_FOUND,
+    UNPROCESSABLE,
+    JsonObject,
+    Rejected,
+)
 from libs.contracts.deterministic_ids import derived_id
+from libs.contracts.groups.sleeptime import PERSONA_LABEL
 from libs.contracts.letta.agent_requests import CreateAgent, UpdateAgent
 from libs.contracts.letta.agent_state import AgentConfig
 from libs.contracts.letta.blocks import created_block, with_default_description
@@ -20,7 +28,13 @@ from libs.contracts.letta.model_configs import EmbeddingConfig, LLMConfig
 from libs.contracts.letta.tool_rules import RequiresApprovalToolRule, ToolRule
 from libs.contracts.state_size_limits import oversize_agent, size
 from libs.contracts.tools.base_tools.catalogue import CATALOGUE, SERVER_TOOLS
-from services.agent.domain.agents.agent import AgentDesign, clash, too_many, wanted_secrets
+from services.agent.domain.agents.agent import (
+    AGENT_BLOCKS_MAX,
+    AgentDesign,
+    clash,
+    too_many,
+    wanted_secrets,
+)
 from services.agent.domain.agents.agent_types import (
     PROFILES,
     default_tool_rules,
@@ -57,7 +71,6 @@ UNBUILT_FIELDS = {
     "from_template": "templates",
     "memory_variables": "templates",
     "message_ids": "changes of what the model is shown",
-    "enable_sleeptime": "sleeptime agents",
 }
 
 
@@ -87,6 +100,8 @@ def created_design(agent_id: str, request: CreateAgent, facts: Facts) -> AgentDe
     seen = [block.id for block in new_blocks] + block_ids
     tags = sorted(set(request.tags or []))
     refused = too_many(len(seen)) or clash(seen, labels) or too_large(config, tags)
+    if refused is None and config.enable_sleeptime:
+        refused = no_sleeptime_agent(labels[block_id] for block_id in seen)
     if refused:
         return refused
     return AgentDesign(
@@ -213,6 +228,10 @@ def updated_design(
         if refused:
             return refused
     config = AgentConfig.model_validate({**old.model_dump(), **plain(changes)})
+    if config.enable_sleeptime and not old.enable_sleeptime:
+        labels = (facts.labels[block_id] for block_id in block_ids if block_id in facts.labels)
+        if refused := no_sleeptime_agent(labels):
+            return refused
     tags = design.tags if request.tags is None else sorted(set(request.tags))
     refused = too_large(config, tags)
     if refused and size([config, tags]) > size([old, design.tags]):
@@ -289,6 +308,7 @@ MODEL_FIELDS = {
 }
 CLEARABLE = {
     "description", "metadata", "project_id", "template_id", "base_template_id", "response_format",
+    "enable_sleeptime",
     "hidden",
 }  # fmt: skip
 
@@ -358,6 +378,25 @@ def named_tools(request: CreateAgent | UpdateAgent) -> tuple[list[str], list[str
     ids = [tool_id for tool_id in request.tool_ids or [] if tool_id not in CATALOGUE]
     names = (request.tools or []) if isinstance(request, CreateAgent) else []
     return ids, [name for name in names if name not in SERVER_TOOLS]
+
+
+def no_sleeptime_agent(labels: Iterable[str]) -> Rejected | None:
+    """Why an agent with blocks of these labels cannot share them with a sleeptime agent, which has
+    one of its own besides."""
+    attached = [*labels]
+    if len(attached) >= AGENT_BLOCKS_MAX:
+        reason = (
+            f"`enable_sleeptime`: the sleeptime agent shares all blocks and needs one more, and an"
+            f" agent can have at most {AGENT_BLOCKS_MAX}: detach one first"
+        )
+        return Rejected(code=UNPROCESSABLE, reason=reason)
+    if PERSONA_LABEL in attached:
+        reason = (
+            f"`enable_sleeptime`: the sleeptime agent has a block `{PERSONA_LABEL}` of its own, and"
+            " cannot share another one: give the agent's block another label"
+        )
+        return Rejected(code=CONFLICT, reason=reason)
+    return None
 
 
 def refusal_of_unbuilt(request: CreateAgent | UpdateAgent) -> Rejected | None:

@@ -47,6 +47,8 @@ class AcceptedRun(BaseModel):
     compaction: JsonObject | None = None
     options: RunOptions | None = None
     gate: Gate | None = None
+    # Whether its end counts for the agent's sleeptime group.
+    sleeptime: bool = False
 
 
 class QueuedRun(AcceptedRun):

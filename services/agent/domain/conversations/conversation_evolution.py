@@ -27,6 +27,7 @@ from libs.contracts.agent.runs import (
     HeartbeatsPaused,
     HeartbeatsResumed,
     QueuedRunsCancelled,
+    ReviewableRunEnded,
     RunAccepted,
     RunCancelled,
     RunCompleted,
@@ -77,7 +78,9 @@ from services.agent.domain.tools.tool_rules import decides, without_required
 
 RETRIED_RUNS_KEPT_MAX = 32
 # What says nothing of the run that is active.
-UNRELATED = frozenset({StepAnnotated, RunDeleted, CallbackAttempted, ToolCallForbidden})
+UNRELATED = frozenset(
+    {StepAnnotated, RunDeleted, CallbackAttempted, ToolCallForbidden, ReviewableRunEnded}
+)
 
 
 def evolve(state: ConversationState, event: Event) -> ConversationState:
@@ -192,6 +195,7 @@ def queue_run(state: ConversationState, event: RunAccepted) -> None:
         tool_rules=event.tool_rules,
         structured_summaries=event.structured_summaries,
         autoclear=event.autoclear,
+        sleeptime=event.sleeptime,
         compaction=event.compaction,
         options=event.options,
         gate=gate_of(event),
@@ -228,6 +232,7 @@ def start_run(state: ConversationState, event: RunStarted) -> None:
         structured_summaries=waiting.structured_summaries,
         compaction=waiting.compaction,
         options=waiting.options,
+        sleeptime=waiting.sleeptime,
         gate=waiting.gate,
         follow_ups=waiting.messages if waiting.answers else [],
         started_at=event.timestamp,

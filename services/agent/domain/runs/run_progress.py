@@ -8,7 +8,7 @@ from __future__ import annotations
 from datetime import datetime
 
 from libs.contracts.agent.conversations import MessageAppended
-from libs.contracts.agent.runs import RunCompleted, RunStarted
+from libs.contracts.agent.runs import ReviewableRunEnded, RunCompleted, RunStarted
 from services.agent.domain.conversations.active_run import end_fields, step_id_of
 from services.agent.domain.conversations.conversation import Conversation
 from services.agent.domain.conversations.conversation_state import ConversationState
@@ -95,4 +95,7 @@ def complete(conversation: Conversation, stop_reason: str, *, at: datetime) -> N
         context_tokens=active.context_tokens,
         **end_fields(active, at),
     )
+    if active.sleeptime:
+        agent_id = conversation.state.agent_id
+        conversation.record(ReviewableRunEnded, at=at, run_id=active.run.id, agent_id=agent_id)
     start_next(conversation, at=at)

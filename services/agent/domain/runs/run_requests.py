@@ -35,12 +35,14 @@ from services.agent.domain.runs.run_steps import interrupt_all
 @dataclass(frozen=True, slots=True)
 class Terms:
     """What an agent has to say in how it answers a run; `options` is what the request wants
-    otherwise, with the config of the model that it names."""
+    otherwise, with the config of the model that it names. Where `sleeptime`, the end of the run
+    counts for the sleeptime group of the agent."""
 
     agent_type: AgentType
     tool_rules: list[ToolRule]
     autoclear: bool = False
     options: RunOptions | None = None
+    sleeptime: bool = False
 
 
 def accept(
@@ -94,6 +96,7 @@ def promise(
         client_tools=command.client_tools,
         client_skills=command.client_skills,
         callers=command.callers if isinstance(command, StartRun) else [],
+        sleeptime=terms.sleeptime,
     )
 
 

@@ -47,6 +47,16 @@ comment on table {schema}.shared_blocks is
     'Blocks that groups share with agents; also of deleted groups, until they are taken back. What an
 agent had before, or cannot have, is not taken back.';
 
+create table {schema}.reviews (
+    id           text primary key,
+    group_id     text not null,
+    org          text not null,
+    requested_at timestamptz not null
+);
+create index reviews_group on {schema}.reviews (group_id);
+comment on table {schema}.reviews is
+    'Reviews of sleeptime groups whose runs are not all accepted yet.';
+
 create view {schema}.group_view as
     select id, org, created_at, updated_at, name, manager_type, manager_agent_id, agent_ids,
            coalesce(hidden, false) as hidden, fields, metadata, shared_state, state_version,

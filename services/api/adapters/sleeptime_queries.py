@@ -1,0 +1,59 @@
+"""Which agents review which, from the views of the groups service and the agent service."""
+
+from __future__ import annotations
+
+from libs.contracts.groups.sleeptime import SLEEPTIME_TYPES
+from libs.eventstore.connection_pool import Database
+
+GROUPS_OF = (
+    "from groups.group_view g where g.manager_agent_id = %(agent)s and g.org = %(org)s"
+    " and g.manager_type = any(%(types)s)"
+)
+MANAGER_OF = """
+(select g.manager_agent_id from groups.group_view g
+ where g.manager_agent_id = %(agent)s and g.org = %(org)s and g.manager_type = any(%(types)s)
+ limit 1)
+union all
+(select g.manager_agent_id from groups.group_member_view m
+ join groups.group_view g on g.id = m.group_id
+ where m.agent_id = %(agent)s and m.org = %(org)s and g.org = %(org)s
+   and g.manager_type = any(%(types)s)
+ limit 1)"""
+
+
+class SleeptimeQueries:
+    """What routes read of sleeptime groups."""
+
+    def __init__(self, database: Database) -> None:
+        self.database = database
+
+    async def sleeptime_groups(self, org: str, agent_id: str) -> list[str]:
+        """The sleeptime groups that an agent manages, the oldest first."""
+        rows = await self.database.fetch(
+            f"select g.id {GROUPS_OF} order by g.created_at, g.id", values(org, agent_id)
+        )
+        return [group_id for (group_id,) in rows]
+
+    async def sleeptime_agents_of(self, org: str, agent_id: str) -> list[str]:
+        """The members of the sleeptime groups that an agent manages."""
+        rows = await self.database.fetch(
+            f"select distinct unnest(g.agent_ids) {GROUPS_OF}", values(org, agent_id)
+        )
+        return sorted(member for (member,) in rows)
+
+    async def manager_of_sleeptime(self, org: str, agent_id: str) -> str | None:
+        """The manager of the sleeptime group that an agent manages, or is a member of."""
+        row = await self.database.fetch_one(MANAGER_OF, values(org, agent_id))
+        return str(row[0]) if row else None
+
+    async def are_accepted(self, org: str, run_ids: list[str]) -> bool:
+        """Whether all these runs are there for clients to read."""
+        rows = await self.database.fetch(
+            "select id from agent.run_view where id = any(%s) and org = %s", [run_ids, org]
+        )
+        return len(rows) == len(set(run_ids))
+
+
+def values(org: str, agent_id: str) -> dict[str, object]:
+    """What the queries are asked with."""
+    return {"org": org, "agent": agent_id, "types": [*SLEEPTIME_TYPES]}

@@ -45,6 +45,7 @@ from services.agent.adapters.tool_owner_port import ToolOwner
 from services.agent.adapters.tool_permissions import Policies
 from services.agent.adapters.tool_router import ToolRouter
 from services.agent.adapters.tools_service_client import ToolsServiceClient
+from services.agent.engine.batches import ENDING_EVENTS, Batches
 from services.agent.engine.callbacks import CallbackSender
 from services.agent.engine.ports import EnginePorts
 from services.agent.engine.run_scheduling import RunEngine
@@ -104,7 +105,7 @@ def wiring(environment: Mapping[str, str]) -> Wire:
 async def wire(runtime: Runtime, *, settings: Settings) -> None:
     """Register what the agent service answers, does, follows and closes."""
     adapters = await open_adapters(runtime, settings)
-    engine, callbacks = await start_engine(runtime, settings, adapters)
+    engine, callbacks, batches = await start_engine(runtime, settings, adapters)
     handlers = Handlers(
         HandlerPorts(
             **runtime.port_arguments,
@@ -113,7 +114,8 @@ async def wire(runtime: Runtime, *, settings: Settings) -> None:
             engine=engine,
             guard=settings.guard,
             summaries=settings.summaries,
-        )
+        ),
+        batches,
     )
     handlers.summaries.writer.join(runtime.service)
     await runtime.service.handle(await apply_policies(runtime, adapters.queries, handlers.table()))
@@ -123,7 +125,7 @@ async def wire(runtime: Runtime, *, settings: Settings) -> None:
 
     async def drain() -> None:
         await asyncio.gather(
-            *(engine.drain(), callbacks.drain()),
+            *(engine.drain(), callbacks.drain(), batches.drain()),
             *(handlers.completions.completions.drain(), handlers.summaries.writer.drain()),
         )
 
@@ -152,8 +154,8 @@ async def open_adapters(runtime: Runtime, settings: Settings) -> Adapters:
 
 async def start_engine(
     runtime: Runtime, settings: Settings, adapters: Adapters
-) -> tuple[RunEngine, CallbackSender]:
-    """The runs of this process and their callbacks, swept."""
+) -> tuple[RunEngine, CallbackSender, Batches]:
+    """The runs of this process, their callbacks and the batches, swept."""
     service, bus, clock, queries = runtime.service, runtime.bus, runtime.clock, adapters.queries
 
     def policies() -> ToolPolicies | None:
@@ -179,7 +181,10 @@ async def start_engine(
     chunks = OrphanedChunks(bus, queries, clock)
     service.sweepers += [engine.sweep, chunks.sweep]
     callbacks.join(service)
-    return engine, callbacks
+    batches = Batches(engine.ports)
+    batches.join(service)
+    service.repository.watch(ENDING_EVENTS, batches.note_end_of_run)
+    return engine, callbacks, batches
 
 
 async def apply_policies(

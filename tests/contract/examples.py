@@ -203,6 +203,7 @@ from libs.contracts.tools.tools import (
 from services.agent.domain.agents.model_config_resolution import embedding_config, llm_config
 from tests.contract import (
     agent_folder_examples,
+    batch_examples,
     file_examples,
     group_run_examples,
     schedule_examples,
@@ -401,6 +402,7 @@ CALLING = CallingRun(
     waits=True,
 )
 COMMANDS: list[Command] = [
+    *batch_examples.COMMANDS,
     *file_examples.COMMANDS,
     *agent_folder_examples.COMMANDS,
     *summary_examples.COMMANDS,
@@ -641,6 +643,7 @@ def of_mcp_server_name(kind: type[Event]) -> Event:
 
 
 EVENTS: list[Event] = [
+    *batch_examples.EVENTS,
     *file_examples.EVENTS,
     *agent_folder_examples.EVENTS,
     *summary_examples.EVENTS,

@@ -24,6 +24,13 @@ from libs.contracts.agent.approvals import (
     RecordedAnswer,
     ToolCallReturned,
 )
+from libs.contracts.agent.batches import (
+    BatchAccepted,
+    BatchCancelled,
+    BatchCompleted,
+    BatchItemEnded,
+    BatchItemsStarted,
+)
 from libs.contracts.agent.compaction import (
     ContextCleared,
     ConversationCompacted,
@@ -182,6 +189,7 @@ from libs.contracts.tools.tools import (
     ToolNameTaken,
 )
 from services.agent.domain.agents.agent import Agent
+from services.agent.domain.batches.batch import Batch
 from services.agent.domain.conversations.conversation import Conversation
 from services.agent.domain.summaries.agent_summaries import AgentSummaries
 from services.groups.domain.conversations.group_conversation import GroupConversation
@@ -204,6 +212,8 @@ from services.tools.domain.tool import Tool
 from services.tools.domain.tool_permissions import ToolPermissions
 from services.tools.domain.tool_run import ToolRun
 from tests.contract import summary_examples
+from tests.contract.batch_examples import ANSWERED
+from tests.contract.batch_examples import FAILED as FAILED_ITEM
 from tests.contract.examples import (
     AT,
     CALL,
@@ -373,6 +383,22 @@ AGENT = [
     one(BlockDetached),
     one(AgentDeleted),
 ]
+BATCH = [
+    one(BatchAccepted),
+    one(BatchItemsStarted, numbers=[0, 1]),
+    one(BatchItemEnded, outcome=ANSWERED),
+    one(BatchItemsStarted, numbers=[2]),
+    one(BatchItemEnded, outcome=FAILED_ITEM.model_copy(update={"number": 2})),
+    one(BatchItemEnded, outcome=ANSWERED.model_copy(update={"number": 1})),
+    one(BatchCompleted, status="completed"),
+]
+CANCELLED_BATCH = [
+    one(BatchAccepted),
+    one(BatchItemsStarted, numbers=[0]),
+    one(BatchCancelled, numbers=[1, 2]),
+    one(BatchItemEnded, outcome=ANSWERED),
+    one(BatchCompleted),
+]
 ABANDONED = [one(AgentAbandoned)]
 TOOL = [one(ToolCreated), one(ToolChanged), one(ToolDeleted)]
 TOOL_NAME = [one(ToolNameTaken), one(ToolNameFreed)]
@@ -498,6 +524,8 @@ HISTORIES: dict[str, tuple[type[Aggregate[Any]], list[Event]]] = {
     "Agent.abandoned": (Agent, [*ABANDONED]),
     "Conversation": (Conversation, [*CONVERSATION]),
     "Conversation.beside": (Conversation, [*BESIDE]),
+    "Batch": (Batch, [*BATCH]),
+    "Batch.cancelled": (Batch, [*CANCELLED_BATCH]),
     "Block": (Block, [*BLOCK]),
     "Archive": (Archive, [*ARCHIVE]),
     "Passage": (Passage, [*PASSAGE]),

@@ -19,6 +19,7 @@ from libs.contracts.tools import tools
 from libs.contracts.tools.tool_permissions import permissions_id
 from tests.contract import (
     agent_folder_examples,
+    batch_examples,
     examples,
     file_examples,
     group_examples,
@@ -41,6 +42,7 @@ CONVERSATION, BESIDE = examples.CONVERSATION, examples.BESIDE
 
 SCOPE = derived_id("tool_permissions", "agent", AGENT)
 SUBJECTS = {
+    **batch_examples.SUBJECTS,
     **file_examples.SUBJECTS,
     **agent_folder_examples.SUBJECTS,
     **summary_examples.SUBJECTS,

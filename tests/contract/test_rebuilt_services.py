@@ -17,6 +17,13 @@ import pytest
 from deploy.rebuild import owners, read_models
 from libs.contracts.agent.agents import AgentCreated
 from libs.contracts.agent.approvals import ApprovalRequested
+from libs.contracts.agent.batches import (
+    BatchAccepted,
+    BatchCancelled,
+    BatchCompleted,
+    BatchItemEnded,
+    BatchItemsStarted,
+)
 from libs.contracts.agent.conversations import (
     ConversationCreated,
     ConversationDeleted,
@@ -132,6 +139,7 @@ from libs.eventstore.connection_pool import Database, open_pool
 from libs.eventstore.ports import Commit, NewEvent
 from libs.eventstore.postgres import PostgresEventStore
 from tests.contract.archive_examples import ARCHIVE, PASSAGE
+from tests.contract.batch_examples import BATCH
 from tests.contract.examples import (
     AGENT,
     BLOCK,
@@ -206,6 +214,7 @@ STORIES: dict[str, list[list[type[Event]]]] = {
         [ScheduleCreated, SlotsSkipped, SchedulePaused, ScheduleResumed, ScheduleUpdated],
         [ScheduleCreated, FiringStarted, FiringEnded],
         [ScheduleCreated, FiringStarted, ScheduleDeleted],
+        [BatchAccepted, BatchItemsStarted, BatchItemEnded, BatchCancelled, BatchCompleted],
     ],
     "groups": [
         [
@@ -270,6 +279,7 @@ def story(number: int, kinds: list[type[Event]]) -> Iterator[Event]:
             SUMMARY,
             GROUP_RUN,
             GROUP_CONVERSATION,
+            BATCH,
         ):
             text = text.replace(known, f"{known[:-1]}{number}")
         event = kind.model_validate_json(text).model_copy(

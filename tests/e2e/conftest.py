@@ -114,6 +114,15 @@ def http(heeler: HeelerInstance) -> Iterator[httpx.Client]:
 
 
 @pytest.fixture(scope="session")
+async def ahttp(heeler: HeelerInstance) -> AsyncIterator[httpx.AsyncClient]:
+    """The same as `http`, for tests that wait for what goes on at the same time."""
+    async with httpx.AsyncClient(
+        base_url=heeler.base_url, headers=SDK_HEADERS, timeout=SECONDS_MAX
+    ) as client:
+        yield client
+
+
+@pytest.fixture(scope="session")
 def legacy(heeler: HeelerInstance) -> Iterator[httpx.Client]:
     """Bare HTTP of a client from before SDK 1.0."""
     agent = {"user-agent": "letta-client/0.1.324"}

@@ -84,6 +84,7 @@ async def belongings(
     with changing_server() as mcp_server:
         names = await agent_and_what_it_has(client)
         names |= await conversation_of(client, names["agent_id"])
+        names |= await batch_of(client, names["agent_id"])
         names |= await what_mcp_offers(client, mcp_server.url)
         names |= await sandbox_of(client)
         names |= await group_of(client, names["agent_id"])
@@ -179,6 +180,19 @@ async def conversation_of(client: httpx.AsyncClient, agent_id: str) -> dict[str,
         "run_id": run["id"],
         "step_id": step["id"],
     }
+
+
+async def batch_of(client: httpx.AsyncClient, agent_id: str) -> dict[str, str]:
+    """A batch that has ended, whose item was answered."""
+    path = f"/v1/agents/{agent_id}/messages/batch"
+    batch = await made(client, "POST", path, json={"items": [f"SAY:{WORD}"]})
+
+    async def is_over() -> bool:
+        found = await made(client, "GET", f"{path}/{batch['id']}")
+        return found["completed_at"] is not None
+
+    await wait_for("the batch is over", is_over)
+    return {"batch_id": batch["id"]}
 
 
 async def what_mcp_offers(client: httpx.AsyncClient, url: str) -> dict[str, str]:

@@ -36,6 +36,7 @@ from libs.contracts.letta.request_size_limits import (
 )
 
 MAX_STEPS_DEFAULT = 50
+BATCH_ITEMS_MAX = 100
 STEPS_MAX = 1_000
 
 # Refused by the api, in words of its own.
@@ -226,7 +227,7 @@ class LettaBatchRequest(LettaRequest):
 class CreateBatch(BaseModel):
     """Requests to many agents at once."""
 
-    requests: Annotated[list[LettaBatchRequest], Field(max_length=MESSAGES_MAX)]
+    requests: Annotated[list[LettaBatchRequest], Field(min_length=1, max_length=BATCH_ITEMS_MAX)]
     callback_url: HttpUrl | None = None
 
 

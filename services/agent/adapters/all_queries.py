@@ -6,6 +6,7 @@ from __future__ import annotations
 from typing import Protocol
 
 from libs.eventstore.connection_pool import Database
+from services.agent.adapters.batch_queries import BatchQueries, PostgresBatchQueries
 from services.agent.adapters.block_queries import BlockQueries, PostgresBlockQueries
 from services.agent.adapters.conversation_queries import (
     ApprovalQueries,
@@ -46,6 +47,7 @@ class Queries(
     AgentQueries,
     ApprovalQueries,
     ArchivalMemoryQueries,
+    BatchQueries,
     BlockQueries,
     CallbackQueries,
     CalledRunQueries,
@@ -67,6 +69,7 @@ class PostgresQueries(
     PostgresAgentQueries,
     PostgresApprovalQueries,
     PostgresArchivalMemoryQueries,
+    PostgresBatchQueries,
     PostgresCallbackQueries,
     PostgresCalledRunQueries,
     PostgresConversationQueries,

@@ -6,7 +6,9 @@ from collections.abc import Mapping
 
 from libs.bus.command_dispatcher import Handler
 from libs.contracts.bus_messages import Command
+from services.agent.engine.batches import Batches
 from services.agent.handlers.agents import AgentHandlers, AgentToolHandlers
+from services.agent.handlers.batches import BatchHandlers
 from services.agent.handlers.context_window import ContextHandlers
 from services.agent.handlers.conversations import ConversationHandlers
 from services.agent.handlers.one_off_completions import CompletionHandlers
@@ -19,7 +21,7 @@ from services.agent.handlers.waiting_conversations import ApprovalHandlers, Paus
 class Handlers:
     """The handlers of all commands to this service."""
 
-    def __init__(self, ports: HandlerPorts) -> None:
+    def __init__(self, ports: HandlerPorts, batches: Batches) -> None:
         self.ports = ports
         self.agents = AgentHandlers(ports)
         self.agent_tools = AgentToolHandlers(ports)
@@ -31,11 +33,12 @@ class Handlers:
         self.approvals = ApprovalHandlers(ports)
         self.completions = CompletionHandlers(ports)
         self.summaries = SummaryHandlers(ports)
+        self.batches = BatchHandlers(ports, batches)
 
     def table(self) -> Mapping[type[Command], Handler]:
         """Every command of the service with its handler."""
         answering = (
             *(self.agents, self.agent_tools, self.conversations, self.runs, self.steps),
-            *(self.context, self.approvals, self.completions, self.summaries),
+            *(self.context, self.approvals, self.completions, self.summaries, self.batches),
         )
         return {kind: handle for handlers in answering for kind, handle in handlers.table().items()}

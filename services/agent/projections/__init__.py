@@ -11,6 +11,7 @@ from libs.contracts.agent.agents import (
     BlockDetached,
 )
 from libs.contracts.agent.approvals import ApprovalAnswered, ApprovalEnded, ApprovalRequested
+from libs.contracts.agent.batches import BatchEvent
 from libs.contracts.agent.compaction import ContextCleared, ConversationCompacted
 from libs.contracts.agent.conversations import (
     ConversationCreated,
@@ -37,6 +38,7 @@ from libs.contracts.agent.summaries import SummariesDeleted, SummaryEvent
 from libs.contracts.bus_messages import Event, JsonObject
 from libs.eventstore.read_model_rows import RowWrites
 from services.agent.projections.agents import project_agent
+from services.agent.projections.batches import project_batch
 from services.agent.projections.conversations import project_conversation
 from services.agent.projections.messages import message_row, rebuilt_row, summary_row
 from services.agent.projections.runs import (
@@ -128,3 +130,5 @@ def project(event: Event, org: str, rows: RowWrites) -> None:
             project_pause(event, org, rows)
         case SummaryEvent() | SummariesDeleted():
             project_summary(event, org, rows)
+        case BatchEvent():
+            project_batch(event, org, rows)

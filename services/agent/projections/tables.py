@@ -17,10 +17,14 @@ CALLED_RUNS = Table("called_runs", key=("run_id",), aggregate="conversation_id")
 HEARTBEAT_PAUSES = Table("heartbeat_pauses", key=("conversation_id",), aggregate="conversation_id")
 APPROVALS = Table("approvals", key=("conversation_id",), aggregate="conversation_id")
 SUMMARIES = Table("summaries", aggregate="summaries_id")
+BATCHES = Table("batches")
+BATCH_ITEMS = Table("batch_items", aggregate="batch_id")
 READ_MODELS = (
     AGENTS,
     AGENT_TAGS,
     AGENT_CAPABILITIES,
+    BATCHES,
+    BATCH_ITEMS,
     CALLBACKS,
     CALLED_RUNS,
     APPROVALS,

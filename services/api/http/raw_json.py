@@ -12,9 +12,9 @@ class RawJson(Response[bytes]):
     """An answer that is whole and JSON already, and is sent as it is, with the `headers` that it is
     given afterwards."""
 
-    def __init__(self, content: bytes) -> None:
+    def __init__(self, content: bytes, status_code: int = 200) -> None:
         self.content = content
-        self.status_code = 200
+        self.status_code = status_code
         self.headers = {}
 
     def to_asgi_response(self, *_: Any, **__: Any) -> Any:
@@ -28,10 +28,11 @@ class RawJson(Response[bytes]):
         headers += [
             (name.lower().encode(), str(self.headers[name]).encode()) for name in self.headers
         ]
-        await send({"type": "http.response.start", "status": 200, "headers": headers})
+        status: int = self.status_code or 200
+        await send({"type": "http.response.start", "status": status, "headers": headers})
         await send({"type": "http.response.body", "body": self.content, "more_body": False})
 
 
-def raw(body: bytes) -> Response[bytes]:
+def raw(body: bytes, status_code: int = 200) -> Response[bytes]:
     """JSON as it came from the database."""
-    return RawJson(body)
+    return RawJson(body, status_code)

@@ -46,6 +46,11 @@ async def body_of[M: BaseModel](request: AnyRequest, model: type[M]) -> M:
 
 def parse[M: BaseModel](raw: bytes, model: type[M]) -> M:
     """JSON as a model; raises the 422 that says what is wrong with it."""
+    return model_of(json_of(raw), model)
+
+
+def json_of(raw: bytes) -> Json:
+    """The value that a body is; raises the 422 that says why it is none that a body may be."""
     if not raw:
         raise Problem(422, error_bodies.missing_body())
     try:
@@ -55,8 +60,11 @@ def parse[M: BaseModel](raw: bytes, model: type[M]) -> M:
     problem = unreadable(data)
     if problem:
         raise Problem(422, error_bodies.unreadable_value(*problem))
-    if NUL_ESCAPED in raw:
-        data = without_nul(data)
+    return without_nul(data) if NUL_ESCAPED in raw else data
+
+
+def model_of[M: BaseModel](data: Json, model: type[M]) -> M:
+    """A value as a model; raises the 422 that says which field is wrong."""
     try:
         return model.model_validate(data)
     except ValidationError as invalid:

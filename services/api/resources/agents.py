@@ -22,6 +22,7 @@ from services.api.adapters.resource_query_builder import (
 )
 from services.api.http.callers import org_of
 from services.api.http.handler_dependencies import api_of
+from services.api.http.raw_json import raw
 from services.api.http.request_parsing import AnyRequest, Page, Query, body_of, query_of, valid_id
 from services.api.openapi.operation import returns
 from services.api.v1.client_versions import is_legacy
@@ -32,7 +33,12 @@ from services.api.v1.folder_attachments import (
     replace,
     wanted_folders,
 )
-from services.api.v1.read_model_responses import answer_count, answer_document, answer_page
+from services.api.v1.read_model_responses import (
+    answer_count,
+    answer_document,
+    answer_page,
+    document_of,
+)
 from services.api.v1.secret_sealing import MARK, sealed_values
 from services.api.v1.sleeptime import (
     delete_with_sleeptime,
@@ -257,20 +263,26 @@ class AgentPage(Page, Including, AgentFilters):
 @post("/v1/agents", status_code=200, opt=returns("agent", body=all_request_bodies.CreateAgent))
 async def create_agent(request: AnyRequest) -> Response[bytes]:
     """Create an agent with its memory blocks."""
-    api = api_of(request)
     body = await body_of(request, all_request_bodies.CreateAgent)
-    agent_id = api.new_id(request, "agent")
+    agent_id = api_of(request).new_id(request, "agent")
+    return raw(await created_agent(request, body, agent_id))
+
+
+async def created_agent(
+    request: AnyRequest, body: all_request_bodies.CreateAgent, agent_id: str
+) -> bytes:
+    """The document of an agent that is created as a body says. Raises Problem."""
     given = body.secrets or body.tool_exec_environment_variables
     wanted = sized_creation(plain_part(body) | sealed_part(request, given))
     command = CreateAgent(agent_id=agent_id, request=wanted)
     folders = await wanted_folders(request, body) or []
-    await api.send(request, command, message_id=f"create-{agent_id}")
+    await api_of(request).send(request, command, message_id=f"create-{agent_id}")
     if body.include_default_source:
         folders.append(await create_default_folder(request, agent_id))
     await attach(request, agent_id, *folders)
     if body.enable_sleeptime:
         await enable_with_creation(request, agent_id)
-    return await answer_document(request, AGENTS, agent_id)
+    return await document_of(request, AGENTS, agent_id)
 
 
 def plain_part(body: all_request_bodies.CreateAgent | all_request_bodies.UpdateAgent) -> JsonObject:
@@ -337,7 +349,12 @@ async def update_agent(request: AnyRequest, agent_id: str) -> Response[bytes]:
 async def delete_agent(request: AnyRequest, agent_id: str) -> JsonObject:
     """Delete an agent with its messages, its runs, the blocks that only it has, and its sleeptime
     agent."""
-    await delete_with_sleeptime(request, valid_id("agent", agent_id))
+    return await deleted_agent(request, agent_id)
+
+
+async def deleted_agent(request: AnyRequest, agent_id: str, message_id: str = "") -> JsonObject:
+    """What is said of an agent once it is deleted. Raises Problem."""
+    await delete_with_sleeptime(request, valid_id("agent", agent_id), message_id)
     return {"message": f"Agent id={agent_id} successfully deleted"}
 
 

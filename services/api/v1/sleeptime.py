@@ -54,7 +54,7 @@ async def enable_with_update(request: AnyRequest, agent_id: str) -> None:
         raise
 
 
-async def delete_with_sleeptime(request: AnyRequest, agent_id: str) -> None:
+async def delete_with_sleeptime(request: AnyRequest, agent_id: str, message_id: str = "") -> None:
     """Delete an agent: with its sleeptime agents, or, if it is one, with the group. Blocks that
     only they have go with the last of them."""
     api = api_of(request)
@@ -62,7 +62,7 @@ async def delete_with_sleeptime(request: AnyRequest, agent_id: str) -> None:
     manager = await queries.manager_of_sleeptime(org_of(request), agent_id)
     if manager is not None and manager == agent_id:
         await end_sleeptime(request, manager)
-    await api.send(request, DeleteAgent(agent_id=agent_id))
+    await api.send(request, DeleteAgent(agent_id=agent_id), message_id=message_id)
     if manager is not None and manager != agent_id:
         await end_sleeptime(request, manager)
 

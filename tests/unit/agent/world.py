@@ -49,6 +49,7 @@ from services.agent.domain.conversations.conversation import Conversation
 from services.agent.domain.prompts.model_context import ModelRequest, system_prompt
 from services.agent.domain.runs.step_results import ModelReply, ToolResult
 from services.agent.domain.tools.custom_tools import CustomTool
+from services.agent.engine.batches import Batches
 from services.agent.engine.ports import EnginePorts
 from services.agent.engine.run_scheduling import RunEngine
 from services.agent.handlers import Handlers
@@ -173,7 +174,8 @@ class Process:
             )
         )
         ports = HandlerPorts(**shared, handles=model, queries=world.queries, engine=self.drivers)
-        self.handlers = Handlers(ports)
+        self.batches = Batches(self.drivers.ports)
+        self.handlers = Handlers(ports, self.batches)
         self.shell = CommandDispatcher(self.repository, self.handlers.table())
 
         self.tools.idempotent = but_once(self.tools.idempotent)  # type: ignore[method-assign]

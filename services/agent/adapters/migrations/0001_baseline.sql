@@ -316,6 +316,51 @@ create table {schema}.heartbeat_pauses (
 create index heartbeat_pauses_until on {schema}.heartbeat_pauses (until);
 comment on table {schema}.heartbeat_pauses is 'Conversations whose agents pause; swept every 2 s.';
 
+-- Batches ----------------------------------------------------------------------------------------
+
+create table {schema}.batches (
+    id           text primary key,
+    org          text not null,
+    agent_id     text,
+    created_at   timestamptz not null,
+    completed_at timestamptz,
+    status       text not null,
+    at_once      int not null,
+    keep         boolean not null,
+    fields       jsonb not null
+);
+create index batches_page on {schema}.batches (org collate "C", created_at, id collate "C");
+create index batches_agent on {schema}.batches (agent_id, created_at, id collate "C");
+create index batches_open on {schema}.batches (created_at) where completed_at is null;
+comment on column {schema}.batches.agent_id is 'Null where each item says its own agent.';
+
+create table {schema}.batch_items (
+    id              text primary key,
+    org             text not null,
+    batch_id        text not null,
+    number          int not null,
+    agent_id        text not null,
+    conversation_id text not null,
+    run_id          text not null,
+    status          text not null,
+    request         json not null,
+    outcome         json
+);
+create index batch_items_batch on {schema}.batch_items (batch_id, number);
+create index batch_items_pending on {schema}.batch_items (batch_id) where status = 'pending';
+create index batch_items_running on {schema}.batch_items (batch_id) where status = 'running';
+create index batch_items_busy on {schema}.batch_items (agent_id) where status = 'running';
+comment on column {schema}.batch_items.outcome is
+    'What came of it: messages, usage, stop reason, and why it was not answered.';
+
+create view {schema}.batch_view as
+    select id, org, agent_id, created_at, completed_at, status, at_once, keep, fields
+    from {schema}.batches;
+create view {schema}.batch_item_view as
+    select id, org, batch_id, number, agent_id, conversation_id, run_id, status, request, outcome
+    from {schema}.batch_items;
+grant select on {schema}.batch_view, {schema}.batch_item_view to heeler_reader;
+
 -- Steps ------------------------------------------------------------------------------------------
 
 -- What steps are found by. Everything else is read from the event at their position.

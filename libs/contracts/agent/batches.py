@@ -1,0 +1,169 @@
+"""The language of the agent service: batches of messages, each item answered by a run of its own.
+
+The id of an item's run follows from the batch and the number of the item, so that an item is
+answered once, however often somebody tries. The results of its items stay with the batch: they
+outlive the conversations that the items ran in.
+"""
+
+from __future__ import annotations
+
+from operator import not_
+from typing import ClassVar, Literal
+
+from pydantic import Field
+
+from libs.contracts.agent.conversations import Message
+from libs.contracts.agent.runs import ClientSkill, ClientTool, RunOptions, StartRun
+from libs.contracts.bus_messages import Command, Event, JsonObject, Value, is_none
+from libs.contracts.deterministic_ids import derived_id
+from libs.contracts.letta.message_requests import BATCH_ITEMS_MAX, MAX_STEPS_DEFAULT
+from libs.contracts.letta.runs import RunConfig
+
+SERVICE = "agent"
+
+ITEMS_MAX = BATCH_ITEMS_MAX
+# Of one batch, and of one agent over all its batches.
+ITEMS_AT_ONCE_MAX = 5
+
+BatchStatus = Literal["created", "running", "completed", "failed", "cancelled"]
+ItemStatus = Literal["completed", "failed", "cancelled"]
+
+
+def run_of_item(batch_id: str, number: int) -> str:
+    """The id of the run that answers an item."""
+    return derived_id("run", batch_id, str(number))
+
+
+def conversation_of_item(batch_id: str, number: int) -> str:
+    """The id of the conversation of an item that has one of its own."""
+    return derived_id("conv", batch_id, str(number))
+
+
+def item_id(batch_id: str, number: int) -> str:
+    """The id of an item; items are numbered from 0, as in the request."""
+    return derived_id("batch_item", batch_id, str(number))
+
+
+class BatchItem(Value):
+    """Messages of a batch, and the run that answers them: in a conversation of its own, or, where
+    the run names none, in that which the agent always has."""
+
+    run: RunConfig
+    messages: list[Message]
+    max_steps: int = MAX_STEPS_DEFAULT
+    options: RunOptions | None = Field(default=None, exclude_if=is_none)
+    structured_summaries: bool = Field(default=False, exclude_if=not_)
+    client_tools: list[ClientTool] = Field(default_factory=list, exclude_if=not_)
+    client_skills: list[ClientSkill] = Field(default_factory=list, exclude_if=not_)
+
+    def start_command(self) -> StartRun:
+        """The command that starts the run."""
+        return StartRun(
+            agent_id=self.run.agent_id,
+            conversation_id=self.run.conversation_id,
+            run=self.run,
+            messages=self.messages,
+            max_steps=self.max_steps,
+            request_hash=self.run.id,
+            options=self.options,
+            structured_summaries=self.structured_summaries,
+            client_tools=self.client_tools,
+            client_skills=self.client_skills,
+        )
+
+
+class BatchCommand(Command):
+    """A command about one batch."""
+
+    service: ClassVar[str] = SERVICE
+    batch_id: str
+
+    @property
+    def target(self) -> str:
+        return self.batch_id
+
+
+class StartBatch(BatchCommand):
+    """Answer the messages of many items, each in a run of its own; `agent_id` is that of all items,
+    empty where each says its own.
+
+    At most `at_once` run at the same time. Conversations that were made for the items are removed
+    once their results are recorded, unless the client wants to `keep` them. `field` is how the
+    request calls its items, for refusals."""
+
+    topic: ClassVar[str] = "batch.start"
+    agent_id: str = Field(default="", exclude_if=not_)
+    items: list[BatchItem] = Field(min_length=1, max_length=ITEMS_MAX)
+    at_once: int = Field(default=ITEMS_AT_ONCE_MAX, ge=1, le=ITEMS_AT_ONCE_MAX)
+    keep: bool = False
+    callback_url: str | None = None
+    field: str = "items"
+
+
+class CancelBatch(BatchCommand):
+    """Start no more items of a batch, and cancel the runs of those that were started; of this
+    agent's batch, where it names one."""
+
+    topic: ClassVar[str] = "batch.cancel"
+    agent_id: str = Field(default="", exclude_if=not_)
+
+
+class BatchEvent(Event):
+    """A fact about one batch."""
+
+    service: ClassVar[str] = SERVICE
+
+
+class BatchAccepted(BatchEvent):
+    """These items will be answered, in the name of `actor`; what follows belongs to the story
+    `correlation_id`."""
+
+    topic: ClassVar[str] = "batch.accepted"
+    agent_id: str = Field(default="", exclude_if=not_)
+    items: list[BatchItem]
+    at_once: int
+    keep: bool
+    callback_url: str | None = None
+    actor: str
+    correlation_id: str
+
+
+class BatchItemsStarted(BatchEvent):
+    """The runs of these items are about to be started."""
+
+    topic: ClassVar[str] = "batch.items_started"
+    numbers: list[int]
+
+
+class ItemOutcome(Value):
+    """What came of an item: the V1 messages and the usage of its run, and of one that was not
+    answered the reason. What the result was `cut` of was too long to be kept."""
+
+    number: int
+    status: ItemStatus
+    stop_reason: str = ""
+    reason: str = ""
+    messages: list[JsonObject] = Field(default_factory=list)
+    usage: JsonObject | None = Field(default=None, exclude_if=is_none)
+    cut: bool = Field(default=False, exclude_if=not_)
+
+
+class BatchItemEnded(BatchEvent):
+    """An item has its result."""
+
+    topic: ClassVar[str] = "batch.item_ended"
+    outcome: ItemOutcome
+
+
+class BatchCancelled(BatchEvent):
+    """No more items are started: these were not yet, and are cancelled."""
+
+    topic: ClassVar[str] = "batch.cancelled"
+    numbers: list[int]
+
+
+class BatchCompleted(BatchEvent):
+    """Every item has ended, and the conversations that were to go are gone."""
+
+    topic: ClassVar[str] = "batch.completed"
+    status: BatchStatus

@@ -83,8 +83,11 @@ SERVICES = (
     Service(
         name="agent",
         sends=("agent", "memory", "tools"),
+        # An agent may write to whichever other one can do something.
+        sends_only=("groups.routed_message.route",),
         follows=("agent", "memory", "tools"),
         hears=("agent", "tools"),
+        hears_only=("groups.routed_message",),
         environment=(
             *OPERATORS_LISTS,
             *("OPENAI_*", "ANTHROPIC_*", "OLLAMA_BASE_URL"),

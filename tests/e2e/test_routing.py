@@ -2,14 +2,26 @@
 
 from __future__ import annotations
 
+from ast import literal_eval
 from collections.abc import AsyncIterator
+from itertools import pairwise
 from typing import Any
 
 import httpx
 import pytest
 from letta_client import Letta
 
-from tests.e2e.asking import NOBODY, SDK_HEADERS, SECONDS_MAX, says, unique
+from libs.contracts.agent.runs import HOPS_MAX
+from tests.e2e.asking import (
+    HELLO,
+    NOBODY,
+    SDK_HEADERS,
+    SECONDS_MAX,
+    says,
+    tool_call,
+    tool_return,
+    unique,
+)
 from tests.e2e.conftest import NewAgent
 from tests.scripted_model import ScriptedModelProcess
 from tests.servers import HeelerInstance
@@ -327,3 +339,68 @@ async def test_a_request_that_cannot_be_routed_says_which_field_is_wrong(
     many = {"capabilities": [f"c{number}" for number in range(65)]}
     assert "capabilities" in str(made(await web.patch(f"/v1/agents/{agent.id}", json=many), 422))
     assert made(await web.get("/v1/routing/messages")) == before
+
+
+TOOL = "send_message_to_capability"
+
+
+def asks(capability: str, message: str = "Hi") -> str:
+    """What the user says to have an agent write to whoever can."""
+    return tool_call(TOOL, capability=capability, message=message)
+
+
+async def test_an_agent_writes_to_whoever_can_and_reads_the_answer(
+    web: httpx.AsyncClient, new_agent: NewAgent, letta: Letta
+) -> None:
+    name = unique("colour")
+    ada, bob = new_agent(tools=[TOOL]), new_agent(**can(name))
+
+    heard = letta.agents.messages.create(ada.id, messages=says(asks(name, "Is it red?")))
+    result = tool_return(heard.messages)
+    assert (result.status, result.name) == ("success", TOOL)
+    assert literal_eval(result.tool_return) == {"agent_id": bob.id, "response": [HELLO]}
+    asked = letta.agents.messages.list(bob.id, order="desc").items[1]
+    assert asked.content == f"[Message from agent {ada.id}: your answer goes back to it] Is it red?"
+
+    nobody = tool_return(letta.agents.messages.create(ada.id, messages=says(asks("x"))).messages)
+    assert nobody.status == "error"
+    assert "No agent declares the capability 'x'" in nobody.tool_return
+
+
+def told_first(text: str) -> list[dict[str, str]]:
+    """What stands first in an agent's history: the scripted model does what the last user said,
+    and what is routed by the tool is a message of the system."""
+    return [{"role": "user", "content": text}]
+
+
+async def test_a_message_that_would_loop_is_refused_and_the_agent_is_told(
+    new_agent: NewAgent, letta: Letta
+) -> None:
+    there, back = unique("there"), unique("back")
+    ada = new_agent(**can(back, tools=[TOOL]))
+    bob = new_agent(**can(there, tools=[TOOL], initial_message_sequence=told_first(asks(back))))
+
+    heard = letta.agents.messages.create(ada.id, messages=says(asks(there)))
+    result = tool_return(heard.messages)
+    assert literal_eval(result.tool_return) == {"agent_id": bob.id, "response": [HELLO]}
+    refused = tool_return(letta.agents.messages.list(bob.id).items)
+    assert refused.status == "error"
+    assert f"it would loop: {ada.id} -> {bob.id} -> {ada.id}" in refused.tool_return
+
+
+async def test_no_more_than_eight_agents_in_a_row_write_to_each_other(
+    new_agent: NewAgent, letta: Letta
+) -> None:
+    names = [unique("hop") for _ in range(HOPS_MAX + 2)]
+    chain = [
+        new_agent(**can(name, tools=[TOOL], initial_message_sequence=told_first(asks(following))))
+        for name, following in pairwise(names)
+    ]
+    last = new_agent(**can(names[-1]))
+
+    heard = letta.agents.messages.create(chain[0].id, messages=says(asks(names[1])))
+    assert tool_return(heard.messages).status == "success"
+    refused = tool_return(letta.agents.messages.list(chain[-1].id).items)
+    assert refused.status == "error"
+    assert f"{HOPS_MAX} times in a row" in refused.tool_return
+    assert letta.runs.list(agent_id=last.id).items == []

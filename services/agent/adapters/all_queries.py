@@ -26,6 +26,10 @@ from services.agent.adapters.memory_queries import (
     PostgresArchivalMemoryQueries,
 )
 from services.agent.adapters.reconciliation_queries import AgentQueries, PostgresAgentQueries
+from services.agent.adapters.routed_message_queries import (
+    PostgresRoutedMessageQueries,
+    RoutedMessageQueries,
+)
 from services.agent.adapters.run_queries import (
     CallbackQueries,
     CalledRunQueries,
@@ -55,6 +59,7 @@ class Queries(
     FolderQueries,
     ConversationSearch,
     PauseQueries,
+    RoutedMessageQueries,
     RunQueries,
     CustomToolQueries,
     SummaryQueries,
@@ -76,6 +81,7 @@ class PostgresQueries(
     PostgresFolderQueries,
     PostgresConversationSearch,
     PostgresPauseQueries,
+    PostgresRoutedMessageQueries,
     PostgresRunQueries,
     PostgresCustomToolQueries,
     PostgresSummaryQueries,

@@ -10,6 +10,7 @@ from zoneinfo import ZoneInfo
 from pydantic import BaseModel, BeforeValidator, Field
 
 from libs.bus.ports import Clock
+from services.agent.adapters.capability_tools import CapabilityTools
 from services.agent.adapters.conversation_search import (
     FoundMessage,
     HybridConversationSearch,
@@ -82,6 +83,7 @@ class ConversationTools:
             "pause_heartbeats": self.pause_heartbeats,
             "send_message": self.send_message,
             **others.runners,
+            **CapabilityTools(others).runners,
         }
 
     def runner(self, tool: HeldTool) -> Runner | None:

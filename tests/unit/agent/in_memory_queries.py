@@ -26,6 +26,7 @@ from services.agent.adapters.reconciliation_queries import (
     LostPart,
     MadeBlock,
 )
+from services.agent.adapters.routed_message_queries import RoutedProgress
 from services.agent.adapters.run_queries import (
     CALLERS,
     WAITING_CALLS_MAX,
@@ -306,6 +307,23 @@ class InMemoryQueries(InMemoryBatchQueries):
     async def called_run(self, org: str, run_id: str) -> CalledRun | None:
         runs = [row for row in self.rows("runs") if (row["id"], row["org"]) == (run_id, org)]
         return CalledRun(runs[0]["status"], runs[0].get("stop_reason") or "") if runs else None
+
+    async def routed_progress(self, org: str, routed_message_id: str) -> RoutedProgress | None:
+        rows = [
+            row
+            for row in self.rows("routed_deliveries", "groups", org)
+            if row["routed_message_id"] == routed_message_id
+        ]
+        if not rows:
+            return None
+        last = max(rows, key=lambda row: row["number"])
+        [message] = [
+            row
+            for row in self.rows("routed_messages", "groups", org)
+            if row["id"] == routed_message_id
+        ]
+        reason = (message.get("error") or {}).get("reason", "")
+        return RoutedProgress(message["status"], last["agent_id"], last["run_id"], reason)
 
     async def waiting_calls(self, org: str, run_id: str) -> list[WaitingCall]:
         status = {row["id"]: row["status"] for row in self.rows("runs", org=org)}

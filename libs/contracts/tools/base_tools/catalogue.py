@@ -5,6 +5,7 @@ from collections.abc import Mapping
 
 from libs.contracts.letta import JsonObject
 from libs.contracts.tools.base_tools.builtin_tools import BUILTIN_TOOLS, WORKSPACE_TOOLS
+from libs.contracts.tools.base_tools.capability_tools import CAPABILITY_TOOLS
 from libs.contracts.tools.base_tools.core_and_memory_tools import (
     CORE_TOOLS,
     MEMORY_TOOLS,
@@ -29,6 +30,7 @@ ADDED_TOOLS: Mapping[str, BaseTool] = {
     tool.name: tool
     for tool in (
         # Heeler's own, not V1's: a list shows them only to a client that asks by name.
+        *CAPABILITY_TOOLS,
         *WORKSPACE_TOOLS,
     )
 }

@@ -1,0 +1,47 @@
+"""What has become of a message that was routed to another agent, from the views of the groups
+service."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Protocol
+
+from libs.eventstore.connection_pool import Database
+
+
+@dataclass(frozen=True, slots=True)
+class RoutedProgress:
+    """How far a routed message is. `run_id` and `agent_id` are those of the delivery that came
+    last; it is the answer once the message is completed, and `reason` says why it failed."""
+
+    status: str
+    agent_id: str
+    run_id: str
+    reason: str = ""
+
+
+class RoutedMessageQueries(Protocol):
+    """What is read of routed messages."""
+
+    async def routed_progress(self, org: str, routed_message_id: str) -> RoutedProgress | None:
+        """How far a routed message is, if it was accepted."""
+        ...
+
+
+class PostgresRoutedMessageQueries:
+    """Keeps the contract of `RoutedMessageQueries`."""
+
+    def __init__(self, database: Database) -> None:
+        self.database = database
+
+    async def routed_progress(self, org: str, routed_message_id: str) -> RoutedProgress | None:
+        """How far a routed message is, if it was accepted."""
+        row = await self.database.fetch_one(
+            "select m.status, d.agent_id, d.run_id, coalesce(m.error->>'reason', '')"
+            " from groups.routed_message_view m cross join lateral ("
+            " select agent_id, run_id from groups.routed_delivery_view"
+            " where routed_message_id = m.id order by number desc limit 1) d"
+            " where m.id = %s and m.org = %s",
+            [routed_message_id, org],
+        )
+        return RoutedProgress(*row) if row else None

@@ -25,7 +25,7 @@ async def wire(runtime: Runtime) -> None:
     service, database = runtime.service, runtime.database
     queries, tools = PostgresScheduleQueries(database), PostgresAgentTools(database)
     runs = AgentRuns(runtime.bus, PostgresAgentRunQueries(database), runtime.clock)
-    actions = Actions(runtime.bus, runs, tools, runtime.clock)
+    actions = Actions(runtime.bus, runs, tools, queries, runtime.clock)
     firings = Firings(FiringPorts(**runtime.port_arguments, queries=queries, actions=actions))
     firings.join(service)
     runtime.closing.push_async_callback(firings.drain)

@@ -9,6 +9,7 @@ from datetime import UTC, datetime, timedelta
 from typing import Any
 from uuid import uuid4
 
+import httpx
 import pytest
 from letta_client import Letta
 
@@ -20,8 +21,10 @@ from libs.contracts.letta.message_requests import MessageCreate
 from libs.contracts.scheduler.schedule_config import (
     Action,
     CompactAction,
+    GroupMessageAction,
     MessageAction,
     ScheduleConfig,
+    SummarizeAction,
     ToolAction,
 )
 from libs.contracts.scheduler.schedules import (
@@ -228,3 +231,48 @@ async def test_a_schedule_goes_with_its_agent(
     refused = await send(CreateSchedule(schedule=config(agent.id, saying("Hello?"))))
     assert isinstance(refused, Rejected)
     assert refused.reason == f"Agent with id '{agent.id}' not found"
+
+
+async def test_a_schedule_writes_a_summary(
+    heeler: HeelerInstance, letta: Letta, new_agent: NewAgent, send: Send
+) -> None:
+    agent = new_agent()
+    letta.agents.messages.create(agent.id, input="My cat is called Whiskers")
+    schedule = config(agent.id, SummarizeAction(summary_length="short"))
+    assert isinstance(await send(CreateSchedule(schedule=schedule)), Accepted)
+    [firing] = await ended(heeler, schedule)
+    assert (firing["status"], firing["error"]) == ("completed", None)
+    assert firing["run_id"].startswith("summary-")
+    rows = f"select status from agent.summary_view where id = '{firing['run_id']}'"
+    assert heeler.psql(rows) == [("completed",)]
+
+
+def new_group(http: httpx.Client, agent_id: str) -> str:
+    """The id of a group with one member, which answers once."""
+    manager = {"manager_type": "round_robin", "max_turns": 1}
+    wanted = {"agent_ids": [agent_id], "description": "A team", "manager_config": manager}
+    return str(http.post("/v1/groups/", json=wanted).json()["id"])
+
+
+async def test_a_schedule_writes_to_a_group(
+    heeler: HeelerInstance, http: httpx.Client, new_agent: NewAgent, send: Send
+) -> None:
+    agent = new_agent()
+    group_id = new_group(http, agent.id)
+    [message] = saying("What is new?").messages
+    action = GroupMessageAction(group_id=group_id, messages=[message])
+    schedule = config(agent.id, action)
+    created = await send(CreateSchedule(schedule=schedule))
+    assert isinstance(created, Accepted), created
+    [firing] = await ended(heeler, schedule)
+    assert (firing["status"], firing["error"]) == ("completed", None)
+    rows = (
+        "select fields->'metadata'->>'schedule_id' from groups.group_run_view"
+        f" where id = '{firing['run_id']}'"
+    )
+    assert heeler.psql(rows) == [(schedule.id,)]
+
+    nowhere = GroupMessageAction(group_id=f"group-{uuid4()}", messages=[message])
+    refused = await send(CreateSchedule(schedule=config(agent.id, nowhere)))
+    assert isinstance(refused, Rejected)
+    assert refused.reason.startswith("action.group_id: there is no group")

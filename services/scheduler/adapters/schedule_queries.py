@@ -37,6 +37,12 @@ with due as (
         when f.run_id like 'tool\\_run-%%' then exists (
             select from tools.tool_run_view t
             where t.id = f.run_id and t.org = f.org and t.status = 'running')
+        when f.run_id like 'group\\_run-%%' then exists (
+            select from groups.group_run_view g where g.id = f.run_id and g.org = f.org
+            and g.status in ('created', 'running'))
+        when f.run_id like 'summary-%%' then exists (
+            select from agent.summary_view m
+            where m.id = f.run_id and m.org = f.org and m.status = 'running')
         else exists (
             select from agent.run_view r where r.id = f.run_id and r.org = f.org
             and r.status in ('created', 'running')) end)),
@@ -61,10 +67,33 @@ select wanted.id, coalesce(t.status, 'missing'), coalesce(t.result->>'text', '')
 from unnest(%(ids)s::text[]) as wanted(id) left join lateral (
     select status, result from tools.tool_run_view
     where id = wanted.id and org = %(org)s limit 1) t on true"""
-TOOL_PROGRESS: dict[str, Progress] = {
+STARTED_GROUP_RUNS = """
+select wanted.id, coalesce(r.status, 'missing'), coalesce(r.fields->'error'->>'message', '')
+from unnest(%(ids)s::text[]) as wanted(id) left join lateral (
+    select status, fields from groups.group_run_view
+    where id = wanted.id and org = %(org)s limit 1) r on true"""
+STARTED_SUMMARIES = """
+select wanted.id, coalesce(s.status, 'missing'), coalesce(s.error->>'message', '')
+from unnest(%(ids)s::text[]) as wanted(id) left join lateral (
+    select status, error from agent.summary_view
+    where id = wanted.id and org = %(org)s limit 1) s on true"""
+# What asks for the progress of what was started, by how its ids begin.
+STARTED = {
+    "run-": STARTED_RUNS,
+    "tool_run-": STARTED_TOOL_RUNS,
+    "group_run-": STARTED_GROUP_RUNS,
+    "summary-": STARTED_SUMMARIES,
+}
+# What the statuses mean; any other means that it failed.
+PROGRESS: dict[str, Progress] = {
     "missing": "missing",
+    "gone": "gone",
+    "created": "waiting",
+    "waiting": "waiting",
     "running": "running",
+    "completed": "completed",
     "success": "completed",
+    "cancelled": "cancelled",
     "stopped": "cancelled",
 }
 
@@ -107,7 +136,7 @@ class ScheduleQueries(Protocol):
         ...
 
     async def find_progress(self, org: str, run_ids: list[str]) -> dict[str, Started]:
-        """How far these runs of agents and tools are."""
+        """How far these runs of agents, tools and groups and these summaries are."""
         ...
 
     async def counts(self, org: str, agent_id: str) -> ScheduleCounts:
@@ -120,6 +149,10 @@ class ScheduleQueries(Protocol):
 
     async def has_conversation(self, org: str, agent_id: str, conversation_id: str) -> bool:
         """Whether an agent has such a conversation besides its own."""
+        ...
+
+    async def has_group(self, org: str, group_id: str) -> bool:
+        """Whether an organisation has such a group."""
         ...
 
     async def abandoned_schedules(self, limit: int) -> list[tuple[str, str]]:
@@ -149,19 +182,13 @@ class PostgresScheduleQueries:
         return [DueSchedule(*row) for row in rows]
 
     async def find_progress(self, org: str, run_ids: list[str]) -> dict[str, Started]:
-        """How far these runs of agents and tools are."""
-        tools = [run_id for run_id in run_ids if run_id.startswith("tool_run-")]
-        agents = [run_id for run_id in run_ids if run_id.startswith("run-")]
+        """How far these runs of agents, tools and groups and these summaries are."""
         found: dict[str, Started] = {}
-        if agents:
-            rows = await self.database.fetch(STARTED_RUNS, {"org": org, "ids": agents})
-            found |= {run_id: Started(status, error) for run_id, status, error in rows}
-        if tools:
-            rows = await self.database.fetch(STARTED_TOOL_RUNS, {"org": org, "ids": tools})
-            found |= {
-                run_id: Started(TOOL_PROGRESS.get(status, "failed"), error or status)
-                for run_id, status, error in rows
-            }
+        for prefix, query in STARTED.items():
+            ids = [run_id for run_id in run_ids if run_id.startswith(prefix)]
+            rows = await self.database.fetch(query, {"org": org, "ids": ids}) if ids else []
+            for run_id, status, error in rows:
+                found[run_id] = Started(PROGRESS.get(status, "failed"), error or status)
         return found
 
     async def counts(self, org: str, agent_id: str) -> ScheduleCounts:
@@ -188,6 +215,13 @@ class PostgresScheduleQueries:
         row = await self.database.fetch_one(
             "select 1 from agent.conversation_view where id = %s and org = %s and agent_id = %s",
             [conversation_id, org, agent_id],
+        )
+        return row is not None
+
+    async def has_group(self, org: str, group_id: str) -> bool:
+        """Whether an organisation has such a group."""
+        row = await self.database.fetch_one(
+            "select 1 from groups.group_view where id = %s and org = %s", [group_id, org]
         )
         return row is not None
 

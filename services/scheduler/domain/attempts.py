@@ -10,7 +10,7 @@ RETRY_SECONDS, RETRY_SECONDS_MAX = 10.0, 600.0
 POSTPONEMENTS_MAX = 300
 
 # What each action starts, as its ids begin.
-STARTS = {"tool": "tool_run", "group_message": "group_run"}
+STARTS = {"tool": "tool_run", "group_message": "group_run", "summarize": "summary"}
 
 
 def run_of_attempt(config: ScheduleConfig, firing_id: str, attempt: int) -> str:

@@ -8,13 +8,16 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
+from typing import Protocol
 
 from libs.bus.ports import Bus, Clock
 from libs.contracts.agent.compaction import CompactConversation
 from libs.contracts.agent.conversations import Message
+from libs.contracts.agent.summaries import SummarizeMessages
 from libs.contracts.bus_messages import (
     CONFLICT,
     INVALID,
+    NOT_FOUND,
     UNPROCESSABLE,
     Accepted,
     Context,
@@ -22,13 +25,16 @@ from libs.contracts.bus_messages import (
     Rejected,
 )
 from libs.contracts.deterministic_ids import derived_id
+from libs.contracts.groups.group_runs import GroupMessage, StartGroupRun
 from libs.contracts.letta.message_requests import MessageCreate
 from libs.contracts.letta.runs import RunConfig
 from libs.contracts.scheduler.firings import slot_key
 from libs.contracts.scheduler.schedule_config import (
     CompactAction,
+    GroupMessageAction,
     MessageAction,
     ScheduleConfig,
+    SummarizeAction,
     ToolAction,
 )
 from libs.contracts.tools.tool_runs import RunTool
@@ -38,8 +44,17 @@ from services.scheduler.domain.schedule_state import Firing
 
 RUN_TYPE = "schedule"
 TOOL_SECONDS_MAX = 60.0
-# The types of actions that can be started.
-STARTED_ACTIONS = ("message", "compact", "tool")
+
+
+GROUP_MESSAGE_FIELDS = {"id", "role", "content", "created_at", "name", "sender_id", "otid"}
+
+
+class Groups(Protocol):
+    """What is read of groups."""
+
+    async def has_group(self, org: str, group_id: str) -> bool:
+        """Whether an organisation has such a group."""
+        ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,13 +93,18 @@ type Outcome = Done | Rejected | None
 class Actions:
     """Starts the actions of schedules."""
 
-    def __init__(self, bus: Bus, runs: AgentRuns, tools: AgentTools, clock: Clock) -> None:
+    def __init__(
+        self, bus: Bus, runs: AgentRuns, tools: AgentTools, groups: Groups, clock: Clock
+    ) -> None:
         self.bus = bus
         self.runs = runs
         self.tools = tools
+        self.groups = groups
         self.clock = clock
         self.starters: dict[str, Callable[[Attempt], Awaitable[Outcome]]] = {
             "message": self.send_messages,
+            "summarize": self.summarize,
+            "group_message": self.send_to_group,
             "compact": self.compact,
             "tool": self.call_tool,
         }
@@ -154,6 +174,45 @@ class Actions:
         if reply.code == INVALID:
             return Done(is_skipped=True, reason=reply.reason)
         return self.outcome(config, reply)
+
+    async def summarize(self, attempt: Attempt) -> Outcome:
+        """Summarise what was said to the agent and what it answered."""
+        action, summary_id = attempt.config.action, attempt.firing.run_id
+        assert isinstance(action, SummarizeAction)
+        command = SummarizeMessages(
+            summary_id=summary_id,
+            agent_id=attempt.config.agent_id,
+            message_count=action.message_count,
+            summary_length=action.summary_length,
+            save_to_archival=action.save_to_archival,
+            request_hash=summary_id,
+        )
+        reply = await self.bus.request(command, attempt.context.follow_up(summary_id))
+        if isinstance(reply, Accepted) and reply.result.get("message_count") == 0:
+            return Done(is_skipped=True, reason="There is nothing to summarise")
+        return reply if isinstance(reply, Rejected) else None
+
+    async def send_to_group(self, attempt: Attempt) -> Outcome:
+        """Have a group answer the messages."""
+        action, run_id = attempt.config.action, attempt.firing.run_id
+        assert isinstance(action, GroupMessageAction)
+        # The reply to a repeated command says what was, so a group that is gone is looked for.
+        if not await self.groups.has_group(attempt.context.org, action.group_id):
+            return Rejected(code=NOT_FOUND, reason=f"Group with id '{action.group_id}' not found")
+        messages = [
+            GroupMessage(**message.model_dump(include=GROUP_MESSAGE_FIELDS))
+            for message in self.stored_messages(run_id, action.messages)
+        ]
+        command = StartGroupRun(
+            group_id=action.group_id,
+            run_id=run_id,
+            messages=messages,
+            created_at=self.clock.now(),
+            request_hash=run_id,
+            metadata=attempt.metadata,
+        )
+        reply = await self.bus.request(command, attempt.context.follow_up(run_id))
+        return reply if isinstance(reply, Rejected) else None
 
     async def call_tool(self, attempt: Attempt) -> Outcome:
         """Call a tool of the agent."""

@@ -31,6 +31,7 @@ from libs.contracts.bus_messages import (
     NOT_FOUND,
     PARKED,
     PENDING_APPROVAL,
+    RATE_LIMITED,
     TOO_LARGE,
     UNAVAILABLE,
     UNPROCESSABLE,
@@ -54,7 +55,7 @@ SCHEDULES_OF_ORGANISATION_AT_ONCE_MAX = 12
 SLOTS_PER_ATTEMPT_MAX = 10
 
 # Refusals that say nothing against the firing: there is no room for it now.
-LATER = frozenset({BUSY, UNAVAILABLE, PARKED, PENDING_APPROVAL})
+LATER = frozenset({BUSY, UNAVAILABLE, PARKED, PENDING_APPROVAL, RATE_LIMITED})
 # Refusals that another attempt would meet again.
 FINAL = frozenset({NOT_FOUND, UNPROCESSABLE, INVALID, TOO_LARGE})
 

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from libs.bus.command_dispatcher import Handler
 from libs.bus.process_ports import ProcessPorts
 from libs.contracts.bus_messages import NOT_FOUND, Accepted, Command, Rejected
-from libs.contracts.scheduler.schedule_config import ScheduleConfig, ToolAction
+from libs.contracts.scheduler.schedule_config import GroupMessageAction, ScheduleConfig, ToolAction
 from libs.contracts.scheduler.schedules import (
     CreateSchedule,
     DeleteSchedule,
@@ -22,7 +22,6 @@ from services.scheduler.adapters.agent_tools import AgentTools
 from services.scheduler.adapters.schedule_queries import ScheduleQueries
 from services.scheduler.domain.schedule import Schedule
 from services.scheduler.domain.schedule_rules import refuse, refuse_one_more
-from services.scheduler.engine.actions import STARTED_ACTIONS
 
 
 @dataclass(slots=True, kw_only=True)
@@ -80,9 +79,12 @@ class ScheduleHandlers:
                 f"conversation_id: agent {config.agent_id} has no conversation"
                 f" '{config.conversation_id}': leave it out for the agent's own"
             )
-        if action.type not in STARTED_ACTIONS:
-            built = ", ".join(STARTED_ACTIONS)
-            return refuse(f"action.type: '{action.type}' is not built yet: use one of {built}")
+        if isinstance(action, GroupMessageAction) and not await queries.has_group(
+            org, action.group_id
+        ):
+            return refuse(
+                f"action.group_id: there is no group '{action.group_id}': create it first"
+            )
         if isinstance(action, ToolAction):
             tool = await self.ports.tools.tool_of_agent(org, config.agent_id, action.tool_name)
             if tool is None:

@@ -87,6 +87,9 @@ class InMemoryScheduleQueries:
             for row in self.rows("agent", "conversations")
         )
 
+    async def has_group(self, org: str, group_id: str) -> bool:
+        return False
+
     async def abandoned_schedules(self, limit: int) -> list[tuple[str, str]]:
         committed = self.database.schema("agent").committed
         gone = {event.aggregate_id for event in committed if event.topic == "agent.deleted"}

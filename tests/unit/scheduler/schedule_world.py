@@ -136,7 +136,7 @@ class Process:
             "queries": queries,
         }
         runs: Any = AgentRuns(self.bus, None, self.clock)  # type: ignore[arg-type]
-        actions = Actions(self.bus, runs, tools, self.clock)
+        actions = Actions(self.bus, runs, tools, queries, self.clock)
         self.firings = Firings(FiringPorts(**ports, actions=actions))
         self.cleanup = ScheduleCleanup(queries, self.bus, self.clock, world.ids)
         handlers = ScheduleHandlers(SchedulePorts(**ports, tools=tools))

@@ -160,6 +160,8 @@ class UnitOfWork:
         self.private: str | None = None
         self.take_lease: str | None = None
         self.after_commit: list[Callable[[int | None], None]] = []
+        # In whose name an event is recorded, where that is not the message of this decision.
+        self.context_of: Callable[[Event], Context] | None = None
         self.held: list[AbstractAsyncContextManager[None]] = []
 
     async def load[A: Aggregate[Any]](self, kind: type[A], aggregate_id: str) -> A:
@@ -288,15 +290,16 @@ class UnitOfWork:
 
     def envelope(self, event: Event) -> NewEvent:
         """The event with the columns of the log around it."""
+        context = self.context_of(event) if self.context_of else self.context
         metadata: JsonObject = {
-            "actor": self.context.actor,
-            "correlation_id": self.context.correlation_id,
-            "command_id": self.context.message_id,
+            "actor": context.actor,
+            "correlation_id": context.correlation_id,
+            "command_id": context.message_id,
         }
         if event.additive:
             metadata[ADDITIVE] = True
-        if self.context.traceparent:
-            metadata["traceparent"] = self.context.traceparent
+        if context.traceparent:
+            metadata["traceparent"] = context.traceparent
         return NewEvent(
             event.originator_id,
             event.originator_version,

@@ -79,9 +79,6 @@ def asked_over_the_wire(name: str) -> Callable[..., Coroutine[Any, Any, Any]]:
 class SimQueries(OverTheWire, reads=InMemoryQueries):
     """Keeps the contract of `Queries`."""
 
-    async def origin_of_run(self, org: str, conversation_id: str, run_id: str) -> str:
-        return ""
-
     async def custom_tools(self, org: str, tool_ids: list[str]) -> list[CustomTool]:
         return await self.client.ask(
             lambda: [tool for tool in self.tools(org) if tool.id in tool_ids]

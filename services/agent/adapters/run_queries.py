@@ -44,6 +44,16 @@ class Orphan:
     actor: str
 
 
+@dataclass(frozen=True, slots=True)
+class RunOrigin:
+    """What a run was accepted for: the request that all of it belongs to, who sent that, and the
+    span it was sent in, as W3C writes it; empty if nobody traced it."""
+
+    correlation_id: str = ""
+    actor: str = ""
+    traceparent: str = ""
+
+
 class RunQueries(Protocol):
     """What handlers, the engine and its telemetry read of runs."""
 
@@ -72,8 +82,8 @@ class RunQueries(Protocol):
         """Conversations whose active run no process attempts, without those that are named."""
         ...
 
-    async def origin_of_run(self, org: str, conversation_id: str, run_id: str) -> str:
-        """The span in which a run was accepted, as W3C writes it; empty if nobody traced it."""
+    async def origin_of_run(self, org: str, conversation_id: str, run_id: str) -> RunOrigin | None:
+        """What a run was accepted for; None for one that is not there."""
         ...
 
     async def run_of_step(self, org: str, conversation_id: str, step_id: str) -> str | None:
@@ -139,14 +149,15 @@ class PostgresRunQueries:
         rows = await self.database.fetch(ORPHANED_RUNS, {"limit": SWEPT_MAX, "but": but})
         return [Orphan(*row) for row in rows]
 
-    async def origin_of_run(self, org: str, conversation_id: str, run_id: str) -> str:
-        """The span in which a run was accepted, as W3C writes it; empty if nobody traced it."""
+    async def origin_of_run(self, org: str, conversation_id: str, run_id: str) -> RunOrigin | None:
+        """What a run was accepted for; None for one that is not there."""
         row = await self.database.fetch_one(
-            "select metadata->>'traceparent' from agent.events where aggregate_id = %s"
+            "select metadata->>'correlation_id', metadata->>'actor', metadata->>'traceparent'"
+            " from agent.events where aggregate_id = %s"
             " and topic = 'run.accepted' and about = %s and org = %s order by version desc limit 1",
             [conversation_id, run_id, org],
         )
-        return row[0] or "" if row else ""
+        return RunOrigin(*(value or "" for value in row)) if row else None
 
     async def run_of_step(self, org: str, conversation_id: str, step_id: str) -> str | None:
         """The run of a step; None if the conversation has no such step."""

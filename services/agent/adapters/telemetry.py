@@ -98,7 +98,9 @@ class RunSpans:
         if asked:
             parent = self.context.traceparent
         else:
-            parent = await self.queries.origin_of_run(self.context.org, conversation_id, run_id)
+            org = self.context.org
+            origin = await self.queries.origin_of_run(org, conversation_id, run_id)
+            parent = origin.traceparent if origin else ""
         attributes: dict[str, tracing.Value] = {
             span_attributes.CONVERSATION_ID: conversation_id,
             span_attributes.SESSION_ID: conversation_id,

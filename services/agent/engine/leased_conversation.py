@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Awaitable, Callable
 from contextlib import AbstractAsyncContextManager
+from dataclasses import asdict, replace
 from itertools import count
 
 from libs.contracts.agent.steps import ToolCallsStarted, ToolCallStarted
@@ -180,13 +181,28 @@ class LeasedConversation:
                 repository.keep(self.conversation)
                 return
             park(letter, work.rows)
-        before = self.conversation.version
+        before, run_id = self.conversation.version, self.run_id
         decide(self.conversation)
+        if self.run_id not in ("", run_id):
+            await self.attribute_start(work, self.run_id)
         work.adopt(self.conversation)
         idle = self.active is None and self.conversation.version > before
         await work.commit(fence=self.fence, release_lease=idle)
         repository.keep(self.conversation)
         self.released = idle
+
+    async def origin_of(self, run_id: str) -> Context:
+        """The context of what is done for a run: that of the request it was accepted for. Raises
+        StoreUnavailable."""
+        ask = self.ports.queries.origin_of_run
+        origin = await ask(self.context.org, self.fence.key, run_id)
+        return replace(self.context, **asdict(origin)) if origin else self.context
+
+    async def attribute_start(self, work: UnitOfWork, run_id: str) -> None:
+        """Have the start of a run that waited in line recorded under the request that it belongs
+        to, in the commit that ends the run before it. Raises StoreUnavailable."""
+        own, ending = await self.origin_of(run_id), self.context
+        work.context_of = lambda event: own if getattr(event, "run_id", None) == run_id else ending
 
     def note_started(self, events: list[Event]) -> None:
         """Remember which tool calls started under this lease."""

@@ -94,6 +94,7 @@ class RunAttempt:
         self.deadline = RunDeadline(ports.clock, ports.deadlines)
         self.compactor = Compactor(ports, self.leased, self.run_within_deadline, self.next_number)
         self.taken_over_run = ""
+        self.run_of_context = context.message_id
         self.now = ports.clock.now
         self.acting_run_id = ""
         self.attempts = AttemptCount(ports.repository.store.letters, ports.quarantine)
@@ -221,6 +222,7 @@ class RunAttempt:
         if self.scheduler.has_begun_another(self.fence):
             raise StaleLease(self.fence.key)
         await self.leased.refresh()
+        await self.follow_origin()
         run, self.acting_run_id = self.leased.active, self.leased.run_id
         if self.tools.running and (run is None or run.run.id != self.tools.run_id):
             await self.tools.stop_and_wait()
@@ -242,6 +244,15 @@ class RunAttempt:
             case None:
                 return False
         return True
+
+    async def follow_origin(self) -> None:
+        """Record what is done for a run under the request that it belongs to. A run that waited in
+        line, or is taken over, is another than the one that this attempt was begun for."""
+        leased, run_id = self.leased, self.leased.run_id
+        if run_id not in ("", self.run_of_context):
+            own = await leased.once_answered(lambda: leased.origin_of(run_id))
+            self.context, leased.context, self.run_of_context = own, own, run_id
+            correlation.set(own.correlation_id)
 
     async def refuse_call(self, call: ToolCall, why: str) -> None:
         """Record that the rules of the run do not allow a call."""

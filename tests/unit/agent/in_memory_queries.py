@@ -34,6 +34,7 @@ from services.agent.adapters.run_queries import (
     CalledRun,
     DueCallback,
     Orphan,
+    RunOrigin,
 )
 from services.agent.adapters.summary_queries import (
     MESSAGE_BYTES_MAX,
@@ -290,6 +291,16 @@ class InMemoryQueries(InMemoryBatchQueries):
         leases, clock = self.database.schema("agent").leases, self.database.clock()
         held = {key for key, lease in leases.items() if lease.expires_at >= clock}
         return [callback for callback in callbacks if callback.id not in held][:limit]
+
+    async def origin_of_run(self, org: str, conversation_id: str, run_id: str) -> RunOrigin | None:
+        accepted = [
+            event.metadata
+            for event in self.database.schema("agent").streams.get(conversation_id, [])
+            if (event.topic, event.about, event.org) == ("run.accepted", run_id, org)
+        ]
+        names = ("correlation_id", "actor", "traceparent")
+        found = [str(accepted[-1].get(name) or "") for name in names] if accepted else []
+        return RunOrigin(*found) if found else None
 
     async def messages_of_run(self, org: str, run_id: str) -> list[dict[str, Any]]:
         rows = [

@@ -5,13 +5,20 @@ The in-memory reads feed the unit tests of the service and all simulated worlds.
 
 from __future__ import annotations
 
-from datetime import timedelta
+from datetime import datetime, timedelta
 from typing import Any
 
+from libs.contracts.agent.conversations import main_conversation
 from services.agent.adapters.conversation_search import Search
 from services.agent.adapters.reconciliation_queries import SWEPT_MAX, LostPart
+from services.agent.adapters.summary_queries import (
+    MESSAGE_BYTES_MAX,
+    TEXT_CHARS_MAX,
+    WantedMessages,
+)
 from services.agent.domain.prompts.system_prompt import ArchivalMemory
 from services.agent.domain.runs.agent_call_deadlocks import WaitingCall
+from services.agent.domain.summaries.summary_transcript import HistoryMessage
 from services.agent.projections import tables as agent
 from services.memory.projections import tables as memory
 from tests.contract.read_models import ADA, ORG, START, Rows, at, put
@@ -399,3 +406,82 @@ async def test_messages_of_a_run_come_in_their_order(rows: Rows) -> None:
         {"id": "m-3", "position": 3, "run_id": "run-1", "v1_messages": [{"n": 4}], "org": OTHER},
     )
     assert await rows.queries.messages_of_run(ORG, "run-1") == [{"n": 1}, {"n": 2}, {"n": 3}]
+
+
+async def test_the_newest_messages_of_some_dates_are_summarised(rows: Rows) -> None:
+    said = ("user", "assistant", "tool", "system", "summary", "user")
+    await put(
+        rows,
+        agent.MESSAGES,
+        *(
+            {
+                **{"id": f"m-{number}", "position": number, "role": role},
+                **{"created_at": at(number), "v1_messages": [{"n": number}]},
+            }
+            for number, role in enumerate(said, 1)
+        ),
+        {"id": "m-9", "position": 9, "role": "user", "created_at": at(9), "org": OTHER},
+    )
+    conversation = main_conversation(ADA)
+
+    async def wanted(**fields: Any) -> list[int]:
+        span = WantedMessages(**fields)
+        messages = await rows.queries.summarised_messages(ORG, conversation, span)
+        if messages is None:
+            return []
+        page = await rows.queries.history_page(ORG, messages, 0, 10)
+        assert (messages.count, messages.start) == (len(page), moment(page[0].position))
+        assert messages.end == moment(page[-1].position)
+        return [message.position for message in page]
+
+    assert await wanted() == [1, 2, 3, 6]
+    assert await wanted(count=2) == [3, 6]
+    assert await wanted(since=moment(2), until=moment(3)) == [2, 3]
+    assert await wanted(count=1, until=moment(2)) == [2]
+    assert await wanted(since=moment(7)) == []
+    every = await rows.queries.summarised_messages(ORG, conversation, WantedMessages())
+    assert every is not None
+    [first] = await rows.queries.history_page(ORG, every, 1, 1)
+    assert first == HistoryMessage(2, "assistant", "tea", [{"n": 2}])
+
+
+def moment(number: int) -> datetime:
+    """The time of a row."""
+    return datetime.fromisoformat(at(number))
+
+
+async def test_a_message_that_is_too_large_is_read_by_the_beginning_of_its_text(
+    rows: Rows,
+) -> None:
+    large = [{"content": "x" * MESSAGE_BYTES_MAX}]
+    row = {"id": "m-1", "position": 1, "text": "x" * MESSAGE_BYTES_MAX, "v1_messages": large}
+    await put(rows, agent.MESSAGES, row)
+    messages = await rows.queries.summarised_messages(ORG, main_conversation(ADA), WantedMessages())
+    assert messages is not None
+    assert messages.bytes == MESSAGE_BYTES_MAX
+    [read] = await rows.queries.history_page(ORG, messages, 0, 10)
+    assert (len(read.text), read.v1_messages) == (TEXT_CHARS_MAX, None)
+
+
+async def test_summaries_that_nobody_writes_are_due_by_turns(rows: Rows) -> None:
+    of = {"s-1": ORG, "s-2": ORG, "s-3": OTHER, "s-4": ORG}
+    await put(
+        rows,
+        agent.SUMMARIES,
+        *(
+            {
+                **{"id": summary, "summaries_id": f"of-{summary}", "org": org},
+                **{"agent_id": ADA, "created_at": at(number), "fields": {}},
+                "status": "completed" if summary == "s-4" else "running",
+            }
+            for number, (summary, org) in enumerate(of.items())
+        ),
+    )
+
+    async def due(of_org: int, limit: int) -> list[str]:
+        return [found.summary_id for found in await rows.queries.due_summaries(of_org, limit)]
+
+    assert await due(2, 9) == ["s-1", "s-3", "s-2"]
+    assert await due(1, 9) == ["s-1", "s-3"]
+    await rows.take_lease("agent", "of-s-1")
+    assert await due(2, 9) == ["s-2", "s-3"]

@@ -16,6 +16,7 @@ from typing import Any
 import psycopg
 import pytest
 
+from libs.contracts.agent.summaries import SummarisedMessages
 from libs.contracts.bus_messages import DEFAULT_ORG as ORG
 from libs.eventstore.connection_pool import Database, open_pool
 from services.agent.adapters.block_queries import PostgresBlockQueries
@@ -31,6 +32,7 @@ from services.agent.adapters.run_queries import (
     PostgresCalledRunQueries,
     PostgresRunQueries,
 )
+from services.agent.adapters.summary_queries import PostgresSummaryQueries, WantedMessages
 from services.agent.adapters.tool_queries import PostgresCustomToolQueries, PostgresToolRunQueries
 from services.api.adapters.agent_folder_queries import AgentFolderQueries
 from services.api.adapters.block_history_queries import BlockHistoryQueries, VersionSlice
@@ -55,6 +57,7 @@ from services.api.adapters.step_sql_expressions import (
     STEP_METRICS,
     STEP_TRACE,
 )
+from services.api.adapters.summary_queries import SummaryQueries
 from services.api.adapters.tag_queries import TagQueries, TagSlice
 from services.api.adapters.tool_queries import TOOLS, ToolQueries, ToolUsageQueries
 from services.api.http.request_parsing import Page
@@ -123,6 +126,10 @@ from tests.servers import PostgresServer
 NOW = datetime.now(UTC)
 SIZES = (0, 20, 2_000)
 UNCOUNTED = -2_000  # as many rows, which Postgres has not counted yet
+START = datetime(2026, 1, 1, tzinfo=UTC)
+SUMMARISED = SummarisedMessages(
+    conversation_id="conv-1", first=1, last=9, count=9, bytes=100, start=START, end=START
+)
 TABLES = {
     "memory.blocks": "'block-' || n, '{org}', now(), 1, 'human', '{{}}'",
     "memory.archives": "'archive-' || n, '{org}', now(), 1, 'Facts', '{{}}', null",
@@ -164,6 +171,8 @@ TABLES = {
     " 'completed', 'end_turn', false, false, 'hash-' || n, null, null, '{{}}'",
     "agent.steps": "'step-' || n, '{org}', 'agent-' || n % 10, 'conv-' || n % 10, 'run-' || n, n,"
     " now(), 'success', 'openai/gpt-4o-mini', null, null, null",
+    "agent.summaries": "'summary-' || n, '{org}', 'agent-' || n, 'summaries-' || n, now(),"
+    " 'completed', null, '{{}}'",
     "agent.called_runs": "'run-' || n, '{org}', 'conv-' || n % 10, 'run-' || n + 1,"
     " 'conv-' || n % 10 + 1, true, '[]'",
     "agent.prices": "'openai/model-' || n, '-infinity', 'list', 1, 1, 1, 1",
@@ -345,6 +354,13 @@ ASKED: dict[type, dict[str, Callable[[Any], Awaitable[Any]]]] = {
         "search_messages": lambda queries: queries.search_messages(SEARCH),
         "messages_named": lambda queries: queries.messages_named(SEARCH, ["message-1"]),
     },
+    PostgresSummaryQueries: {
+        "summarised_messages": lambda queries: queries.summarised_messages(
+            ORG, CONVERSATION, WantedMessages(10, since=START)
+        ),
+        "history_page": lambda queries: queries.history_page(ORG, SUMMARISED, 3, 10),
+    },
+    SummaryQueries: {"summary": lambda reads: reads.summary(ORG, "summary-1")},
     MessageQueries: {
         "messages": listed_messages,
         "system_message": lambda reads: reads.system_message(ORG, CONVERSATION),
@@ -439,6 +455,7 @@ ASKED: dict[type, dict[str, Callable[[Any], Awaitable[Any]]]] = {
 # What goes through all that there is, on purpose: it works on what lies about, and that is little.
 WHOLE: dict[type, set[str]] = {
     PostgresCallbackQueries: {"due_callbacks"},
+    PostgresSummaryQueries: {"due_summaries"},
     PostgresRunQueries: {"orphaned_runs"},
     PostgresOwnToolRunQueries: {"orphaned_runs"},
     PostgresMcpServerQueries: {"due_discoveries"},

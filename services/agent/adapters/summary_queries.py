@@ -16,13 +16,14 @@ SUMMARISED_ROLES = ("user", "assistant", "tool")
 MESSAGE_BYTES_MAX = 256 * 1024
 TEXT_CHARS_MAX = 20_000
 UNFINISHED = "agent.summaries where status = 'running'"
+# `+ interval '0'` keeps Postgres from reading the messages of those dates of all conversations.
 EXTENT = """
 select count(*), min(position), max(position), min(created_at), max(created_at),
        coalesce(sum(least(octet_length(v1_messages::text), %(bytes)s)), 0)
 from (select position, created_at, v1_messages from agent.messages
       where conversation_id = %(conversation)s and org = %(org)s and role = any(%(roles)s)
-        and created_at >= coalesce(%(since)s, '-infinity'::timestamptz)
-        and created_at <= coalesce(%(until)s, 'infinity'::timestamptz)
+        and created_at + interval '0' >= coalesce(%(since)s, '-infinity'::timestamptz)
+        and created_at + interval '0' <= coalesce(%(until)s, 'infinity'::timestamptz)
       order by position desc limit %(limit)s) wanted"""
 PAGE = """
 select position, role, left(text, %(chars)s),
@@ -30,7 +31,7 @@ select position, role, left(text, %(chars)s),
 from agent.messages
 where conversation_id = %(conversation)s and org = %(org)s and role = any(%(roles)s)
   and position > %(after)s and position between %(first)s and %(last)s
-  and created_at between %(since)s and %(until)s
+  and created_at + interval '0' between %(since)s and %(until)s
 order by position limit %(limit)s"""
 DUE = """
 select summaries_id, org, agent_id, id from (

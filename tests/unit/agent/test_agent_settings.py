@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import pytest
 
+from libs.contracts.agent.summaries import SummaryLimits
+from libs.contracts.environment_parsing import WrongSetting
 from libs.egress.provider_endpoints import Endpoint
 from services.agent.adapters.models.aiohttp_transport import HttpWire
 from services.agent.adapters.models.openai_provider import OpenAIProvider
 from services.agent.app import providers
-from services.agent.settings import ProviderSettings
+from services.agent.settings import ProviderSettings, summary_limits
 
 
 def configured(**environment: str) -> ProviderSettings:
@@ -48,3 +50,11 @@ def test_a_key_of_several_organisations_says_which() -> None:
     assert isinstance(provider.wire, HttpWire)
     assert provider.wire.headers["OpenAI-Organization"] == "org-1"
     assert provider.wire.headers["Authorization"] == "Bearer k"
+
+
+def test_how_many_summaries_an_agent_may_have_is_set_by_variables() -> None:
+    assert summary_limits({}) == SummaryLimits(per_minute=1, per_hour=10)
+    wanted = {"HEELER_SUMMARIES_PER_MINUTE": "5", "HEELER_SUMMARIES_PER_HOUR": "100"}
+    assert summary_limits(wanted) == SummaryLimits(per_minute=5, per_hour=100)
+    with pytest.raises(WrongSetting, match="HEELER_SUMMARIES_PER_HOUR is '0': it must be a number"):
+        summary_limits({"HEELER_SUMMARIES_PER_HOUR": "0"})

@@ -23,7 +23,8 @@ type NewGroup = Callable[..., dict[str, Any]]
 @pytest.fixture
 def agents(new_agent: NewAgent) -> list[str]:
     """Three agents without blocks."""
-    return [new_agent(memory_blocks=[], description="Plans").id for _ in range(3)]
+    fields = {"description": "Plans", "extra_body": {"capabilities": [{"name": "travel"}]}}
+    return [new_agent(memory_blocks=[], **fields).id for _ in range(3)]
 
 
 @pytest.fixture
@@ -131,6 +132,7 @@ def test_members_join_and_leave_one_by_one(
     ]
     known = http.get(f"/v1/agents/{agents[1]}").json()
     assert (members[1]["name"], members[1]["description"]) == (known["name"], "Plans")
+    assert members[1]["capabilities"] == ["travel"]
     assert members[0]["joined_at"] < members[1]["joined_at"]
 
     def seeing() -> list[str]:

@@ -44,7 +44,9 @@ MEMBERS = Resource(
     ),
     document=(
         "jsonb_build_object('agent_id', v.id, 'name', v.name,"
-        " 'description', v.fields->'description', 'joined_at', v.created_at,"
+        " 'description', v.fields->'description', 'joined_at', v.created_at, 'capabilities',"
+        " (select coalesce(jsonb_agg(c.name order by c.name), '[]')"
+        " from agent.agent_capability_view c where c.agent_id = v.id and c.org = v.org),"
         " 'position', v.position - 1)"
     ),
 )

@@ -319,10 +319,10 @@ OBJECTS = st.dictionaries(st.sampled_from("abcd"), JSON | st.none(), max_size=4)
 
 @given(OBJECTS.map(lambda given: merge_patch({}, given)), OBJECTS, OBJECTS)
 def test_patches_of_different_keys_make_the_same_in_any_order(
-    state: Any, one: dict[str, Any], other: dict[str, Any]
+    state: Any, patch: dict[str, Any], other: dict[str, Any]
 ) -> None:
-    apart = {key: value for key, value in other.items() if key not in one}
-    first = merge_patch(merge_patch(state, one), apart)
-    assert first == merge_patch(merge_patch(state, apart), one)
-    assert merge_patch(first, one) == first, "the same patch again changes nothing"
+    apart = {key: value for key, value in other.items() if key not in patch}
+    first = merge_patch(merge_patch(state, patch), apart)
+    assert first == merge_patch(merge_patch(state, apart), patch)
+    assert merge_patch(first, patch) == first, "the same patch again changes nothing"
     assert problem_of(first) is None

@@ -5,8 +5,6 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from datetime import datetime
 
-from pydantic_core import to_json
-
 from libs.contracts.bus_messages import JsonObject, Rejected
 from libs.contracts.groups.groups import GroupConfig
 from services.groups.domain.conversations.group_conversation import GroupConversation
@@ -26,6 +24,7 @@ from services.groups.domain.managers.decisions import (
     Pick,
     Table,
 )
+from services.groups.domain.state_document import render
 
 # In one step: a pick and the question that follows it, and a little more.
 DECISIONS_MAX = 8
@@ -66,7 +65,7 @@ def take_step(
     """Go on with the run that is under way, or begin the next one, as far as that goes without an
     answer of a member or a model."""
     step = Step()
-    briefing = briefing_of(config.name, config.description, people, state_text(shared_state))
+    briefing = briefing_of(config.name, config.description, people, render(shared_state))
     names = {person.agent_id: person.name for person in people}
     conversation.start_next(members_of(config), at=at)
     run = conversation.state.active
@@ -154,10 +153,3 @@ def table_of(
         picked=run.picked,
         floor=state.floor,
     )
-
-
-def state_text(shared_state: JsonObject) -> str:
-    """The shared state of a group as its members read it; empty where there is none."""
-    if not shared_state:
-        return ""
-    return f"The shared state of the group (JSON): {to_json(shared_state).decode()}"

@@ -62,6 +62,7 @@ from services.api.adapters.tag_queries import TagQueries, TagSlice
 from services.api.adapters.tool_queries import TOOLS, ToolQueries, ToolUsageQueries
 from services.api.http.request_parsing import Page
 from services.api.resources.agent_blocks import ATTACHED, IS_ATTACHED
+from services.api.resources.agent_groups import MEMBERS
 from services.api.resources.agents import AGENTS
 from services.api.resources.agents import TOOLS as AGENT_TOOLS
 from services.api.resources.archives import ARCHIVES, SEARCHING
@@ -70,6 +71,7 @@ from services.api.resources.conversations import CONVERSATIONS
 from services.api.resources.direct_tool_execution import TOOL_RUNS
 from services.api.resources.folder_files import FILES
 from services.api.resources.folders import FOLDERS
+from services.api.resources.groups import GROUPS, OF_MEMBER
 from services.api.resources.mcp_discovery_waiting import MCP_SERVERS
 from services.api.resources.mcp_servers_by_name import by_name
 from services.api.resources.passages import OF_AGENT, PASSAGES
@@ -78,6 +80,7 @@ from services.api.resources.sandbox_configs import CONFIGS
 from services.api.resources.steps import STEPS, StepPage
 from services.api.resources.tool_runs_and_usage import CALLS, CallPage
 from services.api.resources.tools import ToolPage
+from services.groups.adapters.group_queries import PostgresGroupQueries
 from services.memory.adapters.agent_attachments import PostgresAgentAttachments
 from services.memory.adapters.archive_queries import PostgresArchiveQueries
 from services.memory.adapters.file_processing_queries import PostgresFileProcessingQueries
@@ -120,6 +123,7 @@ from tests.contract.examples import (
     TOOL_RUN,
 )
 from tests.contract.file_examples import FILE, FOLDER
+from tests.contract.group_examples import GROUP
 from tests.contract.plans import generic_plan, index_columns, reads_by_key, scans
 from tests.servers import PostgresServer
 
@@ -180,6 +184,13 @@ TABLES = {
     " '{{}}', '{{}}'",
     "agent.approvals": "'conv-' || n, '{org}', 'agent-' || n % 10, 'message-' || n, now()",
     "agent.leases": "'conv-' || n, 'process-1', n, now()",
+    "groups.groups": "'group-' || n, '{org}', now(), now(), 'group-' || n, 'supervisor',"
+    " 'agent-' || n, array['agent-' || n + 1], null,"
+    " '{{\"shared_block_ids\": [\"block-1\"]}}', '{{}}', '{{}}', 0",
+    "groups.group_members": "'group-' || n || ' agent-' || n + 1, 'group-' || n,"
+    " 'agent-' || n + 1, '{org}', now()",
+    "groups.shared_blocks": "'group-' || n || ' agent-' || n || ' block-1', 'group-' || n,"
+    " 'agent-' || n, 'block-1', false, '{org}'",
     "memory.events": "n, pg_current_xact_id(), 'block-' || n, 1, 'block.created', 1, '{org}',"
     " 'block-' || n, '{{}}', '{{}}', now()",
     "agent.events": "n, pg_current_xact_id(), 'conv-' || n % 10, n, 'run.accepted', 1, '{org}',"
@@ -436,6 +447,11 @@ ASKED: dict[type, dict[str, Callable[[Any], Awaitable[Any]]]] = {
         "chunks_to_embed": lambda queries: queries.chunks_to_embed(ORG, FOLDER, "words", 2, 10),
         "unfinished_files": lambda queries: queries.unfinished_files(ORG, FOLDER),
     },
+    PostgresGroupQueries: {
+        "facts": lambda queries: queries.facts(ORG, [AGENT], [BLOCK]),
+        "group_count": lambda queries: queries.group_count(ORG),
+        "shared_by_others": lambda queries: queries.shared_by_others(ORG, GROUP, [AGENT]),
+    },
     PostgresFileTexts: {
         "lines": lambda texts: texts.lines(ORG, FILE, 1, 10),
     },
@@ -461,6 +477,7 @@ WHOLE: dict[type, set[str]] = {
     PostgresMcpServerQueries: {"due_discoveries"},
     PostgresFileProcessingQueries: {"due_files", "orphans"},
     PostgresMessageVectors: {"backlog", "remove_forgotten", "forget"},
+    PostgresGroupQueries: {"lost_members", "lost_blocks", "unequal_groups"},
     PostgresFileTexts: {"unnamed_texts", "remove", "write", "with_chunk"},
     PostgresAgentAttachments: {"lost_folders", "lost_files"},
     PostgresArchiveQueries: {"removals", "orphaned_attachments", "reembeddings"},
@@ -478,6 +495,7 @@ RESOURCES: dict[str, tuple[Resource, str]] = {
     "tool": (TOOLS, TOOL),
     "tool_run": (CALLS, TOOL_RUN),
     "mcp_server": (MCP_SERVERS, MCP_SERVER),
+    "group": (GROUPS, GROUP),
     "sandbox": (CONFIGS, SANDBOX_CONFIG),
 }
 READS: dict[str, Callable[[ResourceQueries, Resource, str], Awaitable[Any]]] = {
@@ -574,6 +592,12 @@ async def resources_have_keys(explained: Explained) -> None:
         explained.scans = []
         await tools
         assert explained.without_key() == []
+    explained.scans = []
+    found = filter_of(Page(), ORG).by_key(OF_MEMBER, agent=AGENT)
+    await reads.page(GROUPS, found, Slice())
+    members = Filter(["v.group_id = %(group)s", "v.org = %(org)s"], {"org": ORG, "group": GROUP})
+    await reads.all(MEMBERS, members, order="v.position")
+    assert explained.without_key() == []
     explained.scans = []
     await reads.first(MCP_SERVERS, by_name(ORG, "weather"))
     assert explained.without_key() == []

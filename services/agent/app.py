@@ -45,6 +45,7 @@ from services.agent.adapters.tool_owner_port import ToolOwner
 from services.agent.adapters.tool_permissions import Policies
 from services.agent.adapters.tool_router import ToolRouter
 from services.agent.adapters.tools_service_client import ToolsServiceClient
+from services.agent.engine.batch_callbacks import BatchCallbacks
 from services.agent.engine.batches import ENDING_EVENTS, Batches
 from services.agent.engine.callbacks import CallbackSender
 from services.agent.engine.ports import EnginePorts
@@ -183,6 +184,9 @@ async def start_engine(
     callbacks.join(service)
     batches = Batches(engine.ports)
     batches.join(service)
+    batch_callbacks = BatchCallbacks(engine.ports, CallbackPoster(settings.guard))
+    batch_callbacks.join(service)
+    runtime.closing.push_async_callback(batch_callbacks.drain)
     service.repository.watch(ENDING_EVENTS, batches.note_end_of_run)
     return engine, callbacks, batches
 

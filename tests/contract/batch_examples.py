@@ -7,6 +7,7 @@ from typing import Any
 
 from libs.contracts.agent.batches import (
     BatchAccepted,
+    BatchCallbackAttempted,
     BatchCancelled,
     BatchCompleted,
     BatchItem,
@@ -102,6 +103,7 @@ EVENTS: list[Event] = [
     of_batch(BatchItemEnded, outcome=ANSWERED),
     of_batch(BatchCancelled, numbers=[2]),
     of_batch(BatchCompleted, status="cancelled"),
+    of_batch(BatchCallbackAttempted, attempts=1, sent_at=AT, status_code=503, next_at=AT),
 ]
 
 SUBJECTS = {
@@ -111,5 +113,6 @@ SUBJECTS = {
     "BatchItemsStarted": f"agent.event.batch.items_started.org-1.{BATCH}",
     "BatchItemEnded": f"agent.event.batch.item_ended.org-1.{BATCH}",
     "BatchCancelled": f"agent.event.batch.cancelled.org-1.{BATCH}",
+    "BatchCallbackAttempted": f"agent.event.batch.callback_attempted.org-1.{BATCH}",
     "BatchCompleted": f"agent.event.batch.completed.org-1.{BATCH}",
 }

@@ -26,6 +26,7 @@ from libs.contracts.agent.approvals import (
 )
 from libs.contracts.agent.batches import (
     BatchAccepted,
+    BatchCallbackAttempted,
     BatchCancelled,
     BatchCompleted,
     BatchItemEnded,
@@ -391,6 +392,7 @@ BATCH = [
     one(BatchItemEnded, outcome=FAILED_ITEM.model_copy(update={"number": 2})),
     one(BatchItemEnded, outcome=ANSWERED.model_copy(update={"number": 1})),
     one(BatchCompleted, status="completed"),
+    one(BatchCallbackAttempted),
 ]
 CANCELLED_BATCH = [
     one(BatchAccepted),

@@ -63,7 +63,7 @@ USUAL: dict[Table, dict[str, Any]] = {
 }
 WITHOUT_TIME = (
     *(agent.CALLED_RUNS, agent.HEARTBEAT_PAUSES, agent.APPROVALS),
-    *(agent.CALLBACKS, memory.ARCHIVE_AGENTS, memory.OPEN_FILES),
+    *(agent.BATCH_ITEMS, agent.CALLBACKS, memory.ARCHIVE_AGENTS, memory.OPEN_FILES),
 )
 
 

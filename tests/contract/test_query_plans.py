@@ -19,6 +19,7 @@ import pytest
 from libs.contracts.agent.summaries import SummarisedMessages
 from libs.contracts.bus_messages import DEFAULT_ORG as ORG
 from libs.eventstore.connection_pool import Database, open_pool
+from services.agent.adapters.batch_queries import PostgresBatchQueries
 from services.agent.adapters.block_queries import PostgresBlockQueries
 from services.agent.adapters.conversation_queries import PostgresConversationQueries
 from services.agent.adapters.conversation_search import PostgresConversationSearch, Search
@@ -66,6 +67,7 @@ from services.api.resources.agent_groups import MEMBERS
 from services.api.resources.agents import AGENTS
 from services.api.resources.agents import TOOLS as AGENT_TOOLS
 from services.api.resources.archives import ARCHIVES, SEARCHING
+from services.api.resources.batches import BATCHES
 from services.api.resources.blocks import BLOCKS
 from services.api.resources.conversations import CONVERSATIONS
 from services.api.resources.direct_tool_execution import TOOL_RUNS
@@ -110,6 +112,7 @@ from services.tools.adapters.tool_run_queries import (
 )
 from tests.clock_and_ids import ManualClock
 from tests.contract.archive_examples import ARCHIVE, PASSAGE
+from tests.contract.batch_examples import BATCH
 from tests.contract.examples import (
     AGENT,
     BESIDE,
@@ -171,6 +174,10 @@ TABLES = {
     "agent.agent_tags": "'agent-' || n, 'tag-' || n % 7, '{org}'",
     "agent.messages": "'message-' || n, '{org}', 'agent-' || n % 10, 'conv-' || n % 10, n,"
     " 'run-' || n, 'step-' || n, 'user', now(), true, true, 'hello', '[]', null, null, null, now()",
+    "agent.batches": "'batch-' || n, '{org}', 'agent-' || n % 10, now(), now(), 'completed', 5,"
+    " false, '{{}}', null, 0, null",
+    "agent.batch_items": "'batch_item-' || n, '{org}', 'batch-' || n / 10, n % 10, 'agent-' || n,"
+    " 'conv-' || n, 'run-' || n, 'completed', '{{}}', null",
     "agent.runs": "'run-' || n, '{org}', 'agent-' || n % 10, 'conv-' || n % 10, now(),"
     " 'completed', 'end_turn', false, false, 'hash-' || n, null, null, '{{}}'",
     "agent.steps": "'step-' || n, '{org}', 'agent-' || n % 10, 'conv-' || n % 10, 'run-' || n, n,"
@@ -329,6 +336,11 @@ ASKED: dict[type, dict[str, Callable[[Any], Awaitable[Any]]]] = {
     PostgresCallbackQueries: {
         "messages_of_run": lambda queries: queries.messages_of_run(ORG, RUN),
     },
+    PostgresBatchQueries: {
+        "batch_items": lambda queries: queries.batch_items(ORG, BATCH, [1, 2]),
+        "busy_agents": lambda queries: queries.busy_agents(ORG, BATCH),
+        "left_conversations": lambda queries: queries.left_conversations(ORG, BATCH, None),
+    },
     PostgresCalledRunQueries: {
         "call_chain": lambda queries: queries.call_chain(ORG, RUN),
         "called_run": lambda queries: queries.called_run(ORG, RUN),
@@ -470,6 +482,9 @@ ASKED: dict[type, dict[str, Callable[[Any], Awaitable[Any]]]] = {
 }
 # What goes through all that there is, on purpose: it works on what lies about, and that is little.
 WHOLE: dict[type, set[str]] = {
+    PostgresBatchQueries: {
+        *("due_batches", "has_open_batches", "open_batches", "due_batch_callbacks"),
+    },
     PostgresCallbackQueries: {"due_callbacks"},
     PostgresSummaryQueries: {"due_summaries"},
     PostgresRunQueries: {"orphaned_runs"},
@@ -490,6 +505,7 @@ RESOURCES: dict[str, tuple[Resource, str]] = {
     "folder": (FOLDERS, FOLDER),
     "file": (FILES, FILE),
     "conversation": (CONVERSATIONS, BESIDE),
+    "batch": (BATCHES, BATCH),
     "run": (RUNS, RUN),
     "step": (STEPS, STEP),
     "tool": (TOOLS, TOOL),

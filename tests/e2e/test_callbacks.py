@@ -9,6 +9,7 @@ from collections.abc import AsyncIterator
 from dataclasses import dataclass, field
 from typing import Any
 
+import httpx
 import pytest
 from letta_client import AsyncLetta, Letta, UnprocessableEntityError
 
@@ -127,3 +128,29 @@ async def test_no_private_address_is_told_anything(
 
     await wait_for("the refusal", given_up)
     assert receiver.connections == 0
+
+
+async def test_who_asked_for_it_is_told_that_the_batch_has_ended(
+    ahttp: httpx.AsyncClient, new_agent: NewAgent, receiver: Receiver
+) -> None:
+    receiver.statuses = [200]
+    agent = await asyncio.to_thread(new_agent)
+    path = f"/v1/agents/{agent.id}/messages/batch"
+    url = f"http://localhost:{receiver.port}/ended"
+    answer = await ahttp.post(path, json={"items": ["Hello", "Hello"], "callback_url": url})
+    batch_id = answer.json()["id"]
+    await wait_for("the client is told", lambda: receiver.told)
+    [told] = receiver.told
+    job = f"/v1/messages/batches/{batch_id}"
+
+    async def noted() -> Any:
+        return (await ahttp.get(job)).json()["callback_sent_at"]
+
+    await wait_for("that the client was told is recorded", noted)
+    shown = (await ahttp.get(job)).json()
+    assert told == {
+        "job_id": batch_id,
+        "status": "completed",
+        "completed_at": shown["completed_at"],
+    }
+    assert shown["callback_status_code"] == 200

@@ -7,6 +7,7 @@ outlive the conversations that the items ran in.
 
 from __future__ import annotations
 
+from datetime import datetime
 from operator import not_
 from typing import ClassVar, Literal
 
@@ -160,6 +161,22 @@ class BatchCancelled(BatchEvent):
 
     topic: ClassVar[str] = "batch.cancelled"
     numbers: list[int]
+
+
+class BatchCallbackAttempted(BatchEvent):
+    """A client was told that its batch has ended, or could not be.
+
+    `status_code` is what it answered, `error` why it did not; it is told again at `next_at`, if
+    that is not null.
+    """
+
+    topic: ClassVar[str] = "batch.callback_attempted"
+    additive: ClassVar[bool] = True
+    attempts: int
+    sent_at: datetime
+    status_code: int | None = None
+    error: str | None = None
+    next_at: datetime | None = None
 
 
 class BatchCompleted(BatchEvent):

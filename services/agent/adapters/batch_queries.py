@@ -45,6 +45,35 @@ turns as (
 select id, org from turns order by turn, created_at, id limit %(limit)s"""
 
 
+CALLBACK_LEASE_PREFIX = "callback-"
+TO_BE_TOLD = "callback_url is not null and callback_next_at is not null"
+MAYBE_CALLBACKS = f"agent.batches where {TO_BE_TOLD} and callback_next_at <= now()"
+DUE_CALLBACKS = f"""
+select b.id, b.org, b.callback_url, b.callback_attempts, b.status, b.fields->>'completed_at'
+from agent.batches b
+where {TO_BE_TOLD} and b.callback_next_at <= now()
+  and not exists (select from agent.leases l
+                  where l.key = %(lease_prefix)s || b.id and l.expires_at > now())
+order by b.callback_next_at limit %(limit)s"""
+
+
+@dataclass(frozen=True, slots=True)
+class DueBatchCallback:
+    """A batch that has ended, and whom to tell; after so many attempts."""
+
+    batch_id: str
+    org: str
+    url: str
+    attempts: int
+    status: str
+    completed_at: str
+
+    @property
+    def id(self) -> str:
+        """The key of the lease that it is sent under."""
+        return CALLBACK_LEASE_PREFIX + self.batch_id
+
+
 @dataclass(frozen=True, slots=True)
 class StoredItem:
     """An item, and how far its run is: `status` is None where there is no such run (any more)."""
@@ -80,6 +109,11 @@ class BatchQueries(Protocol):
 
     async def has_open_batches(self) -> bool:
         """Whether any batch has not ended."""
+        ...
+
+    async def due_batch_callbacks(self, limit: int) -> list[DueBatchCallback]:
+        """The batches whose clients are to be told now that they have ended, and that nobody
+        tells."""
         ...
 
     async def open_batches(self, org: str) -> int:
@@ -122,6 +156,15 @@ class PostgresBatchQueries:
         """Whether any batch has not ended."""
         return await self.database.any_row(MAYBE_DUE)
 
+    async def due_batch_callbacks(self, limit: int) -> list[DueBatchCallback]:
+        """The batches whose clients are to be told now, and that nobody tells."""
+        if not await self.database.any_row(MAYBE_CALLBACKS):
+            return []
+        rows = await self.database.fetch(
+            DUE_CALLBACKS, {"lease_prefix": CALLBACK_LEASE_PREFIX, "limit": limit}
+        )
+        return [DueBatchCallback(*row) for row in rows]
+
     async def open_batches(self, org: str) -> int:
         """How many batches of an organisation have not ended."""
         row = await self.database.fetch_one(
@@ -147,10 +190,11 @@ class PostgresBatchQueries:
     async def busy_agents(self, org: str, batch_id: str) -> set[str]:
         """Agents of a batch of which as many items run, of all batches, as may at once."""
         rows = await self.database.fetch(
-            "select agent_id from agent.batch_items busy where busy.org = %(org)s"
-            " and busy.status = 'running' and busy.agent_id in"
-            " (select agent_id from agent.batch_items where batch_id = %(batch)s)"
-            " group by agent_id having count(*) >= %(max)s",
+            "select a.agent_id from (select distinct agent_id from agent.batch_items"
+            "  where batch_id = %(batch)s and org = %(org)s offset 0) a cross join lateral"
+            " (select count(*) as items from (select from agent.batch_items"
+            "  where agent_id = a.agent_id and status = 'running' limit %(max)s) r) running"
+            " where running.items >= %(max)s",
             {"org": org, "batch": batch_id, "max": ITEMS_AT_ONCE_MAX},
         )
         return {agent_id for (agent_id,) in rows}

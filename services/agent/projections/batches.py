@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from libs.contracts.agent.batches import (
     BatchAccepted,
+    BatchCallbackAttempted,
     BatchCancelled,
     BatchCompleted,
     BatchEvent,
@@ -54,7 +55,22 @@ def project_batch(event: BatchEvent, org: str, rows: RowWrites) -> None:
                     "id": batch_id,
                     "status": event.status,
                     "completed_at": event.timestamp.isoformat(),
+                    "callback_next_at": event.timestamp.isoformat(),
                     "fields": {"completed_at": timestamp(event.timestamp)},
+                },
+            )
+        case BatchCallbackAttempted():
+            rows.patch(
+                BATCHES,
+                {
+                    "id": batch_id,
+                    "callback_attempts": event.attempts,
+                    "callback_next_at": event.next_at.isoformat() if event.next_at else None,
+                    "fields": {
+                        "callback_sent_at": timestamp(event.sent_at),
+                        "callback_status_code": event.status_code,
+                        "callback_error": event.error,
+                    },
                 },
             )
 
@@ -70,10 +86,16 @@ def batch_row(event: BatchAccepted, org: str) -> JsonObject:
         "status": "created",
         "at_once": event.at_once,
         "keep": event.keep,
+        "callback_url": event.callback_url,
+        "callback_attempts": 0,
+        "callback_next_at": None,
         "fields": {
             "created_at": timestamp(event.timestamp),
             "completed_at": None,
             "callback_url": event.callback_url,
+            "callback_sent_at": None,
+            "callback_status_code": None,
+            "callback_error": None,
             "created_by_id": event.actor,
         },
     }

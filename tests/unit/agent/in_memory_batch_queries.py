@@ -3,12 +3,19 @@
 from __future__ import annotations
 
 from collections import Counter
+from datetime import datetime, timedelta
 from typing import Any
 
 from libs.contracts.agent.batches import ITEMS_AT_ONCE_MAX, BatchItem
 from libs.eventstore.in_memory_database import InMemoryDatabase
 from libs.work.work_lease import DueWork
-from services.agent.adapters.batch_queries import ACTIVE, LeftConversation, StoredItem
+from services.agent.adapters.batch_queries import (
+    ACTIVE,
+    DueBatchCallback,
+    LeftConversation,
+    StoredItem,
+)
+from tests.unit.given import NOW
 
 
 class InMemoryBatchQueries:
@@ -58,6 +65,31 @@ class InMemoryBatchQueries:
             for row in self.rows("batch_items", org=org)
             if row["status"] == "running"
         )
+
+    async def due_batch_callbacks(self, limit: int) -> list[DueBatchCallback]:
+        now = NOW + timedelta(seconds=self.database.clock())
+        due = [
+            row
+            for row in self.rows("batches")
+            if row["callback_url"]
+            and row["callback_next_at"]
+            and datetime.fromisoformat(row["callback_next_at"]) <= now
+        ]
+        due.sort(key=lambda row: row["callback_next_at"])
+        callbacks = [
+            DueBatchCallback(
+                row["id"],
+                row["org"],
+                row["callback_url"],
+                row["callback_attempts"],
+                row["status"],
+                row["fields"]["completed_at"],
+            )
+            for row in due
+        ]
+        leases, clock = self.database.schema("agent").leases, self.database.clock()
+        held = {key for key, lease in leases.items() if lease.expires_at > clock}
+        return [callback for callback in callbacks if callback.id not in held][:limit]
 
     async def has_open_batches(self) -> bool:
         return bool(self.open_rows())

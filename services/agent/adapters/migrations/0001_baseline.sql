@@ -327,12 +327,19 @@ create table {schema}.batches (
     status       text not null,
     at_once      int not null,
     keep         boolean not null,
-    fields       jsonb not null
+    fields       jsonb not null,
+    callback_url      text,
+    callback_attempts int not null,
+    callback_next_at  timestamptz
 );
+create index batches_callback on {schema}.batches (callback_next_at)
+    where callback_url is not null and callback_next_at is not null;
 create index batches_page on {schema}.batches (org collate "C", created_at, id collate "C");
 create index batches_agent on {schema}.batches (agent_id, created_at, id collate "C");
 create index batches_open on {schema}.batches (created_at) where completed_at is null;
 comment on column {schema}.batches.agent_id is 'Null where each item says its own agent.';
+comment on column {schema}.batches.callback_next_at is
+    'When the client is told that the batch has ended, from then until the last attempt.';
 
 create table {schema}.batch_items (
     id              text primary key,
@@ -347,9 +354,7 @@ create table {schema}.batch_items (
     outcome         json
 );
 create index batch_items_batch on {schema}.batch_items (batch_id, number);
-create index batch_items_pending on {schema}.batch_items (batch_id) where status = 'pending';
-create index batch_items_running on {schema}.batch_items (batch_id) where status = 'running';
-create index batch_items_busy on {schema}.batch_items (agent_id) where status = 'running';
+create index batch_items_running on {schema}.batch_items (agent_id) where status = 'running';
 comment on column {schema}.batch_items.outcome is
     'What came of it: messages, usage, stop reason, and why it was not answered.';
 

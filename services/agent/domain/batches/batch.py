@@ -10,6 +10,7 @@ from pydantic import BaseModel, Field
 
 from libs.contracts.agent.batches import (
     BatchAccepted,
+    BatchCallbackAttempted,
     BatchCancelled,
     BatchCompleted,
     BatchItemEnded,
@@ -21,6 +22,7 @@ from libs.contracts.agent.batches import (
 from libs.contracts.base_aggregate import Aggregate
 from libs.contracts.bus_messages import CONFLICT, NOT_FOUND, Context, Event, Rejected
 from libs.contracts.letta.error_bodies import not_found
+from services.agent.domain.conversations.callback_attempts import CallbackOutcome
 
 ItemPhase = Literal["pending", "running", "completed", "failed", "cancelled"]
 
@@ -33,6 +35,7 @@ class BatchState(BaseModel):
     keep: bool = False
     cancelled: bool = False
     ended: bool = False
+    callback_attempts: int = 0
     items: list[ItemPhase] = Field(default_factory=list)
     agents: list[str] = Field(default_factory=list)
     actor: str = ""
@@ -123,6 +126,22 @@ class Batch(Aggregate[BatchState]):
         if self.is_open and self.is_done:
             self.record(BatchCompleted, at=at, status=self.final_status())
 
+    def note_callback(
+        self, outcome: CallbackOutcome, *, attempts: int, sent_at: datetime, at: datetime
+    ) -> None:
+        """Record what came of telling the client, the last of so many attempts. Nothing happens if
+        that many were recorded before."""
+        if self.state.ended and attempts > self.state.callback_attempts:
+            self.record(
+                BatchCallbackAttempted,
+                at=at,
+                attempts=attempts,
+                sent_at=sent_at,
+                status_code=outcome.status,
+                error=outcome.error_shown,
+                next_at=outcome.next_at(attempts, at),
+            )
+
     def final_status(self) -> BatchStatus:
         """How a batch ends: as failed only if no item was answered."""
         if self.state.cancelled:
@@ -153,3 +172,5 @@ class Batch(Aggregate[BatchState]):
                     state.items[number] = "cancelled"
             case BatchCompleted():
                 state.ended = True
+            case BatchCallbackAttempted():
+                state.callback_attempts = event.attempts

@@ -31,6 +31,16 @@ class CallbackOutcome:
             return not self.forbidden
         return self.status in PASSING_STATUSES or self.status >= 500
 
+    @property
+    def error_shown(self) -> str | None:
+        """Why there was no answer, as far as it is kept."""
+        return self.error and self.error[:ERROR_CHARS_MAX]
+
+    def next_at(self, attempts: int, at: datetime) -> datetime | None:
+        """When to try again after so many attempts; None for never."""
+        again = self.passing and attempts < ATTEMPTS_MAX
+        return at + timedelta(seconds=PAUSE_SECONDS[attempts - 1]) if again else None
+
 
 def record_attempt(
     conversation: Conversation,
@@ -42,8 +52,6 @@ def record_attempt(
     at: datetime,
 ) -> None:
     """Record what came of an attempt, the last of so many, and when the next is."""
-    again = outcome.passing and attempts < ATTEMPTS_MAX
-    next_at = at + timedelta(seconds=PAUSE_SECONDS[attempts - 1]) if again else None
     conversation.record(
         CallbackAttempted,
         at=at,
@@ -51,6 +59,6 @@ def record_attempt(
         attempts=attempts,
         sent_at=sent_at,
         status_code=outcome.status,
-        error=outcome.error and outcome.error[:ERROR_CHARS_MAX],
-        next_at=next_at,
+        error=outcome.error_shown,
+        next_at=outcome.next_at(attempts, at),
     )

@@ -20,6 +20,7 @@ from tests.sim.files import check_files
 from tests.sim.model import GATED, plan_in
 from tests.sim.network import FAULTS
 from tests.sim.processes import READ_MODELS
+from tests.sim.schedules import check_schedules
 
 if TYPE_CHECKING:
     from tests.sim.world import World
@@ -51,7 +52,7 @@ def judge(world: World) -> list[str]:
 def broken(world: World) -> Iterator[str]:
     """What is wrong with what is stored, and with what clients were told."""
     database = world.shared.server.database
-    for service in ("agent", "memory", "tools"):
+    for service in ("agent", "memory", "tools", "scheduler"):
         schema = database.schema(service)
         yield from check_log(service, schema)
         yield from check_published(service, world.shared.broker.taken[service])
@@ -70,6 +71,7 @@ def broken(world: World) -> Iterator[str]:
     yield from check_written(talks)
     yield from check_archives(world.plan.chores, world.clients.chores, agent, memory)
     yield from check_files(world)
+    yield from check_schedules(world)
 
 
 # The log of a service

@@ -45,8 +45,9 @@ from tests.sim.archives import remember
 from tests.sim.bus import SimBus
 from tests.sim.files import file_chore
 from tests.sim.model import GATED, HANDLE, KEEP, WRITE
-from tests.sim.plan import APIS, FILING, REMEMBERING, Chore, Plan, Say
+from tests.sim.plan import APIS, FILING, REMEMBERING, SCHEDULING, Chore, Plan, Say
 from tests.sim.processes import Process, Shared
+from tests.sim.schedules import schedule
 from tests.sim.store import UNSTORABLE
 from tests.sim.story import Story
 from tests.sim.tools import ROLL_ID, WEATHER_ID
@@ -270,6 +271,9 @@ class Clients:
         agent = agent_id(chore.agent)
         if chore.kind.startswith("press"):
             await self.press(chore, agent)
+            return
+        if chore.kind in SCHEDULING:
+            self.chores[chore.name] = await schedule(chore, agent, self.send)
             return
         if chore.kind in REMEMBERING:
             self.chores[chore.name] = await remember(chore, agent, self.send)

@@ -22,6 +22,9 @@ REMEMBERING = ("remember", "remember and forget", "share and delete")
 AGENTS, MEMORIES, APIS = ("agent-1", "agent-2"), ("memory-1", "memory-2"), ("api-1", "api-2")
 PROCESSES = (*AGENTS, *MEMORIES, *APIS)
 TOOLS = ("tools-1", "tools-2")
+SCHEDULERS = ("scheduler-1", "scheduler-2")
+SCHEDULING = ("schedule all", "schedule once", "schedule and fire")
+SCHEDULES_EVERY_SEEDS = 6
 FAULTS_FROM_SECONDS, FAULTS_UNTIL_SECONDS = 1.5, 22.0
 # A retry without a key is known by the time of its first try, which another api may have noted.
 API_SKEW_SECONDS_MAX = 150.0
@@ -41,6 +44,11 @@ BESIDE_POINTS = (
     "after_commit.conversation.created",
     "after_blocks",
     "after_commit.message.appended",
+)
+SCHEDULE_POINTS = tuple(
+    f"{when}.{topic}"
+    for when in ("before_commit", "after_commit")
+    for topic in ("schedule.created", "firing.started", "firing.started", "firing.ended")
 )
 FILE_POINTS = (
     "before_commit.file.parsed",
@@ -155,12 +163,18 @@ class Plan:
     @property
     def processes(self) -> tuple[str, ...]:
         """The processes that there are."""
-        return (*PROCESSES, *TOOLS) if self.tools else PROCESSES
+        more = (*(TOOLS if self.tools else ()), *(SCHEDULERS if self.schedules else ()))
+        return (*PROCESSES, *more)
 
     @property
     def files(self) -> bool:
         """Whether anybody uploads files."""
         return any(chore.kind in FILING for chore in self.chores)
+
+    @property
+    def schedules(self) -> bool:
+        """Whether anybody makes schedules."""
+        return any(chore.kind in SCHEDULING for chore in self.chores)
 
     @property
     def parts(self) -> list[str]:
@@ -320,6 +334,31 @@ def filing(seed: int) -> Beside:
     return Beside([], chores, faults)
 
 
+def scheduling(seed: int, agents: int) -> Beside:
+    """In every sixth world agents have schedules; processes of the scheduler service die, freeze
+    for longer than their leases, are cut off, and have clocks that jump."""
+    if seed % SCHEDULES_EVERY_SEEDS != SCHEDULES_EVERY_SEEDS - 1:
+        return Beside()
+    dice = Random(f"schedules of {seed}")
+
+    def at(first: float, last: float) -> float:
+        return round(first + (last - first) * dice.random(), 3)
+
+    kinds = ("schedule all", "schedule all", "schedule once", "schedule and fire")
+    chores = [
+        Chore(f"s{n + 1}", kind, dice.randrange(agents), at(0.5, 6)) for n, kind in enumerate(kinds)
+    ]
+    faults = [Fault("sf1", "crash at", at(3, 14), at(0.2, 4), how=dice.choice(SCHEDULE_POINTS))]
+    faults.append(Fault("sf2", "freeze", at(3, 14), at(0.5, 25), dice.choice(SCHEDULERS)))
+    amount = dice.choice((-7200.0, -9.0, 9.0, 7200.0))
+    faults.append(Fault("sf3", "skew", at(1, 12), 0.0, dice.choice(SCHEDULERS), amount=amount))
+    cut = f"{dice.choice((STORE, BUS))} {dice.choice(('both', 'to', 'from'))}"
+    faults.append(Fault("sf4", "partition", at(3, 18), at(1, 14), dice.choice(SCHEDULERS), cut))
+    kind = dice.choice(("crash", "restart"))
+    faults.append(Fault("sf5", kind, at(3, 20), at(0.2, 6), dice.choice(SCHEDULERS)))
+    return Beside([], chores, faults)
+
+
 def tool_step(dice: Random, agents: int) -> tuple[Call, ...]:
     """The calls of one step, and how those fare that run elsewhere."""
     kinds = (
@@ -339,6 +378,7 @@ def plan_of(seed: int) -> Plan:
     beside = conversations_beside(seed, len(agents))
     called = custom_tools(seed, len(agents))
     filed = filing(seed)
+    scheduled = scheduling(seed, len(agents))
     return Plan(
         seed,
         agents,
@@ -359,6 +399,7 @@ def plan_of(seed: int) -> Plan:
             *interrupted,
             *beside.chores,
             *filed.chores,
+            *scheduled.chores,
         ),
         (
             *faults(dice),
@@ -368,6 +409,7 @@ def plan_of(seed: int) -> Plan:
             *beside.faults,
             *called.faults,
             *filed.faults,
+            *scheduled.faults,
         ),
         supervised=seed % 3 == 0,
         tools=bool(called.says),

@@ -40,8 +40,10 @@ from services.api.resources.runs import resume_stream
 from services.api.v1.message_request import Addressee, address
 from services.memory import app as memory_app
 from services.memory import projections as memory_projections
+from services.scheduler import app as scheduler_app
+from services.scheduler import projections as scheduler_projections
 from services.tools import projections as tools_projections
-from tests.sim import tools
+from tests.sim import schedules, tools
 from tests.sim.bus import Broker, SimBus
 from tests.sim.files import SMALL, SimEmbedders, SimParser, SimReads
 from tests.sim.loop import OWNER, Lane, Surprise, VirtualLoop
@@ -58,10 +60,12 @@ from tests.sim.reads import (
     SimPassageSearch,
     SimQueries,
     SimRunQueries,
+    SimScheduleQueries,
     SimView,
 )
 from tests.sim.store import Client, Server, SimStore
 from tests.unit.given import NOW
+from tests.unit.scheduler.in_memory_queries import NoAgentTools
 
 RESTART_SECONDS = 1.0
 
@@ -294,6 +298,7 @@ WIRED: dict[str, tuple[Any, Any]] = {
     ),
     "memory": (memory_app.wiring({}), memory_projections.project),
     "tools": (tools.wire, tools_projections.project),
+    "scheduler": (scheduler_app.wiring({}), scheduler_projections.project),
 }
 READ_MODELS = {
     service: ReadModels(service, projections.project, projections.READ_MODELS)
@@ -301,6 +306,7 @@ READ_MODELS = {
         ("agent", agent_projections),
         ("memory", memory_projections),
         ("tools", tools_projections),
+        ("scheduler", scheduler_projections),
     )
 }
 
@@ -346,10 +352,13 @@ def simulated_adapters() -> Iterator[None]:
             (memory_app, "PostgresFolderQueries", SimFolderQueries),
             (memory_app, "ProcessParser", SimParser),
             (memory_app, "LargeCollections", SimLargeCollections),
+            (scheduler_app, "PostgresScheduleQueries", SimScheduleQueries),
+            (scheduler_app, "PostgresAgentTools", NoAgentTools),
             (failpoints, "reach", reached),
             (eventstore_work, "DISTRUSTFUL_DECISIONS", 3),  # a run is short
             (bounded_command_queue, "AGGREGATE_COMMANDS_MAX", 10),  # and clients are few
             *SMALL,
+            *schedules.PATCHED,
         ):
             stack.enter_context(mock.patch.object(target, name, value))
         yield

@@ -21,6 +21,7 @@ from tests.unit.archives import InMemoryArchiveQueries
 from tests.unit.folders import InMemoryFolderQueries
 from tests.unit.message_vectors import InMemoryMessageVectors
 from tests.unit.passage_search import InMemoryPassageSearch
+from tests.unit.scheduler.in_memory_queries import InMemoryScheduleQueries
 
 
 class SimDatabase:
@@ -141,6 +142,10 @@ class SimFolderQueries(OverTheWire, reads=InMemoryFolderQueries):
 
 class SimPassageSearch(OverTheWire, reads=InMemoryPassageSearch):
     """Keeps the contract of `PassageSearch`."""
+
+
+class SimScheduleQueries(OverTheWire, reads=InMemoryScheduleQueries):
+    """Keeps the contract of `ScheduleQueries`."""
 
 
 class SimMessageVectors(OverTheWire, reads=InMemoryMessageVectors):

@@ -7,6 +7,7 @@ import re
 from pathlib import Path
 
 import tests.sim.file_mutants
+import tests.sim.schedule_mutants
 import tests.sim.tool_mutants
 import tests.sim.work_mutants  # noqa: F401
 from tests.sim.conversation_mutants import ONLY_OF_HISTORIES

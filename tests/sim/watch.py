@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from collections import Counter
+from datetime import datetime, timedelta
 from typing import Any
 
 from libs.eventstore.ports import LEASE_SECONDS, Commit, StoredEvent
 from tests.sim.loop import VirtualLoop
 from tests.sim.model import plan_in
 from tests.sim.store import Server, Watcher
+from tests.unit.given import NOW
 
 DRIVEN = frozenset(
     {
@@ -81,6 +83,7 @@ class Watch(Watcher):
             ):
                 self.problem(f"{holder} recorded {event.topic} without holding the lease")
             self.note_step(event)
+            self.note_slot(event)
         if fence and commit.release_lease:
             self.lease_released(service, fence.key)
         if commit.take_lease and epoch is not None:
@@ -89,6 +92,13 @@ class Watch(Watcher):
     def racing(self, service: str, holder: str, aggregate_id: str) -> None:
         """Decisions about one aggregate wait for each other in a process."""
         self.problem(f"two decisions of {holder} about {aggregate_id} raced")
+
+    def note_slot(self, event: StoredEvent) -> None:
+        """No slot fires before its time."""
+        if event.topic == "firing.started":
+            slot = datetime.fromisoformat(str(event.payload["slot"]))
+            if slot > NOW + timedelta(seconds=self.loop.now):
+                self.problem(f"the slot {slot} fired early")
 
     def note_step(self, event: StoredEvent) -> None:
         """Remember which step of which message is recorded."""

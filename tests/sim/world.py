@@ -29,6 +29,7 @@ from tests.sim.model import BUG, LEDGER, Ledger
 from tests.sim.network import BUS, FAULTS, STORE, Network, Weather
 from tests.sim.plan import Plan, Say
 from tests.sim.processes import Shared, simulated_adapters
+from tests.sim.schedules import unfinished_schedules
 from tests.sim.store import Server
 from tests.sim.tools import register
 from tests.sim.watch import Watch
@@ -158,6 +159,7 @@ class World:
         ]
         left += [*left_over(memory), *archives_of_nobody(agent, memory)]
         left += unfinished_files(self)
+        left += unfinished_schedules(database.schema("scheduler"), agent)
         tools = database.schema("tools")
         left += [
             f"{row['id']} of a tool runs"

@@ -19,9 +19,11 @@ Progress = Literal["missing", "waiting", "running", "completed", "failed", "canc
 MAYBE_DUE = (
     "scheduler.schedules where next_at <= now()",
     "scheduler.firings where status in ('running', 'retrying')",
+    r"scheduler.leases where expires_at < now() and key like 'schedule-%'",
 )
 # A firing is looked at when its retry has come, and when what it started is not going on: either
-# nobody has accepted it yet, or it has ended. With `all`, slots wait for room.
+# nobody has accepted it yet, or it has ended. With `all`, slots wait for room. The lease that a
+# process left when it died is taken and given back.
 DUE = """
 with due as (
     select s.id, s.org, s.next_at as since from scheduler.schedules s
@@ -45,7 +47,11 @@ with due as (
             where m.id = f.run_id and m.org = f.org and m.status = 'running')
         else exists (
             select from agent.run_view r where r.id = f.run_id and r.org = f.org
-            and r.status in ('created', 'running')) end)),
+            and r.status in ('created', 'running')) end)
+    union all
+    select l.key, coalesce(e.org, ''), l.expires_at from scheduler.leases l left join lateral (
+        select org from scheduler.events where aggregate_id = l.key limit 1) e on true
+    where l.expires_at < now() and l.key like 'schedule-%%'),
 works as (select id, org, min(since) as since from due group by id, org),
 ranked as (
     select id, org, since, row_number() over (partition by org order by since, id) as place

@@ -91,11 +91,10 @@ class Firings(LeasedWork[DueSchedule]):
     async def attempt(self, lease: WorkLease[DueSchedule]) -> None:
         """Take one schedule as far as it can be taken now."""
         schedule = await lease.unit().load(Schedule, lease.work.id)
-        if schedule.present is None:
-            return
         started = await self.find_progress(lease, schedule)
-        for firing_id, firing in list(schedule.state.open.items()):
-            await self.look_at(lease, firing_id, firing, started.get(firing.run_id))
+        if schedule.present is not None:
+            for firing_id, firing in list(schedule.state.open.items()):
+                await self.look_at(lease, firing_id, firing, started.get(firing.run_id))
         await self.fire_slots(lease, waiting_in(schedule, started))
 
     async def find_progress(
@@ -143,12 +142,14 @@ class Firings(LeasedWork[DueSchedule]):
         await self.record(lease, firing, decide)
 
     async def fire_slots(self, lease: WorkLease[DueSchedule], waiting: frozenset[str]) -> None:
-        """Fire the slots that have come, one after the other."""
+        """Fire the slots that have come, one after the other. The last commit gives the lease back,
+        and so do those of attempts at schedules that are gone."""
         for _ in range(SLOTS_PER_ATTEMPT_MAX):
             firing_id = await self.record(
                 lease,
                 None,
                 lambda schedule: schedule.fire_due(now=lease.work.now, waiting=waiting),
+                release=lambda fired: fired is None,
             )
             if firing_id is None:
                 return
@@ -194,6 +195,8 @@ class Firings(LeasedWork[DueSchedule]):
         lease: WorkLease[DueSchedule],
         firing: Firing | None,
         decide: Callable[[Schedule], T],
+        *,
+        release: Callable[[T], bool] | bool = False,
     ) -> T:
         """Commit a decision about the schedule, as part of the story of a firing."""
 
@@ -207,7 +210,7 @@ class Firings(LeasedWork[DueSchedule]):
                 unit.context = replace(unit.context, correlation_id=story.correlation_id)
             return value
 
-        return await lease.record(load_and_decide, release=False)
+        return await lease.record(load_and_decide, release=release)
 
 
 def waiting_in(schedule: Schedule, started: dict[str, Started]) -> frozenset[str]:

@@ -53,6 +53,7 @@ class InMemoryScheduleQueries:
             is_over = row["status"] == "running" and runs.get(row["run_id"]) not in ACTIVE
             if is_retried or is_over:
                 due[row["schedule_id"]] = row["org"]
+        due |= {key: "" for key in leases.keys() - held - due.keys() if key.startswith("schedule-")}
         free = sorted((key, org) for key, org in due.items() if key not in held)
         return [DueSchedule(key, org, now) for key, org in free[:DUE_MAX]]
 

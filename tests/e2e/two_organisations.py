@@ -221,7 +221,20 @@ async def group_of(client: httpx.AsyncClient, agent_id: str) -> dict[str, str]:
     """A group of an agent."""
     fields = {"name": WORD, "agent_ids": [agent_id], "shared_state": {"word": WORD}}
     group = await made(client, "POST", "/v1/agent-groups", json=fields)
-    return {"group_id": group["id"]}
+    path = f"/v1/groups/{group['id']}/messages/async"
+    run = await made(client, "POST", path, json={"messages": says(f"SAY:{WORD}")})
+    return {"group_id": group["id"], "group_run_id": await ended_run_of(client, run)}
+
+
+async def ended_run_of(client: httpx.AsyncClient, run: dict[str, Any]) -> str:
+    """The id of a run of a group, once it has ended."""
+    path = f"/v1/groups/{run['group_id']}/runs/{run['id']}"
+
+    async def ended() -> bool:
+        return bool((await made(client, "GET", path))["status"] == "completed")
+
+    await wait_for("the run of the group", ended)
+    return str(run["id"])
 
 
 async def letter_of(heeler: HeelerInstance, client: httpx.AsyncClient) -> str:

@@ -23,7 +23,7 @@ ERRORS_SHOWN_MAX = 50
 INPUT_SHOWN_CHARS_MAX = 2_000
 
 # What an id's prefix stands for, where it is not the word itself.
-KINDS = {"conv": "conversation", "source": "folder"}
+KINDS = {"conv": "conversation", "source": "folder", "group_run": "group run"}
 
 MESSAGES_EMPTY: JsonObject = {"detail": "Messages must not be empty"}
 UNKNOWN: JsonObject = {"detail": "An unknown error occurred"}

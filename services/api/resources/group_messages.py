@@ -18,10 +18,11 @@ from libs.contracts.groups.group_runs import (
 from libs.contracts.letta.message_requests import Content, MessageTypes
 from libs.contracts.letta.messages import only_types
 from libs.contracts.letta.request_size_limits import Name, Names
-from services.api.adapters.resource_query_builder import Resource, Where, filter_of
+from services.api.adapters.resource_query_builder import Filter, Resource, Where, filter_of
 from services.api.http.callers import org_of
 from services.api.http.error_responses import run_failed
 from services.api.http.handler_dependencies import api_of
+from services.api.http.raw_json import raw
 from services.api.http.request_parsing import AnyRequest, Page, body_of, parse, query_of, valid_id
 from services.api.openapi.operation import returns
 from services.api.v1.group_message_request import (
@@ -31,7 +32,12 @@ from services.api.v1.group_message_request import (
     start_group_run,
 )
 from services.api.v1.group_run_following import GroupRunFollower, answer_of, group_events
-from services.api.v1.read_model_responses import answer_document, answer_page, must_exist
+from services.api.v1.read_model_responses import (
+    answer_document,
+    answer_page,
+    missing,
+    must_exist,
+)
 
 BOTH = ("/v1/groups/{group_id:str}", "/v1/agent-groups/{group_id:str}")
 GROUPS = Resource(kind="group", view="groups.group_view", document="v.document")
@@ -151,11 +157,26 @@ async def list_group_runs(request: AnyRequest, group_id: str) -> Response[bytes]
     return await answer_page(request, GROUP_RUNS, page, found)
 
 
-@get(paths("/runs/{run_id:str}"), opt=returns("the group's run"))
-async def retrieve_group_run(request: AnyRequest, group_id: str, run_id: str) -> Response[bytes]:
+@get(paths("/runs/{group_run_id:str}"), opt=returns("the group's run"))
+async def retrieve_group_run(
+    request: AnyRequest, group_id: str, group_run_id: str
+) -> Response[bytes]:
     """Retrieve a run of a group with its hops."""
     await must_exist(request, GROUPS, group_id)
-    return await answer_document(request, GROUP_RUNS, run_id)
+    return await answer_of_group(request, GROUP_RUNS, group_id, group_run_id)
+
+
+async def answer_of_group(
+    request: AnyRequest, resource: Resource, group_id: str, resource_id: str
+) -> Response[bytes]:
+    """What a group has of this id, or the 404 that names it."""
+    known = valid_id(resource.kind, resource_id)
+    conditions = ["v.org = %(org)s", "v.id = %(id)s", IN_GROUP]
+    values = {"org": org_of(request), "id": known, "group": group_id}
+    body = await api_of(request).reads.first(resource, Filter(conditions, values))
+    if body is None:
+        raise missing(resource.kind, resource_id)
+    return raw(body)
 
 
 @post(
@@ -182,7 +203,7 @@ async def modify_group_message(
     content = body.model_dump(mode="json")["content"]
     command = EditGroupMessage(group_id=group_id, message_id=message_id, content=content)
     await api_of(request).send(request, command)
-    return await answer_document(request, GROUP_MESSAGES, message_id)
+    return await answer_of_group(request, GROUP_MESSAGES, group_id, message_id)
 
 
 @patch(paths("/reset-messages"), opt=returns("nothing"))

@@ -31,7 +31,6 @@ REQUIRES_APPROVAL = "requires_approval"
 GONE = "the agent was deleted"
 HAS_LEFT = "the agent has left the group"
 WAITS = "a call of a tool waits for an approval, which no member of a group can give"
-HANDED_OVER = "The group has gone on."
 
 
 class MemberHops:

@@ -43,6 +43,7 @@ from libs.contracts.groups.group_runs import (
     Said,
     SpeakerPicked,
     StartGroupRun,
+    ToolAnswer,
     ToolCallMade,
     member_conversation,
     member_run,
@@ -50,12 +51,14 @@ from libs.contracts.groups.group_runs import (
 from services.groups.domain.conversations.group_conversation_state import (
     GroupConversationState,
     Hop,
+    MemberState,
     evolve,
 )
 from services.groups.domain.managers.decisions import Ask, WantedHop
 from services.groups.domain.managers.member_tools import words_of
 
 ERROR_TYPE = "group_run_failed"
+GROUP_HAS_GONE_ON = "The others have heard you, and the group has gone on."
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -177,7 +180,7 @@ class GroupConversation(Aggregate[GroupConversationState]):
             since=member.seen if member else run.first - len(run.messages),
             up_to=alike[0] if alike else state.number,
             question=wanted.question,
-            answers=list(wanted.answers),
+            answers=list(wanted.answers) or unanswered_calls(member),
             answers_say_all=wanted.answers_say_all,
             asked_in=wanted.asked_in,
             briefed="" if member and member.briefed == briefing else briefing,
@@ -347,6 +350,12 @@ class GroupConversation(Aggregate[GroupConversationState]):
     def when(self, event: Event) -> None:
         """Evolve the state by one event."""
         evolve(self.state, event)
+
+
+def unanswered_calls(member: MemberState | None) -> list[ToolAnswer]:
+    """Answers to the calls with which a member ended its turn before, and that nobody answered."""
+    calls = member.calls if member else []
+    return [ToolAnswer(tool_call_id=call.id, content=GROUP_HAS_GONE_ON) for call in calls]
 
 
 def too_much(command: StartGroupRun) -> Rejected | None:

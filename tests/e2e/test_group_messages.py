@@ -81,6 +81,7 @@ def test_members_answer_in_turn_and_each_sees_what_was_said_since(
     mark = unique("mark")
     answer = send(http, group, f"SAY:SAY:SAY:{mark}")
     alice, bob, carol = (agent.name for agent in crew)
+    bob_id = crew[1].id
     assert spoken(answer) == [
         (alice, f"SAY:SAY:{mark}"),
         (bob, f"SAY:{mark}"),
@@ -93,6 +94,9 @@ def test_members_answer_in_turn_and_each_sees_what_was_said_since(
     assert answer["usage"]["total_tokens"] > 0
     runs = http.get("/v1/runs/", params={"group_id": group["id"]}).json()
     assert {run["id"] for run in runs} == set(answer["usage"]["run_ids"])
+    heard = http.get(f"/v1/agents/{bob_id}/messages").json()
+    [from_alice] = [each for each in heard if each.get("sender_id") == crew[0].id]
+    assert (from_alice["name"], from_alice["group_id"]) == (alice, group["id"])
     own = http.get(f"/v1/agents/{crew[0].id}/messages", params={"conversation_id": "default"})
     assert mark not in own.text, "a member's own conversation holds nothing of the group"
 

@@ -37,6 +37,7 @@ def served_messages(
         step_id=step_id,
         sender_id=message.sender_id,
         name=message.name,
+        group_id=message.group_id,
     )
     if message.hidden:
         return []

@@ -31,6 +31,7 @@ class Envelope:
     sender_id: str | None = None
     name: str | None = None
     is_err: bool | None = None
+    group_id: str | None = None
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -163,6 +164,7 @@ def only_types(
 
 
 def _common(envelope: Envelope, message_type: str) -> JsonObject:
+    of_group: JsonObject = {"group_id": envelope.group_id} if envelope.group_id else {}
     return {
         "id": envelope.id,
         "date": message_date(envelope.date),
@@ -174,6 +176,7 @@ def _common(envelope: Envelope, message_type: str) -> JsonObject:
         "is_err": envelope.is_err,
         "seq_id": envelope.seq_id,
         "run_id": envelope.run_id,
+        **of_group,
     }
 
 

@@ -144,7 +144,7 @@ def raw_message(shown: ShownMessage, agent: JsonObject) -> JsonObject:
         "run_id": shown.run_id,
         "otid": first.get("otid") if said else None,
         "tool_returns": [raw_return(result) for result in (returned or {}).get("tool_returns", [])],
-        "group_id": None,
+        "group_id": first.get("group_id"),
         "sender_id": first.get("sender_id"),
         "batch_item_id": None,
         "conversation_id": None,

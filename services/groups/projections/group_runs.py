@@ -188,6 +188,7 @@ def v1_message(event: GroupMessageAppended) -> JsonObject:
         run_id=None if event.hop is None else member_run(event.run_id, event.hop),
         sender_id=message.sender_id,
         name=message.name,
+        group_id=event.group_id,
     )
     match message.role:
         case "assistant":
@@ -196,8 +197,7 @@ def v1_message(event: GroupMessageAppended) -> JsonObject:
             document = system_message(envelope, str(message.content))
         case "user":
             document = user_message(envelope, message.content)
-    about: JsonObject = {"group_id": event.group_id, "group_run_id": event.run_id}
-    return {**document, **about, "recipients": [*message.recipients] or None}
+    return {**document, "group_run_id": event.run_id, "recipients": [*message.recipients] or None}
 
 
 def empty(event: GroupTranscriptEmptied, rows: RowWrites) -> None:

@@ -61,7 +61,7 @@ HEAD = Envelope(
 
 
 def envelope(recorded: JsonObject) -> Envelope:
-    fields = {key: recorded[key] for key in Envelope.__dataclass_fields__}
+    fields = {key: recorded.get(key) for key in Envelope.__dataclass_fields__}
     date = datetime.fromisoformat(str(recorded["date"]))
     return Envelope(**{**fields, "date": date})  # type: ignore[arg-type]
 

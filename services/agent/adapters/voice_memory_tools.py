@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 from datetime import timedelta
-from typing import Annotated, Any
+from typing import Annotated, Any, Protocol
 
 from pydantic import BaseModel, BeforeValidator, Field
 from pydantic_core import to_json
@@ -24,6 +24,7 @@ from libs.contracts.memory.archives import (
 from libs.eventstore import failpoints
 from services.agent.adapters.block_commands import cause_of
 from services.agent.adapters.conversation_search import ConversationSearch, Search
+from services.agent.adapters.memory_queries import ArchivalMemoryQueries
 from services.agent.adapters.tool_owner_port import Calling, Runner, error
 from services.agent.domain.runs.step_results import ToolResult
 
@@ -64,10 +65,14 @@ class StoreMemories(BaseModel):
     chunks: Annotated[list[Chunk], Field(min_length=1, max_length=PASSAGES_INSERTED_MAX)]
 
 
+class VoiceMemoryQueries(ArchivalMemoryQueries, ConversationSearch, Protocol):
+    """What these tools read."""
+
+
 class VoiceMemoryTools:
     """Sends commands about passages, and searches the history."""
 
-    def __init__(self, bus: Bus, queries: ConversationSearch, clock: Clock) -> None:
+    def __init__(self, bus: Bus, queries: VoiceMemoryQueries, clock: Clock) -> None:
         self.bus = bus
         self.queries = queries
         self.clock = clock
@@ -136,9 +141,9 @@ class VoiceMemoryTools:
                     text="\n".join([chunk.context, *text]).replace("\x00", ""),
                 )
             )
-        command = InsertPassages(
-            passages=passages, agent_id=calling.design.config.id, cause=cause_of(calling)
-        )
+        own_id = calling.design.config.id
+        owner = await self.queries.archive_owner(calling.context.org, own_id)
+        command = InsertPassages(passages=passages, agent_id=owner, cause=cause_of(calling))
         reply = await self.send(calling, command)
         if isinstance(reply, Rejected):
             return error(reply.reason)

@@ -28,10 +28,13 @@ where b.org = %(org)s"""
 
 GROUP_COUNT = 'select count(*) from groups.groups where org collate "C" = %s'
 
-# From the events of agents, so that an empty read model takes nobody from a group.
+# From the events of agents, so that an empty read model takes nobody from a group. Sleeptime groups
+# go as a whole with any of their agents: see `LOST_GROUPS`.
 LOST_MEMBERS = """
 select m.group_id, m.agent_id, m.org from groups.group_members m
-where exists (select from agent.deleted_agent_view d where d.id = m.agent_id and d.org = m.org)
+join groups.groups g on g.id = m.group_id
+where g.manager_type not in ('sleeptime', 'voice_sleeptime') and exists (
+    select from agent.deleted_agent_view d where d.id = m.agent_id and d.org = m.org)
 order by m.id limit %(limit)s"""
 
 WITH_BLOCKS = "groups.groups g where g.fields->'shared_block_ids' <> '[]'"

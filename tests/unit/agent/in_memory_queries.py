@@ -86,6 +86,22 @@ class InMemoryQueries(InMemoryBatchQueries):
             if block_id in blocks
         ]
 
+    async def archive_owner(self, org: str, agent_id: str) -> str:
+        groups = {
+            row["id"]: row["manager_agent_id"]
+            for row in self.rows("groups", "groups", org)
+            if row["manager_type"] == "voice_sleeptime"
+        }
+        members = self.rows("group_members", "groups", org) if groups else []
+        return next(
+            (
+                groups[row["group_id"]]
+                for row in members
+                if row["agent_id"] == agent_id and row["group_id"] in groups
+            ),
+            agent_id,
+        )
+
     async def archival_memory(self, org: str, agent_id: str) -> ArchivalMemory:
         newest: list[Any] = []
         for attached in self.rows("archive_agents", "memory", org):

@@ -36,6 +36,10 @@ class ToldQueries:
         self.searches: list[Search] = []
         self.named: dict[str, FoundMessage] = {}
         self.shared_label = "shared"
+        self.archive_owners: dict[str, str] = {}
+
+    async def archive_owner(self, org: str, agent_id: str) -> str:
+        return self.archive_owners.get(agent_id, agent_id)
 
     async def labels(self, org: str, block_ids: list[str]) -> dict[str, str]:
         known = {BLOCK: "human", SHARED_BLOCK: self.shared_label}

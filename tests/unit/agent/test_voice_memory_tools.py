@@ -50,6 +50,18 @@ async def test_ranges_of_a_transcript_are_stored_with_what_they_say() -> None:
     assert (again, same.sent) == (result, bus.sent), "the same call is the same command"
 
 
+async def test_a_sleeptime_agent_stores_in_the_archives_of_the_agent_that_it_reviews() -> None:
+    bus, queries = ToldBus(Accepted()), ToldQueries([FoundMessage("user", AT, TRANSCRIPT)])
+    queries.archive_owners[AGENT] = "agent-reviewed"
+    chunks = [{"start_index": 0, "end_index": 0, "context": "She sings."}]
+    arguments = json.dumps({"chunks": chunks})
+    call = ToolCall(id="call_1", name="store_memories", arguments=arguments)
+    await runner(bus, queries).run(call, DESIGN, RUN, STEP, CONTEXT)
+    [(command, _)] = bus.sent
+    assert isinstance(command, InsertPassages)
+    assert command.agent_id == "agent-reviewed"
+
+
 @pytest.mark.parametrize(
     ("chunks", "said", "words"),
     [

@@ -51,6 +51,7 @@ from services.api.adapters.resource_query_builder import (
     filter_of,
 )
 from services.api.adapters.run_follower_queries import PostgresRunQueries as PostgresApiRunQueries
+from services.api.adapters.sleeptime_queries import SleeptimeQueries
 from services.api.adapters.step_sql_expressions import (
     RUN_METRICS,
     RUN_TRACE,
@@ -83,6 +84,7 @@ from services.api.resources.steps import STEPS, StepPage
 from services.api.resources.tool_runs_and_usage import CALLS, CallPage
 from services.api.resources.tools import ToolPage
 from services.groups.adapters.group_queries import PostgresGroupQueries
+from services.groups.adapters.sleeptime_queries import PostgresSleeptimeQueries
 from services.memory.adapters.agent_attachments import PostgresAgentAttachments
 from services.memory.adapters.archive_queries import PostgresArchiveQueries
 from services.memory.adapters.file_processing_queries import PostgresFileProcessingQueries
@@ -128,6 +130,7 @@ from tests.contract.examples import (
 from tests.contract.file_examples import FILE, FOLDER
 from tests.contract.group_examples import GROUP
 from tests.contract.plans import generic_plan, index_columns, reads_by_key, scans
+from tests.contract.sleeptime_examples import REVIEW
 from tests.servers import PostgresServer
 
 NOW = datetime.now(UTC)
@@ -198,6 +201,7 @@ TABLES = {
     " 'agent-' || n + 1, '{org}', now()",
     "groups.shared_blocks": "'group-' || n || ' agent-' || n || ' block-1', 'group-' || n,"
     " 'agent-' || n, 'block-1', false, '{org}'",
+    "groups.reviews": "'group-' || n || ' run-' || n, 'group-' || n, '{org}', now()",
     "memory.events": "n, pg_current_xact_id(), 'block-' || n, 1, 'block.created', 1, '{org}',"
     " 'block-' || n, '{{}}', '{{}}', now()",
     "agent.events": "n, pg_current_xact_id(), 'conv-' || n % 10, n, 'run.accepted', 1, '{org}',"
@@ -295,6 +299,7 @@ ASKED: dict[type, dict[str, Callable[[Any], Awaitable[Any]]]] = {
     },
     PostgresArchivalMemoryQueries: {
         "archival_memory": lambda queries: queries.archival_memory(ORG, AGENT),
+        "archive_owner": lambda queries: queries.archive_owner(ORG, AGENT),
     },
     PostgresSeenFolderQueries: {
         "seen_folders": lambda queries: queries.seen_folders(ORG, AGENT, 1_000),
@@ -464,6 +469,20 @@ ASKED: dict[type, dict[str, Callable[[Any], Awaitable[Any]]]] = {
         "group_count": lambda queries: queries.group_count(ORG),
         "shared_by_others": lambda queries: queries.shared_by_others(ORG, GROUP, [AGENT]),
     },
+    PostgresSleeptimeQueries: {
+        "reviewed_agent": lambda queries: queries.reviewed_agent(ORG, AGENT),
+        "sleeptime_groups": lambda queries: queries.sleeptime_groups(ORG, AGENT),
+        "sleeptime_agents": lambda queries: queries.sleeptime_agents(ORG, [AGENT]),
+        "last_answer": lambda queries: queries.last_answer(ORG, RUN),
+        "unreviewed_messages": lambda queries: queries.unreviewed_messages(ORG, AGENT, "message-1"),
+        "reviewed_messages": lambda queries: queries.reviewed_messages(ORG, AGENT, REVIEW),
+    },
+    SleeptimeQueries: {
+        "sleeptime_groups": lambda reads: reads.sleeptime_groups(ORG, AGENT),
+        "sleeptime_agents_of": lambda reads: reads.sleeptime_agents_of(ORG, AGENT),
+        "manager_of_sleeptime": lambda reads: reads.manager_of_sleeptime(ORG, AGENT),
+        "are_accepted": lambda reads: reads.are_accepted(ORG, [RUN]),
+    },
     PostgresFileTexts: {
         "lines": lambda texts: texts.lines(ORG, FILE, 1, 10),
     },
@@ -493,6 +512,7 @@ WHOLE: dict[type, set[str]] = {
     PostgresFileProcessingQueries: {"due_files", "orphans"},
     PostgresMessageVectors: {"backlog", "remove_forgotten", "forget"},
     PostgresGroupQueries: {"lost_members", "lost_blocks", "unequal_groups"},
+    PostgresSleeptimeQueries: {"due_reviews", "lost_groups", "agents_without_group"},
     PostgresFileTexts: {"unnamed_texts", "remove", "write", "with_chunk"},
     PostgresAgentAttachments: {"lost_folders", "lost_files"},
     PostgresArchiveQueries: {"removals", "orphaned_attachments", "reembeddings"},

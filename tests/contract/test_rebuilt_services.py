@@ -69,6 +69,7 @@ from libs.contracts.groups.groups import (
     MemberBlocksChanged,
     MemberRemoved,
 )
+from libs.contracts.groups.sleeptime import ReviewRequested, ReviewStarted, RunCounted
 from libs.contracts.memory.agent_folders import (
     FilesOpened,
     FolderAttached,
@@ -228,6 +229,8 @@ STORIES: dict[str, list[list[type[Event]]]] = {
             GroupBlockDetached,
         ],
         [GroupCreated, MemberBlocksChanged, GroupDeleted],
+        [GroupCreated, RunCounted, ReviewRequested],
+        [GroupCreated, ReviewRequested, ReviewStarted],
         [
             GroupRunAccepted,
             GroupRunStarted,

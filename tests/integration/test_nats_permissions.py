@@ -48,6 +48,7 @@ FOREIGN_PUBLISH = {
     "agent": [
         *of_others("agent", EVENTS),
         *of_others("agent", TAKEN),
+        "groups.command.topic.subscribe.org.topic-1",
         "memory.delta.x.token.org.mark.1",
         "_INBOX.watch.x.1",
     ],
@@ -62,6 +63,18 @@ FOREIGN_PUBLISH = {
         *of_others("tools", TAKEN),
         "agent.command.run.start.org.agent-1",
         "agent.command.completion.generate.org.completion-1",
+        "agent.delta.x",
+    ],
+    "scheduler": [
+        *of_others("scheduler", EVENTS),
+        *of_others("scheduler", TAKEN),
+        "memory.command.block.update.org.block-1",
+        "agent.delta.x",
+    ],
+    "groups": [
+        *of_others("groups", EVENTS),
+        *of_others("groups", TAKEN),
+        "tools.command.tool_run.begin.org.tool_run-1",
         "agent.delta.x",
     ],
     WATCH: [
@@ -83,6 +96,8 @@ FOREIGN_SUBSCRIBE = {
         "agent.delta.run.>",
         "agent.delta.completion.>",
     ],
+    "scheduler": ["_INBOX.api.>", "deliver.agent.commands", "agent.command.>", "memory.delta.>"],
+    "groups": ["_INBOX.api.>", "deliver.agent.commands", "agent.command.>", "tools.delta.>"],
     WATCH: ["_INBOX.api.>", "deliver.agent.commands", "$SRV.PING.agent"],
 }
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from ast import literal_eval
 from collections.abc import AsyncIterator
 from itertools import pairwise
@@ -23,6 +24,7 @@ from tests.e2e.asking import (
     unique,
 )
 from tests.e2e.conftest import NewAgent
+from tests.e2e.two_organisations import STRANGER, api_of_two, client_of
 from tests.scripted_model import ScriptedModelProcess
 from tests.servers import HeelerInstance
 from tests.waiting import wait_for
@@ -404,3 +406,57 @@ async def test_no_more_than_eight_agents_in_a_row_write_to_each_other(
     assert refused.status == "error"
     assert f"{HOPS_MAX} times in a row" in refused.tool_return
     assert letta.runs.list(agent_id=last.id).items == []
+
+
+async def test_a_message_whose_service_is_killed_while_the_agent_answers_is_answered_once(
+    heeler: HeelerInstance, web: httpx.AsyncClient, new_agent: NewAgent, model: ScriptedModelProcess
+) -> None:
+    name = unique("slow")
+    agents = [new_agent(**can(name)), new_agent(**can(name))]
+    text = f"SLOW:1500 SAY:{name}"
+    asked = asyncio.ensure_future(
+        web.post(f"/v1/capabilities/{name}/messages", json={"input": text})
+    )
+    await model.wait_for_asked(text)
+    heeler.wait_restarted("groups", heeler.kill9("groups"))
+
+    answer = made(await asked)
+    assert texts(answer) == [name]
+    assert await model.answered(text) == {0: 1}
+    runs = [
+        run
+        for agent in agents
+        for run in made(await web.get("/v1/runs", params={"agent_id": agent.id}))
+    ]
+    assert [run["id"] for run in runs] == [answer["routed_to"]["run_id"]]
+
+
+async def test_an_agent_of_another_organisation_is_never_found(
+    heeler: HeelerInstance, web: httpx.AsyncClient, new_agent: NewAgent
+) -> None:
+    name, tag, topic = unique("secret"), unique("secret"), unique("secret")
+    agent = new_agent(**can(name, tags=[tag]))
+    made(await web.put(f"/v1/topics/{topic}/subscribers/{agent.id}"))
+    async with api_of_two(heeler) as url, client_of(url, STRANGER) as stranger:
+
+        async def is_listening() -> bool:
+            try:
+                return (await stranger.get("/v1/capabilities")).status_code == 200
+            except httpx.ConnectError:
+                return False
+
+        await wait_for("the api", is_listening)
+        for recipients in (
+            {"capability": name},
+            {"tags": [tag]},
+            {"topic": topic},
+            {"agent_ids": [agent.id]},
+        ):
+            wanted = {"input": "hi", **recipients}
+            refused = made(await stranger.post("/v1/routing/messages", json=wanted), 404)
+            assert refused["detail"].startswith("No agent"), refused
+        made(await stranger.post(f"/v1/capabilities/{name}/messages", json={"input": "hi"}), 404)
+        made(await stranger.get(f"/v1/capabilities/{name}/agents"), 404)
+        assert name not in (await stranger.get("/v1/capabilities")).text
+        made(await stranger.put(f"/v1/topics/{topic}/subscribers/{agent.id}"), 404)
+    assert made(await web.get("/v1/runs", params={"agent_id": agent.id})) == []

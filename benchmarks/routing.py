@@ -1,8 +1,8 @@
 """python -m benchmarks.routing: what it takes to route a message, beside one that names its agent.
 
-`route` is a message in the background: the agents are found, one is chosen, and both is durable when
-the answer comes. `plain` and `routed` are the same message to the same agent, by turns, until its
-answer is there; the overhead is the difference of their medians.
+`route` is a message in the background: when the answer comes, the agents are found and it is durable
+which one gets the message. `plain` and `routed` are the same message to the same agent, by turns,
+until its answer is there; the overhead is the difference of their medians.
 """
 
 from __future__ import annotations

@@ -15,6 +15,7 @@ only says when a look is worth it.
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
+from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Any, Protocol
@@ -185,9 +186,14 @@ class AgentRuns:
         """How a run ended; None if it is deleted, or was never accepted. `goes_on` is asked after
         each look at an active run: the wait ends with that progress once it says no. Raises
         StoreUnavailable."""
-        subject = delta_subject("agent", "run", "progress", org, run_id)
-        async with follow(self.bus, subject, wanted=is_worth_a_look) as progress:
+        async with self.follow_run(org, run_id) as progress:
             return await self.look_until_end(org, run_id, progress, goes_on)
+
+    def follow_run(self, org: str, run_id: str) -> AbstractAsyncContextManager[Progress]:
+        """Hear of a run. Who does so from before its start need not look until it hears something,
+        or for LOOK_SECONDS."""
+        subject = delta_subject("agent", "run", "progress", org, run_id)
+        return follow(self.bus, subject, wanted=is_worth_a_look)
 
     async def look_until_end(
         self,

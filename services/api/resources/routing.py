@@ -20,7 +20,9 @@ from services.api.v1.routed_messages import (
     ROUTED_MESSAGES,
     command_of,
     letta_response,
+    routed_to_of,
     send,
+    send_and_hear,
     send_and_wait,
     with_answers,
 )
@@ -43,8 +45,8 @@ async def send_to_capability(request: AnyRequest, capability: str) -> Response[b
     """Send messages to the best available agent that declares a capability, and get its answer."""
     body = await body_of(request, RoutedMessages)
     command = command_of(request, body, of_capability(body, capability), scope=capability)
-    document = await send_and_wait(request, command)
-    return raw(json.dumps(await letta_response(request, document)).encode())
+    routed_to = await send_and_hear(request, command)
+    return raw(json.dumps(await letta_response(request, routed_to)).encode())
 
 
 @post(f"{TO_CAPABILITY}/async", status_code=200, opt=returns("routed message", body=RoutedMessages))
@@ -68,7 +70,7 @@ async def route_message(request: AnyRequest) -> Response[bytes]:
     document = await send_and_wait(request, command)
     shown = await with_answers(request, document)
     if document["answers"] and body.pattern in ("one", "pipeline", "contract_net"):
-        shown = {**await letta_response(request, document), **shown}
+        shown = {**await letta_response(request, routed_to_of(document)), **shown}
     return answer(status_of(document), shown, {})
 
 

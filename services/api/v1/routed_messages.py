@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from typing import Any
 
 from pydantic_core import from_json
@@ -94,18 +95,33 @@ async def send_and_wait(request: AnyRequest, command: RouteMessage) -> dict[str,
     subject = routed_message_deltas(org_of(request), command.routed_message_id)
     async with follow(api_of(request).bus, subject) as progress:
         await send(request, command)
+        await progress.next(LOOK_SECONDS)
         return await wait_for_end(request, command.routed_message_id, progress)
+
+
+async def send_and_hear(request: AnyRequest, command: RouteMessage) -> JsonObject:
+    """Have a message routed to one agent, and return which one answered: as it is told, or as the
+    rows say. Raises the 503 that says that no agent was available."""
+    routed_id = command.routed_message_id
+    subject = routed_message_deltas(org_of(request), routed_id)
+    async with follow(api_of(request).bus, subject) as progress:
+        await send(request, command)
+        heard = await progress.next(LOOK_SECONDS)
+        if heard and "run_id" in heard:
+            shown = {name: heard[name] for name in ("agent_id", "run_id", "attempts")}
+            return {"routed_message_id": routed_id, **shown}
+        return routed_to_of(await wait_for_end(request, routed_id, progress))
 
 
 async def wait_for_end(request: AnyRequest, routed_id: str, progress: Progress) -> dict[str, Any]:
     """The document of a message that has ended."""
     while True:
-        await progress.next(LOOK_SECONDS)
         document: dict[str, Any] = from_json(await document_of(request, ROUTED_MESSAGES, routed_id))
         if document["status"] == "failed":
             raise failure(document)
         if document["status"] != "active":
             return document
+        await progress.next(LOOK_SECONDS)
 
 
 def failure(document: dict[str, Any]) -> Problem:
@@ -121,21 +137,26 @@ async def messages_of(request: AnyRequest, run_id: str) -> list[JsonObject]:
     return [message for part in parts for message in part.v1_messages]
 
 
-async def letta_response(request: AnyRequest, document: dict[str, Any]) -> JsonObject:
-    """The answer of the agent that answered last, as V1's reply to a message, and who it was."""
+def routed_to_of(document: dict[str, Any]) -> JsonObject:
+    """The agent that answered a message that has ended, and its run."""
     delivery = document["deliveries"][document["answers"][-1] - 1]
-    run = await api_of(request).runs.run_end(org_of(request), delivery["run_id"])
-    response = response_and_stream_events.letta_response(
-        await messages_of(request, delivery["run_id"]),
-        StopReasonType((run and run.stop_reason) or "end_turn"),
-        (run and run.usage) or {},
-    )
-    routed_to: JsonObject = {
+    return {
         "routed_message_id": document["id"],
         "agent_id": delivery["agent_id"],
         "run_id": delivery["run_id"],
         "attempts": len(document["deliveries"]),
     }
+
+
+async def letta_response(request: AnyRequest, routed_to: JsonObject) -> JsonObject:
+    """The answer of one agent, as V1's reply to a message, and who it was."""
+    run_id = str(routed_to["run_id"])
+    messages, run = await asyncio.gather(
+        messages_of(request, run_id), api_of(request).runs.run_end(org_of(request), run_id)
+    )
+    reason = StopReasonType((run and run.stop_reason) or "end_turn")
+    usage = (run and run.usage) or {}
+    response = response_and_stream_events.letta_response(messages, reason, usage)
     return {**response, "routed_to": routed_to}
 
 

@@ -34,6 +34,7 @@ class RoutedMessageState(BaseModel):
     stages: list[list[str]] = []
     deadline_at: datetime | None = None
     deliveries: list[Delivery] = []
+    answers: list[int] = []
 
 
 class RoutedMessage(Aggregate[RoutedMessageState]):
@@ -134,7 +135,9 @@ class RoutedMessage(Aggregate[RoutedMessageState]):
             case DeliveryFailed():
                 delivery = state.deliveries[event.number - 1]
                 delivery.status, delivery.reason = "failed", event.reason
-            case RoutedMessageCompleted() | RoutedMessageFailed():
+            case RoutedMessageCompleted():
+                state.phase, state.answers = "ended", event.answers
+            case RoutedMessageFailed():
                 state.phase = "ended"
 
 

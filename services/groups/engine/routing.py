@@ -19,7 +19,7 @@ from libs.contracts.agent.conversations import Message
 from libs.contracts.bus_messages import BUSY, CONFLICT, NOT_FOUND, UNAVAILABLE, JsonObject, Rejected
 from libs.contracts.groups.routing import routed_message_deltas
 from libs.eventstore.unit_of_work import UnitOfWork
-from libs.work.agent_runs import AgentRuns, RunProgress, WantedRun, answer_texts
+from libs.work.agent_runs import LOOK_SECONDS, AgentRuns, RunProgress, WantedRun, answer_texts
 from libs.work.leased_work import LeasedWork
 from libs.work.progress import publish_progress
 from libs.work.work_lease import DueWork, WorkLease
@@ -35,7 +35,6 @@ ORGANISATION_PLACES_MAX = 48
 HOLD_SECONDS = 15.0
 RETRY_SECONDS = 0.5
 STARTS_AT_ONCE = 16
-END: JsonObject = {"end": True}
 
 
 @dataclass(slots=True, kw_only=True)
@@ -122,7 +121,7 @@ class RoutedMessages(LeasedWork[DueWork]):
         finally:
             await cancel_all(tasks)
         subject = routed_message_deltas(lease.work.org, lease.work.id)
-        await publish_progress(self.ports.bus, subject, END)
+        await publish_progress(self.ports.bus, subject, end_of(state))
 
     def routing_of(self, state: RoutedMessageState) -> Routing:
         """What strategies decide on now."""
@@ -176,12 +175,16 @@ class RoutedMessages(LeasedWork[DueWork]):
 
     async def outcome(self, sending: Sending, delivery: Delivery) -> Outcome:
         """Deliver once, and wait for the answer if there is to be one. Raises StoreUnavailable."""
-        async with sending.starts:
+        org, runs = sending.lease.work.org, self.ports.runs
+        if delivery.purpose == "notice":
+            return Outcome(delivery.number, await self.start(sending, delivery))
+        async with runs.follow_run(org, delivery.run_id) as progress:
             refused = await self.start(sending, delivery)
-        if refused or delivery.purpose == "notice":
-            return Outcome(delivery.number, refused)
-        org = sending.lease.work.org
-        run = await self.ports.runs.wait_for_end(org, delivery.run_id)
+            if refused:
+                return Outcome(delivery.number, refused)
+            if sending.is_new:
+                await progress.next(LOOK_SECONDS)
+            run = await runs.look_until_end(org, delivery.run_id, progress)
         return await self.outcome_of(org, delivery, run)
 
     async def outcome_of(self, org: str, delivery: Delivery, run: RunProgress | None) -> Outcome:
@@ -209,7 +212,8 @@ class RoutedMessages(LeasedWork[DueWork]):
         fails_over = sending.routing.request.pattern in ("one", "pipeline")
         while True:
             try:
-                refused = await self.ports.runs.start(wanted, sending.lease.context)
+                async with sending.starts:
+                    refused = await self.ports.runs.start(wanted, sending.lease.context)
                 if not refused or refused.code != BUSY or fails_over:
                     return refused
             except BusUnavailable:
@@ -267,6 +271,20 @@ class RoutedMessages(LeasedWork[DueWork]):
                 reason = "It did not answer in time"
                 outcomes.append(Outcome(delivery.number, Rejected(code=CONFLICT, reason=reason)))
         return outcomes
+
+
+def end_of(state: RoutedMessageState) -> JsonObject:
+    """What followers are told of the end of a message: whose answer it is, if one agent's."""
+    end: JsonObject = {"end": True}
+    if len(state.answers) != 1:
+        return end
+    answer = state.deliveries[state.answers[0] - 1]
+    return {
+        **end,
+        "agent_id": answer.agent_id,
+        "run_id": answer.run_id,
+        "attempts": len(state.deliveries),
+    }
 
 
 def with_otid(message: Message) -> Message:

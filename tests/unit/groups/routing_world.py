@@ -5,7 +5,8 @@ from __future__ import annotations
 
 import asyncio
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import AsyncIterator, Sequence
+from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -20,6 +21,7 @@ from libs.eventstore.in_memory import InMemoryEventStore
 from libs.eventstore.in_memory_database import InMemoryDatabase
 from libs.eventstore.unit_of_work import Repository
 from libs.work.agent_runs import RunProgress, WantedRun
+from libs.work.progress import Progress
 from libs.work.work_lease import DueWork
 from services.groups import projections
 from services.groups.engine.routing import RoutedMessages, RoutingPorts
@@ -70,7 +72,14 @@ class Agents:
         """How far a run is."""
         return self.ends.get(run_id, RunProgress("running")) if run_id in self.runs else None
 
-    async def wait_for_end(self, org: str, run_id: str) -> RunProgress | None:
+    @asynccontextmanager
+    async def follow_run(self, org: str, run_id: str) -> AsyncIterator[Progress]:
+        """Hear of a run, at once."""
+        progress = Progress(lambda _: True)
+        progress.deliver("", b"{}")
+        yield progress
+
+    async def look_until_end(self, org: str, run_id: str, progress: Progress) -> RunProgress | None:
         """Wait until a run has ended."""
         while run_id not in self.ends:
             await self.changed.wait()

@@ -165,6 +165,11 @@ bench-files: ## Measure searches and inserts while files are embedded (ARGS=--he
 	@deploy/bootstrap.sh --dev
 	@$(PYTHON) -m benchmarks.files $(ARGS)
 
+.PHONY: bench-routing
+bench-routing: ## Measure what it takes to route a message (ARGS=--help)
+	@deploy/bootstrap.sh --dev
+	@$(PYTHON) -m benchmarks.routing $(ARGS)
+
 bench-store: ## Measure appending to the event store
 	@deploy/bootstrap.sh --dev
 	@$(PYTHON) -m benchmarks.eventstore $(ARGS)

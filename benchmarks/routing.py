@@ -1,8 +1,8 @@
 """python -m benchmarks.routing: what it takes to route a message, beside one that names its agent.
 
-`route` is a message in the background: when the answer comes, the agents are found and it is durable
-which one gets the message. `plain` and `routed` are the same message to the same agent, by turns,
-until its answer is there; the overhead is the difference of their medians.
+`route` is a message in the background: when the answer comes, the agents are found and it is
+durable which one gets the message. `plain` and `routed` are the same message to the same agent, by
+turns, until its answer is there; the overhead is the difference of their medians.
 """
 
 from __future__ import annotations
@@ -11,7 +11,6 @@ import argparse
 import asyncio
 import sys
 import time
-from collections.abc import Sequence
 
 import httpx
 import uvloop
@@ -84,7 +83,7 @@ def pairs(client: httpx.Client, count: int) -> tuple[list[float], list[float]]:
     return plain, routed
 
 
-def row(name: str, taken: Sequence[float]) -> str:
+def row(name: str, taken: list[float]) -> str:
     """One row of the table."""
     p50, p99 = percentile(taken, 0.5), percentile(taken, 0.99)
     return f"{name:<10}{len(taken):>6}{p50:>9.2f}{p99:>9.2f}{max(taken):>9.2f}"

@@ -30,6 +30,7 @@ from services.groups.policies.group_cleanup import (
     RemoveDeletedMembers,
 )
 from services.groups.policies.sleeptime import CountRuns, EnableWantedSleeptime, EndLostSleeptime
+from services.groups.policies.topic_cleanup import UnsubscribeDeletedAgents
 
 
 def wiring(environment: Mapping[str, str]) -> Wire:
@@ -75,6 +76,9 @@ async def start_routing(runtime: Runtime) -> Mapping[type[Command], Handler]:
     for ended in (RunCompleted, RunFailed, RunCancelled):
         await runtime.service.hear(ended, routed.run_ended)
     routed.join(runtime.service)
+    topics = UnsubscribeDeletedAgents(runtime.bus, queries, runtime.clock, runtime.ids)
+    await runtime.service.hear(AgentDeleted, topics.look_at_all)
+    runtime.service.sweepers.append(topics.sweep)
     runtime.closing.push_async_callback(routed.drain)
     return {
         **RoutingHandlers(routed, queries, runtime.clock).table(),

@@ -213,7 +213,7 @@ async def test_what_does_not_answer_in_time_is_left_out(
 
 
 async def test_what_is_published_starts_a_run_in_each_subscriber(
-    web: httpx.AsyncClient, letta: Letta, new_agent: NewAgent
+    heeler: HeelerInstance, web: httpx.AsyncClient, letta: Letta, new_agent: NewAgent
 ) -> None:
     topic = unique("news")
     wanted = {"pattern": "publish", "topic": topic, "input": "SAY:heard"}
@@ -239,6 +239,8 @@ async def test_what_is_published_starts_a_run_in_each_subscriber(
     made(await web.delete(f"/v1/agents/{agents[0].id}"))
     left = made(await web.get(f"/v1/topics/{topic}/subscribers"))
     assert [each["agent_id"] for each in left] == [agents[1].id]
+    rows = f"select agent_id from groups.subscribers where topic = '{topic}'"
+    await wait_for("the subscription goes", lambda: heeler.psql(rows) == [(agents[1].id,)])
     made(await web.delete(f"/v1/topics/{topic}/subscribers/{agents[1].id}"))
     made(await web.delete(f"/v1/topics/{topic}/subscribers/{agents[1].id}"), 404)
     made(await web.get(f"/v1/topics/{topic}/subscribers"), 404)

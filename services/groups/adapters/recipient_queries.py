@@ -3,6 +3,7 @@ then the shortest queue, then the highest priority."""
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Any, Protocol
 
 from pydantic import TypeAdapter
@@ -64,6 +65,22 @@ order by row_number() over (partition by m.org order by m.created_at, m.id), m.c
 limit %(limit)s"""
 
 
+LOST_SUBSCRIPTIONS = """
+select s.topic_id, s.topic, s.agent_id, s.org from groups.subscribers s
+where exists (select from agent.deleted_agent_view d where d.id = s.agent_id and d.org = s.org)
+order by s.id limit %(limit)s"""
+
+
+@dataclass(frozen=True, slots=True)
+class LostSubscription:
+    """A subscription of an agent that was deleted."""
+
+    topic_id: str
+    topic: str
+    agent_id: str
+    org: str
+
+
 class RecipientQueries(Protocol):
     """What routing reads of agents and of what it has routed."""
 
@@ -92,6 +109,10 @@ class RecipientQueries(Protocol):
 
     async def due_messages(self) -> list[DueWork]:
         """The messages that can go on and that nobody works on."""
+        ...
+
+    async def lost_subscriptions(self) -> list[LostSubscription]:
+        """Subscriptions of agents that were deleted, `SWEPT_MAX` at most."""
         ...
 
 
@@ -145,3 +166,10 @@ class PostgresRecipientQueries:
         if not await self.database.any_row(MAYBE_ROUTED):
             return []
         return [DueWork(*row) for row in await self.database.fetch(DUE, {"limit": SWEPT_MAX})]
+
+    async def lost_subscriptions(self) -> list[LostSubscription]:
+        """Subscriptions of agents that were deleted."""
+        if not await self.database.any_row("groups.subscribers"):
+            return []
+        rows = await self.database.fetch(LOST_SUBSCRIPTIONS, {"limit": SWEPT_MAX})
+        return [LostSubscription(*row) for row in rows]

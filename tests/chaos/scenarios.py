@@ -26,6 +26,7 @@ from tests.chaos import (
     repeats,
     replicas,
     resumed,
+    schedules,
     soak,
     starving,
     unsure,
@@ -67,6 +68,9 @@ SCENARIOS = {
     "S15": Scenario("hostile clients", hostile_clients.s15_hostile_clients, Dose(1, 60, agents=10)),
     "HOPELESS": Scenario("hopeless requests", hopeless.hopeless, Dose(1, 40, agents=8)),
     "QUEUE": Scenario("many runs wait", waiting_runs.waiting_runs, Dose(1, 150)),
+    "SCHEDULES": Scenario(
+        "death while schedules fire", schedules.schedules_fire_once, Dose(8, 60, agents=10)
+    ),
     "FILES": Scenario("death in uploads and embedding", files.files_survive, Dose(2, 0)),
     "LARGE-FILES": Scenario("large and hostile files", hostile_files.large_files, Dose(1, 20)),
     "R29": Scenario("slow models", outages.r29_slow_models, Dose(1, 100)),

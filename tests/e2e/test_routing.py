@@ -161,6 +161,36 @@ async def test_a_message_fails_over_to_the_next_agent_where_the_model_of_the_fir
     assert "Its run is failed" in log["deliveries"][0]["error"]
 
 
+async def test_an_agent_that_is_free_goes_before_one_that_is_busy(
+    web: httpx.AsyncClient, new_agent: NewAgent, letta: Letta
+) -> None:
+    name = unique("cook")
+    busy, free = new_agent(**with_priority(name, 10)), new_agent(**can(name))
+    letta.agents.messages.create_async(busy.id, messages=says("SLOW:5000"))
+
+    found = made(await web.get(f"/v1/capabilities/{name}/agents"))
+    assert [(each["agent_id"], each["available"]) for each in found] == [
+        (free.id, True),
+        (busy.id, False),
+    ]
+    path = f"/v1/capabilities/{name}/messages"
+    answer = made(await web.post(path, json={"input": "SAY:Soup"}))
+    assert answer["routed_to"]["agent_id"] == free.id
+
+
+async def test_the_same_key_is_the_same_message(
+    web: httpx.AsyncClient, new_agent: NewAgent
+) -> None:
+    name = unique("once")
+    agent = new_agent(**can(name))
+    path, headers = f"/v1/capabilities/{name}/messages", {"idempotency-key": unique("key")}
+    answers = [
+        made(await web.post(path, json={"input": "SAY:Hi"}, headers=headers)) for _ in range(2)
+    ]
+    assert answers[0] == answers[1]
+    assert len(made(await web.get("/v1/runs", params={"agent_id": agent.id}))) == 1
+
+
 async def test_where_nobody_can_and_where_nobody_is_available_are_told_apart(
     web: httpx.AsyncClient, new_agent: NewAgent, model: ScriptedModelProcess
 ) -> None:

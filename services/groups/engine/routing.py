@@ -253,24 +253,34 @@ class RoutedMessages(LeasedWork[DueWork]):
         }
 
     async def withdraw(self, sending: Sending) -> list[Outcome]:
-        """End the runs that nobody waits for any more; one that has answered meanwhile counts."""
-        org = sending.lease.work.org
-        outcomes = []
-        for delivery in sending.routing.deliveries:
-            if delivery.status != "pending":
-                continue
-            run = await self.ports.runs.queries.run_progress(org, delivery.run_id)
-            if run and run.is_active:
-                await self.ports.runs.cancel(
-                    delivery.agent_id, delivery.run_id, sending.lease.context
-                )
-                run = await self.ports.runs.queries.run_progress(org, delivery.run_id)
-            if run and run.status == "completed":
-                outcomes.append(await self.outcome_of(org, delivery, run))
-            else:
-                reason = "It did not answer in time"
-                outcomes.append(Outcome(delivery.number, Rejected(code=CONFLICT, reason=reason)))
-        return outcomes
+        """End the runs that nobody waits for any more. Raises StoreUnavailable."""
+        pending = [each for each in sending.routing.deliveries if each.status == "pending"]
+        return [await self.withdraw_one(sending, delivery) for delivery in pending]
+
+    async def withdraw_one(self, sending: Sending, delivery: Delivery) -> Outcome:
+        """End one run. One that has answered meanwhile counts, and so does one that only tells its
+        agent something: it goes on. Raises StoreUnavailable."""
+        org, queries = sending.lease.work.org, self.ports.runs.queries
+        run = await queries.run_progress(org, delivery.run_id)
+        if run and delivery.purpose == "notice":
+            return Outcome(delivery.number)
+        if run and run.is_active:
+            await self.cancel_run(sending, delivery)
+            run = await queries.run_progress(org, delivery.run_id)
+        if run and run.status == "completed":
+            return await self.outcome_of(org, delivery, run)
+        reason = "It did not answer in time"
+        return Outcome(delivery.number, Rejected(code=CONFLICT, reason=reason))
+
+    async def cancel_run(self, sending: Sending, delivery: Delivery) -> None:
+        """Cancel the run of a delivery, also through an outage of the bus."""
+        while True:
+            try:
+                context = sending.lease.context
+                await self.ports.runs.cancel(delivery.agent_id, delivery.run_id, context)
+                return
+            except BusUnavailable:
+                await self.ports.clock.sleep(RETRY_SECONDS)
 
 
 def end_of(state: RoutedMessageState) -> JsonObject:

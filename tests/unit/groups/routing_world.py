@@ -46,6 +46,7 @@ class Agents:
     started: Counter[str] = field(default_factory=Counter)
     cancelled: list[str] = field(default_factory=list)
     refuses: set[tuple[str, str]] = field(default_factory=set)  # agent and purpose
+    started_late: asyncio.Event | None = None  # what holds the reply to a start back
     changed: asyncio.Event = field(default_factory=asyncio.Event)
 
     @property
@@ -63,6 +64,8 @@ class Agents:
         self.started[wanted.run_id] += 1
         if wanted.run_id not in self.runs:
             self.runs[wanted.run_id] = wanted
+            if self.started_late:
+                await self.started_late.wait()
             if does != HANGS:
                 status = "failed" if does == FAILS else "completed"
                 self.ends[wanted.run_id] = RunProgress(status, "error" if does == FAILS else "")

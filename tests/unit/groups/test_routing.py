@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import asyncio
+
 import pytest
 
 from libs.contracts.agent.runs import HOPS_MAX, CallingRun
@@ -194,6 +196,22 @@ async def test_what_is_published_is_done_when_the_runs_are_accepted() -> None:
     refused = await process.tell(gone, "u-1")
     assert isinstance(refused, Rejected)
     assert refused.code == NOT_FOUND
+
+
+async def test_what_was_published_goes_on_after_the_deadline() -> None:
+    world = World()
+    world.agents.does = {ADA: HANGS}
+    process = Process(world)
+    command = SubscribeAgent(topic_id=topic_id(ORG, "news"), name="news", agent_id=ADA)
+    await process.tell(command, "s-1")
+    world.agents.started_late = asyncio.Event()
+    await process.route(pattern="publish", topic="news", seconds_max=10)
+    await wait_for("the run has begun", lambda: world.agents.of(ADA))
+    await process.die()
+    world.clock.seconds += 11
+    await sweep(Process(world, "groups-2").routed)
+    assert world.deliveries() == [(ADA, "notice", "delivered")]
+    assert world.agents.cancelled == []
 
 
 async def test_a_stage_of_a_pipeline_fails_over_within_the_stage() -> None:

@@ -25,7 +25,7 @@ RECORDED = ROOT / "tests/recorded/exchanges.txt"
 PAGE = ROOT / "docs/compatibility.md"
 
 # Clients probe these and go without them on a 404; any other error would stop them.
-PROBED = ("/schedule", "/v1/environments", "/v1/metadata")
+PROBED = ("/v1/environments", "/v1/metadata")
 
 INTRODUCTION = """\
 # Compatibility with the Letta V1 REST API

@@ -21,6 +21,7 @@ from libs.contracts.scheduler.schedules import (
     CreateSchedule,
     DeleteSchedule,
     FireSchedule,
+    ListNextSlots,
     PauseSchedule,
     ResumeSchedule,
     ScheduleCompleted,
@@ -67,6 +68,7 @@ COMMANDS: list[Command] = [
     PauseSchedule(schedule_id=SCHEDULE),
     ResumeSchedule(schedule_id=SCHEDULE),
     FireSchedule(schedule_id=SCHEDULE, firing_id=FIRING),
+    ListNextSlots(schedule_id=SCHEDULE, count=3),
     DeleteSchedule(schedule_id=SCHEDULE),
 ]
 EVENTS: list[Event] = [

@@ -88,6 +88,7 @@ async def belongings(
         names |= await what_mcp_offers(client, mcp_server.url)
         names |= await sandbox_of(client)
         names |= await group_of(client, names["agent_id"])
+        names |= await schedule_of(client, names["agent_id"])
         names["letter_id"] = await letter_of(heeler, client)
         try:
             yield names
@@ -235,6 +236,14 @@ async def ended_run_of(client: httpx.AsyncClient, run: dict[str, Any]) -> str:
 
     await wait_for("the run of the group", ended)
     return str(run["id"])
+
+
+async def schedule_of(client: httpx.AsyncClient, agent_id: str) -> dict[str, str]:
+    """A schedule of an agent, which is never due while tests run."""
+    fields = {"message": WORD, "schedule_type": "recurring", "recurrence_rule": "0 0 29 2 *"}
+    path = f"/v1/agents/{agent_id}/schedule"
+    schedule = await made(client, "POST", path, json={**fields, "name": WORD})
+    return {"scheduled_message_id": schedule["id"]}
 
 
 async def letter_of(heeler: HeelerInstance, client: httpx.AsyncClient) -> str:

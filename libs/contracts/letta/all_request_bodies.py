@@ -58,6 +58,7 @@ from libs.contracts.letta.model_configs import (
     EmbeddingConfig,
     LLMConfig,
 )
+from libs.contracts.letta.schedule_requests import ScheduleCreate, ScheduleUpdate
 from libs.contracts.letta.tool_requests import (
     GenerateSchemaRequest,
     GenerateToolInput,
@@ -122,6 +123,8 @@ __all__ = [
     "SandboxConfigUpdate",
     "SandboxEnvironmentVariableCreate",
     "SandboxEnvironmentVariableUpdate",
+    "ScheduleCreate",
+    "ScheduleUpdate",
     "SearchAllMessagesRequest",
     "ToolCreate",
     "ToolExecuteRequest",

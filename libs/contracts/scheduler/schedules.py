@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from datetime import datetime
 from operator import not_
-from typing import ClassVar, Literal
+from typing import Annotated, ClassVar, Literal
 
 from pydantic import Field
 
@@ -13,6 +13,8 @@ from libs.contracts.bus_messages import Command, Event, JsonObject
 from libs.contracts.scheduler.schedule_config import ScheduleConfig
 
 SERVICE = "scheduler"
+
+NEXT_SLOTS_DEFAULT, NEXT_SLOTS_MAX = 10, 100
 
 # Why slots were not fired: the service was away, an earlier firing still waits in line, or as many
 # firings as may have not ended.
@@ -70,6 +72,16 @@ class FireSchedule(ScheduleCommand):
 
     topic: ClassVar[str] = "schedule.fire"
     firing_id: str = Field(default="", exclude_if=not_)
+
+
+class ListNextSlots(ScheduleCommand):
+    """List the next slots of a schedule from now on, also while it is paused.
+
+    Answered with `{"times"}`; it changes nothing."""
+
+    topic: ClassVar[str] = "schedule.list_next"
+    keeps_reply: ClassVar[bool] = False
+    count: Annotated[int, Field(ge=1, le=NEXT_SLOTS_MAX)] = NEXT_SLOTS_DEFAULT
 
 
 class DeleteSchedule(ScheduleCommand):

@@ -78,7 +78,7 @@ RUN_STATUS = {
 
 OPERATIONS = Path(__file__).with_name("operations.tsv")
 # Clients ask for these and use them if they are there; a 404 sends them another way.
-PROBED = ("/schedule", "/v1/environments", "/v1/metadata")
+PROBED = ("/v1/environments", "/v1/metadata")
 NOT_BUILT = 501
 
 

@@ -47,7 +47,11 @@ from services.scheduler.domain.schedule_rules import (
     with_changes,
 )
 from services.scheduler.domain.schedule_state import Firing, ScheduleState, evolve
-from services.scheduler.domain.slot_selection import first_slot, select_slots
+from services.scheduler.domain.slot_selection import (
+    first_slot,
+    following_slots,
+    select_slots,
+)
 
 # Firings of one schedule that have not ended. Beyond it slots are skipped, or with `missed="all"`
 # wait.
@@ -360,6 +364,17 @@ class Schedule(Aggregate[ScheduleState]):
             )
 
     # What decisions rest on
+
+    def next_slots(self, count: int, *, now: datetime) -> list[datetime] | Rejected:
+        """The next slots that were neither fired nor skipped, also of a schedule that is paused."""
+        config = self.present
+        if config is None:
+            return missing(self.id)
+        if self.state.completed:
+            return []
+        if config.schedule_type == "one_time":
+            return [config.scheduled_at] if config.scheduled_at else []
+        return following_slots(config, self.latest(now), count)
 
     @property
     def is_full(self) -> bool:

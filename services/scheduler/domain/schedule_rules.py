@@ -4,7 +4,6 @@ the fix."""
 from __future__ import annotations
 
 from datetime import datetime
-from zoneinfo import ZoneInfo
 
 from pydantic import ValidationError
 from pydantic_core import to_json
@@ -16,6 +15,7 @@ from libs.contracts.scheduler.schedule_config import (
     ORGANISATION_SCHEDULES_MAX,
     ScheduleConfig,
 )
+from libs.contracts.wall_times import zone_named
 from services.scheduler.domain.slot_selection import first_slot
 
 # What an update leaves as it is.
@@ -68,10 +68,9 @@ def refuse_size(config: ScheduleConfig) -> Rejected | None:
 def refuse_times(config: ScheduleConfig, now: datetime) -> Rejected | None:
     """The refusal of a schedule that is never due after now."""
     try:
-        ZoneInfo(config.timezone)
-    except (KeyError, ValueError, OSError):
-        reason = f"timezone: '{config.timezone}' is no IANA time zone: use one like 'Europe/Berlin'"
-        return refuse(reason)
+        zone_named(config.timezone)
+    except ValueError as problem:
+        return refuse(f"timezone: {problem}")
     try:
         slot = first_slot(config, now)
     except ValueError as problem:

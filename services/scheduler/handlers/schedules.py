@@ -13,6 +13,7 @@ from libs.contracts.scheduler.schedules import (
     CreateSchedule,
     DeleteSchedule,
     FireSchedule,
+    ListNextSlots,
     PauseSchedule,
     ResumeSchedule,
     UpdateSchedule,
@@ -47,6 +48,7 @@ class ScheduleHandlers:
             PauseSchedule: self.pause_schedule,
             ResumeSchedule: self.resume_schedule,
             FireSchedule: self.fire_schedule,
+            ListNextSlots: self.list_next_slots,
             DeleteSchedule: self.delete_schedule,
         }
 
@@ -135,6 +137,16 @@ class ScheduleHandlers:
         run_id = schedule.state.open[firing_id].run_id
         started = run_id if run_id.startswith("run-") else None
         return Accepted(result={"firing_id": firing_id, "run_id": started})
+
+    async def list_next_slots(
+        self, command: ListNextSlots, work: UnitOfWork
+    ) -> Accepted | Rejected:
+        """List the next slots of a schedule."""
+        schedule = await work.load(Schedule, command.schedule_id)
+        slots = schedule.next_slots(command.count, now=await self.ports.queries.now())
+        if isinstance(slots, Rejected):
+            return slots
+        return Accepted(result={"times": [slot.isoformat() for slot in slots]})
 
     async def delete_schedule(
         self, command: DeleteSchedule, work: UnitOfWork

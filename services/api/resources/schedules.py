@@ -273,7 +273,9 @@ async def list_next_times(
     timezone = ScheduleConfig.model_validate_json(config).timezone
     command = ListNextSlots(schedule_id=scheduled_message_id, count=asked.count)
     reply = await api_of(request).send(request, command, keyed=False)
-    times = [datetime.fromisoformat(str(time)) for time in reply.result["times"]]
+    texts = reply.result["times"]
+    assert isinstance(texts, list), "the scheduler answers with a list"
+    times = [datetime.fromisoformat(str(text)) for text in texts]
     shown: list[Json] = [
         {"time": time.isoformat(), "local_time": time.astimezone(ZoneInfo(timezone)).isoformat()}
         for time in times

@@ -36,8 +36,8 @@ def config_of(
     """The schedule that a client asks for. Raises the 422 of a time that cannot be read."""
     fields: dict[str, Any] = {"id": schedule_id, "agent_id": agent_id, "created_at": now}
     if asked.schedule is not None:
-        action = action_of(asked, asked.messages)
-        return ScheduleConfig(**fields, action=action, **v1_times(asked))
+        answered = action_of(asked, asked.messages)
+        return ScheduleConfig(**fields, action=answered, **v1_times(asked))
     action = asked.action or action_of(asked, asked.message)
     times = own_times(asked, asked.timezone or "UTC")
     return ScheduleConfig(**fields, action=action, **same_fields(asked), **times)

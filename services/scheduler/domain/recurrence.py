@@ -89,10 +89,10 @@ def triggers_of(cron: CronExpression) -> tuple[CronTrigger, ...]:
 def trigger_of(cron: CronExpression, days: frozenset[int], weekdays: frozenset[int]) -> CronTrigger:
     """A trigger of APScheduler, which counts days of the week from Monday: so they are named."""
     return CronTrigger(
-        minute=listed(cron.minutes, 60),
-        hour=listed(cron.hours, 24),
-        day=listed(days, len(EVERY_DAY)),
-        month=listed(cron.months, 12),
+        minute=trigger_field(cron.minutes, 60),
+        hour=trigger_field(cron.hours, 24),
+        day=trigger_field(days, len(EVERY_DAY)),
+        month=trigger_field(cron.months, 12),
         day_of_week=",".join(APSCHEDULER_DAYS[day] for day in sorted(weekdays))
         if weekdays != EVERY_WEEKDAY
         else "*",
@@ -100,6 +100,6 @@ def trigger_of(cron: CronExpression, days: frozenset[int], weekdays: frozenset[i
     )
 
 
-def listed(values: frozenset[int], all_values: int) -> str:
+def trigger_field(values: frozenset[int], all_values: int) -> str:
     """A field of a trigger."""
     return "*" if len(values) == all_values else ",".join(map(str, sorted(values)))

@@ -101,6 +101,7 @@ SUBJECTS: dict[str, str] = {
         f"Schedule{verb}": f"scheduler.event.schedule.{verb.lower()}.org-1.{SCHEDULE}"
         for verb in ("Created", "Updated", "Paused", "Resumed", "Completed", "Deleted")
     },
+    "ListNextSlots": f"scheduler.command.schedule.list_next.org-1.{SCHEDULE}",
     "SlotsSkipped": f"scheduler.event.slots.skipped.org-1.{SCHEDULE}",
     "FiringStarted": f"scheduler.event.firing.started.org-1.{FIRING}",
     "FiringFailed": f"scheduler.event.firing.failed.org-1.{FIRING}",

@@ -51,6 +51,7 @@ GROUPS = [
     "services/api/resources/agent_groups.py",
     "libs/contracts/letta/group_requests.py",
 ]
+SCHEDULES = ["services/api/v1/schedule_request.py", "libs/contracts/letta/schedule_requests.py"]
 READERS: dict[str, list[str]] = {
     "AgentGroupCreate": GROUPS,
     "AgentGroupUpdate": GROUPS,
@@ -58,6 +59,8 @@ READERS: dict[str, list[str]] = {
     "GroupMemberCreate": GROUPS,
     "GroupStateUpdate": GROUPS,
     "GroupUpdate": GROUPS,
+    "ScheduleCreate": SCHEDULES,
+    "ScheduleUpdate": SCHEDULES,
     "FolderCreate": [*FOLDERS, "libs/contracts/memory/folders.py"],
     "FolderUpdate": [*FOLDERS, "libs/contracts/letta/folders.py"],
     "ArchiveCreateRequest": ARCHIVES,

@@ -135,7 +135,7 @@ class TestWhatClientsWant:
         [
             ({"cron_expression": None}, "cron_expression: a recurring schedule needs one"),
             ({"cron_expression": "every day"}, "is no cron expression of five fields"),
-            ({"cron_expression": "0 0 30 2 *"}, "never comes"),
+            ({"cron_expression": "0 0 30 2 *"}, "day of the month 30 is in none of the months 2"),
             ({"scheduled_at": at(1)}, "scheduled_at: leave it out"),
         ],
     )

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 from tests.chaos import (
     bad_mcp,
+    batches,
     clocks,
     crash_points,
     files,
@@ -71,6 +72,7 @@ SCENARIOS = {
     "SCHEDULES": Scenario(
         "death while schedules fire", schedules.schedules_fire_once, Dose(8, 60, agents=10)
     ),
+    "BATCH": Scenario("death in a batch", batches.each_item_once, Dose(2, 30)),
     "FILES": Scenario("death in uploads and embedding", files.files_survive, Dose(2, 0)),
     "LARGE-FILES": Scenario("large and hostile files", hostile_files.large_files, Dose(1, 20)),
     "R29": Scenario("slow models", outages.r29_slow_models, Dose(1, 100)),

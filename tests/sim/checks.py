@@ -15,6 +15,7 @@ from libs.eventstore.failed_messages.ports import ATTEMPTS, DEAD_LETTERS
 from libs.eventstore.in_memory_database import InMemorySchema
 from libs.eventstore.read_model_replay import Replay
 from tests.sim.archives import check_archives
+from tests.sim.batches import check_batches
 from tests.sim.clients import SHARED_BLOCK, SentMessage, agent_id, conversation_of
 from tests.sim.files import check_files
 from tests.sim.model import GATED, plan_in
@@ -71,6 +72,7 @@ def broken(world: World) -> Iterator[str]:
     yield from check_written(talks)
     yield from check_archives(world.plan.chores, world.clients.chores, agent, memory)
     yield from check_files(world)
+    yield from check_batches(world.plan.chores, world.clients.chores, agent, world.ledger.did)
     yield from check_schedules(world)
 
 

@@ -42,10 +42,11 @@ from libs.contracts.letta.runs import RunConfig
 from libs.contracts.memory.blocks import CreateBlocks, DeleteBlock, UpdateBlock
 from libs.contracts.tools.base_tools.definition import tool_id
 from tests.sim.archives import remember
+from tests.sim.batches import answer_many
 from tests.sim.bus import SimBus
 from tests.sim.files import file_chore
 from tests.sim.model import GATED, HANDLE, KEEP, WRITE
-from tests.sim.plan import APIS, FILING, REMEMBERING, SCHEDULING, Chore, Plan, Say
+from tests.sim.plan import APIS, BATCHING, FILING, REMEMBERING, SCHEDULING, Chore, Plan, Say
 from tests.sim.processes import Process, Shared
 from tests.sim.schedules import schedule
 from tests.sim.store import UNSTORABLE
@@ -274,6 +275,9 @@ class Clients:
             return
         if chore.kind in SCHEDULING:
             self.chores[chore.name] = await schedule(chore, agent, self.send)
+            return
+        if chore.kind in BATCHING:
+            self.chores[chore.name] = await answer_many(chore, agent, self.send, asyncio.sleep)
             return
         if chore.kind in REMEMBERING:
             self.chores[chore.name] = await remember(chore, agent, self.send)

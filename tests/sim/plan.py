@@ -18,6 +18,7 @@ FILING = (
     "upload what is bad",
     "upload without a model",
 )
+BATCHING = ("batch", "batch and cancel", "sequential batch")
 REMEMBERING = ("remember", "remember and forget", "share and delete")
 AGENTS, MEMORIES, APIS = ("agent-1", "agent-2"), ("memory-1", "memory-2"), ("api-1", "api-2")
 PROCESSES = (*AGENTS, *MEMORIES, *APIS)
@@ -49,6 +50,11 @@ SCHEDULE_POINTS = tuple(
     f"{when}.{topic}"
     for when in ("before_commit", "after_commit")
     for topic in ("schedule.created", "firing.started", "firing.started", "firing.ended")
+)
+BATCH_POINTS = tuple(
+    f"{when}_commit.batch.{topic}"
+    for when in ("before", "after")
+    for topic in ("accepted", "items_started", "item_ended", "cancelled", "completed")
 )
 FILE_POINTS = (
     "before_commit.file.parsed",
@@ -309,6 +315,30 @@ def custom_tools(seed: int, agents: int) -> Beside:
     return Beside(says, [], faults)
 
 
+def batching(seed: int, agents: int) -> Beside:
+    """In every third world clients have batches of messages answered, and processes of the agent
+    service die in the middle of it."""
+    if seed % 3 != 2:
+        return Beside()
+    dice = Random(f"batches of {seed}")
+
+    def at(first: float, last: float) -> float:
+        return round(first + (last - first) * dice.random(), 3)
+
+    chores = [
+        Chore(f"k{n + 1}", kind, dice.randrange(agents), at(1, 12))
+        for n, kind in enumerate(BATCHING)
+    ]
+    faults = [
+        Fault(f"kf{n + 1}", "crash at", at(1, 12), at(0.2, 4), how=dice.choice(BATCH_POINTS))
+        for n in range(2)
+    ]
+    kind = dice.choice(("crash", "freeze", "restart", "partition"))
+    how = f"{dice.choice((STORE, BUS))} both" if kind == "partition" else ""
+    faults.append(Fault("kf3", kind, at(2, 14), at(0.5, 14), dice.choice(AGENTS), how))
+    return Beside([], chores, faults)
+
+
 def filing(seed: int) -> Beside:
     """In every seventh world clients upload files, and hang up, replace and delete; an api dies in
     the middle of it, and so do those who read and embed them."""
@@ -378,6 +408,7 @@ def plan_of(seed: int) -> Plan:
     beside = conversations_beside(seed, len(agents))
     called = custom_tools(seed, len(agents))
     filed = filing(seed)
+    batched = batching(seed, len(agents))
     scheduled = scheduling(seed, len(agents))
     return Plan(
         seed,
@@ -399,6 +430,7 @@ def plan_of(seed: int) -> Plan:
             *interrupted,
             *beside.chores,
             *filed.chores,
+            *batched.chores,
             *scheduled.chores,
         ),
         (
@@ -409,6 +441,7 @@ def plan_of(seed: int) -> Plan:
             *beside.faults,
             *called.faults,
             *filed.faults,
+            *batched.faults,
             *scheduled.faults,
         ),
         supervised=seed % 3 == 0,

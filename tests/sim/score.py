@@ -6,6 +6,7 @@ import multiprocessing
 import re
 from pathlib import Path
 
+import tests.sim.batch_mutants
 import tests.sim.file_mutants
 import tests.sim.schedule_mutants
 import tests.sim.tool_mutants

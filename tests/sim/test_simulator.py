@@ -70,6 +70,13 @@ def test_tools_are_called_in_some_worlds_and_fare_badly(dose: list[Outcome]) -> 
             assert did[what], what
 
 
+def test_batches_are_answered_in_some_worlds(dose: list[Outcome]) -> None:
+    """Across deaths, cancelled ones among them: see `tests/sim/batches.py` for what must hold."""
+    did: Counter[str] = sum((outcome.did for outcome in dose), Counter())
+    for what in ("batch items completed", "batch items cancelled", "batches ended"):
+        assert did[what], what
+
+
 def test_files_are_uploaded_in_some_worlds_and_end_in_every_way(dose: list[Outcome]) -> None:
     """Read and embedded across deaths, refused, deleted, and left by those who hang up."""
     did: Counter[str] = sum((outcome.did for outcome in dose), Counter())

@@ -18,6 +18,7 @@ from pydantic_core import to_json
 from libs.contracts.bus_messages import JsonObject
 from libs.eventstore.in_memory_database import InMemoryDatabase
 from tests.sim.archives import archives_of_nobody, left_over
+from tests.sim.batches import unfinished_batches
 from tests.sim.bus import Broker
 from tests.sim.checks import blocks_of_nobody, deleted_blocks_seen, judge
 from tests.sim.clients import Clients, SentMessage, agent_id, beside_id
@@ -159,6 +160,7 @@ class World:
         ]
         left += [*left_over(memory), *archives_of_nobody(agent, memory)]
         left += unfinished_files(self)
+        left += unfinished_batches(agent)
         left += unfinished_schedules(database.schema("scheduler"), agent)
         tools = database.schema("tools")
         left += [

@@ -36,6 +36,7 @@ CONVERSATIONS = [
 ]
 
 # Where a body's fields are read. A field counts as read where its name is an attribute or a text.
+BATCHES = ["services/api/resources/message_batches.py", "services/api/v1/batch_request.py"]
 SANDBOX = ["services/api/resources/sandbox_configs.py"]
 TOOLS = ["services/api/resources/tools.py", "services/tools/domain", "services/agent"]
 MCP_SERVERS = [
@@ -82,6 +83,8 @@ READERS: dict[str, list[str]] = {
     "LettaAsyncRequest": MESSAGES,
     "RetrieveStreamRequest": MESSAGES,
     "ConversationMessageRequest": MESSAGES,
+    "CreateBatch": BATCHES,
+    "LettaBatchRequest": [*MESSAGES, *BATCHES],
     "CreateConversation": CONVERSATIONS,
     "UpdateConversation": CONVERSATIONS,
     "RecompileRequest": ["services/api/resources/conversations.py"],
@@ -117,6 +120,7 @@ SHOWN_TO_AGENTS = (
 OWN = {
     "LettaStreamingRequest": {"input"},
     "LettaAsyncRequest": {"input"},
+    "LettaBatchRequest": {"input"},
     "ConversationMessageRequest": {"input"},
     "MessageCreate": {"type"},
     "CreateBlock": {"template_name"},
@@ -130,8 +134,6 @@ REFUSED = {
     "ApprovalReturn",
     "ClientSkillSchema",
     "ClientToolSchema",
-    "CreateBatch",
-    "LettaBatchRequest",
     "ToolReturn",
     "ToolReturnCreate",
 }

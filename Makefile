@@ -170,6 +170,11 @@ bench-routing: ## Measure what it takes to route a message (ARGS=--help)
 	@deploy/bootstrap.sh --dev
 	@$(PYTHON) -m benchmarks.routing $(ARGS)
 
+.PHONY: bench-schedules
+bench-schedules: ## Measure how late 1,000 schedules fire that are due at one moment (ARGS=--help)
+	@deploy/bootstrap.sh --dev
+	@$(PYTHON) -m benchmarks.schedules $(ARGS)
+
 bench-store: ## Measure appending to the event store
 	@deploy/bootstrap.sh --dev
 	@$(PYTHON) -m benchmarks.eventstore $(ARGS)

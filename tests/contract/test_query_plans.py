@@ -28,6 +28,7 @@ from services.agent.adapters.folder_queries import (
 )
 from services.agent.adapters.memory_queries import PostgresArchivalMemoryQueries
 from services.agent.adapters.reconciliation_queries import MadeBlock, PostgresAgentQueries
+from services.agent.adapters.routed_message_queries import PostgresRoutedMessageQueries
 from services.agent.adapters.run_queries import (
     PostgresCallbackQueries,
     PostgresCalledRunQueries,
@@ -37,6 +38,7 @@ from services.agent.adapters.summary_queries import PostgresSummaryQueries, Want
 from services.agent.adapters.tool_queries import PostgresCustomToolQueries, PostgresToolRunQueries
 from services.api.adapters.agent_folder_queries import AgentFolderQueries
 from services.api.adapters.block_history_queries import BlockHistoryQueries, VersionSlice
+from services.api.adapters.capability_queries import CapabilityQueries
 from services.api.adapters.context_message_queries import ContextMessageQueries
 from services.api.adapters.conversation_run_queries import ConversationRunQueries
 from services.api.adapters.folder_queries import FolderQueries
@@ -84,6 +86,7 @@ from services.api.resources.steps import STEPS, StepPage
 from services.api.resources.tool_runs_and_usage import CALLS, CallPage
 from services.api.resources.tools import ToolPage
 from services.groups.adapters.group_queries import PostgresGroupQueries
+from services.groups.adapters.recipient_queries import PostgresRecipientQueries
 from services.groups.adapters.sleeptime_queries import PostgresSleeptimeQueries
 from services.memory.adapters.agent_attachments import PostgresAgentAttachments
 from services.memory.adapters.archive_queries import PostgresArchiveQueries
@@ -130,6 +133,7 @@ from tests.contract.examples import (
 from tests.contract.file_examples import FILE, FOLDER
 from tests.contract.group_examples import GROUP
 from tests.contract.plans import generic_plan, index_columns, reads_by_key, scans
+from tests.contract.routing_examples import ROUTED
 from tests.contract.sleeptime_examples import REVIEW
 from tests.servers import PostgresServer
 
@@ -201,6 +205,13 @@ TABLES = {
     " 'agent-' || n + 1, '{org}', now()",
     "groups.shared_blocks": "'group-' || n || ' agent-' || n || ' block-1', 'group-' || n,"
     " 'agent-' || n, 'block-1', false, '{org}'",
+    "agent.agent_capabilities": "'agent-' || n, 'skill-' || n % 500, '{org}', null, 0",
+    "groups.routed_messages": "'routed_message-' || n, '{org}', now(), 'one', '{{}}', 'completed',"
+    " now(), now(), '[]', null",
+    "groups.routed_deliveries": "'routed_message-' || n, 1, '{org}', 'agent-' || n, 'run-' || n,"
+    " 'answer', 0, 'delivered', now(), now(), null, null",
+    "groups.subscribers": "'topic-' || n % 50 || '/agent-' || n, 'topic-' || n % 50, '{org}',"
+    " 'news-' || n % 50, 'agent-' || n, now()",
     "groups.reviews": "'group-' || n || ' run-' || n, 'group-' || n, '{org}', now()",
     "memory.events": "n, pg_current_xact_id(), 'block-' || n, 1, 'block.created', 1, '{org}',"
     " 'block-' || n, '{{}}', '{{}}', now()",
@@ -469,6 +480,19 @@ ASKED: dict[type, dict[str, Callable[[Any], Awaitable[Any]]]] = {
         "group_count": lambda queries: queries.group_count(ORG),
         "shared_by_others": lambda queries: queries.shared_by_others(ORG, GROUP, [AGENT]),
     },
+    PostgresRecipientQueries: {
+        "with_capability": lambda queries: queries.with_capability(ORG, "paint", ["a"], "s", 8),
+        "with_tags": lambda queries: queries.with_tags(ORG, ["a"], "s", 8),
+        "present": lambda queries: queries.present(ORG, [AGENT], "s", 8),
+        "subscribers": lambda queries: queries.subscribers(ORG, "news", "s", 8),
+        "callers_of": lambda queries: queries.callers_of(ORG, RUN),
+    },
+    PostgresRoutedMessageQueries: {
+        "routed_progress": lambda queries: queries.routed_progress(ORG, ROUTED),
+    },
+    CapabilityQueries: {
+        "agents": lambda reads: reads.agents(ORG, "paint", 10),
+    },
     PostgresSleeptimeQueries: {
         "reviewed_agent": lambda queries: queries.reviewed_agent(ORG, AGENT),
         "sleeptime_groups": lambda queries: queries.sleeptime_groups(ORG, AGENT),
@@ -512,6 +536,8 @@ WHOLE: dict[type, set[str]] = {
     PostgresFileProcessingQueries: {"due_files", "orphans"},
     PostgresMessageVectors: {"backlog", "remove_forgotten", "forget"},
     PostgresGroupQueries: {"lost_members", "lost_blocks", "unequal_groups"},
+    PostgresRecipientQueries: {"due_messages", "lost_subscriptions", "find_ranked"},
+    CapabilityQueries: {"names"},
     PostgresSleeptimeQueries: {"due_reviews", "lost_groups", "agents_without_group"},
     PostgresFileTexts: {"unnamed_texts", "remove", "write", "with_chunk"},
     PostgresAgentAttachments: {"lost_folders", "lost_files"},

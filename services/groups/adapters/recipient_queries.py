@@ -34,8 +34,11 @@ OF_CAPABILITY = RANKED.format(
     priority="c.priority desc, ",
 )
 OF_TAGS = RANKED.format(
-    source="agent.agent_view a",
-    condition="a.tags @> %(tags)s::text[] and not a.hidden",
+    source=(  # `offset 0` has the agents found by their tags before they are joined
+        '(select id, org from agent.agent_view where org collate "C" = %(org)s and not hidden'
+        " and tags @> %(tags)s::text[] offset 0) a"
+    ),
+    condition="true",
     priority="",
 )
 OF_IDS = RANKED.format(

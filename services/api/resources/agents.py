@@ -337,11 +337,14 @@ async def update_agent(request: AnyRequest, agent_id: str) -> Response[bytes]:
     given = body.tool_exec_environment_variables if body.secrets is None else body.secrets
     changes = sized_agent(plain_part(body) | sealed_part(request, given))
     folders = await wanted_folders(request, body)
-    await api_of(request).send(request, UpdateAgent(agent_id=agent_id, request=changes))
+    api = api_of(request)
+    name = api.new_id(request, "cmd", request.method, request.url.path)
+    update = UpdateAgent(agent_id=agent_id, request=changes)
+    await api.send(request, update, message_id=name)
     if folders is not None:
         await replace(request, agent_id, folders)
     if body.enable_sleeptime:
-        await enable_with_update(request, agent_id)
+        await enable_with_update(request, agent_id, cause_id=name)
     return await answer_document(request, AGENTS, agent_id)
 
 

@@ -6,13 +6,13 @@ import asyncio
 
 from libs.bus.ports import BusUnavailable
 from libs.contracts.agent.agents import AttachBlock, DeleteAgent, UpdateAgent
-from libs.contracts.bus_messages import Accepted, JsonObject
+from libs.contracts.bus_messages import Accepted, Command, JsonObject, Rejected
 from libs.contracts.deterministic_ids import derived_id
 from libs.contracts.groups.sleeptime import CountRun, EnableSleeptime, EndSleeptime, count_id
 from services.api.adapters.sleeptime_queries import SleeptimeQueries
 from services.api.http.callers import org_of
-from services.api.http.error_responses import Problem
-from services.api.http.handler_dependencies import api_of
+from services.api.http.error_responses import refusal_problem
+from services.api.http.handler_dependencies import COMMAND_SECONDS_MAX, api_of
 from services.api.http.request_parsing import AnyRequest, context_of
 
 # An answer does not wait longer for the ids of the reviews that it makes due.
@@ -20,38 +20,35 @@ COUNT_SECONDS_MAX = 2.0
 LOOK_SECONDS = 0.02
 
 
+async def send_after(
+    request: AnyRequest, cause_id: str, command: Command, message_id: str
+) -> Rejected | None:
+    """Send a command that follows from another one of the same request; returns its refusal."""
+    context = context_of(request, cause_id).follow_up(message_id)
+    reply = await api_of(request).bus.request(command, context, seconds_max=COMMAND_SECONDS_MAX)
+    return reply if isinstance(reply, Rejected) else None
+
+
 async def enable_with_creation(request: AnyRequest, agent_id: str) -> None:
     """Give a new agent its sleeptime agent. Where that is refused, the agent is deleted again."""
-    api = api_of(request)
-    try:
-        await api.send(
-            request,
-            EnableSleeptime(agent_id=agent_id),
-            message_id=f"sleeptime-{agent_id}",
-            keyed=False,
-        )
-    except Problem:
-        undo = derived_id("cmd", agent_id, "undo")
-        await api.send(request, DeleteAgent(agent_id=agent_id), message_id=undo, keyed=False)
-        raise
+    cause, command = f"create-{agent_id}", EnableSleeptime(agent_id=agent_id)
+    refused = await send_after(request, cause, command, derived_id("cmd", agent_id, "sleeptime"))
+    if refused is not None:
+        undo = DeleteAgent(agent_id=agent_id)
+        await send_after(request, cause, undo, derived_id("cmd", agent_id, "undo"))
+        raise refusal_problem(refused)
 
 
-async def enable_with_update(request: AnyRequest, agent_id: str) -> None:
+async def enable_with_update(request: AnyRequest, agent_id: str, *, cause_id: str) -> None:
     """Give an agent its sleeptime agent, if it has none. Where that is refused, the agent does not
     want one any more."""
     api = api_of(request)
-    try:
-        await api.send(
-            request,
-            EnableSleeptime(agent_id=agent_id),
-            message_id=api.new_id(request, "cmd", "sleeptime", agent_id),
-            keyed=False,
-        )
-    except Problem:
-        disable = UpdateAgent(agent_id=agent_id, request={"enable_sleeptime": None})
-        undo = api.new_id(request, "cmd", "undo", agent_id)
-        await api.send(request, disable, message_id=undo, keyed=False)
-        raise
+    name = api.new_id(request, "cmd", "sleeptime", agent_id)
+    refused = await send_after(request, cause_id, EnableSleeptime(agent_id=agent_id), name)
+    if refused is not None:
+        undo = UpdateAgent(agent_id=agent_id, request={"enable_sleeptime": None})
+        await send_after(request, cause_id, undo, api.new_id(request, "cmd", "undo", agent_id))
+        raise refusal_problem(refused)
 
 
 async def delete_with_sleeptime(request: AnyRequest, agent_id: str, message_id: str = "") -> None:
@@ -105,7 +102,7 @@ async def reviews_of(request: AnyRequest, agent_id: str, run_id: str) -> list[st
     run_ids: list[str] = []
     for group_id in await queries.sleeptime_groups(org_of(request), agent_id):
         command = CountRun(group_id=group_id, run_id=run_id)
-        context = context_of(request, count_id(group_id, run_id))
+        context = context_of(request, run_id).follow_up(count_id(group_id, run_id))
         reply = await api.bus.request(command, context, seconds_max=COUNT_SECONDS_MAX)
         if isinstance(reply, Accepted):
             told = reply.result.get("run_ids")

@@ -87,6 +87,7 @@ class SleeptimeHandlers:
         org = work.context.org
         agent = await self.ports.queries.reviewed_agent(org, command.agent_id)
         if agent is None:
+            await self.take_back(sleeptime_group(command.agent_id), work.context)
             return missing_agent(command.agent_id)
         present = await self.ports.queries.sleeptime_groups(org, command.agent_id)
         if present:
@@ -128,7 +129,16 @@ class SleeptimeHandlers:
         )
         command = CreateGroup(group_id=group.id, config=config)
         refused = group.create(command, facts, at=self.ports.clock.now(), actor=work.context.actor)
-        return refused or Accepted(result={"group_id": group.id})
+        if refused is not None:  # the agent is gone meanwhile, or there are too many groups
+            await self.take_back(group.id, work.context)
+            return refused
+        return Accepted(result={"group_id": group.id})
+
+    async def take_back(self, group_id: str, context: Context) -> None:
+        """Delete the sleeptime agent that was made for a group which will not be."""
+        agent_id = sleeptime_agent(group_id)
+        if await self.ports.queries.sleeptime_agents(context.org, [agent_id]):
+            await self.send(DeleteAgent(agent_id=agent_id), agent_id + " again", context)
 
     async def end(self, command: EndSleeptime, work: UnitOfWork) -> Accepted | Rejected:
         """Delete the sleeptime agents of an agent, then their groups; the agent stays, if it is

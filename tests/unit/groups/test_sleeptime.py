@@ -227,6 +227,14 @@ class TestService:
         assert isinstance(missing, Rejected)
         assert missing.code == NOT_FOUND
 
+    async def test_a_sleeptime_agent_whose_agent_is_gone_meanwhile_goes_again(self) -> None:
+        world = SleeptimeWorld()
+        world.agents[sleeptime_agent(GROUP)] = replace(ADA, agent_type="sleeptime_agent")
+        del world.agents[AGENT]
+        refused = await world.send(EnableSleeptime(agent_id=AGENT), "command-1")
+        assert isinstance(refused, Rejected)
+        assert world.agents == {}
+
     async def test_a_group_ends_with_its_sleeptime_agents_and_another_can_follow(self) -> None:
         world = SleeptimeWorld()
         await world.send(EnableSleeptime(agent_id=AGENT), "command-1")

@@ -18,6 +18,7 @@ from tests.sim.archives import check_archives
 from tests.sim.batches import check_batches
 from tests.sim.clients import SHARED_BLOCK, SentMessage, agent_id, conversation_of
 from tests.sim.files import check_files
+from tests.sim.groups import check_groups, of_group
 from tests.sim.model import GATED, plan_in
 from tests.sim.network import FAULTS
 from tests.sim.processes import READ_MODELS
@@ -53,7 +54,7 @@ def judge(world: World) -> list[str]:
 def broken(world: World) -> Iterator[str]:
     """What is wrong with what is stored, and with what clients were told."""
     database = world.shared.server.database
-    for service in ("agent", "memory", "tools", "scheduler"):
+    for service in ("agent", "memory", "tools", "groups", "scheduler"):
         schema = database.schema(service)
         yield from check_log(service, schema)
         yield from check_published(service, world.shared.broker.taken[service])
@@ -73,6 +74,7 @@ def broken(world: World) -> Iterator[str]:
     yield from check_archives(world.plan.chores, world.clients.chores, agent, memory)
     yield from check_files(world)
     yield from check_batches(world.plan.chores, world.clients.chores, agent, world.ledger.did)
+    yield from check_groups(world)
     yield from check_schedules(world)
 
 
@@ -479,8 +481,9 @@ def check_written(talks: dict[str, list[Event]]) -> Iterator[str]:
     for conversation, events in talks.items():
         for event in events:
             appended = event.topic == "message.appended" and event.sent  # type: ignore[attr-defined]
-            if appended and event.message.role == "system":  # type: ignore[attr-defined]
-                heard[conversation, str(event.message.content)] += 1  # type: ignore[attr-defined]
+            message = event.message if appended else None  # type: ignore[attr-defined]
+            if message and message.role == "system" and not message.group_id:
+                heard[conversation, str(message.content)] += 1
     for (conversation, text), times in heard.items():
         if times > 1:
             yield f"{conversation} was told {times} times: {text}"
@@ -512,12 +515,13 @@ HOPELESS = (UNPROCESSABLE, NOT_FOUND, BUSY)
 
 
 def blocks_of_nobody(agent: InMemorySchema, memory: InMemorySchema) -> list[str]:
-    """The blocks that no agent has, and no conversation."""
+    """The blocks that no agent has, and no conversation; a client keeps those of its groups."""
     agents: list[Any] = agent.rows("agents")
     beside: list[Any] = agent.rows("conversations")
     seen = {block_id for row in agents for block_id in row["block_ids"]} | {SHARED_BLOCK}
     seen |= {block_id for row in beside for block_id in row["isolated_blocks"].values()}
-    return sorted({str(row["id"]) for row in memory.rows("blocks")} - seen)
+    blocks: list[Any] = memory.rows("blocks")
+    return sorted({row["id"] for row in blocks if not of_group(row["label"])} - seen)
 
 
 def deleted_blocks_seen(agent: InMemorySchema, memory: InMemorySchema) -> Iterator[str]:

@@ -45,8 +45,19 @@ from tests.sim.archives import remember
 from tests.sim.batches import answer_many
 from tests.sim.bus import SimBus
 from tests.sim.files import file_chore
+from tests.sim.groups import form_group
 from tests.sim.model import GATED, HANDLE, KEEP, WRITE
-from tests.sim.plan import APIS, BATCHING, FILING, REMEMBERING, SCHEDULING, Chore, Plan, Say
+from tests.sim.plan import (
+    APIS,
+    BATCHING,
+    FILING,
+    GROUPING,
+    REMEMBERING,
+    SCHEDULING,
+    Chore,
+    Plan,
+    Say,
+)
 from tests.sim.processes import Process, Shared
 from tests.sim.schedules import schedule
 from tests.sim.store import UNSTORABLE
@@ -278,6 +289,11 @@ class Clients:
             return
         if chore.kind in BATCHING:
             self.chores[chore.name] = await answer_many(chore, agent, self.send, asyncio.sleep)
+            return
+        if chore.kind in GROUPING:
+            await asyncio.gather(*(made.wait() for made in self.made.values()))
+            agents = [agent_id(number) for number in self.made]
+            self.chores[chore.name] = await form_group(chore, agents, self.send)
             return
         if chore.kind in REMEMBERING:
             self.chores[chore.name] = await remember(chore, agent, self.send)

@@ -23,6 +23,9 @@ REMEMBERING = ("remember", "remember and forget", "share and delete")
 AGENTS, MEMORIES, APIS = ("agent-1", "agent-2"), ("memory-1", "memory-2"), ("api-1", "api-2")
 PROCESSES = (*AGENTS, *MEMORIES, *APIS)
 TOOLS = ("tools-1", "tools-2")
+GROUPS = ("groups-1", "groups-2")
+GROUPING = ("round robin", "broadcast", "round robin and delete", "broadcast and delete")
+GROUPS_EVERY_SEEDS = 6
 SCHEDULERS = ("scheduler-1", "scheduler-2")
 SCHEDULING = ("schedule all", "schedule once", "schedule and fire")
 SCHEDULES_EVERY_SEEDS = 6
@@ -55,6 +58,19 @@ BATCH_POINTS = tuple(
     f"{when}_commit.batch.{topic}"
     for when in ("before", "after")
     for topic in ("accepted", "items_started", "item_ended", "cancelled", "completed")
+)
+GROUP_POINTS = (
+    "after_group_hop",
+    *(
+        f"{when}.{topic}"
+        for when in ("before_commit", "after_commit")
+        for topic in (
+            "group.created",
+            "group.member_blocks_changed",
+            "group_hop.started",
+            "group_hop.ended",
+        )
+    ),
 )
 FILE_POINTS = (
     "before_commit.file.parsed",
@@ -170,7 +186,7 @@ class Plan:
     def processes(self) -> tuple[str, ...]:
         """The processes that there are."""
         more = (*(TOOLS if self.tools else ()), *(SCHEDULERS if self.schedules else ()))
-        return (*PROCESSES, *more)
+        return (*PROCESSES, *more, *(GROUPS if self.groups else ()))
 
     @property
     def files(self) -> bool:
@@ -181,6 +197,11 @@ class Plan:
     def schedules(self) -> bool:
         """Whether anybody makes schedules."""
         return any(chore.kind in SCHEDULING for chore in self.chores)
+
+    @property
+    def groups(self) -> bool:
+        """Whether anybody forms groups."""
+        return any(chore.kind in GROUPING for chore in self.chores)
 
     @property
     def parts(self) -> list[str]:
@@ -389,6 +410,32 @@ def scheduling(seed: int, agents: int) -> Beside:
     return Beside([], chores, faults)
 
 
+def grouping(seed: int) -> Beside:
+    """In every sixth world agents form groups, which answer while members come and go; processes of
+    the groups service die, freeze for longer than their leases and are cut off."""
+    if seed % GROUPS_EVERY_SEEDS != 3:
+        return Beside()
+    dice = Random(f"groups of {seed}")
+
+    def at(first: float, last: float) -> float:
+        return round(first + (last - first) * dice.random(), 3)
+
+    kinds = ("round robin", "broadcast", dice.choice(GROUPING[2:]))
+    chores = [Chore(f"g{'g' * n}", kind, 0, at(4.5, 9)) for n, kind in enumerate(kinds, 1)]
+    if dice.random() < 0.5:
+        chores.append(Chore("gg member goes", "delete agent", 0, at(9, 14)))
+    faults = [
+        Fault(f"gf{n}", "crash at", at(4, 12), at(0.2, 4), how=dice.choice(GROUP_POINTS))
+        for n in (1, 2)
+    ]
+    faults.append(Fault("gf3", "freeze", at(4, 14), at(0.5, 25), dice.choice(GROUPS)))
+    cut = f"{dice.choice((STORE, BUS))} {dice.choice(('both', 'to', 'from'))}"
+    faults.append(Fault("gf4", "partition", at(4, 16), at(1, 14), dice.choice(GROUPS), cut))
+    kind = dice.choice(("crash", "restart"))
+    faults.append(Fault("gf5", kind, at(5, 16), at(0.2, 6), dice.choice(GROUPS)))
+    return Beside([], chores, faults)
+
+
 def tool_step(dice: Random, agents: int) -> tuple[Call, ...]:
     """The calls of one step, and how those fare that run elsewhere."""
     kinds = (
@@ -409,6 +456,7 @@ def plan_of(seed: int) -> Plan:
     called = custom_tools(seed, len(agents))
     filed = filing(seed)
     batched = batching(seed, len(agents))
+    grouped = grouping(seed)
     scheduled = scheduling(seed, len(agents))
     return Plan(
         seed,
@@ -431,6 +479,7 @@ def plan_of(seed: int) -> Plan:
             *beside.chores,
             *filed.chores,
             *batched.chores,
+            *grouped.chores,
             *scheduled.chores,
         ),
         (
@@ -442,6 +491,7 @@ def plan_of(seed: int) -> Plan:
             *called.faults,
             *filed.faults,
             *batched.faults,
+            *grouped.faults,
             *scheduled.faults,
         ),
         supervised=seed % 3 == 0,

@@ -38,12 +38,13 @@ from services.api.resources.agent_messages import send_message, whole_answer
 from services.api.resources.folder_files import upload_file
 from services.api.resources.runs import resume_stream
 from services.api.v1.message_request import Addressee, address
+from services.groups import projections as groups_projections
 from services.memory import app as memory_app
 from services.memory import projections as memory_projections
 from services.scheduler import app as scheduler_app
 from services.scheduler import projections as scheduler_projections
 from services.tools import projections as tools_projections
-from tests.sim import schedules, tools
+from tests.sim import groups, schedules, tools
 from tests.sim.bus import Broker, SimBus
 from tests.sim.files import SMALL, SimEmbedders, SimParser, SimReads
 from tests.sim.loop import OWNER, Lane, Surprise, VirtualLoop
@@ -298,6 +299,7 @@ WIRED: dict[str, tuple[Any, Any]] = {
     ),
     "memory": (memory_app.wiring({}), memory_projections.project),
     "tools": (tools.wire, tools_projections.project),
+    "groups": (groups.wire, groups_projections.project),
     "scheduler": (scheduler_app.wiring({}), scheduler_projections.project),
 }
 READ_MODELS = {
@@ -306,6 +308,7 @@ READ_MODELS = {
         ("agent", agent_projections),
         ("memory", memory_projections),
         ("tools", tools_projections),
+        ("groups", groups_projections),
         ("scheduler", scheduler_projections),
     )
 }
@@ -358,6 +361,7 @@ def simulated_adapters() -> Iterator[None]:
             (eventstore_work, "DISTRUSTFUL_DECISIONS", 3),  # a run is short
             (bounded_command_queue, "AGGREGATE_COMMANDS_MAX", 10),  # and clients are few
             *SMALL,
+            *groups.PATCHED,
             *schedules.PATCHED,
         ):
             stack.enter_context(mock.patch.object(target, name, value))

@@ -84,6 +84,13 @@ def test_files_are_uploaded_in_some_worlds_and_end_in_every_way(dose: list[Outco
         assert did[what], what
 
 
+def test_groups_answer_in_some_worlds(dose: list[Outcome]) -> None:
+    """While their members leave and come back, and their processes die."""
+    did: Counter[str] = sum((outcome.did for outcome in dose), Counter())
+    for what in ("groups", "hops of groups"):
+        assert did[what], what
+
+
 def test_r38_a_seed_has_one_trace_whatever_the_hash_seed_and_the_worlds_before() -> None:
     here = [run(plan_of(seed)).trace for seed in TRACED]
     for hash_seed in ("0", "4711"):

@@ -25,6 +25,7 @@ from tests.sim.clients import Clients, SentMessage, agent_id, beside_id
 from tests.sim.faults import Faults
 from tests.sim.file_rows import FileRows
 from tests.sim.files import unfinished_files
+from tests.sim.groups import unfinished_groups
 from tests.sim.loop import Stuck, Surprise, VirtualLoop
 from tests.sim.model import BUG, LEDGER, Ledger
 from tests.sim.network import BUS, FAULTS, STORE, Network, Weather
@@ -161,6 +162,7 @@ class World:
         left += [*left_over(memory), *archives_of_nobody(agent, memory)]
         left += unfinished_files(self)
         left += unfinished_batches(agent)
+        left += unfinished_groups(database.schema("groups"), agent)
         left += unfinished_schedules(database.schema("scheduler"), agent)
         tools = database.schema("tools")
         left += [

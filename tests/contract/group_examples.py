@@ -74,7 +74,7 @@ GROUP_EVENTS: list[Event] = [
     of_group(MemberRemoved, agent_id=OTHER, agent_ids=[AGENT]),
     of_group(GroupBlockAttached, block_id=OTHER_BLOCK, block_ids=[BLOCK, OTHER_BLOCK]),
     of_group(GroupBlockDetached, block_id=OTHER_BLOCK, block_ids=[BLOCK]),
-    of_group(MemberBlocksChanged, shared=[PAIR]),
+    of_group(MemberBlocksChanged, changed=[PAIR]),
     of_group(GroupStateUpdated, state={"days": 3}, version=1),
     of_group(GroupDeleted),
 ]

@@ -204,7 +204,7 @@ TABLES = {
     "groups.group_members": "'group-' || n || ' agent-' || n + 1, 'group-' || n,"
     " 'agent-' || n + 1, '{org}', now()",
     "groups.shared_blocks": "'group-' || n || ' agent-' || n || ' block-1', 'group-' || n,"
-    " 'agent-' || n, 'block-1', false, '{org}'",
+    " 'agent-' || n, 'block-1', 'shared', '{org}'",
     "agent.agent_capabilities": "'agent-' || n, 'skill-' || n % 500, '{org}', null, 0",
     "groups.routed_messages": "'routed_message-' || n, '{org}', now(), 'one', '{{}}', 'completed',"
     " now(), now(), '[]', null",

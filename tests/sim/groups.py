@@ -197,8 +197,10 @@ def unequal(groups: InMemorySchema, agent: InMemorySchema) -> set[str]:
         for shared in row["fields"]["shared_block_ids"]
         if agent_id in agents
     }
-    shared = {str(row["id"]) for row in groups.rows("shared_blocks")}
-    return {name.partition(" ")[0] for name in wanted ^ shared}
+    pairs: list[Any] = groups.rows("shared_blocks")
+    settled = {row["id"] for row in pairs if row["status"] != "offered"}
+    offered = {row["id"] for row in pairs} - settled
+    return {name.partition(" ")[0] for name in (wanted ^ settled) | offered}
 
 
 def check_groups(world: World) -> Iterator[str]:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from datetime import datetime
-from operator import not_
 from typing import ClassVar, Literal
 
 from pydantic import Field
@@ -211,12 +210,14 @@ class GroupBlockDetached(Event):
 
 
 class MemberBlock(Value):
-    """A block that a group shares with an agent; one that the agent `had_before`, or cannot have,
-    is not taken back."""
+    """A block that a group shares with an agent.
+
+    It is offered first: what has become of an offer can be found out after a crash. One that the
+    agent had before, or cannot have, is not taken back."""
 
     agent_id: str
     block_id: str
-    had_before: bool = Field(default=False, exclude_if=not_)
+    status: Literal["offered", "shared", "had_before"] = "offered"
 
     @property
     def key(self) -> str:
@@ -225,12 +226,11 @@ class MemberBlock(Value):
 
 
 class MemberBlocksChanged(Event):
-    """Agents have the `shared` blocks from now on, and the `returned` ones no more, unless they had
-    them before."""
+    """Blocks of a group were offered to agents, shared with them, or taken back (`returned`)."""
 
     service: ClassVar[str] = SERVICE
     topic: ClassVar[str] = "group.member_blocks_changed"
-    shared: list[MemberBlock] = Field(default_factory=list)
+    changed: list[MemberBlock] = Field(default_factory=list)
     returned: list[MemberBlock] = Field(default_factory=list)
 
 

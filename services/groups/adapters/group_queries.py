@@ -61,14 +61,14 @@ select distinct id, org from (
     select s.group_id, s.org from groups.shared_blocks s
     left join groups.groups g on g.id = s.group_id
     where (%(groups)s::text[] is null or s.group_id = any(%(groups)s))
-      and (g.id is null or not g.fields->'shared_block_ids' ? s.block_id
+      and (s.status = 'offered' or g.id is null or not g.fields->'shared_block_ids' ? s.block_id
         or not (s.agent_id = any(g.agent_ids) or s.agent_id = coalesce(g.manager_agent_id, '')))
 ) due order by id limit %(limit)s"""
 
 SHARED_BY_OTHERS = """
-select s.agent_id || ' ' || s.block_id from groups.shared_blocks s
+select s.group_id, s.agent_id || ' ' || s.block_id, s.status from groups.shared_blocks s
 where s.agent_id = any(%(agents)s) and s.group_id <> %(group)s and s.org = %(org)s
-  and not s.had_before"""
+  and s.status <> 'had_before'"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,6 +78,15 @@ class LostPart:
     group_id: str
     part_id: str
     org: str
+
+
+@dataclass(frozen=True, slots=True)
+class OtherSharing:
+    """A block (`MemberBlock.key`) that another group has offered, or shared."""
+
+    group_id: str
+    key: str
+    status: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,8 +108,10 @@ class GroupQueries(Protocol):
         """How many groups the organisation has."""
         ...
 
-    async def shared_by_others(self, org: str, group_id: str, agent_ids: list[str]) -> set[str]:
-        """The blocks that these agents have because of other groups, as `MemberBlock.key`."""
+    async def shared_by_others(
+        self, org: str, group_id: str, agent_ids: list[str]
+    ) -> list[OtherSharing]:
+        """What other groups have offered to these agents, or shared with them."""
         ...
 
     async def lost_members(self) -> list[LostPart]:
@@ -139,10 +150,12 @@ class PostgresGroupQueries:
         row = await self.database.fetch_one(GROUP_COUNT, [org])
         return int(row[0]) if row else 0
 
-    async def shared_by_others(self, org: str, group_id: str, agent_ids: list[str]) -> set[str]:
-        """The blocks that these agents have because of other groups."""
+    async def shared_by_others(
+        self, org: str, group_id: str, agent_ids: list[str]
+    ) -> list[OtherSharing]:
+        """What other groups have offered to these agents, or shared with them."""
         values = {"org": org, "group": group_id, "agents": agent_ids}
-        return {row[0] for row in await self.database.fetch(SHARED_BY_OTHERS, values)}
+        return [OtherSharing(*row) for row in await self.database.fetch(SHARED_BY_OTHERS, values)]
 
     async def lost_members(self) -> list[LostPart]:
         """Members of groups that were deleted."""

@@ -43,15 +43,16 @@ LISTS = frozenset({"agent_ids", "shared_block_ids"})
 
 
 class GroupState(BaseModel):
-    """What is known of a group. `since` says by which version of the group an agent or a block
-    became part of it; `shared` are the blocks that it shares with agents, by their keys."""
+    """What is known of a group. `shared` are the blocks that it has offered to agents, or shared
+    with them, and `offered_in` says by which version of the group each was offered; both by keys.
+    """
 
     config: GroupConfig | None = None
     deleted: bool = False
     shared_state: JsonObject = {}
     shared_state_version: int = 0
-    since: dict[str, int] = {}
     shared: dict[str, MemberBlock] = {}
+    offered_in: dict[str, int] = {}
     # The runs that a sleeptime group has counted last, and the reviews that have not started.
     counted_run_ids: list[str] = []
     reviews: list[Review] = []
@@ -59,10 +60,13 @@ class GroupState(BaseModel):
 
 @dataclass(frozen=True, slots=True)
 class DueBlocks:
-    """What is to be done so that the agents of a group have its blocks, and others do not."""
+    """What is to be done so that the agents of a group have its blocks, and others do not. What has
+    become of each offer has to be found out, before a block that is `unwanted` is returned."""
 
-    to_share: list[MemberBlock] = field(default_factory=list)
+    to_offer: list[MemberBlock] = field(default_factory=list)
+    to_settle: list[MemberBlock] = field(default_factory=list)
     to_return: list[MemberBlock] = field(default_factory=list)
+    unwanted: frozenset[str] = frozenset()
 
 
 class Group(Aggregate[GroupState]):
@@ -254,24 +258,23 @@ class Group(Aggregate[GroupState]):
                 for block_id in config.shared_block_ids
             ]
         shared, keys = self.state.shared, {pair.key for pair in wanted}
+        unwanted = shared.keys() - keys
         return DueBlocks(
             [pair for pair in wanted if pair.key not in shared],
-            [pair for key, pair in shared.items() if key not in keys],
+            [pair for pair in shared.values() if pair.status == "offered"],
+            [pair for key, pair in shared.items() if key in unwanted and pair.status != "offered"],
+            frozenset(unwanted),
         )
 
-    def since(self, pair: MemberBlock) -> int:
-        """By which version of the group an agent and a block came together."""
-        since = self.state.since
-        return max(since.get(pair.agent_id, 0), since.get(pair.block_id, 0))
-
-    def record_shared(
-        self, shared: list[MemberBlock], returned: list[MemberBlock], *, at: datetime
+    def record_sharing(
+        self, changed: list[MemberBlock], returned: list[MemberBlock], *, at: datetime
     ) -> None:
-        """Note which blocks were attached and taken back; what is known already is no event."""
-        new = [pair for pair in shared if pair.key not in self.state.shared]
-        gone = [pair for pair in returned if pair.key in self.state.shared]
+        """Note which blocks were offered, shared and taken back; what is known is no event."""
+        shared = self.state.shared
+        new = [pair for pair in changed if shared.get(pair.key) != pair]
+        gone = [pair for pair in returned if pair.key in shared]
         if new or gone:
-            self.record(MemberBlocksChanged, at=at, shared=new, returned=gone)
+            self.record(MemberBlocksChanged, at=at, changed=new, returned=gone)
 
     def when(self, event: Event) -> None:
         """Evolve the state by one event."""
@@ -280,26 +283,18 @@ class Group(Aggregate[GroupState]):
             case GroupCreated():
                 state.config = event.config
                 state.shared_state = event.shared_state
-                state.since = dict.fromkeys(everything_in(event.config), version)
             case GroupUpdated():
                 self.set(event.changes)
-                manager = event.changes.get("manager_agent_id")
-                if isinstance(manager, str):
-                    state.since = {**state.since, manager: version}
-            case MemberAdded():
+            case MemberAdded() | MemberRemoved():
                 self.set({"agent_ids": [*event.agent_ids]})
-                state.since = {**state.since, event.agent_id: version}
-            case MemberRemoved():
-                self.set({"agent_ids": [*event.agent_ids]})
-            case GroupBlockAttached():
-                self.set({"shared_block_ids": [*event.block_ids]})
-                state.since = {**state.since, event.block_id: version}
-            case GroupBlockDetached():
+            case GroupBlockAttached() | GroupBlockDetached():
                 self.set({"shared_block_ids": [*event.block_ids]})
             case MemberBlocksChanged():
                 gone = {pair.key for pair in event.returned}
                 kept = {key: pair for key, pair in state.shared.items() if key not in gone}
-                state.shared = kept | {pair.key: pair for pair in event.shared}
+                state.shared = kept | {pair.key: pair for pair in event.changed}
+                known = state.offered_in
+                state.offered_in = {key: known.get(key, version) for key in state.shared}
             case GroupStateUpdated():
                 state.shared_state = event.state
                 state.shared_state_version = event.version
@@ -322,12 +317,10 @@ class Group(Aggregate[GroupState]):
                 state.reviews = [r for r in state.reviews if r.run_id != event.run_id]
 
     def set(self, changes: JsonObject) -> None:
-        """Have other values in some fields of the configuration; keep `since` within bounds."""
+        """Have other values in some fields of the configuration."""
         assert self.state.config is not None, "a group is changed after it was created"
         fields = self.state.config.model_dump(mode="json") | changes
         self.state.config = GroupConfig.model_validate(fields)
-        present = everything_in(self.state.config)
-        self.state.since = {id: since for id, since in self.state.since.items() if id in present}
 
 
 def everything_in(config: GroupConfig) -> list[str]:

@@ -2,20 +2,22 @@
 
 An agent keeps a block that it had before the group shared it. So the agent service says whether it
 attached a block or knew it already, and says the same again when the command is repeated: the id of
-the command follows from the group, the agent, the block, and when these came together.
+the command follows from the offer, which is recorded first. What became of an offer can be found
+out at any time by repeating it, also when the agent has left meanwhile.
 """
 
 from __future__ import annotations
 
 import asyncio
 import logging
+from collections.abc import Awaitable, Callable
 
 from libs.bus.ports import Bus, Clock, request_as_service
 from libs.contracts.agent.agents import AttachBlock, DetachBlock
 from libs.contracts.bus_messages import Accepted, Context
 from libs.contracts.deterministic_ids import derived_id
 from libs.contracts.groups.groups import MemberBlock
-from services.groups.adapters.group_queries import GroupQueries
+from services.groups.adapters.group_queries import GroupQueries, OtherSharing
 from services.groups.domain.group import Group
 
 log = logging.getLogger(__name__)
@@ -34,54 +36,96 @@ class BlockSharing:
         self.clock = clock
 
     async def share(self, group: Group, context: Context) -> int:
-        """Attach and detach what is due, `PAIRS_MAX` blocks at most; returns how many are left.
+        """Offer, attach and detach what is due; returns how much is left for the next command.
         Raises BusUnavailable; then nothing is recorded, and all can be repeated."""
         due = group.due_blocks()
-        to_return = due.to_return[:PAIRS_MAX]
-        to_share = due.to_share[: PAIRS_MAX - len(to_return)]
-        pairs = [*to_return, *to_share]
+        if due.to_offer:
+            group.record_sharing(due.to_offer, [], at=self.clock.now())
+            return len(due.to_offer)
+        pairs = [*due.to_settle, *due.to_return]
         if not pairs:
             return 0
         agents = sorted({pair.agent_id for pair in pairs})
         others = await self.queries.shared_by_others(context.org, group.id, agents)
-        room = asyncio.Semaphore(PAIRS_AT_ONCE_MAX)
+        ready = [pair for pair in pairs if not waits_for_others(group.id, pair, others)]
+        ready = ready[:PAIRS_MAX]
+        sharing = Sharing(self.bus, group, context, others)
+        settled = await sharing.settle([pair for pair in ready if pair.status == "offered"])
+        returned = [pair for pair in ready if pair.status != "offered"]
+        await sharing.take_back(returned)
+        group.record_sharing(settled, returned, at=self.clock.now())
+        wanted = [pair for pair in settled if pair.key in due.unwanted]
+        return len(pairs) - len(ready) + len(wanted)
 
-        async def take_back(pair: MemberBlock) -> None:
-            async with room:
-                if not pair.had_before and pair.key not in others:
-                    await self.detach(group, pair, context)
 
-        async def give(pair: MemberBlock) -> MemberBlock:
-            async with room:
-                attached = await self.attach(group, pair, context)
-            stays = not attached and pair.key not in others
-            return pair.model_copy(update={"had_before": stays})
+def waits_for_others(group_id: str, pair: MemberBlock, others: list[OtherSharing]) -> bool:
+    """Whether another group has to find out first who gave an agent a block. Of several groups that
+    have offered it, the first one does; nobody takes it back meanwhile."""
+    return any(
+        other.key == pair.key
+        and other.status == "offered"
+        and (pair.status != "offered" or other.group_id < group_id)
+        for other in others
+    )
+
+
+class Sharing:
+    """What one command has the agent service do."""
+
+    def __init__(
+        self, bus: Bus, group: Group, context: Context, others: list[OtherSharing]
+    ) -> None:
+        self.bus = bus
+        self.group = group
+        self.context = context
+        self.shared_by_others = {other.key for other in others if other.status == "shared"}
+        self.room = asyncio.Semaphore(PAIRS_AT_ONCE_MAX)
+
+    async def settle(self, pairs: list[MemberBlock]) -> list[MemberBlock]:
+        """Attach offered blocks; returns what has become of each."""
+        return await self.do_all(pairs, self.attach)
+
+    async def take_back(self, pairs: list[MemberBlock]) -> None:
+        """Detach what agents have because of this group alone."""
+        ours = [
+            pair
+            for pair in pairs
+            if pair.status == "shared" and pair.key not in self.shared_by_others
+        ]
+        await self.do_all(ours, self.detach)
+
+    async def do_all[T](
+        self, pairs: list[MemberBlock], do: Callable[[MemberBlock], Awaitable[T]]
+    ) -> list[T]:
+        """Do it with each pair, a bounded number at a time; raises what one of them raises."""
+
+        async def do_in_turn(pair: MemberBlock) -> T:
+            async with self.room:
+                return await do(pair)
 
         try:
             async with asyncio.TaskGroup() as all_pairs:
-                for pair in to_return:
-                    all_pairs.create_task(take_back(pair))
-                given = [all_pairs.create_task(give(pair)) for pair in to_share]
+                tasks = [all_pairs.create_task(do_in_turn(pair)) for pair in pairs]
         except ExceptionGroup as problems:
             raise problems.exceptions[0] from None
-        shared = [task.result() for task in given]
-        group.record_shared(shared, to_return, at=self.clock.now())
-        return len(due.to_return) + len(due.to_share) - len(pairs)
+        return [task.result() for task in tasks]
 
-    async def attach(self, group: Group, pair: MemberBlock, context: Context) -> bool:
-        """Returns whether the agent got the block by this; a refusal is logged."""
-        since = str(group.since(pair))
-        cause = derived_id("cmd", "share", group.id, pair.agent_id, pair.block_id, since)
+    async def attach(self, pair: MemberBlock) -> MemberBlock:
+        """Attach a block; returns what has become of the offer. A refusal is logged."""
         command = AttachBlock(agent_id=pair.agent_id, block_id=pair.block_id)
-        reply = await request_as_service(self.bus, command, context.follow_up(cause))
-        if isinstance(reply, Accepted):
-            return bool(reply.result.get("attached"))
-        log.warning("%s is not shared with %s: %s", pair.block_id, pair.agent_id, reply.reason)
-        return False
+        reply = await request_as_service(self.bus, command, self.cause("share", pair))
+        if not isinstance(reply, Accepted):
+            log.warning("%s is not shared with %s: %s", pair.block_id, pair.agent_id, reply.reason)
+            return pair.model_copy(update={"status": "had_before"})
+        is_ours = reply.result.get("attached") or pair.key in self.shared_by_others
+        return pair.model_copy(update={"status": "shared" if is_ours else "had_before"})
 
-    async def detach(self, group: Group, pair: MemberBlock, context: Context) -> None:
-        """Take a block back from an agent, which may be gone, or have lost it otherwise."""
-        since = str(group.version)
-        cause = derived_id("cmd", "unshare", group.id, pair.agent_id, pair.block_id, since)
+    async def detach(self, pair: MemberBlock) -> None:
+        """Detach a block from an agent, which may be gone, or have lost it otherwise."""
         command = DetachBlock(agent_id=pair.agent_id, block_id=pair.block_id)
-        await request_as_service(self.bus, command, context.follow_up(cause))
+        await request_as_service(self.bus, command, self.cause("unshare", pair))
+
+    def cause(self, what: str, pair: MemberBlock) -> Context:
+        """The context of a command about an offer: its id is the same whenever it is sent."""
+        offered_in = str(self.group.state.offered_in[pair.key])
+        return self.context.follow_up(derived_id("cmd", what, self.group.id, pair.key, offered_in))

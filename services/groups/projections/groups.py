@@ -54,7 +54,7 @@ def project_group(event: Event, org: str, rows: RowWrites) -> None:
             written: JsonObject = {"shared_state": event.state, "state_version": event.version}
             rows.patch(GROUPS, {"id": group_id, "updated_at": at, **written})
         case MemberBlocksChanged():
-            for pair in event.shared:
+            for pair in event.changed:
                 rows.upsert(SHARED_BLOCKS, shared_row(group_id, pair, org))
             for pair in event.returned:
                 rows.delete(SHARED_BLOCKS, "id", str(shared_row(group_id, pair, org)["id"]))
@@ -133,6 +133,6 @@ def shared_row(group_id: str, pair: MemberBlock, org: str) -> JsonObject:
         "group_id": group_id,
         "agent_id": pair.agent_id,
         "block_id": pair.block_id,
-        "had_before": pair.had_before,
+        "status": pair.status,
         "org": org,
     }

@@ -7,7 +7,12 @@ from typing import Any
 from libs.eventstore.in_memory_database import InMemoryDatabase
 from libs.work.agent_runs import RunProgress
 from libs.work.work_lease import DueWork
-from services.groups.adapters.group_queries import SWEPT_MAX, LostPart, UnequalGroup
+from services.groups.adapters.group_queries import (
+    SWEPT_MAX,
+    LostPart,
+    OtherSharing,
+    UnequalGroup,
+)
 from services.groups.domain.group_rules import GroupFacts, KnownAgent
 from services.groups.domain.managers.decisions import Participant
 
@@ -48,15 +53,18 @@ class InMemoryGroupQueries:
     async def group_count(self, org: str) -> int:
         return sum(row["org"] == org for row in self.schema.rows("groups"))
 
-    async def shared_by_others(self, org: str, group_id: str, agent_ids: list[str]) -> set[str]:
-        return {
-            f"{row['agent_id']} {row['block_id']}"
-            for row in self.schema.rows("shared_blocks")
+    async def shared_by_others(
+        self, org: str, group_id: str, agent_ids: list[str]
+    ) -> list[OtherSharing]:
+        rows: list[Any] = self.schema.rows("shared_blocks")
+        return [
+            OtherSharing(row["group_id"], f"{row['agent_id']} {row['block_id']}", row["status"])
+            for row in rows
             if row["org"] == org
             and row["agent_id"] in agent_ids
             and row["group_id"] != group_id
-            and not row["had_before"]
-        }
+            and row["status"] != "had_before"
+        ]
 
     async def lost_members(self) -> list[LostPart]:
         gone = {
@@ -92,7 +100,11 @@ class InMemoryGroupQueries:
                     wanted.add(key)
                     if key not in shared and agent_id in agents and block_id in blocks:
                         due[row["id"]] = row["org"]
-        due |= {row["group_id"]: row["org"] for key, row in shared.items() if key not in wanted}
+        due |= {
+            row["group_id"]: row["org"]
+            for key, row in shared.items()
+            if key not in wanted or row["status"] == "offered"
+        }
         return [
             UnequalGroup(group_id, org)
             for group_id, org in sorted(due.items())

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from datetime import timedelta
 from typing import Any
 
 import pytest
@@ -18,7 +17,7 @@ from libs.contracts.groups.groups import (
     MemberBlock,
     UpdateGroupState,
 )
-from services.groups.domain.group import Group
+from services.groups.domain.group import DueBlocks, Group
 from services.groups.domain.group_rules import GroupFacts, KnownAgent
 from services.groups.domain.state_document import merge_patch, problem_of, render
 from tests.unit.given import NOW
@@ -207,44 +206,64 @@ def test_a_deleted_group_does_nothing_more() -> None:
 
 
 class TestSharedBlocks:
-    """Which blocks are due, and since when."""
+    """Which blocks are due, and what has become of them."""
 
-    def test_all_agents_and_the_manager_lack_a_new_block(self) -> None:
+    def settle(self, group: Group, *had: str) -> None:
+        """Have all offers settled; these agents had the blocks before."""
+        settled = [
+            pair.model_copy(update={"status": "had_before" if pair.agent_id in had else "shared"})
+            for pair in group.due_blocks().to_settle
+        ]
+        group.record_sharing(settled, [], at=NOW)
+
+    def test_all_agents_and_the_manager_are_offered_a_new_block(self) -> None:
         fields: Any = {"manager_type": "supervisor", "manager_agent_id": MAX}
         group = group_of(ANN, BEN, shared_block_ids=[PLAN], **fields)
         due = group.due_blocks()
-        assert [pair.key for pair in due.to_share] == [f"{id} {PLAN}" for id in (ANN, BEN, MAX)]
-        group.record_shared(due.to_share, [], at=NOW)
-        group.record_shared(due.to_share, [], at=NOW)
+        assert [pair.key for pair in due.to_offer] == [f"{id} {PLAN}" for id in (ANN, BEN, MAX)]
+        for _ in range(2):
+            group.record_sharing(due.to_offer, [], at=NOW)
         assert happened(group) == ["member_blocks_changed"]
-        assert group.due_blocks().to_share == group.due_blocks().to_return == []
+        assert group.due_blocks().to_settle == due.to_offer
+        self.settle(group)
+        assert group.due_blocks() == DueBlocks()
 
     def test_what_was_shared_with_an_agent_that_left_is_to_be_returned(self) -> None:
         group = group_of(ANN, BEN, shared_block_ids=[PLAN, NOTES])
-        due = group.due_blocks()
-        had = due.to_share[0].model_copy(update={"had_before": True})
-        group.record_shared([had, *due.to_share[1:]], [], at=NOW)
+        group.record_sharing(group.due_blocks().to_offer, [], at=NOW)
+        self.settle(group, BEN)
         group.remove_member(ANN, at=NOW)
         assert group.due_blocks().to_return == [
-            MemberBlock(agent_id=ANN, block_id=PLAN, had_before=True),
-            MemberBlock(agent_id=ANN, block_id=NOTES),
+            MemberBlock(agent_id=ANN, block_id=PLAN, status="shared"),
+            MemberBlock(agent_id=ANN, block_id=NOTES, status="shared"),
         ]
         group.delete(at=NOW)
         assert len(group.due_blocks().to_return) == 4
-        group.record_shared([], group.due_blocks().to_return, at=NOW)
-        assert group.due_blocks().to_return == []
+        group.record_sharing([], group.due_blocks().to_return, at=NOW)
+        assert group.due_blocks() == DueBlocks()
 
-    def test_an_agent_that_comes_back_is_another_occasion(self) -> None:
-        group = group_of(ANN, BEN, shared_block_ids=[PLAN])
-        pair = MemberBlock(agent_id=ANN, block_id=PLAN)
-        before = group.since(pair)
+    def test_an_offer_is_settled_also_where_the_agent_has_left(self) -> None:
+        group = group_of(ANN, shared_block_ids=[PLAN])
+        group.record_sharing(group.due_blocks().to_offer, [], at=NOW)
         group.remove_member(ANN, at=NOW)
-        group.add_member(ANN, FACTS, at=NOW + timedelta(seconds=1))
-        assert group.since(pair) > before
-        before = group.since(pair)
-        group.detach_block(PLAN, at=NOW)
-        group.attach_block(PLAN, FACTS, at=NOW)
-        assert group.since(pair) > before
+        [offer] = group.due_blocks().to_settle
+        assert group.due_blocks().unwanted == {offer.key}
+        assert group.due_blocks().to_return == []
+        self.settle(group)
+        assert [pair.key for pair in group.due_blocks().to_return] == [offer.key]
+
+    def test_an_agent_that_comes_back_gets_another_offer(self) -> None:
+        group = group_of(ANN, shared_block_ids=[PLAN])
+        [offer] = group.due_blocks().to_offer
+        group.record_sharing([offer], [], at=NOW)
+        before = group.state.offered_in[offer.key]
+        self.settle(group)
+        assert group.state.offered_in[offer.key] == before
+        group.remove_member(ANN, at=NOW)
+        group.record_sharing([], group.due_blocks().to_return, at=NOW)
+        group.add_member(ANN, FACTS, at=NOW)
+        group.record_sharing(group.due_blocks().to_offer, [], at=NOW)
+        assert group.state.offered_in[offer.key] > before
 
 
 class TestSharedState:

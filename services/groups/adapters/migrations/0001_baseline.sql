@@ -34,18 +34,18 @@ create index group_members_group on {schema}.group_members (group_id);
 create index group_members_agent on {schema}.group_members (agent_id, joined_at);
 
 create table {schema}.shared_blocks (
-    id         text primary key,
-    group_id   text not null,
-    agent_id   text not null,
-    block_id   text not null,
-    had_before boolean not null,
-    org        text not null
+    id       text primary key,
+    group_id text not null,
+    agent_id text not null,
+    block_id text not null,
+    status   text not null,
+    org      text not null
 );
 create index shared_blocks_group on {schema}.shared_blocks (group_id);
 create index shared_blocks_agent on {schema}.shared_blocks (agent_id, block_id);
 comment on table {schema}.shared_blocks is
-    'Blocks that groups share with agents; also of deleted groups, until they are taken back. What an
-agent had before, or cannot have, is not taken back.';
+    'Blocks that groups offer to agents, or share with them; also of deleted groups, until they are
+taken back. What an agent had before, or cannot have, is not taken back.';
 
 create table {schema}.reviews (
     id           text primary key,

@@ -18,6 +18,10 @@ from libs.contracts.groups.sleeptime import (
 )
 from services.groups.domain.group import Group, missing
 
+# Reviews of a group that wait until their runs can be accepted. While there are so many, no other
+# is requested: the next one is of all that was said meanwhile.
+REVIEWS_WAITING_MAX = 10
+
 
 @dataclass(frozen=True, slots=True)
 class SaidMessage:
@@ -51,7 +55,8 @@ def count_run(
         return next((r.run_ids for r in group.state.reviews if r.run_id == run_id), {})
     group.record(RunCounted, at=at, run_id=run_id, turns_counter=next_counter(config))
     last_message_id = end_of_review(config, facts)
-    if last_message_id is None or not config.agent_ids:
+    has_room = len(group.state.reviews) < REVIEWS_WAITING_MAX
+    if last_message_id is None or not config.agent_ids or not has_room:
         return {}
     review = Review(
         run_id=run_id,

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from libs.bus.fair_semaphore import FairSemaphore
 from libs.bus.process_ports import ProcessPorts
 from libs.contracts.agent.conversations import Message
 from libs.contracts.agent.runs import SLEEPTIME_RUN
@@ -25,6 +26,8 @@ from services.groups.domain.group import Group
 from services.groups.domain.review_messages import review_text, transcript_of
 from services.groups.domain.sleeptime import start_review
 
+# The groups whose reviews one process starts at the same time.
+AT_ONCE_MAX, AT_ONCE_OF_ORG_MAX = 16, 8
 # What another try would not change. Everything else is tried again by a later sweep.
 FINAL = frozenset({INVALID, NOT_FOUND, UNPROCESSABLE})
 
@@ -42,6 +45,9 @@ class Reviews(LeasedWork[DueWork]):
 
     name = "start of reviews"
     ports: ReviewPorts
+
+    def __init__(self, ports: ReviewPorts) -> None:
+        super().__init__(ports, FairSemaphore(AT_ONCE_MAX, of_organisation_max=AT_ONCE_OF_ORG_MAX))
 
     async def due(self) -> Sequence[DueWork]:
         """The groups that have reviews to start."""

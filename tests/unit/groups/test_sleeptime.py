@@ -31,7 +31,13 @@ from services.groups.domain.review_messages import (
     review_text,
     transcript_of,
 )
-from services.groups.domain.sleeptime import RunFacts, SaidMessage, count_run, start_review
+from services.groups.domain.sleeptime import (
+    REVIEWS_WAITING_MAX,
+    RunFacts,
+    SaidMessage,
+    count_run,
+    start_review,
+)
 from tests.unit.given import LATER, NOW
 from tests.unit.groups.sleeptime_world import ADA, AGENT, SleeptimeWorld
 
@@ -71,7 +77,11 @@ class TestCounting:
         self, frequency: int | None, counter: int | None, due: list[int]
     ) -> None:
         group = group_with(sleeptime_agent_frequency=frequency, turns_counter=counter)
-        found = [number for number in range(1, 13) if count(group, number)]
+        found = []
+        for number in range(1, 13):
+            if count(group, number):
+                found.append(number)
+                start_review(group, f"run-{number}", {}, at=LATER)
         assert found == due
 
     def test_a_review_is_of_all_that_was_said_since_the_one_before(self) -> None:
@@ -102,6 +112,14 @@ class TestCounting:
         group = group_with(sleeptime_agent_frequency=1)
         assert count_run(group, "run-1", RunFacts(None), at=LATER) == {}
         assert [type(event) for event in group.collect_events()] == [RunCounted]
+
+    def test_reviews_that_cannot_start_do_not_pile_up(self) -> None:
+        group = group_with(sleeptime_agent_frequency=1)
+        due = [number for number in range(1, 21) if count(group, number)]
+        assert due == [*range(1, REVIEWS_WAITING_MAX + 1)]
+        start_review(group, "run-1", {}, at=LATER)
+        assert count(group, 21)
+        assert group.state.reviews[-1].after_message_id == f"message-{REVIEWS_WAITING_MAX}"
 
     def test_other_groups_count_nothing(self) -> None:
         refused = count_run(

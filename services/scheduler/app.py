@@ -12,7 +12,7 @@ from services.scheduler.adapters.schedule_queries import PostgresScheduleQueries
 from services.scheduler.engine.actions import Actions
 from services.scheduler.engine.firings import FiringPorts, Firings
 from services.scheduler.handlers.schedules import ScheduleHandlers, SchedulePorts
-from services.scheduler.policies.agent_cleanup import ScheduleCleanup
+from services.scheduler.policies.agent_cleanup import OutdatedSchedules, ScheduleCleanup
 
 
 def wiring(environment: Mapping[str, str]) -> Wire:
@@ -35,4 +35,6 @@ async def wire(runtime: Runtime) -> None:
     await service.handle(handlers.table())
     cleanup = ScheduleCleanup(queries, runtime.bus, runtime.clock, runtime.ids)
     await service.hear(AgentDeleted, cleanup.look_at_all)
-    service.sweepers.append(cleanup.sweep)
+    outdated = OutdatedSchedules(queries, runtime.bus, runtime.clock, runtime.ids)
+    for policy in (cleanup, outdated):
+        service.sweepers.append(policy.sweep)

@@ -19,6 +19,8 @@ from libs.contracts.letta.request_size_limits import Metadata, Name
 # Schedules that have not completed, of one agent and of one organisation.
 AGENT_SCHEDULES_MAX = 100
 ORGANISATION_SCHEDULES_MAX = 10_000
+# Of the schedules of an agent that have completed, the newest stay.
+COMPLETED_SCHEDULES_KEPT = 100
 MESSAGES_PER_FIRING_MAX = 100
 MESSAGES_BYTES_MAX = 256 * 1024
 # How many missed slots `missed="all"` fires, the latest ones.

@@ -88,6 +88,8 @@ class DeleteSchedule(ScheduleCommand):
     """Remove a schedule with the history of its firings, while runs that it has started go on."""
 
     topic: ClassVar[str] = "schedule.delete"
+    # Whether one that may fire again, or whose firings have not all ended, is left as it is.
+    if_over: bool = Field(default=False, exclude_if=not_)
 
 
 class ScheduleEvent(Event):

@@ -104,6 +104,19 @@ PROGRESS: dict[str, Progress] = {
 }
 
 
+OUTDATED = """
+select old.id, old.org from (
+    select agent_id, org from scheduler.schedules where status = 'completed'
+    group by agent_id, org having count(*) > %(kept)s limit %(limit)s) many
+cross join lateral (
+    select s.id, s.org from scheduler.schedules s
+    where s.agent_id = many.agent_id and s.org = many.org and s.status = 'completed'
+      and not exists (select from scheduler.firings f
+                      where f.schedule_id = s.id and f.status in ('running', 'retrying'))
+    order by s.created_at desc, s.id offset %(kept)s limit %(limit)s) old
+limit %(limit)s"""
+
+
 @dataclass(frozen=True, slots=True)
 class DueSchedule:
     """A schedule that has something to do, and the time of the database when that was found."""
@@ -163,6 +176,11 @@ class ScheduleQueries(Protocol):
 
     async def abandoned_schedules(self, limit: int) -> list[tuple[str, str]]:
         """The ids and organisations of schedules whose agents were deleted."""
+        ...
+
+    async def outdated_schedules(self, kept: int, limit: int) -> list[tuple[str, str]]:
+        """The ids and organisations of schedules that are over, beyond so many of an agent; those
+        of some agents."""
         ...
 
 
@@ -239,4 +257,10 @@ class PostgresScheduleQueries:
             " where d.org = s.org order by s.id limit %s",
             [limit],
         )
+        return [(schedule_id, org) for schedule_id, org in rows]
+
+    async def outdated_schedules(self, kept: int, limit: int) -> list[tuple[str, str]]:
+        """The ids and organisations of schedules that are over, beyond so many of an agent; those
+        of some agents."""
+        rows = await self.database.fetch(OUTDATED, {"kept": kept, "limit": limit})
         return [(schedule_id, org) for schedule_id, org in rows]

@@ -136,10 +136,12 @@ class Schedule(Aggregate[ScheduleState]):
             self.record(ScheduleResumed, at=now, next_at=next_at)
         return None
 
-    def delete(self, *, now: datetime) -> Rejected | None:
-        """Be gone, with the history of its firings."""
+    def delete(self, *, if_over: bool = False, now: datetime) -> Rejected | None:
+        """Be gone, with the history of its firings; `if_over` only where nothing may follow."""
         if self.present is None:
             return missing(self.id)
+        if if_over and (self.state.open or not self.state.completed):
+            return Rejected(code=CONFLICT, reason=f"Schedule {self.id} is not over")
         self.record(ScheduleDeleted, at=now)
         return None
 

@@ -153,4 +153,5 @@ class ScheduleHandlers:
     ) -> Accepted | Rejected:
         """Remove a schedule with its firings."""
         schedule = await work.load(Schedule, command.schedule_id)
-        return schedule.delete(now=await self.ports.queries.now()) or Accepted()
+        now = await self.ports.queries.now()
+        return schedule.delete(if_over=command.if_over, now=now) or Accepted()

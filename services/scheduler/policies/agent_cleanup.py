@@ -1,4 +1,4 @@
-"""When an agent is gone, so are its schedules."""
+"""Schedules that go by themselves: with their agent, or because many newer ones are over."""
 
 from __future__ import annotations
 
@@ -6,14 +6,17 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from libs.bus.ports import Bus, Clock, Ids
+from libs.contracts.scheduler.schedule_config import COMPLETED_SCHEDULES_KEPT
 from libs.contracts.scheduler.schedules import DeleteSchedule
 from libs.work.reconciliation import Reconciliation, send_correction
 from services.scheduler.adapters.schedule_queries import ScheduleQueries
 
+LOOK_FOR_OUTDATED_SECONDS = 300.0
+
 
 @dataclass(frozen=True, slots=True)
 class AbandonedSchedule:
-    """A schedule whose agent was deleted."""
+    """A schedule that nobody needs any more."""
 
     schedule_id: str
     org: str
@@ -39,4 +42,23 @@ class ScheduleCleanup(Reconciliation[AbandonedSchedule]):
     async def mend(self, item: AbandonedSchedule) -> bool:
         """Delete one schedule; several processes may want that."""
         command = DeleteSchedule(schedule_id=item.schedule_id)
+        return await send_correction(self.bus, self.ids, command, item.org)
+
+
+class OutdatedSchedules(ScheduleCleanup):
+    """Deletes the oldest schedules that are over where an agent has many: those that are kept show
+    what became of them."""
+
+    name = "schedules that are over"
+    every_seconds = LOOK_FOR_OUTDATED_SECONDS
+
+    async def find(self, keys: list[str] | None) -> Sequence[AbandonedSchedule]:
+        """The schedules that are over, beyond so many of an agent."""
+        limit = int(self.batch_max)
+        found = await self.queries.outdated_schedules(COMPLETED_SCHEDULES_KEPT, limit)
+        return [AbandonedSchedule(*each) for each in found]
+
+    async def mend(self, item: AbandonedSchedule) -> bool:
+        """Delete one schedule, unless it is due again meanwhile."""
+        command = DeleteSchedule(schedule_id=item.schedule_id, if_over=True)
         return await send_correction(self.bus, self.ids, command, item.org)

@@ -97,6 +97,18 @@ class InMemoryScheduleQueries:
         schedules = self.rows("scheduler", "schedules")
         return [(row["id"], row["org"]) for row in schedules if row["agent_id"] in gone][:limit]
 
+    async def outdated_schedules(self, kept: int, limit: int) -> list[tuple[str, str]]:
+        firings = self.rows("scheduler", "firings")
+        over = [
+            row
+            for row in self.rows("scheduler", "schedules")
+            if row["status"] == "completed" and not open_of(row, firings)
+        ]
+        by_agent = {row["agent_id"]: [] for row in over}  # type: dict[str, list[Any]]
+        for row in sorted(over, key=lambda row: (row["created_at"], row["id"]), reverse=True):
+            by_agent[row["agent_id"]].append((row["id"], row["org"]))
+        return [old for rows in by_agent.values() for old in rows[kept:]][:limit]
+
 
 class NoAgentTools:
     """Keeps the contract of `AgentTools`: agents have no tools."""

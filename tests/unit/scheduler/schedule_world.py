@@ -15,13 +15,14 @@ from libs.contracts.scheduler.schedule_config import ScheduleConfig
 from libs.contracts.scheduler.schedules import CreateSchedule
 from libs.eventstore.in_memory import InMemoryEventStore
 from libs.eventstore.in_memory_database import InMemoryDatabase
+from libs.eventstore.ports import StoredEvent
 from libs.eventstore.unit_of_work import Repository
 from libs.work.agent_runs import AgentRuns
 from services.scheduler import projections
 from services.scheduler.engine.actions import Actions
 from services.scheduler.engine.firings import FiringPorts, Firings
 from services.scheduler.handlers.schedules import ScheduleHandlers, SchedulePorts
-from services.scheduler.policies.agent_cleanup import ScheduleCleanup
+from services.scheduler.policies.agent_cleanup import OutdatedSchedules, ScheduleCleanup
 from tests.clock_and_ids import CountingIds, StandingClock
 from tests.contract.schedule_examples import AGENT, CONFIG
 from tests.leased_work import sweep
@@ -71,6 +72,22 @@ class FakeAgents:
     def runs(self) -> list[str]:
         """The runs that were accepted."""
         return [command["run"]["id"] for command in self.commands]
+
+    def delete(self) -> None:
+        """Have the agent deleted."""
+        gone = StoredEvent(
+            position=1,
+            aggregate_id=AGENT,
+            version=2,
+            topic="agent.deleted",
+            schema_version=1,
+            org=ORG,
+            about=AGENT,
+            payload_json="{}",
+            metadata={},
+            occurred_at=NOW,
+        )
+        self.database.schema("agent").committed.append(gone)
 
     def end(self, status: str, error: str = "") -> None:
         """Have all runs that go on end so."""
@@ -139,6 +156,7 @@ class Process:
         actions = Actions(self.bus, runs, tools, queries, self.clock)
         self.firings = Firings(FiringPorts(**ports, actions=actions))
         self.cleanup = ScheduleCleanup(queries, self.bus, self.clock, world.ids)
+        self.outdated = OutdatedSchedules(queries, self.bus, self.clock, world.ids)
         handlers = ScheduleHandlers(SchedulePorts(**ports, tools=tools))
         self.shell = CommandDispatcher(self.repository, handlers.table())
 
@@ -147,6 +165,10 @@ class Process:
         context = Context(message_id, org=ORG, correlation_id="c-1")
         payload = command.model_dump_json().encode()
         return await self.shell.answer(IncomingCommand(name, payload, context))
+
+    async def serve(self) -> None:
+        """Answer commands over the bus."""
+        await self.bus.serve("scheduler", self.shell.answer)
 
     async def create(self, config: ScheduleConfig = ONCE) -> None:
         reply = await self.tell(CreateSchedule(schedule=config), f"create-{config.id}")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from datetime import timedelta
 from typing import Any
 
 import pytest
@@ -19,6 +20,7 @@ from libs.contracts.scheduler.firings import firing_of_slot
 from libs.contracts.scheduler.schedules import CreateSchedule, DeleteSchedule, FireSchedule
 from libs.eventstore.ports import StoreUnavailable
 from services.scheduler.domain.attempts import RETRY_SECONDS, run_of_attempt
+from services.scheduler.policies import agent_cleanup
 from tests.contract.schedule_examples import AGENT, CONFIG, SCHEDULE
 from tests.leased_work import finish
 from tests.unit.scheduler.schedule_world import MINUTELY, ONCE, ORG, SOON, Process, World
@@ -270,3 +272,42 @@ async def test_a_schedule_needs_an_agent_of_its_organisation(world: World) -> No
     reply = await process.tell(CreateSchedule(schedule=stranger))
     assert isinstance(reply, Rejected)
     assert (reply.code, reply.reason) == (NOT_FOUND, "Agent with id 'agent-2' not found")
+
+
+async def test_of_schedules_that_are_over_the_newest_stay(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(agent_cleanup, "COMPLETED_SCHEDULES_KEPT", 2)
+    process = Process(world)
+    await process.serve()
+    names = [f"schedule-{number}" for number in range(5)]
+    for number, name in enumerate(names):
+        made_at = SOON + timedelta(seconds=number)
+        fields = {"id": name, "created_at": made_at}
+        await process.create(ONCE.model_copy(update=fields))
+    await process.create(MINUTELY.model_copy(update={"id": "schedule-goes-on"}))
+    await process.sweep(5)
+    await process.outdated.sweep()
+    assert len(world.rows("schedules")) == 6, "their runs go on"
+    world.agents.end("completed")
+    await process.sweep(1)
+    process.outdated.look_at_all()
+    await process.outdated.sweep()
+    left = sorted(row["id"] for row in world.rows("schedules"))
+    assert left == ["schedule-3", "schedule-4", "schedule-goes-on"]
+    over = DeleteSchedule(schedule_id="schedule-goes-on", if_over=True)
+    refused = await process.tell(over, "over")
+    assert isinstance(refused, Rejected)
+    assert refused.code == CONFLICT
+
+
+async def test_schedules_go_with_their_agent(world: World) -> None:
+    process = Process(world)
+    await process.serve()
+    await process.create()
+    await process.cleanup.sweep()
+    assert len(world.rows("schedules")) == 1
+    world.agents.delete()
+    process.cleanup.look_at_all()
+    await process.cleanup.sweep()
+    assert world.rows("schedules") == []

@@ -16,6 +16,7 @@ create table {schema}.schedules (
 create index schedules_page on {schema}.schedules (org collate "C", created_at, id collate "C");
 create index schedules_agent on {schema}.schedules (agent_id, created_at, id collate "C");
 create index schedules_due on {schema}.schedules (next_at) where next_at is not null;
+create index schedules_completed on {schema}.schedules (agent_id, org) where status = 'completed';
 comment on column {schema}.schedules.status is 'active, paused or completed.';
 comment on column {schema}.schedules.next_at is
     'The next slot; null while the schedule is paused, and once it has completed.';

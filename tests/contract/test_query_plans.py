@@ -107,6 +107,8 @@ from services.memory.adapters.passage_search import (
     search_statement,
 )
 from services.memory.adapters.past_block_versions import PostgresPastBlockVersions
+from services.scheduler.adapters.agent_tools import PostgresAgentTools
+from services.scheduler.adapters.schedule_queries import PostgresScheduleQueries
 from services.tools.adapters.agent_state_queries import PostgresAgentStates
 from services.tools.adapters.deleted_agent_queries import PostgresDeletedAgents
 from services.tools.adapters.mcp_server_queries import PostgresMcpServerQueries
@@ -144,6 +146,7 @@ START = datetime(2026, 1, 1, tzinfo=UTC)
 SUMMARISED = SummarisedMessages(
     conversation_id="conv-1", first=1, last=9, count=9, bytes=100, start=START, end=START
 )
+STARTED_BY_FIRINGS = ["run-1", "tool_run-1", "group_run-1", "summary-1"]
 TABLES = {
     "memory.blocks": "'block-' || n, '{org}', now(), 1, 'human', '{{}}'",
     "memory.archives": "'archive-' || n, '{org}', now(), 1, 'Facts', '{{}}', null",
@@ -213,6 +216,10 @@ TABLES = {
     "groups.subscribers": "'topic-' || n % 50 || '/agent-' || n, 'topic-' || n % 50, '{org}',"
     " 'news-' || n % 50, 'agent-' || n, now()",
     "groups.reviews": "'group-' || n || ' run-' || n, 'group-' || n, '{org}', now()",
+    "scheduler.schedules": "'schedule-' || n, '{org}', 'agent-' || n % 10, now(),"
+    " now() + interval '1 day', 'active', '{{}}'",
+    "scheduler.firings": "'firing-' || n, '{org}', 'schedule-' || n, 'agent-' || n % 10, now(),"
+    " now(), 'run-' || n, 'completed', 1, null, null, '{{}}'",
     "memory.events": "n, pg_current_xact_id(), 'block-' || n, 1, 'block.created', 1, '{org}',"
     " 'block-' || n, '{{}}', '{{}}', now()",
     "agent.events": "n, pg_current_xact_id(), 'conv-' || n % 10, n, 'run.accepted', 1, '{org}',"
@@ -507,6 +514,16 @@ ASKED: dict[type, dict[str, Callable[[Any], Awaitable[Any]]]] = {
         "manager_of_sleeptime": lambda reads: reads.manager_of_sleeptime(ORG, AGENT),
         "are_accepted": lambda reads: reads.are_accepted(ORG, [RUN]),
     },
+    PostgresScheduleQueries: {
+        "find_progress": lambda queries: queries.find_progress(ORG, STARTED_BY_FIRINGS),
+        "counts": lambda queries: queries.counts(ORG, AGENT),
+        "has_agent": lambda queries: queries.has_agent(ORG, AGENT),
+        "has_conversation": lambda queries: queries.has_conversation(ORG, AGENT, CONVERSATION),
+        "has_group": lambda queries: queries.has_group(ORG, GROUP),
+    },
+    PostgresAgentTools: {
+        "tool_of_agent": lambda queries: queries.tool_of_agent(ORG, AGENT, "roll"),
+    },
     PostgresFileTexts: {
         "lines": lambda texts: texts.lines(ORG, FILE, 1, 10),
     },
@@ -539,6 +556,9 @@ WHOLE: dict[type, set[str]] = {
     PostgresRecipientQueries: {"due_messages", "lost_subscriptions", "find_ranked"},
     CapabilityQueries: {"names"},
     PostgresSleeptimeQueries: {"due_reviews", "lost_groups", "agents_without_group"},
+    PostgresScheduleQueries: {
+        *("now", "due_schedules", "abandoned_schedules", "outdated_schedules"),
+    },
     PostgresFileTexts: {"unnamed_texts", "remove", "write", "with_chunk"},
     PostgresAgentAttachments: {"lost_folders", "lost_files"},
     PostgresArchiveQueries: {"removals", "orphaned_attachments", "reembeddings"},

@@ -35,19 +35,19 @@ with due as (
     where f.status = 'retrying' and f.retry_at <= now()
     union all
     select f.schedule_id, f.org, f.created_at from scheduler.firings f
-    where f.status = 'running' and not (case
-        when f.run_id like 'tool\\_run-%%' then exists (
-            select from tools.tool_run_view t
-            where t.id = f.run_id and t.org = f.org and t.status = 'running')
-        when f.run_id like 'group\\_run-%%' then exists (
-            select from groups.group_run_view g where g.id = f.run_id and g.org = f.org
-            and g.status in ('created', 'running'))
-        when f.run_id like 'summary-%%' then exists (
-            select from agent.summary_view m
-            where m.id = f.run_id and m.org = f.org and m.status = 'running')
-        else exists (
-            select from agent.run_view r where r.id = f.run_id and r.org = f.org
-            and r.status in ('created', 'running')) end)
+    left join lateral (
+        select status from agent.run_view where id = f.run_id and org = f.org limit 1) r on true
+    left join lateral (
+        select status from agent.summary_view
+        where id = f.run_id and org = f.org limit 1) m on true
+    left join lateral (
+        select status from tools.tool_run_view
+        where id = f.run_id and org = f.org limit 1) t on true
+    left join lateral (
+        select status from groups.group_run_view
+        where id = f.run_id and org = f.org limit 1) g on true
+    where f.status = 'running'
+      and coalesce(r.status, m.status, t.status, g.status, '') not in ('created', 'running')
     union all
     select l.key, coalesce(e.org, ''), l.expires_at from scheduler.leases l left join lateral (
         select org from scheduler.events where aggregate_id = l.key limit 1) e on true
@@ -60,14 +60,16 @@ ranked as (
 select id, org, now() from ranked order by place, since, id limit %(limit)s"""
 
 STARTED_RUNS = """
-select wanted.id, case
-    when r.status = 'created' then 'waiting' when r.status is not null then r.status
-    when exists (select from agent.created_run_view c where c.id = wanted.id and c.org = %(org)s)
-    then 'gone' else 'missing' end,
+select wanted.id,
+    case when r.status is not null then r.status when c.org = %(org)s then 'gone'
+         else 'missing' end,
     coalesce(r.error->>'message', r.stop_reason, '')
-from unnest(%(ids)s::text[]) as wanted(id) left join lateral (
+from unnest(%(ids)s::text[]) as wanted(id)
+left join lateral (
     select status, error, stop_reason from agent.run_view
-    where id = wanted.id and org = %(org)s limit 1) r on true"""
+    where id = wanted.id and org = %(org)s limit 1) r on true
+left join lateral (
+    select org from agent.created_run_view where id = wanted.id limit 1) c on true"""
 STARTED_TOOL_RUNS = """
 select wanted.id, coalesce(t.status, 'missing'), coalesce(t.result->>'text', '')
 from unnest(%(ids)s::text[]) as wanted(id) left join lateral (
@@ -95,7 +97,6 @@ PROGRESS: dict[str, Progress] = {
     "missing": "missing",
     "gone": "gone",
     "created": "waiting",
-    "waiting": "waiting",
     "running": "running",
     "completed": "completed",
     "success": "completed",

@@ -47,7 +47,8 @@ def _run(arguments: argparse.Namespace, rest: list[str], settings: Settings) -> 
             from deploy.embedded.watch import watch
 
             url = Project(settings).require_prepared().nats_watch_url
-            return asyncio.run(watch(url, everything=arguments.all, count=arguments.count))
+            shown = {"everything": arguments.all, "count": arguments.count}
+            return asyncio.run(watch(url, **shown, correlation_id=arguments.request))
         case "dump":
             database_dumps.dump(_programs(settings), arguments.file)
             return 0
@@ -98,6 +99,7 @@ def _parser() -> argparse.ArgumentParser:
     watch = commands.add_parser("watch", help="print the messages on the bus")
     watch.add_argument("--all", action="store_true", help="commands and deltas too")
     watch.add_argument("--count", type=int, help="stop after this many messages")
+    watch.add_argument("--request", help="only what belongs to this request, by correlation id")
     commands.add_parser("logs", help="follow the logs")
     commands.add_parser("psql", help="open psql; further arguments are handed to it")
     dump = commands.add_parser("dump", help="write the database into a file, while it serves")

@@ -59,7 +59,8 @@ def _run(arguments: argparse.Namespace, rest: list[str], settings: Settings) -> 
             from deploy.embedded.watch import watch
 
             url = require_running(settings.home).urls["nats_watch"]
-            return asyncio.run(watch(url, everything=arguments.all, count=arguments.count))
+            shown = {"everything": arguments.all, "count": arguments.count}
+            return asyncio.run(watch(url, **shown, correlation_id=arguments.request))
         case "psql":
             return _psql(settings, rest)
         case "dump":
@@ -125,6 +126,7 @@ def _parser() -> argparse.ArgumentParser:
     watch = commands.add_parser("watch", help="print the messages on the bus")
     watch.add_argument("--all", action="store_true", help="commands and deltas too")
     watch.add_argument("--count", type=int, help="stop after this many messages")
+    watch.add_argument("--request", help="only what belongs to this request, by correlation id")
     commands.add_parser("psql", help="open psql; further arguments are handed to it")
     dump = commands.add_parser("dump", help="write the database into a file, while it serves")
     restore = commands.add_parser("restore", help="fill the database of a new home from a dump")

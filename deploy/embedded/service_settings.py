@@ -16,7 +16,7 @@ from libs.egress.address_guard import CALLBACK_HOSTS, FETCH_HOSTS, MCP_HOSTS, Ad
 from libs.encryption.sealer import Sealer
 from libs.telemetry.settings import TelemetrySettings
 from services.agent.adapters.models.prices import price_tables
-from services.agent.settings import Deadlines, ProviderSettings
+from services.agent.settings import Deadlines, ProviderSettings, summary_limits
 from services.api.settings import ApiSettings
 from services.memory.settings import EmbeddingSettings
 from services.tools.adapters.mcp.allowed_commands import allowed_commands
@@ -38,6 +38,7 @@ READERS: tuple[Callable[[Mapping[str, str]], object], ...] = (
     partial(TelemetrySettings.from_environment, "launcher"),
     ProviderSettings.from_environment,
     Deadlines.from_environment,
+    summary_limits,
     *(
         partial(AddressGuard.from_environment, setting)
         for setting in (CALLBACK_HOSTS, MCP_HOSTS, FETCH_HOSTS)

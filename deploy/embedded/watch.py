@@ -18,6 +18,7 @@ from libs.contracts.nats_permissions import WATCH, inbox_prefix
 
 EVENTS = ("*.event.>",)
 ALL = ("*.event.>", "*.command.>", "*.delta.>")
+CORRELATION = "correlation-id"
 COLOURS = {"event": "green", "command": "cyan", "delta": "bright_black"}
 PAYLOAD_CHARACTERS_MAX = 160
 CONNECT_SECONDS_MAX = 2
@@ -25,8 +26,11 @@ RECONNECT_SECONDS = 0.2
 RECONNECTS_MAX = 50
 
 
-async def watch(url: str, *, everything: bool, count: int | None) -> int:
-    """Print until Ctrl-C, or until `count` messages went by."""
+async def watch(
+    url: str, *, everything: bool, count: int | None, correlation_id: str | None = None
+) -> int:
+    """Print until Ctrl-C, or until `count` messages went by; of one request alone if its
+    correlation id is given."""
     console = Console(highlight=False)
     done = asyncio.Event()
     for number in (signal.SIGINT, signal.SIGTERM):
@@ -35,7 +39,8 @@ async def watch(url: str, *, everything: bool, count: int | None) -> int:
 
     async def show(message: Msg) -> None:
         nonlocal seen
-        if done.is_set():
+        other = correlation_id and (message.headers or {}).get(CORRELATION) != correlation_id
+        if done.is_set() or other:
             return
         seen += 1
         console.print(line_of(message.subject, message.data, message.headers), soft_wrap=True)

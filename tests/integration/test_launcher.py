@@ -205,6 +205,23 @@ async def test_watch_prints_one_line_per_message(heeler: HeelerInstance) -> None
     assert watching.returncode == 0
 
 
+async def test_watch_shows_what_belongs_to_one_request(heeler: HeelerInstance) -> None:
+    heeler.wait_healthy()
+    watching = heeler.popen("watch", "--count", "1", "--request", "request-1")
+    assert watching.stdout
+    assert "watching" in watching.stdout.readline()
+    client = await nats.connect(heeler.nats_url)
+    for request in ("request-2", "request-1"):
+        subject, headers = f"agent.event.run.started.org-1.{request}", {"correlation-id": request}
+        await client.publish(subject, b"{}", headers=headers)
+    await client.close()
+
+    lines, _ = watching.communicate(timeout=60)
+
+    assert "request-1" in lines
+    assert "request-2" not in lines
+
+
 async def test_a_second_replica_of_a_service_can_be_started_by_hand(
     heeler: HeelerInstance,
 ) -> None:

@@ -1,0 +1,5 @@
+import asyncio
+
+from tests.dummies.shell import idle
+
+asyncio.run(idle("groups"))

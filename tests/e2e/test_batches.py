@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Mapping
 from typing import Any
 
@@ -10,6 +11,7 @@ import httpx
 from tests.e2e.asking import HELLO, NOBODY, is_id, says, unique
 from tests.e2e.conftest import NewAgent
 from tests.scripted_model import ScriptedModelProcess
+from tests.servers import HeelerInstance
 from tests.waiting import wait_for
 
 JSON = dict[str, Any]
@@ -100,6 +102,50 @@ async def test_items_that_fail_say_why_and_the_others_are_answered(
     assert shown["id"] == failed["id"]
     every_one = await ended(ahttp, await begin(ahttp, agent.id, [f"FAIL:401 {word} alone"]))
     assert every_one["status"] == "failed", "no item was answered"
+
+
+async def test_a_hundred_items_some_of_which_fail_block_no_message_beside_them(
+    ahttp: httpx.AsyncClient, new_agent: NewAgent, model: ScriptedModelProcess
+) -> None:
+    agent, word = new_agent(), unique("hundred")
+    said = [f"{'FAIL:401' if n % 10 == 3 else 'SAY:Yes'} {word} {n}." for n in range(100)]
+    batch = await begin(ahttp, agent.id, list(said))
+    for n in range(5):
+        messages = {"messages": says(f"SAY:{word} beside {n}")}
+        answer = await ahttp.post(f"/v1/agents/{agent.id}/messages", json=messages)
+        assert answer.json()["messages"][-1]["content"] == f"{word} beside {n}"
+    after = await ended(ahttp, batch)
+    assert (after["counts"]["completed"], after["counts"]["failed"]) == (90, 10)
+    assert [item["number"] for item in after["failed_items"]] == [*range(3, 100, 10)]
+    for text in said:
+        assert await model.asked(text) == {0: 1}
+
+
+async def test_what_a_batch_starts_belongs_to_the_story_of_its_request(
+    ahttp: httpx.AsyncClient, heeler: HeelerInstance, new_agent: NewAgent
+) -> None:
+    agent, request_id = new_agent(), unique("request")
+    answer = await ahttp.post(
+        batch_path(agent.id),
+        json={"items": ["Hello"] * 7},
+        headers={"x-request-id": request_id},
+    )
+    after = await ended(ahttp, answer.json())
+    statement = (
+        "select distinct topic from agent.events where metadata->>'correlation_id' ="
+        f" '{request_id}' order by topic"
+    )
+    topics = {row[0] for row in await asyncio.to_thread(heeler.psql, statement)}
+    assert after["counts"]["completed"] == 7
+    assert {
+        *("batch.accepted", "batch.items_started", "batch.item_ended", "batch.completed"),
+        *("conversation.created", "run.accepted", "run.completed", "conversation.deleted"),
+    } <= topics
+    statement = (
+        "select count(*) from agent.events where aggregate_id ="
+        f" '{after['id']}' and metadata->>'correlation_id' <> '{request_id}'"
+    )
+    assert await asyncio.to_thread(heeler.psql, statement) == [(0,)], "and nothing to another"
 
 
 async def test_conversations_of_items_go_unless_they_are_kept(

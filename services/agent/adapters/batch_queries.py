@@ -144,8 +144,6 @@ class PostgresBatchQueries:
 
     async def due_batches(self, limit: int) -> list[DueWork]:
         """Batches that can be carried on and that nobody carries on, by turns."""
-        if not await self.has_open_batches():
-            return []
         rows = await self.database.fetch(
             DUE_BATCHES,
             {"looked_at": LOOKED_AT_MAX, "of_agent": ITEMS_AT_ONCE_MAX, "limit": limit},

@@ -79,9 +79,10 @@ class Batches(LeasedWork[DueWork]):
 
     async def due(self) -> Sequence[DueWork]:
         """The batches that can be carried on, and that nobody carries on."""
-        due = await self.ports.queries.due_batches(BATCHES_AT_ONCE_MAX)
-        self.may_be_open = bool(due) or await self.ports.queries.has_open_batches()
-        return due
+        self.may_be_open = await self.ports.queries.has_open_batches()
+        if not self.may_be_open:
+            return ()
+        return await self.ports.queries.due_batches(BATCHES_AT_ONCE_MAX)
 
     def note_end_of_run(self, _event: Event) -> None:
         """A run has ended in this process: look at once whether it was an item, if there are any
@@ -114,6 +115,7 @@ class Batches(LeasedWork[DueWork]):
         batch = await lease.unit().load(Batch, lease.work.id)
         if not batch.is_open:
             return
+        lease.context = batch.context()  # what follows belongs to the story of its request
         if batch.state.cancelled:
             await self.cancel_runs(batch)
         running = await self.items(batch, batch.numbers("running"))

@@ -9,6 +9,7 @@ from pathlib import Path
 import tests.sim.batch_mutants
 import tests.sim.file_mutants
 import tests.sim.group_mutants
+import tests.sim.group_run_mutants
 import tests.sim.schedule_mutants
 import tests.sim.tool_mutants
 import tests.sim.work_mutants  # noqa: F401

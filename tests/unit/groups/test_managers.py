@@ -83,6 +83,12 @@ def test_a_deleted_member_is_skipped_and_not_asked_again() -> None:
     assert asked(decided(table)) == [BOB.agent_id]
 
 
+def test_nobody_speaks_twice_in_the_place_of_a_member_that_is_gone() -> None:
+    skipped = hop_of(BOB, 1, status="skipped", reason="deleted")
+    table = table_of("round_robin", hop_of(ALICE, 0), skipped, hop_of(CAROL, 2))
+    assert decided(table) == End()
+
+
 def test_a_round_in_which_all_fail_fails_with_their_reasons() -> None:
     failed = [hop_of(each, 0, status="failed", reason="broken") for each in (ALICE, BOB, CAROL)]
     ended = decided(table_of("round_robin", *failed))

@@ -16,9 +16,10 @@ from services.groups.adapters.group_queries import PostgresGroupQueries
 from services.groups.adapters.group_run_queries import PostgresGroupRunQueries
 from services.groups.adapters.recipient_queries import PostgresRecipientQueries
 from services.groups.adapters.sleeptime_queries import PostgresSleeptimeQueries
+from services.groups.engine.delivery_runs import RoutingPorts
 from services.groups.engine.group_runs import GroupRunPorts, GroupRuns
 from services.groups.engine.reviews import ReviewPorts, Reviews
-from services.groups.engine.routing import RoutedMessages, RoutingPorts
+from services.groups.engine.routing import RoutedMessages
 from services.groups.handlers.group_runs import GroupRunHandlers
 from services.groups.handlers.groups import GroupHandlers
 from services.groups.handlers.routing import RoutingHandlers, TopicHandlers

@@ -45,8 +45,7 @@ async def send_to_capability(request: AnyRequest, capability: str) -> Response[b
     """Send messages to the best available agent that declares a capability, and get its answer."""
     body = await body_of(request, RoutedMessages)
     command = command_of(request, body, of_capability(body, capability), scope=capability)
-    routed_to = await send_and_hear(request, command)
-    return raw(json.dumps(await letta_response(request, routed_to)).encode())
+    return raw(json.dumps(await send_and_hear(request, command)).encode())
 
 
 @post(f"{TO_CAPABILITY}/async", status_code=200, opt=returns("routed message", body=RoutedMessages))

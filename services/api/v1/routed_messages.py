@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 from typing import Any
 
 from pydantic_core import from_json
@@ -100,17 +99,19 @@ async def send_and_wait(request: AnyRequest, command: RouteMessage) -> dict[str,
 
 
 async def send_and_hear(request: AnyRequest, command: RouteMessage) -> JsonObject:
-    """Have a message routed to one agent, and return which one answered: as it is told, or as the
-    rows say. Raises the 503 that says that no agent was available."""
+    """Have a message routed to one agent, and return its answer: as it is told, or as the rows say.
+    Raises the 503 that says that no agent was available."""
     routed_id = command.routed_message_id
     subject = routed_message_deltas(org_of(request), routed_id)
     async with follow(api_of(request).bus, subject) as progress:
         await send(request, command)
         heard = await progress.next(LOOK_SECONDS)
         if heard and "run_id" in heard:
-            shown = {name: heard[name] for name in ("agent_id", "run_id", "attempts")}
-            return {"routed_message_id": routed_id, **shown}
-        return routed_to_of(await wait_for_end(request, routed_id, progress))
+            named = {name: heard[name] for name in ("agent_id", "run_id", "attempts")}
+            ended = {name: heard[name] for name in ("stop_reason", "usage") if heard.get(name)}
+            return await letta_response(request, {"routed_message_id": routed_id, **named}, ended)
+        document = await wait_for_end(request, routed_id, progress)
+    return await letta_response(request, routed_to_of(document))
 
 
 async def wait_for_end(request: AnyRequest, routed_id: str, progress: Progress) -> dict[str, Any]:
@@ -148,15 +149,21 @@ def routed_to_of(document: dict[str, Any]) -> JsonObject:
     }
 
 
-async def letta_response(request: AnyRequest, routed_to: JsonObject) -> JsonObject:
-    """The answer of one agent, as V1's reply to a message, and who it was."""
+async def letta_response(
+    request: AnyRequest, routed_to: JsonObject, ended: dict[str, Any] | None = None
+) -> JsonObject:
+    """The answer of one agent, as V1's reply to a message, and who it was. `ended` are the stop
+    reason and the usage of its run, where they are known."""
     run_id = str(routed_to["run_id"])
-    messages, run = await asyncio.gather(
-        messages_of(request, run_id), api_of(request).runs.run_end(org_of(request), run_id)
-    )
-    reason = StopReasonType((run and run.stop_reason) or "end_turn")
-    usage = (run and run.usage) or {}
-    response = response_and_stream_events.letta_response(messages, reason, usage)
+    messages = await messages_of(request, run_id)
+    if not ended or len(ended) < 2:
+        run = await api_of(request).runs.run_end(org_of(request), run_id)
+        ended = {
+            "stop_reason": (run and run.stop_reason) or "end_turn",
+            "usage": (run and run.usage) or {},
+        }
+    reason = StopReasonType(ended["stop_reason"])
+    response = response_and_stream_events.letta_response(messages, reason, ended["usage"])
     return {**response, "routed_to": routed_to}
 
 

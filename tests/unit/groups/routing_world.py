@@ -24,7 +24,8 @@ from libs.work.agent_runs import RunProgress, WantedRun
 from libs.work.progress import Progress
 from libs.work.work_lease import DueWork
 from services.groups import projections
-from services.groups.engine.routing import RoutedMessages, RoutingPorts
+from services.groups.engine.delivery_runs import RoutingPorts
+from services.groups.engine.routing import RoutedMessages
 from services.groups.handlers.routing import RoutingHandlers, TopicHandlers
 from tests.clock_and_ids import CountingIds, StandingClock
 from tests.leased_work import finish

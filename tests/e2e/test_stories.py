@@ -5,23 +5,17 @@ from __future__ import annotations
 
 from datetime import UTC, datetime, timedelta
 from typing import Any
-from uuid import uuid4
 
 import httpx
 from letta_client import Letta
 
-from libs.bus.clock_and_ids import RandomIds
-from libs.bus.nats_bus import NatsBus
-from libs.contracts.bus_messages import Accepted, Command, Context
 from libs.contracts.letta.enums import MessageRole
 from libs.contracts.letta.message_requests import MessageCreate
 from libs.contracts.scheduler.schedule_config import (
     Action,
     GroupMessageAction,
     MessageAction,
-    ScheduleConfig,
 )
-from libs.contracts.scheduler.schedules import CreateSchedule
 from libs.contracts.service_registry import names
 from tests.e2e.asking import unique
 from tests.e2e.conftest import NewAgent, NewTool
@@ -88,25 +82,16 @@ def new_worker(letta: Letta, new_agent: NewAgent, tool: Any) -> str:
     return str(agent.id)
 
 
-async def schedule(heeler: HeelerInstance, agent_id: str, action: Action) -> str:
+async def schedule(ahttp: httpx.AsyncClient, agent_id: str, action: Action) -> str:
     """The id of a schedule that is due in a second."""
-    bus, ids, now = NatsBus(heeler.nats_url, "stories-test"), RandomIds(), datetime.now(UTC)
-    wanted = ScheduleConfig(
-        id=f"schedule-{uuid4()}",
-        agent_id=agent_id,
-        created_at=now,
-        schedule_type="one_time",
-        scheduled_at=now + timedelta(seconds=1),
-        action=action,
-    )
-    await bus.start()
-    try:
-        command: Command = CreateSchedule(schedule=wanted)
-        accepted = await bus.request(command, Context(ids.new("test")))
-    finally:
-        await bus.stop()
-    assert isinstance(accepted, Accepted), accepted
-    return wanted.id
+    body = {
+        "action": {"type": action.type, **action.model_dump(mode="json", exclude_unset=True)},
+        "schedule_type": "one_time",
+        "scheduled_time": (datetime.now(UTC) + timedelta(seconds=1)).isoformat(),
+    }
+    created = await ahttp.post(f"/v1/agents/{agent_id}/schedule", json=body)
+    assert created.is_success, created.text
+    return str(created.json()["id"])
 
 
 async def ended_firing(heeler: HeelerInstance, schedule_id: str) -> dict[str, Any]:
@@ -144,7 +129,7 @@ async def test_a_firing_its_run_and_the_tools_are_one_story(
     tool = new_tool("return sides + 1")
     agent_id = new_worker(letta, new_agent, tool)
     action = MessageAction(messages=[user_message(script(tool.name, "Done"))])
-    schedule_id = await schedule(heeler, agent_id, action)
+    schedule_id = await schedule(ahttp, agent_id, action)
 
     firing = await ended_firing(heeler, schedule_id)
 
@@ -180,7 +165,7 @@ async def test_a_firing_a_group_its_hops_and_their_tools_are_one_story(
     group_id = (await ahttp.post("/v1/groups/", json=wanted)).json()["id"]
     text = script(tool.name, unique("Done"))
     action = GroupMessageAction(group_id=group_id, messages=[user_message(text)])
-    schedule_id = await schedule(heeler, members[0], action)
+    schedule_id = await schedule(ahttp, members[0], action)
 
     firing = await ended_firing(heeler, schedule_id)
 

@@ -209,13 +209,13 @@ STORIES: dict[str, list[list[type[Event]]]] = {
         [SummaryRequested, SummaryPartWritten, SummaryWritten, SummaryArchived],
         [SummaryRequested, SummaryFailed],
         [SummaryRequested, SummariesDeleted],
+        [BatchAccepted, BatchItemsStarted, BatchItemEnded, BatchCancelled, BatchCompleted],
     ],
     "scheduler": [
         [ScheduleCreated, FiringStarted, FiringFailed, FiringRetried, FiringDeadLettered],
         [ScheduleCreated, SlotsSkipped, SchedulePaused, ScheduleResumed, ScheduleUpdated],
         [ScheduleCreated, FiringStarted, FiringEnded],
         [ScheduleCreated, FiringStarted, ScheduleDeleted],
-        [BatchAccepted, BatchItemsStarted, BatchItemEnded, BatchCancelled, BatchCompleted],
     ],
     "groups": [
         [

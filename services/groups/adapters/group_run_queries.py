@@ -24,7 +24,9 @@ where (c.is_pending or (c.is_open
 order by row_number() over (partition by c.org order by c.id), c.id
 limit %(limit)s"""
 PARTICIPANTS = """
-select v.id, v.name, coalesce(v.fields->>'description', ''), v.tags
+select v.id, v.name, coalesce(v.fields->>'description', ''), v.tags || array(
+    select c.name from agent.agent_capability_view c
+    where c.agent_id = v.id and c.org = v.org order by c.name)
 from agent.agent_view v where v.id = any(%(ids)s) and v.org = %(org)s"""
 
 

@@ -134,7 +134,7 @@ def refusal_of_members(command: StartGroupRun, config: GroupConfig) -> Rejected 
     if not members_of(config):
         reason = (
             f"Group {command.group_id} has no members: add one with"
-            " PUT /v1/agent-groups/{group_id}/members/{agent_id}, then send again"
+            " POST /v1/agent-groups/{group_id}/members, then send again"
         )
         return Rejected(code=INVALID, reason=reason)
     strangers = [each for each in command.recipients if each not in members_of(config)]

@@ -51,6 +51,7 @@ from services.agent.domain.conversations.conversation import Conversation
 from services.agent.projections import project
 from services.agent.projections.agents import agent_documents
 from services.agent.projections.tables import (
+    AGENT_CAPABILITIES,
     AGENT_TAGS,
     AGENTS,
     APPROVALS,
@@ -170,6 +171,7 @@ class TestAgents:
         assert rows.deletions == [
             Deletion(AGENTS, "id", AGENT),
             Deletion(AGENT_TAGS, "agent_id", AGENT),
+            Deletion(AGENT_CAPABILITIES, "agent_id", AGENT),
         ]
         assert (rows.upserts, rows.patches) == ({}, {})
 

@@ -70,6 +70,7 @@ from libs.contracts.groups.groups import (
     MemberRemoved,
 )
 from libs.contracts.groups.sleeptime import ReviewRequested, ReviewStarted, RunCounted
+from libs.contracts.letta.capabilities import Capability
 from libs.contracts.memory.agent_folders import (
     FilesOpened,
     FolderAttached,
@@ -205,6 +206,7 @@ STORIES: dict[str, list[list[type[Event]]]] = {
         [MessageAppended, RunAccepted, HeartbeatsPaused, ConversationDeleted],
         [HeartbeatsPaused],
         [RunAccepted, CallbackAttempted],
+        [BatchAccepted, BatchItemsStarted, BatchItemEnded, BatchCancelled, BatchCompleted],
         [RunAccepted, ApprovalRequested],
         [SummaryRequested, SummaryPartWritten, SummaryWritten, SummaryArchived],
         [SummaryRequested, SummaryFailed],
@@ -294,6 +296,10 @@ def story(number: int, kinds: list[type[Event]]) -> Iterator[Event]:
         if isinstance(event, RunAccepted):
             run = event.run.model_copy(update={"callback_url": "https://hooks.example/"})
             event = event.model_copy(update={"run": run})
+        if isinstance(event, AgentCreated):
+            able = [Capability(name="translate")]
+            config = event.config.model_copy(update={"capabilities": able})
+            event = event.model_copy(update={"config": config})
         if isinstance(event, BlockCreated):
             block = event.block.model_copy(update={"metadata": ODD})
             event = event.model_copy(update={"block": block})
@@ -362,7 +368,7 @@ async def test_what_commits_wrote_and_what_a_rebuild_writes_is_the_same_to_the_b
 ) -> None:
     await live(url, service)
     before = dump(url, service)
-    assert all(before.values()), "every read model has rows"
+    assert all(before.values()), f"no rows in {[name for name in before if not before[name]]}"
     assert command(url, "deploy.rebuild", "--check").returncode == 0
 
     names = ", ".join(f"{service}.{table}" for table in before)

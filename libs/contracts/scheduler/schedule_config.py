@@ -12,8 +12,12 @@ from typing import Annotated, Literal
 from pydantic import Field
 
 from libs.contracts.bus_messages import Value, is_none
-from libs.contracts.letta.enums import MessageType
-from libs.contracts.letta.message_requests import MAX_STEPS_DEFAULT, STEPS_MAX, MessageCreate
+from libs.contracts.letta.message_requests import (
+    MAX_STEPS_DEFAULT,
+    STEPS_MAX,
+    MessageCreate,
+    MessageTypes,
+)
 from libs.contracts.letta.request_size_limits import Metadata, Name
 
 # Schedules that have not completed, of one agent and of one organisation.
@@ -41,7 +45,7 @@ class MessageAction(Value):
     ]
     max_steps: Annotated[int, Field(ge=1, le=STEPS_MAX)] = MAX_STEPS_DEFAULT
     callback_url: Name | None = Field(default=None, exclude_if=is_none)
-    include_return_message_types: list[MessageType] | None = Field(default=None, exclude_if=is_none)
+    include_return_message_types: MessageTypes | None = Field(default=None, exclude_if=is_none)
 
 
 class SummarizeAction(Value):

@@ -350,7 +350,10 @@ class TestChange:
         await make_blocks(process)
         for n, block_id in enumerate([BLOCK, SHARED_BLOCK]):
             command = AttachBlock(agent_id=AGENT, block_id=block_id)
-            assert await process.tell(command, f"attach-{n}") == Accepted()
+            attached = await process.tell(command, f"attach-{n}")
+            assert attached == Accepted(result={"attached": True})
+        again = await process.tell(command, "attach-again")
+        assert again == Accepted(result={"attached": False})
         assert world.row("agents", AGENT)["block_ids"] == [BLOCK, SHARED_BLOCK]
         detach = DetachBlock(agent_id=AGENT, block_id=BLOCK)
         assert await process.tell(detach, "detach-1") == Accepted()

@@ -1,7 +1,7 @@
 """The bodies of requests about schedules, in the form of V1 and in the one that has everything.
 
 A body is in one form: `schedule` and `messages` belong to V1's, all that stands in `OUR_FIELDS` to
-the other.
+the other. Letta Code sends V1's with a name, a description and a conversation.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from pydantic import (
 
 from libs.contracts.letta.enums import MessageType
 from libs.contracts.letta.message_requests import STEPS_MAX, MessageCreate
-from libs.contracts.letta.request_size_limits import NAMES_MAX, Name
+from libs.contracts.letta.request_size_limits import NAMES_MAX, Name, Text
 from libs.contracts.scheduler.schedule_config import (
     MESSAGES_PER_FIRING_MAX,
     MISSED_SLOTS_MAX,
@@ -38,7 +38,7 @@ from libs.contracts.scheduler.schedule_config import (
 V1_FIELDS = ("messages", "schedule")
 OUR_FIELDS = (
     *("message", "action", "schedule_type", "scheduled_time", "recurrence_rule", "timezone"),
-    *("name", "conversation_id", "missed", "missed_slots_max", "if_active", "retries_max"),
+    *("missed", "missed_slots_max", "if_active", "retries_max"),
 )
 # What belongs to messages, in both forms.
 MESSAGE_FIELDS = ("callback_url", "max_steps", "include_return_message_types")
@@ -117,6 +117,7 @@ class ScheduleFields(BaseModel):
     recurrence_rule: Name | None = None
     timezone: Annotated[Name, Field(min_length=1)] | None = None
     name: Name | None = None
+    description: Text | None = None
     conversation_id: Name | None = None
     missed: MissedPolicy | None = None
     missed_slots_max: Annotated[int, Field(ge=1, le=MISSED_SLOTS_MAX)] | None = None
@@ -176,18 +177,28 @@ class ScheduleCreate(ScheduleFields):
 
     V1's: `messages` and `schedule`, which is `{"type": "one-time", "scheduled_at": <Unix time>}` or
     `{"type": "recurring", "cron_expression": ...}`. The other: `message` or `action`,
-    `schedule_type`, and `scheduled_time` or `recurrence_rule`."""
+    `schedule_type`, and `scheduled_time` or `recurrence_rule`. `use_sandbox` says where Letta's
+    cloud runs the tools of Letta Code; here the server answers, as without it."""
 
     messages: (
         Annotated[list[MessageCreate], Field(min_length=1, max_length=MESSAGES_PER_FIRING_MAX)]
         | None
     ) = None
     schedule: V1Schedule | None = None
+    use_sandbox: bool | None = None
+    target_device_id: Name | None = None
 
     @property
     def is_v1(self) -> bool:
         """Whether it is in V1's form."""
         return self.schedule is not None
+
+    @field_validator("target_device_id")
+    @classmethod
+    def _is_no_computer(cls, device_id: str | None) -> None:
+        """No computers are connected to this server, and what it cannot do is refused."""
+        if device_id is not None:
+            raise ValueError("No computers are connected to this server: leave it out")
 
     @model_validator(mode="after")
     def _one_form(self) -> Self:

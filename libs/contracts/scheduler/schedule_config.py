@@ -20,6 +20,8 @@ from libs.contracts.letta.message_requests import (
 )
 from libs.contracts.letta.request_size_limits import Metadata, Name
 
+# Instead of the id of a conversation: each firing has one of its own.
+NEW_CONVERSATION = "new"
 # Schedules that have not completed, of one agent and of one organisation.
 AGENT_SCHEDULES_MAX = 100
 ORGANISATION_SCHEDULES_MAX = 10_000
@@ -91,7 +93,8 @@ type Action = Annotated[
 class ScheduleConfig(Value):
     """A schedule as its client asked for it. `scheduled_at` is when a one-time schedule is due;
     `cron_expression` (five fields, in `timezone`) when a recurring one is. Without a
-    `conversation_id` runs are in the agent's own conversation. `client_fields` are what the api
+    `conversation_id` runs are in the agent's own conversation, and with `new` each message is sent in
+    a conversation of its own. `client_fields` are what the api
     remembers of the request, to answer in its form; the scheduler does not read them."""
 
     id: str

@@ -33,7 +33,8 @@ ALL_BUT_LAST_FIRING = f"""
 jsonb_build_object(
     'id', v.id, 'agent_id', v.agent_id, 'created_at', v.created_at, 'message', {MESSAGE},
     'schedule', {WHEN}, 'next_scheduled_at', v.next_at, 'next_scheduled_time', v.next_at,
-    'name', v.fields->'name', 'action', v.fields->'action',
+    'name', v.fields->'name', 'description', v.fields->'client_fields'->'description',
+    'action', v.fields->'action',
     'schedule_type', v.fields->'schedule_type', 'scheduled_time', v.fields->'scheduled_at',
     'recurrence_rule', v.fields->'cron_expression', 'timezone', v.fields->'timezone',
     'conversation_id', v.fields->'conversation_id')

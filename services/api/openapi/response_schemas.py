@@ -68,6 +68,7 @@ BY_WORDS: dict[str, Schema] = {
             *("group", "agent group", "state of a group"),
             *("capability", "subscription", "routed message"),
             *("schedule", "schedules of an agent", "success", "firing", "next times of a schedule"),
+            "history of a schedule",
             *("batch", "batch job", "the messages of a batch", "a status for each item"),
         ),
         OBJECT,

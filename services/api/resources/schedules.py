@@ -103,6 +103,13 @@ class FiringPage(Page):
     status: Annotated[FiringStatus | None, Where("v.status = {}")] = None
 
 
+class HistoryPage(Query):
+    """A part of the history of a schedule, as Letta Code asks for it."""
+
+    limit: Annotated[int, Field(ge=1, le=PAGE_ITEMS_MAX)] = 50
+    offset: Annotated[int, Field(ge=0, le=PAGE_ITEMS_MAX)] = 0
+
+
 class NextTimes(Query):
     """How many times to show."""
 
@@ -293,3 +300,15 @@ async def list_firings(
     found = filter_of(page, org_of(request))
     found.by_key("v.schedule_id = %(schedule)s", schedule=scheduled_message_id)
     return await answer_page(request, FIRINGS, page, found)
+
+
+@get(f"{ONE}/history", opt=returns("history of a schedule", query=HistoryPage))
+async def list_history(request: AnyRequest, agent_id: str, scheduled_message_id: str) -> JsonObject:
+    """List the firings of a schedule, the newest first, as Letta Code reads them."""
+    asked = query_of(request, HistoryPage)
+    await document_of_agent(request, agent_id, scheduled_message_id, "to_json(v.id)")
+    found = filter_of(Query(), org_of(request))
+    found.by_key("v.schedule_id = %(schedule)s", schedule=scheduled_message_id)
+    end = asked.offset + asked.limit
+    firings = from_json(await api_of(request).reads.page(FIRINGS, found, Slice(limit=end + 1)))
+    return {"history": firings[asked.offset : end], "has_next_page": len(firings) > end}

@@ -21,7 +21,7 @@ from services.api.http.error_responses import Problem
 
 # Fields that the scheduler takes as they are.
 SAME_FIELDS = (
-    *("schedule_type", "timezone", "name", "conversation_id"),
+    *("schedule_type", "timezone", "name"),
     *("missed", "missed_slots_max", "if_active", "retries_max"),
 )
 MAY_BE_TAKEN_AWAY = ("name", "conversation_id")
@@ -35,12 +35,25 @@ def config_of(
 ) -> ScheduleConfig:
     """The schedule that a client asks for. Raises the 422 of a time that cannot be read."""
     fields: dict[str, Any] = {"id": schedule_id, "agent_id": agent_id, "created_at": now}
+    fields |= {"name": asked.name, "conversation_id": conversation_of(asked)}
+    client_fields: JsonObject = {}
+    if asked.description is not None:
+        client_fields["description"] = asked.description
     if asked.schedule is not None:
         answered = action_of(asked, asked.messages)
-        return ScheduleConfig(**fields, action=answered, **v1_times(asked))
+        if asked.schedule.scheduled_at and asked.schedule.scheduled_at < SECONDS_BELOW:
+            client_fields["unix_time"] = "seconds"
+        v1_fields = {**fields, **v1_times(asked)}
+        return ScheduleConfig(**v1_fields, action=answered, client_fields=client_fields)
     action = asked.action or action_of(asked, asked.message)
     times = own_times(asked, asked.timezone or "UTC")
-    return ScheduleConfig(**fields, action=action, **same_fields(asked), **times)
+    fields |= same_fields(asked) | times
+    return ScheduleConfig(**fields, action=action, client_fields=client_fields)
+
+
+def conversation_of(asked: ScheduleFields) -> str | None:
+    """The conversation that a client names, None for the agent's own, which is the default."""
+    return None if asked.conversation_id == "default" else asked.conversation_id
 
 
 def v1_times(asked: ScheduleCreate) -> dict[str, Any]:
@@ -49,12 +62,8 @@ def v1_times(asked: ScheduleCreate) -> dict[str, Any]:
     assert schedule is not None
     if schedule.scheduled_at is None:
         return {"schedule_type": "recurring", "cron_expression": schedule.cron_expression}
-    in_seconds = schedule.scheduled_at < SECONDS_BELOW
-    return {
-        "schedule_type": "one_time",
-        "scheduled_at": moment_of_unix_time(schedule.scheduled_at),
-        "client_fields": {"unix_time": "seconds"} if in_seconds else {},
-    }
+    moment = moment_of_unix_time(schedule.scheduled_at)
+    return {"schedule_type": "one_time", "scheduled_at": moment}
 
 
 def own_times(asked: ScheduleFields, timezone: str) -> dict[str, Any]:
@@ -105,6 +114,10 @@ def changes_of(asked: ScheduleUpdate, before: ScheduleConfig) -> JsonObject:
         for name in MAY_BE_TAKEN_AWAY
         if name in asked.model_fields_set and getattr(asked, name) is None
     }
+    if asked.conversation_id is not None:
+        changes["conversation_id"] = conversation_of(asked)
+    if "description" in asked.model_fields_set:
+        changes["client_fields"] = {**before.client_fields, "description": asked.description}
     changes |= own_times(asked, asked.timezone or before.timezone)
     if asked.schedule_type == "one_time":
         changes.setdefault("cron_expression", None)

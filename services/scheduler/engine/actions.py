@@ -12,7 +12,7 @@ from typing import Protocol
 
 from libs.bus.ports import Bus, Clock
 from libs.contracts.agent.compaction import CompactConversation
-from libs.contracts.agent.conversations import Message
+from libs.contracts.agent.conversations import CreateConversation, Message
 from libs.contracts.agent.summaries import SummarizeMessages
 from libs.contracts.bus_messages import (
     CONFLICT,
@@ -30,6 +30,7 @@ from libs.contracts.letta.message_requests import MessageCreate
 from libs.contracts.letta.runs import RunConfig
 from libs.contracts.scheduler.firings import slot_key
 from libs.contracts.scheduler.schedule_config import (
+    NEW_CONVERSATION,
     CompactAction,
     GroupMessageAction,
     MessageAction,
@@ -117,12 +118,18 @@ class Actions:
         """Have the agent answer the messages."""
         config, action = attempt.config, attempt.config.action
         assert isinstance(action, MessageAction)
+        conversation_id = config.conversation_id
+        if conversation_id == NEW_CONVERSATION:
+            conversation_id = derived_id("conv", config.id, attempt.firing_id)
+            refused = await self.make_conversation(attempt, conversation_id)
+            if refused:
+                return refused
         wanted = WantedRun(
             run_id=attempt.firing.run_id,
             agent_id=config.agent_id,
             messages=self.stored_messages(attempt.firing.run_id, action.messages),
             created_at=self.clock.now(),
-            conversation_id=config.conversation_id,
+            conversation_id=conversation_id,
             metadata=attempt.metadata,
             max_steps=action.max_steps,
             unless_busy=config.if_active == "skip",
@@ -131,6 +138,18 @@ class Actions:
             ends_pause=config.if_active == "wake",
         )
         return self.outcome(config, await self.runs.start(wanted, attempt.context))
+
+    async def make_conversation(self, attempt: Attempt, conversation_id: str) -> Rejected | None:
+        """Make the conversation of a firing; safe to repeat. Returns why it is refused."""
+        config = attempt.config
+        command = CreateConversation(
+            conversation_id=conversation_id,
+            agent_id=config.agent_id,
+            request={"summary": config.name or f"A firing of {config.id}"},
+        )
+        context = attempt.context.follow_up(derived_id("cmd", conversation_id, "create"))
+        reply = await self.bus.request(command, context)
+        return reply if isinstance(reply, Rejected) else None
 
     def stored_messages(self, run_id: str, messages: list[MessageCreate]) -> list[Message]:
         """The messages as they will stand in the history."""

@@ -8,7 +8,12 @@ from dataclasses import dataclass
 from libs.bus.command_dispatcher import Handler
 from libs.bus.process_ports import ProcessPorts
 from libs.contracts.bus_messages import NOT_FOUND, Accepted, Command, Rejected
-from libs.contracts.scheduler.schedule_config import GroupMessageAction, ScheduleConfig, ToolAction
+from libs.contracts.scheduler.schedule_config import (
+    NEW_CONVERSATION,
+    GroupMessageAction,
+    ScheduleConfig,
+    ToolAction,
+)
 from libs.contracts.scheduler.schedules import (
     CreateSchedule,
     DeleteSchedule,
@@ -74,7 +79,10 @@ class ScheduleHandlers:
         if not await queries.has_agent(org, config.agent_id):
             reason = f"Agent with id '{config.agent_id}' not found"
             return Rejected(code=NOT_FOUND, reason=reason)
-        if config.conversation_id is not None and not await queries.has_conversation(
+        if config.conversation_id == NEW_CONVERSATION:
+            if action.type != "message":
+                return refuse("conversation_id: 'new' goes with messages: leave it out")
+        elif config.conversation_id is not None and not await queries.has_conversation(
             org, config.agent_id, config.conversation_id
         ):
             return refuse(

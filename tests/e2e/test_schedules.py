@@ -268,6 +268,37 @@ def test_a_firing_that_failed_for_good_is_shown_and_repeated(
     assert unknown.status_code == 404
 
 
+def test_a_schedule_speaks_in_a_new_conversation_each_time(
+    letta: Letta, http: httpx.Client, new_agent: NewAgent
+) -> None:
+    agent = new_agent()
+    fields = {"name": "Diary", "description": "Of each day", "conversation_id": "new"}
+    schedule = made(http, agent.id, **WEEKLY, **fields, message="SAY:Dear diary.")
+    assert {name: schedule[name] for name in fields} == fields
+    path = f"/v1/agents/{agent.id}/schedule/{schedule['id']}"
+    for _ in range(2):
+        http.post(f"{path}/fire").raise_for_status()
+        assert ended(http, path)["status"] == "completed"
+    conversations = letta.conversations.list(agent_id=agent.id)
+    assert [each.summary for each in conversations] == ["Diary", "Diary"]
+    for conversation in conversations:
+        messages: list[Any] = letta.conversations.messages.list(conversation.id).items
+        said = [each.content for each in messages if each.message_type == "assistant_message"]
+        assert said == ["Dear diary."]
+    history = http.get(f"{path}/history", params={"limit": 1, "offset": 1}).json()
+    assert [each["status"] for each in history["history"]] == ["completed"]
+    assert history["has_next_page"] is False
+    assert http.get(f"{path}/history", params={"limit": 1}).json()["has_next_page"] is True
+    changed = http.patch(path, json={"conversation_id": "default", "description": None}).json()
+    assert changed["conversation_id"] is changed["description"] is None
+    refusal = http.post(
+        f"/v1/agents/{agent.id}/schedule",
+        json={**WEEKLY, "action": {"type": "compact"}, "conversation_id": "new"},
+    )
+    assert refusal.status_code == 422
+    assert "conversation_id: 'new' goes with messages" in refusal.json()["detail"]
+
+
 def test_the_next_times_of_a_schedule_are_shown_in_its_own_zone(
     http: httpx.Client, new_agent: NewAgent
 ) -> None:
@@ -391,6 +422,8 @@ OF_V1: list[tuple[dict[str, Any], str]] = [
     ({"schedule": {"type": "one-time", "scheduled_at": 1e300}}, "scheduled_at"),
     ({}, "`schedule` is missing"),
     ({"messages": [], "schedule": {"scheduled_at": 4e9}}, "messages"),
+    ({"schedule": {"scheduled_at": 4e9}, "timezone": "UTC"}, "two forms"),
+    ({"schedule": {"scheduled_at": 4e9}, "target_device_id": "x"}, "No computers are connected"),
 ]
 
 

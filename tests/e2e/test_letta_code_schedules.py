@@ -21,7 +21,10 @@ from tests.e2e.node import INSTALL_SECONDS_MAX, LETTA_CODE, Node, installed, npm
 from tests.servers import HeelerInstance, wait_until
 
 RELEASE = "0.32.18"
-INTEGRITY = "sha512-PkpJewqQAQq5faHW4wIfmbKyIMCapiIVbsYhXs9CalB1oyUzV8Gg7+ZhhjK52PdSNgP20juc2KP2pQEPfmA6SQ=="
+INTEGRITY = (
+    "sha512-PkpJewqQAQq5faHW4wIfmbKyIMCapiIVbsYhXs9CalB1"
+    "oyUzV8Gg7+ZhhjK52PdSNgP20juc2KP2pQEPfmA6SQ=="
+)
 COMMAND_SECONDS_MAX = 60
 SECONDS_MAX = 40.0
 

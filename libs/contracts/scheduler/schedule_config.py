@@ -93,9 +93,9 @@ type Action = Annotated[
 class ScheduleConfig(Value):
     """A schedule as its client asked for it. `scheduled_at` is when a one-time schedule is due;
     `cron_expression` (five fields, in `timezone`) when a recurring one is. Without a
-    `conversation_id` runs are in the agent's own conversation, and with `new` each firing of messages
-    has a conversation of its own. `client_fields` are what the api remembers of the request, to
-    answer in its form; the scheduler does not read them."""
+    `conversation_id` runs are in the agent's own conversation, and with `new` each firing of
+    messages has a conversation of its own. `client_fields` are what the api remembers of the
+    request, to answer in its form; the scheduler does not read them."""
 
     id: str
     agent_id: str

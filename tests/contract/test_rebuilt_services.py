@@ -69,7 +69,14 @@ from libs.contracts.groups.groups import (
     MemberBlocksChanged,
     MemberRemoved,
 )
+from libs.contracts.groups.routing import (
+    MessageDelivered,
+    MessageRouted,
+    RoutedMessageAccepted,
+    RoutedMessageCompleted,
+)
 from libs.contracts.groups.sleeptime import ReviewRequested, ReviewStarted, RunCounted
+from libs.contracts.groups.topics import AgentSubscribed
 from libs.contracts.letta.capabilities import Capability
 from libs.contracts.memory.agent_folders import (
     FilesOpened,
@@ -156,6 +163,7 @@ from tests.contract.file_examples import FILE, FOLDER
 from tests.contract.group_examples import GROUP
 from tests.contract.group_run_examples import CONVERSATION as GROUP_CONVERSATION
 from tests.contract.group_run_examples import GROUP_RUN
+from tests.contract.routing_examples import ROUTED, TOPIC
 from tests.contract.schedule_examples import FIRING, SCHEDULE
 from tests.contract.summary_examples import SUMMARIES, SUMMARY
 from tests.servers import PostgresServer
@@ -243,6 +251,8 @@ STORIES: dict[str, list[list[type[Event]]]] = {
             GroupRunCompleted,
         ],
         [GroupRunAccepted],
+        [RoutedMessageAccepted, MessageRouted, MessageDelivered, RoutedMessageCompleted],
+        [AgentSubscribed],
         [GroupRunAccepted, GroupTranscriptEmptied],
     ],
 }
@@ -283,6 +293,8 @@ def story(number: int, kinds: list[type[Event]]) -> Iterator[Event]:
             SUMMARIES,
             SUMMARY,
             GROUP_RUN,
+            ROUTED,
+            TOPIC,
             GROUP_CONVERSATION,
             BATCH,
         ):

@@ -131,6 +131,7 @@ create table {schema}.subscribers (
     created_at timestamptz not null
 );
 create index subscribers_topic on {schema}.subscribers (org, topic);
+create index subscribers_aggregate on {schema}.subscribers (topic_id);
 create index subscribers_agent on {schema}.subscribers (agent_id);
 
 create view {schema}.routed_message_view as

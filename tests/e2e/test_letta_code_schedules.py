@@ -21,6 +21,8 @@ from tests.e2e.node import INSTALL_SECONDS_MAX, LETTA_CODE, Node, installed, npm
 from tests.servers import HeelerInstance, wait_until
 
 RELEASE = "0.32.18"
+OPERATIONS = "/v1/agents/{agent_id}/schedule"
+ONE = f"{OPERATIONS}/{{scheduled_message_id}}"
 INTEGRITY = (
     "sha512-PkpJewqQAQq5faHW4wIfmbKyIMCapiIVbsYhXs9CalB1"
     "oyUzV8Gg7+ZhhjK52PdSNgP20juc2KP2pQEPfmA6SQ=="
@@ -80,6 +82,10 @@ class Cron:
         return json.loads(done.stdout)
 
 
+@pytest.mark.operation(f"POST {OPERATIONS}", client=f"Letta Code {RELEASE}")
+@pytest.mark.operation(f"GET {OPERATIONS}", client=f"Letta Code {RELEASE}")
+@pytest.mark.operation(f"GET {ONE}", client=f"Letta Code {RELEASE}")
+@pytest.mark.operation(f"DELETE {ONE}", client=f"Letta Code {RELEASE}")
 def test_letta_code_creates_lists_and_removes_schedules_here(
     heeler: HeelerInstance,
     letta: Letta,

@@ -12,8 +12,10 @@ from xdist.scheduler import LoadFileScheduling
 ROOT = Path(__file__).parents[1]
 NETWORK = "network_proves"  # the fixture of tests whose Heeler has two processes of each service
 # What takes longest begins first, so that no worker is busy with it when the others are done.
+E2E_HALVES = ("tests/e2e, first half", "tests/e2e, second half")
+SECOND_HALF = "tests/e2e/test_limits.py"  # its first file
 LONGEST = (
-    "tests/e2e",
+    *E2E_HALVES,
     NETWORK,
     "tests/integration/test_launcher.py",
     "tests/sim/test_simulator.py",
@@ -55,11 +57,12 @@ def longest_first(items: list[pytest.Item]) -> None:
 
 @cache
 def together(file: str) -> str:
-    """The name that a file has in common with those which share its Heeler."""
+    """The name that a file has in common with those which share its Heeler. The end-to-end tests
+    have two, so that no worker is busy with them when the others are done."""
     folder = file.rpartition("/")[0]
     text = (ROOT / file).read_text() if folder in ("tests/chaos", "tests/e2e") else ""
     if folder == "tests/chaos" and NETWORK in text:
         return NETWORK
     if folder == "tests/e2e" and not any(own in text for own in OF_THEIR_OWN):
-        return folder
+        return E2E_HALVES[file >= SECOND_HALF]
     return file

@@ -268,6 +268,7 @@ class Explained(Database):
 async def listed_messages(reads: MessageQueries) -> None:
     for conversation in (CONVERSATION, None):
         await reads.messages(History(ORG, AGENT, conversation, ["user_message"]), Slice())
+        await reads.messages(History(ORG, AGENT, conversation, group_id="group-1"), Slice())
 
 
 SEARCH = Search(ORG, AGENT, "cat", ["user"], NOW, NOW, 10)

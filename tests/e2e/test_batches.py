@@ -234,6 +234,7 @@ async def test_a_batch_is_refused_as_a_whole_and_the_refusal_names_the_item(
     )
     assert "items" in await refusal(items=["Hello"] * 101)
     assert "items" in await refusal(items=[])
+    assert "`items[0]" in await refusal(items=[{"message": 7}])
     assert "items" in await refusal()
     assert "callback_url" in await refusal(items=good, callback_url="http://10.0.0.1/")
     answers_approval = {"messages": [{"type": "approval", "approvals": []}]}
@@ -256,12 +257,14 @@ async def test_items_are_texts_messages_or_whole_requests(
         {"role": "user", "content": f"SAY:{word} 1"},
         {"messages": says(f"SAY:{word} 2"), "max_steps": 3},
         {"input": f"SAY:{word} 3"},
+        {"message": f"SAY:{word} 4", "max_steps": 3},
+        {"message": {"role": "user", "content": f"SAY:{word} 5"}},
     ]
     answer = await ahttp.post(batch_path(agent.id), json={"messages": items, "max_steps": 2})
     assert answer.status_code == 202, answer.text
     after = await ended(ahttp, answer.json())
     assert [answers(item) for item in await items_of(ahttp, after)] == [
-        [f"{word} {n}"] for n in range(4)
+        [f"{word} {n}"] for n in range(6)
     ]
 
 

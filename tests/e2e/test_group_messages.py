@@ -436,3 +436,91 @@ def test_a_group_that_is_deleted_while_it_answers_takes_its_run_with_it(
         "the conversation of the member to go",
         lambda: http.get(f"/v1/conversations/{member_run['conversation_id']}").status_code == 404,
     )
+
+
+RULE = {"type": "requires_approval", "tool_name": "memory_insert"}
+EDIT = json.dumps({"label": "human", "new_string": "Likes tea"})
+
+
+def test_a_member_that_asks_for_an_approval_fails_alone_and_answers_the_next_message(
+    http: httpx.Client, new_group: NewGroup, crew: list[Any], new_agent: NewAgent
+) -> None:
+    careful = new_agent(
+        name=unique("Careful"), tool_rules=[RULE], include_base_tool_rules=False
+    )  # fmt: skip
+    group = new_group([careful.id, crew[0].id], manager_config={"manager_type": "broadcast"})
+    answer = send(http, group, f"CALL:memory_insert:{EDIT} SAY:noted")
+    assert {hop["name"]: hop["status"] for hop in answer["hops"]} == {
+        careful.name: "failed",
+        crew[0].name: "completed",
+    }
+    [reason] = [hop["reason"] for hop in answer["hops"] if hop["status"] == "failed"]
+    assert "waits for an approval" in reason
+    after = send(http, group, "SAY:both")
+    assert sorted(spoken(after)) == sorted([(careful.name, "both"), (crew[0].name, "both")])
+
+
+def test_a_member_whose_model_is_down_fails_alone(
+    http: httpx.Client, new_group: NewGroup, crew: list[Any]
+) -> None:
+    group = new_group(ids_of(crew[:2]))
+    answer = send(http, group, "SAY:FAIL:401")
+    assert [hop["status"] for hop in answer["hops"]] == ["completed", "failed"]
+    assert answer["hops"][1]["reason"]
+    broken = new_group([crew[2].id])
+    path = f"/v1/groups/{broken['id']}/messages"
+    failed = http.post(path, json={"input": "FAIL:401"})
+    assert failed.status_code >= 400
+    assert "No member of the group could answer" in failed.text
+    assert failed.headers["x-should-retry"] == "false"
+    assert spoken(send(http, broken, "SAY:better")) == [(crew[2].name, "better")]
+
+
+def test_a_request_that_the_sdk_repeats_is_one_run(
+    http: httpx.Client, new_group: NewGroup, crew: list[Any]
+) -> None:
+    group = new_group(ids_of(crew[:1]))
+    path = f"/v1/groups/{group['id']}/messages"
+    body = {"input": "SLOW:400 SAY:once"}
+    with pytest.raises(httpx.ReadTimeout):
+        http.post(path, json=body, timeout=0.2)
+    retried = http.post(path, json=body, headers={"x-stainless-retry-count": "1"})
+    assert spoken(retried.json()) == [(crew[0].name, "once")]
+    assert len(http.get(f"/v1/groups/{group['id']}/runs").json()) == 1
+    assert len(http.get(path).json()) == 2
+
+
+def test_a_group_whose_manager_is_deleted_refuses_messages_until_it_has_another(
+    http: httpx.Client, new_group: NewGroup, crew: list[Any]
+) -> None:
+    boss, alice, bob = crew
+    manager = {"manager_type": "supervisor", "manager_agent_id": boss.id}
+    group = new_group([alice.id], manager_config=manager)
+    path = f"/v1/groups/{group['id']}"
+    assert http.delete(f"/v1/agents/{boss.id}").status_code == 200
+    refused = http.post(f"{path}/messages", json={"input": "SAY:hello"})
+    assert (refused.status_code, "`manager_agent_id`" in refused.text) == (409, True)
+    assert boss.id in refused.text
+    assert http.get(f"{path}/messages").json() == []
+    another = {"manager_type": "supervisor", "manager_agent_id": bob.id}
+    assert http.patch(path, json={"manager_config": another}).status_code == 200
+    assert spoken(send(http, group, "SAY:hello")) == [(bob.name, "hello")]
+
+
+def test_what_a_member_said_for_a_group_is_marked_and_found_in_its_own_history(
+    http: httpx.Client, new_group: NewGroup, crew: list[Any]
+) -> None:
+    alice = crew[0]
+    group, other = new_group([alice.id]), new_group([alice.id])
+    for each, word in ((group, "SAY:here"), (other, "SAY:there")):
+        send(http, each, word)
+    heard = http.get(f"/v1/agents/{alice.id}/messages", params={"group_id": group["id"]}).json()
+    [said] = [each for each in heard if each["message_type"] == "assistant_message"]
+    assert (said["content"], said["group_id"], said["sender_id"]) == (
+        "here",
+        group["id"],
+        alice.id,
+    )
+    assert {each["group_id"] for each in heard} == {group["id"]}
+    nothing = http.get(f"/v1/agents/{alice.id}/messages", params={"group_id": NO_GROUP})
+    assert nothing.json() == []

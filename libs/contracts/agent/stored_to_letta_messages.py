@@ -161,6 +161,7 @@ def part(envelope: Envelope, index: int) -> Envelope:
         step_id=envelope.step_id,
         sender_id=envelope.sender_id,
         name=envelope.name,
+        group_id=envelope.group_id,
     )
 
 

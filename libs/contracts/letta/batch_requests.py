@@ -19,15 +19,21 @@ from libs.contracts.letta.request_size_limits import Name
 
 class BatchItemRequest(LettaRequest):
     """One item: what a message request says. A bare text is a message of the user, and a bare
-    message is the only one of its item."""
+    message, or that under `message`, is the only one of its item."""
 
     @validate_model(mode="before")
     @classmethod
     def _spell_out(cls, item: JsonValue) -> JsonValue:
         if isinstance(item, str):
             return {"input": item}
-        if isinstance(item, dict) and "role" in item and "messages" not in item:
+        if not isinstance(item, dict):
+            return item
+        if "role" in item and "messages" not in item:
             return {"messages": [item]}
+        if "message" in item and "messages" not in item and "input" not in item:
+            message = item["message"]
+            rest = {name: value for name, value in item.items() if name != "message"}
+            return rest | ({"input": message} if _is_text(message) else {"messages": [message]})
         return item
 
     @validate_model(mode="after")
@@ -38,6 +44,11 @@ class BatchItemRequest(LettaRequest):
         if not all(isinstance(message, MessageCreate) for message in self.all_messages):
             raise ValueError("an item has messages only: answer a waiting tool call by itself")
         return self
+
+
+def _is_text(message: JsonValue) -> bool:
+    """Whether a message is a bare text, or bare content parts."""
+    return isinstance(message, str | list)
 
 
 class MessageBatchRequest(BaseModel):

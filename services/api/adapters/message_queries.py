@@ -30,6 +30,8 @@ class History:
     conversation_id: str | None
     types: Sequence[str] | None = None
     structured_summaries: bool = False
+    # The messages of the runs for this group alone.
+    group_id: str | None = None
     # Whether a page comes in its order, and `after` counts in it; else both count in time.
     ordered: bool = False
 
@@ -38,6 +40,10 @@ class History:
 IN_CONVERSATION = ("v.position",)
 OF_AGENT = ("v.recorded_at", 'v.conversation_id collate "C"', "v.position")
 OF_ALL = ("v.created_at", 'v.conversation_id collate "C"', "v.position")
+OF_GROUP = (
+    "v.run_id in (select r.id from agent.run_view r where r.org = %(org)s"
+    " and r.fields->'metadata' ? 'group_id' and r.fields->'metadata'->>'group_id' = %(group)s)"
+)
 # Summaries as words of the user.
 PLAIN = "coalesce(v.plain_v1_messages, v.v1_messages)"
 
@@ -64,6 +70,8 @@ class MessageQueries:
             among["v.conversation_id"] = history.conversation_id
             found.add("v.agent_id = %(agent)s", agent=history.agent_id)
             found.add("v.conversation_id = %(conversation)s", conversation=history.conversation_id)
+        if history.group_id is not None:
+            found.add(OF_GROUP, group=history.group_id)
         later = "<" if history.ordered and part.order == "desc" else ">"
         await within_cursors(self.database, found, part, columns, among, later=later)
         v1_messages = "v.v1_messages" if history.structured_summaries else PLAIN

@@ -55,6 +55,7 @@ class MessagePage(Page):
     order: Literal["asc", "desc"] = "desc"
     limit: Annotated[int | None, Field(ge=0, le=1_000)] = 100
     conversation_id: Name | None = None
+    group_id: Name | None = None
     include_return_message_types: MessageTypes | None = None
     include_compaction_messages: bool = False
 
@@ -67,14 +68,15 @@ class RunsToCancel(BaseModel):
 
 @get("/v1/agents/{agent_id:str}/messages", opt=returns("messages", query=MessagePage))
 async def list_messages(request: AnyRequest, agent_id: str) -> Response[bytes]:
-    """List the messages of an agent, over all its conversations or (`conversation_id`) of one."""
+    """List the messages of an agent, over all its conversations or (`conversation_id`) of one;
+    `group_id` leaves those of the runs for a group."""
     api = api_of(request)
     page = query_of(request, MessagePage)
     await must_exist(request, AGENTS, agent_id)
     own = page.conversation_id in ("default", agent_id)
     asked = main_conversation(agent_id) if own else page.conversation_id
     types, structured = page.include_return_message_types, page.include_compaction_messages
-    history = History(org_of(request), agent_id, asked, types, structured_summaries=structured)
+    history = History(org_of(request), agent_id, asked, types, structured, group_id=page.group_id)
     return raw(await api.messages.messages(history, slice_of(page)))
 
 

@@ -44,6 +44,7 @@ class ConversationMessagePage(Page):
     order_by: Literal["created_at"] = "created_at"
     limit: Annotated[int | None, Field(ge=0, le=PAGE_ITEMS_MAX)] = 100
     agent_id: Name | None = None
+    group_id: Name | None = None
     include_return_message_types: MessageTypes | None = None
     include_compaction_messages: bool = False
 
@@ -55,7 +56,15 @@ async def list_conversation_messages(request: AnyRequest, conversation_id: str) 
     to = await addressee(request, conversation_id, page.agent_id, is_required=True)
     org, types = org_of(request), page.include_return_message_types
     structured = page.include_compaction_messages
-    history = History(org, to.agent_id, to.conversation_id, types, structured, ordered=True)
+    history = History(
+        org,
+        to.agent_id,
+        to.conversation_id,
+        types,
+        structured,
+        ordered=True,
+        group_id=page.group_id,
+    )
     return raw(await api_of(request).messages.messages(history, slice_of(page)))
 
 

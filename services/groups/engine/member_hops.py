@@ -25,11 +25,14 @@ from services.groups.domain.managers.member_tools import (
 )
 
 RETRY_SECONDS = 0.5
+# How long a member may have no room for one message more, before the others go on without it.
+BUSY_SECONDS_MAX = 600.0
 # What of one message of a member stands in the transcript; its own history has all of it.
 SAID_CHARS_MAX = 50_000
 REQUIRES_APPROVAL = "requires_approval"
 GONE = "the agent was deleted"
 HAS_LEFT = "the agent has left the group"
+NOT_ASKED = Rejected(code=NOT_FOUND, reason=HAS_LEFT)
 WAITS = "a call of a tool waits for an approval, which no member of a group can give"
 
 
@@ -68,9 +71,11 @@ class MemberHops:
         return outcome
 
     async def start(self, scene: Scene, hop: Hop, context: Context) -> Rejected | None:
-        """Have the member's run accepted, once there is room for it; returns why it is not."""
+        """Have the member's run accepted, once there is room for it; returns why it is not: also
+        where its answer is not wanted any more, or it was busy for too long."""
         member = scene.state.members.get(hop.agent_id)
         wanted = wanted_run(scene, hop, context)
+        began = self.clock.monotonic()
         while True:
             try:
                 if member is None or not member.is_made:
@@ -84,8 +89,12 @@ class MemberHops:
                     refused = await self.runs.start(wanted, context)
                 if refused is None or refused.code != BUSY:
                     return refused
+                if self.clock.monotonic() - began > BUSY_SECONDS_MAX:
+                    return refused
             except BusUnavailable:
                 pass
+            if not await self.still_takes_part(hop):
+                return NOT_ASKED
             await self.clock.sleep(RETRY_SECONDS)
 
     async def make_conversation(self, scene: Scene, hop: Hop, context: Context) -> Rejected | None:

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 
 from libs.bus.command_dispatcher import Handler
 from libs.bus.ports import Clock
-from libs.contracts.bus_messages import INVALID, NOT_FOUND, Accepted, Command, Rejected
+from libs.contracts.bus_messages import CONFLICT, INVALID, NOT_FOUND, Accepted, Command, Rejected
 from libs.contracts.groups.group_runs import (
     CancelGroupRun,
     EditGroupMessage,
@@ -29,6 +29,8 @@ from services.groups.engine.group_runs import GroupRuns
 
 RESET = "The messages of the group were reset"
 CANCELLED = "A client cancelled it"
+# The types of managers of which no member can take the place.
+NEED_MANAGER = ("supervisor", "sleeptime", "voice_sleeptime")
 
 
 class GroupRunHandlers:
@@ -57,6 +59,8 @@ class GroupRunHandlers:
         if refused:
             return refused
         conversation = await work.load(GroupConversation, command.target)
+        if conversation.run_of(command) is None and await self.lacks_manager(config, work):
+            return manager_is_gone(config)
         run_id = conversation.accept(command, config.manager_type, at=self.clock.now())
         if isinstance(run_id, Rejected):
             return run_id
@@ -112,6 +116,13 @@ class GroupRunHandlers:
             return Rejected(code=NOT_FOUND, reason=reason)
         return group.present
 
+    async def lacks_manager(self, config: GroupConfig, work: UnitOfWork) -> bool:
+        """Whether nobody could answer, since the manager that has to was deleted."""
+        if config.manager_type not in NEED_MANAGER or not config.manager_agent_id:
+            return False
+        queries = self.runs.ports.queries
+        return not await queries.participants(work.context.org, [config.manager_agent_id])
+
     def begin(self, conversation: GroupConversation, work: UnitOfWork) -> None:
         """Have the members asked, once the commit is made."""
         self.runs.begin_after_commit(DueWork(conversation.id, work.context.org), work)
@@ -145,3 +156,13 @@ def refusal_of_members(command: StartGroupRun, config: GroupConfig) -> Rejected 
         )
         return Rejected(code=INVALID, reason=reason)
     return None
+
+
+def manager_is_gone(config: GroupConfig) -> Rejected:
+    """The refusal of messages that a manager would have to answer that was deleted."""
+    reason = (
+        f"`manager_agent_id`: Agent {config.manager_agent_id} does not exist any more, and a group"
+        f" of the type {config.manager_type} answers by it: set another one with PATCH"
+        " /v1/agent-groups/{group_id}, then send again"
+    )
+    return Rejected(code=CONFLICT, reason=reason)

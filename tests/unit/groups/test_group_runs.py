@@ -20,6 +20,7 @@ from libs.contracts.groups.group_runs import (
 from libs.contracts.groups.groups import GroupDeleted
 from libs.work.agent_runs import RunProgress, WantedRun
 from services.groups.domain.group import Group
+from services.groups.engine.member_hops import BUSY_SECONDS_MAX
 from tests.leased_work import finish, sweep
 from tests.unit.given import NOW
 from tests.unit.groups.group_run_world import (
@@ -375,3 +376,31 @@ async def test_a_call_that_waits_for_an_approval_fails_the_members_hop() -> None
     await finish(world.runs)
     assert [str(hop["status"]) for hop in world.hops()] == ["failed", "completed", "completed"]
     assert world.agents.cancelled == [str(world.hops()[0]["member_run_id"])]
+
+
+BUSY_NOW = Rejected(code=BUSY, reason="100 messages wait for this conversation")
+
+
+async def test_a_member_that_stays_busy_keeps_no_other_from_answering() -> None:
+    async def speak(wanted: WantedRun) -> Answer:
+        return BUSY_NOW if wanted.agent_id == "agent-Alice" else "Fine."
+
+    world = await world_of(speak, names=["Alice", "Bob"])
+    await world.say("Hello")
+    await finish(world.runs)
+    assert [str(hop["status"]) for hop in world.hops()] == ["failed", "completed"]
+    assert BUSY_NOW.reason in str(world.hops()[0]["fields"])
+
+
+async def test_a_busy_member_that_leaves_is_waited_for_no_longer() -> None:
+    async def speak(wanted: WantedRun) -> Answer:
+        if wanted.agent_id != "agent-Alice":
+            return "Fine."
+        await change(world, lambda group: group.leave("agent-Alice", at=NOW))
+        return BUSY_NOW
+
+    world = await world_of(speak, names=["Alice", "Bob"])
+    await world.say("Hello")
+    await finish(world.runs)
+    assert [str(hop["status"]) for hop in world.hops()] == ["skipped", "completed"]
+    assert sum(world.clock.slept) < BUSY_SECONDS_MAX

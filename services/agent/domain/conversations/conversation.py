@@ -20,6 +20,7 @@ from libs.contracts.agent.conversations import (
 from libs.contracts.agent.stream_chunks import Chunk
 from libs.contracts.base_aggregate import SNAPSHOT_EVERY_EVENTS, Aggregate
 from libs.contracts.bus_messages import Event
+from libs.contracts.letta.runs import RunConfig
 from services.agent.domain.conversations.active_run import ActiveRun
 from services.agent.domain.conversations.context_window_cache import ContextWindowCache
 from services.agent.domain.conversations.conversation_evolution import evolve
@@ -91,6 +92,9 @@ class Conversation(Aggregate[ConversationState]):
     ) -> None:
         """Put a message of the running step into the history."""
         active = self.running()
+        if (group_id := group_of(active.run)) is not None:
+            sender_id = self.state.agent_id if message.role == "assistant" else message.sender_id
+            message = message.model_copy(update={"group_id": group_id, "sender_id": sender_id})
         self.record(
             MessageAppended,
             at=at,
@@ -121,3 +125,10 @@ class Conversation(Aggregate[ConversationState]):
             # What was evicted is not held any more: it does not count in a cache.
             held = self.state.length.bytes + self.state.queued_bytes
             self.payload_bytes = min(self.payload_bytes, held)
+
+
+def group_of(run: RunConfig) -> str | None:
+    """The group for which a member answers by a run; None for other runs."""
+    metadata = run.metadata or {}
+    group_id = metadata.get("group_id") if metadata.get("run_type") == "group" else None
+    return group_id if isinstance(group_id, str) else None

@@ -20,6 +20,8 @@ ATTEMPTS_MAX = 8
 STAGES_MAX = 8
 ROUTING_SECONDS_DEFAULT = 600
 ROUTING_SECONDS_MAX = 3_600
+# So much of the time of a message agents have for their bids; the rest is for the task.
+BIDDING_PART = 0.5
 
 Pattern = Literal["one", "scatter_gather", "publish", "pipeline", "contract_net"]
 # What a run is for: to answer, to bid, to do what was awarded, or only to know.
@@ -77,13 +79,15 @@ class RouteMessage(Command):
 
 
 class RoutedMessageAccepted(Event):
-    """A message will be routed: by stage, the agents that may get it, the best first."""
+    """A message will be routed: by stage, the agents that may get it, the best first. Bids are
+    waited for until `bids_until`."""
 
     service: ClassVar[str] = SERVICE
     topic: ClassVar[str] = "routed_message.accepted"
     request: RoutedRequest
     stages: list[list[str]]
     deadline_at: datetime
+    bids_until: datetime | None = Field(default=None, exclude_if=is_none)
 
 
 class MessageRouted(Event):

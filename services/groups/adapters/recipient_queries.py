@@ -58,6 +58,8 @@ select m.id, m.org from groups.routed_messages m
 where m.status = 'active'
   and not exists (select from groups.leases l where l.key = m.id and l.expires_at > now())
   and (m.deadline_at <= now()
+    or (m.bids_until <= now() and exists (select from groups.routed_deliveries d
+        where d.routed_message_id = m.id and d.status = 'pending' and d.purpose = 'bid'))
     or not exists (select from groups.routed_deliveries d
                    where d.routed_message_id = m.id and d.status = 'pending')
     or exists (select from groups.routed_deliveries d

@@ -33,6 +33,7 @@ class RoutedMessageState(BaseModel):
     request: RoutedRequest | None = None
     stages: list[list[str]] = []
     deadline_at: datetime | None = None
+    bids_until: datetime | None = None
     deliveries: list[Delivery] = []
     answers: list[int] = []
 
@@ -54,15 +55,7 @@ class RoutedMessage(Aggregate[RoutedMessageState]):
 
     def routing(self, at: datetime) -> Routing:
         """What a strategy decides on. It must be active."""
-        state = self.state
-        assert state.request is not None, "an active message has a request"
-        assert state.deadline_at is not None, "an active message has a deadline"
-        return Routing(
-            request=state.request,
-            stages=state.stages,
-            deliveries=state.deliveries,
-            is_late=at >= state.deadline_at,
-        )
+        return routing_of(self.state, at)
 
     def accept(
         self,
@@ -70,13 +63,19 @@ class RoutedMessage(Aggregate[RoutedMessageState]):
         stages: list[list[str]],
         *,
         deadline_at: datetime,
+        bids_until: datetime | None = None,
         at: datetime,
     ) -> Rejected | None:
         """Begin to be routed, once: a message that exists is refused."""
         if self.exists:
             return Rejected(code=CONFLICT, reason=f"{self.id} was routed before")
         self.record(
-            RoutedMessageAccepted, at=at, request=request, stages=stages, deadline_at=deadline_at
+            RoutedMessageAccepted,
+            at=at,
+            request=request,
+            stages=stages,
+            deadline_at=deadline_at,
+            bids_until=bids_until,
         )
         return None
 
@@ -127,6 +126,7 @@ class RoutedMessage(Aggregate[RoutedMessageState]):
                 state.request = event.request
                 state.stages = event.stages
                 state.deadline_at = event.deadline_at
+                state.bids_until = event.bids_until
             case MessageRouted():
                 state.deliveries.append(delivery_of(event))
             case MessageDelivered():
@@ -139,6 +139,26 @@ class RoutedMessage(Aggregate[RoutedMessageState]):
                 state.phase, state.answers = "ended", event.answers
             case RoutedMessageFailed():
                 state.phase = "ended"
+
+
+def routing_of(state: RoutedMessageState, at: datetime) -> Routing:
+    """What a strategy decides on, of an active message."""
+    assert state.request is not None, "an active message has a request"
+    assert state.deadline_at is not None, "an active message has a deadline"
+    return Routing(
+        request=state.request,
+        stages=state.stages,
+        deliveries=state.deliveries,
+        is_late=at >= state.deadline_at,
+        is_bidding_over=state.bids_until is not None and at >= state.bids_until,
+    )
+
+
+def next_deadline(state: RoutedMessageState) -> datetime:
+    """When something that an active message waits for now will not be waited for any more."""
+    assert state.deadline_at is not None, "an active message has a deadline"
+    bids = (d for d in state.deliveries if d.purpose == "bid" and d.status == "pending")
+    return state.bids_until if state.bids_until and any(bids) else state.deadline_at
 
 
 def delivery_of(event: MessageRouted) -> Delivery:

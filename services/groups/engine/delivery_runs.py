@@ -85,13 +85,13 @@ class DeliveryRuns:
         return Outcome(delivery.number, bid=bid, run=run)
 
     async def start(self, sending: Sending, delivery: Delivery) -> Rejected | None:
-        """Have the run of a delivery accepted, unless it was before; returns why it is not. Where
-        nobody else can be asked instead, an agent that is busy is asked again."""
+        """Have the run of a delivery accepted, unless it was before; returns why it is not. A busy
+        agent is asked again where it matters that it is this one."""
         org = sending.lease.work.org
         if not sending.is_new and await self.ports.runs.queries.run_progress(org, delivery.run_id):
             return None
         wanted = await self.wanted_run(sending, delivery)
-        fails_over = sending.routing.request.pattern in ("one", "pipeline")
+        fails_over = is_replaceable(sending.routing, delivery)
         while True:
             try:
                 async with sending.starts:
@@ -136,8 +136,7 @@ class DeliveryRuns:
 
     async def withdraw(self, sending: Sending) -> list[Outcome]:
         """End the runs that nobody waits for any more. Raises StoreUnavailable."""
-        pending = [each for each in sending.routing.deliveries if each.status == "pending"]
-        return [await self.withdraw_one(sending, delivery) for delivery in pending]
+        return [await self.withdraw_one(sending, delivery) for delivery in sending.routing.overdue]
 
     async def withdraw_one(self, sending: Sending, delivery: Delivery) -> Outcome:
         """End one run. One that has answered meanwhile counts, and so does one that only tells its
@@ -163,6 +162,14 @@ class DeliveryRuns:
                 return
             except BusUnavailable:
                 await self.ports.clock.sleep(RETRY_SECONDS)
+
+
+def is_replaceable(routing: Routing, delivery: Delivery) -> bool:
+    """Whether a delivery to a busy agent fails: somebody else is asked instead, or somebody waits
+    for an answer that is there already."""
+    pattern, purpose = routing.request.pattern, delivery.purpose
+    tells_losers = pattern == "contract_net" and purpose == "notice"
+    return pattern in ("one", "pipeline") or purpose == "award" or tells_losers
 
 
 async def end_heard(progress: Progress) -> RunProgress | None:

@@ -20,8 +20,12 @@ from libs.eventstore.unit_of_work import UnitOfWork
 from libs.work.leased_work import LeasedWork
 from libs.work.progress import publish_progress
 from libs.work.work_lease import DueWork, WorkLease
-from services.groups.domain.routed_message import RoutedMessage, RoutedMessageState
-from services.groups.domain.routing.plans import Routing
+from services.groups.domain.routed_message import (
+    RoutedMessage,
+    RoutedMessageState,
+    next_deadline,
+    routing_of,
+)
 from services.groups.domain.routing.strategies import STRATEGIES
 from services.groups.engine.delivery_runs import DeliveryRuns, Outcome, RoutingPorts, Sending
 
@@ -81,8 +85,9 @@ class RoutedMessages(LeasedWork[DueWork]):
         outcomes: list[Outcome] = []
         try:
             while state.phase == "active":
-                sending = Sending(lease, self.routing_of(state), starts, is_new)
-                if sending.routing.is_late:
+                sending = Sending(lease, routing_of(state, self.ports.clock.now()), starts, is_new)
+                is_overdue = sending.routing.is_late or bool(sending.routing.overdue)
+                if is_overdue:
                     await cancel_all(tasks)
                     outcomes = await self.runs.withdraw(sending)
                 else:
@@ -91,19 +96,12 @@ class RoutedMessages(LeasedWork[DueWork]):
                 if not outcomes and self.ports.clock.monotonic() >= until:
                     self.are_waiting = True
                     return
-                if outcomes or sending.routing.is_late:
+                if outcomes or is_overdue:
                     state = await self.record(lease, outcomes)
         finally:
             await cancel_all(tasks)
         subject = routed_message_deltas(lease.work.org, lease.work.id)
         await publish_progress(self.ports.bus, subject, end_of(state, outcomes))
-
-    def routing_of(self, state: RoutedMessageState) -> Routing:
-        """What strategies decide on now."""
-        assert state.request is not None, "an active message has a request"
-        assert state.deadline_at is not None, "an active message has a deadline"
-        is_late = self.ports.clock.now() >= state.deadline_at
-        return Routing(state.request, state.stages, state.deliveries, is_late)
 
     async def record(
         self, lease: WorkLease[DueWork], outcomes: Sequence[Outcome]
@@ -136,9 +134,8 @@ class RoutedMessages(LeasedWork[DueWork]):
         self, state: RoutedMessageState, tasks: dict[int, asyncio.Task[Outcome]], until: float
     ) -> list[Outcome]:
         """The outcomes that are there; waits for the first of them, but not longer than `until` and
-        the deadline of the message. Raises StoreUnavailable."""
-        assert state.deadline_at is not None, "an active message has a deadline"
-        left = (state.deadline_at - self.ports.clock.now()).total_seconds()
+        the next deadline of the message. Raises StoreUnavailable."""
+        left = (next_deadline(state) - self.ports.clock.now()).total_seconds()
         seconds = max(min(until - self.ports.clock.monotonic(), left), 0.0)
         sleeping = asyncio.ensure_future(self.ports.clock.sleep(seconds))
         try:

@@ -8,7 +8,12 @@ from datetime import timedelta
 from libs.bus.command_dispatcher import Handler
 from libs.bus.ports import Clock
 from libs.contracts.bus_messages import NOT_FOUND, Accepted, Command, Rejected
-from libs.contracts.groups.routing import Recipients, RoutedRequest, RouteMessage
+from libs.contracts.groups.routing import (
+    BIDDING_PART,
+    Recipients,
+    RoutedRequest,
+    RouteMessage,
+)
 from libs.contracts.groups.topics import SubscribeAgent, UnsubscribeAgent
 from libs.eventstore.unit_of_work import UnitOfWork
 from services.groups.adapters.recipient_queries import RecipientQueries
@@ -51,8 +56,11 @@ class RoutingHandlers:
         if isinstance(stages, Rejected):
             return stages
         now = self.clock.now()
-        deadline_at = now + timedelta(seconds=command.seconds_max)
-        refused = message.accept(request, stages, deadline_at=deadline_at, at=now)
+        time_left = timedelta(seconds=command.seconds_max)
+        bids_until = now + BIDDING_PART * time_left if request.pattern == "contract_net" else None
+        refused = message.accept(
+            request, stages, deadline_at=now + time_left, bids_until=bids_until, at=now
+        )
         if refused:
             return refused
         message.follow(STRATEGIES[request.pattern].plan(message.routing(now)), at=now)

@@ -31,6 +31,7 @@ def project_routing(event: Event, org: str, rows: RowWrites) -> None:
             row: JsonObject = {"id": event.originator_id, "org": org, "created_at": at}
             row |= {"pattern": event.request.pattern, "status": "active"}
             row |= {"deadline_at": event.deadline_at.isoformat(), "recipients": recipients}
+            row["bids_until"] = event.bids_until.isoformat() if event.bids_until else None
             rows.upsert(ROUTED_MESSAGES, row)
         case RoutedMessageCompleted():
             row = {"id": event.originator_id, "status": "completed", "ended_at": at}

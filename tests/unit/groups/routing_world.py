@@ -47,6 +47,7 @@ class Agents:
     started: Counter[str] = field(default_factory=Counter)
     cancelled: list[str] = field(default_factory=list)
     refuses: set[tuple[str, str]] = field(default_factory=set)  # agent and purpose
+    busy: set[tuple[str, str]] = field(default_factory=set)
     started_late: asyncio.Event | None = None  # what holds the reply to a start back
     changed: asyncio.Event = field(default_factory=asyncio.Event)
 
@@ -60,8 +61,9 @@ class Agents:
         does = self.does.get(wanted.agent_id, "Done")
         if isinstance(does, Rejected):
             return does
-        if (wanted.agent_id, str((wanted.metadata or {})["purpose"])) in self.refuses:
-            return IS_GONE
+        what = (wanted.agent_id, str((wanted.metadata or {})["purpose"]))
+        if what in self.refuses or what in self.busy:
+            return IS_GONE if what in self.refuses else IS_BUSY
         self.started[wanted.run_id] += 1
         if wanted.run_id not in self.runs:
             self.runs[wanted.run_id] = wanted

@@ -242,3 +242,31 @@ async def test_the_best_bid_gets_the_task_and_the_second_best_one_where_it_fails
     other.agents.refuses = {(BOB, "award")}
     await Process(other).route(**wanted)
     assert other.deliveries()[2:] == [(BOB, "award", "failed"), (ADA, "award", "delivered")]
+
+
+async def test_a_bidder_that_is_silent_does_not_keep_the_task_from_the_others() -> None:
+    world = World(haul=[ADA, BOB])
+    world.agents.does = {ADA: HANGS, BOB: "BID: 5"}
+    first = Process(world)
+    await first.route(pattern="contract_net", capability="haul", seconds_max=20)
+    await wait_for("a bid is there", lambda: "message.delivered" in world.story())
+    await first.die()
+    world.clock.seconds += 11
+    second = Process(world, "groups-2")
+    await sweep(second.routed)
+    assert world.deliveries() == [
+        (ADA, "bid", "failed"),
+        (BOB, "bid", "delivered"),
+        (BOB, "award", "delivered"),
+    ]
+    assert world.agents.cancelled == [run.run_id for run in world.agents.of(ADA)]
+    assert (world.row()["status"], world.row()["answers"]) == ("completed", [3])
+
+
+async def test_a_busy_loser_keeps_nobody_waiting_for_the_answer() -> None:
+    world = World(haul=[ADA, BOB])
+    world.agents.does = {ADA: "BID: 2", BOB: "BID: 1"}
+    world.agents.busy = {(ADA, "notice")}
+    await Process(world).route(pattern="contract_net", capability="haul", tell_losers=True)
+    assert world.deliveries()[2:] == [(BOB, "award", "delivered"), (ADA, "notice", "failed")]
+    assert world.row()["answers"] == [3]

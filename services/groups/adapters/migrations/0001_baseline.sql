@@ -93,6 +93,7 @@ create table {schema}.routed_messages (
     recipients  jsonb not null,
     status      text not null,
     deadline_at timestamptz not null,
+    bids_until  timestamptz,
     ended_at    timestamptz,
     answers     jsonb,
     error       jsonb
@@ -101,6 +102,8 @@ create index routed_messages_page on {schema}.routed_messages
     (org collate "C", created_at, id collate "C");
 create index routed_messages_active on {schema}.routed_messages (created_at)
     where status = 'active';
+comment on column {schema}.routed_messages.bids_until is
+    'Bids that are not there then are not waited for; null where none are asked for.';
 comment on column {schema}.routed_messages.answers is
     'The numbers of the deliveries that are the result; null until there is one.';
 

@@ -39,12 +39,23 @@ class Delivery(BaseModel):
 @dataclass(frozen=True, slots=True)
 class Routing:
     """How far a message is. `stages` are the agents that may get it, the best first; a message
-    that is late waits for nobody any more."""
+    that is late waits for nobody any more, and one whose bidding is over for no bids."""
 
     request: RoutedRequest
     stages: Sequence[Sequence[str]]
     deliveries: Sequence[Delivery]
     is_late: bool = False
+    is_bidding_over: bool = False
+
+    @property
+    def overdue(self) -> list[Delivery]:
+        """The deliveries that are not waited for any more."""
+        return [
+            each
+            for each in self.deliveries
+            if each.status == "pending"
+            and (self.is_late or (self.is_bidding_over and each.purpose == "bid"))
+        ]
 
     def of(self, purpose: Purpose, stage: int = 0) -> list[Delivery]:
         """The deliveries for a purpose."""

@@ -210,7 +210,7 @@ TABLES = {
     " 'agent-' || n, 'block-1', 'shared', '{org}'",
     "agent.agent_capabilities": "'agent-' || n, 'skill-' || n % 500, '{org}', null, 0",
     "groups.routed_messages": "'routed_message-' || n, '{org}', now(), 'one', '{{}}', 'completed',"
-    " now(), now(), '[]', null",
+    " now(), null, now(), '[]', null",
     "groups.routed_deliveries": "'routed_message-' || n, 1, '{org}', 'agent-' || n, 'run-' || n,"
     " 'answer', 0, 'delivered', now(), now(), null, null",
     "groups.subscribers": "'topic-' || n % 50 || '/agent-' || n, 'topic-' || n % 50, '{org}',"
@@ -505,8 +505,11 @@ ASKED: dict[type, dict[str, Callable[[Any], Awaitable[Any]]]] = {
         "reviewed_agent": lambda queries: queries.reviewed_agent(ORG, AGENT),
         "sleeptime_groups": lambda queries: queries.sleeptime_groups(ORG, AGENT),
         "sleeptime_agents": lambda queries: queries.sleeptime_agents(ORG, [AGENT]),
+        "own_sleeptime_agents": lambda queries: queries.own_sleeptime_agents(ORG, AGENT, [AGENT]),
         "last_answer": lambda queries: queries.last_answer(ORG, RUN),
-        "unreviewed_messages": lambda queries: queries.unreviewed_messages(ORG, AGENT, "message-1"),
+        "unreviewed_messages": lambda queries: queries.unreviewed_messages(
+            ORG, AGENT, "message-1", None
+        ),
         "reviewed_messages": lambda queries: queries.reviewed_messages(ORG, AGENT, REVIEW),
     },
     SleeptimeQueries: {

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from datetime import UTC, datetime, timedelta
 from typing import Any
 
 from libs.contracts.groups.sleeptime import Review, sleeptime_group
@@ -20,6 +21,7 @@ from services.groups.adapters.sleeptime_queries import (
 from services.groups.domain.sleeptime import SaidMessage
 
 ORG, OTHER = "org-1", "org-2"
+START = datetime(2026, 1, 1, tzinfo=UTC)  # when the first message is recorded
 ADA, SLEEPER = "agent-ada", "agent-sleeper"
 AGENT_ADDED = """
 insert into agent.agents
@@ -109,9 +111,11 @@ async def test_what_is_reviewed_lies_between_two_messages(database: Database) ->
 
     ids = [("1", True), ("2", False), ("3", False), ("4", True), ("6", False)]
     everything = [SaidMessage(f"message-{id}", from_user) for id, from_user in ids]
-    assert await queries.unreviewed_messages(ORG, ADA, None) == everything
-    assert await queries.unreviewed_messages(ORG, ADA, "message-3") == everything[3:]
-    assert await queries.unreviewed_messages(OTHER, ADA, None) == []
+    assert await queries.unreviewed_messages(ORG, ADA, None, None) == everything
+    assert await queries.unreviewed_messages(ORG, ADA, "message-3", START) == everything[3:]
+    third = START + timedelta(seconds=3)
+    assert await queries.unreviewed_messages(ORG, ADA, "message-gone", third) == everything[3:]
+    assert await queries.unreviewed_messages(OTHER, ADA, None, None) == []
     assert await queries.last_answer(ORG, "run-0") == "message-2"
     assert await queries.last_answer(OTHER, "run-0") is None
     review = Review(run_id="run-1", after_message_id="message-2", last_message_id="message-4")
@@ -120,6 +124,10 @@ async def test_what_is_reviewed_lies_between_two_messages(database: Database) ->
     first = Review(run_id="run-1", last_message_id="message-1")
     assert await queries.reviewed_messages(ORG, ADA, first) == [[{"content": "1"}]]
     assert await queries.reviewed_messages(OTHER, ADA, review) == []
+    second, fourth = START + timedelta(seconds=2), START + timedelta(seconds=4)
+    gone = {"after_message_id": "message-gone", "last_message_id": "message-gone-too"}
+    review = Review(run_id="run-1", **gone, after_at=second, requested_at=fourth)
+    assert await queries.reviewed_messages(ORG, ADA, review) == shown_messages
 
 
 async def test_a_review_is_due_until_it_has_started_or_somebody_works_at_it(
@@ -152,6 +160,27 @@ async def test_a_sleeptime_group_of_which_an_agent_is_gone_ends_as_a_whole(
     await database.fetch(deleted, ["agent-bo", "agent.deleted", ORG, "agent-bo"])
     lost.append(LostSleeptimeGroup("group-2", "agent-bo", ORG))
     assert await queries.lost_groups() == lost
+
+
+async def test_one_sleeptime_agent_of_several_leaves_the_others_their_group(
+    database: Database,
+) -> None:
+    queries, groups = PostgresSleeptimeQueries(database), PostgresGroupQueries(database)
+    await add_agent(database, SLEEPER, "sleeptime_agent")
+    await add_group(database, "group-1", "sleeptime", ADA, SLEEPER, "agent-other")
+    await add_group(database, "group-2", "supervisor", "agent-bo", SLEEPER)
+    reads = SleeptimeQueries(database)
+    assert await reads.manager_of_sleeptime(ORG, SLEEPER) is None
+    assert await queries.own_sleeptime_agents(ORG, ADA, [SLEEPER]) == [SLEEPER]
+    deleted = EVENT_ADDED.format("agent")
+    await database.fetch(deleted, ["agent-other", "agent.deleted", ORG, "agent-other"])
+    assert await queries.lost_groups() == []
+    assert [part.group_id for part in await groups.lost_members()] == ["group-1"]
+    await database.fetch(deleted, [SLEEPER, "agent.deleted", ORG, SLEEPER])
+    assert await queries.lost_groups() == [LostSleeptimeGroup("group-1", ADA, ORG)]
+    assert [part.group_id for part in await groups.lost_members()] == ["group-2"]
+    await add_group(database, "group-3", "sleeptime", "agent-cy", SLEEPER)
+    assert await queries.own_sleeptime_agents(ORG, ADA, [SLEEPER]) == []
 
 
 async def test_an_agent_that_never_got_its_group_gets_one(database: Database) -> None:

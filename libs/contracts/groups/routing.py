@@ -79,8 +79,9 @@ class RouteMessage(Command):
 
 
 class RoutedMessageAccepted(Event):
-    """A message will be routed: by stage, the agents that may get it, the best first. Bids are
-    waited for until `bids_until`."""
+    """A message will be routed: by stage, the agents that may get it, the best first.
+
+    Bids are waited for until `bids_until`."""
 
     service: ClassVar[str] = SERVICE
     topic: ClassVar[str] = "routed_message.accepted"

@@ -7,6 +7,7 @@ id and theirs follow from the manager's, so that each part may be asked for twic
 
 from __future__ import annotations
 
+from datetime import datetime
 from typing import ClassVar
 
 from pydantic import Field
@@ -101,11 +102,14 @@ class RunCounted(Event):
 
 class Review(Value):
     """What is to be reviewed: the messages after one up to another. It is called by the run whose
-    end made it due; `run_ids` are the runs that do it, by their agents."""
+    end made it due; `run_ids` are the runs that do it, by their agents. The times stand for
+    messages that are deleted meanwhile: when it was requested, and when the one before it was."""
 
     run_id: str
     after_message_id: str | None = None
     last_message_id: str
+    after_at: datetime | None = None
+    requested_at: datetime | None = None
     run_ids: dict[str, str] = Field(default_factory=dict)
 
 

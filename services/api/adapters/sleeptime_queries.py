@@ -15,9 +15,10 @@ MANAGER_OF = """
  limit 1)
 union all
 (select g.manager_agent_id from groups.group_member_view m
- join groups.group_view g on g.id = m.group_id
+ cross join lateral (select org, manager_agent_id, manager_type, agent_ids
+     from groups.group_view where id = m.group_id limit 1) g
  where m.agent_id = %(agent)s and m.org = %(org)s and g.org = %(org)s
-   and g.manager_type = any(%(types)s)
+   and g.manager_type = any(%(types)s) and cardinality(g.agent_ids) = 1
  limit 1)"""
 
 
@@ -42,7 +43,7 @@ class SleeptimeQueries:
         return sorted(member for (member,) in rows)
 
     async def manager_of_sleeptime(self, org: str, agent_id: str) -> str | None:
-        """The manager of the sleeptime group that an agent manages, or is a member of."""
+        """The manager of the sleeptime group that an agent manages, or is the only member of."""
         row = await self.database.fetch_one(MANAGER_OF, values(org, agent_id))
         return str(row[0]) if row else None
 

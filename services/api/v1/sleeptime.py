@@ -9,6 +9,7 @@ from libs.contracts.agent.agents import AttachBlock, DeleteAgent, UpdateAgent
 from libs.contracts.bus_messages import Accepted, Command, JsonObject, Rejected
 from libs.contracts.deterministic_ids import derived_id
 from libs.contracts.groups.sleeptime import CountRun, EnableSleeptime, EndSleeptime, count_id
+from libs.eventstore.ports import StoreUnavailable
 from services.api.adapters.sleeptime_queries import SleeptimeQueries
 from services.api.http.callers import org_of
 from services.api.http.error_responses import refusal_problem
@@ -52,8 +53,8 @@ async def enable_with_update(request: AnyRequest, agent_id: str, *, cause_id: st
 
 
 async def delete_with_sleeptime(request: AnyRequest, agent_id: str, message_id: str = "") -> None:
-    """Delete an agent: with its sleeptime agents, or, if it is one, with the group. Blocks that
-    only they have go with the last of them."""
+    """Delete an agent: with its sleeptime agents, or, if it is the only one of a group, with the
+    group. Blocks that only they have go with the last of them."""
     api = api_of(request)
     queries = SleeptimeQueries(api.reads.database)
     manager = await queries.manager_of_sleeptime(org_of(request), agent_id)
@@ -86,11 +87,12 @@ async def with_reviews(
     request: AnyRequest, agent_id: str, run_id: str, usage: JsonObject
 ) -> JsonObject:
     """The usage of a run with the ids of the runs that review it, if it made a review due. Where
-    the groups service does not answer in time, they are left out: the runs are started later."""
+    the groups service or the store does not answer in time, they are left out: the runs are started
+    later."""
     try:
         async with asyncio.timeout(COUNT_SECONDS_MAX):
             run_ids = await reviews_of(request, agent_id, run_id)
-    except (TimeoutError, BusUnavailable):
+    except (TimeoutError, BusUnavailable, StoreUnavailable):
         return usage
     return {**usage, "run_ids": [*run_ids]} if run_ids else usage
 

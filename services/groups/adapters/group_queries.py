@@ -33,8 +33,11 @@ GROUP_COUNT = 'select count(*) from groups.groups where org collate "C" = %s'
 LOST_MEMBERS = """
 select m.group_id, m.agent_id, m.org from groups.group_members m
 join groups.groups g on g.id = m.group_id
-where g.manager_type not in ('sleeptime', 'voice_sleeptime') and exists (
+where exists (
     select from agent.deleted_agent_view d where d.id = m.agent_id and d.org = m.org)
+and (g.manager_type not in ('sleeptime', 'voice_sleeptime') or exists (
+    select from unnest(g.agent_ids) as other(id) where not exists (
+        select from agent.deleted_agent_view d where d.id = other.id and d.org = g.org)))
 order by m.id limit %(limit)s"""
 
 WITH_BLOCKS = "groups.groups g where g.fields->'shared_block_ids' <> '[]'"

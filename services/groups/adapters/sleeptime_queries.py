@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from datetime import datetime
 from typing import Any, Protocol
 
 from libs.contracts.bus_messages import JsonObject
@@ -33,6 +34,10 @@ cross join lateral (select id, org, body from agent.agent_view
     where id = wanted.id limit 1) v
 where v.org = %(org)s
 and ('{' || v.body || '}')::json->>'agent_type' = any(%(types)s)"""
+OWN_SLEEPTIME_AGENTS = f"""{SLEEPTIME_AGENTS}
+and not exists (select from groups.group_members m join groups.groups g on g.id = m.group_id
+    where m.agent_id = v.id and m.org = %(org)s and g.manager_type = any(%(group_types)s)
+      and g.manager_agent_id <> %(manager)s)"""
 SLEEPTIME_AGENT_TYPES = ("sleeptime_agent", "voice_sleeptime_agent")
 
 LAST_ANSWER = """
@@ -43,9 +48,10 @@ SAID = (
     'm.agent_id collate "C" = %(agent)s and m.org = %(org)s and'
     " (m.role in ('user', 'assistant', 'tool') or (m.role = 'system' and m.sent))"
 )
+# A message that was deleted meanwhile, with its conversation, is known by the time of its review.
 AFTER = (
     "m.recorded_at > coalesce((select recorded_at from agent.message_view"
-    " where id = %(after)s and org = %(org)s), '-infinity')"
+    " where id = %(after)s and org = %(org)s), %(after_at)s::timestamptz, '-infinity')"
 )
 UNREVIEWED = f"""
 select id, role = 'user' from (
@@ -56,8 +62,8 @@ REVIEWED = f"""
 select v1_messages from (
     select m.v1_messages, m.recorded_at, m.position from agent.message_view m
     where {SAID} and {AFTER}
-      and m.recorded_at <= (select recorded_at from agent.message_view
-          where id = %(last)s and org = %(org)s)
+      and m.recorded_at <= coalesce((select recorded_at from agent.message_view
+          where id = %(last)s and org = %(org)s), %(requested_at)s::timestamptz)
     order by m.recorded_at desc, m.position desc limit %(limit)s) newest
 order by recorded_at, position"""
 
@@ -67,12 +73,16 @@ where not exists (select from groups.leases l
     where l.key = r.group_id and l.expires_at > now())
 group by r.group_id, r.org order by min(r.requested_at) limit %s"""
 
-# From the events of agents, so that an empty read model deletes nothing.
+# The manager is gone, or all members are. From the events of agents, so that an empty read model
+# deletes nothing.
 LOST_GROUPS = """
 select g.id, coalesce(g.manager_agent_id, ''), g.org from groups.groups g
-where g.manager_type = any(%(types)s) and exists (
-    select from agent.deleted_agent_view d
-    where d.id = any(array_append(g.agent_ids, g.manager_agent_id)) and d.org = g.org)
+where g.manager_type = any(%(types)s) and (
+    exists (select from agent.deleted_agent_view d
+        where d.id = g.manager_agent_id and d.org = g.org)
+    or (cardinality(g.agent_ids) > 0 and not exists (
+        select from unnest(g.agent_ids) as member(id) where not exists (
+            select from agent.deleted_agent_view d where d.id = member.id and d.org = g.org))))
 order by g.id limit %(limit)s"""
 
 WITHOUT_GROUP = """
@@ -97,7 +107,7 @@ class ReviewedAgent:
 
 @dataclass(frozen=True, slots=True)
 class LostSleeptimeGroup:
-    """A sleeptime group of which an agent is gone."""
+    """A sleeptime group whose manager is gone, or all of its members."""
 
     id: str
     manager_agent_id: str
@@ -127,14 +137,19 @@ class SleeptimeQueries(Protocol):
         """Those of these agents whose type says that they review others."""
         ...
 
+    async def own_sleeptime_agents(self, org: str, manager: str, agent_ids: list[str]) -> list[str]:
+        """Those of them that review no other agent than this one."""
+        ...
+
     async def last_answer(self, org: str, run_id: str) -> str | None:
         """The last message that a run answered with."""
         ...
 
     async def unreviewed_messages(
-        self, org: str, agent_id: str, after_message_id: str | None
+        self, org: str, agent_id: str, after_message_id: str | None, after_at: datetime | None
     ) -> list[SaidMessage]:
-        """What was said to an agent and by it after a message, the oldest first."""
+        """What was said to an agent and by it after a message, or after a time, if the message is
+        deleted; the oldest first."""
         ...
 
     async def reviewed_messages(
@@ -148,7 +163,7 @@ class SleeptimeQueries(Protocol):
         ...
 
     async def lost_groups(self) -> list[LostSleeptimeGroup]:
-        """Sleeptime groups of which an agent was deleted."""
+        """Sleeptime groups whose manager was deleted, or all of whose members were."""
         ...
 
     async def agents_without_group(self) -> list[UnreviewedAgent]:
@@ -177,19 +192,32 @@ class PostgresSleeptimeQueries:
         values = {"org": org, "ids": agent_ids, "types": [*SLEEPTIME_AGENT_TYPES]}
         return [agent_id for (agent_id,) in await self.database.fetch(SLEEPTIME_AGENTS, values)]
 
+    async def own_sleeptime_agents(self, org: str, manager: str, agent_ids: list[str]) -> list[str]:
+        """Those of them that review no other agent than this one."""
+        values = {
+            "org": org,
+            "manager": manager,
+            "ids": agent_ids,
+            "types": [*SLEEPTIME_AGENT_TYPES],
+            "group_types": [*SLEEPTIME_TYPES],
+        }
+        return [each for (each,) in await self.database.fetch(OWN_SLEEPTIME_AGENTS, values)]
+
     async def last_answer(self, org: str, run_id: str) -> str | None:
         """The last message that a run answered with."""
         row = await self.database.fetch_one(LAST_ANSWER, [run_id, org])
         return str(row[0]) if row else None
 
     async def unreviewed_messages(
-        self, org: str, agent_id: str, after_message_id: str | None
+        self, org: str, agent_id: str, after_message_id: str | None, after_at: datetime | None
     ) -> list[SaidMessage]:
-        """What was said to an agent and by it after a message, the oldest first."""
+        """What was said to an agent and by it after a message, or after a time, if the message is
+        deleted; the oldest first."""
         values = {
             "org": org,
             "agent": agent_id,
             "after": after_message_id,
+            "after_at": after_at,
             "limit": UNREVIEWED_MESSAGES_MAX,
         }
         return [SaidMessage(*row) for row in await self.database.fetch(UNREVIEWED, values)]
@@ -202,7 +230,9 @@ class PostgresSleeptimeQueries:
             "org": org,
             "agent": agent_id,
             "after": review.after_message_id,
+            "after_at": review.after_at,
             "last": review.last_message_id,
+            "requested_at": review.requested_at,
             "limit": REVIEWED_MESSAGES_MAX,
         }
         return [v1_messages for (v1_messages,) in await self.database.fetch(REVIEWED, values)]
@@ -214,7 +244,7 @@ class PostgresSleeptimeQueries:
         return [DueWork(*row) for row in await self.database.fetch(DUE_REVIEWS, [SWEPT_MAX])]
 
     async def lost_groups(self) -> list[LostSleeptimeGroup]:
-        """Sleeptime groups of which an agent was deleted."""
+        """Sleeptime groups whose manager was deleted, or all of whose members were."""
         if not await self.database.any_row("groups.groups"):
             return []
         values = {"types": [*SLEEPTIME_TYPES], "limit": SWEPT_MAX}

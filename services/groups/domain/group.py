@@ -56,6 +56,7 @@ class GroupState(BaseModel):
     # The runs that a sleeptime group has counted last, and the reviews that have not started.
     counted_run_ids: list[str] = []
     reviews: list[Review] = []
+    reviewed_at: datetime | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -312,6 +313,7 @@ class Group(Aggregate[GroupState]):
                 self.set({"turns_counter": event.turns_counter})
             case ReviewRequested():
                 state.reviews = [*state.reviews, event.review]
+                state.reviewed_at = event.review.requested_at
                 self.set({"last_processed_message_id": event.review.last_message_id})
             case ReviewStarted():
                 state.reviews = [r for r in state.reviews if r.run_id != event.run_id]

@@ -62,6 +62,8 @@ def count_run(
         run_id=run_id,
         after_message_id=config.last_processed_message_id,
         last_message_id=last_message_id,
+        after_at=group.state.reviewed_at,
+        requested_at=at,
         run_ids={agent_id: review_run(group.id, run_id, agent_id) for agent_id in config.agent_ids},
     )
     group.record(ReviewRequested, at=at, review=review)

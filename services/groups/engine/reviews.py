@@ -29,6 +29,7 @@ from services.groups.domain.sleeptime import start_review
 # The groups whose reviews one process starts at the same time.
 AT_ONCE_MAX, AT_ONCE_OF_ORG_MAX = 16, 8
 # What another try would not change. Everything else is tried again by a later sweep.
+NOTHING_LEFT = "What was to be reviewed is deleted"
 FINAL = frozenset({INVALID, NOT_FOUND, UNPROCESSABLE})
 
 
@@ -77,9 +78,11 @@ class Reviews(LeasedWork[DueWork]):
         self, review: Review, config: GroupConfig, lease: WorkLease[DueWork]
     ) -> dict[str, str] | None:
         """Start the runs of a review; returns those that are refused for good, and why. None where
-        some are refused for now."""
+        some are refused for now. What was deleted meanwhile is not reviewed."""
         org, manager = lease.work.org, config.manager_agent_id or ""
         messages = await self.ports.queries.reviewed_messages(org, manager, review)
+        if not messages:
+            return dict.fromkeys(review.run_ids, NOTHING_LEFT)
         is_voice = config.manager_type == "voice_sleeptime"
         text = review_text(transcript_of(messages), is_voice=is_voice)
         refused: dict[str, str] = {}

@@ -141,8 +141,8 @@ class SleeptimeHandlers:
             await self.send(DeleteAgent(agent_id=agent_id), agent_id + " again", context)
 
     async def end(self, command: EndSleeptime, work: UnitOfWork) -> Accepted | Rejected:
-        """Delete the sleeptime agents of an agent, then their groups; the agent stays, if it is
-        there, and wants no sleeptime agent any more."""
+        """Delete the sleeptime agents of an agent, but for those that review others, too, then
+        their groups; the agent stays, if it is there, and wants no sleeptime agent any more."""
         org, manager = work.context.org, command.agent_id
         groups = await self.ports.queries.sleeptime_groups(org, manager)
         if groups and await self.ports.queries.reviewed_agent(org, manager):
@@ -152,7 +152,8 @@ class SleeptimeHandlers:
                 return refused
         for group_id in groups:
             group = await work.load(Group, group_id)
-            for agent_id in await self.ports.queries.sleeptime_agents(org, group.members):
+            members = group.members
+            for agent_id in await self.ports.queries.own_sleeptime_agents(org, manager, members):
                 refused = await self.send(DeleteAgent(agent_id=agent_id), agent_id, work.context)
                 if refused:
                     return refused
@@ -186,7 +187,8 @@ class SleeptimeHandlers:
         if config is None or config.manager_type != "voice_sleeptime":
             return RunFacts(last)
         manager, after = config.manager_agent_id or "", config.last_processed_message_id
-        return RunFacts(last, await queries.unreviewed_messages(org, manager, after))
+        after_at = group.state.reviewed_at
+        return RunFacts(last, await queries.unreviewed_messages(org, manager, after, after_at))
 
 
 def sleeptime_request(reviewed: ReviewedAgent) -> JsonObject:

@@ -59,8 +59,8 @@ class EnableWantedSleeptime(Reconciliation[UnreviewedAgent]):
 
 
 class EndLostSleeptime(Reconciliation[LostSleeptimeGroup]):
-    """Deletes sleeptime groups of which an agent is gone: with their sleeptime agents, if it was
-    the one that they review."""
+    """Deletes sleeptime groups whose manager is gone, with their sleeptime agents, and those of
+    which no member is left."""
 
     name = "sleeptime groups of agents that are gone"
     batch_max = SWEPT_MAX
@@ -72,7 +72,7 @@ class EndLostSleeptime(Reconciliation[LostSleeptimeGroup]):
         self.ids = ids
 
     async def find(self, keys: list[str] | None) -> Sequence[LostSleeptimeGroup]:
-        """Sleeptime groups of which an agent was deleted."""
+        """Sleeptime groups that have no manager any more, or no members."""
         return await self.queries.lost_groups()
 
     async def mend(self, item: LostSleeptimeGroup) -> bool:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from datetime import datetime
 from typing import Any, cast
 
 from libs.bus.aggregate_locks import AggregateLocks
@@ -73,6 +74,7 @@ class SleeptimeWorld:
         self.said: list[SaidMessage] = []
         self.answered: dict[str, str] = {}
         self.refuses: Rejected | None = None
+        self.deleted: set[str] = set()  # runs whose conversations are deleted
         self.sent: list[Command] = []
         self.runs = AcceptingRuns()
         self.bus = InMemoryBus(InMemoryNetwork())
@@ -165,11 +167,21 @@ class SleeptimeWorld:
         kinds = {each: self.agents[each].agent_type for each in agent_ids if each in self.agents}
         return [agent_id for agent_id, kind in kinds.items() if "sleeptime" in kind]
 
+    async def own_sleeptime_agents(self, org: str, manager: str, agent_ids: list[str]) -> list[str]:
+        others = {
+            member
+            for row in self.database.schema("groups").rows("groups")
+            if row["manager_agent_id"] != manager
+            for member in cast(list[str], row["agent_ids"])
+        }
+        found = await self.sleeptime_agents(org, agent_ids)
+        return [agent_id for agent_id in found if agent_id not in others]
+
     async def last_answer(self, org: str, run_id: str) -> str | None:
         return self.answered.get(run_id)
 
     async def unreviewed_messages(
-        self, org: str, agent_id: str, after_message_id: str | None
+        self, org: str, agent_id: str, after_message_id: str | None, after_at: datetime | None
     ) -> list[SaidMessage]:
         ids = [message.id for message in self.said]
         return self.said[ids.index(after_message_id) + 1 :] if after_message_id else self.said
@@ -177,6 +189,8 @@ class SleeptimeWorld:
     async def reviewed_messages(
         self, org: str, agent_id: str, review: Review
     ) -> list[list[dict[str, Any]]]:
+        if review.run_id in self.deleted:
+            return []
         span = f"{review.after_message_id} to {review.last_message_id}"
         return [[{"message_type": "user_message", "content": span}]]
 

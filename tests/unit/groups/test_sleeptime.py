@@ -274,6 +274,26 @@ class TestService:
         assert "agent-bo" in world.agents
         assert (await world.group("group-2")).present is None
 
+    async def test_an_agent_that_reviews_another_one_too_stays(self) -> None:
+        world = SleeptimeWorld()
+        world.agents[SLEEPER] = replace(ADA, agent_type="sleeptime_agent")
+        await world.begin("group-2", manager_type="sleeptime", agent_ids=[SLEEPER])
+        other = {"manager_type": "sleeptime", "manager_agent_id": "agent-bo"}
+        await world.begin("group-3", agent_ids=[SLEEPER], **other)
+        await world.send(EndSleeptime(agent_id=AGENT), "command-1")
+        assert SLEEPER in world.agents
+        assert (await world.group("group-2")).present is None
+        assert (await world.group("group-3")).present is not None
+
+    async def test_what_is_deleted_before_its_review_begins_is_not_reviewed(self) -> None:
+        world = SleeptimeWorld()
+        await world.begin(GROUP, manager_type="sleeptime", agent_ids=[SLEEPER])
+        world.deleted.add("run-1")
+        await world.end_run("run-1")
+        await settle(world)
+        assert world.runs.wanted == {}
+        assert not (await world.group(GROUP)).state.reviews
+
     async def test_each_fifth_run_starts_one_review_however_often_events_come(self) -> None:
         world = SleeptimeWorld()
         await world.send(EnableSleeptime(agent_id=AGENT), "command-1")

@@ -11,12 +11,14 @@ import pytest
 
 from libs.contracts.environment_parsing import WrongSetting
 from services.agent.domain.conversations.active_run import PAUSE_SECONDS_MAX, ActiveRun
+from services.agent.domain.conversations.conversation import Conversation
 from services.agent.domain.runs.step_results import ModelReply
 from services.agent.settings import RUN_SECONDS_MAX, Deadlines
+from tests.clock_and_ids import ManualClock
 from tests.contract.examples import RUN_CONFIG
-from tests.unit.agent.driven_runs import TEA, with_block
+from tests.unit.agent.driven_runs import TEA, frozen, with_block
 from tests.unit.agent.model_replies import calls, words
-from tests.unit.agent.world import World
+from tests.unit.agent.world import CONVERSATION, World
 from tests.unit.given import NOW
 
 
@@ -132,6 +134,25 @@ async def test_a_clock_that_is_set_ends_no_run(
     await process.say("run-1")
     await process.idle()
     assert world.row("runs", "run-1")["status"] == "completed"
+
+
+async def test_runs_that_are_accepted_behind_it_by_other_clocks_take_none_of_its_time(
+    world: World,
+) -> None:
+    """Two replicas, whose clocks are two hours apart, accept messages by turns."""
+    slow, reached, let_go = frozen()
+    process, other = world.process("p-1", slow), world.process("p-2")
+    other.handlers.ports.clock = ManualClock(ahead=7_200.0)
+    await process.say("run-1")
+    await reached.wait()
+    for number in range(2, 12):
+        await (other if number % 2 else process).say(f"run-{number}")
+    conversation = await process.repository.load(Conversation, CONVERSATION, org="org-1")
+    assert conversation.running().run.id == "run-1"
+    assert conversation.running().seconds == 0
+    let_go.set()
+    for task in process.drivers.tasks.values():
+        task.cancel()
 
 
 def test_what_a_run_took_is_folded_from_its_events_and_no_pause_counts_for_much() -> None:

@@ -91,7 +91,9 @@ def evolve(state: ConversationState, event: Event) -> ConversationState:
     if kind in UNRELATED:
         return state
     CHANGES[kind](state, event)
-    if state.active_run is not None:
+    # A run that is accepted behind the active one is often recorded by another process, whose clock
+    # may differ: the clocks of two, by turns, would make each pause a long one.
+    if state.active_run is not None and kind is not RunAccepted:
         state.active_run.pass_until(event.timestamp)
     return state
 

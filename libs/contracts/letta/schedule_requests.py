@@ -31,6 +31,7 @@ from libs.contracts.scheduler.schedule_config import (
     RETRIES_MAX,
     Action,
     ActivePolicy,
+    MessageAction,
     MissedPolicy,
     ScheduleType,
 )
@@ -61,12 +62,13 @@ def as_messages(given: Any) -> Any:
     return [given] if isinstance(given, dict) else given
 
 
-def check_address(address: str) -> str:
+def check_address(address: str, name: str = "callback_url") -> str:
     """The address, as it is, of a callback. Raises ValueError."""
     try:
         TypeAdapter(HttpUrl).validate_python(address)
     except ValidationError:
-        raise ValueError("Give the whole address, as in https://example.com/callback") from None
+        example = "https://example.com/callback"
+        raise ValueError(f"`{name}`: give the whole address, as in {example}") from None
     return address
 
 
@@ -157,6 +159,8 @@ class ScheduleFields(BaseModel):
             self.refuse_fields(
                 MESSAGE_FIELDS, "goes with `message`: put it into `action`, or leave"
             )
+        if isinstance(self.action, MessageAction) and self.action.callback_url is not None:
+            check_address(self.action.callback_url, "action.callback_url")
         return self
 
     def refuse_fields(self, names: Iterable[str], why: str) -> None:

@@ -15,7 +15,12 @@ from libs.contracts.letta.schedule_requests import (
     ScheduleUpdate,
     moment_of_unix_time,
 )
-from libs.contracts.scheduler.schedule_config import Action, MessageAction, ScheduleConfig
+from libs.contracts.scheduler.schedule_config import (
+    Action,
+    MessageAction,
+    MissedPolicy,
+    ScheduleConfig,
+)
 from libs.contracts.wall_times import moment_on_wall, zone_named
 from services.api.http.error_responses import Problem
 
@@ -26,7 +31,11 @@ SAME_FIELDS = (
 )
 MAY_BE_TAKEN_AWAY = ("name", "conversation_id")
 # What the scheduler calls a field, and what clients call it.
-V1_NAMES = {"scheduled_at": "schedule.scheduled_at", "cron_expression": "schedule.cron_expression"}
+V1_NAMES = {
+    "scheduled_at": "schedule.scheduled_at",
+    "cron_expression": "schedule.cron_expression",
+    "action": "messages",
+}
 OUR_NAMES = {"scheduled_at": "scheduled_time", "cron_expression": "recurrence_rule"}
 
 
@@ -34,6 +43,7 @@ def config_of(
     asked: ScheduleCreate, schedule_id: str, agent_id: str, now: datetime
 ) -> ScheduleConfig:
     """The schedule that a client asks for. Raises the 422 of a time that cannot be read."""
+    refuse_needless_bound(asked, asked.missed)
     fields: dict[str, Any] = {"id": schedule_id, "agent_id": agent_id, "created_at": now}
     fields |= {"name": asked.name, "conversation_id": conversation_of(asked)}
     client_fields: JsonObject = {}
@@ -49,6 +59,13 @@ def config_of(
     times = own_times(asked, asked.timezone or "UTC")
     fields |= same_fields(asked) | times
     return ScheduleConfig(**fields, action=action, client_fields=client_fields)
+
+
+def refuse_needless_bound(asked: ScheduleFields, missed: MissedPolicy | None) -> None:
+    """Raise the 422 of a bound on the slots that are made up for, where none or one is."""
+    if asked.missed_slots_max is not None and missed != "all":
+        detail = "missed_slots_max: it goes with `missed`: 'all': say so, or leave it out"
+        raise Problem(422, {"detail": detail})
 
 
 def conversation_of(asked: ScheduleFields) -> str | None:
@@ -108,6 +125,7 @@ def action_of(asked: ScheduleFields, messages: list[MessageCreate] | None) -> Me
 
 def changes_of(asked: ScheduleUpdate, before: ScheduleConfig) -> JsonObject:
     """What an update changes of a schedule. Another type takes the time of the old one away."""
+    refuse_needless_bound(asked, asked.missed or before.missed)
     changes: dict[str, Any] = same_fields(asked)
     changes |= {
         name: None

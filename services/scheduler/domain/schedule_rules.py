@@ -12,6 +12,7 @@ from libs.contracts.bus_messages import NOT_FOUND, UNPROCESSABLE, JsonObject, Re
 from libs.contracts.scheduler.schedule_config import (
     AGENT_SCHEDULES_MAX,
     MESSAGES_BYTES_MAX,
+    NEW_CONVERSATION,
     ORGANISATION_SCHEDULES_MAX,
     ScheduleConfig,
 )
@@ -21,6 +22,13 @@ from services.scheduler.domain.slot_selection import first_slot
 # What an update leaves as it is.
 FIXED_FIELDS = ("id", "agent_id", "created_at")
 WHEN_FIELDS = ("schedule_type", "scheduled_at", "cron_expression", "timezone")
+# What each action may do about a busy agent, and what it is about where that is no conversation.
+ACTIVE_POLICIES = {"message": ("queue", "skip", "wake"), "compact": ("queue", "skip")}
+NO_CONVERSATION = {
+    "summarize": "a summary is of the agent's own conversation",
+    "tool": "a tool is called without a conversation",
+    "group_message": "a group has no conversation of this agent",
+}
 
 
 def missing(schedule_id: str) -> Rejected:
@@ -35,7 +43,31 @@ def refuse(reason: str) -> Rejected:
 
 def refuse_config(config: ScheduleConfig, now: datetime) -> Rejected | None:
     """The refusal of a schedule that could never be due, or is too large; None for a good one."""
-    return refuse_form(config) or refuse_size(config) or refuse_times(config, now)
+    return refuse_fields(config) or refuse_size(config) or refuse_times(config, now)
+
+
+def refuse_fields(config: ScheduleConfig) -> Rejected | None:
+    """The refusal of a schedule whose fields do not go together."""
+    return refuse_form(config) or refuse_without_effect(config)
+
+
+def refuse_without_effect(config: ScheduleConfig) -> Rejected | None:
+    """The refusal of a field that means nothing for what the schedule does."""
+    kind, conversation, policy = config.action.type, config.conversation_id, config.if_active
+    if conversation is not None and kind in NO_CONVERSATION:
+        return refuse(f"conversation_id: {NO_CONVERSATION[kind]}: leave it out")
+    if conversation == NEW_CONVERSATION and kind != "message":
+        return refuse("conversation_id: 'new' goes with messages: leave it out")
+    if conversation == NEW_CONVERSATION and policy != "queue":
+        return refuse(
+            f"if_active: '{policy}' has no effect, as nothing is busy in a new conversation: say"
+            " 'queue'"
+        )
+    policies = ACTIVE_POLICIES.get(kind, ("queue",))
+    if policy not in policies:
+        words = " or ".join(f"'{each}'" for each in policies)
+        return refuse(f"if_active: '{policy}' has no effect on the action '{kind}': say {words}")
+    return None
 
 
 def refuse_form(config: ScheduleConfig) -> Rejected | None:

@@ -27,7 +27,11 @@ from libs.eventstore.unit_of_work import UnitOfWork
 from services.scheduler.adapters.agent_tools import AgentTools
 from services.scheduler.adapters.schedule_queries import ScheduleQueries
 from services.scheduler.domain.schedule import Schedule
-from services.scheduler.domain.schedule_rules import refuse, refuse_one_more
+from services.scheduler.domain.schedule_rules import (
+    refuse,
+    refuse_one_more,
+    refuse_without_effect,
+)
 
 
 @dataclass(slots=True, kw_only=True)
@@ -79,11 +83,12 @@ class ScheduleHandlers:
         if not await queries.has_agent(org, config.agent_id):
             reason = f"Agent with id '{config.agent_id}' not found"
             return Rejected(code=NOT_FOUND, reason=reason)
-        if config.conversation_id == NEW_CONVERSATION:
-            if action.type != "message":
-                return refuse("conversation_id: 'new' goes with messages: leave it out")
-        elif config.conversation_id is not None and not await queries.has_conversation(
-            org, config.agent_id, config.conversation_id
+        refused = refuse_without_effect(config)
+        if refused:
+            return refused
+        is_named = config.conversation_id not in (None, NEW_CONVERSATION)
+        if is_named and not await queries.has_conversation(
+            org, config.agent_id, config.conversation_id or ""
         ):
             return refuse(
                 f"conversation_id: agent {config.agent_id} has no conversation"

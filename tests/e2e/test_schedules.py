@@ -184,7 +184,6 @@ def test_every_field_of_a_schedule_comes_back_and_changes(
         "scheduled_time": "2099-01-31T09:00:00",
         "timezone": "Asia/Tokyo",
         "missed": "skip",
-        "missed_slots_max": 6,
         "if_active": "wake",
         "retries_max": 0,
         "name": None,
@@ -194,7 +193,7 @@ def test_every_field_of_a_schedule_comes_back_and_changes(
     assert changed.status_code == 200, changed.text
     after = changed.json()
     assert after == http.get(path).json()
-    same = ("timezone", "missed", "missed_slots_max", "if_active", "retries_max", "name")
+    same = ("timezone", "missed", "if_active", "retries_max", "name")
     assert {name: after[name] for name in same} == {name: changes[name] for name in same}
     assert after["conversation_id"] is after["recurrence_rule"] is None
     in_utc = datetime(2099, 1, 31, tzinfo=UTC)
@@ -257,11 +256,18 @@ def test_a_firing_that_failed_for_good_is_shown_and_repeated(
     shown = http.get(path).json()
     assert shown["last_error"]["firing_id"] == firing["id"]
     assert shown["last_error"]["error"] == firing["error"]
+    failing = {"agent_id": agent.id, "has_error": True}
+    assert [each["id"] for each in http.get("/v1/schedules", params=failing).json()] == [
+        schedule["id"]
+    ]
+    letters = http.get(f"{path}/firings", params={"status": "dead_letter"}).json()
+    assert [each["id"] for each in letters] == [firing["id"]]
     http.patch(path, json={"message": "Better now"}).raise_for_status()
     again = http.post(f"{path}/fire", json={"firing_id": firing["id"]}).json()
     assert (again["id"], again["attempts"]) == (firing["id"], 2)
     assert (ended(http, path))["status"] == "completed"
     assert http.get(path).json()["last_error"] is None
+    assert http.get("/v1/schedules", params=failing).json() == []
     no_letter = http.post(f"{path}/fire", json={"firing_id": firing["id"]})
     assert no_letter.status_code == 409
     unknown = http.post(f"{path}/fire", json={"firing_id": "firing-x"})
@@ -394,6 +400,8 @@ REFUSALS: list[tuple[dict[str, Any], str]] = [
     ({**WEEKLY, "missed": "never"}, "missed"),
     ({**WEEKLY, "if_active": "sing"}, "if_active"),
     ({**WEEKLY, "callback_url": "nowhere"}, "callback_url"),
+    ({**WEEKLY, "missed_slots_max": 5}, "missed_slots_max: it goes with `missed`: 'all'"),
+    ({**WEEKLY, "conversation_id": "new", "if_active": "skip"}, "if_active: 'skip' has no effect"),
     ({**WEEKLY, "conversation_id": f"conv-{NOBODY}"}, "conversation_id"),
 ]
 
@@ -444,6 +452,55 @@ def test_actions_that_cannot_be_are_refused(http: httpx.Client, lonely: Any) -> 
     assert "action.tool_name" in refused(http, lonely.id, {**WEEKLY, "action": no_tool})
     elsewhere = {**WEEKLY, "action": {"type": "compact"}, "max_steps": 3}
     assert "`max_steps` goes with `message`" in refused(http, lonely.id, elsewhere)
+
+
+SAID = [{"role": "user", "content": "Hello"}]
+# What an action does not do: another conversation than it has, and what a busy agent has to do
+# with it.
+WITHOUT_EFFECT: list[tuple[dict[str, Any], dict[str, Any], str]] = [
+    ({"type": "tool", "tool_name": "x"}, {"if_active": "skip"}, "if_active: 'skip' has no effect"),
+    ({"type": "tool", "tool_name": "x"}, {"conversation_id": "conv-x"}, "conversation_id: a tool"),
+    ({"type": "summarize"}, {"if_active": "wake"}, "if_active: 'wake' has no effect"),
+    ({"type": "summarize"}, {"conversation_id": "conv-x"}, "conversation_id: a summary is of"),
+    (
+        {"type": "group_message", "group_id": "group-x", "messages": SAID},
+        {"if_active": "skip"},
+        "if_active: 'skip' has no effect on the action 'group_message': say 'queue'",
+    ),
+    (
+        {"type": "group_message", "group_id": "group-x", "messages": SAID},
+        {"conversation_id": "conv-x"},
+        "conversation_id: a group",
+    ),
+    ({"type": "compact"}, {"if_active": "wake"}, "say 'queue' or 'skip'"),
+    ({"type": "compact"}, {"conversation_id": "new"}, "conversation_id: 'new' goes with messages"),
+    ({"type": "message", "messages": SAID, "callback_url": "x"}, {}, "action.callback_url"),
+]
+
+
+@pytest.mark.parametrize(("action", "fields", "says"), WITHOUT_EFFECT)
+def test_what_would_have_no_effect_on_an_action_is_refused(
+    http: httpx.Client, lonely: Any, action: dict[str, Any], fields: dict[str, Any], says: str
+) -> None:
+    assert says in refused(http, lonely.id, {**WEEKLY, "action": action, **fields})
+
+
+def test_an_update_to_what_would_have_no_effect_is_refused_and_changes_nothing(
+    http: httpx.Client, new_agent: NewAgent
+) -> None:
+    agent = new_agent()
+    schedule = made(http, agent.id, **WEEKLY, if_active="skip")
+    path = f"/v1/agents/{agent.id}/schedule/{schedule['id']}"
+    changes: list[tuple[dict[str, Any], str]] = [
+        ({"action": {"type": "summarize"}}, "if_active"),
+        ({"missed_slots_max": 5}, "missed_slots_max"),
+        ({"conversation_id": "new"}, "if_active"),
+    ]
+    for change, field in changes:
+        refusal = http.patch(path, json=change)
+        assert refusal.status_code == 422, refusal.text
+        assert refusal.json()["detail"].startswith(f"{field}:")
+    assert http.get(path).json() == schedule
 
 
 def test_what_is_not_there_is_a_404_and_another_agents_schedule_too(

@@ -42,7 +42,7 @@ from services.scheduler.domain.schedule_rules import (
     WHEN_FIELDS,
     missing,
     refuse_config,
-    refuse_form,
+    refuse_fields,
     refuse_size,
     with_changes,
 )
@@ -99,7 +99,7 @@ class Schedule(Aggregate[ScheduleState]):
         refused = (
             refuse_config(changed, now)
             if other_times
-            else refuse_form(changed) or refuse_size(changed)
+            else refuse_fields(changed) or refuse_size(changed)
         )
         if refused:
             return refused
@@ -350,6 +350,15 @@ class Schedule(Aggregate[ScheduleState]):
         """Record that another attempt begins."""
         run_id = run_of_attempt(config, firing_id, attempt)
         self.record(FiringRetried, at=now, firing_id=firing_id, attempt=attempt, run_id=run_id)
+
+    def follow_action(self, firing_id: str, *, now: datetime) -> None:
+        """Record the attempt anew where it is to start something else than it was made for: the
+        action was changed before anything was started. Safe to repeat."""
+        config, firing = self.present, self.state.open.get(firing_id)
+        if not config or not firing or firing.retry_at is not None:
+            return
+        if firing.run_id != run_of_attempt(config, firing_id, firing.attempt):
+            self.attempt_again(config, firing_id, firing.attempt, now=now)
 
     def end(
         self, firing_id: str, run_id: str, outcome: FiringEnd, reason: str = "", *, now: datetime

@@ -70,7 +70,7 @@ def evolve(state: ScheduleState, event: Event) -> None:
         case ScheduleResumed():
             state.paused, state.next_at = False, event.next_at
         case ScheduleCompleted():
-            state.completed, state.next_at = True, None
+            state.completed, state.paused, state.next_at = True, False, None
         case ScheduleDeleted():
             state.gone, state.next_at = True, None
         case SlotsSkipped():

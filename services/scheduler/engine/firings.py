@@ -117,6 +117,11 @@ class Firings(LeasedWork[DueSchedule]):
             return
         match found.progress if found else "missing":
             case "missing":
+                await self.record(
+                    lease,
+                    firing,
+                    lambda schedule: schedule.follow_action(firing_id, now=lease.work.now),
+                )
                 await self.start(lease, firing_id)
             case "completed" | "failed" | "cancelled" | "gone":
                 assert found is not None

@@ -22,6 +22,7 @@ from libs.contracts.scheduler.schedule_config import (
     MISSED_SLOTS_DEFAULT,
     ORGANISATION_SCHEDULES_MAX,
     ScheduleConfig,
+    ToolAction,
 )
 from libs.contracts.scheduler.schedules import (
     ScheduleCompleted,
@@ -93,6 +94,7 @@ def fire(now: datetime, *waiting: str) -> Any:
     return decide
 
 
+TOOL = {"type": "tool", "tool_name": "roll_dice"}
 FIRING = firing_of_slot(SCHEDULE, NOON)
 RUN = run_of_attempt(HOURLY, FIRING, 1)
 
@@ -188,6 +190,11 @@ class TestWhatClientsWant:
             ({"colour": "blue"}, "colour: a schedule has no such field"),
             ({"missed": "perhaps"}, "missed: "),
             ({"retries_max": 99}, "retries_max: "),
+            ({"action": TOOL, "if_active": "skip"}, "if_active: 'skip' has no effect"),
+            ({"action": TOOL, "conversation_id": "conv-1"}, "conversation_id: a tool is called"),
+            ({"action": {"type": "summarize"}, "conversation_id": "new"}, "conversation_id: a sum"),
+            ({"action": {"type": "compact"}, "if_active": "wake"}, "say 'queue' or 'skip'"),
+            ({"conversation_id": "new", "if_active": "wake"}, "if_active: 'wake' has no effect"),
         ],
     )
     def test_an_update_of_what_does_not_fit_is_refused(
@@ -218,6 +225,13 @@ class TestWhatClientsWant:
         schedule(*paused).when(lambda daily: daily.resume(now=at(3))).then(
             fact(ScheduleResumed, next_at=NOON)
         )
+
+    def test_a_paused_schedule_that_completed_is_due_again_at_another_time(self) -> None:
+        over = [created(ONCE), fact(SchedulePaused), fact(ScheduleCompleted)]
+        changed = ONCE.model_copy(update={"scheduled_at": at(5)})
+        schedule(*over).when(
+            lambda daily: daily.update({"scheduled_at": at(5).isoformat()}, now=at(1))
+        ).then(fact(ScheduleUpdated, schedule=changed, next_at=at(5)))
 
     def test_a_deleted_schedule_is_not_found(self) -> None:
         schedule(created()).when(lambda daily: daily.delete(now=NOON)).then(fact(ScheduleDeleted))
@@ -390,6 +404,20 @@ class TestAttempts:
     def test_what_would_fail_again_is_a_dead_letter_at_once(self) -> None:
         dead = fact(FiringDeadLettered, firing_id=FIRING, attempt=1, error="It broke")
         schedule(created(), started(NOON, at(1))).when(self.fail(may_retry=False)).then(dead)
+
+    def test_an_attempt_that_was_not_started_follows_another_action(self) -> None:
+        """The id of what is started says where it is looked for."""
+        past = [created(), started(NOON, at(1))]
+        schedule(*past).when(lambda daily: daily.follow_action(FIRING, now=NOON)).then_nothing()
+        config = HOURLY.model_copy(update={"action": ToolAction(tool_name="roll_dice")})
+        past.append(fact(ScheduleUpdated, schedule=config, next_at=at(1)))
+        run_id = run_of_attempt(config, FIRING, 1)
+        assert run_id.startswith("tool_run-")
+        other = fact(FiringRetried, firing_id=FIRING, attempt=1, run_id=run_id)
+        schedule(*past).when(lambda daily: daily.follow_action(FIRING, now=NOON)).then(other)
+        schedule(*past, other).when(
+            lambda daily: daily.follow_action(FIRING, now=NOON)
+        ).then_nothing()
 
     def test_an_attempt_without_room_counts_as_none(self) -> None:
         past = [created(), started(NOON, at(1))]

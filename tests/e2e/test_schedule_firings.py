@@ -34,7 +34,8 @@ from libs.contracts.scheduler.schedules import (
     PauseSchedule,
     UpdateSchedule,
 )
-from tests.e2e.conftest import NewAgent, NewTool
+from tests.e2e.asking import ask
+from tests.e2e.conftest import PAUSING, NewAgent, NewTool
 from tests.servers import HeelerInstance
 from tests.waiting import wait_for
 
@@ -217,6 +218,33 @@ async def test_a_schedule_compacts_and_skips_where_nothing_is_to_be_made_shorter
     assert isinstance(await send(CreateSchedule(schedule=compacts)), Accepted)
     [firing] = await ended(heeler, compacts)
     assert firing["status"] == "completed"
+
+
+@pytest.mark.parametrize("if_active", ["wake", "queue"])
+async def test_a_schedule_that_wakes_its_agent_ends_a_pause(
+    heeler: HeelerInstance, letta: Letta, new_agent: NewAgent, send: Send, if_active: str
+) -> None:
+    agent = new_agent(**PAUSING)
+    ask(letta, agent.id, 'CALL:pause_heartbeats:{"minutes": 60}')
+    pauses = f"select 1 from agent.heartbeat_pauses where agent_id = '{agent.id}'"
+    assert heeler.psql(pauses) == [(1,)]
+    words = saying('CALL:send_message:{"message": "Good morning"}')
+    schedule = config(agent.id, words, if_active=if_active)
+    assert isinstance(await send(CreateSchedule(schedule=schedule)), Accepted)
+    [firing] = await ended(heeler, schedule)
+    assert (firing["status"], firing["error"]) == ("completed", None)
+    ends = (
+        "select count(*) filter (where topic = 'heartbeat_pause.cancelled'),"
+        " count(*) filter (where topic = 'heartbeats.resumed') from agent.events"
+        " where aggregate_id = (select aggregate_id from agent.events"
+        f" where about = '{firing['run_id']}' and topic = 'run.accepted')"
+    )
+    [(cancelled, resumed)] = heeler.psql(ends)
+    if if_active == "wake":
+        assert (heeler.psql(pauses), cancelled, resumed) == ([], 1, 0)
+    else:
+        assert cancelled == 0, "the agent is answered, and its pause goes on to its end"
+        assert (heeler.psql(pauses), resumed) == ([(1,)], 0)
 
 
 async def test_a_schedule_goes_with_its_agent(

@@ -413,6 +413,62 @@ class TestWhatEndsAPause:
         await process.idle()
         assert pause_rows(world) == []
 
+    async def test_a_run_that_is_told_to_and_once(self, world: World) -> None:
+        """A repeated command ends no pause that the agent asks for later."""
+        process = await paused(world, calls(pauses(2)), words("Back."))
+        await process.say("run-2", ends_pause=True)
+        await process.idle()
+        topics = world.story()
+        assert topics.count("heartbeat_pause.cancelled") == 1
+        assert topics.index("heartbeat_pause.cancelled") < len(topics) - topics[::-1].index(
+            "run.accepted"
+        ), "it goes with the acceptance"
+        [second] = pause_rows(world)
+        again = await process.say("run-2", ends_pause=True)
+        assert isinstance(again, Accepted)
+        assert again.result["run_id"] == "run-2"
+        assert pause_rows(world) == [second]
+        await after(process, world, 130)
+        [_, _, follows] = runs(world)
+        row = world.row("runs", follows)
+        assert row["fields"]["metadata"] == {"run_type": "heartbeat"}
+        await after(process, world, 300)
+        assert len(runs(world)) == 3, "nothing follows the pause that was ended"
+
+    async def test_not_a_run_that_is_told_to_and_refused(self, world: World) -> None:
+        process = await paused(world)
+        let_go = asyncio.Event()
+
+        async def slow() -> Any:
+            await let_go.wait()
+            return words("There.")
+
+        process.model.turns += [slow]
+        await process.say("run-2")
+        refused = await process.say("run-3", ends_pause=True, unless_busy=True)
+        assert isinstance(refused, Rejected)
+        assert refused.code == CONFLICT
+        let_go.set()
+        await process.idle()
+        assert len(pause_rows(world)) == 1
+        assert "heartbeat_pause.cancelled" not in world.story()
+
+    async def test_a_run_that_comes_between_the_look_and_the_end(self, world: World) -> None:
+        process = await paused(world, words("Good morning."))
+        world.clock.seconds += 130
+        look = world.queries.paused_conversations
+
+        async def look_and_be_overtaken() -> list[PausedConversation]:
+            found = await look()
+            await process.say("run-2", ends_pause=True)
+            return found
+
+        world.queries.paused_conversations = look_and_be_overtaken  # type: ignore[method-assign]
+        await process.handlers.pauses.sweep()
+        await process.idle()
+        assert runs(world) == ["run-1", "run-2"]
+        assert "heartbeats.resumed" not in world.story()
+
     async def test_the_deletion_of_the_agent(self, world: World) -> None:
         process = await paused(world)
         await process.tell(DeleteAgent(agent_id=AGENT), "d-1")

@@ -94,6 +94,7 @@ class SchedulePage(Page):
     agent_id: Annotated[Name | None, Where("v.agent_id = {}", key=True)] = None
     status: Annotated[Status | None, Where("v.status = {}")] = None
     name: Annotated[Name | None, Where("v.fields->>'name' = {}")] = None
+    has_error: Annotated[bool | None, Where("(v.fields->>'last_error' is not null) = {}")] = None
 
 
 class FiringPage(Page):

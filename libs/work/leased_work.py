@@ -253,10 +253,11 @@ class LeasedWork[W: Work](ABC):
     def leases_held(self, held: set[str]) -> None:
         """Cancel the attempts whose leases are not among those that this process holds. A lease
         that is missing for the first time may have just been given back by its last commit."""
-        missing = {lease for lease in self.tasks if lease.work.id not in held}
-        for lease in missing & self.missing:
-            self.tasks[lease].cancel()
-        self.missing = missing
+        missing = [lease for lease in self.tasks if lease.work.id not in held]
+        for lease in missing:
+            if lease in self.missing:
+                self.tasks[lease].cancel()
+        self.missing = {*missing}
 
     def aside(self, work: Coroutine[Any, Any, None]) -> None:
         """Do something that nobody waits for."""

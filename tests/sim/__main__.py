@@ -11,7 +11,7 @@ from collections import Counter
 from collections.abc import Iterator
 
 from tests.sim.mutants import MUTANTS, planted
-from tests.sim.plan import FILES_EVERY_SEEDS, Plan, plan_of
+from tests.sim.plan import WORLDS_WITH, Plan, plan_of
 from tests.sim.score import write_score
 from tests.sim.shrink import command, shrunk
 from tests.sim.world import Outcome, run
@@ -26,7 +26,7 @@ def main() -> int:
     parser = argparse.ArgumentParser(prog="python -m tests.sim", description=__doc__)
     parser.add_argument("--seeds", type=int, default=2_000, help="how many worlds")
     parser.add_argument("--first", type=int, default=1, help="the first seed")
-    parser.add_argument("--files", action="store_true", help="worlds with files alone")
+    parser.add_argument("--with", dest="kind", choices=WORLDS_WITH, help="such worlds alone")
     parser.add_argument("--workers", type=int, default=WORKERS)
     parser.add_argument("--seed", type=int, help="run this one world and show it")
     parser.add_argument("--plan", help="the parts of the world to keep, e.g. f1,m3")
@@ -39,15 +39,14 @@ def main() -> int:
     with planted(asked.mutant):
         if asked.seed is not None:
             return show(asked.seed, asked.plan, shrink=asked.shrink, mutant=asked.mutant)
-        return run_many(seeds_asked(asked.first, asked.seeds, files=asked.files), asked.workers)
+        return run_many(seeds_asked(asked.first, asked.seeds, asked.kind), asked.workers)
 
 
-def seeds_asked(first: int, count: int, *, files: bool) -> range:
-    """So many seeds, or so many of worlds in which files are uploaded."""
-    if not files:
-        return range(first, first + count)
-    first += -(first + 1) % FILES_EVERY_SEEDS
-    return range(first, first + count * FILES_EVERY_SEEDS, FILES_EVERY_SEEDS)
+def seeds_asked(first: int, count: int, kind: str | None) -> range:
+    """So many seeds, or so many of worlds of one kind."""
+    place, every = WORLDS_WITH[kind] if kind else (first, 1)
+    first += (place - first) % every
+    return range(first, first + count * every, every)
 
 
 def show(seed: int, parts: str | None, *, shrink: bool, mutant: str) -> int:

@@ -25,15 +25,14 @@ PROCESSES = (*AGENTS, *MEMORIES, *APIS)
 TOOLS = ("tools-1", "tools-2")
 GROUPS = ("groups-1", "groups-2")
 GROUPING = ("round robin", "broadcast", "round robin and delete", "broadcast and delete")
-GROUPS_EVERY_SEEDS = 6
 SCHEDULERS = ("scheduler-1", "scheduler-2")
 SCHEDULING = ("schedule all", "schedule once", "schedule and fire")
-SCHEDULES_EVERY_SEEDS = 6
 FAULTS_FROM_SECONDS, FAULTS_UNTIL_SECONDS = 1.5, 22.0
 # A retry without a key is known by the time of its first try, which another api may have noted.
 API_SKEW_SECONDS_MAX = 150.0
 FULL_SECONDS_MAX = 8.0
-FILES_EVERY_SEEDS = 7
+# What some worlds have: from which seed on, and in every how many.
+WORLDS_WITH = {"files": (6, 7), "schedules": (5, 6), "batches": (2, 3), "groups": (3, 6)}
 MEETING_SECONDS = 4.5
 GIVES_UP_SECONDS_MAX = 0.01  # about as long as a message is being accepted
 CLIENTS_MAX = 4
@@ -336,10 +335,16 @@ def custom_tools(seed: int, agents: int) -> Beside:
     return Beside(says, [], faults)
 
 
+def has(seed: int, kind: str) -> bool:
+    """Whether the world of a seed is one with files, schedules, batches or groups."""
+    first, every = WORLDS_WITH[kind]
+    return seed % every == first
+
+
 def batching(seed: int, agents: int) -> Beside:
     """In every third world clients have batches of messages answered, and processes of the agent
     service die in the middle of it."""
-    if seed % 3 != 2:
+    if not has(seed, "batches"):
         return Beside()
     dice = Random(f"batches of {seed}")
 
@@ -363,7 +368,7 @@ def batching(seed: int, agents: int) -> Beside:
 def filing(seed: int) -> Beside:
     """In every seventh world clients upload files, and hang up, replace and delete; an api dies in
     the middle of it, and so do those who read and embed them."""
-    if seed % FILES_EVERY_SEEDS != FILES_EVERY_SEEDS - 1:
+    if not has(seed, "files"):
         return Beside()
     dice = Random(f"files of {seed}")
 
@@ -388,7 +393,7 @@ def filing(seed: int) -> Beside:
 def scheduling(seed: int, agents: int) -> Beside:
     """In every sixth world agents have schedules; processes of the scheduler service die, freeze
     for longer than their leases, are cut off, and have clocks that jump."""
-    if seed % SCHEDULES_EVERY_SEEDS != SCHEDULES_EVERY_SEEDS - 1:
+    if not has(seed, "schedules"):
         return Beside()
     dice = Random(f"schedules of {seed}")
 
@@ -413,7 +418,7 @@ def scheduling(seed: int, agents: int) -> Beside:
 def grouping(seed: int) -> Beside:
     """In every sixth world agents form groups, which answer while members come and go; processes of
     the groups service die, freeze for longer than their leases and are cut off."""
-    if seed % GROUPS_EVERY_SEEDS != 3:
+    if not has(seed, "groups"):
         return Beside()
     dice = Random(f"groups of {seed}")
 

@@ -122,8 +122,9 @@ class OrphanedChunks(Reconciliation[tuple[str, str]]):
         """The runs of which chunks are kept and that are not active."""
         subjects = await self.bus.kept_subjects(CHUNKS_OF_RUNS)
         runs = {run_id: org for *_, org, _, run_id in (subject.split(".") for subject in subjects)}
-        active = await self.queries.active_runs(list(runs.values()), list(runs)) if runs else []
-        return [(runs[run_id], run_id) for run_id in runs.keys() - set(active)]
+        found = await self.queries.active_runs(list(runs.values()), list(runs)) if runs else []
+        active = set(found)
+        return [(org, run_id) for run_id, org in runs.items() if run_id not in active]
 
     async def mend(self, item: tuple[str, str]) -> bool:
         """Have the bus forget the chunks of one run."""

@@ -158,11 +158,19 @@ async def test_runs_that_are_accepted_behind_it_by_other_clocks_take_none_of_its
 def test_what_a_run_took_is_folded_from_its_events_and_no_pause_counts_for_much() -> None:
     turn = ActiveRun(run=RUN_CONFIG, max_steps=9, started_at=NOW)
     at = NOW
-    for seconds, counted in ((5, 5), (-7_200, 5), (7_200, 5 + PAUSE_SECONDS_MAX), (1, 606)):
+    for seconds, counted in ((5, 5), (7_200, 5 + PAUSE_SECONDS_MAX), (1, 606), (-600, 606)):
         at += timedelta(seconds=seconds)
         turn.pass_until(at)
         assert turn.seconds == counted
     assert PAUSE_SECONDS_MAX < RUN_SECONDS_MAX / 2, "one jump does not end a run"
+
+
+def test_processes_whose_clocks_differ_do_not_count_their_difference_by_turns() -> None:
+    turn = ActiveRun(run=RUN_CONFIG, max_steps=9, started_at=NOW)
+    for second in range(1, 11):
+        for skew in (7_200, 0, -7_200):
+            turn.pass_until(NOW + timedelta(seconds=second + skew))
+    assert turn.seconds == PAUSE_SECONDS_MAX + 9
 
 
 def test_how_long_runs_steps_and_tools_may_take_are_settings() -> None:

@@ -96,7 +96,8 @@ class ActiveRun(AcceptedRun):
     usage: Usage = Field(default_factory=Usage)
     context_tokens: int = 0
     # How long the run took up to its last event, as far as clocks can be trusted that may be set
-    # between two events, or belong to two machines: no pause counts as more than a limit.
+    # between two events, or belong to two machines: no pause counts as more than a limit, and time
+    # goes on only where it is later than ever before, so that two clocks do not count by turns.
     seconds: float = 0.0
     last_at: datetime | None = None
     # The last number in the run stream.
@@ -104,9 +105,10 @@ class ActiveRun(AcceptedRun):
 
     def pass_until(self, at: datetime) -> None:
         """Let the time pass until something is recorded."""
-        pause = (at - (self.last_at or self.started_at)).total_seconds()
+        latest = self.last_at or self.started_at
+        pause = (at - latest).total_seconds()
         self.seconds += min(max(pause, 0.0), PAUSE_SECONDS_MAX)
-        self.last_at = at
+        self.last_at = max(at, latest)
 
     @property
     def next_step_id(self) -> str:

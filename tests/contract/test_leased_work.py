@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable, Sequence
+from functools import partial
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -253,6 +255,20 @@ class TestLeasedWork:
         one.leases_held(set())
         await finish(one)
         assert (one.tasks, await one.payments()) == ({}, 0)
+
+    async def test_attempts_that_lost_their_leases_stop_in_the_order_in_which_they_began(
+        self, bank: Bank
+    ) -> None:
+        one, stopped = bank.process(), list[int]()
+        for number in range(20):
+            work = DueWork(f"account-{number}", ORG)
+            lease = WorkLease(work, Fence(work.id, 1), one.ports, Context(IDS.new("want"), org=ORG))
+            task: Any = SimpleNamespace(cancel=partial(stopped.append, number))
+            one.tasks[lease] = task
+        one.leases_held(set())
+        one.leases_held(set())
+        one.tasks.clear()
+        assert stopped == [*range(20)], "the same in each simulated world of a seed"
 
     async def test_cancelled_work_ends_and_gives_its_lease_back(self, bank: Bank) -> None:
         one, other = bank.process(), bank.process()

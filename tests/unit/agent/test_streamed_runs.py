@@ -175,6 +175,16 @@ async def test_chunks_that_a_dead_process_left_are_dropped(world: World) -> None
     await process.idle()
 
 
+async def test_chunks_of_many_dead_runs_are_dropped_in_the_order_of_the_bus(world: World) -> None:
+    process = world.process("p-1")
+    runs = [f"run-{number}" for number in range(20)]
+    for run_id in runs:
+        tokens = delta_subject("agent", "run", "token", "org-1", run_id)
+        await process.bus.publish_delta(tokens, b"{}")
+    left = OrphanedChunks(process.bus, world.queries, world.clock)
+    assert await left.find(None) == [("org-1", run_id) for run_id in runs], "not of a hash"
+
+
 class TestCancelling:
     async def test_a_model_is_let_go_at_once_and_its_words_are_not_kept(self, world: World) -> None:
         process = speaking(world, "p-1", [TextDelta("I was"), asyncio.Event()], words("Next"))

@@ -8,6 +8,7 @@ import asyncio
 import sys
 import time
 from datetime import UTC, datetime, timedelta
+from typing import Any
 
 import httpx
 import psycopg
@@ -35,14 +36,14 @@ async def measured(instance: HeelerInstance, options: argparse.Namespace) -> int
     await make_schedules(instance.nats_url, NAME, agents, slots, "SAY:It is time.")
     print(f"{options.schedules} schedules made in {time.monotonic() - began:.1f} s")
     rows = await found(instance, options.schedules)
-    late = sorted(after for *_, after in rows)
-    doubled = sum(max(firings, runs) > 1 for _, firings, _, runs, _ in rows)
+    late = sorted(row[4] for row in rows)
+    doubled = sum(max(row[1], row[3]) > 1 for row in rows)
     print(f"late by {quantile(late, 0.5):.1f} s (median), {quantile(late, 0.99):.1f} s (p99)")
     print(f"latest: {late[-1]:.1f} s after its slot; fired twice: {doubled}")
     return int(late[-1] > SECONDS_MAX or doubled > 0 or len(rows) < options.schedules)
 
 
-async def found(instance: HeelerInstance, count: int) -> list[tuple[str, int, int, int, float]]:
+async def found(instance: HeelerInstance, count: int) -> list[tuple[Any, ...]]:
     """The rows of all schedules once each has a run."""
     until = time.monotonic() + WAIT_SECONDS_MAX
     async with await psycopg.AsyncConnection.connect(instance.database_url) as connection:

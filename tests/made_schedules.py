@@ -12,16 +12,20 @@ from libs.bus.nats_bus import NatsBus
 from libs.contracts.bus_messages import Accepted, Context
 from libs.contracts.letta.enums import MessageRole
 from libs.contracts.letta.message_requests import MessageCreate
-from libs.contracts.scheduler.schedule_config import MessageAction, ScheduleConfig
+from libs.contracts.scheduler.schedule_config import MessageAction, MissedPolicy, ScheduleConfig
 from libs.contracts.scheduler.schedules import CreateSchedule
 
 MADE_AT_ONCE = 16
 # Of each schedule that has this name: its slots that were fired, its firings that have ended, its
-# runs, and how many seconds after the slot the latest was accepted.
+# runs, how many seconds after the slot the latest was accepted, whether its slot was skipped as one
+# that was missed, and when that run was accepted.
 FOUND = """
 select s.id, count(distinct f.id), count(distinct f.id) filter (where f.status = 'completed'),
        count(distinct r.id),
-       coalesce(extract(epoch from max(e.occurred_at) - max(f.slot)), 0)::float
+       coalesce(extract(epoch from max(e.occurred_at) - max(f.slot)), 0)::float,
+       coalesce(bool_or(s.fields->>'missed' = 'skip'
+                        and s.fields->'last_skipped'->>'reason' = 'missed'), false),
+       max(e.occurred_at)
 from scheduler.schedule_view s left join scheduler.firing_view f on f.schedule_id = s.id
 left join agent.runs r on r.fields->'metadata'->>'schedule_id' = s.id
 left join agent.events e on e.about = r.id and e.topic = 'run.accepted'
@@ -29,9 +33,16 @@ where s.fields->>'name' = '{name}' group by s.id"""
 
 
 async def make_schedules(
-    nats_url: str, name: str, agent_ids: Sequence[str], slots: Sequence[datetime], text: str
+    nats_url: str,
+    name: str,
+    agent_ids: Sequence[str],
+    slots: Sequence[datetime],
+    text: str,
+    *,
+    missed: Sequence[MissedPolicy] = ("fire_once",),
 ) -> list[str]:
-    """Make a schedule for each slot, of one agent after the other; returns their ids."""
+    """Make a schedule for each slot, of one agent and one policy after the other; returns their
+    ids."""
     bus, ids, gate = (
         NatsBus(nats_url, f"maker-{uuid4()}"),
         RandomIds(),
@@ -49,6 +60,7 @@ async def make_schedules(
             schedule_type="one_time",
             scheduled_at=slot,
             action=MessageAction(messages=[message]),
+            missed=missed[number % len(missed)],
         )
         async with gate:
             reply = await bus.request(CreateSchedule(schedule=config), Context(config.id))

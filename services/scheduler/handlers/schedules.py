@@ -69,13 +69,19 @@ class ScheduleHandlers:
         refused = await self.refuse_targets(config, org)
         if refused:
             return refused
+        full = await self.refuse_one_more(config, work)
+        schedule = await work.load_new(Schedule, config.id)
+        full = None if schedule.exists else full
+        refused = full or schedule.create(config, now=await ports.queries.now())
+        return refused or Accepted(result={"schedule_id": schedule.id})
+
+    async def refuse_one_more(self, config: ScheduleConfig, work: UnitOfWork) -> Rejected | None:
+        """The refusal where there are as many schedules that have not completed as may be."""
+        org, ports = work.context.org, self.ports
         # Those that are made in the same moment are counted one after the other.
         await work.hold(ports.locks.hold(f"schedules of {org}"))
         counts = await ports.queries.counts(org, config.agent_id)
-        schedule = await work.load_new(Schedule, config.id)
-        full = None if schedule.exists else refuse_one_more(counts.of_agent, counts.of_org)
-        refused = full or schedule.create(config, now=await ports.queries.now())
-        return refused or Accepted(result={"schedule_id": schedule.id})
+        return refuse_one_more(counts.of_agent, counts.of_org)
 
     async def refuse_targets(self, config: ScheduleConfig, org: str) -> Rejected | None:
         """The refusal of a schedule of something that is not there, or that cannot be done."""
@@ -115,8 +121,11 @@ class ScheduleHandlers:
     ) -> Accepted | Rejected:
         """Change the given fields of a schedule."""
         schedule = await work.load(Schedule, command.schedule_id)
+        was_completed = schedule.state.completed
         refused = schedule.update(command.changes, now=await self.ports.queries.now())
         config = schedule.present
+        if not refused and config and was_completed and not schedule.state.completed:
+            refused = await self.refuse_one_more(config, work)
         if not refused and config and {"action", "conversation_id"} & command.changes.keys():
             refused = await self.refuse_targets(config, work.context.org)
         return refused or Accepted()

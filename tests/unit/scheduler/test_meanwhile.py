@@ -18,6 +18,7 @@ from libs.contracts.scheduler.schedules import (
     ResumeSchedule,
     UpdateSchedule,
 )
+from services.scheduler.domain import schedule_rules
 from services.scheduler.domain.attempts import RETRY_SECONDS
 from tests.contract.schedule_examples import SCHEDULE
 from tests.unit.given import NOW
@@ -193,3 +194,28 @@ async def test_another_action_is_done_by_a_firing_that_had_started_nothing(
     assert row["status"] == "dead_letter", "the tool is gone meanwhile"
     assert "roll_dice" in row["error"]
     assert datetime.fromisoformat(row["slot"]) == BEGINNING + timedelta(minutes=1)
+
+
+async def test_a_completed_schedule_that_is_due_again_counts_as_a_new_one(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    process = Process(world)
+    await process.create()
+    await process.sweep(5)
+    world.agents.end("completed")
+    await process.sweep(1)
+    other = MINUTELY.model_copy(update={"id": "schedule-2"})
+    await process.create(other)
+    later = {"scheduled_at": (NOW + timedelta(hours=1)).isoformat()}
+    again = UpdateSchedule(schedule_id=SCHEDULE, changes=later)
+    with monkeypatch.context() as full:
+        full.setattr(schedule_rules, "AGENT_SCHEDULES_MAX", 1)
+        refused = await process.tell(again, "again")
+        assert isinstance(refused, Rejected)
+        assert "The agent has 1 schedules, and may have 1" in refused.reason
+        assert world.story()[-1] == "firing.ended"
+        name = UpdateSchedule(schedule_id=SCHEDULE, changes={"name": "Over"})
+        await told(process, name, "name")
+    await told(process, again, "again")
+    row = next(row for row in world.rows("schedules") if row["id"] == SCHEDULE)
+    assert row["status"] == "active"

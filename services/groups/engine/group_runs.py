@@ -97,8 +97,8 @@ class GroupAttempt:
             await self.tell(step)
             if step.is_idle:
                 return
-            if step.withdrawals:
-                await self.withdraw(step)
+            if step.withdrawals and await self.withdraw(step):
+                return
             if step.scene is not None:
                 if step.asks_model:
                     await self.choose(step.scene)
@@ -186,8 +186,10 @@ class GroupAttempt:
         subject = group_run_deltas(self.lease.work.org, run_id)
         await publish_progress(self.ports.bus, subject, what)
 
-    async def withdraw(self, step: Step) -> None:
-        """Cancel the runs, and delete the conversations, that nobody waits for any more."""
+    async def withdraw(self, step: Step) -> bool:
+        """Cancel the runs, and delete the conversations, that nobody waits for any more. Returns
+        whether nothing is left to be done, and the lease is given back with that: nobody would take
+        it again if the group is gone."""
         for withdrawal in step.withdrawals:
             while not await self.try_to_withdraw(withdrawal):
                 await self.ports.clock.sleep(WITHDRAW_RETRY_SECONDS)
@@ -196,11 +198,12 @@ class GroupAttempt:
             withdrawal.conversation_id for withdrawal in step.withdrawals if not withdrawal.run_id
         ]
 
-        async def decide(unit: UnitOfWork) -> None:
+        async def decide(unit: UnitOfWork) -> bool:
             conversation = await unit.load(GroupConversation, self.lease.work.id)
             conversation.record_withdrawal(run_ids, conversation_ids, at=self.ports.clock.now())
+            return conversation.state.is_idle
 
-        await self.lease.record(decide, release=False)
+        return await self.lease.record(decide, release=bool)
 
     async def try_to_withdraw(self, withdrawal: Withdrawal) -> bool:
         """Cancel one run, or delete one conversation; returns whether the agent service took

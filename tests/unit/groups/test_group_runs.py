@@ -7,6 +7,8 @@ from collections import Counter
 from collections.abc import Callable
 from typing import Any
 
+import pytest
+
 from libs.contracts.agent.conversations import CreateConversation, DeleteConversation
 from libs.contracts.bus_messages import BUSY, CONFLICT, INVALID, NOT_FOUND, Rejected
 from libs.contracts.groups.group_runs import (
@@ -18,6 +20,7 @@ from libs.contracts.groups.group_runs import (
     member_conversation,
 )
 from libs.contracts.groups.groups import GroupDeleted
+from libs.eventstore.ports import Commit, StoreUnavailable
 from libs.work.agent_runs import RunProgress, WantedRun
 from services.groups.domain.group import Group
 from services.groups.engine.member_hops import BUSY_SECONDS_MAX
@@ -291,6 +294,30 @@ async def test_a_group_that_is_deleted_meanwhile_cancels_its_run_and_its_convers
     refused = await world.say("Anybody?", "group_run-2")
     assert isinstance(refused, Rejected)
     assert refused.code == NOT_FOUND
+
+
+async def test_the_lease_of_a_deleted_group_goes_with_its_last_event(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """A later commit may fail, and nobody would take the lease again to clear it away."""
+
+    async def speak(wanted: WantedRun) -> Answer:
+        await change(world, lambda group: group.record(GroupDeleted, at=NOW))
+        return "Too late."
+
+    async def commit_events(commit: Commit) -> int | None:
+        if commit.fence and not commit.events:
+            raise StoreUnavailable("away")
+        return await really_commit(commit)
+
+    world = await world_of(speak)
+    really_commit = world.repository.store.commit
+    monkeypatch.setattr(world.repository.store, "commit", commit_events)
+    await world.say("Hello")
+    await finish(world.runs)
+    await sweep(world.runs)
+    assert (await world.conversation()).state.is_idle
+    assert world.queries.schema.leases == {}
 
 
 async def test_a_member_that_is_deleted_or_leaves_is_skipped() -> None:

@@ -51,6 +51,9 @@ ASKED = GroupMessage(
     recipients=[ALICE],
 )
 CALL = ToolCallMade(id="call_1", name="hand_over", arguments='{"agent_name": "Bob"}')
+WRITE = ToolCallMade(
+    id="call_2", name="update_shared_state", arguments='{"state": {}}', answer="Written."
+)
 
 
 def of_group(kind: type[GroupEvent], **fields: Any) -> Event:
@@ -115,6 +118,7 @@ EVENTS: list[Event] = [
         answers_say_all=True,
         asked_in=0,
         briefed="a digest",
+        continues=0,
     ),
     of_run(
         GroupHopEnded,
@@ -123,7 +127,7 @@ EVENTS: list[Event] = [
         status="completed",
         reason="it called a tool",
         said=[Said(message_id="message-26262626-2626-4626-8626-262626262626", content="Bob.")],
-        calls=[CALL],
+        calls=[CALL, WRITE],
         usage=Usage(prompt_tokens=3, completion_tokens=2),
         step_count=1,
     ),

@@ -524,3 +524,18 @@ def test_what_a_member_said_for_a_group_is_marked_and_found_in_its_own_history(
     assert {each["group_id"] for each in heard} == {group["id"]}
     nothing = http.get(f"/v1/agents/{alice.id}/messages", params={"group_id": NO_GROUP})
     assert nothing.json() == []
+
+
+def test_members_write_the_shared_state_of_their_group(
+    http: httpx.Client, new_group: NewGroup, crew: list[Any]
+) -> None:
+    group = new_group(ids_of(crew[:2]), shared_state={"topic": "tides", "draft": "none"})
+    write = json.dumps({"state": {"draft": "The moon pulls the sea.", "topic": None}})
+    answer = send(http, group, f"CALL:update_shared_state:{write} SAY:written")
+    alice, bob = (agent.name for agent in crew[:2])
+    assert spoken(answer) == [(alice, "written"), (bob, "Hello from the scripted model.")]
+    assert [hop["name"] for hop in answer["hops"]] == [alice, alice, bob]
+    state = http.get(f"/v1/agent-groups/{group['id']}/state").json()
+    assert state == {"state": {"draft": "The moon pulls the sea."}, "version": 1}
+    heard = http.get(f"/v1/agents/{crew[1].id}/messages", params={"group_id": group["id"]})
+    assert "The moon pulls the sea." in heard.text

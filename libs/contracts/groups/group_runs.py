@@ -15,7 +15,15 @@ from pydantic import Field
 
 from libs.contracts.agent.conversations import Usage
 from libs.contracts.agent.runs import CallingRun
-from libs.contracts.bus_messages import Command, Event, Json, JsonObject, Value, delta_subject
+from libs.contracts.bus_messages import (
+    Command,
+    Event,
+    Json,
+    JsonObject,
+    Value,
+    delta_subject,
+    is_none,
+)
 from libs.contracts.deterministic_ids import derived_id
 from libs.contracts.letta.message_requests import MAX_STEPS_DEFAULT
 
@@ -122,11 +130,13 @@ class ResetGroupMessages(GroupRunCommand):
 
 
 class ToolCallMade(Value):
-    """A call of a tool with which a member hands over or a manager asks."""
+    """A call of a tool with which a member hands over, a manager asks, or the shared state is
+    written; `answer` is what the member is told where that is known when its turn ends."""
 
     id: str
     name: str
     arguments: str
+    answer: str = Field(default="", exclude_if=not_)
 
 
 class ToolAnswer(Value):
@@ -217,7 +227,8 @@ class GroupHopStarted(GroupRunEvent):
     It is shown what was said after the message `since` and up to the message `up_to`, then the
     `question`. `answers` are about the calls that it made in its turn before; where they say all,
     it is shown nothing besides. `asked_in` is the hop of the manager that asks it. `briefed` is the
-    digest of what it is told of the group, where that is told with this turn."""
+    digest of what it is told of the group, where that is told with this turn. A hop that
+    `continues` another one has the member go on with the answers to its calls."""
 
     topic: ClassVar[str] = "group_hop.started"
     hop: int
@@ -233,6 +244,7 @@ class GroupHopStarted(GroupRunEvent):
     answers_say_all: bool = Field(default=False, exclude_if=not_)
     asked_in: int | None = None
     briefed: str = Field(default="", exclude_if=not_)
+    continues: int | None = Field(default=None, exclude_if=is_none)
 
 
 class GroupHopEnded(GroupRunEvent):

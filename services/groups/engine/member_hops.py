@@ -3,15 +3,26 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
+from dataclasses import replace
 from typing import Any
+
+from pydantic_core import to_json
 
 from libs.bus.ports import Bus, BusUnavailable, Clock
 from libs.contracts.agent.approvals import CallAnswer
 from libs.contracts.agent.conversations import CreateConversation, Usage
 from libs.contracts.agent.runs import ClientTool
-from libs.contracts.bus_messages import BUSY, NOT_FOUND, Context, JsonObject, Rejected
+from libs.contracts.bus_messages import (
+    BUSY,
+    NOT_FOUND,
+    Accepted,
+    Context,
+    JsonObject,
+    Rejected,
+)
 from libs.contracts.deterministic_ids import derived_id
 from libs.contracts.groups.group_runs import Said, ToolCallMade
+from libs.contracts.groups.groups import UpdateGroupState
 from libs.contracts.shortened_text import cut
 from libs.work.agent_runs import AgentRuns, RunProgress, WantedRun, text_of
 from services.groups.domain.conversations.group_conversation import HopOutcome
@@ -20,8 +31,12 @@ from services.groups.domain.conversations.member_messages import messages_for
 from services.groups.domain.conversations.run_steps import Scene
 from services.groups.domain.managers.member_tools import (
     GROUP_TOOLS,
+    STATE_WRITES_MAX,
+    WRITE_STATE,
     ask_members_tool,
     hand_over_tool,
+    read_state_write,
+    write_state_tool,
 )
 
 RETRY_SECONDS = 0.5
@@ -29,6 +44,8 @@ RETRY_SECONDS = 0.5
 BUSY_SECONDS_MAX = 600.0
 # What of one message of a member stands in the transcript; its own history has all of it.
 SAID_CHARS_MAX = 50_000
+# What of the shared state a member is told when it has written it.
+STATE_ANSWER_CHARS_MAX = 4_000
 REQUIRES_APPROVAL = "requires_approval"
 GONE = "the agent was deleted"
 HAS_LEFT = "the agent has left the group"
@@ -68,7 +85,8 @@ class MemberHops:
         outcome = outcome_of(ended, await self.runs.messages(context.org, hop.run_id))
         if outcome.reason == WAITS:
             await self.withdraw(hop, context)
-        return outcome
+        calls = [await self.answer_write(scene, hop, call, context) for call in outcome.calls]
+        return replace(outcome, calls=calls)
 
     async def start(self, scene: Scene, hop: Hop, context: Context) -> Rejected | None:
         """Have the member's run accepted, once there is room for it; returns why it is not: also
@@ -97,6 +115,25 @@ class MemberHops:
                 return NOT_ASKED
             await self.clock.sleep(RETRY_SECONDS)
 
+    async def answer_write(
+        self, scene: Scene, hop: Hop, call: ToolCallMade, context: Context
+    ) -> ToolCallMade:
+        """The call, with its answer if it writes the shared state: then that is written, once,
+        however often this is repeated."""
+        if call.name != WRITE_STATE:
+            return call
+        wanted = read_state_write(call)
+        if wanted is None:
+            return call.model_copy(update={"answer": NO_STATE})
+        command = UpdateGroupState(group_id=scene.state.group_id, document=wanted.state)
+        name = derived_id("state", hop.run_id, call.id)
+        while True:
+            try:
+                reply = await self.bus.request(command, context.follow_up(name))
+                return call.model_copy(update={"answer": answer_to_write(reply)})
+            except BusUnavailable:
+                await self.clock.sleep(RETRY_SECONDS)
+
     async def make_conversation(self, scene: Scene, hop: Hop, context: Context) -> Rejected | None:
         """Have the member have its conversation of the group; returns the refusal where the agent
         does not exist. Safe to repeat. Raises BusUnavailable."""
@@ -117,6 +154,17 @@ class MemberHops:
                 return
             except BusUnavailable:
                 await self.clock.sleep(RETRY_SECONDS)
+
+
+NO_STATE = "Nothing was written: call it with `state`, a JSON object"
+
+
+def answer_to_write(reply: Accepted | Rejected) -> str:
+    """What a member is told about a write of the shared state."""
+    if isinstance(reply, Rejected):
+        return f"Nothing was written: {reply.reason}"
+    state = cut(to_json(reply.result["state"]).decode(), STATE_ANSWER_CHARS_MAX)
+    return f"Written. The shared state is now: {state}"
 
 
 NO_ANSWERS: dict[str, Any] = {"answers": [], "answers_say_all": False}
@@ -152,8 +200,27 @@ def wanted_run(scene: Scene, hop: Hop, context: Context) -> WantedRun:
 
 
 def tools_of(scene: Scene, hop: Hop) -> list[ClientTool]:
-    """The tools of the group that a member has in a hop."""
-    if scene.run.recipients or hop.purpose != "answer":
+    """The tools of the group that a member has in a hop. Where the group has a shared state, one
+    writes it, but not in private, since all members see it."""
+    if scene.run.recipients or hop.purpose == "pick":
+        return []
+    tools = [*tools_of_type(scene, hop)]
+    if scene.shared_state and writes_before(scene, hop) < STATE_WRITES_MAX:
+        tools.append(write_state_tool(scene.config.shared_state_mode))
+    return tools
+
+
+def writes_before(scene: Scene, hop: Hop) -> int:
+    """How often the member has written the shared state in this turn."""
+    before, count = hop.continues, 0
+    while before is not None:
+        before, count = scene.run.hops[before].continues, count + 1
+    return count
+
+
+def tools_of_type(scene: Scene, hop: Hop) -> list[ClientTool]:
+    """The tools with which a member has others speak."""
+    if hop.purpose != "answer":
         return []
     members = list(scene.table.members)
     others = [member for member in members if member.agent_id != hop.agent_id]

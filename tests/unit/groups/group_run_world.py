@@ -17,7 +17,7 @@ from libs.contracts.groups.group_runs import (
     StartGroupRun,
     group_conversation,
 )
-from libs.contracts.groups.groups import GroupConfig, GroupCreated
+from libs.contracts.groups.groups import GroupConfig, GroupCreated, UpdateGroupState
 from libs.eventstore.in_memory import InMemoryEventStore
 from libs.eventstore.in_memory_database import InMemoryDatabase
 from libs.eventstore.unit_of_work import Repository
@@ -130,7 +130,15 @@ class Queries:
 class GroupWorld:
     """One group, its agents, and a process of the groups service."""
 
-    def __init__(self, names: list[str], speak: Speak, **config: Any) -> None:
+    def __init__(
+        self,
+        names: list[str],
+        speak: Speak,
+        *,
+        shared_state: JsonObject | None = None,
+        **config: Any,
+    ) -> None:
+        self.shared_state = shared_state or {}
         self.clock = ManualClock()
         self.database = InMemoryDatabase(self.clock.monotonic)
         self.people = {f"agent-{name}": Participant(f"agent-{name}", name) for name in names}
@@ -138,6 +146,7 @@ class GroupWorld:
         self.agents = FakeAgents(speak)
         self.bus = InMemoryBus(InMemoryNetwork())
         self.requests: list[Command] = []
+        self.writes: dict[str, Accepted | Rejected] = {}
         self.start_process("process-1")
 
     def start_process(self, holder: str) -> None:
@@ -167,16 +176,29 @@ class GroupWorld:
     ) -> Accepted | Rejected:
         """The agent service: it has the agents that the world has."""
         self.requests.append(command)
+        if isinstance(command, UpdateGroupState):
+            return await self.write_state(command, context)
         agent_id = getattr(command, "agent_id", None)
         if agent_id is not None and agent_id not in self.people:
             return Rejected(code=NOT_FOUND, reason=f"Agent {agent_id} is not there")
         return Accepted()
 
+    async def write_state(self, command: UpdateGroupState, context: Context) -> Accepted | Rejected:
+        """The groups service's own answer to a write; a repeated one is answered as before."""
+        if context.message_id not in self.writes:
+            work = self.repository.work(context)
+            group = await work.load(Group, GROUP)
+            refused = group.write_state(command, at=NOW)
+            await work.commit()
+            accepted = Accepted(result={"state": group.state.shared_state})
+            self.writes[context.message_id] = refused or accepted
+        return self.writes[context.message_id]
+
     async def begin(self) -> None:
         """Make the group."""
         work = self.repository.work(Context("setup", org=ORG))
         group = await work.load(Group, GROUP)
-        group.record(GroupCreated, at=NOW, config=self.config)
+        group.record(GroupCreated, at=NOW, config=self.config, shared_state=self.shared_state)
         await work.commit()
 
     async def send(self, command: Command, message_id: str = "") -> Accepted | Rejected:

@@ -22,7 +22,13 @@ from libs.contracts.groups.group_runs import (
 from libs.contracts.groups.groups import GroupDeleted
 from libs.eventstore.ports import Commit, StoreUnavailable
 from libs.work.agent_runs import RunProgress, WantedRun
+from services.groups.domain.conversations.group_conversation_state import (
+    ENDED_RUNS_REMEMBERED_MAX,
+    SHOWN_MESSAGES_MAX,
+)
+from services.groups.domain.conversations.member_messages import EARLIER_BYTES_MAX, LEFT_OUT
 from services.groups.domain.group import Group
+from services.groups.domain.managers.member_tools import STATE_WRITES_MAX
 from services.groups.engine.member_hops import BUSY_SECONDS_MAX
 from tests.leased_work import finish, sweep
 from tests.unit.given import NOW
@@ -431,3 +437,158 @@ async def test_a_busy_member_that_leaves_is_waited_for_no_longer() -> None:
     await finish(world.runs)
     assert [str(hop["status"]) for hop in world.hops()] == ["skipped", "completed"]
     assert sum(world.clock.slept) < BUSY_SECONDS_MAX
+
+
+WRITE = "update_shared_state"
+
+
+async def shared_state(world: GroupWorld) -> Any:
+    group = await world.repository.load(Group, GROUP, org=ORG)
+    return group.state.shared_state
+
+
+def tools_of(world: GroupWorld, hop: int) -> list[str]:
+    member_run = str(world.hops()[hop]["member_run_id"])
+    return [tool.name for tool in world.agents.wanted[member_run].client_tools]
+
+
+async def test_a_member_writes_the_shared_state_and_goes_on_and_the_next_one_sees_it() -> None:
+    async def speak(wanted: WantedRun) -> Answer:
+        if wanted.agent_id == "agent-Alice" and not wanted.answers:
+            return calls(WRITE, state={"plan": "tides", "done": None})
+        return await by_name(wanted)
+
+    world = await world_of(speak, shared_state={"done": 1})
+    await world.say("Hello")
+    await finish(world.runs)
+    assert await shared_state(world) == {"plan": "tides"}
+    assert world.speakers() == ["Alice", "Alice", "Bob", "Carol"]
+    member_run = str(world.hops()[1]["member_run_id"])
+    [answer] = world.agents.wanted[member_run].answers
+    assert answer.content == 'Written. The shared state is now: {"plan":"tides"}'
+    assert world.shown(1) == []
+    assert '"plan": "tides"' in world.shown(2)[0]
+    assert [text for _, text in world.transcript()][1:] == [
+        "I am Alice.",
+        "I am Bob.",
+        "I am Carol.",
+    ]
+    assert tools_of(world, 0) == [WRITE]
+
+
+async def test_a_member_that_writes_for_ever_is_stopped_by_the_limit() -> None:
+    async def speak(wanted: WantedRun) -> Answer:
+        if WRITE in [tool.name for tool in wanted.client_tools]:
+            return calls(WRITE, state={"n": len(wanted.run_id)})
+        return "Enough."
+
+    world = await world_of(speak, names=["Alice"], shared_state={"n": 0})
+    await world.say("Hello")
+    await finish(world.runs)
+    assert len(world.hops()) == STATE_WRITES_MAX + 1
+    assert world.run()["status"] == "completed"
+    assert world.transcript()[-1] == ("Alice", "Enough.")
+
+
+async def test_a_write_that_is_refused_or_makes_no_sense_is_told_to_the_member() -> None:
+    asked: list[Any] = [{"state": {"long": "x" * 70_000}}, {"state": 7}]
+
+    async def speak(wanted: WantedRun) -> Answer:
+        return calls(WRITE, **asked.pop(0)) if asked else "Well."
+
+    world = await world_of(speak, names=["Alice"], shared_state={"n": 0})
+    await world.say("Hello")
+    await finish(world.runs)
+    told = [answer.content for each in world.agents.wanted.values() for answer in each.answers]
+    assert [str(text).split(":")[0] for text in told] == ["Nothing was written"] * 2
+    assert await shared_state(world) == {"n": 0}
+
+
+async def test_a_broadcast_member_that_writes_is_asked_once_and_misses_nothing() -> None:
+    async def speak(wanted: WantedRun) -> Answer:
+        if wanted.agent_id == "agent-Alice" and not wanted.answers and not world.writes:
+            return calls(WRITE, state={"who": "Alice"})
+        return await by_name(wanted)
+
+    world = await world_of(speak, manager_type="broadcast", shared_state={"n": 0})
+    await world.say("Hello")
+    await finish(world.runs)
+    assert sorted(world.speakers()) == ["Alice", "Alice", "Bob", "Carol"]
+    await world.say("Again", "group_run-2")
+    await finish(world.runs)
+    number = world.speakers("group_run-2").index("Alice")
+    heard = world.shown(number, "group_run-2")
+    assert {"[Bob]: I am Bob.", "[Carol]: I am Carol.", "Again"} <= {*heard}
+
+
+async def test_private_messages_and_groups_without_a_state_have_no_tool_for_it() -> None:
+    world = await world_of(names=["Alice"], shared_state={"n": 0})
+    await world.say("For Alice", recipients=["agent-Alice"])
+    await finish(world.runs)
+    assert tools_of(world, 0) == []
+    bare = await world_of(names=["Alice"])
+    await bare.say("Hello")
+    await finish(bare.runs)
+    assert tools_of(bare, 0) == []
+
+
+async def test_a_supervisor_that_asks_and_writes_at_once_is_told_both() -> None:
+    async def speak(wanted: WantedRun) -> Answer:
+        if wanted.agent_id != "agent-Boss" or wanted.answers:
+            return "Aye."
+        [asked], [written] = (
+            calls("send_message_to_group_members", message="?"),
+            calls(WRITE, state={"asked": True}),
+        )
+        both: Any = [*asked["tool_calls"], *written["tool_calls"]]  # type: ignore[misc]
+        return [{**asked, "tool_calls": both}]
+
+    world = await world_of(
+        speak,
+        names=["Boss", "Bob"],
+        agent_ids=["agent-Bob"],
+        manager_type="supervisor",
+        manager_agent_id="agent-Boss",
+        shared_state={"n": 0},
+    )
+    await world.say("Hello")
+    await finish(world.runs)
+    assert world.speakers() == ["Boss", "Bob", "Boss"]
+    last = world.agents.wanted[str(world.hops()[2]["member_run_id"])]
+    assert [str(answer.content)[:8] for answer in last.answers] == ["[Bob]: A", "Written."]
+    assert await shared_state(world) == {"n": 0, "asked": True}
+
+
+async def test_a_member_that_was_not_asked_for_long_is_shown_the_newest_alone() -> None:
+    world = await world_of(names=["Alice", "Bob"], manager_type="swarm")
+    long = "x" * (EARLIER_BYTES_MAX // 8)
+    for number in range(12):
+        await world.say(f"{number} {long}", f"group_run-{number}")
+        await finish(world.runs)
+
+    async def hand_over(wanted: WantedRun) -> Answer:
+        if wanted.agent_id == "agent-Bob":
+            return "Mine."
+        return calls("hand_over", agent_name="Bob", message="Yours.")
+
+    world.agents.speak = hand_over
+    await world.say("Who goes on?", "group_run-last")
+    await finish(world.runs)
+    [_, left_out, *shown] = world.shown(1, "group_run-last")
+    assert left_out == LEFT_OUT
+    assert [text.split(" ")[0] for text in shown if text.endswith("x")] == [
+        str(number) for number in range(5, 12)
+    ]
+    assert shown[-2:] == ["Who goes on?", "[Alice]: Yours."]
+
+
+async def test_a_long_conversation_leaves_a_small_state() -> None:
+    world = await world_of(names=["Alice"])
+    runs = SHOWN_MESSAGES_MAX // 2 + 10
+    for number in range(runs):
+        await world.say("Hello", f"group_run-{number}")
+        await finish(world.runs)
+    state = (await world.conversation()).state
+    assert state.number == 2 * runs
+    assert len(state.transcript) == SHOWN_MESSAGES_MAX
+    assert len(state.ended) <= ENDED_RUNS_REMEMBERED_MAX

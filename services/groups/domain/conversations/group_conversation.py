@@ -167,6 +167,7 @@ class GroupConversation(Aggregate[GroupConversationState]):
             if wanted.together and (hop.purpose, hop.asked_in) == (wanted.purpose, wanted.asked_in)
         ]
         conversation_id = member_conversation(state.group_id, wanted.agent_id, state.generation)
+        is_known = member is not None and member.briefed == briefing
         self.of_run(
             GroupHopStarted,
             run.id,
@@ -178,13 +179,21 @@ class GroupConversation(Aggregate[GroupConversationState]):
             conversation_id=conversation_id,
             purpose=wanted.purpose,
             since=member.seen if member else run.first - len(run.messages),
-            up_to=alike[0] if alike else state.number,
+            up_to=self.last_shown(wanted, alike),
             question=wanted.question,
-            answers=list(wanted.answers) or unanswered_calls(member),
+            answers=answers_for(member, wanted.answers),
             answers_say_all=wanted.answers_say_all,
             asked_in=wanted.asked_in,
-            briefed="" if member and member.briefed == briefing else briefing,
+            briefed="" if wanted.continues is not None or is_known else briefing,
+            continues=wanted.continues,
         )
+
+    def last_shown(self, wanted: WantedHop, alike: list[int]) -> int:
+        """The number of the last message that a member is shown."""
+        member = self.state.members.get(wanted.agent_id)
+        if wanted.continues is not None and member is not None:
+            return member.seen
+        return alike[0] if alike else self.state.number
 
     def end_hop(self, run_id: str, number: int, outcome: HopOutcome, *, at: datetime) -> bool:
         """Record what came of a hop, and put what was said into the transcript. Nothing happens if
@@ -352,10 +361,17 @@ class GroupConversation(Aggregate[GroupConversationState]):
         evolve(self.state, event)
 
 
-def unanswered_calls(member: MemberState | None) -> list[ToolAnswer]:
-    """Answers to the calls with which a member ended its turn before, and that nobody answered."""
+def answers_for(member: MemberState | None, answers: Sequence[ToolAnswer]) -> list[ToolAnswer]:
+    """Answers to all calls with which a member ended its turn before: that which is known of a
+    call, what the manager type says, or that the group has gone on."""
+    given = {answer.tool_call_id: answer.content for answer in answers}
     calls = member.calls if member else []
-    return [ToolAnswer(tool_call_id=call.id, content=GROUP_HAS_GONE_ON) for call in calls]
+    return [
+        ToolAnswer(
+            tool_call_id=call.id, content=call.answer or given.get(call.id) or GROUP_HAS_GONE_ON
+        )
+        for call in calls
+    ]
 
 
 def too_much(command: StartGroupRun) -> Rejected | None:

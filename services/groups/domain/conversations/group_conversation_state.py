@@ -72,6 +72,7 @@ class Hop(BaseModel):
     answers_say_all: bool = False
     asked_in: int | None = None
     briefed: str = ""
+    continues: int | None = None
     status: HopStatus = "open"
     reason: str = ""
     texts: list[str] = []
@@ -275,6 +276,7 @@ def start_hop(state: GroupConversationState, event: GroupHopStarted) -> None:
         answers_say_all=event.answers_say_all,
         asked_in=event.asked_in,
         briefed=event.briefed,
+        continues=event.continues,
     )
     run.hops.append(hop)
     member = add_member(state, event.agent_id, seen=event.since)

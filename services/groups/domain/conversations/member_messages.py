@@ -12,12 +12,16 @@ from libs.contracts.groups.group_runs import GroupMessage
 from services.groups.domain.conversations.group_conversation_state import (
     GroupConversationState,
     Hop,
+    TranscriptMessage,
 )
 from services.groups.domain.managers.decisions import Participant
 
 DIGEST_CHARS = 16
 ITS_TURN = "It is your turn to speak. Nothing was said since you spoke last."
 DESCRIPTION_CHARS_MAX = 200
+# What a member that was not asked for long is shown of the time before this run: the newest.
+EARLIER_MESSAGES_MAX, EARLIER_BYTES_MAX = 100, 64 << 10
+LEFT_OUT = "Earlier messages of the group are left out here."
 
 
 def briefing_of(
@@ -52,7 +56,11 @@ def messages_for(
     """The messages with which a member is asked."""
     messages = [system(hop, "briefing", briefing_for(hop, briefing), at)] if hop.briefed else []
     if not hop.answers_say_all:
-        heard = [message_for(hop, message, state.group_id) for message in said_since(state, hop)]
+        said = said_since(state, hop)
+        shown = without_oldest(state, said)
+        if len(shown) < len(said):
+            messages.append(system(hop, "left_out", LEFT_OUT, at))
+        heard = [message_for(hop, entry.message, state.group_id) for entry in shown]
         messages += heard
         if not heard and not hop.question and not hop.answers:
             messages.append(system(hop, "turn", ITS_TURN, at))
@@ -66,15 +74,29 @@ def briefing_for(hop: Hop, briefing: str) -> str:
     return f"{briefing}\nYou are {hop.name}."
 
 
-def said_since(state: GroupConversationState, hop: Hop) -> list[GroupMessage]:
+def said_since(state: GroupConversationState, hop: Hop) -> list[TranscriptMessage]:
     """What others have said since a member was asked last, as far as it is for its ears."""
     return [
-        entry.message
+        entry
         for entry in state.transcript
         if hop.since < entry.number <= hop.up_to
         and entry.message.sender_id != hop.agent_id
         and is_for(entry.message, hop.agent_id)
     ]
+
+
+def without_oldest(
+    state: GroupConversationState, said: list[TranscriptMessage]
+) -> list[TranscriptMessage]:
+    """All that was said in the run that is under way, and of what was said before the newest that
+    is not too much at a time."""
+    run = state.active
+    began = run.first - len(run.messages) if run else state.number
+    earlier = [entry for entry in said if entry.number <= began][-EARLIER_MESSAGES_MAX:]
+    total = sum(entry.bytes for entry in earlier)
+    while earlier and total > EARLIER_BYTES_MAX:
+        total -= earlier.pop(0).bytes
+    return [*earlier, *(entry for entry in said if entry.number > began)]
 
 
 def is_for(message: GroupMessage, agent_id: str) -> bool:

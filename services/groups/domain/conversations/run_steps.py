@@ -6,11 +6,13 @@ from dataclasses import dataclass, field
 from datetime import datetime
 
 from libs.contracts.bus_messages import JsonObject, Rejected
+from libs.contracts.groups.group_runs import ToolAnswer
 from libs.contracts.groups.groups import GroupConfig
 from services.groups.domain.conversations.group_conversation import GroupConversation
 from services.groups.domain.conversations.group_conversation_state import (
     ActiveGroupRun,
     GroupConversationState,
+    Hop,
     Withdrawal,
 )
 from services.groups.domain.conversations.member_messages import briefing_of, digest
@@ -23,6 +25,7 @@ from services.groups.domain.managers.decisions import (
     Participant,
     Pick,
     Table,
+    WantedHop,
 )
 from services.groups.domain.state_document import render
 
@@ -40,6 +43,7 @@ class Scene:
     table: Table
     people: list[Participant]
     briefing: str
+    shared_state: JsonObject
 
 
 @dataclass(slots=True, kw_only=True)
@@ -69,6 +73,8 @@ def take_step(
     names = {person.agent_id: person.name for person in people}
     conversation.start_next(members_of(config), at=at)
     run = conversation.state.active
+    if run is not None and (left := unfinished_turns(run)):
+        conversation.start_hops(Ask(tuple(left)), names, digest(briefing), at=at)
     for _ in range(DECISIONS_MAX):
         if run is None:
             break
@@ -101,8 +107,38 @@ def take_step(
             table=table_of(conversation.state, run, config, people),
             people=people,
             briefing=briefing,
+            shared_state=shared_state,
         )
     return step
+
+
+def unfinished_turns(run: ActiveGroupRun) -> list[WantedHop]:
+    """Members that are to go on: their turns ended with calls that all have their answers."""
+    continued = {hop.continues for hop in run.hops}
+    return [
+        WantedHop(
+            agent_id=hop.agent_id,
+            purpose=hop.purpose,
+            answers=tuple(
+                ToolAnswer(tool_call_id=call.id, content=call.answer) for call in hop.calls
+            ),
+            answers_say_all=True,
+            asked_in=hop.asked_in,
+            continues=hop.hop,
+        )
+        for hop in run.hops
+        if hop.calls and all(call.answer for call in hop.calls) and hop.hop not in continued
+    ]
+
+
+def whole_turns(hops: list[Hop]) -> list[Hop]:
+    """The hops of a run, each of those that continue another one in its place."""
+    turns: dict[int, Hop] = {}
+    for hop in hops:
+        before = turns.pop(hop.continues, None) if hop.continues is not None else None
+        texts = [*before.texts, *hop.texts] if before else hop.texts
+        turns[hop.hop] = hop.model_copy(update={"texts": texts})
+    return list(turns.values())
 
 
 def finish(step: Step, conversation: GroupConversation) -> None:
@@ -149,7 +185,7 @@ def table_of(
         config=config,
         members=tuple(members),
         manager=manager,
-        hops=tuple(run.hops),
+        hops=tuple(whole_turns(run.hops)),
         picked=run.picked,
         floor=state.floor,
     )

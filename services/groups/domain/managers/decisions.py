@@ -81,7 +81,7 @@ class Table:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WantedHop:
     """A member that is to be asked. What is asked of several `together` shows all of them the same:
-    not what others have answered to it meanwhile."""
+    not what others have answered to it meanwhile. What `continues` a hop shows nothing new."""
 
     agent_id: str
     purpose: HopPurpose = "answer"
@@ -90,6 +90,7 @@ class WantedHop:
     answers_say_all: bool = False
     asked_in: int | None = None
     together: bool = False
+    continues: int | None = None
 
 
 @dataclass(frozen=True, slots=True)

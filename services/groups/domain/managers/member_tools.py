@@ -1,4 +1,4 @@
-"""The tools with which a member hands over, and a manager asks members.
+"""The tools with which a member hands over or writes the shared state, and a manager asks members.
 
 They are tools of the client of a member's run, and the groups service is that client: a call ends
 the run, and the answer comes with the member's next run. So all that a call leads to is recorded
@@ -7,15 +7,19 @@ hop by hop, as everything else in a group is.
 
 from __future__ import annotations
 
-from pydantic import BaseModel, ConfigDict, ValidationError
+from pydantic import BaseModel, ConfigDict, JsonValue, ValidationError
 
 from libs.contracts.agent.runs import ClientTool
 from libs.contracts.bus_messages import JsonObject
 from libs.contracts.groups.group_runs import ToolCallMade
+from libs.contracts.groups.groups import StateMode
 from services.groups.domain.managers.decisions import Participant
 
 HAND_OVER, ASK_MEMBERS = "hand_over", "send_message_to_group_members"
-GROUP_TOOLS = (HAND_OVER, ASK_MEMBERS)
+WRITE_STATE = "update_shared_state"
+GROUP_TOOLS = (HAND_OVER, ASK_MEMBERS, WRITE_STATE)
+# How often a member may write the shared state in one turn.
+STATE_WRITES_MAX = 8
 NAMED_MEMBERS_MAX = 100
 
 
@@ -35,6 +39,32 @@ class AskMembers(BaseModel):
 
     message: str
     agent_names: list[str] = []
+
+
+class WriteState(BaseModel):
+    """Arguments of `update_shared_state`."""
+
+    model_config = ConfigDict(extra="ignore")
+
+    state: dict[str, JsonValue]
+
+
+def write_state_tool(mode: StateMode) -> ClientTool:
+    """The tool with which a member writes the shared state."""
+    how = (
+        "The keys that change, with their new values: what you leave out stays, null removes a key."
+        if mode == "merge"
+        else "The whole new document: what you leave out is gone."
+    )
+    return ClientTool(
+        name=WRITE_STATE,
+        description="Write the shared state of your group, a JSON document that all members see.",
+        parameters={
+            "type": "object",
+            "properties": {"state": {"type": "object", "description": how}},
+            "required": ["state"],
+        },
+    )
 
 
 def hand_over_tool(others: list[Participant]) -> ClientTool:
@@ -89,6 +119,15 @@ def read_ask(call: ToolCallMade) -> AskMembers | None:
     malformed."""
     try:
         return AskMembers.model_validate_json(call.arguments) if call.name == ASK_MEMBERS else None
+    except ValidationError:
+        return None
+
+
+def read_state_write(call: ToolCallMade) -> WriteState | None:
+    """The arguments of a call that writes the shared state; None for what is malformed."""
+    arguments = call.arguments.replace("\\u0000", "")  # no row can hold it
+    try:
+        return WriteState.model_validate_json(arguments)
     except ValidationError:
         return None
 

@@ -161,12 +161,36 @@ async def test_a_message_fails_over_to_the_next_agent_where_the_model_of_the_fir
     assert "Its run is failed" in log["deliveries"][0]["error"]
 
 
+async def test_the_next_agent_answers_where_the_first_one_is_deleted_while_it_does(
+    web: httpx.AsyncClient, new_agent: NewAgent
+) -> None:
+    name = unique("proof")
+    first = new_agent(**with_priority(name, 10))
+    second = new_agent(**can(name))
+    path = f"/v1/capabilities/{name}/messages"
+    body = {"input": "SLOW:600000 SAY:late", "deadline_seconds": 60}
+    waiting = asyncio.create_task(web.post(path, json=body))
+
+    async def is_asked(agent_id: str) -> bool:
+        runs = made(await web.get("/v1/runs", params={"agent_id": agent_id}))
+        return any(run["status"] == "running" for run in runs)
+
+    await wait_for("the first one is asked", lambda: is_asked(first.id))
+    made(await web.delete(f"/v1/agents/{first.id}"))
+    await wait_for("the second one is asked", lambda: is_asked(second.id))
+    made(await web.delete(f"/v1/agents/{second.id}"))
+    problem = made(await waiting, 503)
+    log = problem["routed_message"]["deliveries"]
+    assert [each["agent_id"] for each in log] == [first.id, second.id]
+    assert [each["status"] for each in log] == ["failed", "failed"]
+
+
 async def test_an_agent_that_is_free_goes_before_one_that_is_busy(
     web: httpx.AsyncClient, new_agent: NewAgent, letta: Letta
 ) -> None:
     name = unique("cook")
     busy, free = new_agent(**with_priority(name, 10)), new_agent(**can(name))
-    letta.agents.messages.create_async(busy.id, messages=says("SLOW:5000"))
+    letta.agents.messages.create_async(busy.id, messages=says("SLOW:600000"))
 
     found = made(await web.get(f"/v1/capabilities/{name}/agents"))
     assert [(each["agent_id"], each["available"]) for each in found] == [
@@ -341,6 +365,23 @@ async def test_the_best_bid_gets_the_task_and_the_others_are_told(
     assert {d["purpose"] for d in answer["deliveries"]} == {"bid", "award"}
 
 
+async def test_a_bidder_that_says_nothing_does_not_keep_the_task_from_the_best_bid(
+    web: httpx.AsyncClient, new_agent: NewAgent, letta: Letta
+) -> None:
+    name = unique("haul")
+    silent, bidder = new_agent(**can(name)), new_agent(**can(name))
+    letta.agents.messages.create_async(silent.id, messages=says("SLOW:600000"))
+    body = {"pattern": "contract_net", "capability": name, "input": "SAY:BID: 7"}
+    answer = made(await web.post("/v1/routing/messages", json={**body, "deadline_seconds": 24}))
+    log = {(each["agent_id"], each["purpose"]): each["status"] for each in answer["deliveries"]}
+    assert log == {
+        (silent.id, "bid"): "failed",
+        (bidder.id, "bid"): "delivered",
+        (bidder.id, "award"): "delivered",
+    }
+    assert answer["routed_to"]["agent_id"] == bidder.id
+
+
 async def test_a_request_that_cannot_be_routed_says_which_field_is_wrong(
     web: httpx.AsyncClient, new_agent: NewAgent
 ) -> None:
@@ -368,6 +409,14 @@ async def test_a_request_that_cannot_be_routed_says_which_field_is_wrong(
     assert "messages" in await refusal(agent_ids=[agent.id], messages=says("hi"))
     bad_name = await web.put(f"/v1/agents/{agent.id}/capabilities/a%0Ab")
     assert "capability" in made(bad_name, 422)["detail"]
+    for path in ("capabilities/%00/messages", "capabilities/%00/messages/async"):
+        bad_name = await web.post(f"/v1/{path}", json={"input": "hi"})
+        assert "capability" in made(bad_name, 422)["detail"]
+    for path, field in (
+        ("capabilities/%00/agents", "capability"),
+        ("topics/%00/subscribers", "topic"),
+    ):
+        assert field in made(await web.get(f"/v1/{path}"), 422)["detail"]
     twice = {"capabilities": ["a", "a"]}
     assert "twice" in str(made(await web.patch(f"/v1/agents/{agent.id}", json=twice), 422))
     many = {"capabilities": [f"c{number}" for number in range(65)]}

@@ -72,6 +72,7 @@ async def list_capable_agents(request: AnyRequest, capability: str) -> Response[
     """List the agents that declare a capability, the most available first."""
     shown = query_of(request, AgentsShown)
     queries = CapabilityQueries(api_of(request).reads.database)
+    valid_name(NamedCapability, "capability", capability)
     found = await queries.agents(org_of(request), capability, shown.limit)
     if found == b"[]" and shown.limit != 0:
         raise Problem(404, {"detail": f"No agent declares the capability '{capability}'"})

@@ -15,6 +15,8 @@ from services.api.http.error_responses import answer
 from services.api.http.raw_json import raw
 from services.api.http.request_parsing import AnyRequest, Page, body_of, query_of
 from services.api.openapi.operation import returns
+from services.api.resources.capabilities import NamedCapability
+from services.api.v1.path_names import valid_name
 from services.api.v1.read_model_responses import answer_document, answer_page
 from services.api.v1.routed_messages import (
     ROUTED_MESSAGES,
@@ -94,7 +96,8 @@ def status_of(document: dict[str, Any]) -> int:
 
 def of_capability(body: RoutedMessages, capability: str) -> Recipients:
     """The agents with a capability, before them the one that the client names."""
-    return Recipients(capability=capability, tags=body.tags or [], first=body.agent_id or "")
+    name = valid_name(NamedCapability, "capability", capability)
+    return Recipients(capability=name, tags=body.tags or [], first=body.agent_id or "")
 
 
 def recipients_of(body: RouteRequest) -> Recipients:

@@ -57,7 +57,7 @@ async def list_topics(request: AnyRequest) -> Response[bytes]:
 async def list_subscribers(request: AnyRequest, topic: str) -> Response[bytes]:
     """List the agents that subscribe to a topic, the first that did so first."""
     found = Filter([ALL_OF_ORG, IS_THERE], {"org": org_of(request)})
-    found.by_key("v.topic = %(topic)s", topic=topic)
+    found.by_key("v.topic = %(topic)s", topic=valid_name(NamedTopic, "topic", topic))
     order = 'v.created_at, v.id collate "C"'
     shown = await api_of(request).reads.all(SUBSCRIPTIONS, found, order=order)
     if shown == b"[]":

@@ -506,7 +506,7 @@ ASKED: dict[type, dict[str, Callable[[Any], Awaitable[Any]]]] = {
         "sleeptime_groups": lambda queries: queries.sleeptime_groups(ORG, AGENT),
         "sleeptime_agents": lambda queries: queries.sleeptime_agents(ORG, [AGENT]),
         "own_sleeptime_agents": lambda queries: queries.own_sleeptime_agents(ORG, AGENT, [AGENT]),
-        "last_answer": lambda queries: queries.last_answer(ORG, RUN),
+        "last_answer": lambda queries: queries.last_answer(ORG, RUN, "message-1", None),
         "unreviewed_messages": lambda queries: queries.unreviewed_messages(
             ORG, AGENT, "message-1", None
         ),

@@ -116,8 +116,11 @@ async def test_what_is_reviewed_lies_between_two_messages(database: Database) ->
     third = START + timedelta(seconds=3)
     assert await queries.unreviewed_messages(ORG, ADA, "message-gone", third) == everything[3:]
     assert await queries.unreviewed_messages(OTHER, ADA, None, None) == []
-    assert await queries.last_answer(ORG, "run-0") == "message-2"
-    assert await queries.last_answer(OTHER, "run-0") is None
+    assert await queries.last_answer(ORG, "run-0", None, None) == "message-2"
+    assert await queries.last_answer(ORG, "run-0", "message-1", START) == "message-2"
+    assert await queries.last_answer(ORG, "run-0", "message-4", START) is None
+    assert await queries.last_answer(ORG, "run-0", "message-gone", third) is None
+    assert await queries.last_answer(OTHER, "run-0", None, None) is None
     review = Review(run_id="run-1", after_message_id="message-2", last_message_id="message-4")
     shown_messages = await queries.reviewed_messages(ORG, ADA, review)
     assert shown_messages == [[{"content": "3"}], [{"content": "4"}]]

@@ -40,10 +40,6 @@ and not exists (select from groups.group_members m join groups.groups g on g.id 
       and g.manager_agent_id <> %(manager)s)"""
 SLEEPTIME_AGENT_TYPES = ("sleeptime_agent", "voice_sleeptime_agent")
 
-LAST_ANSWER = """
-select id from agent.message_view where run_id = %s and org = %s and not sent
-order by position desc limit 1"""
-
 SAID = (
     'm.agent_id collate "C" = %(agent)s and m.org = %(org)s and'
     " (m.role in ('user', 'assistant', 'tool') or (m.role = 'system' and m.sent))"
@@ -53,6 +49,13 @@ AFTER = (
     "m.recorded_at > coalesce((select recorded_at from agent.message_view"
     " where id = %(after)s and org = %(org)s), %(after_at)s::timestamptz, '-infinity')"
 )
+# What a review has reached already is not the end of another one: runs may be counted in any order.
+LAST_ANSWER = f"""
+select last.id from (
+    select m.id, m.recorded_at from agent.message_view m
+    where m.run_id = %(run)s and m.org = %(org)s and not m.sent
+    order by m.position desc limit 1) last
+where {AFTER.replace("m.recorded_at", "last.recorded_at")}"""
 UNREVIEWED = f"""
 select id, role = 'user' from (
     select m.id, m.role, m.recorded_at, m.position from agent.message_view m
@@ -141,8 +144,11 @@ class SleeptimeQueries(Protocol):
         """Those of them that review no other agent than this one."""
         ...
 
-    async def last_answer(self, org: str, run_id: str) -> str | None:
-        """The last message that a run answered with."""
+    async def last_answer(
+        self, org: str, run_id: str, after_message_id: str | None, after_at: datetime | None
+    ) -> str | None:
+        """The last message that a run answered with, if it came after a message, or after a time,
+        if that is deleted."""
         ...
 
     async def unreviewed_messages(
@@ -203,9 +209,13 @@ class PostgresSleeptimeQueries:
         }
         return [each for (each,) in await self.database.fetch(OWN_SLEEPTIME_AGENTS, values)]
 
-    async def last_answer(self, org: str, run_id: str) -> str | None:
-        """The last message that a run answered with."""
-        row = await self.database.fetch_one(LAST_ANSWER, [run_id, org])
+    async def last_answer(
+        self, org: str, run_id: str, after_message_id: str | None, after_at: datetime | None
+    ) -> str | None:
+        """The last message that a run answered with, if it came after a message, or after a time,
+        if that is deleted."""
+        values = {"org": org, "run": run_id, "after": after_message_id, "after_at": after_at}
+        row = await self.database.fetch_one(LAST_ANSWER, values)
         return str(row[0]) if row else None
 
     async def unreviewed_messages(

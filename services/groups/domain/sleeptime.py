@@ -34,7 +34,8 @@ class SaidMessage:
 @dataclass(frozen=True, slots=True)
 class RunFacts:
     """What was said in a run that has ended, as far as a review depends on it: its last message,
-    none if it said nothing; and of a group for voice all messages that no review was shown."""
+    none if it said nothing that is not reviewed; and of a group for voice all messages that no
+    review was shown."""
 
     last_message_id: str | None
     unreviewed: Sequence[SaidMessage] = ()

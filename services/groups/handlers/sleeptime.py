@@ -183,11 +183,12 @@ class SleeptimeHandlers:
     async def facts(self, group: Group, run_id: str, org: str) -> RunFacts:
         """What a review depends on."""
         queries, config = self.ports.queries, group.present
-        last = await queries.last_answer(org, run_id)
+        after = config.last_processed_message_id if config else None
+        after_at = group.state.reviewed_at
+        last = await queries.last_answer(org, run_id, after, after_at)
         if config is None or config.manager_type != "voice_sleeptime":
             return RunFacts(last)
-        manager, after = config.manager_agent_id or "", config.last_processed_message_id
-        after_at = group.state.reviewed_at
+        manager = config.manager_agent_id or ""
         return RunFacts(last, await queries.unreviewed_messages(org, manager, after, after_at))
 
 

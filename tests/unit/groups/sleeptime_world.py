@@ -177,7 +177,9 @@ class SleeptimeWorld:
         found = await self.sleeptime_agents(org, agent_ids)
         return [agent_id for agent_id in found if agent_id not in others]
 
-    async def last_answer(self, org: str, run_id: str) -> str | None:
+    async def last_answer(
+        self, org: str, run_id: str, after_message_id: str | None, after_at: datetime | None
+    ) -> str | None:
         return self.answered.get(run_id)
 
     async def unreviewed_messages(

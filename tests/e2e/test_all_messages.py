@@ -50,7 +50,6 @@ def test_messages_of_all_agents_are_listed_by_time(
     assert shown.to_dict() == mine[0].to_dict()
     assert http.get(f"/v1/messages/message-{NOBODY}").status_code == 404
     assert http.get("/v1/messages/nothing").status_code == 422
-    assert http.get("/v1/messages/batches").status_code == 501
 
 
 @pytest.mark.operation("POST /v1/messages/search")

@@ -390,6 +390,11 @@ def slow_run(http: httpx.Client, group: dict[str, Any]) -> str:
         "the second member to be asked",
         lambda: len(http.get(f"{path}/runs/{run['id']}").json()["hops"]) == 2,
     )
+    member_run = http.get(f"{path}/runs/{run['id']}").json()["hops"][1]["run_id"]
+    until(
+        "its run to be accepted",
+        lambda: http.get(f"/v1/runs/{member_run}").status_code == 200,
+    )
     return str(run["id"])
 
 

@@ -12,6 +12,7 @@ import httpx
 import pytest
 
 from libs.contracts.groups.group_runs import GROUP_REQUEST_BYTES_MAX
+from services.api.resources.group_messages import PAGE_BYTES_MAX
 from tests.e2e.asking import unique
 from tests.e2e.conftest import NewAgent
 from tests.scripted_model import ScriptedModelProcess
@@ -544,3 +545,26 @@ def test_members_write_the_shared_state_of_their_group(
     assert state == {"state": {"draft": "The moon pulls the sea."}, "version": 1}
     heard = http.get(f"/v1/agents/{crew[1].id}/messages", params={"group_id": group["id"]})
     assert "The moon pulls the sea." in heard.text
+
+
+def test_a_page_of_a_transcript_has_a_bound_and_leads_on(
+    http: httpx.Client, new_group: NewGroup, crew: list[Any]
+) -> None:
+    group = new_group(ids_of(crew[:1]))
+    path = f"/v1/groups/{group['id']}"
+    long = "x" * (GROUP_REQUEST_BYTES_MAX - 1_000)
+    sent = PAGE_BYTES_MAX // GROUP_REQUEST_BYTES_MAX + 2
+    for number in range(sent):
+        answer = http.post(f"{path}/messages/async", json={"input": f"{long} SAY:{number}"})
+        assert answer.status_code == 200, answer.text
+
+    last = f"{path}/runs/{answer.json()['id']}"
+    is_over = lambda: http.get(last).json()["status"] == "completed"  # noqa: E731
+    asyncio.run(wait_for("the last run to end", is_over, 120.0))
+    count, after = 0, dict[str, str]()
+    while listed := http.get(f"{path}/messages", params=after).json():
+        count, after = count + len(listed), {"after": listed[-1]["id"]}
+    assert count == 2 * sent
+    first = http.get(f"{path}/messages", params={"limit": 1_000})
+    assert len(first.content) <= PAGE_BYTES_MAX + len(first.json())
+    assert 0 < len(first.json()) < 2 * sent

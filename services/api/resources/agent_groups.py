@@ -34,6 +34,8 @@ from services.api.v1.read_model_responses import (
 )
 
 AGENT_GROUP = "v.agent_group"
+# Where a page would be longer it ends before, and the cursors lead on.
+PAGE_BYTES_MAX = 8 << 20
 STATE = "jsonb_build_object('state', v.shared_state, 'version', v.state_version)"
 MEMBERS = Resource(
     kind="agent",
@@ -84,7 +86,9 @@ async def list_agent_groups(request: AnyRequest) -> Response[bytes]:
     """List groups, the newest first."""
     page = query_of(request, AgentGroupPage)
     found = shown_groups(request, page)
-    return await answer_page(request, GROUPS, page, found, document=AGENT_GROUP)
+    return await answer_page(
+        request, GROUPS, page, found, document=AGENT_GROUP, bytes_max=PAGE_BYTES_MAX
+    )
 
 
 @get("/v1/agent-groups/count", opt=returns("number of groups", query=AgentGroupFilters))

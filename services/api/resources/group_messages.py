@@ -48,6 +48,8 @@ GROUP_MESSAGES = Resource(
     document="v.document",
     sort_keys={"number": "v.number"},
 )
+# Where a page would be longer it ends before, and the cursors lead on.
+PAGE_BYTES_MAX = 8 << 20
 IN_GROUP = "v.group_id = %(group)s"
 
 
@@ -95,7 +97,9 @@ async def list_group_messages(request: AnyRequest, group_id: str) -> Response[by
     page = query_of(request, GroupMessagePage)
     await must_exist(request, GROUPS, group_id)
     found = filter_of(page, org_of(request)).by_key(IN_GROUP, group=group_id)
-    return await answer_page(request, GROUP_MESSAGES, page, found, key="number")
+    return await answer_page(
+        request, GROUP_MESSAGES, page, found, key="number", bytes_max=PAGE_BYTES_MAX
+    )
 
 
 @post(
@@ -154,7 +158,7 @@ async def list_group_runs(request: AnyRequest, group_id: str) -> Response[bytes]
     page = query_of(request, GroupRunPage)
     await must_exist(request, GROUPS, group_id)
     found = filter_of(page, org_of(request)).by_key(IN_GROUP, group=group_id)
-    return await answer_page(request, GROUP_RUNS, page, found)
+    return await answer_page(request, GROUP_RUNS, page, found, bytes_max=PAGE_BYTES_MAX)
 
 
 @get(paths("/runs/{group_run_id:str}"), opt=returns("the group's run"))

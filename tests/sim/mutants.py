@@ -284,7 +284,7 @@ def retry_looks_too_early() -> list[Patch]:
             command.earlier_runs,
         )
         if earlier:
-            return run_reply(earlier, command.request_hash)
+            return run_reply(earlier, command.request_hash, sleeptime=False)
         return await real(handlers, command.model_copy(update={"retry": False}), work)
 
     return [(RunHandlers, "start_run", start_run)]

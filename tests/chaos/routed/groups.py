@@ -1,0 +1,5 @@
+"""The groups service behind wires."""
+
+from tests.chaos.routed import run
+
+run("groups")

@@ -86,6 +86,12 @@ LOCAL_SANDBOX = {
     "venv_name": "venv",
     "pip_requirements": [{"name": "numpy", "version": "2.0.0"}],
 }
+SCHEDULE = {
+    "message": "hi",
+    "schedule_type": "recurring",
+    "recurrence_rule": "0 0 29 2 *",
+    "timezone": "Europe/Berlin",
+}
 BODIES: dict[str, list[Any]] = {
     "create_mcp_server": [
         MCP_SERVER,
@@ -147,18 +153,45 @@ BODIES: dict[str, list[Any]] = {
     "generate_json_schema": [{"code": TOOL_SOURCE}],
     "undo_block_change": [{"to_version": 1}, {}],
     "mcp": [{"jsonrpc": "2.0", "id": 1, "method": "tools/list", "params": {}}],
+    "add_group_member": [{"agent_id": "agent-00000000-0000-4000-8000-000000000000"}],
+    "cancel_group_runs": [{}],
+    "create_agent_group": [{"description": "g", "agent_ids": [], "name": "crew"}],
+    "create_group": [{"description": "g", "agent_ids": []}],
+    "modify_group": [{"description": "other"}],
+    "update_agent_group": [{"name": "other", "shared_state_mode": "merge"}],
+    "update_group_state": [{"state": {"a": {"b": [1]}}, "version": 1}],
+    "send_group_message": [MESSAGES, {"input": "hi"}],
+    "send_group_message_async": [MESSAGES],
+    "stream_group_message": [MESSAGES],
+    "create_batch": [{"items": ["hi", {"input": "hi"}, MESSAGES], "keep": False}],
+    "create_message_batch": [{"requests": [{"agent_id": "agent-1", **MESSAGES}]}],
+    "create_schedule": [
+        SCHEDULE,
+        {
+            "messages": MESSAGES["messages"],
+            "schedule": {"type": "recurring", "cron_expression": "0 0 29 2 *"},
+        },
+    ],
+    "modify_schedule": [{"recurrence_rule": "0 0 29 2 *", "name": "other"}],
+    "declare_capability": [{"description": "adds", "priority": 1}],
+    "send_to_capability": [MESSAGES],
+    "send_to_capability_async": [MESSAGES],
+    "route_message": [{"pattern": "publish", "topic": "news", "input": "hi"}],
     "reset_messages": [{"add_default_initial_messages": False}],
 }
 # What would take away what the others ask about, and what is 503 on a machine that is busy.
 NOT_ASKED = (
     "delete_agent",
+    "delete_agents",
     "delete_block",
     "delete_conversation",
+    "delete_group",
     "delete_mcp_server",
     "delete_mcp_server_by_name",
     "delete_run",
     "delete_sandbox_config",
     "delete_sandbox_env_var",
+    "delete_schedule",
     "delete_tool",
     "discard_dead_letter",
     "health",
@@ -219,7 +252,7 @@ async def things(base_url: str) -> dict[str, str]:
 
         async def made(path: str, body: Any, method: str = "POST") -> Any:
             answer = await client.request(method, path, json=body)
-            assert answer.status_code == 200, answer.text
+            assert answer.is_success, answer.text
             return answer.json()
 
         agent = await made("/v1/agents", AGENT)
@@ -238,7 +271,20 @@ async def things(base_url: str) -> dict[str, str]:
         run = await made(
             f"/v1/agents/{agent['id']}/messages/async", {"input": "hi", "background": True}
         )
+        group = await made("/v1/groups", {"description": "g", "agent_ids": [agent["id"]]})
+        group_run = await made(f"/v1/groups/{group['id']}/messages/async", MESSAGES)
+        schedule = await made(f"/v1/agents/{agent['id']}/schedule", SCHEDULE)
+        batch = await made(f"/v1/agents/{agent['id']}/messages/batch", {"items": ["hi"]})
+        await made(f"/v1/topics/news/subscribers/{agent['id']}", None, "PUT")
+        routed = await made("/v1/routing/messages", BODIES["route_message"][0])
     return {
+        "group_id": group["id"],
+        "group_run_id": group_run["id"],
+        "scheduled_message_id": schedule["id"],
+        "batch_id": batch["id"],
+        "capability": "sums",
+        "topic": "news",
+        "routed_message_id": routed["id"],
         "agent_id": agent["id"],
         "block_id": block["id"],
         "archive_id": archive["id"],

@@ -24,6 +24,10 @@ SKEWS_SECONDS = {
     "memory-2": 0,
     "tools": 300,
     "tools-2": 0,
+    "scheduler": 300,
+    "scheduler-2": -300,
+    "groups": -300,
+    "groups-2": 0,
     "api": 0,
     "api-2": 300,
 }

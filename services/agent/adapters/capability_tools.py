@@ -24,17 +24,15 @@ from libs.contracts.groups.routing import (
 from libs.contracts.letta.capabilities import CapabilityName
 from libs.contracts.letta.message_requests import MAX_STEPS_DEFAULT
 from libs.eventstore.ports import StoreUnavailable
+from libs.work.agent_runs import LOOK_SECONDS, LOOK_SECONDS_MAX, text_of
 from libs.work.progress import Progress, follow
 from services.agent.adapters.multi_agent_tools import (
-    LOOK_SECONDS,
-    LOOK_SECONDS_MAX,
     NO_ANSWER,
     PART_OF_DEADLINE,
     RETRY_SECONDS,
     Answer,
     MultiAgentTools,
     answer_fields,
-    text_of,
 )
 from services.agent.adapters.routed_message_queries import RoutedProgress
 from services.agent.adapters.tool_owner_port import Calling, Runner, error

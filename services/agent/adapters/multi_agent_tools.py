@@ -21,7 +21,8 @@ from libs.contracts.letta.message_requests import MAX_STEPS_DEFAULT
 from libs.contracts.letta.runs import RunConfig
 from libs.eventstore import failpoints
 from libs.eventstore.ports import StoreUnavailable
-from libs.work.progress import Progress, ProgressMessage, follow
+from libs.work.agent_runs import LOOK_SECONDS, LOOK_SECONDS_MAX, answer_texts, is_worth_a_look
+from libs.work.progress import Progress, follow
 from services.agent.adapters.all_queries import Queries
 from services.agent.adapters.tool_owner_port import Calling, Runner, error
 from services.agent.domain.runs.agent_call_deadlocks import given_up, waits_of
@@ -29,8 +30,6 @@ from services.agent.domain.runs.step_results import ToolResult
 from services.agent.settings import TOOL_SECONDS_MAX
 
 RETRY_SECONDS = 0.5
-# How often a run is looked at whose end nobody tells: often while it is in line, seldom later.
-LOOK_SECONDS, LOOK_SECONDS_MAX = 1.0, 5.0
 # An answer is waited for a little less than a tool may take; and who is waited for waits less
 # itself, so that the last one ends first.
 PART_OF_DEADLINE = 0.9
@@ -233,12 +232,7 @@ class MultiAgentTools:
     async def answer_texts(self, sent: Sent) -> list[str]:
         """What the other agent said in the run. Raises StoreUnavailable."""
         v1_messages = await self.queries.messages_of_run(sent.calling.context.org, sent.run_id)
-        words = (
-            message["content"]
-            for message in v1_messages
-            if message["message_type"] == "assistant_message"
-        )
-        return [text_of(content) for content in words]
+        return answer_texts(v1_messages)
 
     async def must_give_up(self, sent: Sent) -> bool:
         """Whether all wait for all, and this call is the one that ends that."""
@@ -263,19 +257,7 @@ class MultiAgentTools:
         return Answer([], f"Agent {sent.agent_id} did not answer within {seconds:.0f} s: it {what}")
 
 
-def is_worth_a_look(delta: ProgressMessage) -> bool:
-    """Whether the row of a run may say something new after a delta."""
-    return not delta.keys().isdisjoint(("end", "look"))
-
-
 def answer_fields(agent_id: str, answer: Answer) -> dict[str, Any]:
     """An answer as models read it, the way V1 writes it."""
     texts = [f"<error: {answer.failed}>"] if answer.failed else answer.texts
     return {"agent_id": agent_id, "response": texts}
-
-
-def text_of(content: Any) -> str:
-    """The text of a message's content."""
-    if isinstance(content, str):
-        return content
-    return "\n".join(part["text"] for part in content if isinstance(part.get("text"), str))

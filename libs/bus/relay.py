@@ -40,7 +40,7 @@ class Relay:
         if not await self.leadership.is_leader():
             return
         if self.published_as != self.leadership.epoch:
-            self.published_position = await self.store.published_position()
+            self.published = await self.store.published_position()
             self.published_as = self.leadership.epoch
             self.caught_up = False
         while await self.publish_page():

@@ -27,6 +27,7 @@ import psutil
 from deploy import container_health
 from libs.contracts.service_registry import events_stream, names
 from libs.contracts.stream_definitions import COMMANDS_STREAM
+from libs.eventstore.backlog_counts import RELAY_LAG
 from tests.chaos.client import GIVE_UP_SECONDS, Answer, Client
 from tests.chaos.dose import Dose
 from tests.chaos.hostile_clients import BEGINNINGS
@@ -62,6 +63,8 @@ INDEX_OF_AN_EVENT_BYTES = 300
 # A connection more is a process of Postgres more, with a hundred files: judged by connection.
 BY_CONNECTION = "postgres"
 EVENTS = " + ".join(f"(select count(*) from {name}.events)" for name in names())
+UNPUBLISHED = " + ".join(f"({RELAY_LAG.format(schema=name)})" for name in names())
+REST_SECONDS = 2.0  # the api looks after its connections once a second
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,6 +77,7 @@ class Usage:
     stream_bytes: dict[str, int]
     unacknowledged: int  # commands that a service has and has not answered, or that wait for one
     events: int  # of all services, in Postgres
+    unpublished: int  # events that are in Postgres and not on the bus yet
     connections: int  # of Postgres
     agents: int
 
@@ -175,9 +179,7 @@ class Soak:
     async def at_rest(self, when: str) -> Usage:
         """What is used once nothing is left to do; raises if that does not come."""
         await self.renew_connections()
-        await wait_for(f"rest {when}", self.is_at_rest, REST_SECONDS_MAX)
-        await asyncio.sleep(2.0)  # the api looks after its connections once a second
-        usage = await self.usage()
+        usage = await wait_for(f"rest {when}", self.usage_at_rest, REST_SECONDS_MAX)
         self.verdict.figures |= {
             **{f"{part}_memory_mb_{when}": value for part, value in usage.memory_mb.items()},
             **{f"{part}_descriptors_{when}": value for part, value in usage.descriptors.items()},
@@ -203,15 +205,23 @@ class Soak:
                 agent = UsedAgent(self, self.world.client(), name, random.Random(seed))
                 group.create_task(agent.live())
 
-    async def is_at_rest(self) -> bool:
-        active = await self.world.client().get("/v1/runs/active?limit=1")
-        return not active and not (await self.usage()).unacknowledged
+    async def usage_at_rest(self) -> Usage | None:
+        """What is used, if nothing was left to do and nothing was done for a moment: what follows
+        from an event (the end of a group, say) is still to come when no command waits."""
+        if await self.world.client().get("/v1/runs/active?limit=1"):
+            return None
+        before = await self.usage()
+        await asyncio.sleep(REST_SECONDS)
+        after = await self.usage()
+        waits = after.unacknowledged or after.unpublished
+        moved = (before.events, before.stream_messages) != (after.events, after.stream_messages)
+        return None if waits or moved else after
 
     async def usage(self) -> Usage:
         """What is used now."""
         streams = await asyncio.to_thread(self.streams)
         rows = await self.world.sql(
-            f"select {EVENTS},"
+            f"select {EVENTS}, {UNPUBLISHED},"
             " (select count(*) from pg_stat_activity where backend_type = 'client backend'),"
             " (select count(*) from agent.agents)"
         )

@@ -110,6 +110,17 @@ async def test_the_relay_reads_the_log_when_it_has_numbered_events_and_when_it_b
     assert ledger.database.schema("ledger").published == 2
 
 
+async def test_a_relay_goes_on_where_the_one_before_it_stopped() -> None:
+    """What NATS drops as a duplicate it remembers for two minutes only."""
+    ledger, network = Ledger(), InMemoryNetwork()
+    for version in range(1, 4):
+        await ledger.store.commit(money("a", version, 1))
+        relay = Relay(ledger.store, InMemoryBus(network), "ledger")
+        await relay.turn()
+        await relay.leadership.give_back()
+    assert [event.position for event in network.events["ledger"]] == [1, 2, 3]
+
+
 async def test_what_is_large_in_an_event_is_published_by_reference(wires: Wires) -> None:
     """Over NATS' limit nothing was ever published again: the relay tried the event for ever."""
     ledger = Ledger()

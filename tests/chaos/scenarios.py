@@ -66,7 +66,7 @@ SCENARIOS = {
     "GROUPS": Scenario("groups die", groups.groups_die, Dose(6, 20, agents=4)),
     "R22": Scenario("orphaned tool calls", crash_points.r22_orphaned_tool_calls, Dose(2, 100)),
     "R25": Scenario("streams are dropped", resumed.r25_streams_are_resumed, Dose(20, 5, agents=5)),
-    "R27": Scenario("poison", poison.r27_poison, Dose(1, 300, agents=20)),
+    "R27": Scenario("poison", poison.r27_poison, Dose(1, 150, agents=20)),
     "R28": Scenario("one agent is pressed", hot_agents.r28_one_agent_is_pressed, Dose(8, 0)),
     "S15": Scenario("hostile clients", hostile_clients.s15_hostile_clients, Dose(1, 60, agents=10)),
     "HOPELESS": Scenario("hopeless requests", hopeless.hopeless, Dose(1, 40, agents=8)),
@@ -79,7 +79,7 @@ SCENARIOS = {
     "LARGE-FILES": Scenario("large and hostile files", hostile_files.large_files, Dose(1, 20)),
     "R29": Scenario("slow models", outages.r29_slow_models, Dose(1, 100)),
     "R30": Scenario("bad MCP servers", bad_mcp.r30_bad_mcp, Dose(1, 80, agents=10)),
-    "R36": Scenario("a soak", soak.r36_soak, Dose(20, 0, agents=8)),
+    "R36": Scenario("a soak", soak.r36_soak, Dose(12, 0, agents=8)),
     "R37": Scenario("outages are no 404", outages.r37_outage_is_not_absence, Dose(1, 0, agents=4)),
     "RELAY": Scenario("state is large", large_state.relay_large_state, Dose(2, 60, agents=10)),
 }

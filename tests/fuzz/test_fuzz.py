@@ -14,8 +14,8 @@ from tests.fuzz.servers import fuzzed_server
 from tests.servers import HeelerInstance
 
 SEED = 1
-REQUESTS = 1_500
-EXAMPLES = 2  # of each operation, twice
+REQUESTS = 1_000
+EXAMPLES = 1  # of each operation, twice
 
 
 @pytest.fixture(scope="module")

@@ -737,21 +737,32 @@ def with_a_file_in_its_place(heeler: HeelerInstance) -> None:
 
 @pytest.mark.parametrize(
     "damage_store",
-    [without_what_a_stream_is, with_another_checksum, with_a_file_in_its_place],
+    [without_what_a_stream_is, with_another_checksum],
 )
 def test_a_damaged_store_of_nats_is_set_aside_and_the_start_says_so(
     damage_store: Callable[[HeelerInstance], None],
 ) -> None:
     with HeelerInstance(env=DUMMIES) as instance:
+        assert_store_is_set_aside(instance, damage_store)
+
+
+def test_of_damaged_stores_the_last_is_kept() -> None:
+    with HeelerInstance(env=DUMMIES) as instance:
         for _ in range(2):
-            instance.down()
-            damage_store(instance)
+            assert_store_is_set_aside(instance, with_a_file_in_its_place)
 
-            output = instance.up()
 
-            (aside,) = (instance.home / "nats").glob("store.damaged-*")  # the last, and no older
-            assert f"The store of NATS was damaged and is set aside as {aside}" in output
-            assert folder_of(instance, "EVENTS_TOOLS").is_dir()
+def assert_store_is_set_aside(
+    instance: HeelerInstance, damage_store: Callable[[HeelerInstance], None]
+) -> None:
+    instance.down()
+    damage_store(instance)
+
+    output = instance.up()
+
+    (aside,) = (instance.home / "nats").glob("store.damaged-*")
+    assert f"The store of NATS was damaged and is set aside as {aside}" in output
+    assert folder_of(instance, "EVENTS_TOOLS").is_dir()
 
 
 def test_a_service_that_cannot_start_fails_up_with_the_end_of_its_log() -> None:

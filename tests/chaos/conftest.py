@@ -15,13 +15,13 @@ from tests.chaos.world import World, started
 Proves = Callable[[str], Awaitable[Verdict]]
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="package")
 async def chaos_world() -> AsyncIterator[World]:
     async with started() as world:
         yield world
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="package")
 async def network_world() -> AsyncIterator[NetworkWorld]:
     async with networked() as world:
         yield world

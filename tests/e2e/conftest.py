@@ -24,26 +24,26 @@ from tests.wheels import wheel
 PRICES = Path(__file__).with_name("prices.toml")
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="package")
 async def model() -> AsyncIterator[ScriptedModelProcess]:
     async with ScriptedModelProcess() as process:
         yield process
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="package")
 def web_pages() -> Iterator[Web]:
     """Pages that `fetch_webpage` may read, and what `web_search` asks."""
     with serving() as started:
         yield started
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="package")
 def mcp_commands(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
     """The programs that may be MCP servers, where the services find what is on this machine."""
     return {"HEELER_MCP_COMMANDS": str(write_list(tmp_path_factory.mktemp("mcp")))}
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="package")
 def package_index(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
     """Where tools get packages from: a folder with one package in two versions."""
     folder = tmp_path_factory.mktemp("wheels")
@@ -52,7 +52,7 @@ def package_index(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
     return {"HEELER_PACKAGE_INDEX": str(folder)}
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="package")
 def heeler(
     model: ScriptedModelProcess,
     web_pages: Web,
@@ -80,7 +80,7 @@ def heeler(
         assert checked.returncode == 0, f"rows differ from what their events say: {checked.stdout}"
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="package")
 def letta(heeler: HeelerInstance) -> Iterator[Letta]:
     """The SDK as it is, told to check every reply against its own models."""
     with Letta(
@@ -93,7 +93,7 @@ def letta(heeler: HeelerInstance) -> Iterator[Letta]:
         yield client
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="package")
 async def aletta(heeler: HeelerInstance) -> AsyncIterator[AsyncLetta]:
     """The same, for what goes on at the same time."""
     async with AsyncLetta(
@@ -106,14 +106,14 @@ async def aletta(heeler: HeelerInstance) -> AsyncIterator[AsyncLetta]:
         yield client
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="package")
 def http(heeler: HeelerInstance) -> Iterator[httpx.Client]:
     """Bare HTTP with the headers by which a server knows the SDK."""
     with httpx.Client(base_url=heeler.base_url, headers=SDK_HEADERS, timeout=SECONDS_MAX) as client:
         yield client
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="package")
 async def ahttp(heeler: HeelerInstance) -> AsyncIterator[httpx.AsyncClient]:
     """The same as `http`, for tests that wait for what goes on at the same time."""
     async with httpx.AsyncClient(
@@ -122,7 +122,7 @@ async def ahttp(heeler: HeelerInstance) -> AsyncIterator[httpx.AsyncClient]:
         yield client
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="package")
 def legacy(heeler: HeelerInstance) -> Iterator[httpx.Client]:
     """Bare HTTP of a client from before SDK 1.0."""
     agent = {"user-agent": "letta-client/0.1.324"}
@@ -130,7 +130,7 @@ def legacy(heeler: HeelerInstance) -> Iterator[httpx.Client]:
         yield client
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="package")
 def node() -> Node:
     """Node with both TypeScript clients, or a loud skip."""
     return installed()
@@ -140,7 +140,7 @@ class NewAgent(Protocol):
     def __call__(self, **fields: Any) -> AgentState: ...
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="package")
 def new_agent(letta: Letta) -> NewAgent:
     """Makes an agent on the scripted model with a `human` and a `persona` block."""
 
@@ -196,7 +196,7 @@ PAUSING: dict[str, Any] = {
 PAUSE = 'CALL:pause_heartbeats:{"minutes": 0}'  # is clamped to one
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="package")
 def paused(letta: Letta, new_agent: NewAgent) -> tuple[str, datetime]:
     """An agent that pauses, and since when: the minute passes while other tests run."""
     agent = new_agent(**PAUSING)

@@ -186,7 +186,7 @@ async def test_with_its_own_rights_a_command_is_sent_taken_and_answered(
             DeleteAgent(agent_id="agent-1"), Context("message-1"), seconds_max=HEARD_SECONDS_MAX
         )
         assert reply == Accepted()
-        assert taken == ["agent.agent.delete"]
+        assert taken.count("agent.agent.delete") == 1  # others share this NATS
         assert await api.answers(HEARD_SECONDS_MAX)
     finally:
         await api.stop()

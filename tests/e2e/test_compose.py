@@ -201,7 +201,8 @@ def test_custom_tools_run_where_the_person_says_how(
     assert "process-unconfined" in str(refused), "the refusal says what to do"
     running.make("up", HEELER_SANDBOX=sandbox)
 
-    assert granted in logs_of(running.containers()["tools"])
+    tools = running.containers()["tools"]  # the engine's logs come a moment later
+    wait_until(f"it says {granted}", lambda: granted in logs_of(tools), RESTART_SECONDS_MAX)
     assert running.run_tool()["tool_return"] == "5"
 
     running.make("up")

@@ -95,7 +95,7 @@ def judged(value: float, bound: float) -> str:
 
 
 def measure(base_url: str, count: int) -> None:
-    """Print the rows."""
+    """Print what each kind takes, and whether the bounds are kept."""
     with httpx.Client(base_url=base_url, timeout=SECONDS_MAX) as client:
         agent_id = new_agent(client, "first")
         for path in ("/v1/capabilities/first/messages", f"/v1/agents/{agent_id}/messages"):

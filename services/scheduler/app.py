@@ -12,7 +12,7 @@ from services.scheduler.adapters.schedule_queries import PostgresScheduleQueries
 from services.scheduler.engine.actions import Actions
 from services.scheduler.engine.firings import FiringPorts, Firings
 from services.scheduler.handlers.schedules import ScheduleHandlers, SchedulePorts
-from services.scheduler.policies.agent_cleanup import OutdatedSchedules, ScheduleCleanup
+from services.scheduler.policies.schedule_cleanup import OutdatedSchedules, ScheduleCleanup
 
 
 def wiring(environment: Mapping[str, str]) -> Wire:

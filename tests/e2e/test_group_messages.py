@@ -559,7 +559,10 @@ def test_a_page_of_a_transcript_has_a_bound_and_leads_on(
         assert answer.status_code == 200, answer.text
 
     last = f"{path}/runs/{answer.json()['id']}"
-    is_over = lambda: http.get(last).json()["status"] == "completed"  # noqa: E731
+
+    def is_over() -> bool:
+        return bool(http.get(last).json()["status"] == "completed")
+
     asyncio.run(wait_for("the last run to end", is_over, 120.0))
     count, after = 0, dict[str, str]()
     while listed := http.get(f"{path}/messages", params=after).json():

@@ -22,7 +22,7 @@ LATER = {"schedule_type": "one_time", "scheduled_time": FAR.isoformat()}
 
 
 def soon() -> datetime:
-    """A moment ahead."""
+    """A moment that is a second ahead."""
     return datetime.now(UTC) + timedelta(seconds=1)
 
 

@@ -16,7 +16,7 @@ from libs.contracts.scheduler.schedule_config import MessageAction, ScheduleConf
 from libs.contracts.scheduler.schedules import CreateSchedule, FireSchedule
 from libs.eventstore.in_memory_database import InMemorySchema
 from services.scheduler.domain import slot_selection
-from services.scheduler.policies.agent_cleanup import ScheduleCleanup
+from services.scheduler.policies.schedule_cleanup import ScheduleCleanup
 from tests.sim.plan import SCHEDULING, Chore
 from tests.unit.given import NOW
 

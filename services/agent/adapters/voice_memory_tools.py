@@ -66,7 +66,7 @@ class StoreMemories(BaseModel):
 
 
 class VoiceMemoryQueries(ArchivalMemoryQueries, ConversationSearch, Protocol):
-    """What these tools read."""
+    """What the memory tools of agents for voice read."""
 
 
 class VoiceMemoryTools:

@@ -19,6 +19,8 @@ from services.api.http.error_responses import Problem
 AnyRequest = Request[object, object, object]  # type: ignore[type-var]
 
 PAGE_ITEMS_MAX = 1_000
+# Where a page of large items would be longer it ends before, and the cursors lead on.
+PAGE_BYTES_MAX = 8 << 20
 NUL_ESCAPED = b"\\u0000"
 REQUEST_ID = re.compile(r"[!-~]{1,255}")
 WHOLE_NUMBER = re.compile(r"[0-9]{1,18}")

@@ -16,7 +16,14 @@ from services.api.adapters.resource_query_builder import Filter, Resource, Where
 from services.api.http.callers import org_of
 from services.api.http.handler_dependencies import api_of
 from services.api.http.raw_json import raw
-from services.api.http.request_parsing import AnyRequest, Page, body_of, query_of, valid_id
+from services.api.http.request_parsing import (
+    PAGE_BYTES_MAX,
+    AnyRequest,
+    Page,
+    body_of,
+    query_of,
+    valid_id,
+)
 from services.api.openapi.operation import returns
 from services.api.resources.groups import (
     GROUPS,
@@ -34,8 +41,6 @@ from services.api.v1.read_model_responses import (
 )
 
 AGENT_GROUP = "v.agent_group"
-# Where a page would be longer it ends before, and the cursors lead on.
-PAGE_BYTES_MAX = 8 << 20
 STATE = "jsonb_build_object('state', v.shared_state, 'version', v.state_version)"
 MEMBERS = Resource(
     kind="agent",

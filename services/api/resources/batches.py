@@ -13,7 +13,7 @@ from services.api.adapters.resource_query_builder import Filter, Resource, Where
 from services.api.http.callers import org_of
 from services.api.http.handler_dependencies import api_of
 from services.api.http.raw_json import raw
-from services.api.http.request_parsing import AnyRequest, Page, query_of, valid_id
+from services.api.http.request_parsing import PAGE_BYTES_MAX, AnyRequest, Page, query_of, valid_id
 from services.api.openapi.operation import returns
 from services.api.resources.agents import AGENTS
 from services.api.v1.batch_request import batch_body_of, start_batch
@@ -57,7 +57,6 @@ BATCH_ITEMS = Resource(
     ),
     sort_keys={"number": "v.number"},
 )
-PAGE_BYTES_MAX = 8 << 20
 
 
 class BatchPage(Page):

@@ -23,7 +23,15 @@ from services.api.http.callers import org_of
 from services.api.http.error_responses import run_failed
 from services.api.http.handler_dependencies import api_of
 from services.api.http.raw_json import raw
-from services.api.http.request_parsing import AnyRequest, Page, body_of, parse, query_of, valid_id
+from services.api.http.request_parsing import (
+    PAGE_BYTES_MAX,
+    AnyRequest,
+    Page,
+    body_of,
+    parse,
+    query_of,
+    valid_id,
+)
 from services.api.openapi.operation import returns
 from services.api.v1.group_message_request import (
     GroupRequest,
@@ -48,8 +56,6 @@ GROUP_MESSAGES = Resource(
     document="v.document",
     sort_keys={"number": "v.number"},
 )
-# Where a page would be longer it ends before, and the cursors lead on.
-PAGE_BYTES_MAX = 8 << 20
 IN_GROUP = "v.group_id = %(group)s"
 
 

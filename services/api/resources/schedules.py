@@ -88,7 +88,7 @@ class SchedulesOfAgentPage(Query):
 
 
 class SchedulePage(Page):
-    """A page of schedules."""
+    """A page of the schedules of all agents."""
 
     order_by: Literal["created_at"] = "created_at"
     agent_id: Annotated[Name | None, Where("v.agent_id = {}", key=True)] = None

@@ -23,7 +23,7 @@ RETRY_SECONDS = 0.5
 
 @dataclass(slots=True, kw_only=True)
 class RoutingPorts(ProcessPorts):
-    """What routing needs."""
+    """What routed messages are worked on with."""
 
     queries: RecipientQueries
     runs: AgentRuns

@@ -22,7 +22,7 @@ from services.scheduler import projections
 from services.scheduler.engine.actions import Actions
 from services.scheduler.engine.firings import FiringPorts, Firings
 from services.scheduler.handlers.schedules import ScheduleHandlers, SchedulePorts
-from services.scheduler.policies.agent_cleanup import OutdatedSchedules, ScheduleCleanup
+from services.scheduler.policies.schedule_cleanup import OutdatedSchedules, ScheduleCleanup
 from tests.clock_and_ids import CountingIds, StandingClock
 from tests.contract.schedule_examples import AGENT, CONFIG
 from tests.leased_work import sweep

@@ -20,7 +20,7 @@ from libs.contracts.scheduler.firings import firing_of_slot
 from libs.contracts.scheduler.schedules import CreateSchedule, DeleteSchedule, FireSchedule
 from libs.eventstore.ports import StoreUnavailable
 from services.scheduler.domain.attempts import RETRY_SECONDS, run_of_attempt
-from services.scheduler.policies import agent_cleanup
+from services.scheduler.policies import schedule_cleanup
 from tests.contract.schedule_examples import AGENT, CONFIG, SCHEDULE
 from tests.leased_work import finish
 from tests.unit.scheduler.schedule_world import MINUTELY, ONCE, ORG, SOON, Process, World
@@ -277,7 +277,7 @@ async def test_a_schedule_needs_an_agent_of_its_organisation(world: World) -> No
 async def test_of_schedules_that_are_over_the_newest_stay(
     world: World, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(agent_cleanup, "COMPLETED_SCHEDULES_KEPT", 2)
+    monkeypatch.setattr(schedule_cleanup, "COMPLETED_SCHEDULES_KEPT", 2)
     process = Process(world)
     await process.serve()
     names = [f"schedule-{number}" for number in range(5)]

@@ -42,7 +42,7 @@ class AskMembers(BaseModel):
 
 
 class WriteState(BaseModel):
-    """Arguments of `update_shared_state`."""
+    """The arguments of a call that writes the shared state."""
 
     model_config = ConfigDict(extra="ignore")
 

@@ -105,6 +105,7 @@ class InMemoryEventStore:
             if (event.aggregate_id, event.version) in taken:
                 raise VersionConflict(event.topic)
             taken.add((event.aggregate_id, event.version))
+        self.database.commits += 1
         for event in commit.events:
             stored = StoredEvent(
                 event.aggregate_id,
@@ -116,6 +117,7 @@ class InMemoryEventStore:
                 event.payload_json,
                 event.metadata,
                 event.occurred_at,
+                commit_order=self.database.commits,
             )
             self.schema.streams.setdefault(event.aggregate_id, []).append(stored)
             self.schema.committed.append(stored)

@@ -25,6 +25,7 @@ class InMemoryDatabase:
 
     clock: Callable[[], float]
     services: dict[str, InMemorySchema] = field(default_factory=dict)
+    commits: int = 0
 
     def schema(self, service: str) -> InMemorySchema:
         """The schema of a service, made at first sight."""

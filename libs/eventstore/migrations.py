@@ -41,6 +41,11 @@ where f.position = e.position;
 update {schema}.relay
 set xid = '0', event_position = (select coalesce(max(position), 0) from {schema}.events);
 """
+# What is committed from now on comes after all that was, in every schema: also in those whose own
+# events are not from the future.
+SCHEMAS_WITH_EVENTS = """
+select n.nspname from pg_class c join pg_namespace n on n.oid = c.relnamespace
+where c.relname = 'events' and c.relkind = 'r' and to_regclass(n.nspname || '.relay') is not null"""
 RESTORED = "the order of a restored log"
 
 RELATIONS = """
@@ -101,10 +106,28 @@ def migrate(
             True,
         ):
             connection.execute(RENUMBER.format(schema=service).encode())
+            order_new_commits_last(connection)
             applied.append(RESTORED)
         grants = GRANTS.format(schema=service, role=database_role(service))
         connection.execute(grants.encode())
     return applied
+
+
+def order_new_commits_last(connection: psycopg.Connection[object]) -> None:
+    """Let the order of commits go on behind what the logs of all services have."""
+    schemas = [str(name) for (name,) in connection.execute(SCHEMAS_WITH_EVENTS.encode()).fetchall()]  # type: ignore[misc]
+    logs = " union all ".join(
+        f"select max(commit_order) as last from {name}.events" for name in schemas
+    )
+    row = connection.execute(
+        f"select coalesce(max(last), 0) from ({logs}) of_each".encode()
+    ).fetchone()
+    [last] = row  # type: ignore[misc]
+    for name in schemas:
+        default = f"{last} + pg_current_xact_id()::text::bigint"
+        connection.execute(
+            f"alter table {name}.events alter column commit_order set default {default}".encode()
+        )
 
 
 def applied_checksums(

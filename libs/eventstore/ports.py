@@ -43,7 +43,8 @@ class NewEvent:
 
 @dataclass(frozen=True, slots=True)
 class StoredEvent:
-    """An event as read back. `position` is its dense place in the log, once it has one.
+    """An event as read back. `position` is its dense place in the log, once it has one, and
+    `commit_order` orders it among the events of all services: see the column.
 
     The payload stays text, since whoever publishes it does not look into it.
     """
@@ -58,6 +59,7 @@ class StoredEvent:
     metadata: JsonObject
     occurred_at: datetime
     position: int = 0
+    commit_order: int = 0
 
     @property
     def payload_bytes(self) -> int:

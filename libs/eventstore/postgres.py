@@ -68,13 +68,13 @@ select count(*) from numbered"""
 
 READ_LOG = """
 select aggregate_id, version, topic, schema_version, org, about, payload, metadata, occurred_at,
-       position
+       position, commit_order
 from (
     select *, sum(octet_length(payload)) over (
         order by position rows between unbounded preceding and 1 preceding) as bytes_before
     from (
         select aggregate_id, version, topic, schema_version, org, about, payload::text, metadata,
-               occurred_at, position
+               occurred_at, position, commit_order
         from {schema}.event_log
         where position > %(after)s and (%(topics)s::text[] is null or topic = any(%(topics)s))
         order by position limit %(limit)s

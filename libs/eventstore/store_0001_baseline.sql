@@ -17,10 +17,14 @@ create table {schema}.events (
     payload        json not null,
     metadata       jsonb not null,
     occurred_at    timestamptz not null,
+    commit_order   bigint not null default pg_current_xact_id()::text::bigint,
     constraint events_version_key unique (aggregate_id, version)
 );
 create index events_log_order on {schema}.events (xid, position);
 comment on table {schema}.events is 'The truth. Services may insert and select, nothing else.';
+comment on column {schema}.events.commit_order is
+    'Orders the commits of all services: one that had ended before another began has the smaller
+number, also across a restore into another cluster.';
 
 create table {schema}.log (
     position       bigint primary key,
@@ -31,7 +35,7 @@ comment on table {schema}.log is
 
 create view {schema}.event_log as
     select l.position, e.occurred_at, e.topic, e.about, e.aggregate_id, e.version, e.org,
-           e.payload, e.metadata, e.schema_version
+           e.payload, e.metadata, e.schema_version, e.commit_order
     from {schema}.log l join {schema}.events e on e.position = l.event_position;
 comment on view {schema}.event_log is
     'The log for people and for other services: order by position.';

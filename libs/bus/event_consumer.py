@@ -16,7 +16,7 @@ from libs.bus.unknown_version_delays import LEFT_ALONE_SECONDS, log_once
 from libs.contracts.bus_messages import EVENTS, Context, Event, NewerVersion
 from libs.eventstore.event_decoding import UnknownEvent, event_of
 from libs.eventstore.failed_messages.ports import Attempt, DeadLetter, park
-from libs.eventstore.ports import Commit, EventStore, Move, StaleLease, StoredEvent
+from libs.eventstore.ports import IMPORT, Commit, EventStore, Move, StaleLease, StoredEvent
 
 log = logging.getLogger(__name__)
 
@@ -174,7 +174,10 @@ class EventConsumer:
         return letter_of_event(self.upstream, stored, context_of(stored), failed)
 
     async def react(self, stored: StoredEvent) -> None:
-        """React to one event, in the name of whoever caused it."""
+        """React to one event, in the name of whoever caused it. One that an import has brought did
+        not happen here: whatever had to follow it, happened there."""
+        if IMPORT in stored.metadata:
+            return
         context = context_of(stored)
         with reacting(self.upstream, stored, context):
             await self.reactions[stored.topic](event_of(self.upstream, stored), context)

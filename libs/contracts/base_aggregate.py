@@ -77,6 +77,12 @@ class Aggregate[S: BaseModel](BaseAggregate[str]):
         """Add an event to this aggregate and let it evolve the state."""
         self.trigger_event(event, timestamp=at, **fields)
 
+    def append_past(self, event: Event) -> None:
+        """Add an event that happened elsewhere, and let it evolve the state. Raises whatever `when`
+        does if it cannot have happened to this aggregate."""
+        event.mutate(self)
+        self.pending_events.append(event)
+
     def when(self, event: Event) -> None:
         """Evolve the state by one event."""
         raise NotImplementedError

@@ -3,6 +3,7 @@ ask about its health, and about the messages that it gave up."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from types import new_class
 from typing import Any, ClassVar
 
@@ -10,10 +11,16 @@ from libs.contracts.bus_messages import COMMANDS, Command
 from libs.contracts.service_registry import names
 
 
-def command_of_each_service(base: type[Command], class_name: str, topic: str, about: str) -> None:
-    """Register a command like `base` for each service. `class_name` has `{Service}` in it, and
-    `about`, its docstring, `{service}`."""
-    for service in names():
+def command_of_each_service(
+    base: type[Command],
+    class_name: str,
+    topic: str,
+    about: str,
+    services: Sequence[str] | None = None,
+) -> None:
+    """Register a command like `base` for each of these services, or for all. `class_name` has
+    `{Service}` in it, and `about`, its docstring, `{service}`."""
+    for service in services or names():
         fields = {
             "__module__": base.__module__,
             "__doc__": about.format(service=service),

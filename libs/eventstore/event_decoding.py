@@ -7,7 +7,7 @@ from typing import Any
 from pydantic_core import to_json
 
 from libs.contracts.base_aggregate import Aggregate
-from libs.contracts.bus_messages import EVENTS, Event, NewerVersion
+from libs.contracts.bus_messages import EVENTS, Event, JsonObject, NewerVersion
 from libs.eventstore.ports import History, StoredEvent
 
 ADDITIVE = "additive"  # in the metadata of an event: who does not know it may leave it out
@@ -40,15 +40,15 @@ class UnknownEvent(NewerVersion):
     """An event of a topic, or of a version of it, that this process does not know."""
 
 
-def event_of(service: str, stored: StoredEvent) -> Event:
-    """The event as today's class reads it, older payloads brought up to date. Raises UnknownEvent
-    for one that only newer processes can read: whoever does not know what has happened to an
-    aggregate must not decide about it."""
+def event_of(service: str, stored: StoredEvent, payload: JsonObject | None = None) -> Event:
+    """The event as today's class reads it, older payloads brought up to date; `payload` is that of
+    an event that is not stored yet. Raises UnknownEvent for one that only newer processes can read:
+    whoever does not know what has happened to an aggregate must not decide about it."""
     name = f"{service}.{stored.topic}"
     kind = EVENTS.get(name)
     if kind is None or stored.schema_version > kind.schema_version:
         raise UnknownEvent(f"{name} version {stored.schema_version}")
-    payload = stored.payload
+    payload = stored.payload if payload is None else payload
     if stored.schema_version < kind.schema_version:
         payload = kind.upcast(payload, stored.schema_version)
     return kind.model_validate(

@@ -8,6 +8,7 @@ from dataclasses import replace
 from libs.eventstore.failed_messages.in_memory import InMemoryDeadLetterStore
 from libs.eventstore.in_memory_database import InMemoryDatabase, Lease
 from libs.eventstore.ports import (
+    IMPORT,
     LEASE_SECONDS,
     LOG_PAGE_BYTES_MAX,
     LOG_PAGE_EVENTS_MAX,
@@ -180,6 +181,23 @@ class InMemoryEventStore:
         self.forget_lease(fence)
         if lease and lease.epoch == fence.epoch:
             lease.expires_at = float("-inf")
+
+    async def import_of(self, aggregate_id: str) -> str | None:
+        """The import that began an aggregate; None if none did."""
+        stream = self.schema.streams.get(aggregate_id)
+        brought_by = stream[0].metadata.get(IMPORT) if stream else None
+        return None if brought_by is None else str(brought_by)
+
+    async def begun_by_import(
+        self, import_id: str, after: str, limit: int
+    ) -> list[tuple[str, str]]:
+        """The aggregates that an import began, by id, and the topic of the first event of each."""
+        begun = sorted(
+            (aggregate_id, stream[0].topic)
+            for aggregate_id, stream in self.schema.streams.items()
+            if aggregate_id > after and stream[0].metadata.get(IMPORT) == import_id
+        )
+        return begun[:limit]
 
     async def number_log(self, limit: int = LOG_PAGE_EVENTS_MAX) -> int:
         """Give committed events their dense positions; returns how many."""

@@ -115,16 +115,16 @@ def migrate(
 
 def order_new_commits_last(connection: psycopg.Connection[object]) -> None:
     """Let the order of commits go on behind what the logs of all services have."""
-    schemas = [str(name) for (name,) in connection.execute(SCHEMAS_WITH_EVENTS.encode()).fetchall()]  # type: ignore[misc]
+    rows: list[Any] = connection.execute(SCHEMAS_WITH_EVENTS.encode()).fetchall()
+    schemas = [row[0] for row in rows]
     logs = " union all ".join(
         f"select max(commit_order) as last from {name}.events" for name in schemas
     )
-    row = connection.execute(
+    newest: Any = connection.execute(
         f"select coalesce(max(last), 0) from ({logs}) of_each".encode()
     ).fetchone()
-    [last] = row  # type: ignore[misc]
     for name in schemas:
-        default = f"{last} + pg_current_xact_id()::text::bigint"
+        default = f"{newest[0]} + pg_current_xact_id()::text::bigint"
         connection.execute(
             f"alter table {name}.events alter column commit_order set default {default}".encode()
         )

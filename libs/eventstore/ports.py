@@ -26,6 +26,10 @@ REPLIES_FORGOTTEN_AT_ONCE = 1_000
 SNAPSHOT_KEPT_EVENTS = 1_000
 
 
+# In the metadata of an event that happened elsewhere: the import that brought it.
+IMPORT = "import"
+
+
 @dataclass(frozen=True, slots=True)
 class NewEvent:
     """An event to be appended at exactly `version` of its aggregate."""
@@ -279,6 +283,17 @@ class EventStore(Protocol):
 
     async def release_lease(self, fence: Fence) -> None:
         """Give a lease up, if it is still ours: whoever comes first may take it, at once."""
+        ...
+
+    async def import_of(self, aggregate_id: str) -> str | None:
+        """The import that began an aggregate; None if none did."""
+        ...
+
+    async def begun_by_import(
+        self, import_id: str, after: str, limit: int
+    ) -> list[tuple[str, str]]:
+        """The aggregates that an import began, by id, behind `after`; and the topic of the first
+        event of each."""
         ...
 
     async def number_log(self, limit: int = LOG_PAGE_EVENTS_MAX) -> int:

@@ -295,6 +295,31 @@ class PostgresEventStore:
             [fence.key, fence.epoch],
         )
 
+    async def import_of(self, aggregate_id: str) -> str | None:
+        """The import that began an aggregate; None if none did."""
+        row = await self.database.fetch_one(
+            self.sql(
+                "select metadata->>'import' from {schema}.events"
+                " where aggregate_id = %s and version = 1"
+            ),
+            [aggregate_id],
+        )
+        return row[0] if row else None
+
+    async def begun_by_import(
+        self, import_id: str, after: str, limit: int
+    ) -> list[tuple[str, str]]:
+        """The aggregates that an import began, by id, and the topic of the first event of each."""
+        rows = await self.database.fetch(
+            self.sql(
+                "select aggregate_id, topic from {schema}.events"
+                " where metadata->>'import' = %s and version = 1 and metadata ? 'import'"
+                ' and aggregate_id collate "C" > %s order by aggregate_id collate "C" limit %s'
+            ),
+            [import_id, after, limit],
+        )
+        return [(aggregate_id, topic) for aggregate_id, topic in rows]
+
     async def number_log(self, limit: int = LOG_PAGE_EVENTS_MAX) -> int:
         """Give committed events their dense positions, in commit-safe order; returns how many."""
         row = await self.database.fetch_one(self.sql(NUMBER_LOG), {"limit": limit})

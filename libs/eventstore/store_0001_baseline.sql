@@ -21,6 +21,9 @@ create table {schema}.events (
     constraint events_version_key unique (aggregate_id, version)
 );
 create index events_log_order on {schema}.events (xid, position);
+-- The aggregates that an import began: their first event names it.
+create index events_imported on {schema}.events ((metadata->>'import'), aggregate_id collate "C")
+    where version = 1 and metadata ? 'import';
 comment on table {schema}.events is 'The truth. Services may insert and select, nothing else.';
 comment on column {schema}.events.commit_order is
     'Orders the commits of all services: one that had ended before another began has the smaller

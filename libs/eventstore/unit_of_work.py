@@ -17,6 +17,7 @@ from libs.contracts.bus_messages import (
 )
 from libs.eventstore.event_decoding import ADDITIVE, replay
 from libs.eventstore.ports import (
+    IMPORT,
     Commit,
     EventStore,
     Fence,
@@ -162,6 +163,8 @@ class UnitOfWork:
         self.after_commit: list[Callable[[int | None], None]] = []
         # In whose name an event is recorded, where that is not the message of this decision.
         self.context_of: Callable[[Event], Context] | None = None
+        # The import that its events come from: they happened elsewhere.
+        self.import_id = ""
         self.held: list[AbstractAsyncContextManager[None]] = []
 
     async def load[A: Aggregate[Any]](self, kind: type[A], aggregate_id: str) -> A:
@@ -296,6 +299,8 @@ class UnitOfWork:
             "correlation_id": context.correlation_id,
             "command_id": context.message_id,
         }
+        if self.import_id:
+            metadata[IMPORT] = self.import_id
         if event.additive:
             metadata[ADDITIVE] = True
         if context.traceparent:

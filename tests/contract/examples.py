@@ -100,6 +100,13 @@ from libs.contracts.agent.steps import (
     ToolCallsStarted,
     ToolCallStarted,
 )
+from libs.contracts.appended_histories import (
+    SERVICES_WITH_HISTORIES,
+    PastEvent,
+    PastHistory,
+    append_command,
+    undo_command,
+)
 from libs.contracts.bus_messages import Command, Event
 from libs.contracts.letta.agent_state import AgentConfig
 from libs.contracts.letta.blocks import BlockState
@@ -401,6 +408,12 @@ CALLING = CallingRun(
     run_id="run-calls",
     waits=True,
 )
+PAST = PastHistory(
+    aggregate_id=AGENT,
+    first_version=2,
+    complete=False,
+    events=(PastEvent(topic="agent.updated", payload={"changed": ["name"]}, occurred_at=AT),),
+)
 COMMANDS: list[Command] = [
     *batch_examples.COMMANDS,
     *file_examples.COMMANDS,
@@ -588,6 +601,11 @@ COMMANDS: list[Command] = [
         for topic in (REPLAY, DISCARD)
     ),
     *(health_command(name, "health-1") for name in names()),
+    *(
+        append_command(name)(import_id="import-1", histories=(PAST,))
+        for name in SERVICES_WITH_HISTORIES
+    ),
+    *(undo_command(name)(import_id="import-1", after="b") for name in SERVICES_WITH_HISTORIES),
 ]
 
 

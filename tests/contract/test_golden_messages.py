@@ -11,6 +11,7 @@ import pytest
 from libs.contracts.agent import agents as agent
 from libs.contracts.agent import compaction, runs, steps
 from libs.contracts.agent import conversations as conversation
+from libs.contracts.appended_histories import SERVICES_WITH_HISTORIES
 from libs.contracts.bus_messages import COMMANDS, EVENTS, Command, Event, event_subject
 from libs.contracts.deterministic_ids import derived_id
 from libs.contracts.memory import blocks, files, folders
@@ -203,6 +204,14 @@ for name in names():
         f"Replay{title}DeadLetter": f"{name}.command.dead_letter.replay.org-1.{LETTER}",
         f"Discard{title}DeadLetter": f"{name}.command.dead_letter.discard.org-1.{LETTER}",
         f"Check{title}Health": f"{name}.command.health.check.org-1.health-1",
+    }
+for name in SERVICES_WITH_HISTORIES:
+    title = name.capitalize()
+    SUBJECTS |= {
+        f"AppendHistoriesTo{title}": f"{name}.command.histories.append.org-1.import-1",
+        f"UndoHistoriesAppendedTo{title}": (
+            f"{name}.command.appended_histories.undo.org-1.import-1"
+        ),
     }
 MESSAGES: list[Command | Event] = [*examples.COMMANDS, *examples.EVENTS]
 

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+from libs.bus.appended_histories import HistoryHandlers
 from libs.bus.command_dispatcher import Handler
 from libs.contracts.bus_messages import Command
 from services.agent.engine.batches import Batches
 from services.agent.handlers.agents import AgentHandlers, AgentToolHandlers
+from services.agent.handlers.appended_histories import appendable
 from services.agent.handlers.batches import BatchHandlers
 from services.agent.handlers.context_window import ContextHandlers
 from services.agent.handlers.conversations import ConversationHandlers
@@ -34,11 +36,13 @@ class Handlers:
         self.completions = CompletionHandlers(ports)
         self.summaries = SummaryHandlers(ports)
         self.batches = BatchHandlers(ports, batches)
+        self.histories = HistoryHandlers("agent", appendable(), ports.clock)
 
     def table(self) -> Mapping[type[Command], Handler]:
         """Every command of the service with its handler."""
         answering = (
             *(self.agents, self.agent_tools, self.conversations, self.runs, self.steps),
             *(self.context, self.approvals, self.completions, self.summaries, self.batches),
+            self.histories,
         )
         return {kind: handle for handlers in answering for kind, handle in handlers.table().items()}

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+from libs.bus.appended_histories import HistoryHandlers
 from libs.bus.command_dispatcher import Handler
 from libs.contracts.bus_messages import Command
 from services.memory.handlers.agent_folders import AgentFoldersHandlers
+from services.memory.handlers.appended_histories import appendable
 from services.memory.handlers.archives import ArchiveHandlers
 from services.memory.handlers.blocks import BlockHandlers
 from services.memory.handlers.files import FileHandlers
@@ -31,6 +33,7 @@ class Handlers:
         self.folders = FolderHandlers(ports)
         self.files = FileHandlers(ports)
         self.agent_folders = AgentFoldersHandlers(ports)
+        self.histories = HistoryHandlers("memory", appendable(), ports.clock)
 
     def table(self) -> Mapping[type[Command], Handler]:
         """The handler of each command."""

@@ -11,7 +11,10 @@ import pytest
 from libs.contracts.bus_messages import COMMANDS, EVENTS
 from libs.contracts.service_registry import SERVICES, Service, load_contracts, names, receivers
 
-OF_EVERY_SERVICE = ("libs.contracts.per_service_commands",)
+OF_EVERY_SERVICE = (
+    "libs.contracts.per_service_commands",
+    "libs.contracts.appended_histories",
+)
 CHECKOUT = Path(__file__).resolve().parents[3]
 FOLDER = CHECKOUT / "services"
 

@@ -1,0 +1,168 @@
+"""Append what happened elsewhere to the log of a service: the handlers of `AppendHistories` and of
+`UndoAppendedHistories`, for the aggregates that the service names.
+
+Nothing is believed: each event is decoded as today's class reads it, and folded. What the events
+make of an aggregate is then checked by the service, so that nothing can be imported that no command
+could have made.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any
+
+from pydantic import ValidationError
+
+from libs.bus.command_dispatcher import Handler
+from libs.bus.ports import Clock
+from libs.contracts.appended_histories import (
+    APPENDED_EVENTS_MAX,
+    AppendHistories,
+    PastEvent,
+    PastHistory,
+    UndoAppendedHistories,
+    append_command,
+    undo_command,
+)
+from libs.contracts.base_aggregate import Aggregate
+from libs.contracts.bus_messages import (
+    CONFLICT,
+    UNPROCESSABLE,
+    Accepted,
+    Command,
+    Event,
+    Rejected,
+)
+from libs.eventstore.event_decoding import UnknownEvent, event_of
+from libs.eventstore.ports import StoredEvent
+from libs.eventstore.unit_of_work import UnitOfWork
+
+UNDONE_AGGREGATES_MAX = 200  # in one commit
+
+
+@dataclass(frozen=True, slots=True)
+class Appendable[A: Aggregate[Any]]:
+    """A kind of aggregate whose history may come from outside.
+
+    `begins_with` are the events that such a history begins with, `events` all that may be in it.
+    `check` says what is wrong with the aggregate after all its events, if anything is. `delete`
+    records the event that ends it.
+    """
+
+    kind: type[A]
+    begins_with: tuple[type[Event], ...]
+    events: tuple[type[Event], ...]
+    check: Callable[[A, UnitOfWork], Awaitable[str | None]]
+    delete: Callable[[A, datetime], object]
+
+
+class HistoryHandlers:
+    """The handlers of the commands that append histories to a service and take them back."""
+
+    def __init__(self, service: str, appendable: Sequence[Appendable[Any]], clock: Clock) -> None:
+        self.service = service
+        self.clock = clock
+        self.by_topic = {event.topic: each for each in appendable for event in each.events}
+        self.by_first_topic = {
+            event.topic: each for each in appendable for event in each.begins_with
+        }
+
+    def table(self) -> Mapping[type[Command], Handler]:
+        """The handler of each command."""
+        return {append_command(self.service): self.append, undo_command(self.service): self.undo}
+
+    async def append(self, command: AppendHistories, work: UnitOfWork) -> Accepted | Rejected:
+        """Append all of it, or say which event of which history is at fault."""
+        count = sum(len(history.events) for history in command.histories)
+        if count > APPENDED_EVENTS_MAX:
+            return unprocessable(f"`histories` has {count} events: send at most 1,000 at once")
+        work.import_id = command.import_id
+        appended = 0
+        for history in command.histories:
+            outcome = await self.append_one(history, command, work)
+            if isinstance(outcome, Rejected):
+                return outcome
+            appended += outcome
+        return Accepted(result={"appended": appended})
+
+    async def append_one(
+        self, history: PastHistory, command: AppendHistories, work: UnitOfWork
+    ) -> int | Rejected:
+        """Append one history; returns how many of its events were not there yet."""
+        name = history.aggregate_id
+        kind = self.by_topic.get(history.events[0].topic) if history.events else None
+        if kind is None:
+            return unprocessable(f"The history of {name} does not begin with an event of its kind")
+        aggregate = await work.load(kind.kind, name)
+        if aggregate.exists and not command.continues:
+            begun_by = await work.repository.store.import_of(name)
+            if begun_by != command.import_id:
+                return Rejected(code=CONFLICT, reason=f"{name} exists already")
+        known = aggregate.version + 1 - history.first_version
+        if known < 0 or aggregate.deleted:
+            return Rejected(
+                code=CONFLICT,
+                reason=f"{name} is at version {aggregate.version}, and the history begins with"
+                f" {history.first_version}",
+            )
+        for past in history.events[known:]:
+            problem = self.fold(past, aggregate, kind, work)
+            if problem:
+                return unprocessable(f"{name}, event {aggregate.version + 1}: {problem}")
+        problem = await kind.check(aggregate, work) if history.complete else None
+        return (
+            unprocessable(f"{name}: {problem}") if problem else max(len(history.events) - known, 0)
+        )
+
+    def fold(
+        self, past: PastEvent, aggregate: Aggregate[Any], kind: Appendable[Any], work: UnitOfWork
+    ) -> str | None:
+        """Let one event happen to an aggregate; what is wrong with it, if anything is. A process
+        edge: whatever folding raises, the file is at fault."""
+        if self.by_topic.get(past.topic) is not kind:
+            return f"`{past.topic}` is no event of its kind"
+        if not aggregate.exists and past.topic not in self.by_first_topic:
+            return f"`{past.topic}` is no first event"
+        stored = StoredEvent(
+            aggregate.id,
+            aggregate.version + 1,
+            past.topic,
+            past.schema_version,
+            work.context.org,
+            aggregate.id,
+            "",
+            {},
+            past.occurred_at,
+        )
+        try:
+            aggregate.append_past(event_of(self.service, stored, past.payload))
+        except UnknownEvent as unknown:
+            return f"{unknown} is not known: it was written by a newer release"
+        except ValidationError as invalid:
+            first = invalid.errors(include_url=False)[0]
+            return f"`{'.'.join(map(str, first['loc']))}`: {first['msg']}"
+        except Exception as impossible:
+            return f"it cannot have happened: {impossible or type(impossible).__name__}"
+        return None
+
+    async def undo(self, command: UndoAppendedHistories, work: UnitOfWork) -> Accepted:
+        """Delete the next aggregates that the import began."""
+        begun = await work.repository.store.begun_by_import(
+            command.import_id, command.after, UNDONE_AGGREGATES_MAX
+        )
+        for aggregate_id, topic in begun:
+            kind = self.by_first_topic.get(topic)
+            if kind is None:
+                continue
+            aggregate = await work.load(kind.kind, aggregate_id)
+            if aggregate.exists and not aggregate.deleted:
+                kind.delete(aggregate, self.clock.now())
+        is_last = len(begun) < UNDONE_AGGREGATES_MAX
+        return Accepted(result={"after": "" if is_last else begun[-1][0]})
+
+
+def unprocessable(reason: str) -> Rejected:
+    """The refusal of a history."""
+    return Rejected(code=UNPROCESSABLE, reason=reason)

@@ -25,6 +25,7 @@ from libs.contracts.service_registry import names
 from libs.encryption.sealer import Sealer
 from libs.telemetry.tracing import tracer
 from services.api import resources
+from services.api.adapters.attachment_queries import PostgresAttachmentQueries
 from services.api.adapters.block_history_queries import BlockHistoryQueries
 from services.api.adapters.context_message_queries import ContextMessageQueries
 from services.api.adapters.conversation_run_queries import ConversationRunQueries
@@ -40,6 +41,7 @@ from services.api.adapters.service_health import Health
 from services.api.adapters.tag_queries import TagQueries
 from services.api.adapters.uploaded_file_store import UploadLimits, Uploads
 from services.api.handlers import Handlers
+from services.api.handlers.ports import HandlerPorts
 from services.api.http.authentication import check, cors_config
 from services.api.http.callers import Authenticator, SingleOrganisation
 from services.api.http.connection_limits import ConnectionLimits, room_for_connections
@@ -200,7 +202,10 @@ async def wire(
     authenticator: Authenticator,
 ) -> None:
     """Serve HTTP as long as the process runs."""
-    await runtime.service.handle(Handlers(runtime.clock).table())
+    handlers = Handlers(
+        HandlerPorts(clock=runtime.clock, attachments=PostgresAttachmentQueries(runtime.database))
+    )
+    await runtime.service.handle(handlers.table())
     app = application(settings, runtime, sealer, authenticator)
     limits = ConnectionLimits(room_for_connections(settings.connections_max))
     server = http_server(app, settings, limits)

@@ -218,6 +218,7 @@ from tests.contract import (
 )
 from tests.contract.archive_examples import ARCHIVE_COMMANDS, ARCHIVE_EVENTS
 from tests.contract.group_examples import GROUP_COMMANDS, GROUP_EVENTS
+from tests.contract.identity_examples import IDENTITY_COMMANDS, IDENTITY_EVENTS
 from tests.contract.message_search_examples import MESSAGE_SEARCH_COMMANDS
 from tests.contract.routing_examples import ROUTING_COMMANDS, ROUTING_EVENTS
 from tests.contract.sleeptime_examples import SLEEPTIME_COMMANDS, SLEEPTIME_EVENTS
@@ -593,6 +594,7 @@ COMMANDS: list[Command] = [
     DeleteBlock(block_id=BLOCK),
     *ARCHIVE_COMMANDS,
     *GROUP_COMMANDS,
+    *IDENTITY_COMMANDS,
     *SLEEPTIME_COMMANDS,
     *MESSAGE_SEARCH_COMMANDS,
     *(
@@ -878,6 +880,7 @@ EVENTS: list[Event] = [
     of_block(BlockDeleted),
     *ARCHIVE_EVENTS,
     *GROUP_EVENTS,
+    *IDENTITY_EVENTS,
     *SLEEPTIME_EVENTS,
     of_tool(ToolCreated, tool=ROLL_DICE),
     of_tool(ToolChanged, changes={"tags": ["games"], "last_updated_by_id": USER}),

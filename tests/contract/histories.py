@@ -67,6 +67,14 @@ from libs.contracts.agent.steps import (
     ToolCallsStarted,
     ToolCallStarted,
 )
+from libs.contracts.api.attachments import AttachmentMade, AttachmentRemoved
+from libs.contracts.api.identities import (
+    IdentityChanged,
+    IdentityCreated,
+    IdentityDeleted,
+    IdentityKeyFreed,
+    IdentityKeyTaken,
+)
 from libs.contracts.base_aggregate import Aggregate
 from libs.contracts.bus_messages import Event, JsonObject
 from libs.contracts.groups.groups import (
@@ -193,6 +201,9 @@ from services.agent.domain.agents.agent import Agent
 from services.agent.domain.batches.batch import Batch
 from services.agent.domain.conversations.conversation import Conversation
 from services.agent.domain.summaries.agent_summaries import AgentSummaries
+from services.api.domain.attachment import Attachment
+from services.api.domain.identity import Identity
+from services.api.domain.name_reservations import IdentityKey
 from services.groups.domain.conversations.group_conversation import GroupConversation
 from services.groups.domain.group import Group
 from services.groups.domain.routed_message import RoutedMessage
@@ -520,6 +531,9 @@ FAILED_ROUTED_MESSAGE = [
     one(RoutedMessageFailed),
 ]
 TOPIC = [one(AgentSubscribed), one(AgentUnsubscribed)]
+IDENTITY = [one(IdentityCreated), one(IdentityChanged), one(IdentityDeleted)]
+IDENTITY_KEY = [one(IdentityKeyTaken), one(IdentityKeyFreed)]
+ATTACHMENT = [one(AttachmentMade), one(AttachmentRemoved)]
 
 HISTORIES: dict[str, tuple[type[Aggregate[Any]], list[Event]]] = {
     "Agent": (Agent, [*AGENT]),
@@ -537,6 +551,9 @@ HISTORIES: dict[str, tuple[type[Aggregate[Any]], list[Event]]] = {
     "RoutedMessage": (RoutedMessage, [*ROUTED_MESSAGE]),
     "RoutedMessage.failed": (RoutedMessage, [*FAILED_ROUTED_MESSAGE]),
     "Topic": (Topic, [*TOPIC]),
+    "Identity": (Identity, [*IDENTITY]),
+    "IdentityKey": (IdentityKey, [*IDENTITY_KEY]),
+    "Attachment": (Attachment, [*ATTACHMENT]),
     "GroupConversation": (GroupConversation, [*GROUP_CONVERSATION]),
     "GroupConversation.under_way": (GroupConversation, [*UNDER_WAY]),
     "Folder": (Folder, [*FOLDER]),

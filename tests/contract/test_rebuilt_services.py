@@ -47,6 +47,8 @@ from libs.contracts.agent.summaries import (
     SummaryRequested,
     SummaryWritten,
 )
+from libs.contracts.api.attachments import AttachmentMade, AttachmentRemoved
+from libs.contracts.api.identities import IdentityChanged, IdentityCreated, IdentityDeleted
 from libs.contracts.bus_messages import DEFAULT_ORG, Event
 from libs.contracts.groups.group_runs import (
     GroupHopEnded,
@@ -163,6 +165,7 @@ from tests.contract.file_examples import FILE, FOLDER
 from tests.contract.group_examples import GROUP
 from tests.contract.group_run_examples import CONVERSATION as GROUP_CONVERSATION
 from tests.contract.group_run_examples import GROUP_RUN
+from tests.contract.identity_examples import ATTACHMENT, IDENTITY
 from tests.contract.routing_examples import ROUTED, TOPIC
 from tests.contract.schedule_examples import FIRING, SCHEDULE
 from tests.contract.summary_examples import SUMMARIES, SUMMARY
@@ -192,6 +195,12 @@ STORIES: dict[str, list[list[type[Event]]]] = {
         [FileAdded, FileDeleted],
         [FolderAttached, FilesOpened],
         [FolderAttached, FilesOpened, FolderDetached],
+    ],
+    "api": [
+        [IdentityCreated, IdentityChanged],
+        [IdentityCreated, IdentityDeleted],
+        [AttachmentMade],
+        [AttachmentMade, AttachmentRemoved],
     ],
     "tools": [
         [ToolCreated, ToolChanged],
@@ -297,6 +306,8 @@ def story(number: int, kinds: list[type[Event]]) -> Iterator[Event]:
             TOPIC,
             GROUP_CONVERSATION,
             BATCH,
+            IDENTITY,
+            ATTACHMENT,
         ):
             text = text.replace(known, f"{known[:-1]}{number}")
         event = kind.model_validate_json(text).model_copy(

@@ -1,2 +1,2 @@
 """Aggregates that the api owns, a module for each: what events happen to them, and which commands
-are refused. None so far."""
+are refused."""

@@ -4,19 +4,25 @@ reach the api's own aggregates as they reach those of other services: by command
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 
 from libs.bus.command_dispatcher import Handler
-from libs.bus.ports import Clock
 from libs.contracts.bus_messages import Command
+from services.api.handlers.attachments import AttachmentHandlers
+from services.api.handlers.identities import IdentityHandlers
+from services.api.handlers.ports import HandlerPorts
 
 
-@dataclass(frozen=True, slots=True)
 class Handlers:
-    """The handlers of all commands to the api: none so far."""
+    """The handlers of all commands to the api."""
 
-    clock: Clock
+    def __init__(self, ports: HandlerPorts) -> None:
+        self.attachments = AttachmentHandlers(ports)
+        self.identities = IdentityHandlers(ports, self.attachments)
 
     def table(self) -> Mapping[type[Command], Handler]:
         """The handler of each command."""
-        return {}
+        return {
+            kind: handle
+            for handlers in vars(self).values()
+            for kind, handle in handlers.table().items()
+        }

@@ -2,17 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-
+from libs.contracts.api.attachments import AttachmentMade, AttachmentRemoved
+from libs.contracts.api.identities import IdentityChanged, IdentityCreated, IdentityDeleted
 from libs.contracts.bus_messages import Event
-from libs.eventstore.read_model_rows import RowWrites, Table
+from libs.eventstore.read_model_rows import RowWrites
+from services.api.projections.attachments import project_attachment
+from services.api.projections.identities import project_identity
+from services.api.projections.tables import READ_MODELS
 
-READ_MODELS: tuple[Table, ...] = ()
-# What writes the rows of each event: nothing so far, since the api owns no aggregates.
-PROJECTORS: Mapping[type[Event], Callable[[Event, str, RowWrites], None]] = {}
+__all__ = ["READ_MODELS", "project"]
 
 
 def project(event: Event, org: str, rows: RowWrites) -> None:
-    """Write what an event of an organisation changes in the read models. Raises KeyError for an
-    event that has no projector."""
-    PROJECTORS[type(event)](event, org, rows)
+    """Write what an event of an organisation changes in the read models."""
+    match event:
+        case IdentityCreated() | IdentityChanged() | IdentityDeleted():
+            project_identity(event, org, rows)
+        case AttachmentMade() | AttachmentRemoved():
+            project_attachment(event, org, rows)

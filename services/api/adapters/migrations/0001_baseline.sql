@@ -1,3 +1,9 @@
+-- The api: uploads, identities and what they are attached to.
+--
+-- Indexes of lists have their organisation and their id under the collation "C", which only lists ask
+-- for: before a table is analyzed, Postgres would otherwise take such an index for the key of a row
+-- and read all that the organisation has.
+
 -- Uploads: files that clients send, in parts, until the memory service has read them. An upload that
 -- stays incomplete belongs to a client that hung up or to a process that died, and is deleted.
 
@@ -26,3 +32,50 @@ create view {schema}.upload_part_view as
     select file_id, number, org, data from {schema}.upload_parts;
 comment on view {schema}.upload_part_view is 'The bytes of files that are not parsed yet.';
 grant select on {schema}.upload_part_view to heeler_memory;
+
+-- Identities -------------------------------------------------------------------------------------
+
+create table {schema}.identities (
+    id             text primary key,
+    org            text not null,
+    created_at     timestamptz not null,
+    identifier_key text not null,
+    name           text not null,
+    identity_type  text not null,
+    project_id     text,
+    properties     json not null
+);
+create index identities_page on {schema}.identities (org collate "C", created_at, id collate "C");
+create index identities_key on {schema}.identities (identifier_key, org);
+
+create view {schema}.identity_view as
+    select id, org, created_at, identifier_key, name, identity_type, project_id, properties
+    from {schema}.identities;
+comment on view {schema}.identity_view is 'Identities.';
+
+create view {schema}.created_identity_view as
+    select aggregate_id as id, org, occurred_at as created_at
+    from {schema}.events
+    where topic = 'identity.created';
+comment on view {schema}.created_identity_view is 'Identities that were ever created.';
+
+-- What is attached to what: the owner is an identity, the target an agent or a block.
+create table {schema}.attachments (
+    id         text primary key,
+    org        text not null,
+    owner_id   text not null,
+    target_id  text not null,
+    created_at timestamptz not null
+);
+create index attachments_owner on {schema}.attachments (owner_id, target_id);
+create index attachments_target on {schema}.attachments (target_id, created_at, owner_id);
+
+-- Nobody removes the attachments of a deleted identity: they show no more.
+create view {schema}.identity_attachment_view as
+    select a.org, a.owner_id as identity_id, a.target_id, a.created_at, i.identifier_key
+    from {schema}.attachments a join {schema}.identities i on i.id = a.owner_id and i.org = a.org;
+comment on view {schema}.identity_attachment_view is
+    'The agents and blocks that identities are attached to, those of them too that were deleted.';
+
+grant select on {schema}.identity_view, {schema}.created_identity_view,
+    {schema}.identity_attachment_view to heeler_reader;

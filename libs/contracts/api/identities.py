@@ -1,0 +1,133 @@
+"""The language of identities: who or what outside an agent or a block is about. What they are
+attached to is in `attachments`."""
+
+from __future__ import annotations
+
+from operator import not_
+from typing import ClassVar, Literal
+
+from pydantic import Field
+
+from libs.contracts.bus_messages import Command, Event, JsonObject
+from libs.contracts.deterministic_ids import derived_id
+from libs.contracts.letta.identities import IdentityProperty, IdentityState, IdentityType
+
+SERVICE = "api"
+
+type PropertiesMode = Literal["merge", "replace"]
+
+
+def identity_key_id(org: str, project_id: str | None, identifier_key: str) -> str:
+    """The id of the aggregate that guards a key of the identities of a project, or of those of an
+    organisation that are of none."""
+    return derived_id("identity_key", org, project_id or "", identifier_key)
+
+
+class CreateIdentity(Command):
+    """Make an identity, attached to these agents and blocks; a key that another identity of the
+    project has is refused."""
+
+    service: ClassVar[str] = SERVICE
+    topic: ClassVar[str] = "identity.create"
+    identity: IdentityState
+    agent_ids: list[str] = Field(default=[], exclude_if=not_)
+    block_ids: list[str] = Field(default=[], exclude_if=not_)
+
+    @property
+    def target(self) -> str:
+        return self.identity.id
+
+
+class UpsertIdentity(CreateIdentity):
+    """Make the identity that has this key like this, or create it.
+
+    Agents and blocks replace those that it had, where that is said. The result has its
+    `identity_id`.
+    """
+
+    topic: ClassVar[str] = "identity.upsert"
+    replaces_agents: bool = False
+    replaces_blocks: bool = False
+
+
+class UpdateIdentity(Command):
+    """Change the given fields of an identity, and attach it to more agents and blocks.
+
+    Properties are set over those that it has, or replace them all.
+    """
+
+    service: ClassVar[str] = SERVICE
+    topic: ClassVar[str] = "identity.update"
+    identity_id: str
+    name: str | None = None
+    identifier_key: str | None = None
+    identity_type: IdentityType | None = None
+    properties: list[IdentityProperty] | None = None
+    properties_mode: PropertiesMode = "merge"
+    agent_ids: list[str] = Field(default=[], exclude_if=not_)
+    block_ids: list[str] = Field(default=[], exclude_if=not_)
+
+    @property
+    def target(self) -> str:
+        return self.identity_id
+
+
+class DeleteIdentity(Command):
+    """Remove an identity; nothing is attached to it any more."""
+
+    service: ClassVar[str] = SERVICE
+    topic: ClassVar[str] = "identity.delete"
+    identity_id: str
+
+    @property
+    def target(self) -> str:
+        return self.identity_id
+
+
+class IdentityCreated(Event):
+    """An identity exists."""
+
+    service: ClassVar[str] = SERVICE
+    topic: ClassVar[str] = "identity.created"
+    identity: IdentityState
+
+
+class IdentityChanged(Event):
+    """Fields of an identity have new values."""
+
+    service: ClassVar[str] = SERVICE
+    topic: ClassVar[str] = "identity.changed"
+    changes: JsonObject
+
+
+class IdentityDeleted(Event):
+    """An identity is gone, and all of its attachments with it."""
+
+    service: ClassVar[str] = SERVICE
+    topic: ClassVar[str] = "identity.deleted"
+
+
+class IdentityKeyTaken(Event):
+    """An identity of a project has this key, and no other one may have it."""
+
+    service: ClassVar[str] = SERVICE
+    topic: ClassVar[str] = "identity_key.taken"
+    name: str
+    identity_id: str
+
+    @property
+    def about(self) -> str:
+        return self.identity_id
+
+
+class IdentityKeyFreed(Event):
+    """No identity of a project has this key any more."""
+
+    service: ClassVar[str] = SERVICE
+    topic: ClassVar[str] = "identity_key.freed"
+    name: str
+    identity_id: str
+
+    @property
+    def about(self) -> str:
+        return self.identity_id

@@ -1,0 +1,74 @@
+"""What the handlers of the api read: what there is to be attached, and what is attached."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Protocol
+
+from libs.eventstore.connection_pool import Database
+
+MISSING = """
+select wanted.id from unnest(%(ids)s::text[]) as wanted(id)
+where not exists (select from agent.agent_view a where a.id = wanted.id and a.org = %(org)s)
+  and not exists (select from memory.block_view b where b.id = wanted.id and b.org = %(org)s)
+limit 1"""
+
+
+class AttachmentQueries(Protocol):
+    """What is attached to what."""
+
+    async def first_missing(self, org: str, target_ids: Sequence[str]) -> str | None:
+        """The first of these agents and blocks that an organisation does not have."""
+        ...
+
+    async def identities_of(self, org: str, target_id: str) -> list[str]:
+        """The ids of the identities that an agent or a block has."""
+        ...
+
+    async def targets_of(self, org: str, identity_id: str, prefix: str, limit: int) -> list[str]:
+        """The ids of some agents or blocks, as the prefix says, that an identity has."""
+        ...
+
+    async def count_identities(self, org: str) -> int:
+        """How many identities an organisation has."""
+        ...
+
+
+class PostgresAttachmentQueries:
+    """Keeps the contract of `AttachmentQueries`."""
+
+    def __init__(self, database: Database) -> None:
+        self.database = database
+
+    async def first_missing(self, org: str, target_ids: Sequence[str]) -> str | None:
+        """The first of these agents and blocks that an organisation does not have."""
+        if not target_ids:
+            return None
+        row = await self.database.fetch_one(MISSING, {"ids": list(target_ids), "org": org})
+        return None if row is None else str(row[0])
+
+    async def identities_of(self, org: str, target_id: str) -> list[str]:
+        """The ids of the identities that an agent or a block has."""
+        rows = await self.database.fetch(
+            "select identity_id from api.identity_attachment_view"
+            " where target_id = %s and org = %s",
+            [target_id, org],
+        )
+        return [identity_id for (identity_id,) in rows]
+
+    async def targets_of(self, org: str, identity_id: str, prefix: str, limit: int) -> list[str]:
+        """The ids of some agents or blocks, as the prefix says, that an identity has."""
+        rows = await self.database.fetch(
+            "select target_id from api.attachments where owner_id = %s and org = %s"
+            " and starts_with(target_id, %s) order by target_id limit %s",
+            [identity_id, org, prefix, limit],
+        )
+        return [target_id for (target_id,) in rows]
+
+    async def count_identities(self, org: str) -> int:
+        """How many identities an organisation has."""
+        row = await self.database.fetch_one(
+            'select count(*) from api.identities where org collate "C" = %s', [org]
+        )
+        assert row is not None
+        return int(row[0])

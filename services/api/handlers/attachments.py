@@ -1,0 +1,101 @@
+"""Commands about attachments: load, decide, save, reply."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from libs.bus.command_dispatcher import Handler
+from libs.contracts.api.attachments import (
+    AttachIdentity,
+    DetachIdentity,
+    ReplaceIdentities,
+    attachment_id,
+)
+from libs.contracts.bus_messages import Accepted, Command, Rejected
+from libs.eventstore.unit_of_work import UnitOfWork
+from services.api.domain.attachment import Attachment, missing_target, too_many
+from services.api.domain.identity import Identity, missing_identity
+from services.api.handlers.ports import HandlerPorts
+
+
+class AttachmentHandlers:
+    """What is attached to what, when the api is told so."""
+
+    def __init__(self, ports: HandlerPorts) -> None:
+        self.ports = ports
+
+    def table(self) -> Mapping[type[Command], Handler]:
+        """The handler of each command."""
+        return {
+            AttachIdentity: self.attach_identity,
+            DetachIdentity: self.detach_identity,
+            ReplaceIdentities: self.replace_identities,
+        }
+
+    async def attach_identity(
+        self, command: AttachIdentity, work: UnitOfWork
+    ) -> Accepted | Rejected:
+        """Attach one more identity to an agent or a block."""
+        org, target_id = work.context.org, command.target_id
+        attached = await self.ports.attachments.identities_of(org, target_id)
+        wanted = dict.fromkeys([*attached, command.identity_id])
+        return await self.attach(target_id, [command.identity_id], len(wanted), work) or Accepted()
+
+    async def detach_identity(
+        self, command: DetachIdentity, work: UnitOfWork
+    ) -> Accepted | Rejected:
+        """Detach an identity from an agent or a block."""
+        identity = await work.load(Identity, command.identity_id)
+        if identity.present is None:
+            return missing_identity(identity.id)
+        missing = await self.ports.attachments.first_missing(work.context.org, [command.target_id])
+        if missing:
+            return missing_target(missing)
+        await self.remove(command.identity_id, command.target_id, work)
+        return Accepted()
+
+    async def replace_identities(
+        self, command: ReplaceIdentities, work: UnitOfWork
+    ) -> Accepted | Rejected:
+        """Attach exactly these identities to an agent or a block."""
+        org, target_id = work.context.org, command.target_id
+        wanted = list(dict.fromkeys(command.identity_ids))
+        attached = await self.ports.attachments.identities_of(org, target_id)
+        added = [identity_id for identity_id in wanted if identity_id not in attached]
+        refused = await self.attach(target_id, added, len(wanted), work)
+        if refused:
+            return refused
+        for identity_id in attached:
+            if identity_id not in wanted:
+                await self.remove(identity_id, target_id, work)
+        return Accepted()
+
+    async def attach(
+        self, target_id: str, identity_ids: Sequence[str], count: int, work: UnitOfWork
+    ) -> Rejected | None:
+        """Attach identities to an agent or a block, which then has so many."""
+        refused = too_many(count)
+        if refused:
+            return refused
+        missing = await self.ports.attachments.first_missing(work.context.org, [target_id])
+        if missing:
+            return missing_target(missing)
+        for identity_id in identity_ids:
+            if (await work.load(Identity, identity_id)).present is None:
+                return missing_identity(identity_id)
+            await self.make(identity_id, target_id, work)
+        return None
+
+    async def make(self, owner_id: str, target_id: str, work: UnitOfWork) -> None:
+        """Have an agent or a block attached to an owner, which exists."""
+        attachment = await work.load(
+            Attachment, attachment_id(work.context.org, owner_id, target_id)
+        )
+        attachment.make(owner_id, target_id, at=self.ports.clock.now())
+
+    async def remove(self, owner_id: str, target_id: str, work: UnitOfWork) -> None:
+        """Have an agent or a block attached to an owner no more."""
+        attachment = await work.load(
+            Attachment, attachment_id(work.context.org, owner_id, target_id)
+        )
+        attachment.remove(owner_id, target_id, at=self.ports.clock.now())

@@ -1,0 +1,9 @@
+"""The read-model tables of the api."""
+
+from __future__ import annotations
+
+from libs.eventstore.read_model_rows import Table
+
+IDENTITIES = Table("identities")
+ATTACHMENTS = Table("attachments")
+READ_MODELS: tuple[Table, ...] = (IDENTITIES, ATTACHMENTS)

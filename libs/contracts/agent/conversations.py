@@ -165,7 +165,7 @@ class RunEvent(ConversationEvent):
 
 
 class MessageAppended(ConversationEvent):
-    """A message is part of the history, and of what the model sees."""
+    """A message is part of the history, and of what models see unless it is not `in_context`."""
 
     topic: ClassVar[str] = "message.appended"
     agent_id: str
@@ -182,6 +182,8 @@ class MessageAppended(ConversationEvent):
     chunks: list[Chunk] | None = None
     # When the one before was listed, where the clock has gone back since: none overtakes another.
     listed_at: datetime | None = Field(default=None, exclude_if=not_)
+    # Whether models are shown it: one of a history from outside may have left the context there.
+    in_context: bool = Field(default=True, exclude_if=bool)
 
 
 class SystemPromptRebuilt(ConversationEvent):

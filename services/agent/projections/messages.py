@@ -27,7 +27,7 @@ def message_row(event: MessageAppended, org: str) -> JsonObject:
         "created_at": message.created_at.isoformat(),
         "recorded_at": (event.listed_at or event.timestamp).isoformat(),
         "sent": event.sent,
-        "in_context": message.role != "approval",
+        "in_context": event.in_context and message.role != "approval",
         "text": searched_text(message).replace("\x00", ""),
         "v1_messages": [*v1_messages],
         "number": event.number,

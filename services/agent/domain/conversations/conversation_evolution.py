@@ -104,6 +104,9 @@ def append(state: ConversationState, event: MessageAppended) -> None:
     state.agent_id = event.agent_id
     if event.message.role == "approval":
         return
+    if not event.in_context:
+        state.length.evicted += event.message.summary is None
+        return
     state.window.append(event.message)
     state.length.add(event.message)
     state.shown = event.shows or state.shown

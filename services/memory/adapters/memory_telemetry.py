@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from libs.bus.command_dispatcher import Handler
+from libs.contracts.appended_histories import append_command, undo_command
 from libs.contracts.bus_messages import Accepted, Command, Rejected
 from libs.contracts.memory.agent_folders import (
     AttachFolder,
@@ -75,6 +76,8 @@ OPERATIONS: Mapping[type[Command], str] = {
     ChangeArchiveEmbedding: span_attributes.UPDATE_MEMORY,
     ReembedPassages: span_attributes.UPDATE_MEMORY,
     ReembedChunks: span_attributes.UPDATE_MEMORY,
+    append_command("memory"): span_attributes.CREATE_MEMORY,
+    undo_command("memory"): span_attributes.DELETE_MEMORY,
 }
 
 

@@ -331,7 +331,6 @@ def test_an_agent_may_begin_with_messages(letta: Letta, new_agent: NewAgent) -> 
 @pytest.mark.parametrize(
     ("field", "value"),
     [
-        ("identity_ids", [f"identity-{NOBODY}"]),
         ("from_template", "a-template"),
         ("memory_variables", {"name": "value"}),
     ],
@@ -517,7 +516,7 @@ def test_a_change_that_cannot_be_changes_nothing(
         ({"secrets": {"A=": "b"}}, 422, "`secrets`"),
         ({"folder_ids": [f"source-{NOBODY}"]}, 404, f"source-{NOBODY}"),
         ({"source_ids": [f"source-{NOBODY}"] * 2}, 404, f"source-{NOBODY}"),
-        ({"identity_ids": [f"identity-{NOBODY}"]}, 400, "`identity_ids`"),
+        ({"identity_ids": [f"identity-{NOBODY}"]}, 404, f"identity-{NOBODY}"),
         ({"message_ids": [f"message-{NOBODY}"]}, 400, "`message_ids`"),
         ({"name": 5}, 422, "name"),
         ({"tags": "x"}, 422, "tags"),

@@ -88,6 +88,7 @@ async def belongings(
         names |= await what_mcp_offers(client, mcp_server.url)
         names |= await sandbox_of(client)
         names |= await group_of(client, names["agent_id"])
+        names |= await identity_of(client, names["agent_id"])
         names |= await schedule_of(client, names["agent_id"])
         names["letter_id"] = await letter_of(heeler, client)
         try:
@@ -181,6 +182,13 @@ async def conversation_of(client: httpx.AsyncClient, agent_id: str) -> dict[str,
         "run_id": run["id"],
         "step_id": step["id"],
     }
+
+
+async def identity_of(client: httpx.AsyncClient, agent_id: str) -> dict[str, str]:
+    """An identity of an agent."""
+    body = {"identifier_key": WORD, "name": WORD, "identity_type": "user", "agent_ids": [agent_id]}
+    identity = await made(client, "POST", "/v1/identities", json=body)
+    return {"identity_id": identity["id"]}
 
 
 async def batch_of(client: httpx.AsyncClient, agent_id: str) -> dict[str, str]:

@@ -92,7 +92,20 @@ SCHEDULE = {
     "recurrence_rule": "0 0 29 2 *",
     "timezone": "Europe/Berlin",
 }
+IDENTITY = {
+    "identifier_key": "ada",
+    "name": "Ada",
+    "identity_type": "user",
+    "project_id": None,
+    "agent_ids": [],
+    "block_ids": [],
+    "properties": [{"key": "language", "value": "de", "type": "string"}],
+}
 BODIES: dict[str, list[Any]] = {
+    "create_identity": [IDENTITY],
+    "upsert_identity": [IDENTITY],
+    "update_identity": [IDENTITY],
+    "upsert_properties": [IDENTITY["properties"]],
     "create_mcp_server": [
         MCP_SERVER,
         {"server_name": "s", "config": {"mcp_server_type": "stdio", "command": "x", "args": []}},
@@ -273,6 +286,7 @@ async def things(base_url: str) -> dict[str, str]:
         )
         group = await made("/v1/groups", {"description": "g", "agent_ids": [agent["id"]]})
         group_run = await made(f"/v1/groups/{group['id']}/messages/async", MESSAGES)
+        identity = await made("/v1/identities", {**IDENTITY, "identifier_key": block["id"]})
         schedule = await made(f"/v1/agents/{agent['id']}/schedule", SCHEDULE)
         batch = await made(f"/v1/agents/{agent['id']}/messages/batch", {"items": ["hi"]})
         await made(f"/v1/topics/news/subscribers/{agent['id']}", None, "PUT")
@@ -282,6 +296,7 @@ async def things(base_url: str) -> dict[str, str]:
         "group_run_id": group_run["id"],
         "scheduled_message_id": schedule["id"],
         "batch_id": batch["id"],
+        "identity_id": identity["id"],
         "capability": "sums",
         "topic": "news",
         "routed_message_id": routed["id"],

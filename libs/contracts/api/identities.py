@@ -41,11 +41,12 @@ class CreateIdentity(Command):
 class UpsertIdentity(CreateIdentity):
     """Make the identity that has this key like this, or create it.
 
-    Agents and blocks replace those that it had, where that is said. The result has its
+    Properties, agents and blocks replace those that it had, where that is said. The result has its
     `identity_id`.
     """
 
     topic: ClassVar[str] = "identity.upsert"
+    replaces_properties: bool = False
     replaces_agents: bool = False
     replaces_blocks: bool = False
 

@@ -24,6 +24,12 @@ from libs.contracts.letta.group_requests import (
     GroupStateUpdate,
     GroupUpdate,
 )
+from libs.contracts.letta.identities import (
+    IdentityCreate,
+    IdentityProperties,
+    IdentityUpdate,
+    IdentityUpsert,
+)
 from libs.contracts.letta.mcp_servers import (
     CreateMCPServerRequest,
     MCPToolExecuteRequest,
@@ -102,6 +108,10 @@ __all__ = [
     "GroupMemberCreate",
     "GroupStateUpdate",
     "GroupUpdate",
+    "IdentityCreate",
+    "IdentityProperties",
+    "IdentityUpdate",
+    "IdentityUpsert",
     "LLMConfig",
     "LettaAsyncRequest",
     "LettaBatchRequest",

@@ -5,7 +5,7 @@ from __future__ import annotations
 from enum import StrEnum
 from typing import Annotated, Literal
 
-from pydantic import BaseModel, ConfigDict, Field, JsonValue
+from pydantic import BaseModel, ConfigDict, Field, JsonValue, RootModel
 
 from libs.contracts.letta.agent_requests import BlockId, Ids, id_of
 from libs.contracts.letta.request_size_limits import NAMES_MAX, JsonLimit, Name
@@ -75,6 +75,10 @@ class IdentityUpdate(BaseModel):
     agent_ids: Ids[AgentId] | None = None
     block_ids: Ids[BlockId] | None = None
     properties: Properties | None = None
+
+
+class IdentityProperties(RootModel[Properties]):
+    """All properties of an identity, instead of those that it has."""
 
 
 def merged_properties(

@@ -12,6 +12,10 @@ select wanted.id from unnest(%(ids)s::text[]) as wanted(id)
 where not exists (select from agent.agent_view a where a.id = wanted.id and a.org = %(org)s)
   and not exists (select from memory.block_view b where b.id = wanted.id and b.org = %(org)s)
 limit 1"""
+MISSING_IDENTITY = """
+select wanted.id from unnest(%(ids)s::text[]) as wanted(id)
+where not exists (select from api.identity_view i where i.id = wanted.id and i.org = %(org)s)
+limit 1"""
 
 
 class AttachmentQueries(Protocol):
@@ -19,6 +23,10 @@ class AttachmentQueries(Protocol):
 
     async def first_missing(self, org: str, target_ids: Sequence[str]) -> str | None:
         """The first of these agents and blocks that an organisation does not have."""
+        ...
+
+    async def first_missing_identity(self, org: str, identity_ids: Sequence[str]) -> str | None:
+        """The first of these identities that an organisation does not have."""
         ...
 
     async def identities_of(self, org: str, target_id: str) -> list[str]:
@@ -45,6 +53,15 @@ class PostgresAttachmentQueries:
         if not target_ids:
             return None
         row = await self.database.fetch_one(MISSING, {"ids": list(target_ids), "org": org})
+        return None if row is None else str(row[0])
+
+    async def first_missing_identity(self, org: str, identity_ids: Sequence[str]) -> str | None:
+        """The first of these identities that an organisation does not have."""
+        if not identity_ids:
+            return None
+        row = await self.database.fetch_one(
+            MISSING_IDENTITY, {"ids": list(identity_ids), "org": org}
+        )
         return None if row is None else str(row[0])
 
     async def identities_of(self, org: str, target_id: str) -> list[str]:

@@ -76,7 +76,8 @@ class IdentityHandlers:
         kept = before.model_copy(
             update={"name": wanted.name, "identity_type": wanted.identity_type}
         )
-        after = changed_identity(kept, wanted.properties, merge=False)
+        properties = wanted.properties if command.replaces_properties else None
+        after = changed_identity(kept, properties, merge=False)
         refused = identity.become(after, at=self.ports.clock.now())
         for replaces, kind, target_ids in (
             (command.replaces_agents, "agent", command.agent_ids),

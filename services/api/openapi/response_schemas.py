@@ -70,6 +70,7 @@ BY_WORDS: dict[str, Schema] = {
             *("capability", "subscription", "routed message"),
             *("schedule", "schedules of an agent", "success", "firing", "next times of a schedule"),
             "history of a schedule",
+            "identity",
             *("batch", "batch job", "the messages of a batch", "a status for each item"),
         ),
         OBJECT,
@@ -80,6 +81,7 @@ BY_WORDS: dict[str, Schema] = {
             *("calls of tools", "servers", "tools as the server describes them"),
             *("groups", "agent groups", "members of a group", "runs of the group"),
             "messages",
+            "identities",
             *("capabilities", "agents with a capability", "topics", "subscribers"),
             *("routed messages", "schedules", "firings"),
             *("batches", "items of a batch", "batch jobs"),
@@ -91,7 +93,7 @@ BY_WORDS: dict[str, Schema] = {
     ),
     **{
         f"number of {things}": NUMBER
-        for things in ("agents", "blocks", "folders", "groups", "tools")
+        for things in ("agents", "blocks", "folders", "groups", "identities", "tools")
     },
     **dict.fromkeys(("nothing", "null"), NULL),
     "size in GB": {"type": "number", "minimum": 0},

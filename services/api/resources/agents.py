@@ -13,6 +13,11 @@ from libs.contracts.bus_messages import JsonObject
 from libs.contracts.letta import all_request_bodies
 from libs.contracts.letta.request_size_limits import NAMES_MAX, Name, Names, SearchText
 from services.api.adapters.agent_file_blocks import PLACE
+from services.api.adapters.identity_documents import (
+    HAS_IDENTIFIER_KEY,
+    HAS_IDENTITY,
+    IDENTITIES_OF_AGENT,
+)
 from services.api.adapters.resource_query_builder import (
     Filter,
     Resource,
@@ -25,6 +30,11 @@ from services.api.http.handler_dependencies import api_of
 from services.api.http.raw_json import raw
 from services.api.http.request_parsing import AnyRequest, Page, Query, body_of, query_of, valid_id
 from services.api.openapi.operation import returns
+from services.api.v1.attached_identities import (
+    IDENTITY_FIELDS,
+    check_identities,
+    replace_identities,
+)
 from services.api.v1.client_versions import is_legacy
 from services.api.v1.folder_attachments import (
     FOLDER_FIELDS,
@@ -166,7 +176,10 @@ RELATIONSHIPS = {
     "agent.tags": "'tags', to_jsonb(v.tags)",
 }
 ALL_RELATIONSHIPS = frozenset(
-    {"agent.blocks", "agent.managed_group", "agent.secrets", "agent.sources", *RELATIONSHIPS}
+    {
+        *("agent.blocks", "agent.identities", "agent.managed_group", "agent.secrets"),
+        *("agent.sources", *RELATIONSHIPS),
+    }
 )
 
 
@@ -181,6 +194,8 @@ def document_with(relationships: Iterable[str]) -> str:
         shown.append(WITH_SOURCES)
     if "agent.managed_group" in wanted:
         shown.append(MANAGED_GROUP)
+    if "agent.identities" in wanted:
+        shown.append(IDENTITIES_OF_AGENT)
     secrets = WITH_SECRETS if "agent.secrets" in wanted else WITHOUT_SECRETS
     if "agent.blocks" in wanted:
         own, blocks = "(v.fields - '{blocks,memory}'::text[])", BLOCKS_AND_MEMORY
@@ -242,8 +257,8 @@ class AgentFilters(Query):
     project_id: Annotated[Name | None, Where("v.fields->>'project_id' = {}")] = None
     template_id: Annotated[Name | None, Where("v.fields->>'template_id' = {}")] = None
     base_template_id: Annotated[Name | None, Where("v.fields->>'base_template_id' = {}")] = None
-    identity_id: Annotated[Name | None, Where("false")] = None
-    identifier_keys: Annotated[Names | None, Where("false")] = None
+    identity_id: Annotated[Name | None, Where(HAS_IDENTITY)] = None
+    identifier_keys: Annotated[Names | None, Where(HAS_IDENTIFIER_KEY)] = None
     created_by_id: Annotated[Name | None, Where("v.fields->>'created_by_id' = {}")] = None
     capability: Annotated[Name | None, Where(f"v.id in ({WITH_CAPABILITY})")] = None
     last_stop_reason: Annotated[
@@ -276,18 +291,21 @@ async def created_agent(
     wanted = sized_creation(plain_part(body) | sealed_part(request, given))
     command = CreateAgent(agent_id=agent_id, request=wanted)
     folders = await wanted_folders(request, body) or []
+    await check_identities(request, body.identity_ids)
     await api_of(request).send(request, command, message_id=f"create-{agent_id}")
     if body.include_default_source:
         folders.append(await create_default_folder(request, agent_id))
     await attach(request, agent_id, *folders)
+    await replace_identities(request, agent_id, body.identity_ids)
     if body.enable_sleeptime:
         await enable_with_creation(request, agent_id)
     return await document_of(request, AGENTS, agent_id)
 
 
 def plain_part(body: all_request_bodies.CreateAgent | all_request_bodies.UpdateAgent) -> JsonObject:
-    """What a request says, but for its secrets, and its folders, which are another service's."""
-    beside = {*SECRET_FIELDS, *FOLDER_FIELDS, "include_default_source"}
+    """What a request says, but for its secrets, and its folders and identities, which are other
+    services'."""
+    beside = {*SECRET_FIELDS, *FOLDER_FIELDS, *IDENTITY_FIELDS, "include_default_source"}
     return body.model_dump(mode="json", exclude_unset=True, exclude=beside)
 
 
@@ -337,12 +355,14 @@ async def update_agent(request: AnyRequest, agent_id: str) -> Response[bytes]:
     given = body.tool_exec_environment_variables if body.secrets is None else body.secrets
     changes = sized_agent(plain_part(body) | sealed_part(request, given))
     folders = await wanted_folders(request, body)
+    await check_identities(request, body.identity_ids)
     api = api_of(request)
     name = api.new_id(request, "cmd", request.method, request.url.path)
     update = UpdateAgent(agent_id=agent_id, request=changes)
     await api.send(request, update, message_id=name)
     if folders is not None:
         await replace(request, agent_id, folders)
+    await replace_identities(request, agent_id, body.identity_ids)
     if body.enable_sleeptime:
         await enable_with_update(request, agent_id, cause_id=name)
     return await answer_document(request, AGENTS, agent_id)

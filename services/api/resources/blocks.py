@@ -11,6 +11,7 @@ from libs.contracts.letta import all_request_bodies
 from libs.contracts.letta.blocks import created_block
 from libs.contracts.letta.request_size_limits import Integer, Integers, Name, Names, SearchText
 from libs.contracts.memory.blocks import CreateBlocks, DeleteBlock, UpdateBlock
+from services.api.adapters.identity_documents import HAS_IDENTIFIER_KEY, HAS_IDENTITY
 from services.api.adapters.resource_query_builder import Resource, Where, contains, filter_of
 from services.api.http.callers import org_of
 from services.api.http.handler_dependencies import api_of
@@ -57,8 +58,8 @@ class BlockPage(Page, BlockFilters):
 
     limit: Annotated[int | None, Field(ge=0, le=1_000)] = 50
     order_by: Literal["created_at"] = "created_at"
-    identity_id: Annotated[Name | None, Where("false")] = None
-    identifier_keys: Annotated[Names | None, Where("false")] = None
+    identity_id: Annotated[Name | None, Where(HAS_IDENTITY)] = None
+    identifier_keys: Annotated[Names | None, Where(HAS_IDENTIFIER_KEY)] = None
     label_search: Annotated[SearchText | None, contains("v.label")] = None
     description_search: Annotated[SearchText | None, contains("v.fields->>'description'")] = None
     value_search: Annotated[SearchText | None, contains("v.fields->>'value'")] = None

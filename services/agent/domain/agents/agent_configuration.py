@@ -67,7 +67,6 @@ class Facts:
 TOOL_RULES_BYTES_MAX = 64 << 10
 
 UNBUILT_FIELDS = {
-    "identity_ids": "identities",
     "from_template": "templates",
     "memory_variables": "templates",
     "message_ids": "changes of what the model is shown",

@@ -1,0 +1,147 @@
+"""The conversation of an agent of a file as events, line by line."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+
+from libs.contracts.agent.conversations import (
+    Message,
+    MessageAppended,
+    ToolCall,
+    main_conversation,
+)
+from libs.contracts.agent_file import HistoryPart
+from libs.contracts.appended_histories import PastEvent, PastHistory
+from libs.contracts.bus_messages import LOG_COLUMNS, Event
+from libs.contracts.deterministic_ids import derived_id
+from libs.contracts.state_size_limits import size
+
+# Of one line; an event that is larger stands alone.
+EVENTS_OF_LINE_MAX = 500
+LINE_PAYLOAD_BYTES_MAX = 512 << 10
+
+# What a model is shown as the result of a call whose result is not in the file.
+NO_RESULT = (
+    "The tool call has no result: the conversation was moved here before it had one, and whether"
+    " it took effect is not known. Check before you call it again."
+)
+CONTEXT_REPLACED = "context.replaced"
+
+
+def past_event(event: Event) -> PastEvent:
+    """An event as a line of a file has it."""
+    return PastEvent(
+        topic=event.topic,
+        schema_version=event.schema_version,
+        payload=event.model_dump(mode="json", exclude=LOG_COLUMNS),
+        occurred_at=event.timestamp,
+    )
+
+
+class ConversationLines:
+    """Gathers the messages of an agent's own conversation into lines, and pairs calls with results:
+    a call whose result is missing gets one that says so."""
+
+    def __init__(self, agent_id: str, system: Message) -> None:
+        self.agent_id = agent_id
+        self.events: list[PastEvent] = []
+        self.bytes = 0
+        self.version = 0
+        self.latest = system.created_at
+        # Calls that wait for a result, by their ids: the result that they get if none comes.
+        self.owed: dict[str, Message] = {}
+        # What the model would be shown of all this: everything but approvals, in order.
+        self.shown: list[str] = []
+        # Results that were missing, by the id of the message that they follow.
+        self.closing: dict[str, list[str]] = {}
+        self.append(system, shows={})
+
+    @property
+    def closed_calls(self) -> int:
+        """How many calls had no result."""
+        return sum(map(len, self.closing.values()))
+
+    def add(self, messages: Iterable[Message]) -> Iterator[HistoryPart]:
+        """Take the next messages; yields a line whenever one is full."""
+        for message in messages:
+            if message.role == "tool":
+                self.owed.pop(message.tool_call_id or "", None)
+            elif message.role != "approval":
+                self.close_calls()
+            self.append(message)
+            for call in message.tool_calls:
+                self.owed[call.id] = no_result(message, call)
+            if len(self.events) >= EVENTS_OF_LINE_MAX or self.bytes >= LINE_PAYLOAD_BYTES_MAX:
+                yield self.line(is_complete=False)
+
+    def finish(self, in_context: Iterable[str]) -> Iterator[HistoryPart]:
+        """The last line. Models are shown these messages, with the results that were missing."""
+        self.close_calls()
+        wanted: list[str] = []
+        for message_id in in_context:
+            wanted += [message_id, *self.closing.get(message_id, [])]
+        if wanted != self.shown:
+            self.push(
+                PastEvent(
+                    topic=CONTEXT_REPLACED,
+                    payload={"agent_id": self.agent_id, "message_ids": [*wanted]},
+                    occurred_at=self.latest,
+                )
+            )
+        yield self.line(is_complete=True)
+
+    def close_calls(self) -> None:
+        """Give every call that waits for a result one that says why there is none."""
+        if not self.owed:
+            return
+        follows = self.closing.setdefault(self.shown[-1], [])
+        for result in self.owed.values():
+            self.append(result)
+            follows.append(result.id)
+        self.owed = {}
+
+    def append(self, message: Message, shows: dict[str, int] | None = None) -> None:
+        """Put a message into the history. None is listed before those that were there."""
+        self.latest = max(self.latest, message.created_at)
+        if message.role != "approval":
+            self.shown.append(message.id)
+        event = MessageAppended(
+            originator_id=main_conversation(self.agent_id),
+            originator_version=self.version + 1,
+            timestamp=self.latest,
+            agent_id=self.agent_id,
+            message=message,
+            sent=message.role == "user",
+            shows=shows,
+        )
+        self.push(past_event(event))
+
+    def push(self, event: PastEvent) -> None:
+        """One more event of the line that is gathered."""
+        self.version += 1
+        self.events.append(event)
+        self.bytes += size(event.payload)
+
+    def line(self, *, is_complete: bool) -> HistoryPart:
+        """What was gathered since the last line."""
+        history = PastHistory(
+            aggregate_id=main_conversation(self.agent_id),
+            first_version=self.version - len(self.events) + 1,
+            complete=is_complete,
+            events=tuple(self.events),
+        )
+        self.events, self.bytes = [], 0
+        return HistoryPart(service="agent", history=history)
+
+
+def no_result(message: Message, call: ToolCall) -> Message:
+    """The result of a call that has none."""
+    return Message(
+        id=derived_id("message", message.id, "no result", call.id),
+        role="tool",
+        content=NO_RESULT,
+        name=call.name,
+        tool_call_id=call.id,
+        tool_status="error",
+        created_at=message.created_at,
+    )

@@ -1,0 +1,52 @@
+"""What a request says about the import of an agent file, and what is there already."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from datetime import datetime
+
+from libs.contracts.letta.model_configs import EmbeddingConfig, LLMConfig
+
+COPY_SUFFIX = "_copy"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ImportOptions:
+    """How to take an agent file over.
+
+    All ids follow from `import_id`, so that a second reading names everything the same. `name` is
+    that of the first agent. The values of `secrets` are sealed. `llm_config` and `embedding_config`
+    replace those of every agent of the file.
+
+    A tool that the file defines needs an approval for each call, unless they are `tools_accepted`.
+    With `override_existing_tools` a client's tool of the same name gets the definition of the file,
+    for every agent that has it. MCP servers are made only if they are `tools_accepted`, because to
+    make one is to start its command or to open a connection.
+    """
+
+    import_id: str
+    now: datetime
+    actor: str | None = None
+    name: str | None = None
+    append_copy_suffix: bool = False
+    override_existing_tools: bool = False
+    tools_accepted: bool = False
+    project_id: str | None = None
+    strip_messages: bool = False
+    secrets: Mapping[str, str] = field(default_factory=dict)
+    llm_config: LLMConfig | None = None
+    embedding_config: EmbeddingConfig | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PresentThings:
+    """What the organisation has of what a file names: its clients' tools and those of MCP servers
+    (ids by name), and names of folders and of MCP servers."""
+
+    tools: Mapping[str, str] = field(default_factory=dict)
+    folder_names: frozenset[str] = frozenset()
+    mcp_server_names: frozenset[str] = frozenset()
+
+
+NOTHING_PRESENT = PresentThings()

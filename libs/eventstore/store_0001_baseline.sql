@@ -44,6 +44,64 @@ comment on view {schema}.event_log is
     'The log for people and for other services: order by position.';
 grant select on {schema}.event_log to heeler_reader;
 
+create view {schema}.recorded_event_view as
+    select position, aggregate_id, version, topic, org, about, payload, metadata, occurred_at,
+           commit_order, xid < pg_snapshot_xmin(pg_current_snapshot()) as settled
+    from {schema}.events;
+comment on view {schema}.recorded_event_view is
+    'Events from their commit on, ordered by (commit_order, position) over all services. Below one
+that is settled no other will appear.';
+grant select on {schema}.recorded_event_view to heeler_reader;
+
+-- Versions of an aggregate are in the order of commits, so a version is found by halving: there is no
+-- index by that order, which each event would pay for.
+create function {schema}.version_at(of_aggregate text, last_order bigint, last_position bigint)
+returns int language plpgsql stable as $$
+declare
+    low int := 0;
+    high int := coalesce((select max(e.version) from {schema}.recorded_event_view e
+                          where e.aggregate_id = of_aggregate), 0);
+    middle int;
+begin
+    while low < high loop
+        middle := (low + high + 1) / 2;
+        if exists (select from {schema}.recorded_event_view e
+                   where e.aggregate_id = of_aggregate and e.version = middle
+                     and (e.commit_order, e.position) <= (last_order, last_position)) then
+            low := middle;
+        else
+            high := middle - 1;
+        end if;
+    end loop;
+    return low;
+end $$;
+comment on function {schema}.version_at is
+    'The last version of an aggregate in the order of commits up to there; 0 for none.';
+
+-- The clocks of processes differ a little, and may be set back: so this is about right.
+create function {schema}.version_before(of_aggregate text, moment timestamptz)
+returns int language plpgsql stable as $$
+declare
+    low int := 0;
+    high int := coalesce((select max(e.version) from {schema}.recorded_event_view e
+                          where e.aggregate_id = of_aggregate), 0);
+    middle int;
+begin
+    while low < high loop
+        middle := (low + high + 1) / 2;
+        if exists (select from {schema}.recorded_event_view e
+                   where e.aggregate_id = of_aggregate and e.version = middle
+                     and e.occurred_at < moment) then
+            low := middle;
+        else
+            high := middle - 1;
+        end if;
+    end loop;
+    return low;
+end $$;
+comment on function {schema}.version_before is
+    'About the last version of an aggregate before a moment; 0 for none.';
+
 -- A snapshot is read only by code whose state has the same version (ADR 18). Each state version has
 -- a snapshot of its own, so processes of two releases do not overwrite each other's.
 create table {schema}.snapshots (

@@ -117,6 +117,6 @@ ARCHIVE_EVENTS: list[Event] = [
         embedding=VECTOR,
         cause=CAUSE,
     ),
-    of_passage(PassageEmbedded, embedding=VECTOR),
-    of_passage(PassageDeleted),
+    of_passage(PassageEmbedded, archive_id=ARCHIVE, embedding=VECTOR),
+    of_passage(PassageDeleted, archive_id=ARCHIVE),
 ]

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import suppress
 from dataclasses import replace
 from datetime import UTC, datetime
 from inspect import iscoroutinefunction
@@ -36,6 +37,8 @@ from services.agent.adapters.run_queries import (
 )
 from services.agent.adapters.summary_queries import PostgresSummaryQueries, WantedMessages
 from services.agent.adapters.tool_queries import PostgresCustomToolQueries, PostgresToolRunQueries
+from services.api.adapters.agent_event_queries import AgentEventQueries
+from services.api.adapters.agent_event_statement import EventFilter
 from services.api.adapters.agent_folder_queries import AgentFolderQueries
 from services.api.adapters.block_history_queries import BlockHistoryQueries, VersionSlice
 from services.api.adapters.capability_queries import CapabilityQueries
@@ -271,6 +274,27 @@ async def listed_messages(reads: MessageQueries) -> None:
         await reads.messages(History(ORG, AGENT, conversation, group_id="group-1"), Slice())
 
 
+EVENT_FILTERS = (
+    EventFilter(ORG, AGENT),
+    EventFilter(ORG, AGENT, ["block.changed", "context.cleared", "passage.created"]),
+    EventFilter(ORG, AGENT, run_id=RUN, since=NOW, until=NOW),
+    EventFilter(ORG, AGENT, service="agent", tool_call_id="call-1"),
+)
+
+
+async def listed_events(reads: AgentEventQueries) -> None:
+    for wanted in EVENT_FILTERS:
+        for order in ("asc", "desc"):
+            with suppress(UnknownCursor):
+                await reads.events(wanted, Slice(after="block-1.1", order=order))
+            await reads.events(wanted, Slice(order=order), payloads=True)
+
+
+async def placed_event(reads: AgentEventQueries) -> None:
+    with suppress(UnknownCursor):
+        await reads.place_of(ORG, "after", "block-1.1")
+
+
 SEARCH = Search(ORG, AGENT, "cat", ["user"], NOW, NOW, 10)
 
 
@@ -406,6 +430,12 @@ ASKED: dict[type, dict[str, Callable[[Any], Awaitable[Any]]]] = {
             ORG, CONVERSATION, WantedMessages(10, since=START)
         ),
         "history_page": lambda queries: queries.history_page(ORG, SUMMARISED, 3, 10),
+    },
+    AgentEventQueries: {
+        "events": listed_events,
+        "bounds_of": lambda reads: reads.bounds_of(EVENT_FILTERS[2], Slice()),
+        "runs_of": lambda reads: reads.runs_of(EVENT_FILTERS[3]),
+        "place_of": placed_event,
     },
     SummaryQueries: {"summary": lambda reads: reads.summary(ORG, "summary-1")},
     MessageQueries: {

@@ -273,3 +273,4 @@ class PassageDeleted(Event):
 
     service: ClassVar[str] = SERVICE
     topic: ClassVar[str] = "passage.deleted"
+    archive_id: str

@@ -83,6 +83,7 @@ class PassageEmbedded(Event):
     service: ClassVar[str] = SERVICE
     topic: ClassVar[str] = "passage.embedded"
     additive: ClassVar[bool] = True
+    archive_id: str
     embedding: Embedding
 
 

@@ -85,6 +85,7 @@ BY_WORDS: dict[str, Schema] = {
             *("capabilities", "agents with a capability", "topics", "subscribers"),
             *("routed messages", "schedules", "firings"),
             *("batches", "items of a batch", "batch jobs"),
+            "events",
         ),
         OBJECTS,
     ),

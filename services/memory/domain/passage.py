@@ -82,7 +82,7 @@ class Passage(Aggregate[PassageState]):
         """Delete the passage, if it exists."""
         if not self.present:
             return missing_passage(self.id)
-        self.record(PassageDeleted, at=at)
+        self.record(PassageDeleted, at=at, archive_id=self.state.archive_id)
         return None
 
     def when(self, event: Event) -> None:

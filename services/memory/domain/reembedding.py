@@ -44,7 +44,8 @@ def change_embedding(
 def embed_passage(passage: Passage, embedding: Embedding, *, at: datetime) -> None:
     """Give a passage the vector of another model, unless it was deleted in the meantime."""
     if passage.present:
-        passage.record(PassageEmbedded, at=at, embedding=embedding)
+        archive_id = passage.state.archive_id
+        passage.record(PassageEmbedded, at=at, archive_id=archive_id, embedding=embedding)
 
 
 def end_reembedding(archive: Archive, *, at: datetime) -> None:

@@ -432,6 +432,58 @@ comment on view {schema}.tool_call_event_view is 'When tools were called, and wh
 grant select on {schema}.step_view, {schema}.traced_step_view, {schema}.tool_call_event_view
     to heeler_reader;
 
+-- Events of an agent, in one order with those of other services ------------------------------------
+
+create index events_conversations on {schema}.events ((payload->'config'->>'agent_id'))
+    where topic = 'conversation.created' and payload->'config'->>'agent_id' <> '';
+create index events_parts on {schema}.events (aggregate_id, version)
+    where topic in ('agent.created', 'agent.block_attached')
+       or (topic = 'agent.updated' and payload->>'changed' ~ '"(block|tool)_ids"');
+create index events_runs_ended on {schema}.events (about)
+    where topic in ('run.completed', 'run.failed', 'run.cancelled');
+create index events_calls on {schema}.events ((payload->>'tool_call_id'))
+    where topic in ('tool_call.started', 'tool_call.finished', 'tool_call.returned',
+                    'tool_call.refused', 'tool_call.forbidden', 'tool_call.interrupted');
+-- Topics that are rare in a long conversation: of all others it has one in each of its runs. The
+-- collation keeps Postgres from using this index for anything but the list of an agent's events.
+create index events_rare on {schema}.events (aggregate_id, (topic collate "C"), version)
+    where topic collate "C" not in ('message.appended', 'run.accepted', 'run.started',
+                                    'run.completed', 'model.replied');
+
+create view {schema}.part_of_agent_view as
+    select e.aggregate_id as agent_id, e.org, p.id
+    from {schema}.events e cross join lateral (
+        select json_array_elements_text(e.payload->'block_ids') as id
+        union all
+        select json_array_elements_text(coalesce(e.payload->'tool_ids', '[]')) as id
+    ) p
+    where e.topic in ('agent.created', 'agent.block_attached')
+       or (e.topic = 'agent.updated' and e.payload->>'changed' ~ '"(block|tool)_ids"');
+comment on view {schema}.part_of_agent_view is
+    'The blocks and tools that agents have, or had; each as often as it was said.';
+
+create view {schema}.accepted_run_view as
+    select about as run_id, org, commit_order, position
+    from {schema}.events
+    where topic = 'run.accepted';
+comment on view {schema}.accepted_run_view is 'When runs were accepted.';
+
+create view {schema}.ended_run_view as
+    select about as run_id, org, occurred_at
+    from {schema}.events
+    where topic in ('run.completed', 'run.failed', 'run.cancelled');
+comment on view {schema}.ended_run_view is 'When runs ended.';
+
+create view {schema}.called_tool_view as
+    select about as run_id, org, payload->>'tool_call_id' as tool_call_id
+    from {schema}.events
+    where topic in ('tool_call.started', 'tool_call.finished', 'tool_call.returned',
+                    'tool_call.refused', 'tool_call.forbidden', 'tool_call.interrupted');
+comment on view {schema}.called_tool_view is 'In which runs tools were called.';
+
+grant select on {schema}.part_of_agent_view, {schema}.accepted_run_view, {schema}.ended_run_view,
+    {schema}.called_tool_view to heeler_reader;
+
 -- Summaries --------------------------------------------------------------------------------------
 
 create table {schema}.summaries (

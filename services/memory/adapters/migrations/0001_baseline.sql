@@ -517,3 +517,50 @@ create table {schema}.forgotten_conversations (
 );
 comment on table {schema}.forgotten_conversations is
     'Deleted conversations whose vectors are removed a few at a time.';
+
+-- Events of what an agent has ---------------------------------------------------------------------
+
+create index events_archives on {schema}.events ((payload->>'agent_id'))
+    where topic in ('archive.created', 'archive.attached') and payload->>'agent_id' <> '';
+create index events_folders on {schema}.events (aggregate_id, version)
+    where topic = 'agent_folders.attached';
+create index events_files on {schema}.events ((payload->>'folder_id'))
+    where topic = 'file.added' and payload->>'folder_id' <> '';
+-- The second conditions keep these indexes from being read whole by what asks for a topic alone.
+-- An archive may have 100,000 passages, with few events each: they are read in the order of commits.
+create index events_passages on {schema}.events
+    ((payload->>'archive_id'), commit_order, position)
+    where topic in ('passage.created', 'passage.embedded', 'passage.deleted')
+      and payload->>'archive_id' <> '';
+
+create view {schema}.archive_of_agent_view as
+    select payload->>'agent_id' as agent_id, org, aggregate_id as id
+    from {schema}.events
+    where topic in ('archive.created', 'archive.attached') and payload->>'agent_id' <> '';
+comment on view {schema}.archive_of_agent_view is
+    'The archives that agents have, or had; each as often as it was said.';
+
+create view {schema}.folder_of_agent_view as
+    select aggregate_id as agent_folders_id, org, payload->>'folder_id' as id
+    from {schema}.events
+    where topic = 'agent_folders.attached';
+comment on view {schema}.folder_of_agent_view is
+    'The folders that agents have, or had; each as often as it was said.';
+
+create view {schema}.file_of_folder_view as
+    select payload->>'folder_id' as folder_id, org, aggregate_id as id
+    from {schema}.events
+    where topic = 'file.added' and payload->>'folder_id' <> '';
+comment on view {schema}.file_of_folder_view is 'The files that folders have, or had.';
+
+create view {schema}.passage_event_view as
+    select payload->>'archive_id' as archive_id, org, aggregate_id, version, topic, payload, about,
+           occurred_at, commit_order, position,
+           xid < pg_snapshot_xmin(pg_current_snapshot()) as settled
+    from {schema}.events
+    where topic in ('passage.created', 'passage.embedded', 'passage.deleted')
+      and payload->>'archive_id' <> '';
+comment on view {schema}.passage_event_view is 'What became of the passages of archives.';
+
+grant select on {schema}.archive_of_agent_view, {schema}.folder_of_agent_view,
+    {schema}.file_of_folder_view, {schema}.passage_event_view to heeler_reader;

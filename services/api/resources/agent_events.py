@@ -1,0 +1,75 @@
+"""What happened to an agent: the events of all services in one order. None of it is in V1."""
+
+from __future__ import annotations
+
+from typing import Annotated, Literal
+
+from litestar import Response, get
+from pydantic import Field
+
+from libs.contracts.letta.message_requests import Moment
+from libs.contracts.letta.request_size_limits import Name
+from services.api.adapters.agent_event_queries import AgentEventQueries
+from services.api.adapters.agent_event_statement import SERVICES, EventFilter, topics_of
+from services.api.adapters.resource_query_builder import Slice
+from services.api.http.callers import org_of
+from services.api.http.error_responses import Problem
+from services.api.http.handler_dependencies import api_of
+from services.api.http.raw_json import raw
+from services.api.http.request_parsing import AnyRequest, Page, query_of
+from services.api.openapi.operation import returns
+from services.api.resources.agents import AGENTS
+from services.api.v1.agent_event_documents import events_document
+from services.api.v1.read_model_responses import must_exist
+
+EVENTS_MAX = 500
+TOPICS_MAX = 8
+
+
+class EventPage(Page):
+    """A page of the events of an agent; the cursors are ids of events."""
+
+    limit: Annotated[int, Field(ge=0, le=EVENTS_MAX)] = 100
+    topic: Annotated[list[Name] | None, Field(max_length=TOPICS_MAX)] = None
+    service: Literal["agent", "memory", "tools"] | None = None
+    run_id: Name | None = None
+    tool_call_id: Name | None = None
+    since: Moment | None = None
+    until: Moment | None = None
+    include: Annotated[list[Literal["payload"]], Field(default_factory=list, max_length=1)]
+
+
+@get("/v1/agents/{agent_id:str}/events", opt=returns("events", query=EventPage))
+async def list_agent_events(request: AnyRequest, agent_id: str) -> Response[bytes]:
+    """List what happened to an agent and to what it has, the newest first: the events of all
+    services in the order of their commits."""
+    page = query_of(request, EventPage)
+    topics = page.topic or []
+    refuse_unknown_topics(topics)
+    await must_exist(request, AGENTS, agent_id)
+    wanted = EventFilter(
+        org_of(request),
+        agent_id,
+        topics,
+        page.service,
+        page.run_id,
+        page.tool_call_id,
+        page.since,
+        page.until,
+    )
+    payloads = "payload" in page.include
+    events = await AgentEventQueries(api_of(request).reads.database).events(
+        wanted, Slice(page.before, page.after, page.limit, page.order), payloads=payloads
+    )
+    return raw(events_document(events, payloads=payloads))
+
+
+def refuse_unknown_topics(topics: list[str]) -> None:
+    """Raise the 422 that names a topic which no event has."""
+    for topic in topics:
+        if not any(topic in topics_of(service) for service in SERVICES):
+            detail = (
+                f"`topic`: no event of {', '.join(SERVICES)} has the topic '{topic}': use one such"
+                " as message.appended, run.completed, block.changed"
+            )
+            raise Problem(422, {"detail": detail})

@@ -1,0 +1,146 @@
+"""What happened to an agent: the events of all services in one order."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import httpx
+import pytest
+from letta_client import Letta
+
+from tests.e2e.asking import NOBODY, USER, call_tool, says, unique
+from tests.e2e.conftest import NewAgent
+from tests.waiting import wait_for
+
+
+def events(http: httpx.Client, agent_id: str, **query: Any) -> list[dict[str, Any]]:
+    answer = http.get(f"/v1/agents/{agent_id}/events", params=query)
+    assert answer.status_code == 200, answer.text
+    found: list[dict[str, Any]] = answer.json()
+    return found
+
+
+def topics(found: list[dict[str, Any]]) -> list[str]:
+    return [event["topic"] for event in found]
+
+
+def test_a_memory_edit_stands_between_the_call_and_its_result(
+    http: httpx.Client, letta: Letta, new_agent: NewAgent
+) -> None:
+    agent = new_agent()
+    returned = call_tool(letta, agent.id, "memory_insert", label="human", new_string="Likes tea")
+
+    told = events(http, agent.id)[::-1]
+
+    assert topics(told[:3]).count("agent.created") == 1
+    seen = topics(told)
+    order = ["tool_call.started", "block.changed", "tool_call.finished"]
+    assert [topic for topic in seen if topic in order] == order
+    assert seen.index("run.accepted") < seen.index("tool_call.started")
+    [changed] = [event for event in told if event["topic"] == "block.changed"]
+    [started] = [event for event in told if event["topic"] == "tool_call.started"]
+    assert changed["service"] == "memory"
+    assert changed["run_id"] == started["run_id"] == returned.run_id
+    assert changed["tool_call_id"] == started["tool_call_id"] == returned.tool_call_id
+    assert changed["tool_name"] == "memory_insert"
+    assert changed["actor_id"] == USER
+    assert "Likes tea" in changed["summary"]
+    assert changed["id"] == f"{changed['aggregate_id']}.2"
+    assert all(event["request_id"] and event["command_id"] for event in told)
+
+
+async def test_each_event_stands_in_exactly_one_page_either_way(
+    http: httpx.Client, letta: Letta, new_agent: NewAgent
+) -> None:
+    agent = new_agent()
+    letta.agents.messages.create(agent.id, messages=says("Hello"))
+    letta.agents.passages.create(agent.id, text="Tea is ready")
+    whole = [event["id"] for event in events(http, agent.id)]
+    await wait_for(
+        "all events are settled",
+        lambda: [event["id"] for event in events(http, agent.id, order="asc")] == whole[::-1],
+    )
+
+    for order, expected in (("desc", whole), ("asc", whole[::-1])):
+        paged: list[str] = []
+        while page := events(
+            http, agent.id, order=order, limit=3, **({"after": paged[-1]} if paged else {})
+        ):
+            paged += [event["id"] for event in page]
+        assert paged == expected
+        before = events(http, agent.id, order=order, limit=2, before=expected[4])
+        assert [event["id"] for event in before] == expected[2:4]
+
+
+def test_filters_narrow_the_events(http: httpx.Client, letta: Letta, new_agent: NewAgent) -> None:
+    agent = new_agent()
+    first = call_tool(letta, agent.id, "memory_insert", label="human", new_string="Likes tea")
+    letta.agents.messages.create(agent.id, messages=says("Hello"))
+    letta.agents.passages.create(agent.id, text="Tea is ready")
+
+    of_run = events(http, agent.id, run_id=first.run_id)
+    of_call = events(http, agent.id, tool_call_id=first.tool_call_id)
+    written = events(http, agent.id, topic=["passage.created", "block.changed"])
+    of_memory = events(http, agent.id, service="memory")
+    whole = events(http, agent.id)
+
+    assert {event["run_id"] for event in of_run} == {first.run_id}
+    assert {"run.accepted", "block.changed", "run.completed"} <= set(topics(of_run))
+    assert {"model.replied", "tool_call.started", "block.changed"} <= set(topics(of_call))
+    assert "run.completed" not in topics(of_call)
+    assert topics(written) == ["passage.created", "block.changed"]
+    assert {event["service"] for event in of_memory} == {"memory"}
+    at = of_call[0]["occurred_at"]
+    later, earlier = events(http, agent.id, since=at), events(http, agent.id, until=at)
+    assert sorted(event["id"] for event in later + earlier) == sorted(
+        event["id"] for event in whole
+    )
+    assert min(event["occurred_at"] for event in later) == at
+
+
+def test_payloads_come_when_they_are_asked_for_and_without_secrets(
+    http: httpx.Client, letta: Letta, new_agent: NewAgent
+) -> None:
+    word = unique("secret")
+    agent = new_agent(secrets={"API_TOKEN": word})
+
+    plain = http.get(f"/v1/agents/{agent.id}/events")
+    whole = http.get(f"/v1/agents/{agent.id}/events", params={"include": "payload"})
+
+    assert "payload" not in plain.json()[0]
+    [replaced] = [e for e in whole.json() if e["topic"] == "agent.secrets_replaced"]
+    assert replaced["payload"]["secrets"] == {"API_TOKEN": "[sealed]"}
+    assert word not in whole.text
+    assert "sealed:" not in whole.text
+
+
+@pytest.mark.parametrize(
+    ("query", "names"),
+    [
+        ({"topic": "block.eaten"}, "topic"),
+        ({"service": "kitchen"}, "service"),
+        ({"since": "yesterday"}, "since"),
+        ({"include": "everything"}, "include"),
+        ({"limit": 100_000}, "limit"),
+    ],
+)
+def test_a_wrong_filter_is_named(
+    http: httpx.Client, new_agent: NewAgent, query: dict[str, Any], names: str
+) -> None:
+    answer = http.get(f"/v1/agents/{new_agent().id}/events", params=query)
+
+    assert answer.status_code == 422
+    assert names in answer.text
+
+
+def test_events_of_no_agent_and_after_no_event_are_refused(
+    http: httpx.Client, new_agent: NewAgent
+) -> None:
+    agent = new_agent()
+
+    missing = http.get(f"/v1/agents/agent-{NOBODY}/events")
+    unknown = http.get(f"/v1/agents/{agent.id}/events", params={"after": f"{agent.id}.99"})
+
+    assert missing.status_code == 404
+    assert unknown.status_code == 400
+    assert "after" in unknown.text

@@ -77,6 +77,11 @@ restore: ## Fill a new home from such a file, and start it again (FILE=heeler.du
 	@$(LAUNCH) down
 	@$(LAUNCH) up
 
+.PHONY: migrate-letta
+migrate-letta: ## Take over the agents of a Letta server 0.16 (FROM=postgres://..., ARGS=--help)
+	@deploy/bootstrap.sh
+	@$(PYTHON) -m deploy.letta_migration $(or $(FROM),$(error say from where: make migrate-letta FROM=postgres://...)) $(ARGS)
+
 .PHONY: rebuild
 rebuild: ## Rebuild what clients read from the events, while it serves (ARGS=--help)
 	@deploy/bootstrap.sh

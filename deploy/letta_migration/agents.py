@@ -1,0 +1,170 @@
+"""Rows of the old server's agents as histories of agents."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from hashlib import sha256
+from typing import Any
+
+from pydantic_core import to_json
+
+from deploy.letta_migration.histories import History
+from deploy.letta_migration.messages import utc
+from deploy.letta_migration.progress import Progress
+from deploy.letta_migration.report import Report
+from deploy.letta_migration.secrets import Closed, Opener
+from deploy.letta_migration.source import LettaDatabase, Row
+from libs.contracts.agent.agents import AgentCreated, AgentSecretsReplaced, AgentUpdated
+from libs.contracts.letta.agent_state import AgentConfig
+from libs.contracts.letta.model_configs import EmbeddingConfig, LLMConfig
+from libs.contracts.tools.base_tools.catalogue import BASE_TOOLS
+from libs.encryption.sealer import Sealer
+
+CUSTOM_TYPE = "custom"
+MCP_TYPE = "external_mcp"
+
+
+@dataclass(frozen=True, slots=True)
+class ToolNames:
+    """The tools of the old server: what each is called, and the id that it has here; none for one
+    that is not taken over."""
+
+    names: Mapping[str, str]
+    ids: Mapping[str, str]
+
+    @classmethod
+    def of(cls, database: LettaDatabase, org: str) -> ToolNames:
+        """The tools of an organisation."""
+        names, ids = {}, {}
+        for row in database.rows("tools", "organization_id = %s and not is_deleted", [org]):
+            names[row["id"]] = row["name"]
+            if row["tool_type"] == CUSTOM_TYPE and row["name"] not in BASE_TOOLS:
+                ids[row["id"]] = row["id"]
+            elif row["tool_type"] != MCP_TYPE and row["name"] in BASE_TOOLS:
+                ids[row["id"]] = BASE_TOOLS[row["name"]].id
+        return cls(names, ids)
+
+
+def llm_config(fields: Row) -> LLMConfig:
+    """How an agent uses its language model, as far as it is known here."""
+    known = {name: value for name, value in fields.items() if name in LLMConfig.model_fields}
+    return LLMConfig.model_validate(known)
+
+
+def embedding_config(fields: Row | None) -> EmbeddingConfig | None:
+    """How texts are embedded, as far as it is known here."""
+    if not fields:
+        return None
+    known = {name: value for name, value in fields.items() if name in EmbeddingConfig.model_fields}
+    return EmbeddingConfig.model_validate(known)
+
+
+SAME_NAMES = (
+    "id", "name", "agent_type", "compaction_settings", "response_format", "description",
+    "project_id", "template_id", "base_template_id", "deployment_id", "entity_id",
+    "message_buffer_autoclear", "enable_sleeptime", "last_run_duration_ms", "last_stop_reason",
+    "max_files_open", "per_file_view_window_char_limit", "hidden",
+)  # fmt: skip
+
+
+def agent_config(row: Row) -> AgentConfig:
+    """Everything that an agent's row says."""
+    model = llm_config(row["llm_config"])
+    completion = row["last_run_completion"]
+    return AgentConfig.model_validate(
+        {
+            **{name: row[name] for name in SAME_NAMES if row.get(name) is not None},
+            "name": row["name"] or row["id"],
+            "system": row["system"] or "",
+            "llm_config": model,
+            "embedding_config": embedding_config(row["embedding_config"]),
+            "tool_rules": row["tool_rules"] or [],
+            "metadata": row["metadata_"],
+            "timezone": row["timezone"] or "UTC",
+            "last_run_completion": utc(completion) if completion else None,
+            "created_by_id": row["_created_by_id"],
+            "last_updated_by_id": row["_last_updated_by_id"],
+            "created_at": utc(row["created_at"]),
+            "updated_at": utc(row["updated_at"] or row["created_at"]),
+        }
+    )
+
+
+class Agents:
+    """Takes over agents, after everything that they consist of."""
+
+    def __init__(
+        self,
+        database: LettaDatabase,
+        progress: Progress,
+        report: Report,
+        tools: ToolNames,
+        opener: Opener,
+        sealer: Sealer | None,
+    ) -> None:
+        self.database = database
+        self.progress = progress
+        self.report = report
+        self.tools = tools
+        self.opener = opener
+        self.sealer = sealer
+
+    def history(self, row: Row) -> History:
+        """The events of an agent that are new."""
+        mine = self.progress.agent(row["id"])
+        history = History("agent", row["id"], mine.version)
+        fields = self.fields(row)
+        digest = sha256(to_json(fields)).hexdigest()
+        config: AgentConfig = fields["config"]
+        if mine.version == 0:
+            history.add(AgentCreated, config.created_at, own_block_ids=[], **fields)
+        elif digest != mine.digest:
+            history.add(AgentUpdated, config.updated_at, changed=["tags", "config"], **fields)
+        mine.digest = digest
+        secrets = self.secrets(row["id"])
+        told = sha256(to_json(secrets)).hexdigest() if secrets else ""
+        if told != mine.secrets and self.sealer is not None:
+            sealed = {name: self.sealer.seal(value) for name, value in secrets.items()}
+            history.add(AgentSecretsReplaced, config.updated_at, secrets=sealed)
+            mine.secrets = told
+        mine.version = history.version
+        self.progress.keep_agent(row["id"], mine)
+        return history
+
+    def fields(self, row: Row) -> dict[str, Any]:
+        """What an agent is now, without its secrets."""
+        tool_ids = []
+        for tool_id in self.database.links("tools_agents", "tool_id", row["id"], of="agent_id"):
+            if tool_id in self.tools.ids:
+                tool_ids.append(tool_id)
+                continue
+            name = self.tools.names.get(tool_id, tool_id)
+            self.report.leave("tools_agents", f"{row['id']} {name}", "this tool is not here")
+        return {
+            "config": agent_config(row),
+            "tools": [self.tools.names[tool_id] for tool_id in tool_ids],
+            "tool_ids": [self.tools.ids[tool_id] for tool_id in tool_ids],
+            "tags": sorted(self.database.links("agents_tags", "tag", row["id"], of="agent_id")),
+            "block_ids": self.database.links("blocks_agents", "block_id", row["id"], of="agent_id"),
+        }
+
+    def secrets(self, agent_id: str) -> dict[str, str]:
+        """The variables of an agent that can be opened."""
+        opened: dict[str, str] = {}
+        table = "agent_environment_variables"
+        for row in self.database.rows(
+            table, "agent_id = %s and not is_deleted", [agent_id], key=("created_at", "id")
+        ):
+            try:
+                value = self.opener.open(row.get("value_enc"), row["value"])
+            except Closed as closed:
+                self.report.leave(table, f"{agent_id} {row['key']}", str(closed))
+                continue
+            if self.sealer is None:
+                reason = "it cannot be sealed: HEELER_ENCRYPTION_KEYS of this server is not known"
+                self.report.leave(table, f"{agent_id} {row['key']}", reason)
+                continue
+            opened[row["key"]] = value or ""
+            self.report.count(table)
+        return opened

@@ -1,0 +1,451 @@
+"""The conversations of an agent of the old server, with their messages and runs, as histories.
+
+Messages are read in the order in which the old server has them, which is across conversations. A
+run stands before its first message; what models were shown stays what models are shown.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from datetime import datetime, timedelta
+from typing import Any
+
+from deploy.letta_migration.histories import History
+from deploy.letta_migration.messages import SPEAKING_TYPES, messages_of, utc
+from deploy.letta_migration.progress import ConversationProgress, Progress
+from deploy.letta_migration.report import Report
+from deploy.letta_migration.runs import (
+    PastRun,
+    PendingRequest,
+    answer_request,
+    ask,
+    begin,
+    cancel_request,
+    end,
+    never_began,
+    step_through,
+)
+from deploy.letta_migration.source import LettaDatabase, Row
+from libs.contracts.agent.approvals import RecordedAnswer
+from libs.contracts.agent.conversations import (
+    ConversationCreated,
+    ConversationUpdated,
+    Message,
+    MessageAppended,
+    SystemPromptRebuilt,
+    main_conversation,
+)
+from libs.contracts.agent_file import HistoryPart
+from libs.contracts.deterministic_ids import derived_id
+from libs.contracts.letta.conversations import ConversationConfig
+
+MESSAGES_PAGE = 1_000
+TICK = timedelta(microseconds=1)
+
+
+@dataclass(slots=True)
+class PastConversation:
+    """A conversation that is being taken over: its events so far, and where they have got to."""
+
+    history: History
+    progress: ConversationProgress
+    shown: frozenset[str]
+    # The row of a conversation beside the agent's own.
+    row: Row | None = None
+    # The request that waits for its client at the end of the old server's history.
+    asking: Row | None = None
+
+
+@dataclass(slots=True)
+class Page:
+    """Messages in their order, with the runs that they belong to and where each of these begins."""
+
+    rows: list[Row]
+    runs: dict[str, PastRun] = field(default_factory=dict)
+    first: dict[str, int] = field(default_factory=dict)
+
+
+class AgentConversations:
+    """Takes over the conversations of one agent."""
+
+    def __init__(
+        self,
+        database: LettaDatabase,
+        agent: Row,
+        progress: Progress,
+        report: Report,
+        *,
+        is_last: bool,
+    ) -> None:
+        self.database = database
+        self.agent = agent
+        self.agent_id = str(agent["id"])
+        self.progress = progress
+        self.mine = progress.agent(self.agent_id)
+        self.report = report
+        self.is_last = is_last
+        self.speaks = agent["agent_type"] in SPEAKING_TYPES
+        self.conversations: dict[str | None, PastConversation] = {}
+
+    def lines(self) -> Iterator[HistoryPart]:
+        """The next parts of the histories of all conversations."""
+        self.find_conversations()
+        for page in self.pages():
+            for row in page.rows:
+                yield from self.take(row, page)
+            self.mine.cursor = page.rows[-1]["sequence_id"]
+        yield from self.left_runs()
+        for conversation in self.conversations.values():
+            self.close(conversation)
+            yield from conversation.history.take(complete=True)
+            conversation.progress.version = conversation.history.version
+            self.progress.keep_conversation(conversation.history.id, conversation.progress)
+
+    def find_conversations(self) -> None:
+        """Begin or go on with each conversation of the agent."""
+        main = self.open_conversation(
+            main_conversation(self.agent_id), None, self.agent["message_ids"] or []
+        )
+        self.conversations[None] = main
+        rows = self.database.rows(
+            "conversations", "agent_id = %s and not is_deleted", [self.agent_id]
+        )
+        for row in rows:
+            self.conversations[row["id"]] = self.open_conversation(
+                row["id"], row, self.shown_in(row["id"])
+            )
+
+    def shown_in(self, conversation_id: str) -> list[str]:
+        """The ids of the messages that models are shown of a conversation, in their order."""
+        rows = self.database.rows(
+            "conversation_messages",
+            "conversation_id = %s and in_context and not is_deleted",
+            [conversation_id],
+            key=("position", "id"),
+        )
+        return [row["message_id"] for row in rows]
+
+    def open_conversation(
+        self, name: str, row: Row | None, shown: Sequence[str]
+    ) -> PastConversation:
+        """A conversation as far as it was taken over before."""
+        progress = self.progress.conversation(name)
+        history = History("agent", name, progress.version)
+        asking = self.row_of(shown[-1]) if shown else None
+        if asking and not (asking["role"] == "approval" and asking["tool_calls"]):
+            asking = None
+        progress.wanted = list(shown)
+        return PastConversation(history, progress, frozenset(shown), row, asking)
+
+    def row_of(self, message_id: str) -> Row | None:
+        """The row of a message."""
+        return next(self.database.rows("messages", "id = %s", [message_id]), None)
+
+    def pages(self) -> Iterator[Page]:
+        """The messages that were not taken over yet, in the order of the old server."""
+        rows: list[Row] = []
+        for row in self.database.rows(
+            "messages",
+            "agent_id = %s and sequence_id > %s and not is_deleted",
+            [self.agent_id, self.mine.cursor],
+            key=("sequence_id",),
+            page=MESSAGES_PAGE,
+        ):
+            rows.append(row)
+            if len(rows) == MESSAGES_PAGE:
+                yield self.with_runs(rows)
+                rows = []
+        if rows:
+            yield self.with_runs(rows)
+
+    def with_runs(self, rows: list[Row]) -> Page:
+        """A page with the runs of its messages."""
+        names = list({row["run_id"] for row in rows if row.get("run_id")})
+        firsts = self.database.connection.execute(
+            "select run_id, min(sequence_id) as first from messages"
+            " where run_id = any(%s) and not is_deleted group by run_id",
+            [names],
+        )
+        return Page(rows, self.runs(names), {row["run_id"]: row["first"] for row in firsts})
+
+    def runs(self, names: list[str]) -> dict[str, PastRun]:
+        """Runs by their ids, with what belongs to them."""
+        if not names or "runs" not in self.database.tables:
+            return {}
+        steps: dict[str, list[Row]] = {}
+        for step in self.database.rows(
+            "steps", "run_id = any(%s)", [names], key=("created_at", "id")
+        ):
+            steps.setdefault(step["run_id"], []).append(step)
+        metrics = {
+            row["id"]: row for row in self.database.rows("run_metrics", "id = any(%s)", [names])
+        }
+        step_ids = [step["id"] for of_run in steps.values() for step in of_run]
+        measured = {
+            row["id"]: row for row in self.database.rows("step_metrics", "id = any(%s)", [step_ids])
+        }
+        return {
+            row["id"]: PastRun(row, steps.get(row["id"], ()), metrics.get(row["id"]), measured)
+            for row in self.database.rows("runs", "id = any(%s) and not is_deleted", [names])
+        }
+
+    def take(self, row: Row, page: Page) -> Iterator[HistoryPart]:
+        """Take over one message, and its run before it if it is the first of that."""
+        conversation = self.conversations.get(row.get("conversation_id"))
+        if conversation is None:
+            self.report.leave("messages", row["id"], "its conversation is not there any more")
+            return
+        history = conversation.history
+        if history.is_full():
+            yield from history.take(complete=False)
+        self.begin_conversation(conversation, row)
+        run = page.runs.get(row["run_id"]) if row.get("run_id") else None
+        asking = conversation.asking
+        is_first = run is not None and page.first.get(run.id) == row["sequence_id"]
+        asks = run is not None and asking is not None and asking["run_id"] == run.id
+        if run is not None and is_first and not asks:
+            self.take_run(conversation, run, row)
+        for message in messages_of(row, speaks=self.speaks):
+            self.append(conversation, row, message, run)
+
+    def begin_conversation(self, conversation: PastConversation, row: Row | None) -> None:
+        """Let a conversation begin, if it has not: one beside the agent's own by being made, the
+        agent's own with its system message."""
+        if conversation.history.version > 0:
+            return
+        if conversation.row is not None:
+            config = conversation_config(conversation.row, self.isolated_blocks(conversation.row))
+            conversation.history.add(ConversationCreated, config.created_at, config=config)
+        elif row is None or row["role"] != "system":
+            self.report.mend("A conversation without a system message gets one")
+            message = Message(
+                id=derived_id("message", conversation.history.id, "system"),
+                role="system",
+                content=self.agent["system"] or "",
+                created_at=utc(self.agent["created_at"]),
+            )
+            conversation.history.add(
+                MessageAppended, message.created_at, agent_id=self.agent_id, message=message
+            )
+            conversation.progress.window.append(message.id)
+
+    def isolated_blocks(self, row: Row) -> dict[str, str]:
+        """The copies that stand in a conversation for blocks of the agent."""
+        own = {
+            link["block_label"]: link["block_id"]
+            for link in self.database.rows(
+                "blocks_agents", "agent_id = %s", [self.agent_id], key=("block_id",)
+            )
+        }
+        links = self.database.rows(
+            "blocks_conversations", "conversation_id = %s", [row["id"]], key=("block_id",)
+        )
+        return {
+            own[link["block_label"]]: link["block_id"]
+            for link in links
+            if link["block_label"] in own
+        }
+
+    def next_listing(self, at: datetime) -> datetime:
+        """When a message is listed: in the order of the old server, also across conversations."""
+        latest = self.mine.listed_at
+        self.mine.listed_at = at if latest is None or at > latest else latest + TICK
+        return self.mine.listed_at
+
+    def append(
+        self, conversation: PastConversation, row: Row, message: Message, run: PastRun | None
+    ) -> None:
+        """Take over a message: as one that models are shown, if they were."""
+        history, progress = conversation.history, conversation.progress
+        at = self.next_listing(message.created_at)
+        shown = row["id"] in conversation.shown
+        if message.role != "approval" and not shown and not progress.window:
+            # A window begins with a system message, whatever became of this one.
+            shown = message.role == "system"
+        fields: dict[str, Any] = {
+            "agent_id": self.agent_id,
+            "message": message,
+            "run_id": row.get("run_id"),
+            "step_id": row["step_id"],
+            "sent": row["role"] in ("user", "approval") and not message.tool_calls,
+            "in_context": shown,
+        }
+        asking = conversation.asking
+        if asking is not None and asking["id"] == row["id"]:
+            if run is not None and row["step_id"]:
+                progress.pending = ask(history, run, fields, at)
+                self.report.count("runs")
+                progress.window.append(message.id)
+                return
+            self.report.mend("An approval that nobody can give any more: its run is not there")
+        history.add(MessageAppended, at, **fields)
+        if shown and message.role != "approval":
+            progress.window.append(message.id)
+        if message.role == "system" and shown:
+            progress.system = system_text(message)
+
+    def take_run(self, conversation: PastConversation, run: PastRun, row: Row | None) -> None:
+        """Take over a run with its steps, if it has ended; else the next pass does. `row` is its
+        first message, which may answer calls that waited."""
+        if not (run.is_over or self.is_last):
+            self.mine.open_runs[run.id] = conversation.history.id
+            return
+        history, progress = conversation.history, conversation.progress
+        self.report.count("runs")
+        self.report.count("steps", len(run.steps))
+        pending, answers = None, list[RecordedAnswer]()
+        if row is not None:
+            pending, progress.pending = progress.pending, None
+            answers = recorded_answers(pending, row) if pending else []
+        if pending is not None and not answers:
+            cancel_request(history, pending, run.begin_time)
+        if not run.is_over and not run.steps:
+            never_began(history, run)
+            return
+        begin(history, run, answer=pending if answers else None)
+        if pending is not None and answers:
+            answer_request(history, run, pending, answers)
+        step_through(history, run)
+        end(history, run)
+
+    def left_runs(self) -> Iterator[HistoryPart]:
+        """Take over the runs that have no messages, and those that had not ended before."""
+        before, self.mine.open_runs = self.mine.open_runs, {}
+        for name, run in self.runs(list(before)).items():
+            conversation = self.by_id(before[name])
+            if conversation is not None:
+                self.take_run(conversation, run, None)
+                yield from self.part(conversation)
+        silent = self.database.rows(
+            "runs",
+            "agent_id = %s and not is_deleted and not exists"
+            " (select from messages where messages.run_id = runs.id)",
+            [self.agent_id],
+            key=("created_at", "id"),
+        )
+        names = [row["id"] for row in silent if not self.progress.has_run(row["id"])]
+        for start in range(0, len(names), MESSAGES_PAGE):
+            for run in sorted(
+                self.runs(names[start : start + MESSAGES_PAGE]).values(),
+                key=lambda run: run.begin_time,
+            ):
+                conversation = self.conversations.get(run.row.get("conversation_id"))
+                if conversation is None or not (run.is_over or self.is_last):
+                    continue
+                self.begin_conversation(conversation, None)
+                self.take_run(conversation, run, None)
+                self.progress.keep_run(run.id)
+                yield from self.part(conversation)
+
+    def part(self, conversation: PastConversation) -> Iterator[HistoryPart]:
+        """A part of a history, where enough of it waits."""
+        if conversation.history.is_full():
+            yield from conversation.history.take(complete=False)
+
+    def by_id(self, name: str) -> PastConversation | None:
+        """The conversation of an id."""
+        found = self.conversations.values()
+        return next((each for each in found if each.history.id == name), None)
+
+    def close(self, conversation: PastConversation) -> None:
+        """Let a conversation be as the old server has it now: its system message, its context, and
+        what is said of it."""
+        self.begin_conversation(conversation, None)
+        history, progress = conversation.history, conversation.progress
+        if progress.pending is not None and conversation.asking is None:
+            cancel_request(history, progress.pending, self.now_of(conversation))
+            progress.pending = None
+        self.rebuild_system(conversation)
+        replace_context(conversation, self.now_of(conversation))
+        row = conversation.row
+        if row is not None and row.get("last_message_at") is not None:
+            config = conversation_config(row, self.isolated_blocks(row))
+            digest = config.model_dump_json()
+            if digest != progress.config:
+                history.add(
+                    ConversationUpdated,
+                    config.updated_at,
+                    changed=["last_message_at", "summary", "model", "model_settings"],
+                    config=config,
+                )
+                progress.config = digest
+
+    def now_of(self, conversation: PastConversation) -> datetime:
+        """The time of what closes a pass over a conversation."""
+        row = conversation.row or self.agent
+        return utc(row["updated_at"] or row["created_at"])
+
+    def rebuild_system(self, conversation: PastConversation) -> None:
+        """Let the system message be as it is now, where it was taken over before and has changed
+        since: the old server writes it anew in its place."""
+        progress = conversation.progress
+        if not progress.window or not progress.system or not conversation.progress.wanted:
+            return
+        row = self.row_of(progress.window[0])
+        if row is None or row["role"] != "system":
+            return
+        [message] = messages_of(row, speaks=self.speaks)
+        if system_text(message) == progress.system:
+            return
+        conversation.history.add(
+            SystemPromptRebuilt,
+            utc(row["updated_at"] or row["created_at"]),
+            agent_id=self.agent_id,
+            message=message,
+            shows={},
+        )
+        progress.system = system_text(message)
+
+
+def replace_context(conversation: PastConversation, at: datetime) -> None:
+    """Let models be shown what they were shown by the old server, where its order is another."""
+
+
+def system_text(message: Message) -> str:
+    """The text of a system message, to be compared."""
+    return str(message.content)
+
+
+def recorded_answers(asked: PendingRequest, row: Row) -> list[RecordedAnswer]:
+    """The answers to calls that waited, where the first message of the next run has them."""
+    if row.get("role") != "approval" or row.get("tool_calls"):
+        return []
+    [message] = messages_of(row, speaks=True)
+    answers = []
+    for answer in message.content if isinstance(message.content, list) else []:
+        if not isinstance(answer, dict) or answer.get("tool_call_id") not in asked.call_ids:
+            continue
+        approve = answer.get("approve")
+        kind = "returned" if "tool_return" in answer else "approved" if approve else "denied"
+        answers.append(
+            RecordedAnswer.model_validate(
+                {
+                    "tool_call_id": answer["tool_call_id"],
+                    "kind": kind,
+                    "reason": answer.get("reason"),
+                    "content": answer.get("tool_return"),
+                    "status": answer.get("status") or "success",
+                    "arguments_hash": "",
+                }
+            )
+        )
+    return answers if len(answers) == len(asked.call_ids) else []
+
+
+def conversation_config(row: Row, isolated: dict[str, str]) -> ConversationConfig:
+    """A conversation beside the agent's own, as clients read it."""
+    last = row.get("last_message_at")
+    return ConversationConfig(
+        id=row["id"],
+        agent_id=row["agent_id"],
+        summary=row["summary"],
+        model=row.get("model"),
+        model_settings=row.get("model_settings"),
+        isolated_blocks=isolated,
+        last_message_at=utc(last) if last else None,
+        created_by_id=row["_created_by_id"],
+        last_updated_by_id=row["_last_updated_by_id"],
+        created_at=utc(row["created_at"]),
+        updated_at=utc(row["updated_at"] or row["created_at"]),
+    )

@@ -1,0 +1,234 @@
+"""Rows of the old server's blocks, passages and files as what the memory service takes."""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Iterator
+from datetime import datetime
+from typing import Any
+
+from deploy.letta_migration.agents import embedding_config
+from deploy.letta_migration.histories import History
+from deploy.letta_migration.messages import utc
+from deploy.letta_migration.progress import Progress
+from deploy.letta_migration.report import Report
+from deploy.letta_migration.source import PASSAGE_PAGE_ROWS, LettaDatabase, Row
+from libs.contracts.agent_file import FileChunk, FileText, HistoryPart
+from libs.contracts.letta.blocks import BlockState
+from libs.contracts.memory.archives import Embedding, PassageCreated
+from libs.contracts.memory.blocks import BlockChanged, BlockCreated
+from libs.embeddings.vector_encoding import pack_vector
+
+CHUNKS_OF_A_LINE = 100
+
+
+class Blocks:
+    """Takes over blocks with the edits that the old server kept."""
+
+    def __init__(
+        self, database: LettaDatabase, org: str, progress: Progress, report: Report
+    ) -> None:
+        self.database = database
+        self.org = org
+        self.progress = progress
+        self.report = report
+
+    def lines(self) -> Iterator[HistoryPart]:
+        """The histories of all blocks that are new or have changed."""
+        for row in self.database.rows(
+            "block", "organization_id = %s and not is_deleted", [self.org]
+        ):
+            self.report.count("block")
+            known = self.progress.block(row["id"])
+            history = History("memory", row["id"], known.version)
+            for at, block in self.versions(row, is_new=known.version == 0):
+                fields = block.model_dump(mode="json")
+                if history.version == 0:
+                    history.add(BlockCreated, at, block=block)
+                else:
+                    changes = {
+                        name: value
+                        for name, value in fields.items()
+                        if known.fields.get(name) != value
+                    }
+                    if changes:
+                        history.add(BlockChanged, at, changes=changes)
+                known.fields = fields
+                if history.is_full():
+                    yield from history.take(complete=False)
+            yield from history.take(complete=True)
+            known.version = history.version
+            self.progress.keep_block(row["id"], known)
+
+    def versions(self, row: Row, *, is_new: bool) -> Iterator[tuple[datetime, BlockState]]:
+        """What a block was, as far as the old server kept that, and what it is, each with the time
+        since when it was."""
+        tags = sorted(self.database.links("blocks_tags", "tag", row["id"], of="block_id"))
+        now = block_of(row, tags)
+        created = utc(row["created_at"])
+        edits = list[Row]()
+        if is_new:
+            entries = self.database.rows(
+                "block_history",
+                "block_id = %s and not is_deleted",
+                [row["id"]],
+                key=("sequence_number", "id"),
+            )
+            for entry in entries:
+                self.report.count("block_history")
+                was = {
+                    "label": entry["label"],
+                    "value": entry["value"],
+                    "limit": entry["limit"],
+                    "description": entry["description"],
+                    "metadata": entry["metadata_"] or {},
+                }
+                at = utc(entry["created_at"]) if edits else created
+                edits.append(entry)
+                yield at, now.model_copy(update=was)
+        yield (utc(row["updated_at"]) if edits or not is_new else created), now
+
+
+def block_of(row: Row, tags: list[str]) -> BlockState:
+    """A block as clients read it."""
+    names = (
+        "id", "value", "limit", "project_id", "template_name", "is_template", "template_id",
+        "base_template_id", "deployment_id", "entity_id", "preserve_on_migration", "label",
+        "read_only", "description", "hidden",
+    )  # fmt: skip
+    fields: dict[str, Any] = {name: row[name] for name in names if row.get(name) is not None}
+    return BlockState.model_validate({**fields, "metadata": row["metadata_"] or {}, "tags": tags})
+
+
+def embedding_of(row: Row) -> Embedding | None:
+    """The vector of a passage, without the zeros that the old server fills it up with."""
+    config = embedding_config(row["embedding_config"])
+    if config is None or row["embedding"] is None:
+        return None
+    numbers = [float(number) for number in json.loads(str(row["embedding"]))]
+    vector = numbers[: config.embedding_dim]
+    length = math.sqrt(math.fsum(number * number for number in vector))
+    if not vector or length == 0 or any(numbers[config.embedding_dim :]):
+        return None
+    return Embedding(
+        model=config.handle or f"{config.embedding_endpoint_type}/{config.embedding_model}",
+        dimensions=len(vector),
+        vector=pack_vector([number / length for number in vector]),
+    )
+
+
+class Passages:
+    """Takes over the passages of archives, with their vectors."""
+
+    def __init__(
+        self, database: LettaDatabase, org: str, progress: Progress, report: Report
+    ) -> None:
+        self.database = database
+        self.org = org
+        self.progress = progress
+        self.report = report
+
+    def lines(self) -> Iterator[HistoryPart]:
+        """The histories of the passages that are new."""
+        for row in self.database.rows(
+            "archival_passages",
+            "organization_id = %s and not is_deleted",
+            [self.org],
+            page=PASSAGE_PAGE_ROWS,
+        ):
+            if not self.progress.is_new("passage", row["id"], ""):
+                continue
+            embedding = embedding_of(row)
+            if embedding is None:
+                reason = "it has no vector: insert its text again"
+                self.report.leave("archival_passages", row["id"], reason)
+                continue
+            self.report.count("archival_passages")
+            created = utc(row["created_at"])
+            history = History("memory", row["id"])
+            history.add(
+                PassageCreated,
+                utc(row["updated_at"] or row["created_at"]),
+                archive_id=row["archive_id"],
+                text=row["text"],
+                tags=row["tags"],
+                metadata=row["metadata_"] or {},
+                created_at=created,
+                created_by_id=row["_created_by_id"],
+                embedding=embedding,
+            )
+            yield from history.take(complete=True)
+
+
+class Files:
+    """Takes over the files of folders: their texts, and their chunks with their vectors."""
+
+    def __init__(
+        self, database: LettaDatabase, org: str, progress: Progress, report: Report
+    ) -> None:
+        self.database = database
+        self.org = org
+        self.progress = progress
+        self.report = report
+
+    def lines(self) -> Iterator[FileText]:
+        """The texts of the files that are new."""
+        for row in self.database.rows(
+            "files", "organization_id = %s and not is_deleted", [self.org]
+        ):
+            if row["processing_status"] != "completed":
+                reason = f"it is `{row['processing_status']}`: upload it again"
+                self.report.leave("files", row["id"], reason)
+                continue
+            if self.progress.is_new("file", row["id"], ""):
+                self.report.count("files")
+                yield from self.text_of(row)
+
+    def text_of(self, row: Row) -> Iterator[FileText]:
+        """A file, in so many parts as it takes."""
+        text = next(
+            self.database.rows("file_contents", "file_id = %s", [row["id"]], key=("id",)), None
+        )
+        value = {
+            "name": name_in_folder(row),
+            "original_name": row["original_file_name"] or name_in_folder(row),
+            "file_type": row["file_type"],
+            "file_size": row["file_size"],
+            "created_at": utc(row["created_at"]).isoformat(),
+            "updated_at": utc(row["updated_at"]).isoformat(),
+            "text": text["text"] if text else "",
+        }
+        chunks: list[FileChunk] = []
+        number = 0
+        for passage in self.database.rows(
+            "source_passages",
+            "file_id = %s and not is_deleted",
+            [row["id"]],
+            key=("created_at", "id"),
+            page=PASSAGE_PAGE_ROWS,
+        ):
+            self.report.count("source_passages")
+            chunks.append(FileChunk(text=passage["text"], embedding=embedding_of(passage)))
+            if len(chunks) == CHUNKS_OF_A_LINE:
+                yield file_text(row, number, value if number == 0 else {}, chunks)
+                number, chunks = number + 1, []
+        if chunks or number == 0:
+            yield file_text(row, number, value if number == 0 else {}, chunks)
+
+
+def file_text(row: Row, number: int, value: dict[str, Any], chunks: list[FileChunk]) -> FileText:
+    """A part of a file."""
+    return FileText(
+        file_id=row["id"],
+        folder_id=row["source_id"],
+        number=number,
+        value=value,
+        chunks=tuple(chunks),
+    )
+
+
+def name_in_folder(row: Row) -> str:
+    """The name of a file, without that of its folder, which the old server puts before it."""
+    name = str(row["file_name"] or row["original_file_name"] or row["id"])
+    return name.partition("/")[2] or name

@@ -1,0 +1,114 @@
+"""One migration: passes over the database of a Letta server, each imported by this server."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from pathlib import Path
+from urllib.parse import urlsplit
+
+from deploy.letta_migration.lines import Pass, encode_pass
+from deploy.letta_migration.passes import Passes
+from deploy.letta_migration.progress import Progress
+from deploy.letta_migration.providers import providers
+from deploy.letta_migration.report import Report
+from deploy.letta_migration.secrets import Opener
+from deploy.letta_migration.source import LettaDatabase, organisation_of
+from deploy.letta_migration.target import Target, TargetProblem
+from libs.encryption.sealer import Sealer
+
+IMPORT = "/v1/agents/import"
+POLL_SECONDS = 0.5
+
+type Tell = Callable[[str], None]
+
+
+@dataclass(frozen=True, slots=True)
+class Migration:
+    """What is to be moved where. In the last pass, runs that have not ended are ended."""
+
+    source: str
+    organisation: str | None
+    folder: Path
+    target: Target
+    opener: Opener
+    sealer: Sealer | None
+    is_last: bool
+    tell: Tell
+
+    def passes(self, org: str) -> Passes:
+        """Where the migration of an organisation is."""
+        parts = urlsplit(self.source)
+        named = f"{parts.hostname}:{parts.port}{parts.path}"
+        return Passes.of(self.folder, f"{named} {self.target.url}", org)
+
+    def run(self) -> Report:
+        """Take over what is new since the last pass. Raises UnknownDatabase, TargetProblem."""
+        with LettaDatabase(self.source) as database:
+            org = organisation_of(database, self.organisation)
+            passes = self.passes(org)
+            if passes.is_under_way:
+                self.tell("Go on with the pass that was under way")
+                self.send(passes)
+            progress = passes.draft()
+            report = Report()
+            self.read(database, org, progress, report, passes)
+        self.send(passes)
+        return report
+
+    def read(
+        self,
+        database: LettaDatabase,
+        org: str,
+        progress: Progress,
+        report: Report,
+        passes: Passes,
+    ) -> None:
+        """Write the file of a pass."""
+        self.tell(f"Read the database of a Letta server {database.release}")
+        passed = Pass(database, org, progress, report, self.opener, self.sealer, self.is_last)
+        passes.write(progress, encode_pass(passed, f"letta {database.release}", datetime.now(UTC)))
+        report.providers.extend(providers(database, org))
+
+    def dry_run(self) -> Report:
+        """Read everything that is new, and send nothing."""
+        report = Report()
+        with LettaDatabase(self.source) as database:
+            org = organisation_of(database, self.organisation)
+            progress = self.passes(org).copy()
+            passed = Pass(database, org, progress, report, self.opener, self.sealer, self.is_last)
+            for _ in encode_pass(passed, f"letta {database.release}", datetime.now(UTC)):
+                pass
+            report.providers.extend(providers(database, org))
+        return report
+
+    def write(self, file: Path) -> Report:
+        """Write everything into a file, as if nothing had been taken over before."""
+        report = Report()
+        passes = Passes(file.parent)
+        with LettaDatabase(self.source) as database:
+            org = organisation_of(database, self.organisation)
+            progress = passes.draft()
+            self.read(database, org, progress, report, passes)
+        passes.lines.replace(file)
+        passes.give_up()
+        return report
+
+    def send(self, passes: Passes) -> None:
+        """Have a pass imported, and wait until it is. Raises TargetProblem."""
+        key = passes.digest()
+        self.tell(f"Send {passes.lines.stat().st_size} bytes to {self.target.url}")
+        begun = self.target.send(IMPORT, passes.lines, key=key, conflicts="continue")
+        name = begun["import_id"]
+        while (row := self.target.get(f"/v1/imports/{name}"))["status"] not in (
+            "completed",
+            "failed",
+            "cancelled",
+        ):
+            time.sleep(POLL_SECONDS)
+        if row["status"] != "completed":
+            passes.give_up()
+            raise TargetProblem(f"The import {name} has {row['status']}: {row.get('errors')}")
+        passes.end()

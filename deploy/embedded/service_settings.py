@@ -8,7 +8,7 @@ from functools import partial
 
 from deploy.embedded.settings import LaunchError, settings_of
 from deploy.embedded.unused_variables import ReadNames, unused_variables
-from libs.bus.service_settings import log_level
+from libs.bus.service_settings import erase_after_seconds, log_level
 from libs.contracts.environment_parsing import WrongSetting
 from libs.contracts.service_registry import ENCRYPTION_KEYS
 from libs.contracts.tools.tool_permission_evaluation import system_list
@@ -35,6 +35,7 @@ def encryption_keys(environment: Mapping[str, str]) -> Sealer | None:
 # Only what they read of a person's environment. One that is missing here is refused by the service.
 READERS: tuple[Callable[[Mapping[str, str]], object], ...] = (
     log_level,
+    erase_after_seconds,
     partial(TelemetrySettings.from_environment, "launcher"),
     ProviderSettings.from_environment,
     Deadlines.from_environment,

@@ -16,7 +16,7 @@ from libs.bus.unknown_version_delays import LEFT_ALONE_SECONDS, log_once
 from libs.contracts.bus_messages import EVENTS, Context, Event, NewerVersion
 from libs.eventstore.event_decoding import UnknownEvent, event_of
 from libs.eventstore.failed_messages.ports import Attempt, DeadLetter, park
-from libs.eventstore.ports import IMPORT, Commit, EventStore, Move, StaleLease, StoredEvent
+from libs.eventstore.ports import ERASED, IMPORT, Commit, EventStore, Move, StaleLease, StoredEvent
 
 log = logging.getLogger(__name__)
 
@@ -175,8 +175,9 @@ class EventConsumer:
 
     async def react(self, stored: StoredEvent) -> None:
         """React to one event, in the name of whoever caused it. One that an import has brought did
-        not happen here: whatever had to follow it, happened there."""
-        if IMPORT in stored.metadata:
+        not happen here: whatever had to follow it, happened there. One that was erased is of
+        something that is gone."""
+        if IMPORT in stored.metadata or ERASED in stored.metadata:
             return
         context = context_of(stored)
         with reacting(self.upstream, stored, context):

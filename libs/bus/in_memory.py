@@ -127,6 +127,10 @@ class InMemoryBus:
             for ring in self.network.listeners[f"{service}.{event.topic}"]:
                 ring()
 
+    async def forget_events(self, service: str) -> None:
+        """Forget the events of a service that were published."""
+        self.network.events[service].clear()
+
     async def hear_events(self, service: str, topic: str, ring: Ring) -> None:
         """Ring when an event of this topic is published."""
         self.network.listeners[f"{service}.{topic}"].append(ring)

@@ -93,6 +93,10 @@ class NatsBus:
         """Publish in order; see `ports.Bus.publish_events`."""
         await self.events.publish_events(service, events)
 
+    async def forget_events(self, service: str) -> None:
+        """Empty the stream of a service's events. Raises BusUnavailable."""
+        await self.events.forget_events(service)
+
     async def hear_events(self, service: str, topic: str, ring: Ring) -> None:
         """Ring whenever such an event is published. Call it before `start`."""
         await self.events.hear_events(service, topic, ring)

@@ -13,6 +13,7 @@ from libs.bus.message_headers import encoded_headers
 from libs.bus.nats_connection import NatsConnection, keep_undecoded
 from libs.bus.ports import BusUnavailable, Ring
 from libs.contracts.bus_messages import event_subject
+from libs.contracts.service_registry import events_stream
 from libs.eventstore.ports import StoredEvent
 
 PUBLISH_ACK_SECONDS_MAX = 2.0
@@ -48,6 +49,13 @@ class NatsEvents:
             # uvloop raises RuntimeError where it writes to a connection that was just lost: that is
             # the fault of no event, which the relay would leave out.
             raise BusUnavailable(f"events of {service} were not taken") from problem
+
+    async def forget_events(self, service: str) -> None:
+        """Empty the stream of a service's events. Raises BusUnavailable."""
+        try:
+            await self.connection.client.jetstream().purge_stream(events_stream(service))
+        except (TimeoutError, NatsError, OSError, RuntimeError) as problem:
+            raise BusUnavailable(f"the events of {service} stay in their stream") from problem
 
     async def hear_events(self, service: str, topic: str, ring: Ring) -> None:
         """Ring whenever such an event is published. Call it before `start`."""

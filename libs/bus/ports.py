@@ -149,6 +149,11 @@ class Bus(Protocol):
         """
         ...
 
+    async def forget_events(self, service: str) -> None:
+        """Empty the stream of a service's events: it only notifies, and the log has them all.
+        Raises BusUnavailable."""
+        ...
+
     async def hear_events(self, service: str, topic: str, ring: Ring) -> None:
         """Ring when an event of this topic is published; some may be missed. The log is the truth:
         read it when the notification rings, and now and then without."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Iterable, Mapping
 from dataclasses import asdict
 from functools import cache
 
@@ -16,6 +16,7 @@ from libs.bus.bounded_command_queue import CommandQueue
 from libs.bus.command_dispatcher import CommandDispatcher, Handler
 from libs.bus.command_retries import CommandRetries
 from libs.bus.dead_letter_handlers import DeadLetterCommands
+from libs.bus.erasure import Erasure
 from libs.bus.event_consumer import EventConsumer, React
 from libs.bus.leader_election import Leadership
 from libs.bus.message_telemetry import observe
@@ -61,6 +62,7 @@ class Service:
         self.relay = Relay(self.store, bus, name)
         self.quarantine = Quarantine(clock)
         self.locks = AggregateLocks()
+        self.erasure: Erasure | None = None
         self.dead_letters = DeadLetterCommands(name, self.store.letters, bus)
         self.consumers: list[EventConsumer] = []
         self.sweepers: list[Callable[[], Awaitable[None]]] = []
@@ -113,6 +115,13 @@ class Service:
         await self.hear(changed, view.look_again)
         self.sweepers.append(view.look)
 
+    def erase(self, ends: Iterable[type[Event]], *, after_seconds: float) -> None:
+        """Erase the aggregates that such events have ended, so long after."""
+        self.erasure = Erasure(
+            *(self.name, self.store, self.bus, self.clock), ends=ends, after_seconds=after_seconds
+        )
+        self.sweepers.append(self.erasure.sweep)
+
     def start(self) -> None:
         """Begin the loops; the bus must be started."""
         turns: dict[str, Callable[[], Awaitable[None]]] = {
@@ -140,7 +149,8 @@ class Service:
     @property
     def leaderships(self) -> list[Leadership]:
         """The jobs that one process of this service does."""
-        return [self.relay.leadership, *(each.leadership for each in self.consumers)]
+        jobs = [self.relay.leadership, *(each.leadership for each in self.consumers)]
+        return [*jobs, self.erasure.leadership] if self.erasure else jobs
 
     async def look_at_logs(self) -> None:
         """Wake the relay and the consumers that have something to do, by one statement for all of

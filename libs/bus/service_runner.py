@@ -16,6 +16,7 @@ from dataclasses import dataclass, field
 import uvloop
 
 from libs.bus.clock_and_ids import RandomIds, SystemClock
+from libs.bus.erasure import ERASE_AFTER_HOURS
 from libs.bus.json_logs import configure_logs
 from libs.bus.metrics_collection import Reporter
 from libs.bus.nats_bus import NatsBus
@@ -24,6 +25,7 @@ from libs.bus.process_ports import PortArguments
 from libs.bus.service_gauges import ServiceGauges
 from libs.bus.service_host import Service
 from libs.bus.service_settings import ServiceSettings
+from libs.contracts.bus_messages import Event
 from libs.contracts.environment_parsing import WrongSetting
 from libs.eventstore.connection_pool import Database, open_pool
 from libs.eventstore.ports import EventStore, StoreUnavailable
@@ -49,9 +51,14 @@ class Runtime:
     bus: NatsBus
     clock: SystemClock
     ids: RandomIds
+    erase_after_seconds: float = ERASE_AFTER_HOURS * 3_600.0
     begin: list[Callable[[], Awaitable[None]]] = field(default_factory=list)
     closing: AsyncExitStack = field(default_factory=AsyncExitStack)
     ended: asyncio.Event = field(default_factory=asyncio.Event)
+
+    def erase_what_ended(self, *ends: type[Event]) -> None:
+        """Erase the aggregates that such events end, after the time that is set."""
+        self.service.erase(ends, after_seconds=self.erase_after_seconds)
 
     @property
     def port_arguments(self) -> PortArguments:
@@ -96,7 +103,10 @@ async def start_service(
         store = PostgresEventStore(database, name, holder)
         bus = NatsBus(settings.nats_url, holder)
         repository = Repository(store, name, project)
-        runtime = Runtime(Service(name, repository, bus, clock), database, bus, clock, ids)
+        runtime = Runtime(
+            *(Service(name, repository, bus, clock), database, bus, clock, ids),
+            erase_after_seconds=settings.erase_after_seconds,
+        )
         await wire(runtime)
         await take_over(store)
         await bus.start()

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from libs.contracts.service_registry import SERVICES, Service, names, receivers
+from libs.contracts.service_registry import SERVICES, Service, events_stream, names, receivers
 from libs.contracts.stream_definitions import (
     COMMANDS_STREAM,
     DELIVERIES_OF_COMMANDS,
@@ -63,8 +63,9 @@ def of_service(service: Service) -> Permissions:
 
 def worker(service: Service) -> Permissions:
     """A service takes commands, sends some, has events and hears those of others. It makes streams
-    that are not there; it may change none, and delete nothing. The health check in its container
-    asks the service for a sign of life as the same user (`deploy/container_health.py`)."""
+    that are not there; it may change none, and delete nothing but what its own events said. The
+    health check in its container asks the service for a sign of life as the same user
+    (`deploy/container_health.py`)."""
     name = service.name
     askers = [
         ADMIN,
@@ -76,6 +77,7 @@ def worker(service: Service) -> Permissions:
             *commands_of(service),
             *(f"$JS.API.STREAM.CREATE.{spec.name}" for spec in streams()),
             STREAM_NAMES,
+            f"$JS.API.STREAM.PURGE.{events_stream(name)}",
             *((f"$JS.API.STREAM.INFO.{TOKENS_STREAM}",) if service.lists_deltas else ()),
             METRICS_REPORTS,
             f"$SRV.PING.{name}",

@@ -8,7 +8,7 @@ from pydantic_core import to_json
 
 from libs.contracts.base_aggregate import Aggregate
 from libs.contracts.bus_messages import EVENTS, Event, JsonObject, NewerVersion
-from libs.eventstore.ports import History, StoredEvent
+from libs.eventstore.ports import ERASED, History, StoredEvent
 
 ADDITIVE = "additive"  # in the metadata of an event: who does not know it may leave it out
 
@@ -27,7 +27,8 @@ def replay[A: Aggregate[Any]](
         base.payload_bytes = len(to_json(history.snapshot.state))
     aggregate = base if base is not None else kind.blank(aggregate_id)
     for stored in history.events:
-        if stored.metadata.get(ADDITIVE) and f"{service}.{stored.topic}" not in EVENTS:
+        unknown = f"{service}.{stored.topic}" not in EVENTS
+        if ERASED in stored.metadata or (unknown and stored.metadata.get(ADDITIVE)):
             aggregate.version = stored.version
         else:
             event_of(service, stored).mutate(aggregate)

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterable
 from dataclasses import replace
+from datetime import datetime
 
 from libs.eventstore.failed_messages.in_memory import InMemoryDeadLetterStore
 from libs.eventstore.in_memory_database import InMemoryDatabase, Lease
 from libs.eventstore.ports import (
+    ERASED,
     IMPORT,
     LEASE_SECONDS,
     LOG_PAGE_BYTES_MAX,
@@ -181,6 +184,34 @@ class InMemoryEventStore:
         self.forget_lease(fence)
         if lease and lease.epoch == fence.epoch:
             lease.expires_at = float("-inf")
+
+    async def erase(self, aggregate_ids: list[str], kept_topics: list[str], at: datetime) -> int:
+        """Replace the payloads of aggregates by tombstones; see `ports.EventStore.erase`."""
+        tombstone = json.dumps({"erased_at": at.isoformat()})
+        schema, ids = self.schema, {*aggregate_ids}
+        erased = 0
+
+        def after(event: StoredEvent) -> StoredEvent:
+            is_kept = event.topic in kept_topics or ERASED in event.metadata
+            if event.aggregate_id not in ids or is_kept:
+                return event
+            metadata = {**event.metadata, ERASED: True}
+            return replace(event, payload_json=tombstone, metadata=metadata)
+
+        for aggregate_id in ids & schema.streams.keys():
+            before = schema.streams[aggregate_id]
+            schema.streams[aggregate_id] = [*map(after, before)]
+            for event, now in zip(before, schema.streams[aggregate_id], strict=True):
+                if event is not now:
+                    erased += 1
+                    message_id = str(event.metadata.get("command_id"))
+                    schema.inbox.pop(message_id, None)
+                    schema.handled_at.pop(message_id, None)
+        schema.committed[:] = map(after, schema.committed)
+        schema.log[:] = map(after, schema.log)
+        for key in [key for key in schema.snapshots if key[0] in ids]:
+            del schema.snapshots[key]
+        return erased
 
     async def import_of(self, aggregate_id: str) -> str | None:
         """The import that began an aggregate; None if none did."""

@@ -23,6 +23,7 @@ grant usage on schema {schema} to {role}, heeler_reader;
 grant select, insert on {schema}.events to {role};
 grant select, insert, update, delete on all tables in schema {schema} to {role};
 grant usage on all sequences in schema {schema} to {role};
+grant execute on function {schema}.erase_events to {role};
 revoke update, delete, truncate on {schema}.events from {role};
 """
 

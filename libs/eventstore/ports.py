@@ -28,6 +28,8 @@ SNAPSHOT_KEPT_EVENTS = 1_000
 
 # In the metadata of an event that happened elsewhere: the import that brought it.
 IMPORT = "import"
+# In the metadata of an event whose payload was erased: it says when, and nothing else.
+ERASED = "erased"
 
 
 @dataclass(frozen=True, slots=True)
@@ -283,6 +285,12 @@ class EventStore(Protocol):
 
     async def release_lease(self, fence: Fence) -> None:
         """Give a lease up, if it is still ours: whoever comes first may take it, at once."""
+        ...
+
+    async def erase(self, aggregate_ids: list[str], kept_topics: list[str], at: datetime) -> int:
+        """Replace the payloads of all events of aggregates, but those of these topics, by
+        tombstones; forget their snapshots, and the replies to the commands that recorded them.
+        Returns how many events were erased now."""
         ...
 
     async def import_of(self, aggregate_id: str) -> str | None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import time
+from datetime import datetime
 
 import psycopg
 from psycopg.errors import DeadlockDetected, UniqueViolation
@@ -294,6 +295,14 @@ class PostgresEventStore:
             ),
             [fence.key, fence.epoch],
         )
+
+    async def erase(self, aggregate_ids: list[str], kept_topics: list[str], at: datetime) -> int:
+        """Replace the payloads of aggregates by tombstones; see `ports.EventStore.erase`."""
+        row = await self.database.fetch_one(
+            self.sql("select {schema}.erase_events(%s::text[], %s::text[], %s)"),
+            [aggregate_ids, kept_topics, at],
+        )
+        return int(row[0]) if row else 0
 
     async def import_of(self, aggregate_id: str) -> str | None:
         """The import that began an aggregate; None if none did."""

@@ -25,7 +25,8 @@ from psycopg.errors import (
 )
 from pydantic_core import to_json
 
-from libs.eventstore.ports import StoredEvent
+from libs.contracts.bus_messages import JsonObject
+from libs.eventstore.ports import ERASED, StoredEvent
 from libs.eventstore.read_model_replay import ReadModels, Replay
 from libs.eventstore.read_model_rows import Table
 from libs.eventstore.row_write_parts import by_columns
@@ -58,13 +59,13 @@ order by aggregate_id desc, version desc limit 1"""
 
 EVENTS = """
 select e.aggregate_id, e.version, e.topic, e.schema_version, e.org, e.about, e.payload::text,
-       e.occurred_at
+       e.occurred_at, e.metadata ? 'erased'
 from {schema}.events e where {bounds} order by e.aggregate_id, e.version"""
 
 # What was appended to the aggregates of a page since they were replayed, and to new ones.
 NEWER_EVENTS = """
 select e.aggregate_id, e.version, e.topic, e.schema_version, e.org, e.about, e.payload::text,
-       e.occurred_at
+       e.occurred_at, e.metadata ? 'erased'
 from {schema}.events e
 left join unnest(%(ids)s::text[], %(versions)s::int[]) as known(id, version)
     on known.id = e.aggregate_id
@@ -301,6 +302,8 @@ class Rebuild:
 
 
 def stored_event(row: tuple[Any, ...]) -> StoredEvent:
-    """An event by its columns; nothing is projected from its metadata, which is left out."""
-    aggregate_id, version, topic, schema, org, about, payload, at = row
-    return StoredEvent(aggregate_id, version, topic, schema, org, about, payload, {}, at)
+    """An event by its columns. Of its metadata, from which nothing is projected, only whether it
+    was erased."""
+    aggregate_id, version, topic, schema, org, about, payload, at, is_erased = row
+    metadata: JsonObject = {ERASED: True} if is_erased else {}
+    return StoredEvent(aggregate_id, version, topic, schema, org, about, payload, metadata, at)

@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 
 from libs.eventstore.event_decoding import event_of
-from libs.eventstore.ports import StoredEvent
+from libs.eventstore.ports import ERASED, StoredEvent
 from libs.eventstore.read_model_rows import Rows, RowWrites, Table
 from libs.eventstore.unit_of_work import Projection
 
@@ -33,6 +33,10 @@ class Replay:
         Raises UnknownEvent for one that only a newer version can read."""
         count = 0
         for stored in events:
+            count += 1
+            self.versions[stored.aggregate_id] = stored.version
+            if ERASED in stored.metadata:  # its rows went when its aggregate was deleted
+                continue
             writes = RowWrites()
             event = event_of(self.models.service, stored)
             self.models.project(event, stored.org, writes)
@@ -40,6 +44,4 @@ class Replay:
                 owned = all(row[table.aggregate] == stored.aggregate_id for row in rows.values())
                 assert owned, f"{stored.topic} writes a row of another aggregate to {table.name}"
             writes.apply(self.rows)
-            self.versions[stored.aggregate_id] = stored.version
-            count += 1
         return count

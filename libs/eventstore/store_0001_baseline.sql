@@ -203,6 +203,32 @@ create view {schema}.dead_letter_view as
 comment on view {schema}.dead_letter_view is 'Dead letters, for the api.';
 grant select on {schema}.dead_letter_view to heeler_reader;
 
+-- Erasure ---------------------------------------------------------------------------------------
+
+-- The only change of events that there is: of aggregates that were deleted, or whose owner was, the
+-- payload makes room for a tombstone. Services may call it, and cannot write to the table.
+create function {schema}.erase_events(ids text[], kept_topics text[], at timestamptz)
+returns bigint language sql security definer set search_path = '' as $$
+    with erased as (
+        update {schema}.events
+        set payload = json_build_object('erased_at', at), metadata = metadata || '{"erased": true}'
+        where aggregate_id = any(ids) and topic <> all(kept_topics) and not metadata ? 'erased'
+        returning metadata->>'command_id' as command_id
+    ), states as (
+        delete from {schema}.snapshots where aggregate_id = any(ids)
+    ), replies as (
+        delete from {schema}.inbox where message_id in (select command_id from erased)
+    ), letters as (
+        delete from {schema}.dead_letters
+        where exists (select from unnest(ids) as erased(id) where position(id in subject) > 0)
+    )
+    select count(*) from erased
+$$;
+comment on function {schema}.erase_events is
+    'Replaces the payloads of aggregates by tombstones, which keep id, kind, time and who asked;
+forgets their snapshots, the replies to their commands, and dead letters about them.';
+revoke execute on function {schema}.erase_events from public;
+
 -- Read models -----------------------------------------------------------------------------------
 
 create table {schema}.rebuilds (

@@ -11,9 +11,16 @@ from libs.bus.background_loops import forever
 from libs.bus.command_dispatcher import Handler
 from libs.bus.ports import Bus, Clock
 from libs.bus.service_runner import Runtime, Wire
-from libs.contracts.agent.agents import AttachBlock, AttachTool, CreateAgent, UpdateAgent
+from libs.contracts.agent.agents import (
+    AgentDeleted,
+    AttachBlock,
+    AttachTool,
+    CreateAgent,
+    UpdateAgent,
+)
+from libs.contracts.agent.conversations import ConversationDeleted
 from libs.contracts.agent.runs import RunCancelled
-from libs.contracts.agent.summaries import SummaryLimits
+from libs.contracts.agent.summaries import SummariesDeleted, SummaryLimits
 from libs.contracts.bus_messages import Command
 from libs.contracts.memory.blocks import BlockDeleted
 from libs.contracts.tools.base_tools.definition import Owner
@@ -122,6 +129,7 @@ async def wire(runtime: Runtime, *, settings: Settings) -> None:
     await runtime.service.handle(await apply_policies(runtime, adapters.queries, handlers.table()))
     swept = (handlers.pauses.sweep, handlers.approvals.sweep)
     runtime.service.sweepers += swept
+    runtime.erase_what_ended(AgentDeleted, ConversationDeleted, SummariesDeleted)
     measure(runtime, engine)
 
     async def drain() -> None:

@@ -9,6 +9,7 @@ from libs.bus.service_runner import Runtime, Wire
 from libs.contracts.agent.agents import AgentDeleted
 from libs.contracts.agent.runs import ReviewableRunEnded, RunCancelled, RunCompleted, RunFailed
 from libs.contracts.bus_messages import Command
+from libs.contracts.groups.groups import GroupDeleted
 from libs.contracts.memory.blocks import BlockDeleted
 from libs.work.agent_runs import AgentRuns, PostgresAgentRunQueries
 from services.groups.adapters.group_message_queries import PostgresGroupMessageQueries
@@ -52,6 +53,7 @@ async def wire(runtime: Runtime) -> None:
         }
     )
     await keep_groups_true(runtime, groups)
+    runtime.erase_what_ended(GroupDeleted)
 
 
 async def keep_groups_true(runtime: Runtime, groups: PostgresGroupQueries) -> None:

@@ -9,6 +9,8 @@ from functools import partial
 from libs.bus.service_runner import Runtime, Wire
 from libs.contracts.agent.agents import AgentDeleted
 from libs.contracts.agent.conversations import ConversationDeleted
+from libs.contracts.memory.archives import ArchiveDeleted, PassageDeleted
+from libs.contracts.memory.blocks import BlockDeleted
 from libs.contracts.memory.files import FileDeleted
 from libs.contracts.memory.folders import FolderDeleted
 from services.memory.adapters.agent_attachments import PostgresAgentAttachments
@@ -70,6 +72,9 @@ async def wire(runtime: Runtime, *, settings: EmbeddingSettings) -> None:
     )
     await runtime.service.handle(observe_handlers(handlers.table()))
     await apply_policies(runtime, adapters)
+    runtime.erase_what_ended(
+        BlockDeleted, PassageDeleted, ArchiveDeleted, FileDeleted, FolderDeleted
+    )
 
 
 def open_adapters(runtime: Runtime, settings: EmbeddingSettings) -> Adapters:

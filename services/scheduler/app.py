@@ -6,6 +6,7 @@ from collections.abc import Mapping
 
 from libs.bus.service_runner import Runtime, Wire
 from libs.contracts.agent.agents import AgentDeleted
+from libs.contracts.scheduler.schedules import ScheduleDeleted
 from libs.work.agent_runs import AgentRuns, PostgresAgentRunQueries
 from services.scheduler.adapters.agent_tools import PostgresAgentTools
 from services.scheduler.adapters.schedule_queries import PostgresScheduleQueries
@@ -36,5 +37,6 @@ async def wire(runtime: Runtime) -> None:
     cleanup = ScheduleCleanup(queries, runtime.bus, runtime.clock, runtime.ids)
     await service.hear(AgentDeleted, cleanup.look_at_all)
     outdated = OutdatedSchedules(queries, runtime.bus, runtime.clock, runtime.ids)
+    runtime.erase_what_ended(ScheduleDeleted)
     for policy in (cleanup, outdated):
         service.sweepers.append(policy.sweep)

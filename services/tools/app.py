@@ -8,6 +8,7 @@ from functools import partial
 
 from libs.bus.command_dispatcher import Handler
 from libs.bus.ports import Clock
+from libs.bus.process_ports import ProcessPorts
 from libs.bus.service_runner import Runtime, Wire
 from libs.contracts.agent.agents import AgentDeleted
 from libs.contracts.bus_messages import Command
@@ -22,7 +23,8 @@ from libs.contracts.tools.tool_permission_evaluation import (
     system_list,
 )
 from libs.contracts.tools.tool_permissions import ToolPermissionsChanged
-from libs.contracts.tools.tool_runs import CALLS_TOOLS, ToolRunStopped
+from libs.contracts.tools.tool_runs import CALLS_TOOLS, ToolRunForgotten, ToolRunStopped
+from libs.contracts.tools.tools import ToolDeleted
 from libs.encryption.sealer import Sealer
 from libs.eventstore.sql_view_cache import CachedView, PostgresView
 from services.tools.adapters.agent_sandbox_sessions import AgentSandboxSessions
@@ -70,7 +72,12 @@ from services.tools.handlers.sandbox_configs import SandboxConfigHandlers
 from services.tools.handlers.tool_permissions import ToolPermissionHandlers
 from services.tools.handlers.tool_runs import ToolRunHandlers
 from services.tools.handlers.tools import ToolHandlers
-from services.tools.policies.agent_cleanup import CleanupPorts, PermissionCleanup, WorkspaceCleanup
+from services.tools.policies.agent_cleanup import (
+    CleanupPorts,
+    PermissionCleanup,
+    ToolRunCleanup,
+    WorkspaceCleanup,
+)
 from services.tools.settings import CONTAINER, ToolsSettings
 
 
@@ -137,6 +144,7 @@ async def wire(runtime: Runtime, *, settings: Settings) -> None:
     engine = await start_engine(runtime, settings, adapters)
     await runtime.service.handle(handlers(runtime, adapters, engine))
     await apply_policies(runtime, adapters)
+    runtime.erase_what_ended(ToolDeleted, McpServerDeleted, ToolRunForgotten)
 
 
 async def open_adapters(runtime: Runtime, settings: Settings) -> Adapters:
@@ -294,6 +302,7 @@ async def apply_policies(runtime: Runtime, adapters: Adapters) -> None:
             deleted=deleted,
         )
     )
-    for cleanup in (workspaces, permissions):
+    tool_runs = ToolRunCleanup(ProcessPorts(**runtime.port_arguments), adapters.tool_runs)
+    for cleanup in (workspaces, permissions, tool_runs):
         await service.hear(AgentDeleted, cleanup.look_at_all)
         service.sweepers.append(cleanup.sweep)

@@ -28,6 +28,7 @@ from libs.contracts.tools.tool_permissions import ToolPermissionsChanged
 from libs.contracts.tools.tool_runs import (
     ToolRunBegun,
     ToolRunEnded,
+    ToolRunForgotten,
     ToolRunLost,
     ToolRunRefused,
     ToolRunResult,
@@ -81,6 +82,8 @@ def project(event: Event, org: str, rows: RowWrites) -> None:
             rows.patch(TOOL_RUNS, {"id": event.originator_id, "status": "stopped"})
         case ToolRunLost():
             rows.patch(TOOL_RUNS, {"id": event.originator_id, "status": "lost"})
+        case ToolRunForgotten():
+            rows.delete(TOOL_RUNS, "id", event.originator_id)
         case ToolPermissionsChanged():
             project_permissions(event, org, rows)
         case SandboxConfigChanged() | SandboxConfigDeleted() | PackagesRecreated():

@@ -189,6 +189,7 @@ from libs.contracts.tools.tool_runs import (
     StopToolRun,
     ToolRunBegun,
     ToolRunEnded,
+    ToolRunForgotten,
     ToolRunLost,
     ToolRunRefused,
     ToolRunResult,
@@ -921,6 +922,7 @@ EVENTS: list[Event] = [
     ),
     of_tool_run(ToolRunStopped),
     of_tool_run(ToolRunLost),
+    of_tool_run(ToolRunForgotten),
     of_tool_run(
         ToolRunRefused,
         tool_id=TOOL,

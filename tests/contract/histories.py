@@ -185,6 +185,7 @@ from libs.contracts.tools.tool_permissions import ToolPermissionsChanged
 from libs.contracts.tools.tool_runs import (
     ToolRunBegun,
     ToolRunEnded,
+    ToolRunForgotten,
     ToolRunLost,
     ToolRunRefused,
     ToolRunSampled,
@@ -417,6 +418,7 @@ TOOL = [one(ToolCreated), one(ToolChanged), one(ToolDeleted)]
 TOOL_NAME = [one(ToolNameTaken), one(ToolNameFreed)]
 TOOL_RUN = [one(ToolRunBegun), one(ToolRunSampled), one(ToolRunEnded)]
 STOPPED_TOOL_RUN = [one(ToolRunBegun), one(ToolRunStopped)]
+FORGOTTEN_TOOL_RUN = [one(ToolRunBegun), one(ToolRunEnded), one(ToolRunForgotten)]
 LOST_TOOL_RUN = [one(ToolRunBegun), one(ToolRunLost)]
 REFUSED_TOOL_RUN = [one(ToolRunRefused)]
 TOOL_PERMISSIONS = [one(ToolPermissionsChanged)]
@@ -568,6 +570,7 @@ HISTORIES: dict[str, tuple[type[Aggregate[Any]], list[Event]]] = {
     "ToolName": (ToolName, [*TOOL_NAME]),
     "ToolRun": (ToolRun, [*TOOL_RUN]),
     "ToolRun.stopped": (ToolRun, [*STOPPED_TOOL_RUN]),
+    "ToolRun.forgotten": (ToolRun, [*FORGOTTEN_TOOL_RUN]),
     "ToolRun.lost": (ToolRun, [*LOST_TOOL_RUN]),
     "ToolRun.refused": (ToolRun, [*REFUSED_TOOL_RUN]),
     "ToolPermissions": (ToolPermissions, [*TOOL_PERMISSIONS]),

@@ -7,6 +7,7 @@ import asyncio
 import pytest
 
 from libs.eventstore.ports import (
+    ERASED,
     Commit,
     DuplicateMessage,
     EventStore,
@@ -17,7 +18,7 @@ from libs.eventstore.ports import (
     VersionConflict,
 )
 from libs.eventstore.read_model_rows import RowWrites
-from tests.contract.ledger import ACCOUNTS, AT, opened
+from tests.contract.ledger import ACCOUNTS, AT, deposited, opened
 from tests.contract.worlds import World
 
 
@@ -52,6 +53,28 @@ async def test_an_appended_event_is_read_back_with_every_field(world: World) -> 
     assert event.metadata == {"actor": "user-1", "command_id": "c-1"}
     assert event.occurred_at == AT
     assert event.position == 0
+
+
+async def test_what_is_erased_keeps_all_but_its_payload(world: World) -> None:
+    store = world.store()
+    last = deposited("a", 2, '{"cents": 5}', 1)
+    await store.commit(Commit([opened("a")], inbox=InboxEntry("c-1", '"Ada was told"')))
+    await store.commit(Commit([last]))
+    await store.commit(Commit([opened("b")]))
+    assert await store.erase(["a", "nobody"], [last.topic], AT) == 1
+    assert await store.erase(["a", "nobody"], [last.topic], AT) == 0
+    first, second = (await store.load("a")).events
+    assert "Ada" not in first.payload_json
+    assert [*first.payload] == ["erased_at"]
+    assert first.metadata == {"actor": "user-1", "command_id": "c-1", ERASED: True}
+    assert (first.topic, first.occurred_at, first.org) == ("account.opened", AT, "org-1")
+    assert second.payload == {"cents": 5}
+    assert await store.stored_reply("c-1") is None
+    [other] = (await store.load("b")).events
+    assert other.payload == {"owner": "Ada"}
+    await store.number_log()
+    logged = {(each.aggregate_id, each.version): each for each in await store.read_log(0)}
+    assert "Ada" not in logged["a", 1].payload_json
 
 
 async def test_an_aggregate_without_events_has_an_empty_history(world: World) -> None:

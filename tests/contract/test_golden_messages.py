@@ -118,7 +118,7 @@ SUBJECTS = {
     "ToolDeleted": f"tools.event.tool.deleted.org-1.{TOOL}",
     **{
         f"ToolRun{verb}": f"tools.event.tool_run.{verb.lower()}.org-1.{TOOL_RUN}"
-        for verb in ("Begun", "Sampled", "Ended", "Stopped", "Lost", "Refused")
+        for verb in ("Begun", "Sampled", "Ended", "Stopped", "Lost", "Refused", "Forgotten")
     },
     "SetToolPermissions": f"tools.command.tool_permissions.set.org-1.{SCOPE}",
     "ToolPermissionsChanged": "tools.event.tool_permissions.changed.org-1."

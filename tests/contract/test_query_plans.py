@@ -582,7 +582,7 @@ WHOLE: dict[type, set[str]] = {
     PostgresCallbackQueries: {"due_callbacks"},
     PostgresSummaryQueries: {"due_summaries"},
     PostgresRunQueries: {"orphaned_runs"},
-    PostgresOwnToolRunQueries: {"orphaned_runs"},
+    PostgresOwnToolRunQueries: {"orphaned_runs", "runs_of_deleted_agents"},
     PostgresMcpServerQueries: {"due_discoveries"},
     PostgresFileProcessingQueries: {"due_files", "orphans"},
     PostgresMessageVectors: {"backlog", "remove_forgotten", "forget"},

@@ -141,6 +141,7 @@ from libs.contracts.tools.tool_permissions import ToolPermissionsChanged
 from libs.contracts.tools.tool_runs import (
     ToolRunBegun,
     ToolRunEnded,
+    ToolRunForgotten,
     ToolRunLost,
     ToolRunRefused,
     ToolRunStopped,
@@ -208,6 +209,7 @@ STORIES: dict[str, list[list[type[Event]]]] = {
         [ToolRunBegun, ToolRunEnded],
         [ToolRunBegun, ToolRunStopped],
         [ToolRunBegun, ToolRunLost],
+        [ToolRunBegun, ToolRunEnded, ToolRunForgotten],
         [ToolRunRefused],
         [ToolPermissionsChanged],
         [SandboxConfigChanged, SandboxVariableSet, PackagesRecreated],

@@ -312,6 +312,9 @@ class SimBus:
         if not taken.done():
             raise BusUnavailable(f"events of {service} were not taken")
 
+    async def forget_events(self, service: str) -> None:
+        """Nobody reads the stream of events here."""
+
     async def hear_events(self, service: str, topic: str, ring: Ring) -> None:
         self.broker.listeners[f"{service}.{topic}"].append((self.name, self.lane, ring))
 

@@ -10,6 +10,7 @@ import asyncio
 from collections.abc import Callable, Coroutine, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
+from datetime import datetime
 from typing import Any
 
 from libs.eventstore import failpoints
@@ -91,6 +92,17 @@ class Server:
         for watcher in self.watchers:
             watcher.after_commit(service, holder, commit, epoch, fresh)
         return epoch
+
+    def erase(self, service: str, ids: list[str], kept_topics: list[str], at: datetime) -> int:
+        """Replace payloads by tombstones, also those of events that are not numbered yet."""
+        in_memory, book = self.in_memory(service, ""), self.of(service)
+        erased = finished(in_memory.erase(ids, kept_topics, at))
+        streams = in_memory.schema.streams
+        book.unnumbered = [
+            (xid, number, streams[event.aggregate_id][event.version - 1])
+            for xid, number, event in book.unnumbered
+        ]
+        return erased
 
     def agent_events(self) -> list[StoredEvent]:
         """All that was recorded about agents and conversations."""
@@ -372,6 +384,21 @@ class SimStore:
                     watcher.lease_released(self.service, fence.key)
 
         await self.client.ask(execute, write=True)
+
+    async def erase(self, aggregate_ids: list[str], kept_topics: list[str], at: datetime) -> int:
+        return await self.client.ask(
+            lambda: self.server.erase(self.service, aggregate_ids, kept_topics, at), write=True
+        )
+
+    async def import_of(self, aggregate_id: str) -> str | None:
+        return await self.client.ask(lambda: finished(self.in_memory().import_of(aggregate_id)))
+
+    async def begun_by_import(
+        self, import_id: str, after: str, limit: int
+    ) -> list[tuple[str, str]]:
+        return await self.client.ask(
+            lambda: finished(self.in_memory().begun_by_import(import_id, after, limit))
+        )
 
     async def number_log(self, limit: int = LOG_PAGE_EVENTS_MAX) -> int:
         return await self.client.ask(

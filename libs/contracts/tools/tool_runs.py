@@ -189,6 +189,13 @@ class ToolRunLost(Event):
     topic: ClassVar[str] = "tool_run.lost"
 
 
+class ToolRunForgotten(Event):
+    """A call of an agent that was deleted is no longer kept."""
+
+    service: ClassVar[str] = SERVICE
+    topic: ClassVar[str] = "tool_run.forgotten"
+
+
 def tool_run_deltas(org: str, tool_run_id: str) -> str:
     """The subject of what whoever waits is told: `{}` while a tool runs, then its `result`."""
     return delta_subject(SERVICE, "tool_run", "progress", org, tool_run_id)

@@ -24,6 +24,15 @@ union all
  limit %(limit)s)"""
 
 
+RUNS_OF_DELETED_AGENTS = """
+select r.id, r.org
+from agent.deleted_agent_view d cross join lateral (
+    select id, org from tools.tool_runs
+    where agent_id = d.id and org = d.org and status <> 'running' limit %(limit)s
+) r
+limit %(limit)s"""
+
+
 class ToolRunQueries(Protocol):
     """What the engine reads of calls."""
 
@@ -41,8 +50,16 @@ class ToolRunQueries(Protocol):
         ...
 
 
+class RunsOfDeletedAgents(Protocol):
+    """Which calls are not to be kept any longer."""
+
+    async def runs_of_deleted_agents(self) -> list[DueWork]:
+        """The next calls that have ended and are of agents that were deleted."""
+        ...
+
+
 class PostgresToolRunQueries:
-    """Keeps the contract of `ToolRunQueries`."""
+    """Keeps the contracts of `ToolRunQueries` and of `RunsOfDeletedAgents`."""
 
     def __init__(self, database: Database) -> None:
         self.database = database
@@ -53,6 +70,11 @@ class PostgresToolRunQueries:
         if not await self.database.any_row(*MAYBE_ORPHANED):
             return []
         rows = await self.database.fetch(ORPHANED_RUNS, {"limit": SWEPT_MAX})
+        return [DueWork(*row) for row in rows]
+
+    async def runs_of_deleted_agents(self) -> list[DueWork]:
+        """The next calls that have ended and are of agents that were deleted."""
+        rows = await self.database.fetch(RUNS_OF_DELETED_AGENTS, {"limit": SWEPT_MAX})
         return [DueWork(*row) for row in rows]
 
     async def stopped_runs(self, orgs: list[str], tool_run_ids: list[str]) -> list[str]:

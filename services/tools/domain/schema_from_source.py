@@ -81,6 +81,10 @@ def documentation(function: Function) -> docstring_parser.Docstring:
         return docstring_parser.parse(text)
     except docstring_parser.ParseError as wrong:
         raise UnfitSource(f"the docstring of `{function.name}`: {wrong}") from None
+    except IndexError:
+        raise UnfitSource(
+            f"the docstring of `{function.name}`: a field begins with `:` and has no name"
+        ) from None
 
 
 def arguments_of(function: Function) -> list[ast.arg]:

@@ -18,6 +18,7 @@ from libs.contracts.tools.tool_runs import (
     RunTool,
     ToolRunBegun,
     ToolRunEnded,
+    ToolRunForgotten,
     ToolRunLost,
     ToolRunRefused,
     ToolRunResult,
@@ -25,7 +26,7 @@ from libs.contracts.tools.tool_runs import (
     ToolRunStopped,
 )
 
-Phase = Literal["unknown", "running", "ended"]
+Phase = Literal["unknown", "running", "ended", "forgotten"]
 
 HASH_CHARS = 16
 
@@ -44,7 +45,7 @@ class ToolRun(Aggregate[ToolRunState]):
     @property
     def deleted(self) -> bool:
         """Whether nothing will happen to it any more."""
-        return self.state.phase == "ended"
+        return self.state.phase in ("ended", "forgotten")
 
     @property
     def running(self) -> bool:
@@ -108,6 +109,11 @@ class ToolRun(Aggregate[ToolRunState]):
         if self.running:
             self.record(ToolRunLost, at=at)
 
+    def forget(self, *, at: datetime) -> None:
+        """Be kept no longer, once it has ended; safe to repeat."""
+        if self.state.phase == "ended":
+            self.record(ToolRunForgotten, at=at)
+
     def when(self, event: Event) -> None:
         """Evolve the state by one event."""
         match event:
@@ -115,6 +121,8 @@ class ToolRun(Aggregate[ToolRunState]):
                 self.state.phase = "running"
             case ToolRunEnded() | ToolRunStopped() | ToolRunLost() | ToolRunRefused():
                 self.state.phase = "ended"
+            case ToolRunForgotten():
+                self.state.phase = "forgotten"
 
 
 def text_of(value: Json) -> str:

@@ -15,8 +15,11 @@ from libs.contracts.tools.tool_permission_evaluation import ToolPolicies
 from libs.contracts.tools.tool_permissions import permissions_id
 from libs.eventstore.sql_view_cache import CachedView
 from libs.work.reconciliation import Reconciliation
+from libs.work.work_lease import DueWork
 from services.tools.adapters.deleted_agent_queries import DeletedAgents
+from services.tools.adapters.tool_run_queries import SWEPT_MAX, RunsOfDeletedAgents
 from services.tools.domain.tool_permissions import ToolPermissions
+from services.tools.domain.tool_run import ToolRun
 
 log = logging.getLogger(__name__)
 
@@ -90,6 +93,30 @@ class PermissionCleanup(AgentCleanup):
         found.end("agent", item.agent_id, at=ports.clock.now())
         await work.commit()
         ports.committed()
+        return True
+
+
+class ToolRunCleanup(Reconciliation[DueWork]):
+    """Forgets the calls of agents that were deleted: what they were given and what came of it."""
+
+    name = "tool runs of agents that are gone"
+    batch_max = SWEPT_MAX
+
+    def __init__(self, ports: ProcessPorts, queries: RunsOfDeletedAgents) -> None:
+        super().__init__(ports.clock)
+        self.ports = ports
+        self.queries = queries
+
+    async def find(self, keys: list[str] | None) -> Sequence[DueWork]:
+        """The next of their calls."""
+        return await self.queries.runs_of_deleted_agents()
+
+    async def mend(self, item: DueWork) -> bool:
+        """Forget one call; several processes may want that."""
+        work = self.ports.repository.work(Context(self.ports.ids.new("sweep"), org=item.org))
+        (await work.load(ToolRun, item.id)).forget(at=self.ports.clock.now())
+        await work.commit()
+        self.ports.committed()
         return True
 
 

@@ -58,6 +58,7 @@ READS: list[tuple[Callable[[Environment], object], str, list[str], str]] = [
     (service, "HEELER_NATS_URL", ADDRESSES, "it must be like nats://host or tls://host"),
     (service, "HEELER_LOG_LEVEL", ["loud", "10"], "debug, info, warning, error or critical"),
     (service, "HEELER_INSTANCE", ["my agent", "a/2"], "use letters, digits"),
+    (service, "HEELER_ERASE_AFTER_HOURS", [*NUMBERS, "-1"], "a number from 0 to"),
     (service_and_api, "HEELER_HOST", HOSTS, "an IP address or the name of a host"),
     (service_and_api, "HEELER_PUBLISHED_ON", HOSTS, "an IP address or the name of a host"),
     (service_and_api, "HEELER_PORT", [*NUMBERS, "0", "65536"], "a number from 1 to 65535"),

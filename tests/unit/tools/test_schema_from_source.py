@@ -141,3 +141,9 @@ def test_any_text_is_a_tool_or_is_refused(text: str, annotation: str) -> None:
     for code in (text, source(f"x: {annotation}", text), f'def tool():\n    """{text}"""'):
         with suppress(UnfitSource):
             assert schema_from_source(code)["parameters"]
+
+
+def test_a_docstring_with_a_field_without_a_name_is_refused() -> None:
+    source = 'def roll(sides: int) -> int:\n    """: :"""\n    return sides\n'
+    with pytest.raises(UnfitSource, match="the docstring of `roll`"):
+        schema_from_source(source)

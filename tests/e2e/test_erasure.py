@@ -1,0 +1,100 @@
+"""What was deleted leaves the disk: tables, the files of NATS, logs."""
+
+from __future__ import annotations
+
+import io
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from letta_client import Letta
+
+from tests.e2e.asking import EMBEDDING, MODEL, SECONDS_MAX, call_tool, says, unique
+from tests.scripted_model import ScriptedModelProcess
+from tests.servers import HeelerInstance, wait_until
+
+CANARY = "canary-in-the-mine"
+TABLES = """
+select format('select %L from %I.%I t where t::text like %L limit 1',
+              n.nspname || '.' || c.relname, n.nspname, c.relname, '%%{canary}%%')
+from pg_class c join pg_namespace n on n.oid = c.relnamespace
+where c.relkind = 'r' and n.nspname not in ('pg_catalog', 'information_schema')"""
+CUSTOM_TOOL = '''
+def repeat(text: str) -> str:
+    """Repeat a text.
+
+    Args:
+        text (str): what to repeat
+    """
+    print(text)
+    return text + "!"
+'''
+
+
+@pytest.fixture(scope="module")
+def forgetful(model: ScriptedModelProcess) -> Iterator[HeelerInstance]:
+    env = {
+        "HEELER_PROCESSES": "one",
+        "HEELER_ERASE_AFTER_HOURS": "0",
+        "OPENAI_API_BASE": model.base_url,
+        "OPENAI_API_KEY": "any",
+    }
+    with HeelerInstance(env=env) as instance:
+        yield instance
+
+
+def tables_with(heeler: HeelerInstance, text: str) -> list[str]:
+    """The tables that have a text in any column."""
+    looks = heeler.psql(TABLES.format(canary=text))
+    return [row[0] for (look,) in looks for row in heeler.psql(look)]
+
+
+def files_with(folder: Path, text: str) -> list[str]:
+    """The files below a folder that have a text in them."""
+    return [
+        str(path.relative_to(folder))
+        for path in folder.rglob("*")
+        if path.is_file() and text.encode() in path.read_bytes()
+    ]
+
+
+def test_nothing_that_was_deleted_is_left(forgetful: HeelerInstance) -> None:
+    """MEM-28: texts of a deleted agent, file and folder leave the event log, NATS and the logs."""
+    letta = Letta(base_url=forgetful.base_url, api_key="none", timeout=SECONDS_MAX)
+    tool = letta.tools.create(source_code=CUSTOM_TOOL)
+    agent = letta.agents.create(
+        name=unique("erased"),
+        model=MODEL,
+        embedding=EMBEDDING,
+        memory_blocks=[{"label": "human", "value": f"Ada: {CANARY}"}],
+        tool_ids=[tool.id],
+    )
+    kept = letta.agents.create(name=unique("kept"), model=MODEL)
+    letta.agents.messages.create(agent.id, messages=says(f"I am {CANARY}"))
+    call_tool(letta, agent.id, "repeat", text=CANARY)
+    call_tool(letta, agent.id, "memory_insert", label="human", new_string=f"More {CANARY}")
+    letta.agents.passages.create(agent.id, text=f"Archived {CANARY}")
+    folder = letta.folders.create(name=unique("folder"), embedding=EMBEDDING)
+    upload = io.BytesIO(f"A file with {CANARY} in it".encode())
+    upload.name = "notes.txt"
+    letta.folders.files.upload(folder.id, file=upload)
+    letta.agents.messages.create(kept.id, messages=says("I stay"))
+    assert "agent.events" in tables_with(forgetful, CANARY)
+    nats = forgetful.home / "nats"
+    wait_until("published", lambda: bool(files_with(nats, CANARY)), 30.0)
+
+    letta.agents.delete(agent.id)
+    letta.folders.delete(folder.id)
+
+    wait_until("erased from Postgres", lambda: not tables_with(forgetful, CANARY), 60.0)
+    wait_until("erased from NATS", lambda: not files_with(nats, CANARY), 30.0)
+    assert files_with(forgetful.home / "logs", CANARY) == []
+    told = forgetful.psql(
+        "select topic, payload->>'erased_at' is not null, metadata->>'actor' is not null"
+        f" from agent.events where aggregate_id = '{agent.id}' order by version"
+    )
+    assert told[0] == ("agent.created", True, True)
+    assert told[-1] == ("agent.deleted", False, True)
+    assert "I stay" in str(letta.agents.messages.list(kept.id).items)
+    checked = forgetful.command("rebuild", "--check")
+    assert checked.returncode == 0, checked.stdout

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from typing import Any
 
-from deploy.letta_migration.histories import History
+from deploy.letta_migration.histories import EncodedHistory, History
 from deploy.letta_migration.messages import SPEAKING_TYPES, messages_of, utc
 from deploy.letta_migration.progress import ConversationProgress, Progress
 from deploy.letta_migration.report import Report
@@ -36,7 +36,6 @@ from libs.contracts.agent.conversations import (
     SystemPromptRebuilt,
     main_conversation,
 )
-from libs.contracts.agent_file import HistoryPart
 from libs.contracts.deterministic_ids import derived_id
 from libs.contracts.letta.conversations import ConversationConfig
 
@@ -88,7 +87,7 @@ class AgentConversations:
         self.speaks = agent["agent_type"] in SPEAKING_TYPES
         self.conversations: dict[str | None, PastConversation] = {}
 
-    def lines(self) -> Iterator[HistoryPart]:
+    def lines(self) -> Iterator[EncodedHistory]:
         """The next parts of the histories of all conversations."""
         self.find_conversations()
         for page in self.pages():
@@ -190,7 +189,7 @@ class AgentConversations:
             for row in self.database.rows("runs", "id = any(%s) and not is_deleted", [names])
         }
 
-    def take(self, row: Row, page: Page) -> Iterator[HistoryPart]:
+    def take(self, row: Row, page: Page) -> Iterator[EncodedHistory]:
         """Take over one message, and its run before it if it is the first of that."""
         conversation = self.conversations.get(row.get("conversation_id"))
         if conversation is None:
@@ -309,7 +308,7 @@ class AgentConversations:
         step_through(history, run)
         end(history, run)
 
-    def left_runs(self) -> Iterator[HistoryPart]:
+    def left_runs(self) -> Iterator[EncodedHistory]:
         """Take over the runs that have no messages, and those that had not ended before."""
         before, self.mine.open_runs = self.mine.open_runs, {}
         for name, run in self.runs(list(before)).items():
@@ -338,7 +337,7 @@ class AgentConversations:
                 self.progress.keep_run(run.id)
                 yield from self.part(conversation)
 
-    def part(self, conversation: PastConversation) -> Iterator[HistoryPart]:
+    def part(self, conversation: PastConversation) -> Iterator[EncodedHistory]:
         """A part of a history, where enough of it waits."""
         if conversation.history.is_full():
             yield from conversation.history.take(complete=False)

@@ -3,17 +3,25 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import dataclass
 from datetime import datetime
 from typing import Literal
 
 from pydantic_core import to_json
 
-from libs.contracts.agent_file import HistoryPart
-from libs.contracts.appended_histories import PastEvent, PastHistory
-from libs.contracts.bus_messages import LOG_COLUMNS, Event
+from libs.contracts.bus_messages import Event
 
 EVENTS_MAX = 500
 BYTES_MAX = 512 << 10
+
+
+@dataclass(frozen=True, slots=True)
+class EncodedHistory:
+    """A `HistoryPart` as it is written: its JSON is put together from that of its events, since
+    there are very many of them."""
+
+    line: bytes
+    kind: Literal["history"] = "history"
 
 
 class History:
@@ -26,7 +34,7 @@ class History:
         self.id = aggregate_id
         self.version = version
         self.taken = version
-        self.events: list[PastEvent] = []
+        self.events: list[str] = []
         self.bytes = 0
 
     def add(self, kind: type[Event], at: datetime, **fields: object) -> None:
@@ -40,33 +48,25 @@ class History:
                 "timestamp": at,
             }
         )
-        payload = event.model_dump(mode="json", exclude=LOG_COLUMNS)
-        self.events.append(
-            PastEvent.model_construct(
-                topic=kind.topic,
-                schema_version=kind.schema_version,
-                payload=payload,
-                occurred_at=at,
-            )
+        past = (
+            f'{{"topic":"{kind.topic}","schema_version":{kind.schema_version},'
+            f'"payload":{event.payload_json()},"occurred_at":"{at.isoformat()}"}}'
         )
-        self.bytes += len(to_json(payload))
+        self.events.append(past)
+        self.bytes += len(past)
 
     def is_full(self) -> bool:
         """Whether as many events wait as belong into one part."""
         return len(self.events) >= EVENTS_MAX or self.bytes >= BYTES_MAX
 
-    def take(self, *, complete: bool) -> Iterator[HistoryPart]:
+    def take(self, *, complete: bool) -> Iterator[EncodedHistory]:
         """The events that wait, as a part; none where nothing waits."""
         if not self.events:
             return
-        yield HistoryPart.model_construct(
-            kind="history",
-            service=self.service,
-            history=PastHistory.model_construct(
-                aggregate_id=self.id,
-                first_version=self.taken + 1,
-                complete=complete,
-                events=tuple(self.events),
-            ),
+        line = (
+            f'{{"kind":"history","service":"{self.service}","history":{{'
+            f'"aggregate_id":{to_json(self.id).decode()},"first_version":{self.taken + 1},'
+            f'"complete":{"true" if complete else "false"},"events":[{",".join(self.events)}]}}}}'
         )
+        yield EncodedHistory(line.encode())
         self.taken, self.events, self.bytes = self.version, [], 0

@@ -10,6 +10,7 @@ from hashlib import sha256
 from deploy.letta_migration.agents import Agents, ToolNames
 from deploy.letta_migration.conversations import AgentConversations
 from deploy.letta_migration.definitions import OF_ORG, Definitions
+from deploy.letta_migration.histories import EncodedHistory
 from deploy.letta_migration.memory import Blocks, Files, Passages
 from deploy.letta_migration.progress import Progress
 from deploy.letta_migration.report import Report
@@ -21,12 +22,11 @@ from libs.contracts.agent_file import (
     FileText,
     Footer,
     Header,
-    HistoryPart,
     SecretValues,
 )
 from libs.encryption.sealer import Sealer
 
-type Content = Definition | HistoryPart | FileText | SecretValues
+type Content = Definition | EncodedHistory | FileText | SecretValues
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,7 +62,7 @@ class Pass:
         """The agents of the organisation, the oldest first."""
         return self.database.rows("agents", OF_ORG, [self.org], key=("created_at", "id"))
 
-    def conversations_of(self, row: Row) -> Iterator[HistoryPart]:
+    def conversations_of(self, row: Row) -> Iterator[EncodedHistory]:
         """The conversations of an agent."""
         taking = AgentConversations(
             self.database, row, self.progress, self.report, is_last=self.is_last
@@ -82,7 +82,8 @@ def encode_pass(passed: Pass, written_by: str, at: datetime) -> Iterator[bytes]:
     counts: dict[str, int] = {}
 
     def line(value: Header | Content) -> bytes:
-        text = LINE.dump_json(value) + b"\n"
+        json = value.line if isinstance(value, EncodedHistory) else LINE.dump_json(value)
+        text = json + b"\n"
         digest.update(text)
         counts[value.kind] = counts.get(value.kind, 0) + 1
         return text

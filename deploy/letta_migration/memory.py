@@ -9,18 +9,20 @@ from datetime import datetime
 from typing import Any
 
 from deploy.letta_migration.agents import embedding_config
-from deploy.letta_migration.histories import History
+from deploy.letta_migration.histories import EncodedHistory, History
 from deploy.letta_migration.messages import utc
 from deploy.letta_migration.progress import Progress
 from deploy.letta_migration.report import Report
 from deploy.letta_migration.source import PASSAGE_PAGE_ROWS, LettaDatabase, Row
-from libs.contracts.agent_file import FileChunk, FileText, HistoryPart
+from libs.contracts.agent_file import FileChunk, FileText
+from libs.contracts.bus_messages import JsonObject
 from libs.contracts.letta.blocks import BlockState
 from libs.contracts.memory.archives import Embedding, PassageCreated
 from libs.contracts.memory.blocks import BlockChanged, BlockCreated
 from libs.embeddings.vector_encoding import pack_vector
 
-CHUNKS_OF_A_LINE = 100
+# A part of the text of a file that stands in one line.
+TEXT_PART_CHARS = 256 << 10
 
 
 class Blocks:
@@ -34,7 +36,7 @@ class Blocks:
         self.progress = progress
         self.report = report
 
-    def lines(self) -> Iterator[HistoryPart]:
+    def lines(self) -> Iterator[EncodedHistory]:
         """The histories of all blocks that are new or have changed."""
         for row in self.database.rows(
             "block", "organization_id = %s and not is_deleted", [self.org]
@@ -129,7 +131,7 @@ class Passages:
         self.progress = progress
         self.report = report
 
-    def lines(self) -> Iterator[HistoryPart]:
+    def lines(self) -> Iterator[EncodedHistory]:
         """The histories of the passages that are new."""
         for row in self.database.rows(
             "archival_passages",
@@ -162,7 +164,7 @@ class Passages:
 
 
 class Files:
-    """Takes over the files of folders: their texts, and their chunks with their vectors."""
+    """Takes over the files of folders: their texts, which are cut into chunks and embedded here."""
 
     def __init__(
         self, database: LettaDatabase, org: str, progress: Progress, report: Report
@@ -182,50 +184,40 @@ class Files:
                 self.report.leave("files", row["id"], reason)
                 continue
             if self.progress.is_new("file", row["id"], ""):
-                self.report.count("files")
                 yield from self.text_of(row)
 
     def text_of(self, row: Row) -> Iterator[FileText]:
-        """A file, in so many parts as it takes."""
-        text = next(
+        """The text of a file, in so many parts as it takes."""
+        kept = next(
             self.database.rows("file_contents", "file_id = %s", [row["id"]], key=("id",)), None
         )
-        value = {
-            "name": name_in_folder(row),
-            "original_name": row["original_file_name"] or name_in_folder(row),
-            "file_type": row["file_type"],
-            "file_size": row["file_size"],
-            "created_at": utc(row["created_at"]).isoformat(),
-            "updated_at": utc(row["updated_at"]).isoformat(),
-            "text": text["text"] if text else "",
-        }
-        chunks: list[FileChunk] = []
-        number = 0
-        for passage in self.database.rows(
-            "source_passages",
-            "file_id = %s and not is_deleted",
-            [row["id"]],
-            key=("created_at", "id"),
-            page=PASSAGE_PAGE_ROWS,
-        ):
-            self.report.count("source_passages")
-            chunks.append(FileChunk(text=passage["text"], embedding=embedding_of(passage)))
-            if len(chunks) == CHUNKS_OF_A_LINE:
-                yield file_text(row, number, value if number == 0 else {}, chunks)
-                number, chunks = number + 1, []
-        if chunks or number == 0:
-            yield file_text(row, number, value if number == 0 else {}, chunks)
+        text = kept["text"] if kept else ""
+        if not text:
+            reason = "the old server has kept no text of it: upload it again"
+            self.report.leave("files", row["id"], reason)
+            return
+        self.report.count("files")
+        self.report.count("file_contents")
+        parts = range(0, len(text), TEXT_PART_CHARS)
+        for number, start in enumerate(parts):
+            yield FileText(
+                file_id=row["id"],
+                folder_id=row["source_id"],
+                number=number,
+                value={} if number else file_fields(row, text, len(parts)),
+                chunks=(FileChunk(text=text[start : start + TEXT_PART_CHARS]),),
+            )
 
 
-def file_text(row: Row, number: int, value: dict[str, Any], chunks: list[FileChunk]) -> FileText:
-    """A part of a file."""
-    return FileText(
-        file_id=row["id"],
-        folder_id=row["source_id"],
-        number=number,
-        value=value,
-        chunks=tuple(chunks),
-    )
+def file_fields(row: Row, text: str, parts: int) -> JsonObject:
+    """What a file is, besides its text, which is in so many parts."""
+    return {
+        "name": name_in_folder(row),
+        "original_name": row["original_file_name"] or name_in_folder(row),
+        "file_type": row["file_type"] or "text/plain",
+        "file_size": row["file_size"] or len(text.encode()),
+        "parts": parts,
+    }
 
 
 def name_in_folder(row: Row) -> str:

@@ -31,6 +31,14 @@ join pg_roles r on r.rolname = s.usename
 where s.datname = '{DATABASE}' and not r.rolsuper
 """
 OPEN = f"alter database {DATABASE} connection limit -1"
+# What is kept of the past to be read is made again from the events.
+CACHES = "*_as_of"
+DROP_CACHES = r"""
+do $$ declare found text; begin
+    for found in select nspname from pg_namespace where nspname like '%\_as\_of' loop
+        execute format('drop schema %I cascade', found);
+    end loop;
+end $$"""
 RESTORE = ("--clean", "--if-exists", "--single-transaction", "--exit-on-error")
 
 
@@ -69,7 +77,8 @@ def dump(programs: PostgresPrograms, file: Path) -> None:
     unfinished = file.with_name(f"{file.name}.unfinished")
     try:
         with open(unfinished, "wb", opener=lambda name, flags: os.open(name, flags, 0o600)) as out:
-            programs.run("pg_dump", "--format=custom", stdout=out.fileno())
+            options = ("--format=custom", f"--exclude-schema={CACHES}")
+            programs.run("pg_dump", *options, stdout=out.fileno())
             os.fsync(out.fileno())
         unfinished.replace(file)
     except OSError as problem:
@@ -101,7 +110,7 @@ def restore(programs: PostgresPrograms, file: Path) -> None:
     except OSError as problem:
         raise LaunchError(f"Cannot read {file}: {problem.strerror}.") from problem
     with dumped:
-        programs.ask(CLOSE, END_SESSIONS)
+        programs.ask(CLOSE, END_SESSIONS, DROP_CACHES)
         try:
             programs.run("pg_restore", *RESTORE, stdin=dumped.fileno(), stdout=subprocess.DEVNULL)
         finally:

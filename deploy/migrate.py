@@ -19,7 +19,9 @@ from psycopg import sql
 from deploy.rebuild import migration_files, rebuild_asked
 from libs.bus import nats_clients_without_extras  # noqa: F401
 from libs.bus.jetstream import declare_streams
+from libs.contracts.moments import MOMENT_TABLES
 from libs.contracts.service_registry import names
+from libs.eventstore.as_of_schema import create_as_of_schema
 from libs.eventstore.migrations import EarlierHome, create_reader, migrate
 
 # A restore that died has left the database closed to the services.
@@ -33,10 +35,14 @@ def migrate_all(url: str, passwords: dict[str, str]) -> dict[str, list[str]]:
         # Migrations may publish views to roles that are made here.
         for service in names():
             create_reader(connection, service, passwords[service])
-        return {
+        applied = {
             service: migrate(connection, service, passwords[service], migration_files(service))
             for service in names()
         }
+        for service, tables in MOMENT_TABLES.items():
+            if create_as_of_schema(connection, service, tables):
+                applied[service].append("the views of the past")
+        return applied
 
 
 def open_database(connection: psycopg.Connection[tuple[object, ...]]) -> None:

@@ -153,6 +153,7 @@ def receivers(service: Service) -> tuple[str, ...]:
 def load_contracts() -> None:
     """Import the messages of every service, so that all are registered. Safe to repeat."""
     import_module("libs.contracts.per_service_commands")
+    import_module("libs.contracts.moments")
     import_module("libs.contracts.appended_histories")
     for name in names():
         package = f"libs.contracts.{name}"

@@ -19,6 +19,7 @@ from psycopg_pool import AsyncConnectionPool, PoolClosed, PoolTimeout
 from pydantic_core import from_json
 
 from libs.contracts.service_registry import POOL_CONNECTIONS_MAX
+from libs.eventstore.as_of_reads import MOMENTS, SET_MOMENTS, moment_settings, query_of_the_past
 from libs.eventstore.event_loop_connection import EventLoopConnection
 from libs.eventstore.ports import StoreRefused, StoreUnavailable
 from libs.eventstore.query_batching import Batched
@@ -181,7 +182,7 @@ class Database:
         """All rows of a query."""
         with statement(query):
             async with self.connection() as connection:
-                cursor = await execute_query(connection, query, parameters)
+                cursor = await execute_now_or_as_of(connection, query, parameters)
                 result = cursor.pgresult  # `cursor.description` would describe every column
                 return await cursor.fetchall() if result and result.nfields else []
 
@@ -189,7 +190,7 @@ class Database:
         """The first row of a query, or None."""
         with statement(query):
             async with self.connection() as connection:
-                cursor = await execute_query(connection, query, parameters)
+                cursor = await execute_now_or_as_of(connection, query, parameters)
                 row: tuple[Any, ...] | None = await cursor.fetchone()
                 return row
 
@@ -215,10 +216,21 @@ class Database:
         sends it on as it is needs no string of it, which costs most where the text is large."""
         with statement(query):
             async with self.connection() as connection:
-                cursor = await execute_query(connection, query, parameters)
+                cursor = await execute_now_or_as_of(connection, query, parameters)
                 result = cursor.pgresult
                 assert result is not None
                 return result.get_value(0, 0) if result.ntuples else None
+
+
+async def execute_now_or_as_of(
+    connection: psycopg.AsyncConnection[Any], query: str, parameters: Any
+) -> psycopg.AsyncCursor[Any]:
+    """The cursor of a query; inside `reading_as_of` of the past."""
+    moments = MOMENTS.get()
+    if moments is not None:
+        await execute_query(connection, SET_MOMENTS, moment_settings(moments))
+        query = query_of_the_past(query)
+    return await execute_query(connection, query, parameters)
 
 
 async def execute_query(

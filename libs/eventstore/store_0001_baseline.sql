@@ -24,6 +24,8 @@ create index events_log_order on {schema}.events (xid, position);
 -- The aggregates that an import began: their first event names it.
 create index events_imported on {schema}.events ((metadata->>'import'), aggregate_id collate "C")
     where version = 1 and metadata ? 'import';
+-- Finds the events of a time; next to nothing for whoever inserts.
+create index events_time on {schema}.events using brin (occurred_at) with (pages_per_range = 32);
 comment on table {schema}.events is 'The truth. Services may insert and select, nothing else.';
 comment on column {schema}.events.commit_order is
     'Orders the commits of all services: one that had ended before another began has the smaller

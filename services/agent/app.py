@@ -9,6 +9,7 @@ from functools import partial
 
 from libs.bus.background_loops import forever
 from libs.bus.command_dispatcher import Handler
+from libs.bus.moments import serve_moments
 from libs.bus.ports import Bus, Clock
 from libs.bus.service_runner import Runtime, Wire
 from libs.contracts.agent.agents import (
@@ -34,6 +35,7 @@ from libs.contracts.tools.tool_permission_evaluation import (
 from libs.contracts.tools.tool_permissions import ToolPermissionsChanged
 from libs.contracts.tools.tools import ToolDeleted
 from libs.egress.address_guard import CALLBACK_HOSTS, AddressGuard
+from libs.eventstore.read_model_replay import ReadModels
 from libs.eventstore.sql_view_cache import CachedView, PostgresView
 from libs.telemetry import metrics
 from services.agent.adapters.all_queries import PostgresQueries, Queries
@@ -46,6 +48,7 @@ from services.agent.adapters.models.model_router import ModelRouter
 from services.agent.adapters.models.model_telemetry import ObservedProvider
 from services.agent.adapters.models.ports import ModelLister, Provider
 from services.agent.adapters.models.prices import PriceTable, PublishedPrices, price_tables
+from services.agent.adapters.moment_aggregates import SKIPPED_TOPICS, AgentMomentAggregates
 from services.agent.adapters.multi_agent_tools import MultiAgentTools
 from services.agent.adapters.telemetry import COUNTED_EVENTS, AgentGauge, ObservedTools, count_run
 from services.agent.adapters.tool_owner_port import ToolOwner
@@ -64,6 +67,7 @@ from services.agent.policies.delete_conversations import ORPHANING_EVENTS, Delet
 from services.agent.policies.detach_deleted_blocks import BLOCK_GIVING_EVENTS, detach_deleted_blocks
 from services.agent.policies.detach_deleted_tools import TOOL_GIVING_EVENTS, detach_deleted_tools
 from services.agent.policies.undo_unfinished_creations import UndoUnfinishedCreations
+from services.agent.projections import READ_MODELS, project
 from services.agent.settings import (
     TOOL_SECONDS_MAX,
     Deadlines,
@@ -126,7 +130,11 @@ async def wire(runtime: Runtime, *, settings: Settings) -> None:
         batches,
     )
     handlers.summaries.writer.join(runtime.service)
-    await runtime.service.handle(await apply_policies(runtime, adapters.queries, handlers.table()))
+    models = ReadModels("agent", project, READ_MODELS)
+    aggregates = AgentMomentAggregates(runtime.database)
+    moments = serve_moments(runtime, models, aggregates, SKIPPED_TOPICS)
+    answered = await apply_policies(runtime, adapters.queries, handlers.table())
+    await runtime.service.handle({**answered, **moments})
     swept = (handlers.pauses.sweep, handlers.approvals.sweep)
     runtime.service.sweepers += swept
     runtime.erase_what_ended(AgentDeleted, ConversationDeleted, SummariesDeleted)

@@ -34,6 +34,7 @@ from services.api.adapters.identical_request_runs import IdenticalRequestRuns
 from services.api.adapters.mcp_endpoint_protocol import McpEndpoint
 from services.api.adapters.message_queries import MessageQueries
 from services.api.adapters.message_search_queries import MessageSearchQueries
+from services.api.adapters.past_reads import PastReads
 from services.api.adapters.resource_query_builder import ResourceQueries, UnknownCursor
 from services.api.adapters.run_follower import RunInbox
 from services.api.adapters.run_follower_queries import PostgresRunQueries
@@ -125,6 +126,7 @@ def application(
         block_history=BlockHistoryQueries(database),
         folders=FolderQueries(database),
         uploads=Uploads(database, UploadLimits(settings.file_bytes_max, settings.files_bytes_max)),
+        past=PastReads(database, bus, clock, ids),
     )
     app.state.health = Health(database, bus, clock, ids)
     app.state.reports = Reports(clock)

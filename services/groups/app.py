@@ -5,16 +5,19 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from libs.bus.command_dispatcher import Handler
+from libs.bus.moments import serve_moments
 from libs.bus.service_runner import Runtime, Wire
 from libs.contracts.agent.agents import AgentDeleted
 from libs.contracts.agent.runs import ReviewableRunEnded, RunCancelled, RunCompleted, RunFailed
 from libs.contracts.bus_messages import Command
 from libs.contracts.groups.groups import GroupDeleted
 from libs.contracts.memory.blocks import BlockDeleted
+from libs.eventstore.read_model_replay import ReadModels
 from libs.work.agent_runs import AgentRuns, PostgresAgentRunQueries
 from services.groups.adapters.group_message_queries import PostgresGroupMessageQueries
 from services.groups.adapters.group_queries import PostgresGroupQueries
 from services.groups.adapters.group_run_queries import PostgresGroupRunQueries
+from services.groups.adapters.moment_aggregates import GroupMomentAggregates
 from services.groups.adapters.recipient_queries import PostgresRecipientQueries
 from services.groups.adapters.sleeptime_queries import PostgresSleeptimeQueries
 from services.groups.engine.delivery_runs import RoutingPorts
@@ -33,6 +36,7 @@ from services.groups.policies.group_cleanup import (
 )
 from services.groups.policies.sleeptime import CountRuns, EnableWantedSleeptime, EndLostSleeptime
 from services.groups.policies.topic_cleanup import UnsubscribeDeletedAgents
+from services.groups.projections import READ_MODELS, project
 
 
 def wiring(environment: Mapping[str, str]) -> Wire:
@@ -50,6 +54,11 @@ async def wire(runtime: Runtime) -> None:
             **await start_routing(runtime),
             **answer_in_groups(runtime),
             **await start_sleeptime(runtime, groups),
+            **serve_moments(
+                runtime,
+                ReadModels("groups", project, READ_MODELS),
+                GroupMomentAggregates(runtime.database),
+            ),
         }
     )
     await keep_groups_true(runtime, groups)

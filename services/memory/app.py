@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import partial
 
+from libs.bus.moments import serve_moments
 from libs.bus.service_runner import Runtime, Wire
 from libs.contracts.agent.agents import AgentDeleted
 from libs.contracts.agent.conversations import ConversationDeleted
@@ -13,6 +14,7 @@ from libs.contracts.memory.archives import ArchiveDeleted, PassageDeleted
 from libs.contracts.memory.blocks import BlockDeleted
 from libs.contracts.memory.files import FileDeleted
 from libs.contracts.memory.folders import FolderDeleted
+from libs.eventstore.read_model_replay import ReadModels
 from services.memory.adapters.agent_attachments import PostgresAgentAttachments
 from services.memory.adapters.archive_queries import PostgresArchiveQueries
 from services.memory.adapters.embedders.embedder_router import EmbedderRouter
@@ -23,6 +25,7 @@ from services.memory.adapters.folder_queries import PostgresFolderQueries
 from services.memory.adapters.hnsw_indexing import LargeCollections
 from services.memory.adapters.memory_telemetry import observe_handlers
 from services.memory.adapters.message_vectors import PostgresMessageVectors
+from services.memory.adapters.moment_aggregates import SKIPPED_TOPICS, MemoryMomentAggregates
 from services.memory.adapters.passage_search import PostgresPassageSearch
 from services.memory.adapters.past_block_versions import PostgresPastBlockVersions
 from services.memory.adapters.uploaded_files import PostgresUploadedFiles
@@ -32,6 +35,7 @@ from services.memory.handlers import Handlers
 from services.memory.handlers.ports import HandlerPorts
 from services.memory.policies import Policies
 from services.memory.policies.deleted_files import DeleteFilesOfDeletedFolders, RemoveUnnamedTexts
+from services.memory.projections import READ_MODELS, project
 from services.memory.settings import EmbeddingSettings
 
 
@@ -70,7 +74,10 @@ async def wire(runtime: Runtime, *, settings: EmbeddingSettings) -> None:
             embed_messages=messages.catch_up,
         )
     )
-    await runtime.service.handle(observe_handlers(handlers.table()))
+    models = ReadModels("memory", project, READ_MODELS)
+    aggregates = MemoryMomentAggregates(runtime.database)
+    moments = serve_moments(runtime, models, aggregates, SKIPPED_TOPICS)
+    await runtime.service.handle({**observe_handlers(handlers.table()), **moments})
     await apply_policies(runtime, adapters)
     runtime.erase_what_ended(
         BlockDeleted, PassageDeleted, ArchiveDeleted, FileDeleted, FolderDeleted

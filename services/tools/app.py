@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from functools import partial
 
 from libs.bus.command_dispatcher import Handler
+from libs.bus.moments import serve_moments
 from libs.bus.ports import Clock
 from libs.bus.process_ports import ProcessPorts
 from libs.bus.service_runner import Runtime, Wire
@@ -26,6 +27,7 @@ from libs.contracts.tools.tool_permissions import ToolPermissionsChanged
 from libs.contracts.tools.tool_runs import CALLS_TOOLS, ToolRunForgotten, ToolRunStopped
 from libs.contracts.tools.tools import ToolDeleted
 from libs.encryption.sealer import Sealer
+from libs.eventstore.read_model_replay import ReadModels
 from libs.eventstore.sql_view_cache import CachedView, PostgresView
 from services.tools.adapters.agent_sandbox_sessions import AgentSandboxSessions
 from services.tools.adapters.agent_state_queries import PostgresAgentStates
@@ -37,6 +39,7 @@ from services.tools.adapters.mcp.connections import SdkConnections
 from services.tools.adapters.mcp.ports import McpConnections
 from services.tools.adapters.mcp_server_queries import PostgresMcpServerQueries
 from services.tools.adapters.mcp_servers_file import McpDeclarations, declarations
+from services.tools.adapters.moment_aggregates import ToolMomentAggregates
 from services.tools.adapters.package_folders import PackageFolders
 from services.tools.adapters.package_installer import PipInstaller
 from services.tools.adapters.package_settings import PackageSettings
@@ -78,6 +81,7 @@ from services.tools.policies.agent_cleanup import (
     ToolRunCleanup,
     WorkspaceCleanup,
 )
+from services.tools.projections import READ_MODELS, project
 from services.tools.settings import CONTAINER, ToolsSettings
 
 
@@ -142,7 +146,9 @@ async def wire(runtime: Runtime, *, settings: Settings) -> None:
     """Register what the tools service answers, does, follows and closes."""
     adapters = await open_adapters(runtime, settings)
     engine = await start_engine(runtime, settings, adapters)
-    await runtime.service.handle(handlers(runtime, adapters, engine))
+    models = ReadModels("tools", project, READ_MODELS)
+    moments = serve_moments(runtime, models, ToolMomentAggregates())
+    await runtime.service.handle({**handlers(runtime, adapters, engine), **moments})
     await apply_policies(runtime, adapters)
     runtime.erase_what_ended(ToolDeleted, McpServerDeleted, ToolRunForgotten)
 

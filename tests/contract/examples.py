@@ -130,6 +130,7 @@ from libs.contracts.memory.blocks import (
     RewriteBlock,
     UpdateBlock,
 )
+from libs.contracts.moments import SERVICES_WITH_MOMENTS, moment_command
 from libs.contracts.per_service_commands import DISCARD, REPLAY, health_command, letter_command
 from libs.contracts.service_registry import names
 from libs.contracts.tools.mcp_authorizations import (
@@ -609,6 +610,10 @@ COMMANDS: list[Command] = [
         for name in SERVICES_WITH_HISTORIES
     ),
     *(undo_command(name)(import_id="import-1", after="b") for name in SERVICES_WITH_HISTORIES),
+    *(
+        moment_command(name)(asker="moment-1", agent_id=AGENT, cut=77, ids=(BLOCK,))
+        for name in SERVICES_WITH_MOMENTS
+    ),
 ]
 
 

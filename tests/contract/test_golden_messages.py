@@ -15,6 +15,7 @@ from libs.contracts.appended_histories import SERVICES_WITH_HISTORIES
 from libs.contracts.bus_messages import COMMANDS, EVENTS, Command, Event, event_subject
 from libs.contracts.deterministic_ids import derived_id
 from libs.contracts.memory import blocks, files, folders
+from libs.contracts.moments import SERVICES_WITH_MOMENTS
 from libs.contracts.service_registry import names
 from libs.contracts.tools import tools
 from libs.contracts.tools.tool_permissions import permissions_id
@@ -215,6 +216,10 @@ for name in SERVICES_WITH_HISTORIES:
             f"{name}.command.appended_histories.undo.org-1.import-1"
         ),
     }
+SUBJECTS |= {
+    f"Materialize{name.capitalize()}Moment": f"{name}.command.moment.materialize.org-1.moment-1"
+    for name in SERVICES_WITH_MOMENTS
+}
 MESSAGES: list[Command | Event] = [*examples.COMMANDS, *examples.EVENTS]
 
 

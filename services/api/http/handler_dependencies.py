@@ -15,6 +15,7 @@ from services.api.adapters.folder_queries import FolderQueries
 from services.api.adapters.identical_request_runs import IdenticalRequestRuns
 from services.api.adapters.message_queries import MessageQueries
 from services.api.adapters.message_search_queries import MessageSearchQueries
+from services.api.adapters.past_reads import PastReads
 from services.api.adapters.resource_query_builder import ResourceQueries
 from services.api.adapters.run_follower import RunInbox
 from services.api.adapters.run_follower_queries import RunQueries
@@ -47,6 +48,7 @@ class Api:
     block_history: BlockHistoryQueries
     folders: FolderQueries
     uploads: Uploads
+    past: PastReads
 
     def new_id(self, request: AnyRequest, prefix: str, *scope: str) -> str:
         """A fresh id, or with an Idempotency-Key the same one each time."""

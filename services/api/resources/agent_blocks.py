@@ -18,6 +18,7 @@ from services.api.http.request_parsing import AnyRequest, Page, body_of, query_o
 from services.api.openapi.operation import returns
 from services.api.resources.agents import AGENTS, MEMORY
 from services.api.resources.blocks import BLOCKS
+from services.api.v1.as_of import AsOf, seen_at
 from services.api.v1.read_model_responses import answer_document, answer_page, must_exist
 from services.api.v1.sleeptime import share_with_sleeptime_agents
 from services.api.v1.state_size_checks import sized_block
@@ -27,29 +28,32 @@ ATTACHED = "(select a.block_ids from agent.agent_view a where a.id = %(agent)s a
 IS_ATTACHED = f"v.id = any({ATTACHED}::text[])"
 
 
-class AgentBlockPage(Page):
+class AgentBlockPage(Page, AsOf):
     """A page of an agent's blocks."""
 
 
-@get("/v1/agents/{agent_id:str}/core-memory", opt=returns("memory"))
+@get("/v1/agents/{agent_id:str}/core-memory", opt=returns("memory", query=AsOf))
 async def retrieve_memory(request: AnyRequest, agent_id: str) -> Response[bytes]:
-    """Retrieve the memory of an agent."""
-    return await answer_document(request, AGENTS, agent_id, document=MEMORY)
+    """Retrieve the memory of an agent; with `at` as it was then."""
+    async with seen_at(request, agent_id, query_of(request, AsOf).at):
+        return await answer_document(request, AGENTS, agent_id, document=MEMORY)
 
 
 @get(PATHS, opt=returns("blocks", query=AgentBlockPage))
 async def list_agent_blocks(request: AnyRequest, agent_id: str) -> Response[bytes]:
     """List the blocks of an agent."""
     page = query_of(request, AgentBlockPage)
-    await must_exist(request, AGENTS, agent_id)
     attached = filter_of(page, org_of(request)).by_key(IS_ATTACHED, agent=agent_id)
-    return await answer_page(request, BLOCKS, page, attached)
+    async with seen_at(request, agent_id, page.at):
+        await must_exist(request, AGENTS, agent_id)
+        return await answer_page(request, BLOCKS, page, attached)
 
 
-@get([f"{path}/{{label:str}}" for path in PATHS], opt=returns("block"))
+@get([f"{path}/{{label:str}}" for path in PATHS], opt=returns("block", query=AsOf))
 async def retrieve_agent_block(request: AnyRequest, agent_id: str, label: str) -> Response[bytes]:
-    """Retrieve a block of an agent by its label, or by its id."""
-    return raw(await agent_block(request, agent_id, last_segment(request)))
+    """Retrieve a block of an agent by its label, or by its id; with `at` as it was then."""
+    async with seen_at(request, agent_id, query_of(request, AsOf).at):
+        return raw(await agent_block(request, agent_id, last_segment(request)))
 
 
 @patch(

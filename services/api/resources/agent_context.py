@@ -27,6 +27,7 @@ from services.api.http.request_parsing import AnyRequest, Query, parse, query_of
 from services.api.openapi.operation import returns
 from services.api.resources.agents import AGENTS, TOOLS
 from services.api.resources.passages import OF_AGENT, PASSAGES
+from services.api.v1.as_of import AsOf, seen_at
 from services.api.v1.compaction_request import compact
 from services.api.v1.context_window import context_window
 from services.api.v1.message_request import Addressee, MessageRequest, read_request
@@ -39,7 +40,7 @@ AGENT_AND_TOOLS = (
 )
 
 
-class ContextQuery(Query):
+class ContextQuery(AsOf):
     """Of which conversation; without one, of the agent's own."""
 
     conversation_id: Name | None = None
@@ -61,7 +62,16 @@ class ResetMessages(BaseModel):
 @get("/v1/agents/{agent_id:str}/context", opt=returns("context window", query=ContextQuery))
 async def retrieve_context_window(request: AnyRequest, agent_id: str) -> Response[bytes]:
     """Retrieve what fills the context window of an agent."""
-    api, asked = api_of(request), query_of(request, ContextQuery).conversation_id
+    asked = query_of(request, ContextQuery)
+    async with seen_at(request, agent_id, asked.at):
+        return await context_window_of(request, agent_id, asked.conversation_id)
+
+
+async def context_window_of(
+    request: AnyRequest, agent_id: str, asked: str | None
+) -> Response[bytes]:
+    """What fills the context window of one of the agent's conversations. Raises Problem."""
+    api = api_of(request)
     agent = from_json(await document_of(request, AGENTS, agent_id, document=AGENT_AND_TOOLS))
     own = asked in (None, "default", agent_id)
     conversation = main_conversation(agent_id) if own else str(asked)

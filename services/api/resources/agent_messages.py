@@ -28,6 +28,7 @@ from services.api.http.server_sent_events import Showing, events_of, last_event
 from services.api.openapi.operation import returns
 from services.api.resources.agents import AGENTS
 from services.api.resources.runs import RUNS
+from services.api.v1.as_of import AsOf, seen_at
 from services.api.v1.client_versions import is_legacy
 from services.api.v1.message_request import (
     MessageRequest,
@@ -49,7 +50,7 @@ CONVERSATIONS_AT_ONCE_MAX = 100
 StreamableRequest = MessageRequest[all_request_bodies.LettaStreamingRequest]
 
 
-class MessagePage(Page):
+class MessagePage(Page, AsOf):
     """A page of an agent's messages."""
 
     order: Literal["asc", "desc"] = "desc"
@@ -70,14 +71,14 @@ class RunsToCancel(BaseModel):
 async def list_messages(request: AnyRequest, agent_id: str) -> Response[bytes]:
     """List the messages of an agent, over all its conversations or (`conversation_id`) of one;
     `group_id` leaves those of the runs for a group."""
-    api = api_of(request)
     page = query_of(request, MessagePage)
-    await must_exist(request, AGENTS, agent_id)
     own = page.conversation_id in ("default", agent_id)
     asked = main_conversation(agent_id) if own else page.conversation_id
     types, structured = page.include_return_message_types, page.include_compaction_messages
     history = History(org_of(request), agent_id, asked, types, structured, group_id=page.group_id)
-    return raw(await api.messages.messages(history, slice_of(page)))
+    async with seen_at(request, agent_id, page.at):
+        await must_exist(request, AGENTS, agent_id)
+        return raw(await api_of(request).messages.messages(history, slice_of(page)))
 
 
 @post(

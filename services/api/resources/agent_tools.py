@@ -15,13 +15,14 @@ from services.api.http.raw_json import raw
 from services.api.http.request_parsing import AnyRequest, Page, query_of, valid_id
 from services.api.openapi.operation import returns
 from services.api.resources.agents import AGENTS, TOOLS
+from services.api.v1.as_of import AsOf, seen_at
 from services.api.v1.client_versions import is_legacy
 from services.api.v1.read_model_responses import answer_document, document_of, slice_of
 
 PATH = "/v1/agents/{agent_id:str}/tools"
 
 
-class AgentToolPage(Page):
+class AgentToolPage(Page, AsOf):
     """A page of an agent's tools."""
 
     limit: Annotated[int | None, Field(ge=0, le=1_000)] = 100
@@ -32,7 +33,8 @@ class AgentToolPage(Page):
 async def list_agent_tools(request: AnyRequest, agent_id: str) -> Response[bytes]:
     """List the tools of an agent."""
     page = query_of(request, AgentToolPage)
-    tools = from_json(await document_of(request, AGENTS, agent_id, document=TOOLS))
+    async with seen_at(request, agent_id, page.at):
+        tools = from_json(await document_of(request, AGENTS, agent_id, document=TOOLS))
     return raw(to_json(slice_of_items(tools, slice_of(page))))
 
 

@@ -30,6 +30,7 @@ from services.api.http.handler_dependencies import api_of
 from services.api.http.raw_json import raw
 from services.api.http.request_parsing import AnyRequest, Page, Query, body_of, query_of, valid_id
 from services.api.openapi.operation import returns
+from services.api.v1.as_of import AsOf, seen_at
 from services.api.v1.attached_identities import (
     IDENTITY_FIELDS,
     check_identities,
@@ -242,6 +243,10 @@ class Including(Query):
     include_relationships: Names | None = None
 
 
+class IncludingAsOf(Including, AsOf):
+    """Which relationships to show, at which moment."""
+
+
 WITH_CAPABILITY = (
     "select c.agent_id from agent.agent_capability_view c where c.org = %(org)s and c.name = {}"
 )
@@ -340,11 +345,13 @@ def shown_agents(request: AnyRequest, asked: AgentFilters) -> Filter:
     return found if asked.show_hidden_agents else found.add("not v.hidden")
 
 
-@get("/v1/agents/{agent_id:str}", opt=returns("agent", query=Including))
+@get("/v1/agents/{agent_id:str}", opt=returns("agent", query=IncludingAsOf))
 async def retrieve_agent(request: AnyRequest, agent_id: str) -> Response[bytes]:
-    """Retrieve an agent by its id."""
-    shown = document_with(relationships(request, query_of(request, Including)))
-    return await answer_document(request, AGENTS, agent_id, document=shown)
+    """Retrieve an agent by its id; with `at` as it was then."""
+    asked = query_of(request, IncludingAsOf)
+    shown = document_with(relationships(request, asked))
+    async with seen_at(request, agent_id, asked.at):
+        return await answer_document(request, AGENTS, agent_id, document=shown)
 
 
 @patch("/v1/agents/{agent_id:str}", opt=returns("agent", body=all_request_bodies.UpdateAgent))

@@ -40,6 +40,7 @@ from services.api.http.raw_json import raw
 from services.api.http.request_parsing import AnyRequest, Page, Query, body_of, query_of, valid_id
 from services.api.openapi.operation import returns
 from services.api.resources.agents import AGENTS
+from services.api.v1.as_of import AsOf, seen_at
 from services.api.v1.read_model_responses import answer_page, document_of
 
 PASSAGES = Resource(
@@ -63,7 +64,7 @@ AGENT = "/v1/agents/{agent_id:str}/archival-memory"
 ARCHIVE = "/v1/archives/{archive_id:str}/passages"
 
 
-class AgentPassagePage(Page):
+class AgentPassagePage(Page, AsOf):
     """A page of an agent's passages, the oldest first."""
 
     order: Literal["asc", "desc"] = "asc"
@@ -98,9 +99,10 @@ async def list_agent_passages(request: AnyRequest, agent_id: str) -> Response[by
     page = query_of(request, AgentPassagePage)
     if page.ascending is not None:
         page = page.model_copy(update={"order": "asc" if page.ascending else "desc"})
-    await document_of(request, AGENTS, agent_id, document=TIME_ZONE)
     found = filter_of(page, org_of(request)).by_key(OF_AGENT, agent=agent_id)
-    return await answer_page(request, PASSAGES, page, found, bytes_max=LIST_BYTES_MAX)
+    async with seen_at(request, agent_id, page.at):
+        await document_of(request, AGENTS, agent_id, document=TIME_ZONE)
+        return await answer_page(request, PASSAGES, page, found, bytes_max=LIST_BYTES_MAX)
 
 
 @get(f"{AGENT}/search", opt=returns("found passages", query=ArchivalSearch))

@@ -14,6 +14,7 @@ from libs.contracts.service_registry import SERVICES, Service, load_contracts, n
 OF_EVERY_SERVICE = (
     "libs.contracts.per_service_commands",
     "libs.contracts.appended_histories",
+    "libs.contracts.moments",
 )
 CHECKOUT = Path(__file__).resolve().parents[3]
 FOLDER = CHECKOUT / "services"

@@ -73,6 +73,12 @@ create view {schema}.group_member_view as
     from {schema}.group_members m join {schema}.groups g on g.id = m.group_id and g.org = m.org;
 comment on view {schema}.group_member_view is 'Which agents are in which groups, since when.';
 
+create index events_group_manager on {schema}.events
+    (coalesce(payload->'config'->>'manager_agent_id', payload->'changes'->>'manager_agent_id'))
+    where topic in ('group.created', 'group.updated')
+      and coalesce(payload->'config'->>'manager_agent_id', payload->'changes'->>'manager_agent_id')
+        <> '';
+
 create view {schema}.created_group_view as
     select aggregate_id as id, org, occurred_at as created_at
     from {schema}.events

@@ -39,7 +39,9 @@ from libs.contracts.agent.compaction import (
     ClearContext,
     CompactConversation,
     ContextCleared,
+    ContextReplaced,
     ConversationCompacted,
+    ReplaceContext,
 )
 from libs.contracts.agent.conversations import (
     ConversationCreated,
@@ -506,6 +508,12 @@ COMMANDS: list[Command] = [
         agent_id=AGENT, conversation_id=CONVERSATION, run=RUN_CONFIG, messages=[SAID]
     ),
     ClearContext(agent_id=AGENT, conversation_id=CONVERSATION),
+    ReplaceContext(
+        agent_id=AGENT,
+        conversation_id=CONVERSATION,
+        message_ids=[SYSTEM.id, SAID.id],
+        restored_from=f"{CONVERSATION}.12",
+    ),
     GenerateCompletion(
         completion_id="completion-1",
         agent_id=AGENT,
@@ -722,6 +730,14 @@ EVENTS: list[Event] = [
         number=2,
     ),
     of_conversation(ContextCleared, evicted=[SUMMARY.id]),
+    of_conversation(
+        ContextReplaced,
+        agent_id=AGENT,
+        message_ids=[SYSTEM.id, SAID.id],
+        evicted=[SUMMARY.id],
+        returned=[SAID],
+        restored_from=f"{CONVERSATION}.12",
+    ),
     of_conversation(
         RunAccepted,
         run_id=RUN,

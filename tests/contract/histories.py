@@ -34,6 +34,7 @@ from libs.contracts.agent.batches import (
 )
 from libs.contracts.agent.compaction import (
     ContextCleared,
+    ContextReplaced,
     ConversationCompacted,
 )
 from libs.contracts.agent.conversations import (
@@ -345,6 +346,7 @@ CONVERSATION = [
     one(ConversationCompacted, run_id=COMPACTING, evicted=[SAID.id, CALLED.id, RETURNED.id]),
     one(RunCompleted, run_id=COMPACTING),
     one(ContextCleared),
+    one(ContextReplaced),
     accepted(CUT),
     accepted(WAITING),
     one(RunStarted, run_id=CUT),

@@ -451,6 +451,7 @@ ASKED: dict[type, dict[str, Callable[[Any], Awaitable[Any]]]] = {
         "isolated_blocks": lambda queries: queries.isolated_blocks(ORG, CONVERSATION),
         "conversations_of": lambda queries: queries.conversations_of(ORG, AGENT, 10),
         "lost_conversations": lambda queries: queries.lost_conversations([AGENT]),
+        "recorded_messages": lambda queries: queries.recorded_messages(ORG, CONVERSATION, ["m"]),
     },
     ConversationRunQueries: {
         "conversation_of_run": lambda reads: reads.conversation_of_run(ORG, RUN),

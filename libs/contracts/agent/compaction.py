@@ -34,6 +34,17 @@ class ClearContext(RunCommand):
     topic: ClassVar[str] = "context.clear"
 
 
+class ReplaceContext(RunCommand):
+    """Show models exactly these messages of a conversation from now on, all of which it has or had.
+
+    A call whose result is not among them stays away, and so does a result without its call. With
+    `restored_from` they are what models were shown as of that event."""
+
+    topic: ClassVar[str] = "context.replace"
+    message_ids: list[str]
+    restored_from: str = Field(default="", exclude_if=not_)
+
+
 class ConversationCompacted(RunEvent):
     """Models are shown a summary in the place of the older messages, which stay in the history."""
 
@@ -59,3 +70,17 @@ class ContextCleared(ConversationEvent):
 
     topic: ClassVar[str] = "context.cleared"
     evicted: list[str]
+
+
+class ContextReplaced(ConversationEvent):
+    """Models are shown exactly these messages, in this order; all others stay in the history.
+
+    `evicted` are those of the ones before that are shown no more, `returned` the messages that were
+    not shown any more and are again. With `restored_from` it is the context as of that event."""
+
+    topic: ClassVar[str] = "context.replaced"
+    agent_id: str
+    message_ids: list[str]
+    evicted: list[str] = Field(default_factory=list)
+    returned: list[Message] = Field(default_factory=list)
+    restored_from: str = Field(default="", exclude_if=not_)

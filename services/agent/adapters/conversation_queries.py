@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Protocol
 
+from libs.contracts.agent.conversations import Message
 from libs.contracts.letta.blocks import BlockState
 from libs.eventstore.connection_pool import Database
 from services.agent.adapters.reconciliation_queries import SWEPT_MAX
@@ -19,6 +20,15 @@ where {chosen} (
     select a.org || left(a.name, 0) from agent.agents a where a.id = c.agent_id
 ) is distinct from c.org
 limit %(limit)s"""
+
+
+# As they were recorded: the rows have what clients are shown.
+RECORDED_MESSAGES = """
+select e.message from agent.messages m cross join lateral (
+    select payload->>'message' as message from agent.events
+    where aggregate_id = m.conversation_id and version = m.position offset 0) e
+where m.id = any(%(messages)s) and m.conversation_id = %(conversation)s and m.org = %(org)s
+order by m.position"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,6 +56,13 @@ class ConversationQueries(Protocol):
 
     async def lost_conversations(self, agent_ids: list[str] | None) -> list[LostConversation]:
         """Conversations of these agents, or of any, whose agent is gone; `SWEPT_MAX` at most."""
+        ...
+
+    async def recorded_messages(
+        self, org: str, conversation_id: str, message_ids: list[str]
+    ) -> list[Message]:
+        """Those of these messages that clients see in a conversation, as and in the order in which
+        they were recorded."""
         ...
 
 
@@ -90,6 +107,14 @@ class PostgresConversationQueries:
             LOST_CONVERSATIONS.format(chosen=chosen), {"agents": agent_ids, "limit": SWEPT_MAX}
         )
         return [LostConversation(*row) for row in rows]
+
+    async def recorded_messages(
+        self, org: str, conversation_id: str, message_ids: list[str]
+    ) -> list[Message]:
+        """Those of these messages that clients see in a conversation, as they were recorded."""
+        wanted = {"messages": message_ids, "conversation": conversation_id, "org": org}
+        rows = await self.database.fetch(RECORDED_MESSAGES, wanted)
+        return [Message.model_validate_json(message) for (message,) in rows]
 
 
 APPROVALS_SEEN_MAX = 1_000

@@ -9,7 +9,7 @@ from datetime import datetime
 from pydantic_core import to_json
 
 from libs.bus.command_dispatcher import Handler
-from libs.contracts.agent.compaction import ClearContext
+from libs.contracts.agent.compaction import ClearContext, ReplaceContext
 from libs.contracts.agent.conversations import RunCommand
 from libs.contracts.agent.runs import PreviewModelRequest
 from libs.contracts.bus_messages import TOO_LARGE, Accepted, Command, Rejected
@@ -20,6 +20,11 @@ from services.agent.adapters.tool_queries import with_custom_tools
 from services.agent.domain.agents.agent import Agent, AgentDesign, missing
 from services.agent.domain.conversations.active_run import ActiveRun
 from services.agent.domain.conversations.configuration_overrides import design_in
+from services.agent.domain.conversations.context_replacement import (
+    cannot_replace,
+    replace_context,
+    wanted_messages,
+)
 from services.agent.domain.conversations.conversation import Conversation
 from services.agent.domain.conversations.conversation_lifecycle import missing_in
 from services.agent.domain.runs.compaction import cannot_clear, clear
@@ -39,6 +44,7 @@ class ContextHandlers:
         """The commands of these handlers, each with its method."""
         return {
             ClearContext: self.clear_context,
+            ReplaceContext: self.replace_context,
             PreviewModelRequest: self.preview_model_request,
         }
 
@@ -82,6 +88,26 @@ class ContextHandlers:
         prompt = await compile_prompt(conversation, design, self.ports, work)
         conversation.rebuild(prompt, at=at)
         return Accepted()
+
+    async def replace_context(
+        self, command: ReplaceContext, work: UnitOfWork
+    ) -> Accepted | Rejected:
+        """Show models other messages of the conversation."""
+        loaded = await self.load_existing(command, work)
+        if isinstance(loaded, Rejected):
+            return loaded
+        _, conversation = loaded
+        refused = cannot_replace(conversation.state, command.message_ids)
+        if refused:
+            return refused
+        recorded = await self.ports.queries.recorded_messages(
+            work.context.org, conversation.id, command.message_ids
+        )
+        at, origin = self.ports.clock.now(), command.restored_from
+        wanted = wanted_messages(conversation, command.message_ids, recorded)
+        if isinstance(wanted, Rejected):
+            return wanted
+        return replace_context(conversation, wanted, restored_from=origin, at=at) or Accepted()
 
     async def load_existing(
         self, command: RunCommand, work: UnitOfWork

@@ -12,7 +12,11 @@ from libs.contracts.agent.agents import (
 )
 from libs.contracts.agent.approvals import ApprovalAnswered, ApprovalEnded, ApprovalRequested
 from libs.contracts.agent.batches import BatchEvent
-from libs.contracts.agent.compaction import ContextCleared, ConversationCompacted
+from libs.contracts.agent.compaction import (
+    ContextCleared,
+    ContextReplaced,
+    ConversationCompacted,
+)
 from libs.contracts.agent.conversations import (
     ConversationCreated,
     ConversationDeleted,
@@ -69,6 +73,7 @@ from services.agent.projections.tables import (
 )
 
 NOT_IN_CONTEXT: JsonObject = {"in_context": False}
+IN_CONTEXT: JsonObject = {"in_context": True}
 
 __all__ = ["READ_MODELS", "project"]
 
@@ -92,6 +97,10 @@ def project(event: Event, org: str, rows: RowWrites) -> None:
             rows.upsert(MESSAGES, summary_row(event, org))
         case ContextCleared():
             rows.patch_alike(MESSAGES, json_list(event.evicted), NOT_IN_CONTEXT)
+        case ContextReplaced():
+            shown_again = [message.id for message in event.returned]
+            rows.patch_alike(MESSAGES, json_list(event.evicted), NOT_IN_CONTEXT)
+            rows.patch_alike(MESSAGES, json_list(shown_again), IN_CONTEXT)
         case SystemPromptRebuilt():
             rows.patch(MESSAGES, rebuilt_row(event))
         case ConversationCreated() | ConversationUpdated():

@@ -20,6 +20,7 @@ from libs.contracts.agent.approvals import (
 from libs.contracts.agent.compaction import (
     CompactConversation,
     ContextCleared,
+    ContextReplaced,
     ConversationCompacted,
 )
 from libs.contracts.agent.conversations import (
@@ -59,6 +60,11 @@ from services.agent.domain.conversations.active_run import CONCURRENT_CALLS_MAX,
 from services.agent.domain.conversations.approval_state import CallGates, gates
 from services.agent.domain.conversations.callback_attempts import CallbackOutcome, record_attempt
 from services.agent.domain.conversations.configuration_overrides import with_own_system
+from services.agent.domain.conversations.context_replacement import (
+    cannot_replace,
+    replace_context,
+    wanted_messages,
+)
 from services.agent.domain.conversations.context_window_cache import pair_calls
 from services.agent.domain.conversations.conversation import (
     Conversation,
@@ -147,6 +153,10 @@ CLAUDE = {"model": "claude-sonnet-4-5", "max_reasoning_tokens": 1024}
 
 
 THOUGHT = ReasoningPart(text="Well.", signature=messages_wire.signature("Well."))
+
+
+# What brings a message that models are shown.
+SHOWING = (MessageAppended, ConversationCompacted)
 
 
 OPTIONS = (
@@ -496,6 +506,26 @@ class Histories(RuleBasedStateMachine):
         clear(self.talk, at=self.now())
         self.commit()
 
+    @rule(taken=st.lists(st.booleans(), max_size=12))
+    def context_is_replaced(self, taken: list[bool]) -> None:
+        """By some of all messages that there ever were, or by none where it may not be now."""
+        recorded = self.recorded()
+        picked = [*taken, *[True] * len(recorded)]
+        names = [message.id for message, take in zip(recorded, picked, strict=False) if take]
+        if cannot_replace(self.talk.state, names) is not None:
+            return
+        there = [message for message in recorded if message.id in set(names)]
+        wanted = wanted_messages(self.talk, names, there)
+        assert isinstance(wanted, list)
+        assert replace_context(self.talk, wanted, restored_from="", at=self.now()) is None
+        HAPPENED["contexts replaced"] += 1
+        self.commit()
+
+    def recorded(self) -> list[Message]:
+        """All messages that models were ever shown, in the order in which they were recorded."""
+        appended = [e.message for e in self.events if isinstance(e, SHOWING)]
+        return [message for message in appended if message.role != "approval"]
+
     @precondition(lambda self: self.asks())
     @rule(
         kind=st.sampled_from(["llm_timeout", "llm_bad_request", "context_window_exceeded"]),
@@ -778,6 +808,11 @@ class Histories(RuleBasedStateMachine):
                     window.append(event.message)
                 case SystemPromptRebuilt():
                     window[0] = event.message
+                case ContextReplaced():
+                    known = {message.id: message for message in (*self.recorded(), *window)}
+                    gone = {message.id for message in window} - {*event.message_ids}
+                    assert {*event.evicted} == gone
+                    window = [known[name] for name in event.message_ids]
                 case ConversationCompacted() | ContextCleared():
                     gone = len(event.evicted)
                     assert [message.id for message in window[1 : 1 + gone]] == event.evicted

@@ -8,7 +8,7 @@ from dataclasses import replace
 from datetime import datetime, timedelta
 from typing import Any
 
-from libs.contracts.agent.conversations import main_conversation
+from libs.contracts.agent.conversations import Message, main_conversation
 from libs.contracts.agent.summaries import SummarisedMessages
 from libs.contracts.letta.blocks import BlockState
 from libs.contracts.memory.open_file_rendering import FILES_LISTED_MAX
@@ -317,6 +317,18 @@ class InMemoryQueries(InMemoryBatchQueries):
         names = ("correlation_id", "actor", "traceparent")
         found = [str(accepted[-1].get(name) or "") for name in names] if accepted else []
         return RunOrigin(*found) if found else None
+
+    async def recorded_messages(
+        self, org: str, conversation_id: str, message_ids: list[str]
+    ) -> list[Message]:
+        rows = {row["id"]: row for row in self.rows("messages", org=org)}
+        there = {name: rows[name] for name in message_ids if name in rows}
+        events = self.database.schema("agent").streams.get(conversation_id, [])
+        return [
+            Message.model_validate(events[row["position"] - 1].payload["message"])
+            for row in sorted(there.values(), key=lambda row: row["position"])
+            if row["conversation_id"] == conversation_id
+        ]
 
     async def messages_of_run(self, org: str, run_id: str) -> list[dict[str, Any]]:
         rows = [

@@ -9,7 +9,11 @@ from datetime import datetime
 from functools import cached_property
 from typing import Any
 
-from libs.contracts.agent.compaction import ContextCleared, ConversationCompacted
+from libs.contracts.agent.compaction import (
+    ContextCleared,
+    ContextReplaced,
+    ConversationCompacted,
+)
 from libs.contracts.agent.conversations import (
     ConversationDeleted,
     Message,
@@ -121,7 +125,7 @@ class Conversation(Aggregate[ConversationState]):
     def when(self, event: Event) -> None:
         """Evolve the state by one event."""
         self.state = evolve(self.state, event)
-        if isinstance(event, ConversationCompacted | ContextCleared):
+        if isinstance(event, ConversationCompacted | ContextCleared | ContextReplaced):
             # What was evicted is not held any more: it does not count in a cache.
             held = self.state.length.bytes + self.state.queued_bytes
             self.payload_bytes = min(self.payload_bytes, held)

@@ -12,7 +12,11 @@ from libs.contracts.agent.approvals import (
     ApprovalRequested,
     ToolCallReturned,
 )
-from libs.contracts.agent.compaction import ContextCleared, ConversationCompacted
+from libs.contracts.agent.compaction import (
+    ContextCleared,
+    ContextReplaced,
+    ConversationCompacted,
+)
 from libs.contracts.agent.conversations import (
     ConversationCreated,
     ConversationDeleted,
@@ -158,6 +162,26 @@ def compact(state: ConversationState, event: ConversationCompacted) -> None:
 def clear(state: ConversationState, event: ContextCleared) -> None:
     """Remove all messages but the system message and those that came since."""
     evict(state, len(event.evicted))
+
+
+def replace(state: ConversationState, event: ContextReplaced) -> None:
+    """The window is another one, of messages that it had and of others that are back. What models
+    refused is shown again where it is among them."""
+    known = {message.id: message for message in (*event.returned, *state.window)}
+    system = state.window[:1]
+    named = [known[name] for name in event.message_ids if name in known]
+    window = [*system, *(message for message in named if message not in system)]
+    for message in state.window:
+        state.length.add(message, -1)
+    for message in window:
+        state.length.add(message)
+    state.length.evicted += spoken(state.window) - spoken(window)
+    state.window, state.omitted, state.refusals = window, Omissions(), None
+
+
+def spoken(window: list[Message]) -> int:
+    """How many of these messages are no summaries."""
+    return sum(message.summary is None for message in window)
 
 
 def evict(state: ConversationState, count: int, *summaries: Message) -> None:
@@ -360,6 +384,7 @@ CHANGES: Mapping[type[Event], Callable[[ConversationState, Any], None]] = {
     SystemPromptRebuilt: rebuild_prompt,
     ConversationCompacted: compact,
     ContextCleared: clear,
+    ContextReplaced: replace,
     RunAccepted: queue_run,
     RunStarted: start_run,
     ModelReplied: take_reply,

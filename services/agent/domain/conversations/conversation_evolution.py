@@ -175,11 +175,11 @@ def replace(state: ConversationState, event: ContextReplaced) -> None:
         state.length.add(message, -1)
     for message in window:
         state.length.add(message)
-    state.length.evicted += spoken(state.window) - spoken(window)
+    state.length.evicted += said_messages(state.window) - said_messages(window)
     state.window, state.omitted, state.refusals = window, Omissions(), None
 
 
-def spoken(window: list[Message]) -> int:
+def said_messages(window: list[Message]) -> int:
     """How many of these messages are no summaries."""
     return sum(message.summary is None for message in window)
 

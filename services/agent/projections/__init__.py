@@ -92,15 +92,8 @@ def project(event: Event, org: str, rows: RowWrites) -> None:
             note_agent(event, rows)
         case ModelReplied():
             rows.upsert(STEPS, answered_step(event, org))
-        case ConversationCompacted():
-            rows.patch_alike(MESSAGES, json_list(event.evicted), NOT_IN_CONTEXT)
-            rows.upsert(MESSAGES, summary_row(event, org))
-        case ContextCleared():
-            rows.patch_alike(MESSAGES, json_list(event.evicted), NOT_IN_CONTEXT)
-        case ContextReplaced():
-            shown_again = [message.id for message in event.returned]
-            rows.patch_alike(MESSAGES, json_list(event.evicted), NOT_IN_CONTEXT)
-            rows.patch_alike(MESSAGES, json_list(shown_again), IN_CONTEXT)
+        case ConversationCompacted() | ContextCleared() | ContextReplaced():
+            project_context(event, org, rows)
         case SystemPromptRebuilt():
             rows.patch(MESSAGES, rebuilt_row(event))
         case ConversationCreated() | ConversationUpdated():
@@ -141,3 +134,15 @@ def project(event: Event, org: str, rows: RowWrites) -> None:
             project_summary(event, org, rows)
         case BatchEvent():
             project_batch(event, org, rows)
+
+
+def project_context(
+    event: ConversationCompacted | ContextCleared | ContextReplaced, org: str, rows: RowWrites
+) -> None:
+    """Write which messages models are shown no more, and which they are shown again or instead."""
+    rows.patch_alike(MESSAGES, json_list(event.evicted), NOT_IN_CONTEXT)
+    if isinstance(event, ConversationCompacted):
+        rows.upsert(MESSAGES, summary_row(event, org))
+    elif isinstance(event, ContextReplaced):
+        returned = [message.id for message in event.returned]
+        rows.patch_alike(MESSAGES, json_list(returned), IN_CONTEXT)

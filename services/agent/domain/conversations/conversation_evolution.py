@@ -168,9 +168,9 @@ def replace(state: ConversationState, event: ContextReplaced) -> None:
     """The window is another one, of messages that it had and of others that are back. What models
     refused is shown again where it is among them."""
     known = {message.id: message for message in (*event.returned, *state.window)}
-    system = state.window[:1]
-    named = [known[name] for name in event.message_ids if name in known]
-    window = [*system, *(message for message in named if message not in system)]
+    system = state.window[0]
+    others = [name for name in event.message_ids if name in known and name != system.id]
+    window = [system, *(known[name] for name in others)]
     for message in state.window:
         state.length.add(message, -1)
     for message in window:

@@ -21,6 +21,7 @@ from litestar.types import ASGIApp
 from libs.bus.background_loops import forever
 from libs.bus.metrics_collection import Reports
 from libs.bus.service_runner import Runtime, Wire
+from libs.contracts.api.projects import ProjectDeleted
 from libs.contracts.service_registry import names
 from libs.encryption.sealer import Sealer
 from libs.telemetry.tracing import tracer
@@ -35,10 +36,12 @@ from services.api.adapters.mcp_endpoint_protocol import McpEndpoint
 from services.api.adapters.message_queries import MessageQueries
 from services.api.adapters.message_search_queries import MessageSearchQueries
 from services.api.adapters.past_reads import PastReads
+from services.api.adapters.project_queries import PostgresProjectQueries
 from services.api.adapters.resource_query_builder import ResourceQueries, UnknownCursor
 from services.api.adapters.run_follower import RunInbox
 from services.api.adapters.run_follower_queries import PostgresRunQueries
 from services.api.adapters.service_health import Health
+from services.api.adapters.sleeptime_queries import SleeptimeQueries
 from services.api.adapters.tag_queries import TagQueries
 from services.api.adapters.uploaded_file_store import UploadLimits, Uploads
 from services.api.handlers import Handlers
@@ -55,6 +58,7 @@ from services.api.http.password_attempt_limits import PasswordAttemptLimits
 from services.api.http.per_path_concurrency_limits import ConcurrencyLimits
 from services.api.http.request_admission import admit
 from services.api.http.request_telemetry import TracedLitestar
+from services.api.policies.deleted_projects import ClearDeletedProjects
 from services.api.resources.mcp_endpoint_tools import TOOLS, McpClient
 from services.api.settings import ApiSettings
 from services.api.v1.read_model_responses import unknown_cursor
@@ -196,6 +200,15 @@ def wiring(environment: Mapping[str, str]) -> Wire:
     )
 
 
+async def apply_policies(runtime: Runtime, projects: PostgresProjectQueries) -> None:
+    """Have the policies look when a project is deleted, and now and then."""
+    clear = ClearDeletedProjects(
+        runtime.bus, projects, SleeptimeQueries(runtime.database), runtime.clock, runtime.ids
+    )
+    await runtime.service.hear(ProjectDeleted, clear.look_at_all)
+    runtime.service.sweepers.append(clear.sweep)
+
+
 async def wire(
     runtime: Runtime,
     *,
@@ -204,10 +217,16 @@ async def wire(
     authenticator: Authenticator,
 ) -> None:
     """Serve HTTP as long as the process runs."""
+    projects = PostgresProjectQueries(runtime.database)
     handlers = Handlers(
-        HandlerPorts(clock=runtime.clock, attachments=PostgresAttachmentQueries(runtime.database))
+        HandlerPorts(
+            clock=runtime.clock,
+            attachments=PostgresAttachmentQueries(runtime.database),
+            projects=projects,
+        )
     )
     await runtime.service.handle(handlers.table())
+    await apply_policies(runtime, projects)
     app = application(settings, runtime, sealer, authenticator)
     limits = ConnectionLimits(room_for_connections(settings.connections_max))
     server = http_server(app, settings, limits)

@@ -224,6 +224,7 @@ from tests.contract.archive_examples import ARCHIVE_COMMANDS, ARCHIVE_EVENTS
 from tests.contract.group_examples import GROUP_COMMANDS, GROUP_EVENTS
 from tests.contract.identity_examples import IDENTITY_COMMANDS, IDENTITY_EVENTS
 from tests.contract.message_search_examples import MESSAGE_SEARCH_COMMANDS
+from tests.contract.project_examples import PROJECT_COMMANDS, PROJECT_EVENTS
 from tests.contract.routing_examples import ROUTING_COMMANDS, ROUTING_EVENTS
 from tests.contract.sleeptime_examples import SLEEPTIME_COMMANDS, SLEEPTIME_EVENTS
 
@@ -605,6 +606,7 @@ COMMANDS: list[Command] = [
     *ARCHIVE_COMMANDS,
     *GROUP_COMMANDS,
     *IDENTITY_COMMANDS,
+    *PROJECT_COMMANDS,
     *SLEEPTIME_COMMANDS,
     *MESSAGE_SEARCH_COMMANDS,
     *(
@@ -903,6 +905,7 @@ EVENTS: list[Event] = [
     *ARCHIVE_EVENTS,
     *GROUP_EVENTS,
     *IDENTITY_EVENTS,
+    *PROJECT_EVENTS,
     *SLEEPTIME_EVENTS,
     of_tool(ToolCreated, tool=ROLL_DICE),
     of_tool(ToolChanged, changes={"tags": ["games"], "last_updated_by_id": USER}),

@@ -76,6 +76,14 @@ from libs.contracts.api.identities import (
     IdentityKeyFreed,
     IdentityKeyTaken,
 )
+from libs.contracts.api.projects import (
+    ProjectChanged,
+    ProjectCreated,
+    ProjectDeleted,
+    ProjectEmptied,
+    ProjectNameFreed,
+    ProjectNameTaken,
+)
 from libs.contracts.base_aggregate import Aggregate
 from libs.contracts.bus_messages import Event, JsonObject
 from libs.contracts.groups.groups import (
@@ -205,7 +213,8 @@ from services.agent.domain.conversations.conversation import Conversation
 from services.agent.domain.summaries.agent_summaries import AgentSummaries
 from services.api.domain.attachment import Attachment
 from services.api.domain.identity import Identity
-from services.api.domain.name_reservations import IdentityKey
+from services.api.domain.name_reservations import IdentityKey, ProjectName
+from services.api.domain.project import Project
 from services.groups.domain.conversations.group_conversation import GroupConversation
 from services.groups.domain.group import Group
 from services.groups.domain.routed_message import RoutedMessage
@@ -537,6 +546,8 @@ FAILED_ROUTED_MESSAGE = [
 TOPIC = [one(AgentSubscribed), one(AgentUnsubscribed)]
 IDENTITY = [one(IdentityCreated), one(IdentityChanged), one(IdentityDeleted)]
 IDENTITY_KEY = [one(IdentityKeyTaken), one(IdentityKeyFreed)]
+PROJECT = [one(ProjectCreated), one(ProjectChanged), one(ProjectDeleted), one(ProjectEmptied)]
+PROJECT_NAME = [one(ProjectNameTaken), one(ProjectNameFreed)]
 ATTACHMENT = [one(AttachmentMade), one(AttachmentRemoved)]
 
 HISTORIES: dict[str, tuple[type[Aggregate[Any]], list[Event]]] = {
@@ -557,6 +568,8 @@ HISTORIES: dict[str, tuple[type[Aggregate[Any]], list[Event]]] = {
     "Topic": (Topic, [*TOPIC]),
     "Identity": (Identity, [*IDENTITY]),
     "IdentityKey": (IdentityKey, [*IDENTITY_KEY]),
+    "Project": (Project, [*PROJECT]),
+    "ProjectName": (ProjectName, [*PROJECT_NAME]),
     "Attachment": (Attachment, [*ATTACHMENT]),
     "GroupConversation": (GroupConversation, [*GROUP_CONVERSATION]),
     "GroupConversation.under_way": (GroupConversation, [*UNDER_WAY]),

@@ -49,6 +49,12 @@ from libs.contracts.agent.summaries import (
 )
 from libs.contracts.api.attachments import AttachmentMade, AttachmentRemoved
 from libs.contracts.api.identities import IdentityChanged, IdentityCreated, IdentityDeleted
+from libs.contracts.api.projects import (
+    ProjectChanged,
+    ProjectCreated,
+    ProjectDeleted,
+    ProjectEmptied,
+)
 from libs.contracts.bus_messages import DEFAULT_ORG, Event
 from libs.contracts.groups.group_runs import (
     GroupHopEnded,
@@ -167,6 +173,7 @@ from tests.contract.group_examples import GROUP
 from tests.contract.group_run_examples import CONVERSATION as GROUP_CONVERSATION
 from tests.contract.group_run_examples import GROUP_RUN
 from tests.contract.identity_examples import ATTACHMENT, IDENTITY
+from tests.contract.project_examples import PROJECT
 from tests.contract.routing_examples import ROUTED, TOPIC
 from tests.contract.schedule_examples import FIRING, SCHEDULE
 from tests.contract.summary_examples import SUMMARIES, SUMMARY
@@ -200,6 +207,9 @@ STORIES: dict[str, list[list[type[Event]]]] = {
     "api": [
         [IdentityCreated, IdentityChanged],
         [IdentityCreated, IdentityDeleted],
+        [ProjectCreated, ProjectChanged],
+        [ProjectCreated, ProjectDeleted],
+        [ProjectCreated, ProjectDeleted, ProjectEmptied],
         [AttachmentMade],
         [AttachmentMade, AttachmentRemoved],
     ],
@@ -309,6 +319,7 @@ def story(number: int, kinds: list[type[Event]]) -> Iterator[Event]:
             GROUP_CONVERSATION,
             BATCH,
             IDENTITY,
+            PROJECT,
             ATTACHMENT,
         ):
             text = text.replace(known, f"{known[:-1]}{number}")

@@ -88,7 +88,7 @@ async def belongings(
         names |= await what_mcp_offers(client, mcp_server.url)
         names |= await sandbox_of(client)
         names |= await group_of(client, names["agent_id"])
-        names |= await identity_of(client, names["agent_id"])
+        names |= await identity_and_project_of(client, names["agent_id"])
         names |= await schedule_of(client, names["agent_id"])
         names["letter_id"] = await letter_of(heeler, client)
         try:
@@ -184,11 +184,14 @@ async def conversation_of(client: httpx.AsyncClient, agent_id: str) -> dict[str,
     }
 
 
-async def identity_of(client: httpx.AsyncClient, agent_id: str) -> dict[str, str]:
-    """An identity of an agent."""
+async def identity_and_project_of(client: httpx.AsyncClient, agent_id: str) -> dict[str, str]:
+    """An identity and a project of an agent."""
     body = {"identifier_key": WORD, "name": WORD, "identity_type": "user", "agent_ids": [agent_id]}
     identity = await made(client, "POST", "/v1/identities", json=body)
-    return {"identity_id": identity["id"]}
+    project = await made(client, "POST", "/v1/projects", json={"name": WORD, "tags": [WORD]})
+    path = f"/v1/projects/{project['id']}/agents"
+    await made(client, "POST", path, json={"agent_ids": [agent_id]})
+    return {"identity_id": identity["id"], "project_id": project["id"]}
 
 
 async def batch_of(client: httpx.AsyncClient, agent_id: str) -> dict[str, str]:

@@ -101,7 +101,11 @@ IDENTITY = {
     "block_ids": [],
     "properties": [{"key": "language", "value": "de", "type": "string"}],
 }
+PROJECT = {"name": "voyage", "description": "d", "tags": ["a"], "owner_id": "user-1"}
 BODIES: dict[str, list[Any]] = {
+    "create_project": [PROJECT],
+    "update_project": [PROJECT],
+    "add_agents_to_project": [{"agent_ids": ["agent-00000000-0000-4000-8000-000000000000"]}],
     "create_identity": [IDENTITY],
     "upsert_identity": [IDENTITY],
     "update_identity": [IDENTITY],
@@ -287,6 +291,7 @@ async def things(base_url: str) -> dict[str, str]:
         group = await made("/v1/groups", {"description": "g", "agent_ids": [agent["id"]]})
         group_run = await made(f"/v1/groups/{group['id']}/messages/async", MESSAGES)
         identity = await made("/v1/identities", {**IDENTITY, "identifier_key": block["id"]})
+        project = await made("/v1/projects", {**PROJECT, "name": block["id"]})
         schedule = await made(f"/v1/agents/{agent['id']}/schedule", SCHEDULE)
         batch = await made(f"/v1/agents/{agent['id']}/messages/batch", {"items": ["hi"]})
         await made(f"/v1/topics/news/subscribers/{agent['id']}", None, "PUT")
@@ -297,6 +302,7 @@ async def things(base_url: str) -> dict[str, str]:
         "scheduled_message_id": schedule["id"],
         "batch_id": batch["id"],
         "identity_id": identity["id"],
+        "project_id": project["id"],
         "capability": "sums",
         "topic": "news",
         "routed_message_id": routed["id"],

@@ -64,6 +64,7 @@ from libs.contracts.letta.model_configs import (
     EmbeddingConfig,
     LLMConfig,
 )
+from libs.contracts.letta.projects import ProjectAgents, ProjectCreate, ProjectUpdate
 from libs.contracts.letta.schedule_requests import ScheduleCreate, ScheduleUpdate
 from libs.contracts.letta.tool_requests import (
     GenerateSchemaRequest,
@@ -127,6 +128,9 @@ __all__ = [
     "PassageBatchCreateRequest",
     "PassageCreateRequest",
     "PassageSearchRequest",
+    "ProjectAgents",
+    "ProjectCreate",
+    "ProjectUpdate",
     "RecompileRequest",
     "RetrieveStreamRequest",
     "SandboxConfigCreate",

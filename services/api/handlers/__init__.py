@@ -10,6 +10,7 @@ from libs.contracts.bus_messages import Command
 from services.api.handlers.attachments import AttachmentHandlers
 from services.api.handlers.identities import IdentityHandlers
 from services.api.handlers.ports import HandlerPorts
+from services.api.handlers.projects import ProjectHandlers
 
 
 class Handlers:
@@ -18,6 +19,7 @@ class Handlers:
     def __init__(self, ports: HandlerPorts) -> None:
         self.attachments = AttachmentHandlers(ports)
         self.identities = IdentityHandlers(ports, self.attachments)
+        self.projects = ProjectHandlers(ports, self.attachments)
 
     def table(self) -> Mapping[type[Command], Handler]:
         """The handler of each command."""

@@ -86,6 +86,13 @@ class AttachmentHandlers:
             await self.make(identity_id, target_id, work)
         return None
 
+    async def is_made(self, owner_id: str, target_id: str, work: UnitOfWork) -> bool:
+        """Whether an agent or a block is attached to an owner."""
+        attachment = await work.load(
+            Attachment, attachment_id(work.context.org, owner_id, target_id)
+        )
+        return attachment.state.made
+
     async def make(self, owner_id: str, target_id: str, work: UnitOfWork) -> None:
         """Have an agent or a block attached to an owner, which exists."""
         attachment = await work.load(

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 
 from libs.bus.ports import Clock
 from services.api.adapters.attachment_queries import AttachmentQueries
+from services.api.adapters.project_queries import ProjectQueries
 
 
 @dataclass(slots=True, kw_only=True)
@@ -14,3 +15,4 @@ class HandlerPorts:
 
     clock: Clock
     attachments: AttachmentQueries
+    projects: ProjectQueries

@@ -4,10 +4,17 @@ from __future__ import annotations
 
 from libs.contracts.api.attachments import AttachmentMade, AttachmentRemoved
 from libs.contracts.api.identities import IdentityChanged, IdentityCreated, IdentityDeleted
+from libs.contracts.api.projects import (
+    ProjectChanged,
+    ProjectCreated,
+    ProjectDeleted,
+    ProjectEmptied,
+)
 from libs.contracts.bus_messages import Event
 from libs.eventstore.read_model_rows import RowWrites
 from services.api.projections.attachments import project_attachment
 from services.api.projections.identities import project_identity
+from services.api.projections.projects import project_project
 from services.api.projections.tables import READ_MODELS
 
 __all__ = ["READ_MODELS", "project"]
@@ -20,3 +27,5 @@ def project(event: Event, org: str, rows: RowWrites) -> None:
             project_identity(event, org, rows)
         case AttachmentMade() | AttachmentRemoved():
             project_attachment(event, org, rows)
+        case ProjectCreated() | ProjectChanged() | ProjectDeleted() | ProjectEmptied():
+            project_project(event, org, rows)

@@ -6,4 +6,6 @@ from libs.eventstore.read_model_rows import Table
 
 IDENTITIES = Table("identities")
 ATTACHMENTS = Table("attachments")
-READ_MODELS: tuple[Table, ...] = (IDENTITIES, ATTACHMENTS)
+PROJECTS = Table("projects")
+PROJECT_REMOVALS = Table("project_removals")
+READ_MODELS: tuple[Table, ...] = (IDENTITIES, ATTACHMENTS, PROJECTS, PROJECT_REMOVALS)

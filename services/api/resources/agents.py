@@ -18,6 +18,7 @@ from services.api.adapters.identity_documents import (
     HAS_IDENTITY,
     IDENTITIES_OF_AGENT,
 )
+from services.api.adapters.project_queries import IN_PROJECT
 from services.api.adapters.resource_query_builder import (
     Filter,
     Resource,
@@ -259,7 +260,7 @@ class AgentFilters(Query):
     tags: Annotated[Names | None, Where("v.tags && {}", key=True)] = None
     match_all_tags: Annotated[bool, Where("({tags}::text[] is null or v.tags @> {tags})")] = False
     query_text: Annotated[SearchText | None, contains("v.name", "v.fields->>'description'")] = None
-    project_id: Annotated[Name | None, Where("v.fields->>'project_id' = {}")] = None
+    project_id: Annotated[Name | None, Where(IN_PROJECT)] = None
     template_id: Annotated[Name | None, Where("v.fields->>'template_id' = {}")] = None
     base_template_id: Annotated[Name | None, Where("v.fields->>'base_template_id' = {}")] = None
     identity_id: Annotated[Name | None, Where(HAS_IDENTITY)] = None

@@ -29,7 +29,10 @@ async def test_an_api_that_cannot_hear_the_bus_ends_with_that_as_the_reason() ->
     async def handle(handlers: object) -> None:
         assert handlers
 
-    service = cast(Any, SimpleNamespace(handle=handle))
+    async def hear(*_: object) -> None:
+        """The wiring says what it wants to hear before the bus starts."""
+
+    service = cast(Any, SimpleNamespace(handle=handle, hear=hear, sweepers=[]))
     runtime = Runtime(service, cast(Any, None), cast(Any, DeafBus()), SystemClock(), RandomIds())
     await wiring({"HEELER_PORT": "1", ENCRYPTION_KEYS: new_key()})(runtime)
     [begin] = runtime.begin

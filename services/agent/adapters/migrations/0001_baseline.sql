@@ -38,6 +38,8 @@ create index agents_name on {schema}.agents (org collate "C", name);
 create index agents_tags on {schema}.agents using gin (tags);
 create index agents_blocks on {schema}.agents using gin (block_ids);
 create index agents_sleeptime on {schema}.agents (id) where fields->>'enable_sleeptime' = 'true';
+create index agents_project on {schema}.agents ((fields->>'project_id'))
+    where fields->>'project_id' is not null;
 create index agents_custom_tools on {schema}.agents using gin (custom_tool_ids);
 comment on column {schema}.agents.body is
     'Fields of the V1 agent that only its configuration changes, ready to serve: JSON without the

@@ -59,7 +59,7 @@ create view {schema}.created_identity_view as
     where topic = 'identity.created';
 comment on view {schema}.created_identity_view is 'Identities that were ever created.';
 
--- What is attached to what: the owner is an identity, the target an agent or a block.
+-- What is attached to what: the owner is an identity or a project, the target an agent or a block.
 create table {schema}.attachments (
     id         text primary key,
     org        text not null,
@@ -79,3 +79,48 @@ comment on view {schema}.identity_attachment_view is
 
 grant select on {schema}.identity_view, {schema}.created_identity_view,
     {schema}.identity_attachment_view to heeler_reader;
+
+-- Projects ---------------------------------------------------------------------------------------
+
+create table {schema}.projects (
+    id                 text primary key,
+    org                text not null,
+    created_at         timestamptz not null,
+    updated_at         timestamptz not null,
+    name               text not null,
+    description        text,
+    tags               text[] not null,
+    owner_id           text,
+    created_by_id      text,
+    last_updated_by_id text
+);
+create index projects_page on {schema}.projects (org collate "C", created_at, id collate "C");
+
+create view {schema}.project_view as
+    select id, org, created_at, updated_at, name, description, tags, owner_id, created_by_id,
+           last_updated_by_id
+    from {schema}.projects;
+comment on view {schema}.project_view is 'Projects.';
+
+create view {schema}.created_project_view as
+    select aggregate_id as id, org, occurred_at as created_at
+    from {schema}.events
+    where topic = 'project.created';
+comment on view {schema}.created_project_view is 'Projects that were ever created.';
+
+create view {schema}.project_agent_view as
+    select a.org, a.owner_id as project_id, a.target_id, a.created_at
+    from {schema}.attachments a join {schema}.projects p on p.id = a.owner_id and p.org = a.org;
+comment on view {schema}.project_agent_view is
+    'The agents that were put into projects, deleted ones too. An agent may also name its project.';
+
+-- Deleted projects that agents or blocks may still name. agent_ids are those that go with it.
+create table {schema}.project_removals (
+    id         text primary key,
+    org        text not null,
+    deleted_at timestamptz not null,
+    agent_ids  text[] not null
+);
+
+grant select on {schema}.project_view, {schema}.created_project_view, {schema}.project_agent_view
+    to heeler_reader;

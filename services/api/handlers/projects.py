@@ -1,0 +1,146 @@
+"""Commands about projects: load, decide, save, reply."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from libs.bus.command_dispatcher import Handler
+from libs.contracts.api.projects import (
+    CASCADED_MAX,
+    AddAgents,
+    CreateProject,
+    DeleteProject,
+    EmptyProject,
+    RemoveAgent,
+    UpdateProject,
+    project_name_id,
+)
+from libs.contracts.bus_messages import Accepted, Command, Rejected
+from libs.eventstore.unit_of_work import UnitOfWork
+from services.api.domain.attachment import missing_target
+from services.api.domain.name_reservations import ProjectName
+from services.api.domain.project import (
+    PROJECTS_OF_AGENT_MAX,
+    Project,
+    missing_project,
+    no_room_for_project,
+    refuse_name,
+    too_many_projects,
+)
+from services.api.handlers.attachments import AttachmentHandlers
+from services.api.handlers.ports import HandlerPorts
+
+
+class ProjectHandlers:
+    """What becomes of a project when the api is told so."""
+
+    def __init__(self, ports: HandlerPorts, attachments: AttachmentHandlers) -> None:
+        self.ports = ports
+        self.attachments = attachments
+
+    def table(self) -> Mapping[type[Command], Handler]:
+        """The handler of each command."""
+        return {
+            CreateProject: self.create_project,
+            UpdateProject: self.update_project,
+            DeleteProject: self.delete_project,
+            AddAgents: self.add_agents,
+            RemoveAgent: self.remove_agent,
+            EmptyProject: self.empty_project,
+        }
+
+    async def create_project(self, command: CreateProject, work: UnitOfWork) -> Accepted | Rejected:
+        """Make a project, unless its name is taken."""
+        org, actor = work.context.org, work.context.actor
+        full = no_room_for_project(await self.ports.projects.count_projects(org))
+        if full:
+            return full
+        wanted = command.project.model_copy(
+            update={
+                "organization_id": org,
+                "owner_id": command.project.owner_id or actor,
+                "created_by_id": actor,
+                "last_updated_by_id": actor,
+            }
+        )
+        project = await work.load_new(Project, wanted.id)
+        refused = project.create(wanted, at=self.ports.clock.now())
+        return refused or await self.take_name(wanted.name, project.id, work) or Accepted()
+
+    async def update_project(self, command: UpdateProject, work: UnitOfWork) -> Accepted | Rejected:
+        """Change the given fields of a project, and its name if that follows."""
+        project = await work.load(Project, command.project_id)
+        before, after = project.present, project.with_changes(command.changes)
+        if before is None or isinstance(after, Rejected):
+            return after if isinstance(after, Rejected) else missing_project(project.id)
+        if after.name != before.name:
+            refused = await self.take_name(after.name, project.id, work)
+            if refused:
+                return refused
+            await self.free_name(before.name, project.id, work)
+        after = after.model_copy(update={"last_updated_by_id": work.context.actor})
+        project.become(after, at=self.ports.clock.now())
+        return Accepted()
+
+    async def delete_project(self, command: DeleteProject, work: UnitOfWork) -> Accepted | Rejected:
+        """Remove a project. The agents that go with it are chosen here, and deleted next."""
+        project = await work.load(Project, command.project_id)
+        gone = project.present
+        if gone is None:
+            return missing_project(project.id)
+        cascaded: list[str] = []
+        if command.cascade:
+            refused = project.confirm(command.confirm_name)
+            if refused:
+                return refused
+            cascaded = await self.ports.projects.agents_only_in(
+                work.context.org, project.id, CASCADED_MAX + 1
+            )
+        refused = project.delete(cascaded, at=self.ports.clock.now())
+        if refused:
+            return refused
+        await self.free_name(gone.name, project.id, work)
+        return Accepted(result={"agents": len(cascaded)})
+
+    async def add_agents(self, command: AddAgents, work: UnitOfWork) -> Accepted | Rejected:
+        """Put agents into a project, all or none of them."""
+        org = work.context.org
+        if (await work.load(Project, command.project_id)).present is None:
+            return missing_project(command.project_id)
+        missing = await self.ports.attachments.first_missing(org, command.agent_ids)
+        if missing:
+            return missing_target(missing)
+        for agent_id in dict.fromkeys(command.agent_ids):
+            if await self.attachments.is_made(command.project_id, agent_id, work):
+                continue
+            if await self.ports.projects.projects_of(org, agent_id) >= PROJECTS_OF_AGENT_MAX:
+                return too_many_projects(agent_id)
+            await self.attachments.make(command.project_id, agent_id, work)
+        return Accepted()
+
+    async def remove_agent(self, command: RemoveAgent, work: UnitOfWork) -> Accepted | Rejected:
+        """Take an agent out of a project."""
+        if (await work.load(Project, command.project_id)).present is None:
+            return missing_project(command.project_id)
+        missing = await self.ports.attachments.first_missing(work.context.org, [command.agent_id])
+        if missing:
+            return missing_target(missing)
+        await self.attachments.remove(command.project_id, command.agent_id, work)
+        return Accepted()
+
+    async def empty_project(self, command: EmptyProject, work: UnitOfWork) -> Accepted | Rejected:
+        """Note that nothing names a deleted project any more."""
+        project = await work.load(Project, command.project_id)
+        project.empty(at=self.ports.clock.now())
+        return Accepted()
+
+    async def take_name(self, name: str, project_id: str, work: UnitOfWork) -> Rejected | None:
+        """Give a project its name, unless another one has it."""
+        guard = await work.load(ProjectName, project_name_id(work.context.org, name))
+        taken = guard.take(name, project_id, at=self.ports.clock.now())
+        return None if taken else refuse_name(name)
+
+    async def free_name(self, name: str, project_id: str, work: UnitOfWork) -> None:
+        """Let others have the name of a project."""
+        guard = await work.load(ProjectName, project_name_id(work.context.org, name))
+        guard.free(name, project_id, at=self.ports.clock.now())

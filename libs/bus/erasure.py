@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterable
+from collections.abc import Awaitable, Callable, Iterable, Sequence
 from itertools import takewhile
 
 from libs.bus.leader_election import Leadership
@@ -17,6 +17,9 @@ ERASE_AFTER_HOURS = 72
 LOOK_SECONDS = 10.0
 POSITION = "erasure"  # how far it is in the log of its own service
 PAGE_EVENTS_MAX = 100
+
+
+type Forget = Callable[[Sequence[str]], Awaitable[None]]
 
 
 class Erasure:
@@ -36,13 +39,16 @@ class Erasure:
         *,
         ends: Iterable[type[Event]],
         after_seconds: float,
+        forgetters: Sequence[Forget] = (),
     ) -> None:
+        """`forgetters` remove what else has the texts of erased aggregates."""
         self.service = service
         self.store = store
         self.bus = bus
         self.clock = clock
         self.topics = [kind.topic for kind in ends]
         self.after_seconds = after_seconds
+        self.forgetters = forgetters
         self.leadership = Leadership(store, POSITION)
         self.looked_at: float | None = None
 
@@ -64,6 +70,8 @@ class Erasure:
         if due:
             ids = [event.aggregate_id for event in due]
             erased = await self.store.erase(ids, self.topics, self.clock.now())
+            for forget in self.forgetters:
+                await forget(ids)
             await self.bus.forget_events(self.service)
             log.info("%d events of %d deleted aggregates are erased", erased, len({*ids}))
         is_complete = len(due) == len(page.events)

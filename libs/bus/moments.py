@@ -175,5 +175,6 @@ def serve_moments(
     moments = Moments(runtime.database, models, skipped)
     handlers = MomentHandlers(moments, aggregates, runtime.clock)
     runtime.service.sweepers.append(moments.sweep)
+    runtime.service.forgetters.append(moments.forget)
     runtime.closing.push_async_callback(handlers.drain)
     return handlers.table()

@@ -16,7 +16,7 @@ from libs.bus.bounded_command_queue import CommandQueue
 from libs.bus.command_dispatcher import CommandDispatcher, Handler
 from libs.bus.command_retries import CommandRetries
 from libs.bus.dead_letter_handlers import DeadLetterCommands
-from libs.bus.erasure import Erasure
+from libs.bus.erasure import Erasure, Forget
 from libs.bus.event_consumer import EventConsumer, React
 from libs.bus.leader_election import Leadership
 from libs.bus.message_telemetry import observe
@@ -63,6 +63,7 @@ class Service:
         self.quarantine = Quarantine(clock)
         self.locks = AggregateLocks()
         self.erasure: Erasure | None = None
+        self.forgetters: list[Forget] = []  # of what was erased
         self.dead_letters = DeadLetterCommands(name, self.store.letters, bus)
         self.consumers: list[EventConsumer] = []
         self.sweepers: list[Callable[[], Awaitable[None]]] = []
@@ -118,7 +119,10 @@ class Service:
     def erase(self, ends: Iterable[type[Event]], *, after_seconds: float) -> None:
         """Erase the aggregates that such events have ended, so long after."""
         self.erasure = Erasure(
-            *(self.name, self.store, self.bus, self.clock), ends=ends, after_seconds=after_seconds
+            *(self.name, self.store, self.bus, self.clock),
+            ends=ends,
+            after_seconds=after_seconds,
+            forgetters=self.forgetters,
         )
         self.sweepers.append(self.erasure.sweep)
 

@@ -79,6 +79,7 @@ cross join lateral (
            e.payload::text as payload, e.occurred_at
     from {{schema}}.events e
     where e.aggregate_id = wanted.id and e.org = %(org)s and e.commit_order <= %(cut)s
+      and not e.metadata ? 'erased'
       and e.topic <> all(%(skipped)s::text[])
     order by e.version limit %(each)s) found
 order by wanted.place, found.version"""
@@ -91,7 +92,8 @@ select {COLUMNS} from (
                e.payload::text as payload, e.occurred_at
         from {{schema}}.events e
         where e.aggregate_id = %(id)s and e.version > %(after)s and e.org = %(org)s
-          and e.commit_order <= %(cut)s and e.topic <> all(%(skipped)s::text[])
+          and e.commit_order <= %(cut)s and not e.metadata ? 'erased'
+          and e.topic <> all(%(skipped)s::text[])
         order by e.version limit %(most)s) found) counted
 where coalesce(bytes_before, 0) < %(bytes_max)s order by version"""
 
@@ -109,9 +111,15 @@ delete from {past}.{table}_rows where ctid = any(array(
     select ctid from {past}.{table}_rows where as_of = %(as_of)s limit %(most)s))
 returning 1"""
 DELETE = "delete from {past}.moments where as_of = %(as_of)s"
+# Whoever makes a moment just now may have read what is to be forgotten.
 FORGET = """
-update {past}.moments set state = 'abandoned', seen_at = 'epoch'
-where agent_id = %(agent)s and org = %(org)s and state <> 'abandoned'"""
+update {past}.moments m set state = 'abandoned', seen_at = 'epoch'
+where m.state = 'filling' or {have_rows}
+returning m.as_of"""
+HAS_ROWS = (
+    "exists (select from {past}.{table}_rows t"
+    " where t.as_of = m.as_of and t.{aggregate} = any(%(ids)s::text[]))"
+)
 
 
 class NoRoomForMoment(Exception):
@@ -255,10 +263,16 @@ class Moments:
         """Let others try: this process does not make the moment."""
         await self.database.fetch(self.sql(END), {"as_of": as_of, "state": "abandoned"})
 
-    async def forget(self, org: str, agent_id: str) -> None:
-        """Have all moments of an agent removed by the next sweep, as where its events are
-        erased."""
-        await self.database.fetch(self.sql(FORGET), {"org": org, "agent": agent_id})
+    async def forget(self, aggregate_ids: Sequence[str]) -> None:
+        """Remove all moments that have rows of these aggregates, whose events were erased."""
+        have_rows = " or ".join(
+            HAS_ROWS.format(past=self.past, table=table.name, aggregate=table.aggregate)
+            for table in self.models.tables
+            if table.name in self.tables
+        )
+        text = FORGET.format(past=self.past, have_rows=have_rows)
+        for (as_of,) in await self.database.fetch(text, {"ids": [*aggregate_ids]}):
+            await self.delete(as_of)
 
     async def sweep(self) -> None:
         """Remove the rows of moments that nobody has read for long, some at a time."""

@@ -6,6 +6,7 @@ import io
 from collections.abc import Iterator
 from pathlib import Path
 
+import httpx
 import pytest
 from letta_client import Letta
 
@@ -19,6 +20,7 @@ select format('select %L from %I.%I t where t::text like %L limit 1',
               n.nspname || '.' || c.relname, n.nspname, c.relname, '%%{canary}%%')
 from pg_class c join pg_namespace n on n.oid = c.relnamespace
 where c.relkind = 'r' and n.nspname not in ('pg_catalog', 'information_schema')"""
+OF = "aggregate_id = '{}'"
 CUSTOM_TOOL = '''
 def repeat(text: str) -> str:
     """Repeat a text.
@@ -83,6 +85,12 @@ def test_nothing_that_was_deleted_is_left(forgetful: HeelerInstance) -> None:
     nats = forgetful.home / "nats"
     wait_until("published", lambda: bool(files_with(nats, CANARY)), 30.0)
 
+    [(event,)] = forgetful.psql(
+        f"select max(version) from agent.events where {OF.format(agent.id)}"
+    )
+    was = f"{forgetful.base_url}/v1/agents/{agent.id}/core-memory/blocks?at={agent.id}.{event}"
+    assert CANARY in httpx.get(was).text
+
     letta.agents.delete(agent.id)
     letta.folders.delete(folder.id)
 
@@ -91,8 +99,9 @@ def test_nothing_that_was_deleted_is_left(forgetful: HeelerInstance) -> None:
     assert files_with(forgetful.home / "logs", CANARY) == []
     told = forgetful.psql(
         "select topic, payload->>'erased_at' is not null, metadata->>'actor' is not null"
-        f" from agent.events where aggregate_id = '{agent.id}' order by version"
+        f" from agent.events where {of_agent} order by version"
     )
+    assert httpx.get(was).status_code == 404, "what was erased is not shown as it was either"
     assert told[0] == ("agent.created", True, True)
     assert told[-1] == ("agent.deleted", False, True)
     assert "I stay" in str(letta.agents.messages.list(kept.id).items)

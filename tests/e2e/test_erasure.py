@@ -85,10 +85,9 @@ def test_nothing_that_was_deleted_is_left(forgetful: HeelerInstance) -> None:
     nats = forgetful.home / "nats"
     wait_until("published", lambda: bool(files_with(nats, CANARY)), 30.0)
 
-    [(event,)] = forgetful.psql(
-        f"select max(version) from agent.events where {OF.format(agent.id)}"
-    )
-    was = f"{forgetful.base_url}/v1/agents/{agent.id}/core-memory/blocks?at={agent.id}.{event}"
+    of_agent = OF.format(agent.id)
+    [(last,)] = forgetful.psql(f"select max(version) from agent.events where {of_agent}")
+    was = f"{forgetful.base_url}/v1/agents/{agent.id}/core-memory/blocks?at={agent.id}.{last}"
     assert CANARY in httpx.get(was).text
 
     letta.agents.delete(agent.id)

@@ -97,15 +97,26 @@ class DefinitionLines:
             if entry.tool_type == ToolType.custom.value:
                 self.leave_out(path, f"'{entry.name}' comes with the server: that one is used")
             return TakenTool(SERVER_TOOLS[entry.name].id, entry.name), None
-        there = self.present.tools.get(entry.name)
+        there = self.tool_there(entry)
         if entry.tool_type != ToolType.custom.value:
             if there is None:
                 self.leave_out(path, missing_tool(entry))
             return (TakenTool(there, entry.name) if there else None), None
-        if there is not None and not self.options.override_existing_tools:
-            self.leave_out(path, f"there is a tool called '{entry.name}' already: it is used")
+        overrides = self.options.override_existing_tools and self.options.tools_accepted
+        if there is not None and not overrides:
+            if self.present.tool_sources.get(entry.name) != entry.source_code:
+                self.leave_out(
+                    path,
+                    f"there is another tool called '{entry.name}': it is used; to give it the code"
+                    " of the file, import with `accept_tools` and `override_existing_tools`",
+                )
             return TakenTool(there, entry.name), None
         return self.own_tool(path, entry, there)
+
+    def tool_there(self, entry: ToolEntry) -> str | None:
+        """The id of a tool of that name that was there before this import."""
+        there = self.present.tools.get(entry.name)
+        return None if there == self.ids.own("tool", entry.id) else there
 
     def own_tool(
         self, path: Path, entry: ToolEntry, there: str | None
@@ -138,9 +149,7 @@ class DefinitionLines:
         """The MCP servers of the file, if the request accepts them."""
         for index, entry in enumerate(self.file.mcp_servers):
             path = self.file.place("mcp_servers", index)
-            if entry.server_name in self.present.mcp_server_names:
-                self.leave_out(path, f"there is an MCP server called '{entry.server_name}' already")
-            elif not self.options.tools_accepted:
+            if not self.options.tools_accepted:
                 self.leave_out(
                     path,
                     f"'{entry.server_name}': a file may start no command and open no connection:"

@@ -20,9 +20,10 @@ class ImportOptions:
     replace those of every agent of the file.
 
     A tool that the file defines needs an approval for each call, unless they are `tools_accepted`.
-    With `override_existing_tools` a client's tool of the same name gets the definition of the file,
-    for every agent that has it. MCP servers are made only if they are `tools_accepted`, because to
-    make one is to start its command or to open a connection.
+    Only then a client's tool of the same name gets the definition of the file, if they say
+    `override_existing_tools`: every agent that has it would run the code of the file. MCP servers
+    are made only if they are `tools_accepted`, too, because to make one is to start its command or
+    to open a connection.
     """
 
     import_id: str
@@ -42,9 +43,10 @@ class ImportOptions:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PresentThings:
     """What the organisation has of what a file names: its clients' tools and those of MCP servers
-    (ids by name), and names of folders and of MCP servers."""
+    (ids by name, and what code they have), and names of folders and of MCP servers."""
 
     tools: Mapping[str, str] = field(default_factory=dict)
+    tool_sources: Mapping[str, str | None] = field(default_factory=dict)
     folder_names: frozenset[str] = frozenset()
     mcp_server_names: frozenset[str] = frozenset()
 

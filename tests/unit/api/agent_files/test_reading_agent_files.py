@@ -20,6 +20,7 @@ from services.api.v1.agent_file.import_options import PresentThings
 from services.memory.domain.block import Block, unfit
 from services.tools.domain.tool_definition import complete_tool
 from tests.unit.api.agent_files.small_agent_files import (
+    SOURCE_CODE,
     call,
     definitions,
     events,
@@ -273,16 +274,38 @@ def test_a_tool_of_a_file_needs_an_approval_until_somebody_accepts_it() -> None:
     assert rule not in payload(accepted, "agent.created")["config"]["tool_rules"]
 
 
-def test_a_tool_that_is_there_is_used_unless_it_is_to_be_overridden() -> None:
-    present = PresentThings(tools={"roll": "tool-there"})
-    lines = lines_of(modern_file(), present=present)
-    assert definitions(lines, "tool") == []
-    assert payload(lines, "agent.created")["tool_ids"][1] == "tool-there"
+def test_a_tool_that_is_there_is_used_and_not_overridden_by_an_unaccepted_one() -> None:
+    present = PresentThings(tools={"roll": "tool-there"}, tool_sources={"roll": "def roll(): ..."})
+    rule = {"tool_name": "roll", "type": "requires_approval", "prompt_template": None}
+    for asked in (options(), options(override_existing_tools=True), options(tools_accepted=True)):
+        left_out: list[Any] = []
+        lines = lines_of(modern_file(), asked, present, left_out)
+        assert definitions(lines, "tool") == []
+        created = payload(lines, "agent.created")
+        assert created["tool_ids"][1] == "tool-there"
+        assert rule not in created["config"]["tool_rules"]
+        assert left_out[0].entry == "tools[1]"
 
-    lines = lines_of(modern_file(), options(override_existing_tools=True), present)
+    asked = options(override_existing_tools=True, tools_accepted=True)
+    lines = lines_of(modern_file(), asked, present)
     [tool] = definitions(lines, "tool")
     assert tool.id == "tool-there"
     assert "source_code" in tool.value["given"]
+
+
+def test_a_tool_that_is_there_with_the_same_code_is_simply_used() -> None:
+    present = PresentThings(tools={"roll": "tool-there"}, tool_sources={"roll": SOURCE_CODE})
+    left_out: list[Any] = []
+    lines = lines_of(modern_file(), present=present, left_out=left_out)
+    assert definitions(lines, "tool") == []
+    assert [each.entry for each in left_out] == ["agents[0].secrets.KEY"]
+
+
+def test_a_tool_that_this_import_has_made_already_is_defined_again() -> None:
+    before = lines_of(modern_file())
+    [tool] = definitions(before, "tool")
+    present = PresentThings(tools={"roll": tool.id}, tool_sources={"roll": SOURCE_CODE})
+    assert lines_of(modern_file(), present=present) == before
 
 
 def test_a_tool_of_an_mcp_server_is_used_if_it_is_there_and_left_out_else() -> None:

@@ -71,7 +71,7 @@ BY_WORDS: dict[str, Schema] = {
             *("capability", "subscription", "routed message"),
             *("schedule", "schedules of an agent", "success", "firing", "next times of a schedule"),
             "history of a schedule",
-            *("identity", "project"),
+            *("identity", "project", "agent file"),
             *("batch", "batch job", "the messages of a batch", "a status for each item"),
         ),
         OBJECT,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import BinaryIO
 
@@ -37,12 +38,17 @@ MESSAGE_BYTES_MAX = 3 << 20
 
 @dataclass(slots=True)
 class MessageIndex:
-    """What is kept of an agent's messages: their ids, with their places in the file, which of them
-    are the system's, and the first of these."""
+    """What is kept of an agent's messages: their ids, with their places in the file, and those of
+    the system as they are."""
 
     places: dict[str, int] = field(default_factory=dict)
-    system_ids: set[str] = field(default_factory=set)
-    first_system: MessageEntry | None = None
+    systems: dict[str, MessageEntry] = field(default_factory=dict)
+
+    def system(self, in_context: Sequence[str]) -> MessageEntry | None:
+        """The system's message that models are shown: the first in context, if that is one, else
+        the first of all."""
+        first = self.systems.get(in_context[0]) if in_context else None
+        return first or next(iter(self.systems.values()), None)
 
 
 @dataclass(slots=True)

@@ -193,6 +193,9 @@ class Conversations:
         self.left_out = left_out
         self.open: dict[int, ConversationLines] = {}
         self.converters: dict[int, MessageConverter] = {}
+        # Of the agent whose messages are read: what models are shown, and which messages of the
+        # file became several here.
+        self.in_context: set[str] = set()
         self.several: dict[str, list[str]] = {}
 
     def without_messages(self) -> Iterator[HistoryPart]:
@@ -203,6 +206,7 @@ class Conversations:
 
     def begin(self, index: int) -> ConversationLines:
         """Begin a conversation with its system message."""
+        self.in_context = {*self.file.agents[index].in_context_message_ids}
         return ConversationLines(self.ids.agent(self.file.agents[index].id), self.system(index))
 
     def converter(self, index: int) -> MessageConverter:
@@ -214,16 +218,17 @@ class Conversations:
             )
         return self.converters[index]
 
+    def system_entry(self, index: int) -> MessageEntry | None:
+        """The message that a conversation begins with, if the file has one."""
+        return self.file.messages[index].system(self.file.agents[index].in_context_message_ids)
+
     def system(self, index: int) -> Message:
         """The message that a conversation begins with; the server makes it anew at the next run,
         from the blocks as they are then."""
-        converter = self.converter(index)
-        first = self.file.messages[index].first_system
-        if first is not None:
-            return converter.messages(first)[0]
+        entry = self.system_entry(index)
         words = self.file.agents[index].system
-        only = MessageEntry(id="system", role="system", content=words)
-        return converter.messages(only)[0]
+        entry = entry or MessageEntry(id="system", role="system", content=words)
+        return self.converter(index).messages(entry)[0]
 
     def add(self, index: int, path: Path, value: Json) -> Iterator[HistoryPart]:
         """Take the next message of an agent."""
@@ -232,32 +237,27 @@ class Conversations:
         entry = MessageEntry.model_validate(with_id(value, "message", int(path[-1])))
         if index not in self.open:
             self.open[index] = self.begin(index)
-        first = self.file.messages[index].first_system
+        first = self.system_entry(index)
         if first is not None and entry.id == first.id:
             return  # it began the conversation
         messages = self.converter(index).messages(entry)
         if len(messages) != 1 or messages[0].role == "approval":
             self.several[entry.id] = [each.id for each in messages if each.role != "approval"]
-        yield from self.open[index].add(messages)
+        yield from self.open[index].add(messages, in_context=entry.id in self.in_context)
 
     def finish(self, index: int) -> Iterator[HistoryPart]:
-        """End the conversation of an agent: say what its model is shown."""
+        """End the conversation of an agent: say in which order its model is shown what."""
         lines = self.open.pop(index, None)
         if lines is None:
             return
-        agent, known = self.file.agents[index], self.file.messages[index]
-        converter = self.converter(index)
+        converter, first = self.converter(index), self.system(index).id
         wanted = [
             message_id
-            for name in agent.in_context_message_ids
+            for name in self.file.agents[index].in_context_message_ids
             for message_id in self.several.get(name, [converter.message_id(name)])
+            if message_id != first
         ]
-        begins_with_system = (
-            agent.in_context_message_ids and agent.in_context_message_ids[0] in known.system_ids
-        )
-        if not begins_with_system:
-            wanted = [self.system(index).id, *wanted]
-        yield from lines.finish(wanted)
+        yield from lines.finish([first, *wanted])
         if lines.closed_calls:
             entry = entry_name((*self.file.agent_place(index), "messages"))
             why = f"{lines.closed_calls} calls of tools had no result: each got one that says so"

@@ -158,8 +158,8 @@ class FileReader:
             self.errors.add((*path, "id"), f"'{message.id}' is the id of another message")
         index.places[message.id] = number
         if message.role == "system":
-            index.system_ids.add(message.id)
-            index.first_system = index.first_system or message
+            self.keep(path, value)
+            index.systems[message.id] = message
         if size(value) > MESSAGE_BYTES_MAX:
             self.errors.add(path, f"a message may have at most {MESSAGE_BYTES_MAX:,} bytes as JSON")
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 
+from libs.contracts.agent.compaction import ContextReplaced
 from libs.contracts.agent.conversations import (
     Message,
     MessageAppended,
@@ -25,7 +26,6 @@ NO_RESULT = (
     "The tool call has no result: the conversation was moved here before it had one, and whether"
     " it took effect is not known. Check before you call it again."
 )
-CONTEXT_REPLACED = "context.replaced"
 
 
 def past_event(event: Event) -> PastEvent:
@@ -50,8 +50,10 @@ class ConversationLines:
         self.latest = system.created_at
         # Calls that wait for a result, by their ids: the result that they get if none comes.
         self.owed: dict[str, Message] = {}
-        # What the model would be shown of all this: everything but approvals, in order.
+        # What models are shown, in order.
         self.shown: list[str] = []
+        self.last_id = system.id
+        self.owed_in_context = True
         # Results that were missing, by the id of the message that they follow.
         self.closing: dict[str, list[str]] = {}
         self.append(system, shows={})
@@ -61,50 +63,59 @@ class ConversationLines:
         """How many calls had no result."""
         return sum(map(len, self.closing.values()))
 
-    def add(self, messages: Iterable[Message]) -> Iterator[HistoryPart]:
-        """Take the next messages; yields a line whenever one is full."""
+    def add(self, messages: Iterable[Message], *, in_context: bool) -> Iterator[HistoryPart]:
+        """Take the next messages, which models are shown or not; yields a line whenever one is
+        full."""
         for message in messages:
             if message.role == "tool":
                 self.owed.pop(message.tool_call_id or "", None)
             elif message.role != "approval":
                 self.close_calls()
-            self.append(message)
+                self.owed_in_context = in_context
+            self.append(message, in_context=in_context)
             for call in message.tool_calls:
                 self.owed[call.id] = no_result(message, call)
             if len(self.events) >= EVENTS_OF_LINE_MAX or self.bytes >= LINE_PAYLOAD_BYTES_MAX:
                 yield self.line(is_complete=False)
 
     def finish(self, in_context: Iterable[str]) -> Iterator[HistoryPart]:
-        """The last line. Models are shown these messages, with the results that were missing."""
+        """The last line. Models are shown what is in context in this order, with the results that
+        were missing."""
         self.close_calls()
         wanted: list[str] = []
         for message_id in in_context:
             wanted += [message_id, *self.closing.get(message_id, [])]
         if wanted != self.shown:
-            self.push(
-                PastEvent(
-                    topic=CONTEXT_REPLACED,
-                    payload={"agent_id": self.agent_id, "message_ids": [*wanted]},
-                    occurred_at=self.latest,
-                )
+            event = ContextReplaced(
+                originator_id=main_conversation(self.agent_id),
+                originator_version=self.version + 1,
+                timestamp=self.latest,
+                agent_id=self.agent_id,
+                message_ids=wanted,
+                evicted=sorted({*self.shown} - {*wanted}),
             )
+            self.push(past_event(event))
         yield self.line(is_complete=True)
 
     def close_calls(self) -> None:
         """Give every call that waits for a result one that says why there is none."""
         if not self.owed:
             return
-        follows = self.closing.setdefault(self.shown[-1], [])
+        follows = self.closing.setdefault(self.last_id, [])
         for result in self.owed.values():
-            self.append(result)
+            self.append(result, in_context=self.owed_in_context)
             follows.append(result.id)
         self.owed = {}
 
-    def append(self, message: Message, shows: dict[str, int] | None = None) -> None:
+    def append(
+        self, message: Message, shows: dict[str, int] | None = None, *, in_context: bool = True
+    ) -> None:
         """Put a message into the history. None is listed before those that were there."""
         self.latest = max(self.latest, message.created_at)
         if message.role != "approval":
-            self.shown.append(message.id)
+            self.last_id = message.id
+            if in_context:
+                self.shown.append(message.id)
         event = MessageAppended(
             originator_id=main_conversation(self.agent_id),
             originator_version=self.version + 1,
@@ -113,6 +124,7 @@ class ConversationLines:
             message=message,
             sent=message.role == "user",
             shows=shows,
+            in_context=in_context,
         )
         self.push(past_event(event))
 

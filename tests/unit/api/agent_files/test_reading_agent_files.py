@@ -67,10 +67,14 @@ def aggregates(lines: list[Line]) -> dict[str, Aggregate[Any]]:
     return known
 
 
+def shown(lines: list[Line]) -> list[Any]:
+    """The contents of what models are shown of the only conversation."""
+    [conversation] = [each for each in aggregates(lines).values() if type(each) is Conversation]
+    return [each.content for each in conversation.state.window]
+
+
 @pytest.mark.parametrize("file", [modern_file(), legacy_file()], ids=["modern", "legacy"])
 def test_the_services_take_what_a_file_becomes(file: Any) -> None:
-    if "agents" not in file:
-        file["in_context_message_indices"] = [0, 1, 2, 3]
     lines = lines_of(file)
     known = aggregates(lines)
     [agent] = [each for each in known.values() if isinstance(each, Agent)]
@@ -155,8 +159,22 @@ def test_only_what_was_in_context_is_shown_to_the_model() -> None:
     file = modern_file()
     file["agents"][0]["in_context_message_ids"] = ["message-0", "message-4"]
     lines = lines_of(file)
-    [system, *_, last] = messages(lines)
-    assert payload(lines, "context.replaced")["message_ids"] == [system["id"], last["id"]]
+    assert shown(lines) == ["You are Ada, with blocks.", "A four."]
+    assert events(lines, "context.replaced") == []
+
+
+def test_what_was_in_context_is_shown_in_that_order() -> None:
+    file = modern_file()
+    file["agents"][0]["in_context_message_ids"] = ["message-0", "message-4", "message-1"]
+    assert shown(lines_of(file)) == ["You are Ada, with blocks.", "A four.", "hi there"]
+
+
+def test_the_system_message_in_context_is_the_first_that_is_shown() -> None:
+    file = modern_file()
+    agent = file["agents"][0]
+    agent["messages"].append(message(5, "system", "You are another."))
+    agent["in_context_message_ids"] = ["message-5", "message-4"]
+    assert shown(lines_of(file)) == ["You are another.", "A four."]
 
 
 def test_a_system_message_comes_first_also_where_the_file_has_none() -> None:
@@ -166,7 +184,7 @@ def test_a_system_message_comes_first_also_where_the_file_has_none() -> None:
     lines = lines_of(file)
     [system, *_, last] = messages(lines)
     assert (system["role"], system["content"]) == ("system", "You are Ada.")
-    assert payload(lines, "context.replaced")["message_ids"] == [system["id"], last["id"]]
+    assert shown(lines) == ["You are Ada.", last["content"]]
 
 
 def test_a_call_without_its_result_is_closed_and_counted() -> None:
@@ -240,9 +258,7 @@ def test_the_legacy_form_keeps_the_fields_of_its_agent() -> None:
     assert created["config"]["metadata"] == {"a": 1}
     assert created["tags"] == ["old"]
     assert payload(lines, "block.created")["block"]["label"] == "persona"
-    [system, _, spoken, result] = messages(lines)
-    wanted = [system["id"], spoken["id"], result["id"]]
-    assert payload(lines, "context.replaced")["message_ids"] == wanted
+    assert shown(lines) == ["You are old.", None, "None"]
 
 
 def test_a_file_that_is_json_within_json_is_read() -> None:

@@ -30,7 +30,7 @@ TEST_WORKERS ?= 4
 PYTEST = $(PYTHON) -m pytest -n $(TEST_WORKERS) --dist loadfile
 
 .DEFAULT_GOAL := help
-.PHONY: help up down status watch logs wheels psql test quick check types imports english unit bench bench-paired bench-memory bench-store chaos fuzz soak sim sim-score home clean wipe
+.PHONY: help up down status watch logs wheels psql test quick check types imports english unit bench bench-paired bench-memory bench-store chaos fuzz soak sim replays sim-score home clean wipe
 
 help: ## List these targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  %-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -204,6 +204,10 @@ soak: ## Half an hour of mixed load with kills; nothing may grow (MINUTES=480)
 sim: ## Run the services in 2,000 simulated worlds (SEEDS=100)
 	@deploy/bootstrap.sh --dev
 	@$(PYTHON) -m tests.sim --seeds $(or $(SEEDS),2000) $(ARGS)
+
+replays: ## Replay 500 random runs, each of which must come out the same (RUNS=100)
+	@deploy/bootstrap.sh --dev
+	@$(PYTHON) -m tests.unit.agent.replayed_runs --runs $(or $(RUNS),500) $(ARGS)
 
 sim-score: ## Find every planted bug by simulation, and write the table into docs/simulator.md
 	@deploy/bootstrap.sh --dev

@@ -20,6 +20,7 @@ from libs.contracts.agent.agents import (
     UpdateAgent,
 )
 from libs.contracts.agent.conversations import ConversationDeleted
+from libs.contracts.agent.run_replays import RunReplayDeleted
 from libs.contracts.agent.runs import RunCancelled
 from libs.contracts.agent.summaries import SummariesDeleted, SummaryLimits
 from libs.contracts.bus_messages import Command
@@ -64,6 +65,7 @@ from services.agent.engine.run_stream import OrphanedChunks
 from services.agent.handlers import Handlers
 from services.agent.handlers.ports import HandlerPorts
 from services.agent.policies.delete_conversations import ORPHANING_EVENTS, DeleteConversations
+from services.agent.policies.delete_replays import RUN_LOSING_EVENTS, DeleteReplays
 from services.agent.policies.detach_deleted_blocks import BLOCK_GIVING_EVENTS, detach_deleted_blocks
 from services.agent.policies.detach_deleted_tools import TOOL_GIVING_EVENTS, detach_deleted_tools
 from services.agent.policies.undo_unfinished_creations import UndoUnfinishedCreations
@@ -130,6 +132,7 @@ async def wire(runtime: Runtime, *, settings: Settings) -> None:
         batches,
     )
     handlers.summaries.writer.join(runtime.service)
+    handlers.replays.replays.join(runtime.service)
     models = ReadModels("agent", project, READ_MODELS)
     aggregates = AgentMomentAggregates(runtime.database)
     moments = serve_moments(runtime, models, aggregates, SKIPPED_TOPICS)
@@ -137,13 +140,16 @@ async def wire(runtime: Runtime, *, settings: Settings) -> None:
     await runtime.service.handle({**answered, **moments})
     swept = (handlers.pauses.sweep, handlers.approvals.sweep)
     runtime.service.sweepers += swept
-    runtime.erase_what_ended(AgentDeleted, ConversationDeleted, SummariesDeleted)
+    runtime.erase_what_ended(
+        *(AgentDeleted, ConversationDeleted, SummariesDeleted, RunReplayDeleted)
+    )
     measure(runtime, engine)
 
     async def drain() -> None:
         await asyncio.gather(
             *(engine.drain(), callbacks.drain(), batches.drain()),
             *(handlers.completions.completions.drain(), handlers.summaries.writer.drain()),
+            handlers.replays.replays.drain(),
         )
 
     runtime.closing.push_async_callback(drain)
@@ -224,8 +230,11 @@ async def apply_policies(
         service.repository.watch(giving, policy.note_commit)
     conversations = DeleteConversations(bus, queries, clock, ids)
     service.repository.watch(ORPHANING_EVENTS, conversations.note_commit)
+    replays = DeleteReplays(bus, queries, clock, ids)
+    service.repository.watch(RUN_LOSING_EVENTS, replays.note_commit)
     creations = UndoUnfinishedCreations(service.repository, queries, bus, clock, ids, service.locks)
     service.sweepers += [blocks.sweep, tools.sweep, conversations.sweep, creations.sweep]
+    service.sweepers.append(replays.sweep)
     return noting
 
 

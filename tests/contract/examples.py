@@ -217,6 +217,7 @@ from tests.contract import (
     batch_examples,
     file_examples,
     group_run_examples,
+    replay_examples,
     schedule_examples,
     summary_examples,
 )
@@ -425,6 +426,7 @@ COMMANDS: list[Command] = [
     *file_examples.COMMANDS,
     *agent_folder_examples.COMMANDS,
     *summary_examples.COMMANDS,
+    *replay_examples.COMMANDS,
     *group_run_examples.COMMANDS,
     *ROUTING_COMMANDS,
     *schedule_examples.COMMANDS,
@@ -683,6 +685,7 @@ EVENTS: list[Event] = [
     *file_examples.EVENTS,
     *agent_folder_examples.EVENTS,
     *summary_examples.EVENTS,
+    *replay_examples.EVENTS,
     *group_run_examples.EVENTS,
     *ROUTING_EVENTS,
     *schedule_examples.EVENTS,

@@ -210,6 +210,7 @@ from libs.contracts.tools.tools import (
 from services.agent.domain.agents.agent import Agent
 from services.agent.domain.batches.batch import Batch
 from services.agent.domain.conversations.conversation import Conversation
+from services.agent.domain.replays.run_replay import RunReplay
 from services.agent.domain.summaries.agent_summaries import AgentSummaries
 from services.api.domain.attachment import Attachment
 from services.api.domain.identity import Identity
@@ -234,7 +235,7 @@ from services.tools.domain.sandbox_config import SandboxConfig
 from services.tools.domain.tool import Tool
 from services.tools.domain.tool_permissions import ToolPermissions
 from services.tools.domain.tool_run import ToolRun
-from tests.contract import summary_examples
+from tests.contract import replay_examples, summary_examples
 from tests.contract.batch_examples import ANSWERED
 from tests.contract.batch_examples import FAILED as FAILED_ITEM
 from tests.contract.examples import (
@@ -581,6 +582,9 @@ HISTORIES: dict[str, tuple[type[Aggregate[Any]], list[Event]]] = {
     "AgentFolders": (AgentFolders, [*AGENT_FOLDERS]),
     "AgentSummaries": (AgentSummaries, [*summary_examples.HISTORY]),
     "AgentSummaries.deleted": (AgentSummaries, [*summary_examples.DELETED_HISTORY]),
+    "RunReplay": (RunReplay, [*replay_examples.HISTORY]),
+    "RunReplay.running": (RunReplay, [*replay_examples.RUNNING_HISTORY]),
+    "RunReplay.deleted": (RunReplay, [*replay_examples.DELETED_HISTORY]),
     "Tool": (Tool, [*TOOL]),
     "ToolName": (ToolName, [*TOOL_NAME]),
     "ToolRun": (ToolRun, [*TOOL_RUN]),

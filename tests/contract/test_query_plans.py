@@ -29,6 +29,7 @@ from services.agent.adapters.folder_queries import (
 )
 from services.agent.adapters.memory_queries import PostgresArchivalMemoryQueries
 from services.agent.adapters.reconciliation_queries import MadeBlock, PostgresAgentQueries
+from services.agent.adapters.replay_queries import PostgresReplayQueries
 from services.agent.adapters.routed_message_queries import PostgresRoutedMessageQueries
 from services.agent.adapters.run_queries import (
     PostgresCallbackQueries,
@@ -47,6 +48,7 @@ from services.api.adapters.conversation_run_queries import ConversationRunQuerie
 from services.api.adapters.folder_queries import FolderQueries
 from services.api.adapters.message_queries import History, MessageQueries
 from services.api.adapters.message_search_queries import MessageSearchQueries, Searched
+from services.api.adapters.replay_queries import ReplayQueries
 from services.api.adapters.resource_query_builder import (
     Filter,
     Resource,
@@ -197,6 +199,9 @@ TABLES = {
     " now(), 'success', 'openai/gpt-4o-mini', null, null, null",
     "agent.summaries": "'summary-' || n, '{org}', 'agent-' || n, 'summaries-' || n, now(),"
     " 'completed', null, '{{}}'",
+    "agent.run_replays": "'replay-' || n, '{org}', 'agent-' || n, 'run-' || n, now(),"
+    " 'completed', null, '{{}}'",
+    "agent.run_replay_steps": "'replay-' || n / 10, n % 10, '{org}', null, null, '[]', '[]'",
     "agent.called_runs": "'run-' || n, '{org}', 'conv-' || n % 10, 'run-' || n + 1,"
     " 'conv-' || n % 10 + 1, true, '[]'",
     "agent.prices": "'openai/model-' || n, '-infinity', 'list', 1, 1, 1, 1",
@@ -437,6 +442,13 @@ ASKED: dict[type, dict[str, Callable[[Any], Awaitable[Any]]]] = {
         "runs_of": lambda reads: reads.runs_of(EVENT_FILTERS[3]),
         "place_of": placed_event,
     },
+    PostgresReplayQueries: {
+        "run_to_replay": lambda queries: queries.run_to_replay(ORG, "run-1"),
+        "history_page_of": lambda queries: queries.history_page_of(ORG, CONVERSATION, 3),
+    },
+    ReplayQueries: {
+        "replay_status": lambda reads: reads.replay_status(ORG, "run-1", "replay-1"),
+    },
     SummaryQueries: {"summary": lambda reads: reads.summary(ORG, "summary-1")},
     MessageQueries: {
         "messages": listed_messages,
@@ -582,6 +594,7 @@ WHOLE: dict[type, set[str]] = {
     },
     PostgresCallbackQueries: {"due_callbacks"},
     PostgresSummaryQueries: {"due_summaries"},
+    PostgresReplayQueries: {"due_replays", "open_replays", "lost_replays"},
     PostgresRunQueries: {"orphaned_runs"},
     PostgresOwnToolRunQueries: {"orphaned_runs", "runs_of_deleted_agents"},
     PostgresMcpServerQueries: {"due_discoveries"},

@@ -30,6 +30,13 @@ from libs.contracts.agent.conversations import (
     ConversationUpdated,
     MessageAppended,
 )
+from libs.contracts.agent.run_replays import (
+    RunReplayAdvanced,
+    RunReplayCompleted,
+    RunReplayFailed,
+    RunReplayRequested,
+    RunReplayStepCompared,
+)
 from libs.contracts.agent.runs import (
     CallbackAttempted,
     HeartbeatsPaused,
@@ -174,6 +181,7 @@ from tests.contract.group_run_examples import CONVERSATION as GROUP_CONVERSATION
 from tests.contract.group_run_examples import GROUP_RUN
 from tests.contract.identity_examples import ATTACHMENT, IDENTITY
 from tests.contract.project_examples import PROJECT
+from tests.contract.replay_examples import REPLAY
 from tests.contract.routing_examples import ROUTED, TOPIC
 from tests.contract.schedule_examples import FIRING, SCHEDULE
 from tests.contract.summary_examples import SUMMARIES, SUMMARY
@@ -240,6 +248,8 @@ STORIES: dict[str, list[list[type[Event]]]] = {
         [SummaryRequested, SummaryPartWritten, SummaryWritten, SummaryArchived],
         [SummaryRequested, SummaryFailed],
         [SummaryRequested, SummariesDeleted],
+        [RunReplayRequested, RunReplayAdvanced, RunReplayStepCompared, RunReplayCompleted],
+        [RunReplayRequested, RunReplayFailed],
         [BatchAccepted, BatchItemsStarted, BatchItemEnded, BatchCancelled, BatchCompleted],
     ],
     "scheduler": [
@@ -313,6 +323,7 @@ def story(number: int, kinds: list[type[Event]]) -> Iterator[Event]:
             FIRING,
             SUMMARIES,
             SUMMARY,
+            REPLAY,
             GROUP_RUN,
             ROUTED,
             TOPIC,

@@ -175,10 +175,12 @@ async def conversation_of(client: httpx.AsyncClient, agent_id: str) -> dict[str,
 
     await wait_for("the run is over", is_over)
     [step] = await made(client, "GET", f"{path}/steps")
+    replay = await made(client, "POST", f"{path}/replay", json={})
     message, *_ = await made(client, "GET", f"{path}/messages")
     return {
         "conversation_id": conversation["id"],
         "message_id": message["id"],
+        "replay_id": replay["id"],
         "run_id": run["id"],
         "step_id": step["id"],
     }

@@ -163,6 +163,7 @@ BODIES: dict[str, list[Any]] = {
     "search_all_messages": [{"query": "hi"}],
     "search_messages": [{"query": "hi"}],
     "rate_step": [{"feedback": "positive"}],
+    "replay_run": [{"from_step": 1, "mode": "recorded"}, {"model": MODEL, "background": True}],
     "create_tool": [TOOL, {"source_code": TOOL_SOURCE}],
     "upsert_tool": [TOOL, {"source_code": TOOL_SOURCE}],
     "update_tool": [{"source_code": TOOL_SOURCE, "metadata": {"a": 1}}, {"tags": ["b"]}],
@@ -316,6 +317,7 @@ async def things(base_url: str) -> dict[str, str]:
         "folder_name": folder["name"],
         "file_id": "file-00000000-0000-4000-8000-000000000000",  # it would need a form
         "run_id": run["id"],
+        "replay_id": "replay-00000000-0000-4000-8000-000000000000",  # its run may go on
         "letter_id": "letter-00000000-0000-4000-8000-000000000000",
         "label": "human",
         "conversation_id": conversation["id"],

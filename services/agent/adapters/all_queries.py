@@ -26,6 +26,7 @@ from services.agent.adapters.memory_queries import (
     PostgresArchivalMemoryQueries,
 )
 from services.agent.adapters.reconciliation_queries import AgentQueries, PostgresAgentQueries
+from services.agent.adapters.replay_queries import PostgresReplayQueries, ReplayQueries
 from services.agent.adapters.routed_message_queries import (
     PostgresRoutedMessageQueries,
     RoutedMessageQueries,
@@ -59,6 +60,7 @@ class Queries(
     FolderQueries,
     ConversationSearch,
     PauseQueries,
+    ReplayQueries,
     RoutedMessageQueries,
     RunQueries,
     CustomToolQueries,
@@ -81,6 +83,7 @@ class PostgresQueries(
     PostgresFolderQueries,
     PostgresConversationSearch,
     PostgresPauseQueries,
+    PostgresReplayQueries,
     PostgresRoutedMessageQueries,
     PostgresRunQueries,
     PostgresCustomToolQueries,

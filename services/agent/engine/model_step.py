@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Iterator, Mapping
 from contextlib import aclosing
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime
 
 from libs.bus.ports import Clock, Ids
@@ -38,7 +38,13 @@ from services.agent.domain.prompts.system_prompt import NO_ARCHIVES, ArchivalMem
 from services.agent.domain.runs.agent_loop import OfferedTools
 from services.agent.domain.runs.agent_loops import loop_of
 from services.agent.domain.runs.reply_interpretation import CallReaders
-from services.agent.domain.runs.step_results import ModelReply, Spoken, kept_calls, spoken_message
+from services.agent.domain.runs.step_results import (
+    AnsweredStep,
+    ModelReply,
+    Spoken,
+    kept_calls,
+    spoken_message,
+)
 from services.agent.engine.run_stream import RunStreamPublisher
 from services.agent.engine.stream_chunk_building import StepChunks
 
@@ -157,10 +163,23 @@ def step_request(
     archival: ArchivalMemory = NO_ARCHIVES,
 ) -> StepRequest:
     """What the model is asked next by an agent whose blocks, folders and archives are these."""
-    state, run = conversation.state, conversation.running()
     rebuilt = rebuilt_prompt(
-        state, design.config, blocks, at=at, directories=directories, archival=archival
+        conversation.state,
+        design.config,
+        blocks,
+        at=at,
+        directories=directories,
+        archival=archival,
     )
+    question = question_showing(conversation, design, rebuilt, at=at)
+    return replace(question, blocks=blocks, directories=directories, archival=archival)
+
+
+def question_showing(
+    conversation: Conversation, design: AgentDesign, rebuilt: SystemPrompt | None, *, at: datetime
+) -> StepRequest:
+    """What the model is asked next, with the system message that there is or a `rebuilt` one."""
+    state, run = conversation.state, conversation.running()
     offered = loop_of(run.agent_type).offered_tools(design, run)
     tokens = design.config.llm_config.context_window
     shown, weight = weighed_messages(
@@ -192,13 +211,33 @@ def step_request(
         request,
         rebuilt,
         offered,
-        blocks,
+        [],
         size,
         held,
         design.attached_names,
         design.bound if run.gate is not None else NOT_BOUND,
-        directories,
-        archival,
+    )
+
+
+def answered_step(
+    question: StepRequest, step_id: str, reply: ModelReply, spoken: Spoken, *, model_ns: int
+) -> AnsweredStep:
+    """A step whose question has this reply."""
+    llm = question.request.config.llm_config
+    return AnsweredStep(
+        step_id,
+        llm.handle or llm.model,
+        reply,
+        spoken,
+        parallel=question.request.parallel,
+        offered=question.offered.names,
+        renamed=question.renamed,
+        bound=question.bound,
+        concurrent=question.offered.concurrent,
+        gone=question.offered.gone,
+        rebuilt=question.rebuilt,
+        model_ns=model_ns,
+        prompt_bytes=question.size.whole,
     )
 
 

@@ -25,6 +25,7 @@ from services.agent.adapters.telemetry import RunSpans
 from services.agent.domain.agents.agent import AgentDesign
 from services.agent.domain.conversations.active_run import ActiveRun
 from services.agent.domain.conversations.conversation import Conversation
+from services.agent.domain.conversations.conversation_state import SystemPrompt
 from services.agent.domain.conversations.provider_rejected_messages import TOO_LONG
 from services.agent.domain.runs.run_actions import (
     AskClient,
@@ -39,7 +40,7 @@ from services.agent.domain.runs.run_actions import (
 )
 from services.agent.domain.runs.run_progress import go_on, next_action
 from services.agent.domain.runs.run_steps import abort, fail, model_replied, refuse_call
-from services.agent.domain.runs.step_results import AnsweredStep, Failure
+from services.agent.domain.runs.step_results import Failure
 from services.agent.engine.attempt_limits import (
     ATTEMPTS_MAX,
     FAILURES_MAX,
@@ -52,7 +53,7 @@ from services.agent.engine.attempt_limits import (
 )
 from services.agent.engine.compaction import Compactor
 from services.agent.engine.leased_conversation import LeasedConversation
-from services.agent.engine.model_step import ModelStep, StepRequest, step_request
+from services.agent.engine.model_step import ModelStep, StepRequest, answered_step, step_request
 from services.agent.engine.ports import EnginePorts, Scheduler
 from services.agent.engine.run_stream import RunStreamPublisher
 from services.agent.engine.tool_execution import ToolExecution
@@ -303,21 +304,7 @@ class RunAttempt:
         failpoints.reach("after_model_reply")
         model_ns = round((self.ports.clock.monotonic() - since) * 1e9)
         reply, spoken = answer
-        answered = AnsweredStep(
-            step_id,
-            model,
-            reply,
-            spoken,
-            parallel=request.parallel,
-            offered=question.offered.names,
-            renamed=question.renamed,
-            bound=question.bound,
-            concurrent=question.offered.concurrent,
-            gone=question.offered.gone,
-            rebuilt=question.rebuilt,
-            model_ns=model_ns,
-            prompt_bytes=question.size.whole,
-        )
+        answered = answered_step(question, step_id, reply, spoken, model_ns=model_ns)
         await self.leased.record(
             lambda conversation: model_replied(conversation, answered, at=self.now())
         )
@@ -334,7 +321,7 @@ class RunAttempt:
                     return
             except ModelFailed as late:
                 failure = late.failure
-        await self.fail(step_id, failure)
+        await self.fail(step_id, failure, question.rebuilt)
 
     async def compact(self, step_id: str) -> None:
         """Compact the conversation, which is all that the run is about."""
@@ -348,13 +335,16 @@ class RunAttempt:
         try:
             await self.compactor.on_demand(design, question, step_id)
         except ModelFailed as failed:
-            await self.fail(step_id, failed.failure)
+            await self.fail(step_id, failed.failure, None)
 
-    async def fail(self, step_id: str, failure: Failure) -> None:
-        """Record that there is no answer to a step, and why."""
+    async def fail(self, step_id: str, failure: Failure, rebuilt: SystemPrompt | None) -> None:
+        """Record that there is no answer to a step, and why; and the system message that was shown,
+        if that was a new one."""
         log.warning("the model failed: %s", failure.message)
         await self.leased.record(
-            lambda conversation: fail(conversation, step_id, failure, at=self.now())
+            lambda conversation: fail(
+                conversation, step_id, failure, rebuilt=rebuilt, at=self.now()
+            )
         )
 
     async def run_within_deadline[T](self, work: Coroutine[Any, Any, T]) -> T | None:

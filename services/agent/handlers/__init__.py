@@ -15,6 +15,7 @@ from services.agent.handlers.context_window import ContextHandlers
 from services.agent.handlers.conversations import ConversationHandlers
 from services.agent.handlers.one_off_completions import CompletionHandlers
 from services.agent.handlers.ports import HandlerPorts
+from services.agent.handlers.replays import ReplayHandlers
 from services.agent.handlers.runs import RunHandlers, StepHandlers
 from services.agent.handlers.summaries import SummaryHandlers
 from services.agent.handlers.waiting_conversations import ApprovalHandlers, PauseHandlers
@@ -36,6 +37,7 @@ class Handlers:
         self.completions = CompletionHandlers(ports)
         self.summaries = SummaryHandlers(ports)
         self.batches = BatchHandlers(ports, batches)
+        self.replays = ReplayHandlers(ports)
         self.histories = HistoryHandlers("agent", appendable(), ports.clock)
 
     def table(self) -> Mapping[type[Command], Handler]:
@@ -43,6 +45,7 @@ class Handlers:
         answering = (
             *(self.agents, self.agent_tools, self.conversations, self.runs, self.steps),
             *(self.context, self.approvals, self.completions, self.summaries, self.batches),
+            self.replays,
             self.histories,
         )
         return {kind: handle for handlers in answering for kind, handle in handlers.table().items()}

@@ -24,6 +24,7 @@ from libs.contracts.agent.conversations import (
     MessageAppended,
     SystemPromptRebuilt,
 )
+from libs.contracts.agent.run_replays import RunReplayEvent
 from libs.contracts.agent.runs import (
     CallbackAttempted,
     HeartbeatPauseCancelled,
@@ -45,6 +46,7 @@ from services.agent.projections.agents import project_agent
 from services.agent.projections.batches import project_batch
 from services.agent.projections.conversations import project_conversation
 from services.agent.projections.messages import message_row, rebuilt_row, summary_row
+from services.agent.projections.run_replays import project_replay
 from services.agent.projections.runs import (
     annotate_step,
     answered_step,
@@ -74,6 +76,7 @@ from services.agent.projections.tables import (
 
 NOT_IN_CONTEXT: JsonObject = {"in_context": False}
 IN_CONTEXT: JsonObject = {"in_context": True}
+OF_CONVERSATION = (MESSAGES, RUNS, STEPS, CALLBACKS, CALLED_RUNS, HEARTBEAT_PAUSES, APPROVALS)
 
 __all__ = ["READ_MODELS", "project"]
 
@@ -100,20 +103,14 @@ def project(event: Event, org: str, rows: RowWrites) -> None:
             project_conversation(event, org, rows)
         case ConversationDeleted():
             rows.delete(CONVERSATIONS, "id", event.originator_id)
-            rows.delete(MESSAGES, "conversation_id", event.originator_id)
-            rows.delete(RUNS, "conversation_id", event.originator_id)
-            rows.delete(STEPS, "conversation_id", event.originator_id)
-            rows.delete(CALLBACKS, "conversation_id", event.originator_id)
-            rows.delete(CALLED_RUNS, "conversation_id", event.originator_id)
-            rows.delete(HEARTBEAT_PAUSES, "conversation_id", event.originator_id)
-            rows.delete(APPROVALS, "conversation_id", event.originator_id)
+            for table in OF_CONVERSATION:
+                rows.delete(table, "conversation_id", event.originator_id)
         case ApprovalRequested() | ApprovalAnswered() | ApprovalEnded():
             project_approval(event, org, rows)
         case RunDeleted():
             rows.delete(RUNS, "id", event.run_id)
-            rows.delete(STEPS, "run_id", event.run_id)
-            rows.delete(CALLBACKS, "run_id", event.run_id)
-            rows.delete(CALLED_RUNS, "run_id", event.run_id)
+            for table in (STEPS, CALLBACKS, CALLED_RUNS):
+                rows.delete(table, "run_id", event.run_id)
         case CallbackAttempted():
             note_attempt(event, rows)
         case StepAnnotated():
@@ -134,6 +131,8 @@ def project(event: Event, org: str, rows: RowWrites) -> None:
             project_summary(event, org, rows)
         case BatchEvent():
             project_batch(event, org, rows)
+        case RunReplayEvent():
+            project_replay(event, org, rows)
 
 
 def project_context(

@@ -19,6 +19,8 @@ APPROVALS = Table("approvals", key=("conversation_id",), aggregate="conversation
 SUMMARIES = Table("summaries", aggregate="summaries_id")
 BATCHES = Table("batches")
 BATCH_ITEMS = Table("batch_items", aggregate="batch_id")
+RUN_REPLAYS = Table("run_replays")
+RUN_REPLAY_STEPS = Table("run_replay_steps", key=("replay_id", "number"), aggregate="replay_id")
 READ_MODELS = (
     AGENTS,
     AGENT_TAGS,
@@ -31,6 +33,8 @@ READ_MODELS = (
     CONVERSATIONS,
     HEARTBEAT_PAUSES,
     MESSAGES,
+    RUN_REPLAYS,
+    RUN_REPLAY_STEPS,
     RUNS,
     STEPS,
     SUMMARIES,

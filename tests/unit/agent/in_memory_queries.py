@@ -51,10 +51,11 @@ from services.agent.domain.runs.agent_call_deadlocks import WaitingCall
 from services.agent.domain.summaries.summary_transcript import HistoryMessage
 from services.agent.domain.tools.custom_tools import CustomTool
 from tests.unit.agent.in_memory_batch_queries import InMemoryBatchQueries
+from tests.unit.agent.in_memory_replay_queries import InMemoryReplayQueries
 from tests.unit.given import NOW
 
 
-class InMemoryQueries(InMemoryBatchQueries):
+class InMemoryQueries(InMemoryBatchQueries, InMemoryReplayQueries):
     """Keeps the contract of `Queries`, from in-memory tables; tools and texts of files are given to
     it instead. tests/contract/test_agent_queries.py compares it with Postgres."""
 

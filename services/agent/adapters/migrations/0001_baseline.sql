@@ -508,6 +508,43 @@ create view {schema}.summary_view as
     select id, org, agent_id, created_at, status, error, fields from {schema}.summaries;
 grant select on {schema}.summary_view to heeler_reader;
 
+-- Replays of runs --------------------------------------------------------------------------------
+
+create table {schema}.run_replays (
+    id         text primary key,
+    org        text not null,
+    agent_id   text not null,
+    run_id     text not null,
+    created_at timestamptz not null,
+    status     text not null,
+    error      jsonb,
+    fields     jsonb not null
+);
+create index run_replays_unfinished on {schema}.run_replays (created_at) where status = 'running';
+create index run_replays_run on {schema}.run_replays (run_id, created_at, id collate "C");
+comment on column {schema}.run_replays.status is 'running, completed or failed.';
+comment on column {schema}.run_replays.fields is 'The replay as clients read it, without its steps.';
+
+create table {schema}.run_replay_steps (
+    replay_id   text not null,
+    number      int not null,
+    org         text not null,
+    recorded    json,
+    replayed    json,
+    answers     json not null,
+    differences json not null,
+    primary key (replay_id, number)
+);
+comment on table {schema}.run_replay_steps is
+    'Each step of a replay beside the recorded one; null where one of them has no such step.';
+
+create view {schema}.run_replay_view as
+    select id, org, agent_id, run_id, created_at, status, error, fields from {schema}.run_replays;
+create view {schema}.run_replay_step_view as
+    select replay_id, number, org, recorded, replayed, answers, differences
+    from {schema}.run_replay_steps;
+grant select on {schema}.run_replay_view, {schema}.run_replay_step_view to heeler_reader;
+
 -- Models and prices ------------------------------------------------------------------------------
 
 -- A model that is not listed can be used by its name, but is not offered in lists.

@@ -21,6 +21,7 @@ from services.agent.domain.conversations.active_run import (
 )
 from services.agent.domain.conversations.approval_state import gates
 from services.agent.domain.conversations.conversation import Conversation
+from services.agent.domain.conversations.conversation_state import SystemPrompt
 from services.agent.domain.runs import heartbeat_pauses, tool_calls
 from services.agent.domain.runs.run_progress import go_on, settle, start_next
 from services.agent.domain.runs.step_results import (
@@ -132,12 +133,16 @@ def fail(
     failure: Failure,
     *,
     step: UnfinishedStep | None = None,
+    rebuilt: SystemPrompt | None = None,
     at: datetime,
 ) -> None:
-    """End the run with an error, in another `step` than the next; the next run starts."""
+    """End the run with an error, in another `step` than the next; the next run starts. What the
+    model was asked is recorded where its system message was `rebuilt`."""
     active = conversation.state.active_run
     if active is None or active.next_step_id != step_id or active.open_call is not None:
         return
+    if rebuilt is not None:
+        conversation.rebuild(rebuilt, at=at)
     conversation.record(
         RunFailed,
         at=at,

@@ -1,0 +1,178 @@
+"""The language of the agent service: replays of runs.
+
+A replay asks a model once more what it was asked in a run that has ended, on the context as it was,
+and compares what comes of it with what was recorded. It changes nothing of the agent: what it
+records is its own.
+"""
+
+from __future__ import annotations
+
+from datetime import datetime
+from typing import ClassVar, Literal
+
+from pydantic import Field
+
+from libs.contracts.agent.conversations import SERVICE, Usage
+from libs.contracts.bus_messages import Command, Event, JsonObject, Value, delta_subject, is_none
+from libs.contracts.letta.model_configs import LLMConfig
+
+# Replays of one organisation that have not ended.
+ORGANISATION_OPEN_REPLAYS_MAX = 20
+
+ReplayMode = Literal["recorded", "live"]
+# Where the answer to a call came from: from the log, because the call is not in the log (or not so
+# often), or from the tool itself.
+AnswerSource = Literal["recorded", "not_recorded", "live"]
+
+
+def replay_deltas(org: str, replay_id: str) -> str:
+    """The subject of a replay's progress: `{}` while it goes on, then `{"end": true}`; the row in
+    `agent.run_replay_view` says what came of it."""
+    return delta_subject(SERVICE, "run_replay", "progress", org, replay_id)
+
+
+class ReplayRun(Command):
+    """Run the steps of a run again from the step `from_step` on, with the model of the handle
+    `model` or that of then.
+
+    It is answered with `replay_id` once that is durable.
+    """
+
+    service: ClassVar[str] = SERVICE
+    topic: ClassVar[str] = "run.replay"
+    replay_id: str
+    run_id: str
+    model: str | None = None
+    from_step: int = 1
+    mode: ReplayMode = "recorded"
+
+    @property
+    def target(self) -> str:
+        return self.replay_id
+
+
+class DeleteRunReplay(Command):
+    """Forget a replay, with all that was said in it."""
+
+    service: ClassVar[str] = SERVICE
+    topic: ClassVar[str] = "run_replay.delete"
+    replay_id: str
+
+    @property
+    def target(self) -> str:
+        return self.replay_id
+
+
+class ReplayedRun(Value):
+    """The run that is replayed, and at which version of its conversation it was accepted."""
+
+    run_id: str
+    agent_id: str
+    conversation_id: str
+    accepted_version: int
+
+
+class ReplayedFact(Value):
+    """An event as the conversation would have recorded it, had the replay been a run."""
+
+    topic: str
+    schema_version: int
+    at: datetime
+    payload: JsonObject
+
+
+class ReplayedAnswer(Value):
+    """Where the answer to a call of a step came from, and why it is not what its mode promises, if
+    so."""
+
+    step: int
+    tool_call_id: str
+    tool: str
+    source: AnswerSource
+    note: str = ""
+
+
+class RunReplayEvent(Event):
+    """A fact about one replay of a run."""
+
+    service: ClassVar[str] = SERVICE
+    agent_id: str
+
+
+class RunReplayRequested(RunReplayEvent):
+    """A run is to be replayed, by another model if one is named."""
+
+    topic: ClassVar[str] = "run_replay.requested"
+    run: ReplayedRun
+    mode: ReplayMode
+    from_step: int
+    model: str | None = Field(default=None, exclude_if=is_none)
+    llm_config: LLMConfig | None = Field(default=None, exclude_if=is_none)
+
+
+class RunReplayAdvanced(RunReplayEvent):
+    """A replay has come further: a model has answered, or tools have."""
+
+    topic: ClassVar[str] = "run_replay.advanced"
+    facts: list[ReplayedFact]
+    answers: list[ReplayedAnswer] = Field(default_factory=list)
+
+
+class ReplayedStep(Value):
+    """One step as it was recorded, or as it was replayed; `messages` are those of V1."""
+
+    model: str
+    finish_reason: str
+    usage: Usage
+    at: datetime
+    model_ns: int = 0
+    tool_ns: int = 0
+    messages: list[JsonObject] = Field(default_factory=list)
+
+
+class RunReplayStepCompared(RunReplayEvent):
+    """A step of the replay stands beside the recorded one; either may be missing."""
+
+    topic: ClassVar[str] = "run_replay_step.compared"
+    number: int
+    recorded: ReplayedStep | None = Field(default=None, exclude_if=is_none)
+    replayed: ReplayedStep | None = Field(default=None, exclude_if=is_none)
+    answers: list[ReplayedAnswer] = Field(default_factory=list)
+    differences: list[JsonObject] = Field(default_factory=list)
+
+
+class ReplayedEnd(Value):
+    """How a transcript ended: its stop reason, and how much it took."""
+
+    stop_reason: str | None = None
+    error: JsonObject | None = None
+    steps: int = 0
+    usage: Usage = Usage()
+    duration_ns: int = 0
+
+
+class RunReplayCompleted(RunReplayEvent):
+    """Both transcripts are there; `same` says that they are equal, `notes` what of them is not as
+    it was then."""
+
+    topic: ClassVar[str] = "run_replay.completed"
+    same: bool
+    first_difference: int | None = None
+    recorded: ReplayedEnd
+    replayed: ReplayedEnd
+    notes: list[str] = Field(default_factory=list)
+
+
+class RunReplayFailed(RunReplayEvent):
+    """There is no replay, and why."""
+
+    topic: ClassVar[str] = "run_replay.failed"
+    error_type: str
+    message: str
+    detail: str | None = None
+
+
+class RunReplayDeleted(RunReplayEvent):
+    """A replay is gone, with its run or its agent."""
+
+    topic: ClassVar[str] = "run_replay.deleted"

@@ -1,0 +1,98 @@
+"""Commands about replays of runs: load, decide, reply; models and tools are asked later."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from libs.bus.command_dispatcher import Handler
+from libs.contracts.agent.run_replays import (
+    ORGANISATION_OPEN_REPLAYS_MAX,
+    DeleteRunReplay,
+    ReplayRun,
+)
+from libs.contracts.bus_messages import (
+    BUSY,
+    CONFLICT,
+    NOT_FOUND,
+    UNPROCESSABLE,
+    Accepted,
+    Command,
+    Rejected,
+)
+from libs.contracts.letta.error_bodies import not_found
+from libs.contracts.letta.model_configs import LLMConfig
+from libs.eventstore.unit_of_work import UnitOfWork
+from services.agent.adapters.replay_queries import DueReplay, RunToReplay
+from services.agent.domain.replays.run_replay import RunReplay
+from services.agent.engine.replays import RunReplays
+from services.agent.handlers.ports import HandlerPorts
+
+
+class ReplayHandlers:
+    """Takes requests for replays, and forgets those whose run is gone."""
+
+    def __init__(self, ports: HandlerPorts) -> None:
+        self.ports = ports
+        self.replays = RunReplays(ports.engine.ports)
+
+    def table(self) -> Mapping[type[Command], Handler]:
+        """The commands of these handlers, each with its method."""
+        return {ReplayRun: self.replay_run, DeleteRunReplay: self.delete_replay}
+
+    async def replay_run(self, command: ReplayRun, work: UnitOfWork) -> Accepted | Rejected:
+        """Begin a replay, once that is durable."""
+        org = work.context.org
+        found = await self.ports.queries.run_to_replay(org, command.run_id)
+        if found is None:
+            return Rejected(code=NOT_FOUND, reason=str(not_found("run", command.run_id)["detail"]))
+        refused = refusal_of(found, command) or await self.refusal_of_one_more(org)
+        if refused:
+            return refused
+        llm = await self.model_of(command)
+        if isinstance(llm, Rejected):
+            return llm
+        replay = await work.load_new(RunReplay, command.replay_id)
+        refused = replay.request(command, found.run, llm, at=self.ports.clock.now())
+        if refused:
+            return refused
+        self.replays.begin_after_commit(DueReplay(replay.id, org), work)
+        return Accepted(result={"replay_id": replay.id})
+
+    async def refusal_of_one_more(self, org: str) -> Rejected | None:
+        """Why no other replay can begin now."""
+        if await self.ports.queries.open_replays(org) < ORGANISATION_OPEN_REPLAYS_MAX:
+            return None
+        reason = f"{ORGANISATION_OPEN_REPLAYS_MAX} replays have not ended: wait for one of them"
+        return Rejected(code=BUSY, reason=reason)
+
+    async def model_of(self, command: ReplayRun) -> LLMConfig | Rejected | None:
+        """The model that is asked instead; None for that of then."""
+        return None if command.model is None else await self.ports.handles.llm(command.model)
+
+    async def delete_replay(
+        self, command: DeleteRunReplay, work: UnitOfWork
+    ) -> Accepted | Rejected:
+        """Forget a replay; an attempt at it fails at its next commit."""
+        replay = await work.load(RunReplay, command.replay_id)
+        replay.delete(at=self.ports.clock.now())
+        return Accepted()
+
+
+def refusal_of(found: RunToReplay, command: ReplayRun) -> Rejected | None:
+    """Why a run cannot be replayed so; None if it can."""
+    run_id = command.run_id
+    if not found.has_ended:
+        return Rejected(code=CONFLICT, reason=f"{run_id} has not ended: replay it when it has")
+    if found.is_compaction:
+        reason = f"{run_id} compacted its conversation and answered nothing: replay another run"
+        return Rejected(code=UNPROCESSABLE, reason=reason)
+    if command.from_step > found.steps + 1:
+        reason = f"`from_step`: {run_id} has {found.steps} steps, so begin at one of these"
+        return Rejected(code=UNPROCESSABLE, reason=reason)
+    if command.mode == "live" and found.gated:
+        reason = (
+            f"`mode`: {run_id} called {', '.join(found.gated)}, which needs an approval, and a"
+            ' replay has nobody to ask: use the mode "recorded"'
+        )
+        return Rejected(code=CONFLICT, reason=reason)
+    return None

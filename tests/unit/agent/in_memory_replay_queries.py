@@ -1,0 +1,80 @@
+"""The reads of replays, in memory."""
+
+from __future__ import annotations
+
+from collections import Counter
+from typing import Any
+
+from libs.contracts.agent.run_replays import ReplayedRun
+from libs.eventstore.in_memory_database import InMemoryDatabase
+from libs.eventstore.ports import StoredEvent
+from services.agent.adapters.reconciliation_queries import SWEPT_MAX
+from services.agent.adapters.replay_queries import (
+    HISTORY_PAGE_EVENTS_MAX,
+    DueReplay,
+    RunToReplay,
+)
+
+
+class InMemoryReplayQueries:
+    """Keeps the contract of `ReplayQueries`, from in-memory tables."""
+
+    database: InMemoryDatabase
+
+    def rows(self, table: str, service: str = "agent", org: str | None = None) -> list[Any]:
+        """The rows of a table, of one organisation if it is named."""
+        raise NotImplementedError
+
+    async def run_to_replay(self, org: str, run_id: str) -> RunToReplay | None:
+        found = [row for row in self.rows("runs", org=org) if row["id"] == run_id]
+        if not found:
+            return None
+        [row] = found
+        stream = self.database.schema("agent").streams[row["conversation_id"]]
+        accepted = next(
+            stored for stored in stream if (stored.topic, stored.about) == ("run.accepted", run_id)
+        )
+        replied = [
+            stored.payload
+            for stored in stream
+            if (stored.topic, stored.about) == ("model.replied", run_id)
+        ]
+        calls: list[Any] = [call for reply in replied for call in reply["tool_calls"]]  # type: ignore[union-attr]
+        run = ReplayedRun(
+            run_id=run_id,
+            agent_id=row["agent_id"],
+            conversation_id=row["conversation_id"],
+            accepted_version=accepted.version,
+        )
+        gated = sorted({call["name"] for call in calls if call.get("gated")})
+        is_compaction = "compaction" in accepted.payload
+        return RunToReplay(run, row["status"], len(replied), gated, is_compaction)
+
+    async def history_page_of(self, org: str, aggregate_id: str, after: int) -> list[StoredEvent]:
+        stream = self.database.schema("agent").streams.get(aggregate_id, [])
+        found = [stored for stored in stream if stored.org == org and stored.version > after]
+        return found[:HISTORY_PAGE_EVENTS_MAX]
+
+    async def open_replays(self, org: str) -> int:
+        return sum(row["status"] == "running" for row in self.rows("run_replays", org=org))
+
+    async def due_replays(self, of_org: int, limit: int) -> list[DueReplay]:
+        leases, clock = self.database.schema("agent").leases, self.database.clock()
+        held = {key for key, lease in leases.items() if lease.expires_at >= clock}
+        places: Counter[str] = Counter()
+        placed = []
+        for row in sorted(self.rows("run_replays"), key=lambda row: (row["created_at"], row["id"])):
+            if row["status"] == "running" and row["id"] not in held:
+                places[row["org"]] += 1
+                placed.append((places[row["org"]], row))
+        placed.sort(key=lambda entry: entry[0])
+        due = [DueReplay(row["id"], row["org"]) for place, row in placed if place <= of_org]
+        return due[:limit]
+
+    async def lost_replays(self) -> list[DueReplay]:
+        runs = {(row["id"], row["org"]) for row in self.rows("runs")}
+        return [
+            DueReplay(row["id"], row["org"])
+            for row in self.rows("run_replays")
+            if (row["run_id"], row["org"]) not in runs
+        ][:SWEPT_MAX]

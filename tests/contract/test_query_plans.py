@@ -41,6 +41,7 @@ from services.agent.adapters.tool_queries import PostgresCustomToolQueries, Post
 from services.api.adapters.agent_event_queries import AgentEventQueries
 from services.api.adapters.agent_event_statement import EventFilter
 from services.api.adapters.agent_folder_queries import AgentFolderQueries
+from services.api.adapters.attachment_queries import PostgresAttachmentQueries
 from services.api.adapters.block_history_queries import BlockHistoryQueries, VersionSlice
 from services.api.adapters.capability_queries import CapabilityQueries
 from services.api.adapters.context_message_queries import ContextMessageQueries
@@ -48,6 +49,8 @@ from services.api.adapters.conversation_run_queries import ConversationRunQuerie
 from services.api.adapters.folder_queries import FolderQueries
 from services.api.adapters.message_queries import History, MessageQueries
 from services.api.adapters.message_search_queries import MessageSearchQueries, Searched
+from services.api.adapters.project_queries import OF_AGENT as PROJECTS_OF_AGENT
+from services.api.adapters.project_queries import PostgresProjectQueries
 from services.api.adapters.replay_queries import ReplayQueries
 from services.api.adapters.resource_query_builder import (
     Filter,
@@ -82,9 +85,11 @@ from services.api.resources.direct_tool_execution import TOOL_RUNS
 from services.api.resources.folder_files import FILES
 from services.api.resources.folders import FOLDERS
 from services.api.resources.groups import GROUPS, OF_MEMBER
+from services.api.resources.identities import IDENTITIES, OF_IDENTITY
 from services.api.resources.mcp_discovery_waiting import MCP_SERVERS
 from services.api.resources.mcp_servers_by_name import by_name
 from services.api.resources.passages import OF_AGENT, PASSAGES
+from services.api.resources.projects import AGENTS_IN_PROJECT, PROJECTS
 from services.api.resources.runs import RUNS, RunPage
 from services.api.resources.sandbox_configs import CONFIGS
 from services.api.resources.steps import STEPS, StepPage
@@ -139,7 +144,9 @@ from tests.contract.examples import (
 )
 from tests.contract.file_examples import FILE, FOLDER
 from tests.contract.group_examples import GROUP
+from tests.contract.identity_examples import IDENTITY
 from tests.contract.plans import generic_plan, index_columns, reads_by_key, scans
+from tests.contract.project_examples import PROJECT
 from tests.contract.routing_examples import ROUTED
 from tests.contract.sleeptime_examples import REVIEW
 from tests.servers import PostgresServer
@@ -228,6 +235,11 @@ TABLES = {
     " now() + interval '1 day', 'active', '{{}}'",
     "scheduler.firings": "'firing-' || n, '{org}', 'schedule-' || n, 'agent-' || n % 10, now(),"
     " now(), 'run-' || n, 'completed', 1, null, null, '{{}}'",
+    "api.identities": "'identity-' || n, '{org}', now(), 'key-' || n, 'Ada', 'user', null, '[]'",
+    "api.projects": "'project-' || n, '{org}', now(), now(), 'project-' || n, null, '{{}}', 'ada',"
+    " 'ada', 'ada'",
+    "api.attachments": "'attachment-' || n, '{org}', case when n % 2 = 0 then 'identity-'"
+    " else 'project-' end || n, 'agent-' || n, now()",
     "memory.events": "n, pg_current_xact_id(), 'block-' || n, 1, 'block.created', 1, '{org}',"
     " 'block-' || n, '{{}}', '{{}}', now()",
     "agent.events": "n, pg_current_xact_id(), 'conv-' || n % 10, n, 'run.accepted', 1, '{org}',"
@@ -472,6 +484,16 @@ ASKED: dict[type, dict[str, Callable[[Any], Awaitable[Any]]]] = {
         "conversations_with_runs": lambda reads: reads.conversations_with_runs(ORG, AGENT, 10),
         "conversations_of_runs": lambda reads: reads.conversations_of_runs(ORG, AGENT, [RUN]),
     },
+    PostgresAttachmentQueries: {
+        "first_missing": lambda reads: reads.first_missing(ORG, [AGENT, BLOCK]),
+        "first_missing_identity": lambda reads: reads.first_missing_identity(ORG, [IDENTITY]),
+        "identities_of": lambda reads: reads.identities_of(ORG, AGENT),
+        "targets_of": lambda reads: reads.targets_of(ORG, IDENTITY, "agent-", 10),
+    },
+    PostgresProjectQueries: {
+        "projects_of": lambda reads: reads.projects_of(ORG, AGENT),
+        "agents_only_in": lambda reads: reads.agents_only_in(ORG, PROJECT, 10),
+    },
     TagQueries: {
         "tags": lambda reads: reads.tags(TagSlice(ORG, "a", after="b")),
     },
@@ -600,6 +622,8 @@ WHOLE: dict[type, set[str]] = {
     PostgresMcpServerQueries: {"due_discoveries"},
     PostgresFileProcessingQueries: {"due_files", "orphans"},
     PostgresMessageVectors: {"backlog", "remove_forgotten", "forget"},
+    PostgresAttachmentQueries: {"count_identities"},
+    PostgresProjectQueries: {"count_projects", "left_by_projects"},
     PostgresGroupQueries: {"lost_members", "lost_blocks", "unequal_groups"},
     PostgresRecipientQueries: {"due_messages", "lost_subscriptions", "find_ranked"},
     CapabilityQueries: {"names"},
@@ -627,6 +651,8 @@ RESOURCES: dict[str, tuple[Resource, str]] = {
     "mcp_server": (MCP_SERVERS, MCP_SERVER),
     "group": (GROUPS, GROUP),
     "sandbox": (CONFIGS, SANDBOX_CONFIG),
+    "identity": (IDENTITIES, IDENTITY),
+    "project": (PROJECTS, PROJECT),
 }
 READS: dict[str, Callable[[ResourceQueries, Resource, str], Awaitable[Any]]] = {
     "one": lambda reads, resource, key: reads.one(resource, ORG, key),
@@ -727,6 +753,15 @@ async def resources_have_keys(explained: Explained) -> None:
     await reads.page(GROUPS, found, Slice())
     members = Filter(["v.group_id = %(group)s", "v.org = %(org)s"], {"org": ORG, "group": GROUP})
     await reads.all(MEMBERS, members, order="v.position")
+    assert explained.without_key() == []
+    for condition, owner_id in ((OF_IDENTITY, IDENTITY), (AGENTS_IN_PROJECT, PROJECT)):
+        explained.scans = []
+        found = filter_of(Page(), ORG).by_key(condition, identity=owner_id, project=owner_id)
+        await reads.page(AGENTS, found, Slice())
+        assert explained.without_key() == []
+    explained.scans = []
+    found = filter_of(Page(), ORG).by_key(PROJECTS_OF_AGENT, agent=AGENT)
+    await reads.page(PROJECTS, found, Slice())
     assert explained.without_key() == []
     explained.scans = []
     await reads.first(MCP_SERVERS, by_name(ORG, "weather"))

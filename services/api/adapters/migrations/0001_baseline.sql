@@ -46,7 +46,7 @@ create table {schema}.identities (
     properties     json not null
 );
 create index identities_page on {schema}.identities (org collate "C", created_at, id collate "C");
-create index identities_key on {schema}.identities (identifier_key, org);
+create index identities_key on {schema}.identities (identifier_key);
 
 create view {schema}.identity_view as
     select id, org, created_at, identifier_key, name, identity_type, project_id, properties

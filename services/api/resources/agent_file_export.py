@@ -21,12 +21,12 @@ from services.api.http.request_parsing import AnyRequest, body_of
 from services.api.openapi.operation import returns
 from services.api.resources.agents import AGENTS
 from services.api.resources.conversations import CONVERSATIONS
+from services.api.v1.agent_file.agent_export import group_members, read_export
 from services.api.v1.agent_file.agent_file_document import (
     REFUSAL_OF_LEGACY_FORMAT,
     agent_file_document,
     legacy_document,
 )
-from services.api.v1.agent_file.export_reading import group_members, read_export
 from services.api.v1.read_model_responses import document_of, fill_in
 
 SKILLS_MAX = 1_000

@@ -38,6 +38,7 @@ from services.agent.adapters.run_queries import (
 )
 from services.agent.adapters.summary_queries import PostgresSummaryQueries, WantedMessages
 from services.agent.adapters.tool_queries import PostgresCustomToolQueries, PostgresToolRunQueries
+from services.api.adapters.agent_difference_queries import AgentDifferenceQueries
 from services.api.adapters.agent_event_queries import AgentEventQueries
 from services.api.adapters.agent_event_statement import EventFilter
 from services.api.adapters.agent_folder_queries import AgentFolderQueries
@@ -447,6 +448,18 @@ ASKED: dict[type, dict[str, Callable[[Any], Awaitable[Any]]]] = {
             ORG, CONVERSATION, WantedMessages(10, since=START)
         ),
         "history_page": lambda queries: queries.history_page(ORG, SUMMARISED, 3, 10),
+    },
+    AgentDifferenceQueries: {
+        "conversations": lambda reads: reads.conversations(ORG, AGENT),
+        "messages_after": lambda reads: reads.messages_after(ORG, [CONVERSATION], 10),
+        "message_count": lambda reads: reads.message_count(ORG, [CONVERSATION]),
+        "first_messages": lambda reads: reads.first_messages(ORG, [CONVERSATION]),
+        "archives": lambda reads: reads.archives(ORG, AGENT),
+        "passages_of": lambda reads: reads.passages_of(ORG, [ARCHIVE]),
+        "changed_passages": lambda reads: reads.changed_passages(
+            ORG, [ARCHIVE], 1, 9, deleted=True
+        ),
+        "listed": lambda reads: reads.passages_of(ORG, [ARCHIVE]),
     },
     AgentEventQueries: {
         "events": listed_events,

@@ -4,10 +4,13 @@ from __future__ import annotations
 
 import json
 import re
+from collections.abc import Sequence
+from functools import cache
 from typing import Annotated, Literal, TypeAliasType, get_args, get_origin
 
 from litestar import Request
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
+from pydantic.fields import FieldInfo
 from pydantic_core import from_json
 
 from libs.contracts.bus_messages import Context, Json, JsonObject
@@ -105,7 +108,7 @@ def query_of[Q: Query](request: AnyRequest, model: type[Q]) -> Q:
     given = request.query_params
     values = {
         name: given.getall(name) if is_list(field.annotation) else given.getall(name)[-1]
-        for name, field in model.model_fields.items()
+        for name, field in named_fields(model)
         if name in given
     }
     for name, value in values.items():
@@ -115,6 +118,12 @@ def query_of[Q: Query](request: AnyRequest, model: type[Q]) -> Q:
         return model.model_validate(values)
     except ValidationError as invalid:
         raise Problem(422, error_bodies.validation_detail(invalid, "query")) from None
+
+
+@cache
+def named_fields(model: type[Query]) -> Sequence[tuple[str, FieldInfo]]:
+    """The query parameters of a model, each under the name that clients send."""
+    return [(field.alias or name, field) for name, field in model.model_fields.items()]
 
 
 def is_list(annotation: object) -> bool:

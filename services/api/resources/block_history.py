@@ -20,8 +20,8 @@ from services.api.http.handler_dependencies import api_of
 from services.api.http.raw_json import raw
 from services.api.http.request_parsing import AnyRequest, Query, parse, query_of, valid_id
 from services.api.openapi.operation import returns
-from services.api.resources.block_blame import blame_lines, diff, lines_of
 from services.api.resources.blocks import BLOCKS
+from services.api.v1.block_blame import blame_lines, diff, lines_of
 from services.api.v1.read_model_responses import answer_document
 
 VERSIONS_MAX = 100

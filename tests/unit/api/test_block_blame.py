@@ -7,7 +7,7 @@ from itertools import takewhile
 from hypothesis import given
 from hypothesis import strategies as st
 
-from services.api.resources.block_blame import (
+from services.api.v1.block_blame import (
     STEPS_MAX,
     blame_lines,
     diff,

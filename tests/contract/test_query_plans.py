@@ -459,7 +459,7 @@ ASKED: dict[type, dict[str, Callable[[Any], Awaitable[Any]]]] = {
         "changed_passages": lambda reads: reads.changed_passages(
             ORG, [ARCHIVE], 1, 9, deleted=True
         ),
-        "listed": lambda reads: reads.passages_of(ORG, [ARCHIVE]),
+        "count_and_list": lambda reads: reads.passages_of(ORG, [ARCHIVE]),
     },
     AgentEventQueries: {
         "events": listed_events,

@@ -99,7 +99,7 @@ class AgentDifferenceQueries:
     async def messages_after(self, org: str, conversations: Sequence[str], after: int) -> Listed:
         """The messages of conversations that came after a commit."""
         values = {"conversations": [*conversations], "after": after, "last": LAST_ORDER}
-        return await self.listed(ADDED, {**values, "org": org, "limit": LISTED_MAX})
+        return await self.count_and_list(ADDED, {**values, "org": org, "limit": LISTED_MAX})
 
     async def message_count(self, org: str, conversations: Sequence[str]) -> int:
         """How many messages conversations have."""
@@ -118,9 +118,9 @@ class AgentDifferenceQueries:
         return [name for (name,) in found]
 
     async def passages_of(self, org: str, archives: Sequence[str]) -> Listed:
-        """The passages of archives."""
+        """All passages that archives have, with their texts."""
         values = {"archives": [*archives], "org": org, "limit": LISTED_MAX, "chars": TEXT_CHARS_MAX}
-        return await self.listed(PASSAGES, values)
+        return await self.count_and_list(PASSAGES, values)
 
     async def changed_passages(
         self, org: str, archives: Sequence[str], after: int, until: int, *, deleted: bool
@@ -130,9 +130,11 @@ class AgentDifferenceQueries:
         change = "deleted and not created" if deleted else "created and not deleted"
         values = {"archives": [*archives], "after": after, "until": until, "org": org}
         bounds = {"limit": LISTED_MAX, "chars": TEXT_CHARS_MAX}
-        return await self.listed(CHANGED_PASSAGES.format(change=change), {**values, **bounds})
+        return await self.count_and_list(
+            CHANGED_PASSAGES.format(change=change), {**values, **bounds}
+        )
 
-    async def listed(self, query: str, values: dict[str, Any]) -> Listed:
+    async def count_and_list(self, query: str, values: dict[str, Any]) -> Listed:
         """The total and the list that a query gives."""
         row = await self.database.fetch_one(query, values)
         assert row is not None, "an aggregate has a row"

@@ -27,9 +27,9 @@ from services.api.http.request_parsing import AnyRequest, Query, query_of
 from services.api.openapi.operation import returns
 from services.api.resources.agents import AGENTS, document_with
 from services.api.v1.agent_comparison import (
+    bounded_list,
     configuration_changes,
     context_changes,
-    listed,
     part_changes,
 )
 from services.api.v1.as_of import as_of, resolve
@@ -132,8 +132,8 @@ async def message_changes(
     return {
         "before": total_before,
         "after": total_after,
-        "added": listed(added.items, added.total),
-        "removed": listed(names, lost),
+        "added": bounded_list(added.items, added.total),
+        "removed": bounded_list(names, lost),
     }
 
 
@@ -152,9 +152,9 @@ async def passage_changes(
     if old - new:
         async with at_moment(request, start):
             removed = removed.and_also(await queries.passages_of(org, sorted(old - new)))
-    return {"added": shown(added), "removed": shown(removed)}
+    return {"added": list_document(added), "removed": list_document(removed)}
 
 
-def shown(found: Listed) -> dict[str, Any]:
+def list_document(found: Listed) -> dict[str, Any]:
     """A total and a list as JSON."""
-    return listed(found.items, found.total)
+    return bounded_list(found.items, found.total)

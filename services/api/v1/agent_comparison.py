@@ -85,11 +85,11 @@ def context_changes(before: Sequence[str], after: Sequence[str]) -> dict[str, An
     return {
         "before": len(before),
         "after": len(after),
-        "added": listed([name for name in after if name not in old]),
-        "removed": listed([name for name in before if name not in new]),
+        "added": bounded_list([name for name in after if name not in old]),
+        "removed": bounded_list([name for name in before if name not in new]),
     }
 
 
-def listed(items: Sequence[Any], total: int | None = None) -> dict[str, Any]:
+def bounded_list(items: Sequence[Any], total: int | None = None) -> dict[str, Any]:
     """A list that is cut where it is long, and how many there are."""
     return {"total": len(items) if total is None else total, "items": [*items[:LISTED_MAX]]}

@@ -43,7 +43,9 @@ from services.api.adapters.run_follower_queries import PostgresRunQueries
 from services.api.adapters.service_health import Health
 from services.api.adapters.sleeptime_queries import SleeptimeQueries
 from services.api.adapters.tag_queries import TagQueries
+from services.api.adapters.template_queries import PostgresTemplateQueries
 from services.api.adapters.uploaded_file_store import UploadLimits, Uploads
+from services.api.engine.deployments import DeploymentPorts, Deployments
 from services.api.handlers import Handlers
 from services.api.handlers.ports import HandlerPorts
 from services.api.http.authentication import check, cors_config
@@ -209,6 +211,15 @@ async def apply_policies(runtime: Runtime, projects: PostgresProjectQueries) -> 
     runtime.service.sweepers.append(clear.sweep)
 
 
+def start_deployments(runtime: Runtime) -> Deployments:
+    """Make the agents that are wanted from templates, as long as the process runs."""
+    queries = PostgresTemplateQueries(runtime.database)
+    deployments = Deployments(DeploymentPorts(**runtime.port_arguments, queries=queries))
+    deployments.join(runtime.service)
+    runtime.closing.push_async_callback(deployments.drain)
+    return deployments
+
+
 async def wire(
     runtime: Runtime,
     *,
@@ -223,6 +234,8 @@ async def wire(
             clock=runtime.clock,
             attachments=PostgresAttachmentQueries(runtime.database),
             projects=projects,
+            templates=PostgresTemplateQueries(runtime.database),
+            deployments=start_deployments(runtime),
         )
     )
     await runtime.service.handle(handlers.table())

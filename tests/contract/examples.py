@@ -228,6 +228,7 @@ from tests.contract.message_search_examples import MESSAGE_SEARCH_COMMANDS
 from tests.contract.project_examples import PROJECT_COMMANDS, PROJECT_EVENTS
 from tests.contract.routing_examples import ROUTING_COMMANDS, ROUTING_EVENTS
 from tests.contract.sleeptime_examples import SLEEPTIME_COMMANDS, SLEEPTIME_EVENTS
+from tests.contract.template_examples import TEMPLATE_COMMANDS, TEMPLATE_EVENTS
 
 AT = datetime(2026, 5, 17, 12, 30, 15, 123456, UTC)
 USER = "user-00000000-0000-4000-8000-000000000000"
@@ -433,6 +434,8 @@ COMMANDS: list[Command] = [
     CreateAgent(
         agent_id=AGENT,
         request={"model": LLM.handle, "memory_blocks": [{"label": "human", "value": "Name: Ada"}]},
+        deployment_id="deployment-52525252-5252-4252-8252-525252525252",
+        entity_id="agent-1",
     ),
     UpdateAgent(agent_id=AGENT, request={"name": "LoudHeron", "description": None}),
     DeleteAgent(agent_id=AGENT),
@@ -609,6 +612,7 @@ COMMANDS: list[Command] = [
     *GROUP_COMMANDS,
     *IDENTITY_COMMANDS,
     *PROJECT_COMMANDS,
+    *TEMPLATE_COMMANDS,
     *SLEEPTIME_COMMANDS,
     *MESSAGE_SEARCH_COMMANDS,
     *(
@@ -909,6 +913,7 @@ EVENTS: list[Event] = [
     *GROUP_EVENTS,
     *IDENTITY_EVENTS,
     *PROJECT_EVENTS,
+    *TEMPLATE_EVENTS,
     *SLEEPTIME_EVENTS,
     of_tool(ToolCreated, tool=ROLL_DICE),
     of_tool(ToolChanged, changes={"tags": ["games"], "last_updated_by_id": USER}),

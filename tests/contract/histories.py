@@ -69,6 +69,14 @@ from libs.contracts.agent.steps import (
     ToolCallStarted,
 )
 from libs.contracts.api.attachments import AttachmentMade, AttachmentRemoved
+from libs.contracts.api.deployments import (
+    DeploymentCompleted,
+    DeploymentRefused,
+    DeploymentStarted,
+    DeploymentUndone,
+    MigrationEnded,
+    MigrationStarted,
+)
 from libs.contracts.api.identities import (
     IdentityChanged,
     IdentityCreated,
@@ -83,6 +91,15 @@ from libs.contracts.api.projects import (
     ProjectEmptied,
     ProjectNameFreed,
     ProjectNameTaken,
+)
+from libs.contracts.api.templates import (
+    TemplateChanged,
+    TemplateCreated,
+    TemplateDeleted,
+    TemplateNameFreed,
+    TemplateNameTaken,
+    TemplateRenamed,
+    TemplateVersionSaved,
 )
 from libs.contracts.base_aggregate import Aggregate
 from libs.contracts.bus_messages import Event, JsonObject
@@ -213,9 +230,11 @@ from services.agent.domain.conversations.conversation import Conversation
 from services.agent.domain.replays.run_replay import RunReplay
 from services.agent.domain.summaries.agent_summaries import AgentSummaries
 from services.api.domain.attachment import Attachment
+from services.api.domain.deployment import Deployment
 from services.api.domain.identity import Identity
 from services.api.domain.name_reservations import IdentityKey, ProjectName
 from services.api.domain.project import Project
+from services.api.domain.template import Template, TemplateName
 from services.groups.domain.conversations.group_conversation import GroupConversation
 from services.groups.domain.group import Group
 from services.groups.domain.routed_message import RoutedMessage
@@ -550,6 +569,21 @@ IDENTITY_KEY = [one(IdentityKeyTaken), one(IdentityKeyFreed)]
 PROJECT = [one(ProjectCreated), one(ProjectChanged), one(ProjectDeleted), one(ProjectEmptied)]
 PROJECT_NAME = [one(ProjectNameTaken), one(ProjectNameFreed)]
 ATTACHMENT = [one(AttachmentMade), one(AttachmentRemoved)]
+TEMPLATE = [
+    one(TemplateCreated),
+    one(TemplateVersionSaved),
+    one(TemplateChanged),
+    one(TemplateRenamed),
+]
+DELETED_TEMPLATE = [*TEMPLATE, one(TemplateDeleted)]
+TEMPLATE_NAME = [one(TemplateNameTaken), one(TemplateNameFreed)]
+DEPLOYMENT = [
+    one(DeploymentStarted),
+    one(DeploymentCompleted),
+    one(MigrationStarted),
+    one(MigrationEnded),
+]
+REFUSED_DEPLOYMENT = [one(DeploymentStarted), one(DeploymentRefused), one(DeploymentUndone)]
 
 HISTORIES: dict[str, tuple[type[Aggregate[Any]], list[Event]]] = {
     "Agent": (Agent, [*AGENT]),
@@ -572,6 +606,11 @@ HISTORIES: dict[str, tuple[type[Aggregate[Any]], list[Event]]] = {
     "Project": (Project, [*PROJECT]),
     "ProjectName": (ProjectName, [*PROJECT_NAME]),
     "Attachment": (Attachment, [*ATTACHMENT]),
+    "Template": (Template, [*TEMPLATE]),
+    "Template.deleted": (Template, [*DELETED_TEMPLATE]),
+    "TemplateName": (TemplateName, [*TEMPLATE_NAME]),
+    "Deployment": (Deployment, [*DEPLOYMENT]),
+    "Deployment.refused": (Deployment, [*REFUSED_DEPLOYMENT]),
     "GroupConversation": (GroupConversation, [*GROUP_CONVERSATION]),
     "GroupConversation.under_way": (GroupConversation, [*UNDER_WAY]),
     "Folder": (Folder, [*FOLDER]),

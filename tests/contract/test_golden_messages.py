@@ -33,6 +33,7 @@ from tests.contract import (
     schedule_examples,
     sleeptime_examples,
     summary_examples,
+    template_examples,
 )
 from tests.contract.archive_examples import ARCHIVE, PASSAGE, SEARCH
 from tests.contract.golden import FOLDER, golden, path_of
@@ -59,6 +60,7 @@ SUBJECTS = {
     **sleeptime_examples.SUBJECTS,
     **identity_examples.SUBJECTS,
     **project_examples.SUBJECTS,
+    **template_examples.SUBJECTS,
     "CreateAgent": f"agent.command.agent.create.org-1.{AGENT}",
     "UpdateAgent": f"agent.command.agent.update.org-1.{AGENT}",
     "DeleteAgent": f"agent.command.agent.delete.org-1.{AGENT}",

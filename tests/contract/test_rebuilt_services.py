@@ -55,12 +55,27 @@ from libs.contracts.agent.summaries import (
     SummaryWritten,
 )
 from libs.contracts.api.attachments import AttachmentMade, AttachmentRemoved
+from libs.contracts.api.deployments import (
+    DeploymentCompleted,
+    DeploymentRefused,
+    DeploymentStarted,
+    DeploymentUndone,
+    MigrationEnded,
+    MigrationStarted,
+)
 from libs.contracts.api.identities import IdentityChanged, IdentityCreated, IdentityDeleted
 from libs.contracts.api.projects import (
     ProjectChanged,
     ProjectCreated,
     ProjectDeleted,
     ProjectEmptied,
+)
+from libs.contracts.api.templates import (
+    TemplateChanged,
+    TemplateCreated,
+    TemplateDeleted,
+    TemplateRenamed,
+    TemplateVersionSaved,
 )
 from libs.contracts.bus_messages import DEFAULT_ORG, Event
 from libs.contracts.groups.group_runs import (
@@ -185,6 +200,7 @@ from tests.contract.replay_examples import REPLAY
 from tests.contract.routing_examples import ROUTED, TOPIC
 from tests.contract.schedule_examples import FIRING, SCHEDULE
 from tests.contract.summary_examples import SUMMARIES, SUMMARY
+from tests.contract.template_examples import DEPLOYMENT, TEMPLATE
 from tests.servers import PostgresServer
 
 CHECKOUT = Path(__file__).resolve().parents[2]
@@ -220,6 +236,11 @@ STORIES: dict[str, list[list[type[Event]]]] = {
         [ProjectCreated, ProjectDeleted, ProjectEmptied],
         [AttachmentMade],
         [AttachmentMade, AttachmentRemoved],
+        [TemplateCreated, TemplateVersionSaved, TemplateChanged, TemplateRenamed],
+        [TemplateCreated, TemplateVersionSaved, TemplateDeleted],
+        [DeploymentStarted, DeploymentCompleted],
+        [DeploymentStarted, DeploymentCompleted, MigrationStarted, MigrationEnded],
+        [DeploymentStarted, DeploymentRefused, DeploymentUndone],
     ],
     "tools": [
         [ToolCreated, ToolChanged],
@@ -332,6 +353,8 @@ def story(number: int, kinds: list[type[Event]]) -> Iterator[Event]:
             IDENTITY,
             PROJECT,
             ATTACHMENT,
+            TEMPLATE,
+            DEPLOYMENT,
         ):
             text = text.replace(known, f"{known[:-1]}{number}")
         event = kind.model_validate_json(text).model_copy(

@@ -89,6 +89,7 @@ async def belongings(
         names |= await sandbox_of(client)
         names |= await group_of(client, names["agent_id"])
         names |= await identity_and_project_of(client, names["agent_id"])
+        names |= await template_of(client, names["agent_id"], names["project_id"])
         names |= await schedule_of(client, names["agent_id"])
         names["letter_id"] = await letter_of(heeler, client)
         try:
@@ -194,6 +195,16 @@ async def identity_and_project_of(client: httpx.AsyncClient, agent_id: str) -> d
     path = f"/v1/projects/{project['id']}/agents"
     await made(client, "POST", path, json={"agent_ids": [agent_id]})
     return {"identity_id": identity["id"], "project_id": project["id"]}
+
+
+async def template_of(client: httpx.AsyncClient, agent_id: str, project_id: str) -> dict[str, str]:
+    """A template of an agent in a project, and an agent that was made from it."""
+    body = {"type": "agent", "agent_id": agent_id, "name": unique(WORD)}
+    path = f"/v1/templates/{project_id}"
+    name = (await made(client, "POST", path, json=body))["name"]
+    deployment = await made(client, "POST", f"{path}/{name}/agents", json={})
+    names = dict.fromkeys(("template_name", "template_version", "name"), name)
+    return {**names, "deployment_id": deployment["deployment_id"]}
 
 
 async def batch_of(client: httpx.AsyncClient, agent_id: str) -> dict[str, str]:

@@ -102,7 +102,52 @@ IDENTITY = {
     "properties": [{"key": "language", "value": "de", "type": "string"}],
 }
 PROJECT = {"name": "voyage", "description": "d", "tags": ["a"], "owner_id": "user-1"}
+SNAPSHOT = {
+    "type": "classic",
+    "version": "1",
+    "agents": [
+        {
+            "entityId": "agent-1",
+            "model": MODEL,
+            "systemPrompt": "Be kind.",
+            "toolVariables": {"version": "1", "data": [{"key": "KEY", "type": "string"}]},
+            "properties": {"max_tokens": 1_000, "temperature": 0.5},
+        }
+    ],
+    "blocks": [{"entityId": "block-1", "label": "human", "value": "Called {{name}}"}],
+    "relationships": [{"agentEntityId": "agent-1", "blockEntityId": "block-1"}],
+    "configuration": {"maxTurns": 3},
+}
+OF_DEPLOYMENT = {
+    "template_id": "template-1",
+    "base_template_id": "template-2",
+    "deployment_id": "deployment-1",
+}
+TEMPLATE_AGENT = {"type": "agent", "agent_id": "agent-00000000-0000-4000-8000-000000000000"}
+SAVED = {"message": "m", "migrate_agents": True, "block_reconciliation_strategy": "reconcile-all"}
 BODIES: dict[str, list[Any]] = {
+    "create_template": [TEMPLATE_AGENT, {"type": "agent_file", "agent_file": {"agents": []}}],
+    "create_template_in_project": [TEMPLATE_AGENT],
+    "update_template": [{"agent_file_json": {"agents": []}, "save_existing_changes": True}],
+    "update_template_in_project": [{"agent_file_json": {"agents": []}}],
+    "save_version": [SAVED],
+    "save_version_in_project": [{}],
+    "roll_back_template": [{"version": "1"}, {"version": "latest"}],
+    "roll_back_template_in_project": [{"version": "1"}],
+    "replace_snapshot": [SNAPSHOT],
+    "fork_template": [{}],
+    "rename_template": [{"new_name": "x"}],
+    "describe_template": [{"description": "x"}],
+    "migrate_deployment": [{"version": "1", "memory_variables": {"name": "Ada"}}],
+    "create_agents_from_template": [
+        {"agent_name": "n", "tags": ["a"], "tool_variables": {"KEY": "x"}},
+        {"memory_variables": {"name": "Ada"}, "initial_message_sequence": MESSAGES["messages"]},
+    ],
+    "create_agents_from_template_in_project": [{}],
+    "create_template_agent": [{**AGENT, **OF_DEPLOYMENT, "entity_id": "a"}],
+    "create_template_block": [{**BLOCK, **OF_DEPLOYMENT, "entity_id": "b"}],
+    "create_template_blocks": [[{**BLOCK, **OF_DEPLOYMENT, "entity_id": "b"}]],
+    "create_template_group": [{"description": "g", "agent_ids": [], **OF_DEPLOYMENT}],
     "create_project": [PROJECT],
     "update_project": [PROJECT],
     "add_agents_to_project": [{"agent_ids": ["agent-00000000-0000-4000-8000-000000000000"]}],
@@ -201,6 +246,9 @@ BODIES: dict[str, list[Any]] = {
 NOT_ASKED = (
     "delete_agent",
     "delete_agents",
+    "delete_deployment",
+    "delete_template",
+    "delete_template_in_project",
     "delete_block",
     "delete_conversation",
     "delete_group",
@@ -293,6 +341,9 @@ async def things(base_url: str) -> dict[str, str]:
         group_run = await made(f"/v1/groups/{group['id']}/messages/async", MESSAGES)
         identity = await made("/v1/identities", {**IDENTITY, "identifier_key": block["id"]})
         project = await made("/v1/projects", {**PROJECT, "name": block["id"]})
+        source = {"type": "agent", "agent_id": agent["id"], "name": f"t-{block['id']}"}
+        template = await made(f"/v1/templates/{project['id']}", source)
+        deployment = await made(f"/v1/templates/{project['id']}/{template['name']}/agents", {})
         schedule = await made(f"/v1/agents/{agent['id']}/schedule", SCHEDULE)
         batch = await made(f"/v1/agents/{agent['id']}/messages/batch", {"items": ["hi"]})
         await made(f"/v1/topics/news/subscribers/{agent['id']}", None, "PUT")
@@ -304,6 +355,10 @@ async def things(base_url: str) -> dict[str, str]:
         "batch_id": batch["id"],
         "identity_id": identity["id"],
         "project_id": project["id"],
+        "template_name": template["name"],
+        "template_version": f"{template['name']}:current",
+        "name": template["name"],
+        "deployment_id": deployment["deployment_id"],
         "capability": "sums",
         "topic": "news",
         "routed_message_id": routed["id"],

@@ -17,12 +17,15 @@ SERVICE = "agent"
 
 
 class CreateAgent(Command):
-    """Make an agent, with its own blocks, as a V1 request describes it."""
+    """Make an agent, with its own blocks, as a V1 request describes it; of a template's deployment,
+    which entity of it."""
 
     service: ClassVar[str] = SERVICE
     topic: ClassVar[str] = "agent.create"
     agent_id: str
     request: JsonObject
+    deployment_id: str = Field(default="", exclude_if=not_)
+    entity_id: str = Field(default="", exclude_if=not_)
 
     @property
     def target(self) -> str:

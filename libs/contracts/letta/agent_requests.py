@@ -99,6 +99,7 @@ def _file_view_chars(chars: int | None) -> int | None:
     return chars
 
 
+type AgentName = Annotated[Name, AfterValidator(_agent_name)]
 type ModelHandle = Annotated[Name | None, AfterValidator(_model_handle)]
 type EmbeddingHandle = Annotated[Name | None, AfterValidator(_embedding_handle)]
 type FilesOpen = Annotated[Integer | None, AfterValidator(_files_open)]
@@ -112,7 +113,7 @@ class CreateAgent(BaseModel):
 
     model_config = ConfigDict(protected_namespaces=())
 
-    name: Annotated[Name, AfterValidator(_agent_name)] = ""
+    name: AgentName = ""
     memory_blocks: Annotated[list[CreateBlock], Field(max_length=NAMES_MAX)] | None = None
     tools: Names | None = None
     tool_ids: Ids[ToolId] | None = None

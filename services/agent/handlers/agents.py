@@ -95,6 +95,7 @@ class AgentHandlers:
         design = await self.design(agent.id, asked, work.context)
         if isinstance(design, Rejected):
             return design
+        design = of_deployment(design, command.deployment_id, command.entity_id)
         try:
             async with asyncio.TaskGroup() as both:  # where one fails, the other one is ended
                 blocks = both.create_task(self.make_blocks(agent, design, work.context))
@@ -283,6 +284,14 @@ class AgentHandlers:
         """Record what an agent does not do any more."""
         agent = await work.load(Agent, command.agent_id)
         return withdraw(agent, command.name, at=self.ports.clock.now()) or Accepted()
+
+
+def of_deployment(design: AgentDesign, deployment_id: str, entity_id: str) -> AgentDesign:
+    """The design of an agent that a deployment of a template has under this entity, if one has."""
+    if not deployment_id:
+        return design
+    made = {"deployment_id": deployment_id, "entity_id": entity_id or None}
+    return design.model_copy(update={"config": design.config.model_copy(update=made)})
 
 
 class AgentToolHandlers:

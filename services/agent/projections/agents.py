@@ -34,6 +34,8 @@ SEARCHED_OR_REPLACED_FIELDS = (
     "description",
     "project_id",
     "template_id",
+    "deployment_id",
+    "entity_id",
     "base_template_id",
     "created_by_id",
     "enable_sleeptime",

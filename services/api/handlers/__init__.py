@@ -11,6 +11,7 @@ from services.api.handlers.attachments import AttachmentHandlers
 from services.api.handlers.identities import IdentityHandlers
 from services.api.handlers.ports import HandlerPorts
 from services.api.handlers.projects import ProjectHandlers
+from services.api.handlers.templates import DeploymentHandlers, TemplateHandlers
 
 
 class Handlers:
@@ -20,6 +21,8 @@ class Handlers:
         self.attachments = AttachmentHandlers(ports)
         self.identities = IdentityHandlers(ports, self.attachments)
         self.projects = ProjectHandlers(ports, self.attachments)
+        self.templates = TemplateHandlers(ports)
+        self.deployments = DeploymentHandlers(ports)
 
     def table(self) -> Mapping[type[Command], Handler]:
         """The handler of each command."""

@@ -7,6 +7,8 @@ from dataclasses import dataclass
 from libs.bus.ports import Clock
 from services.api.adapters.attachment_queries import AttachmentQueries
 from services.api.adapters.project_queries import ProjectQueries
+from services.api.adapters.template_queries import TemplateQueries
+from services.api.engine.deployments import Deployments
 
 
 @dataclass(slots=True, kw_only=True)
@@ -16,3 +18,5 @@ class HandlerPorts:
     clock: Clock
     attachments: AttachmentQueries
     projects: ProjectQueries
+    templates: TemplateQueries
+    deployments: Deployments

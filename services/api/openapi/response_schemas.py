@@ -74,6 +74,8 @@ BY_WORDS: dict[str, Schema] = {
             *("identity", "project", "agent file"),
             "replay of a run",
             *("batch", "batch job", "the messages of a batch", "a status for each item"),
+            *("template", "page of templates", "page of template versions", "agents of a template"),
+            *("snapshot of a template", "entities of a deployment", "what was deleted"),
         ),
         OBJECT,
     ),

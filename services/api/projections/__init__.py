@@ -3,6 +3,14 @@
 from __future__ import annotations
 
 from libs.contracts.api.attachments import AttachmentMade, AttachmentRemoved
+from libs.contracts.api.deployments import (
+    DeploymentCompleted,
+    DeploymentRefused,
+    DeploymentStarted,
+    DeploymentUndone,
+    MigrationEnded,
+    MigrationStarted,
+)
 from libs.contracts.api.identities import IdentityChanged, IdentityCreated, IdentityDeleted
 from libs.contracts.api.projects import (
     ProjectChanged,
@@ -10,12 +18,20 @@ from libs.contracts.api.projects import (
     ProjectDeleted,
     ProjectEmptied,
 )
+from libs.contracts.api.templates import (
+    TemplateChanged,
+    TemplateCreated,
+    TemplateDeleted,
+    TemplateRenamed,
+    TemplateVersionSaved,
+)
 from libs.contracts.bus_messages import Event
 from libs.eventstore.read_model_rows import RowWrites
 from services.api.projections.attachments import project_attachment
 from services.api.projections.identities import project_identity
 from services.api.projections.projects import project_project
 from services.api.projections.tables import READ_MODELS
+from services.api.projections.templates import project_deployment, project_template
 
 __all__ = ["READ_MODELS", "project"]
 
@@ -29,3 +45,13 @@ def project(event: Event, org: str, rows: RowWrites) -> None:
             project_attachment(event, org, rows)
         case ProjectCreated() | ProjectChanged() | ProjectDeleted() | ProjectEmptied():
             project_project(event, org, rows)
+        case (
+            TemplateCreated() | TemplateChanged() | TemplateVersionSaved() | TemplateRenamed()
+            | TemplateDeleted()
+        ):  # fmt: skip
+            project_template(event, org, rows)
+        case (
+            DeploymentStarted() | DeploymentCompleted() | DeploymentRefused() | DeploymentUndone()
+            | MigrationStarted() | MigrationEnded()
+        ):  # fmt: skip
+            project_deployment(event, org, rows)

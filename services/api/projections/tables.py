@@ -8,4 +8,15 @@ IDENTITIES = Table("identities")
 ATTACHMENTS = Table("attachments")
 PROJECTS = Table("projects")
 PROJECT_REMOVALS = Table("project_removals")
-READ_MODELS: tuple[Table, ...] = (IDENTITIES, ATTACHMENTS, PROJECTS, PROJECT_REMOVALS)
+TEMPLATES = Table("templates")
+TEMPLATE_VERSIONS = Table("template_versions", aggregate="template_id")
+DEPLOYMENTS = Table("deployments")
+READ_MODELS: tuple[Table, ...] = (
+    IDENTITIES,
+    ATTACHMENTS,
+    PROJECTS,
+    PROJECT_REMOVALS,
+    TEMPLATES,
+    TEMPLATE_VERSIONS,
+    DEPLOYMENTS,
+)

@@ -290,12 +290,20 @@ async def create_agent(request: AnyRequest) -> Response[bytes]:
 
 
 async def created_agent(
-    request: AnyRequest, body: all_request_bodies.CreateAgent, agent_id: str
+    request: AnyRequest,
+    body: all_request_bodies.CreateAgent,
+    agent_id: str,
+    *,
+    deployment_id: str = "",
+    entity_id: str = "",
 ) -> bytes:
-    """The document of an agent that is created as a body says. Raises Problem."""
+    """The document of an agent that is created as a body says, of a deployment of a template or of
+    none. Raises Problem."""
     given = body.secrets or body.tool_exec_environment_variables
     wanted = sized_creation(plain_part(body) | sealed_part(request, given))
-    command = CreateAgent(agent_id=agent_id, request=wanted)
+    command = CreateAgent(
+        agent_id=agent_id, request=wanted, deployment_id=deployment_id, entity_id=entity_id
+    )
     folders = await wanted_folders(request, body) or []
     await check_identities(request, body.identity_ids)
     await api_of(request).send(request, command, message_id=f"create-{agent_id}")

@@ -37,6 +37,8 @@ create index agents_shown on {schema}.agents (org collate "C", created_at, id co
 create index agents_name on {schema}.agents (org collate "C", name);
 create index agents_tags on {schema}.agents using gin (tags);
 create index agents_blocks on {schema}.agents using gin (block_ids);
+create index agents_deployment on {schema}.agents ((fields->>'deployment_id'))
+    where fields->>'deployment_id' is not null;
 create index agents_sleeptime on {schema}.agents (id) where fields->>'enable_sleeptime' = 'true';
 create index agents_project on {schema}.agents ((fields->>'project_id'))
     where fields->>'project_id' is not null;

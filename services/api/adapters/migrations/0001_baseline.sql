@@ -1,4 +1,4 @@
--- The api: uploads, identities and what they are attached to.
+-- The api: uploads, identities and what they are attached to, templates and what is made from them.
 --
 -- Indexes of lists have their organisation and their id under the collation "C", which only lists ask
 -- for: before a table is analyzed, Postgres would otherwise take such an index for the key of a row
@@ -124,3 +124,73 @@ create table {schema}.project_removals (
 
 grant select on {schema}.project_view, {schema}.created_project_view, {schema}.project_agent_view
     to heeler_reader;
+
+-- Templates --------------------------------------------------------------------------------------
+
+create table {schema}.templates (
+    id             text primary key,
+    org            text not null,
+    created_at     timestamptz not null,
+    updated_at     timestamptz not null,
+    project_id     text not null,
+    name           text not null,
+    description    text not null,
+    latest_version int not null,
+    migrating_to   int not null,
+    content        json not null
+);
+create index templates_page on {schema}.templates (org collate "C", created_at, id collate "C");
+create index templates_name on {schema}.templates (name, org);
+create index templates_migrating on {schema}.templates (id) where migrating_to > 0;
+comment on column {schema}.templates.content is 'The working version.';
+comment on column {schema}.templates.migrating_to is
+    'The last version that the agents of the template follow to, 0 for none.';
+
+create table {schema}.template_versions (
+    id          text primary key,
+    template_id text not null,
+    org         text not null,
+    number      int not null,
+    message     text not null,
+    created_at  timestamptz not null,
+    content     json not null
+);
+create unique index template_versions_number on {schema}.template_versions (template_id, number);
+
+-- A template once for each saved version, and once with version 0 for its working version.
+create view {schema}.template_view as
+    select v.id, t.org, t.id as template_id, t.created_at, t.updated_at, t.project_id, t.name,
+           t.description, t.latest_version, v.number as version, v.message,
+           v.created_at as saved_at, v.content
+    from {schema}.templates t join {schema}.template_versions v on v.template_id = t.id
+    union all
+    select t.id, t.org, t.id, t.created_at, t.updated_at, t.project_id, t.name, t.description,
+           t.latest_version, 0, '', t.updated_at, t.content
+    from {schema}.templates t;
+comment on view {schema}.template_view is
+    'Templates, a row for each saved version, and one of version 0 for the working version.';
+
+create table {schema}.deployments (
+    id             text primary key,
+    org            text not null,
+    created_at     timestamptz not null,
+    template_id    text not null,
+    version        int not null,
+    status         text not null,
+    agent_ids      text[] not null,
+    group_id       text,
+    refused_code   text,
+    refused_reason text
+);
+create index deployments_unfinished on {schema}.deployments (id)
+    where status in ('started', 'undoing', 'migrating');
+create index deployments_template on {schema}.deployments (template_id, version)
+    where status = 'completed';
+
+create view {schema}.deployment_view as
+    select id, org, created_at, template_id, version, status, agent_ids, group_id, refused_code,
+           refused_reason
+    from {schema}.deployments;
+comment on view {schema}.deployment_view is 'The agents that were made from templates, by request.';
+
+grant select on {schema}.template_view, {schema}.deployment_view to heeler_reader;

@@ -20,6 +20,8 @@ create table {schema}.groups (
 create index groups_page on {schema}.groups (org collate "C", created_at, id collate "C");
 create index groups_manager on {schema}.groups (manager_agent_id)
     where manager_agent_id is not null;
+create index groups_deployment on {schema}.groups ((fields->>'deployment_id'))
+    where fields->>'deployment_id' is not null;
 comment on column {schema}.groups.fields is
     'The V1 group, and the fields of an agent group but for its metadata and its shared state.';
 

@@ -31,6 +31,8 @@ create index blocks_page on {schema}.blocks (org collate "C", created_at, id col
 create index blocks_label on {schema}.blocks (org collate "C", label collate "C");
 -- Few blocks have tags; which tags exist is read from these alone.
 create index blocks_tagged on {schema}.blocks (org) where fields->'tags' <> '[]';
+create index blocks_deployment on {schema}.blocks ((fields->>'deployment_id'))
+    where fields->>'deployment_id' is not null;
 comment on column {schema}.blocks.fields is 'The V1 block without its metadata.';
 
 create view {schema}.block_view as

@@ -1,0 +1,158 @@
+"""What the api reads of its templates and deployments, and of what they are made of."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Protocol
+
+from pydantic_core import from_json
+
+from libs.contracts.api.deployments import PresentBlock
+from libs.contracts.api.templates import TemplateContent
+from libs.contracts.bus_messages import JsonObject
+from libs.eventstore.connection_pool import Database
+from libs.work.work_lease import DueWork
+
+SWEPT_MAX = 100
+UNFINISHED = "api.deployments d where d.status in ('started', 'undoing', 'migrating')"
+BEHIND = (
+    "api.templates t join api.deployments d on d.template_id = t.id and d.status = 'completed'"
+    " and d.version < t.migrating_to where t.migrating_to > 0"
+)
+# Those of each organisation by turns.
+DUE_DEPLOYMENTS = f"""
+select w.id, w.org from (select d.id, d.org from {UNFINISHED}
+  union all select d.id, d.org from {BEHIND}) w
+where not exists (select from api.leases l where l.key = w.id and l.expires_at > now())
+order by row_number() over (partition by w.org order by w.id), w.id
+limit %(limit)s"""
+BLOCKS_OF = """
+select b.id, b.label, b.fields->>'deployment_id' from memory.block_view b
+where b.id = any((select a.block_ids from agent.agent_view a
+  where a.id = %(agent)s and a.org = %(org)s)::text[]) and b.org = %(org)s"""
+ENTITIES = """
+select 'block', b.id, coalesce(b.fields->>'template_name', b.label), b.fields->>'description',
+       b.fields->>'entity_id', b.fields->>'project_id'
+from memory.block_view b where b.fields->>'deployment_id' = %(deployment)s and b.org = %(org)s
+union all
+select 'agent', a.id, a.name, a.fields->>'description', a.fields->>'entity_id',
+       a.fields->>'project_id'
+from agent.agent_view a where a.fields->>'deployment_id' = %(deployment)s and a.org = %(org)s
+union all
+select 'group', g.id, null, g.fields->>'description', null, g.fields->>'project_id'
+from groups.group_view g where g.fields->>'deployment_id' = %(deployment)s and g.org = %(org)s
+limit %(limit)s"""
+
+
+class TemplateQueries(Protocol):
+    """What is read of templates, deployments and what they are made of."""
+
+    async def count_templates(self, org: str) -> int:
+        """How many templates an organisation has."""
+        ...
+
+    async def version_content(
+        self, org: str, template_id: str, number: int
+    ) -> TemplateContent | None:
+        """What a saved version holds; None where there is no such version."""
+        ...
+
+    async def due_deployments(self) -> Sequence[DueWork]:
+        """The deployments with something to do that nobody holds a lease for."""
+        ...
+
+    async def files_max(self, org: str, agent_id: str) -> int | None:
+        """How many files an agent may have open; None where it does not exist."""
+        ...
+
+    async def known_tools(self, org: str, tool_ids: list[str]) -> set[str]:
+        """Those of these tools of clients that exist."""
+        ...
+
+    async def blocks_of(self, org: str, agent_id: str) -> Sequence[PresentBlock]:
+        """The blocks that an agent has."""
+        ...
+
+    async def folders_of(self, org: str, agent_id: str) -> Sequence[str]:
+        """The folders that an agent has."""
+        ...
+
+
+class PostgresTemplateQueries:
+    """Keeps the contract of `TemplateQueries`, and reads what requests ask for."""
+
+    def __init__(self, database: Database) -> None:
+        self.database = database
+
+    async def count_templates(self, org: str) -> int:
+        """How many templates an organisation has."""
+        row = await self.database.fetch_one(
+            "select count(*) from api.templates where org = %s", [org]
+        )
+        assert row is not None, "a count is always a row"
+        return int(row[0])
+
+    async def version_content(
+        self, org: str, template_id: str, number: int
+    ) -> TemplateContent | None:
+        """What a saved version holds; None where there is no such version."""
+        document = await self.database.fetch_text(
+            "select content::text from api.template_versions"
+            " where template_id = %s and number = %s and org = %s",
+            [template_id, number, org],
+        )
+        return None if document is None else TemplateContent.model_validate_json(document)
+
+    async def due_deployments(self) -> Sequence[DueWork]:
+        """The deployments with something to do that nobody holds a lease for."""
+        if not await self.database.any_row(UNFINISHED, BEHIND):
+            return []
+        rows = await self.database.fetch(DUE_DEPLOYMENTS, {"limit": SWEPT_MAX})
+        return [DueWork(*row) for row in rows]
+
+    async def files_max(self, org: str, agent_id: str) -> int | None:
+        """How many files an agent may have open; None where it does not exist."""
+        row = await self.database.fetch_one(
+            "select files_max from agent.agent_view where id = %s and org = %s", [agent_id, org]
+        )
+        return None if row is None else int(row[0])
+
+    async def known_tools(self, org: str, tool_ids: list[str]) -> set[str]:
+        """Those of these tools of clients that exist."""
+        rows = await self.database.fetch(
+            "select id from tools.tool_view where id = any(%s) and org = %s", [tool_ids, org]
+        )
+        return {str(tool_id) for (tool_id,) in rows}
+
+    async def blocks_of(self, org: str, agent_id: str) -> Sequence[PresentBlock]:
+        """The blocks that an agent has."""
+        rows = await self.database.fetch(BLOCKS_OF, {"org": org, "agent": agent_id})
+        return [
+            PresentBlock(id=block_id, label=label, deployment_id=deployment_id)
+            for block_id, label, deployment_id in rows
+        ]
+
+    async def folders_of(self, org: str, agent_id: str) -> Sequence[str]:
+        """The folders that an agent has."""
+        rows = await self.database.fetch(
+            "select folder_id from memory.agent_folder_view where agent_id = %s and org = %s",
+            [agent_id, org],
+        )
+        return [str(folder_id) for (folder_id,) in rows]
+
+    async def entities(self, org: str, deployment_id: str, limit: int) -> list[JsonObject]:
+        """The blocks, agents and groups that say that they are of a deployment."""
+        values = {"org": org, "deployment": deployment_id, "limit": limit}
+        names = ("type", "id", "name", "description", "entity_id", "project_id")
+        rows = await self.database.fetch(ENTITIES, values)
+        return [dict(zip(names, row, strict=True)) for row in rows]
+
+    async def outcome(self, org: str, deployment_id: str) -> JsonObject | None:
+        """How a deployment fares: its status, what there is, and why it was refused."""
+        document = await self.database.fetch_text(
+            "select json_build_object('status', status, 'agent_ids', agent_ids, 'group_id',"
+            " group_id, 'code', refused_code, 'reason', refused_reason)::text"
+            " from api.deployments where id = %s and org = %s",
+            [deployment_id, org],
+        )
+        return None if document is None else from_json(document)

@@ -1,0 +1,1 @@
+"""Long work of the api, step by step under a lease."""

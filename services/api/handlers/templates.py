@@ -1,0 +1,209 @@
+"""Commands about templates and what is made from them: load, decide, save, reply."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from libs.bus.command_dispatcher import Handler
+from libs.contracts.api.deployments import DeployTemplate, MigrateDeployment
+from libs.contracts.api.templates import (
+    TEMPLATES_MAX,
+    ChangeTemplate,
+    CreateTemplate,
+    DeleteTemplate,
+    RenameTemplate,
+    RollBackTemplate,
+    SaveTemplateVersion,
+    TemplateContent,
+    template_name_id,
+)
+from libs.contracts.bus_messages import CONFLICT, NOT_FOUND, Accepted, Command, Rejected
+from libs.eventstore.unit_of_work import UnitOfWork
+from libs.work.work_lease import DueWork
+from services.api.domain.deployment import Deployment
+from services.api.domain.deployment import missing as missing_deployment
+from services.api.domain.template import Template, TemplateName, missing, refuse_taken_name
+from services.api.engine.deployments import Deployments
+from services.api.handlers.ports import HandlerPorts
+
+
+class TemplateHandlers:
+    """What becomes of a template when the api is told so."""
+
+    def __init__(self, ports: HandlerPorts) -> None:
+        self.ports = ports
+        self.queries = ports.templates
+
+    def table(self) -> Mapping[type[Command], Handler]:
+        """The handler of each command."""
+        return {
+            CreateTemplate: self.create_template,
+            ChangeTemplate: self.change_template,
+            SaveTemplateVersion: self.save_version,
+            RollBackTemplate: self.roll_back,
+            RenameTemplate: self.rename_template,
+            DeleteTemplate: self.delete_template,
+        }
+
+    async def create_template(
+        self, command: CreateTemplate, work: UnitOfWork
+    ) -> Accepted | Rejected:
+        """Save a new template, unless its name is taken."""
+        count = await self.queries.count_templates(work.context.org)
+        if count >= TEMPLATES_MAX:
+            reason = f"There are {count} templates, and at most {TEMPLATES_MAX}: delete some first"
+            return Rejected(code=CONFLICT, reason=reason)
+        template = await work.load_new(Template, command.template_id)
+        refused = template.create(command, at=self.ports.clock.now())
+        return refused or await self.take_name(template, command.name, work) or Accepted()
+
+    async def take_name(self, template: Template, name: str, work: UnitOfWork) -> Rejected | None:
+        """Give a template its name, unless another one has it."""
+        guard = await self.guard_of(template, name, work)
+        taken = guard.take(name, template.id, at=self.ports.clock.now())
+        return None if taken else refuse_taken_name(name)
+
+    async def free_name(self, template: Template, name: str, work: UnitOfWork) -> None:
+        """Let others have the name of a template."""
+        guard = await self.guard_of(template, name, work)
+        guard.free(name, template.id, at=self.ports.clock.now())
+
+    async def guard_of(self, template: Template, name: str, work: UnitOfWork) -> TemplateName:
+        """What guards a name in the project of a template."""
+        guard_id = template_name_id(work.context.org, template.state.project_id, name)
+        return await work.load(TemplateName, guard_id)
+
+    async def change_template(
+        self, command: ChangeTemplate, work: UnitOfWork
+    ) -> Accepted | Rejected:
+        """Give a template another working version."""
+        template = await work.load(Template, command.template_id)
+        at, save_first = self.ports.clock.now(), command.save_first
+        return template.change(command.content, save_first=save_first, at=at) or Accepted()
+
+    async def save_version(
+        self, command: SaveTemplateVersion, work: UnitOfWork
+    ) -> Accepted | Rejected:
+        """Save the working version; agents follow to it where that is wanted, soon."""
+        template = await work.load(Template, command.template_id)
+        at = self.ports.clock.now()
+        refused = template.save(command.message, command.migration, at=at)
+        return refused or Accepted(result={"version": template.state.latest})
+
+    async def roll_back(self, command: RollBackTemplate, work: UnitOfWork) -> Accepted | Rejected:
+        """Make a saved version the working one."""
+        template = await work.load(Template, command.template_id)
+        if template.present is None:
+            return missing(template.id)
+        found = await content_of(template, command.version, self.ports, work)
+        if isinstance(found, Rejected):
+            return found
+        version, content = found
+        return template.roll_back(version, content, at=self.ports.clock.now()) or Accepted()
+
+    async def rename_template(
+        self, command: RenameTemplate, work: UnitOfWork
+    ) -> Accepted | Rejected:
+        """Give a template another name or description."""
+        template = await work.load(Template, command.template_id)
+        before = template.present
+        if before is None:
+            return missing(template.id)
+        old = before.name
+        name = old if command.name is None else command.name
+        described = before.description if command.description is None else command.description
+        refused = template.rename(name, described, at=self.ports.clock.now())
+        if refused is None and name != old:
+            refused = await self.take_name(template, name, work)
+            await self.free_name(template, old, work)
+        return refused or Accepted()
+
+    async def delete_template(
+        self, command: DeleteTemplate, work: UnitOfWork
+    ) -> Accepted | Rejected:
+        """Remove a template with its versions."""
+        template = await work.load(Template, command.template_id)
+        gone = template.present
+        refused = template.delete(at=self.ports.clock.now())
+        if gone is not None:
+            await self.free_name(template, gone.name, work)
+        return refused or Accepted()
+
+
+class DeploymentHandlers:
+    """Makes agents from templates, and has them follow to other versions."""
+
+    def __init__(self, ports: HandlerPorts) -> None:
+        self.ports = ports
+        self.deployments: Deployments = ports.deployments
+
+    def table(self) -> Mapping[type[Command], Handler]:
+        """The handler of each command."""
+        return {DeployTemplate: self.deploy, MigrateDeployment: self.migrate}
+
+    async def deploy(self, command: DeployTemplate, work: UnitOfWork) -> Accepted | Rejected:
+        """Have agents made from a version of a template, once that is durable."""
+        deployment = await work.load_new(Deployment, command.deployment_id)
+        if deployment.exists:
+            return Accepted()
+        template = await work.load(Template, command.template_id)
+        if template.present is None:
+            return missing(template.id)
+        found = await content_of(template, command.version, self.ports, work)
+        if isinstance(found, Rejected):
+            return found
+        version, content = found
+        refused = deployment.start(
+            template.id,
+            template.state.project_id,
+            version,
+            content,
+            command.request,
+            actor=work.context.actor,
+            at=self.ports.clock.now(),
+        )
+        return refused or self.begin(deployment, work)
+
+    async def migrate(self, command: MigrateDeployment, work: UnitOfWork) -> Accepted | Rejected:
+        """Have the agents of a deployment become what a version says, once that is durable."""
+        deployment = await work.load(Deployment, command.deployment_id)
+        if deployment.state.template_id != command.template_id:
+            return missing_deployment(command.deployment_id)
+        template = await work.load(Template, command.template_id)
+        if template.present is None:
+            return missing(template.id)
+        found = await content_of(template, command.version, self.ports, work)
+        if isinstance(found, Rejected):
+            return found
+        version, content = found
+        refused = deployment.migrate(
+            version,
+            content,
+            command.options,
+            command.memory_variables,
+            at=self.ports.clock.now(),
+        )
+        return refused or self.begin(deployment, work)
+
+    def begin(self, deployment: Deployment, work: UnitOfWork) -> Accepted:
+        """Have it done once the commit is made."""
+        self.deployments.begin_after_commit(DueWork(deployment.id, work.context.org), work)
+        return Accepted()
+
+
+async def content_of(
+    template: Template, version: int | None, ports: HandlerPorts, work: UnitOfWork
+) -> tuple[int, TemplateContent] | Rejected:
+    """The number of a version and what it holds: 0 is the latest, None the working version, whose
+    number is 0."""
+    if version is None:
+        return 0, template.content
+    number = version or template.state.latest
+    content = await ports.templates.version_content(work.context.org, template.id, number)
+    if content is None:
+        reason = (
+            f"`version`: template '{template.state.name}' has no version {number}: use 1 to"
+            f" {template.state.latest}, or latest"
+        )
+        return Rejected(code=NOT_FOUND, reason=reason)
+    return number, content

@@ -485,3 +485,40 @@ async def test_summaries_that_nobody_writes_are_due_by_turns(rows: Rows) -> None
     assert await due(1, 9) == ["s-1", "s-3"]
     await rows.take_lease("agent", "of-s-1")
     assert await due(2, 9) == ["s-2", "s-3"]
+
+
+async def test_replays_that_nobody_carries_on_are_due_by_turns(rows: Rows) -> None:
+    of = {"r-1": ORG, "r-2": ORG, "r-3": OTHER, "r-4": ORG}
+    await put(rows, agent.RUNS, run_row("run-1"), run_row("run-3", org=OTHER))
+    await put(
+        rows,
+        agent.RUN_REPLAYS,
+        *(
+            {
+                **{"id": replay, "org": org, "agent_id": ADA, "created_at": at(number)},
+                **{"run_id": f"run-{number}", "fields": {}},
+                "status": "completed" if replay == "r-4" else "running",
+            }
+            for number, (replay, org) in enumerate(of.items(), 1)
+        ),
+    )
+
+    async def due(of_org: int, limit: int) -> list[str]:
+        return [found.id for found in await rows.queries.due_replays(of_org, limit)]
+
+    assert await due(2, 9) == ["r-1", "r-3", "r-2"]
+    assert await due(1, 9) == ["r-1", "r-3"]
+    assert await due(2, 1) == ["r-1"]
+    assert [await rows.queries.open_replays(org) for org in (ORG, OTHER)] == [2, 1]
+    assert sorted(lost.id for lost in await rows.queries.lost_replays()) == ["r-2", "r-4"]
+    assert await rows.queries.run_to_replay(OTHER, "run-1") is None
+
+
+def run_row(run_id: str, **row: Any) -> dict[str, Any]:
+    """A run that has ended."""
+    ended = {"agent_id": ADA, "conversation_id": "conv-1", "created_at": at(0), "fields": {}}
+    return {
+        **ended,
+        **{"id": run_id, "status": "completed", "background": False, "request_hash": run_id},
+        **row,
+    }

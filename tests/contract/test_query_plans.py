@@ -470,6 +470,7 @@ ASKED: dict[type, dict[str, Callable[[Any], Awaitable[Any]]]] = {
     PostgresReplayQueries: {
         "run_to_replay": lambda queries: queries.run_to_replay(ORG, "run-1"),
         "history_page_of": lambda queries: queries.history_page_of(ORG, CONVERSATION, 3),
+        "custom_tools_at": lambda queries: queries.custom_tools_at(ORG, [TOOL], 10),
     },
     ReplayQueries: {
         "replay_status": lambda reads: reads.replay_status(ORG, "run-1", "replay-1"),

@@ -134,6 +134,29 @@ def test_a_live_replay_calls_tools_but_changes_no_memory(
     assert letta.agents.retrieve(agent.id).model_dump() == before
 
 
+async def test_tools_are_offered_as_they_were_then(
+    letta: Letta, http: httpx.Client, new_agent: NewAgent, model: ScriptedModelProcess
+) -> None:
+    names = [unique(word).replace("-", "_") for word in ("changed", "deleted")]
+    tools = [
+        letta.tools.create(source_code=f'def {name}() -> str:\n    """As then."""\n    return ""\n')
+        for name in names
+    ]
+    agent, word = new_agent(tool_ids=[tool.id for tool in tools]), unique("said")
+    run_id = run_of(letta, agent.id, f"SAY:{word}")
+    source = f'def {names[0]}() -> str:\n    """As now."""\n    return ""\n'
+    letta.tools.update(tools[0].id, source_code=source)
+    letta.tools.delete(tools[1].id)
+    report = replayed(http, run_id)
+    assert (report["same"], report["notes"]) == (True, [])
+    first, again = [
+        body for body in await model.requests(last=256) if word in str(body["messages"])
+    ]
+    assert first["tools"] == again["tools"]
+    assert first["messages"] == again["messages"]
+    assert str(again["tools"]).count("As then.") == 2
+
+
 async def test_a_replay_in_the_background_is_read_by_its_id(
     letta: Letta, ahttp: httpx.AsyncClient, new_agent: NewAgent
 ) -> None:

@@ -88,7 +88,11 @@ async def with_custom_tools(
     ids = custom_ids(design.tool_ids)
     if not ids:
         return design
-    custom = await queries.custom_tools(org, ids)
+    return holding(design, await queries.custom_tools(org, ids))
+
+
+def holding(design: AgentDesign, custom: list[CustomTool]) -> AgentDesign:
+    """The agent with these custom tools, and its rules by their names. Not to be recorded."""
     now = design.model_copy(update={"custom_tools": custom})
     rules = with_current_names(design.config.tool_rules, now.names_now)
     if rules != design.config.tool_rules:

@@ -24,7 +24,7 @@ from libs.work.work_lease import WorkLease
 from services.agent.adapters.models.ports import ModelFailed
 from services.agent.adapters.replay_queries import DueReplay
 from services.agent.adapters.tool_permissions import with_forbidden
-from services.agent.adapters.tool_queries import with_custom_tools
+from services.agent.adapters.tool_queries import holding
 from services.agent.domain.agents.agent import AgentDesign
 from services.agent.domain.conversations.configuration_overrides import design_of_run, within_window
 from services.agent.domain.conversations.conversation_state import SystemPrompt
@@ -45,6 +45,7 @@ from services.agent.domain.runs.run_steps import (
     tool_returned,
 )
 from services.agent.domain.runs.step_results import Failure, Spoken, ToolResult
+from services.agent.domain.tools.custom_tools import custom_ids
 from services.agent.engine.model_step import answered_step, question_showing
 from services.agent.engine.ports import EnginePorts
 from services.agent.engine.recorded_history import SERVICE, CannotReplay, RecordedHistory
@@ -59,6 +60,9 @@ PROMPT_KEPT = (
     "step {number}: the recorded run had its system message made anew here; the replay keeps the"
     " one that it had, since its tool calls are others by now"
 )
+
+
+TOOL_GONE = "`{tool}` was deleted: what it was is not known any more, so it is not offered"
 
 
 class ReplayGone(Exception):
@@ -256,10 +260,21 @@ class ReplayAttempt:
             config = design.config.model_copy(update=update)
             design = design.model_copy(update={"config": config})
         org = self.lease.work.org
-        design = await with_custom_tools(self.ports.queries, org, design)
+        design = await self.with_tools_as_then(design, order)
         design = with_forbidden(self.ports.policies(), org, design)
         window = self.ports.models.window_tokens(design.config.llm_config)
         return within_window(design, window)
+
+    async def with_tools_as_then(self, design: AgentDesign, order: int) -> AgentDesign:
+        """The agent with its custom tools as they were when it was asked."""
+        ids = custom_ids(design.tool_ids)
+        if not ids:
+            return design
+        custom = await self.ports.queries.custom_tools_at(self.lease.work.org, ids, order)
+        names = dict(zip(design.tool_ids, design.tools, strict=False))
+        for gone in {*ids} - {tool.id for tool in custom}:
+            self.notes[TOOL_GONE.format(tool=names.get(gone, gone))] = None
+        return holding(design, custom)
 
     # The tools
 

@@ -14,12 +14,14 @@ from services.agent.adapters.replay_queries import (
     DueReplay,
     RunToReplay,
 )
+from services.agent.domain.tools.custom_tools import CustomTool
 
 
 class InMemoryReplayQueries:
     """Keeps the contract of `ReplayQueries`, from in-memory tables."""
 
     database: InMemoryDatabase
+    tools: dict[tuple[str, str], CustomTool]
 
     def rows(self, table: str, service: str = "agent", org: str | None = None) -> list[Any]:
         """The rows of a table, of one organisation if it is named."""
@@ -54,6 +56,10 @@ class InMemoryReplayQueries:
         stream = self.database.schema("agent").streams.get(aggregate_id, [])
         found = [stored for stored in stream if stored.org == org and stored.version > after]
         return found[:HISTORY_PAGE_EVENTS_MAX]
+
+    async def custom_tools_at(self, org: str, tool_ids: list[str], order: int) -> list[CustomTool]:
+        found = (self.tools.get((org, tool_id)) for tool_id in tool_ids)
+        return [tool for tool in found if tool is not None]
 
     async def open_replays(self, org: str) -> int:
         return sum(row["status"] == "running" for row in self.rows("run_replays", org=org))

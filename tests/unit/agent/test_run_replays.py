@@ -14,9 +14,10 @@ from libs.contracts.bus_messages import BUSY, CONFLICT, NOT_FOUND, UNPROCESSABLE
 from services.agent.adapters.models.ports import ModelFailed
 from services.agent.domain.replays.recorded_calls import NOT_RECORDED
 from services.agent.domain.runs.step_results import Failure, ModelReply
-from services.agent.engine import replay_attempt
-from tests.contract.examples import LLM
+from services.agent.engine import recorded_history, replay_attempt
+from tests.contract.examples import AGENT, LLM
 from tests.leased_work import finish, sweep
+from tests.unit.agent import in_memory_replay_queries
 from tests.unit.agent.driven_runs import KEEP, TEA, with_block
 from tests.unit.agent.model_replies import calls, words
 from tests.unit.agent.replayed_runs import RUNS, replay_runs
@@ -133,8 +134,9 @@ class TestRefusals:
 
     async def test_a_step_that_the_run_did_not_reach_is_refused(self, world: World) -> None:
         process = await ran(world, words())
-        refused = await replay(process, from_step=3)
-        assert (refused.code, "from_step" in refused.reason) == (UNPROCESSABLE, True)
+        for first in (2, 3):
+            refused = await replay(process, from_step=first)
+            assert (refused.code, "from_step" in refused.reason) == (UNPROCESSABLE, True)
         assert world.schema.rows("run_replays") == []
 
     async def test_an_organisation_has_so_many_at_once(self, world: World) -> None:
@@ -167,6 +169,55 @@ class TestLive:
         process = await ran(world, calls(said), words())
         await replay(process, calls(said), words(), mode="live")
         assert [answer["source"] for answer in steps(world)[0]["answers"]] == ["live"]
+
+    async def test_a_call_that_another_attempt_began_is_not_made_twice(
+        self, world: World, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        process = await ran(world, calls(KEEP), words())
+        monkeypatch.setattr(replay_attempt, "runs_live", lambda *_: True)
+        begun, made = asyncio.Event(), list(world.tool_runs)
+
+        async def never_ends() -> None:
+            begun.set()
+            await asyncio.Event().wait()
+
+        world.build_tool(process, never_ends)
+        process.model.turns = [calls(KEEP)]
+        command = ReplayRun(replay_id="replay-1", run_id=RUN, mode="live")
+        await process.tell(command, command.replay_id)
+        await begun.wait()
+        await process.handlers.replays.replays.drain()
+        other = world.process("two", words())
+        world.build_tool(other)
+        await sweep(other.handlers.replays.replays)
+        assert world.tool_runs == [*made, "one call_2"]
+        [_, returned] = steps(world)[0]["replayed"]["messages"]
+        assert "interrupted" in returned["tool_return"]
+        assert row(world)["status"] == "completed"
+
+
+class TestHistories:
+    async def test_of_an_agent_that_came_later_its_first_configuration_is_shown(
+        self, world: World
+    ) -> None:
+        process = await ran(world, words())
+        stream = world.schema.streams[AGENT]
+        world.schema.streams[AGENT] = [
+            replace(stored, commit_order=stored.commit_order + 1_000) for stored in stream
+        ]
+        await replay(process, words())
+        assert row(world)["fields"]["same"]
+        [note] = row(world)["fields"]["notes"]
+        assert "first known" in note
+
+    async def test_a_long_history_is_read_in_pages(
+        self, world: World, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        process = await ran(world, calls(TEA), words())
+        for module in (recorded_history, in_memory_replay_queries):
+            monkeypatch.setattr(module, "HISTORY_PAGE_EVENTS_MAX", 1)
+        await replay(process, calls(TEA), words())
+        assert row(world)["fields"]["same"]
 
 
 class TestCrashes:

@@ -51,6 +51,13 @@ create view {schema}.created_tool_view as
 comment on view {schema}.created_tool_view is 'Tools that were ever created.';
 grant select on {schema}.created_tool_view to heeler_reader;
 
+create view {schema}.tool_event_view as
+    select aggregate_id as tool_id, org, version, topic, payload, commit_order
+    from {schema}.events
+    where topic in ('tool.created', 'tool.changed', 'tool.deleted');
+comment on view {schema}.tool_event_view is 'What has become of tools that clients made.';
+grant select on {schema}.tool_event_view to heeler_reader;
+
 -- Tool runs --------------------------------------------------------------------------------------
 
 create table {schema}.tool_runs (

@@ -1,4 +1,5 @@
-"""`restore` deletes nothing that clients have made, and one that died leaves a home that starts."""
+"""`restore` deletes nothing that clients have made, one that died leaves a home that starts, and
+what happens after a restore comes after what happened before it."""
 
 from __future__ import annotations
 
@@ -34,6 +35,12 @@ def heeler() -> Iterator[HeelerInstance]:
         yield instance
 
 
+@pytest.fixture
+def new_home() -> Iterator[HeelerInstance]:
+    with HeelerInstance(env=SETTINGS) as instance:
+        yield instance
+
+
 def test_a_home_without_agents_that_has_anything_else_is_not_restored_into(
     heeler: HeelerInstance, tmp_path: Path
 ) -> None:
@@ -57,3 +64,61 @@ def test_a_home_that_a_dying_restore_has_closed_starts(heeler: HeelerInstance) -
     heeler.up()
     assert heeler.psql(LIMIT) == [(-1,)]
     assert heeler.is_healthy()
+
+
+# So many transactions, one after the other, that a new cluster has not come as far.
+TRANSACTIONS = """
+do $$ begin for n in 1..5000 loop perform pg_current_xact_id(); commit; end loop; end $$"""
+NEWEST = """
+select aggregate_id || '.' || version from (
+    select aggregate_id, version, commit_order from agent.events
+    union all select aggregate_id, version, commit_order from memory.events) e
+order by commit_order desc, version desc limit 1"""
+
+
+def values_of_blocks(heeler: HeelerInstance, agent_id: str, at: str | None = None) -> list[str]:
+    """What stands in the blocks of an agent, now or at an event."""
+    path = f"{heeler.base_url}/v1/agents/{agent_id}/core-memory/blocks"
+    found = httpx.get(path, params={"at": at} if at else {}, timeout=60)
+    assert found.status_code == 200, found.text
+    return [block["value"] for block in found.json()]
+
+
+def test_the_order_of_commits_goes_on_after_a_restore_into_another_cluster(
+    heeler: HeelerInstance, new_home: HeelerInstance, tmp_path: Path
+) -> None:
+    heeler.psql(TRANSACTIONS)
+    body = {
+        "name": "Ada",
+        "model": "demo/offline",
+        "memory_blocks": [{"label": "human", "value": "first"}],
+    }
+    made = httpx.post(f"{heeler.base_url}/v1/agents/", json=body, timeout=60)
+    assert made.status_code == 200, made.text
+    agent_id = made.json()["id"]
+    path = f"/v1/agents/{agent_id}/core-memory/blocks/human"
+
+    def write(home: HeelerInstance, value: str) -> str:
+        """The event that wrote it."""
+        done = httpx.patch(f"{home.base_url}{path}", json={"value": value}, timeout=60)
+        assert done.status_code == 200, done.text
+        [(event,)] = home.psql(NEWEST)
+        return str(event)
+
+    first = f"{agent_id}.1"
+    second = write(heeler, "second")
+    assert values_of_blocks(heeler, agent_id, first) == ["first"]
+    dump = tmp_path / "heeler.dump"
+    assert heeler.command("dump", str(dump)).returncode == 0
+
+    restored = new_home.command("restore", str(dump))
+    assert restored.returncode == 0, restored.stderr
+    new_home.down()
+    new_home.up()
+    third = write(new_home, "third")
+
+    assert third.startswith("block-"), "it comes after all that was restored"
+    seen = [values_of_blocks(new_home, agent_id, at) for at in (first, second, third, None)]
+    assert seen == [["first"], ["second"], ["third"], ["third"]]
+    past = new_home.psql("select count(*) from memory_as_of.moments")
+    assert past == [(3,)], "what was read of the past is not in a dump"

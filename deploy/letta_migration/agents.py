@@ -9,6 +9,7 @@ from typing import Any
 
 from pydantic_core import to_json
 
+from deploy.letta_migration.here import Here
 from deploy.letta_migration.histories import History
 from deploy.letta_migration.messages import utc
 from deploy.letta_migration.progress import Progress
@@ -21,6 +22,7 @@ from libs.contracts.letta.model_configs import EmbeddingConfig, LLMConfig
 from libs.contracts.tools.base_tools.catalogue import BASE_TOOLS
 from libs.encryption.sealer import Sealer
 
+CHANGED_HERE = "it was changed here since the last pass, and stays as it is here"
 CUSTOM_TYPE = "custom"
 MCP_TYPE = "external_mcp"
 
@@ -102,7 +104,9 @@ class Agents:
         tools: ToolNames,
         opener: Opener,
         sealer: Sealer | None,
+        here: Here,
     ) -> None:
+        self.here = here
         self.database = database
         self.progress = progress
         self.report = report
@@ -121,16 +125,22 @@ class Agents:
             history.add(AgentCreated, config.created_at, own_block_ids=[], **fields)
         elif digest != mine.digest:
             history.add(AgentUpdated, config.updated_at, changed=["tags", "config"], **fields)
-        mine.digest = digest
         secrets = self.secrets(row["id"])
         told = sha256(to_json(secrets)).hexdigest() if secrets else ""
         if told != mine.secrets and self.sealer is not None:
             sealed = {name: self.sealer.seal(value) for name, value in secrets.items()}
             history.add(AgentSecretsReplaced, config.updated_at, secrets=sealed)
-            mine.secrets = told
+        if history.events and self.was_changed_here(row["id"], mine.version):
+            self.report.leave("agents", row["id"], CHANGED_HERE)
+            return History("agent", row["id"], mine.version)
+        mine.digest, mine.secrets = digest, told if self.sealer is not None else ""
         mine.version = history.version
         self.progress.keep_agent(row["id"], mine)
         return history
+
+    def was_changed_here(self, agent_id: str, known: int) -> bool:
+        """Whether this server has changed an agent since the last pass."""
+        return known > 0 and self.here.version(agent_id, agent_id, known) != known
 
     def fields(self, row: Row) -> dict[str, Any]:
         """What an agent is now, without its secrets."""

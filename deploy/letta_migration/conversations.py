@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from typing import Any
 
+from deploy.letta_migration.here import Here
 from deploy.letta_migration.histories import EncodedHistory, History
 from deploy.letta_migration.messages import SPEAKING_TYPES, messages_of, utc
 from deploy.letta_migration.progress import ConversationProgress, Progress
@@ -28,6 +29,7 @@ from deploy.letta_migration.runs import (
 )
 from deploy.letta_migration.source import LettaDatabase, Row
 from libs.contracts.agent.approvals import RecordedAnswer
+from libs.contracts.agent.compaction import ContextReplaced
 from libs.contracts.agent.conversations import (
     ConversationCreated,
     ConversationUpdated,
@@ -40,6 +42,7 @@ from libs.contracts.deterministic_ids import derived_id
 from libs.contracts.letta.conversations import ConversationConfig
 
 MESSAGES_PAGE = 1_000
+WENT_ON = "it went on here since the last pass, and stays as it is here"
 TICK = timedelta(microseconds=1)
 
 
@@ -54,6 +57,10 @@ class PastConversation:
     row: Row | None = None
     # The request that waits for its client at the end of the old server's history.
     asking: Row | None = None
+    # Whether it went on here since the last pass.
+    went_on: bool = False
+    # Calls that models are shown and that have no result yet.
+    open_calls: set[str] = field(default_factory=set)
 
 
 @dataclass(slots=True)
@@ -75,8 +82,10 @@ class AgentConversations:
         progress: Progress,
         report: Report,
         *,
+        here: Here,
         is_last: bool,
     ) -> None:
+        self.here = here
         self.database = database
         self.agent = agent
         self.agent_id = str(agent["id"])
@@ -96,6 +105,9 @@ class AgentConversations:
             self.mine.cursor = page.rows[-1]["sequence_id"]
         yield from self.left_runs()
         for conversation in self.conversations.values():
+            if conversation.went_on:
+                self.report.leave("conversations", conversation.history.id, WENT_ON)
+                continue
             self.close(conversation)
             yield from conversation.history.take(complete=True)
             conversation.progress.version = conversation.history.version
@@ -135,7 +147,9 @@ class AgentConversations:
         if asking and not (asking["role"] == "approval" and asking["tool_calls"]):
             asking = None
         progress.wanted = list(shown)
-        return PastConversation(history, progress, frozenset(shown), row, asking)
+        known = progress.version
+        went_on = known > 0 and self.here.version(name, self.agent_id, known) != known
+        return PastConversation(history, progress, frozenset(shown), row, asking, went_on)
 
     def row_of(self, message_id: str) -> Row | None:
         """The row of a message."""
@@ -195,6 +209,8 @@ class AgentConversations:
         if conversation is None:
             self.report.leave("messages", row["id"], "its conversation is not there any more")
             return
+        if conversation.went_on:
+            return
         history = conversation.history
         if history.is_full():
             yield from history.take(complete=False)
@@ -205,7 +221,10 @@ class AgentConversations:
         asks = run is not None and asking is not None and asking["run_id"] == run.id
         if run is not None and is_first and not asks:
             self.take_run(conversation, run, row)
-        for message in messages_of(row, speaks=self.speaks):
+        messages = messages_of(row, speaks=self.speaks)
+        if len(messages) > 1:
+            conversation.progress.parts[row["id"]] = [message.id for message in messages]
+        for message in messages:
             self.append(conversation, row, message, run)
 
     def begin_conversation(self, conversation: PastConversation, row: Row | None) -> None:
@@ -281,6 +300,8 @@ class AgentConversations:
         history.add(MessageAppended, at, **fields)
         if shown and message.role != "approval":
             progress.window.append(message.id)
+            conversation.open_calls |= {call.id for call in message.tool_calls}
+        conversation.open_calls.discard(message.tool_call_id or "")
         if message.role == "system" and shown:
             progress.system = system_text(message)
 
@@ -313,7 +334,7 @@ class AgentConversations:
         before, self.mine.open_runs = self.mine.open_runs, {}
         for name, run in self.runs(list(before)).items():
             conversation = self.by_id(before[name])
-            if conversation is not None:
+            if conversation is not None and not conversation.went_on:
                 self.take_run(conversation, run, None)
                 yield from self.part(conversation)
         silent = self.database.rows(
@@ -330,7 +351,9 @@ class AgentConversations:
                 key=lambda run: run.begin_time,
             ):
                 conversation = self.conversations.get(run.row.get("conversation_id"))
-                if conversation is None or not (run.is_over or self.is_last):
+                if conversation is None or conversation.went_on:
+                    continue
+                if not (run.is_over or self.is_last):
                     continue
                 self.begin_conversation(conversation, None)
                 self.take_run(conversation, run, None)
@@ -355,8 +378,10 @@ class AgentConversations:
         if progress.pending is not None and conversation.asking is None:
             cancel_request(history, progress.pending, self.now_of(conversation))
             progress.pending = None
+        for _ in conversation.open_calls:
+            self.report.mend("A call without its result: models are shown that it was interrupted")
         self.rebuild_system(conversation)
-        replace_context(conversation, self.now_of(conversation))
+        self.replace_context(conversation)
         row = conversation.row
         if row is not None and row.get("last_message_at") is not None:
             config = conversation_config(row, self.isolated_blocks(row))
@@ -369,6 +394,36 @@ class AgentConversations:
                     config=config,
                 )
                 progress.config = digest
+
+    def replace_context(self, conversation: PastConversation) -> None:
+        """Let models be shown what they are shown by the old server now, in its order."""
+        progress = conversation.progress
+        known = {*progress.window}
+        rows: dict[str, Row] = {}
+        fresh = [name for name in progress.wanted if name not in known]
+        for row in self.database.rows("messages", "id = any(%s) and not is_deleted", [fresh]):
+            if row["role"] != "approval" or row["tool_calls"]:
+                rows[row["id"]] = row
+        returned = {name: messages_of(row, speaks=self.speaks) for name, row in rows.items()}
+        wanted = [
+            part
+            for name in progress.wanted
+            for part in progress.parts.get(name, [name])
+            if name in known or name in returned
+        ]
+        if not wanted or wanted[0] != progress.window[0]:
+            wanted = [progress.window[0], *(name for name in wanted if name != progress.window[0])]
+        if wanted == progress.window:
+            return
+        conversation.history.add(
+            ContextReplaced,
+            self.now_of(conversation),
+            agent_id=self.agent_id,
+            message_ids=wanted,
+            evicted=[name for name in progress.window if name not in {*wanted}],
+            returned=[message for messages in returned.values() for message in messages],
+        )
+        progress.window = wanted
 
     def now_of(self, conversation: PastConversation) -> datetime:
         """The time of what closes a pass over a conversation."""
@@ -395,10 +450,6 @@ class AgentConversations:
             shows={},
         )
         progress.system = system_text(message)
-
-
-def replace_context(conversation: PastConversation, at: datetime) -> None:
-    """Let models be shown what they were shown by the old server, where its order is another."""
 
 
 def system_text(message: Message) -> str:

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import datetime
 from hashlib import sha256
 
 from deploy.letta_migration.agents import Agents, ToolNames
 from deploy.letta_migration.conversations import AgentConversations
 from deploy.letta_migration.definitions import OF_ORG, Definitions
+from deploy.letta_migration.here import Here, UnchangedHere
 from deploy.letta_migration.histories import EncodedHistory
 from deploy.letta_migration.memory import Blocks, Files, Passages
 from deploy.letta_migration.progress import Progress
@@ -40,6 +41,7 @@ class Pass:
     report: Report
     opener: Opener
     sealer: Sealer | None
+    here: Here = field(default_factory=UnchangedHere)
     is_last: bool = False
 
     def content(self) -> Iterator[Content]:
@@ -47,13 +49,15 @@ class Pass:
         yield from Definitions(
             self.database, self.org, self.progress, self.report, self.opener, self.sealer
         ).lines()
-        yield from Blocks(self.database, self.org, self.progress, self.report).lines()
+        yield from Blocks(self.database, self.org, self.progress, self.report, self.here).lines()
         yield from Passages(self.database, self.org, self.progress, self.report).lines()
         yield from Files(self.database, self.org, self.progress, self.report).lines()
         for row in self.agents():
             yield from self.conversations_of(row)
         tools = ToolNames.of(self.database, self.org)
-        agents = Agents(self.database, self.progress, self.report, tools, self.opener, self.sealer)
+        agents = Agents(
+            self.database, self.progress, self.report, tools, self.opener, self.sealer, self.here
+        )
         for row in self.agents():
             self.report.count("agents")
             yield from agents.history(row).take(complete=True)
@@ -65,7 +69,7 @@ class Pass:
     def conversations_of(self, row: Row) -> Iterator[EncodedHistory]:
         """The conversations of an agent."""
         taking = AgentConversations(
-            self.database, row, self.progress, self.report, is_last=self.is_last
+            self.database, row, self.progress, self.report, here=self.here, is_last=self.is_last
         )
         yield from taking.lines()
         self.progress.keep_agent(row["id"], taking.mine)

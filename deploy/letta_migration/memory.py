@@ -8,10 +8,11 @@ from collections.abc import Iterator
 from datetime import datetime
 from typing import Any
 
-from deploy.letta_migration.agents import embedding_config
+from deploy.letta_migration.agents import CHANGED_HERE, embedding_config
+from deploy.letta_migration.here import NOT_ASKED, Here
 from deploy.letta_migration.histories import EncodedHistory, History
 from deploy.letta_migration.messages import utc
-from deploy.letta_migration.progress import Progress
+from deploy.letta_migration.progress import BlockProgress, Progress
 from deploy.letta_migration.report import Report
 from deploy.letta_migration.source import PASSAGE_PAGE_ROWS, LettaDatabase, Row
 from libs.contracts.agent_file import FileChunk, FileText
@@ -29,8 +30,9 @@ class Blocks:
     """Takes over blocks with the edits that the old server kept."""
 
     def __init__(
-        self, database: LettaDatabase, org: str, progress: Progress, report: Report
+        self, database: LettaDatabase, org: str, progress: Progress, report: Report, here: Here
     ) -> None:
+        self.here = here
         self.database = database
         self.org = org
         self.progress = progress
@@ -44,6 +46,9 @@ class Blocks:
             self.report.count("block")
             known = self.progress.block(row["id"])
             history = History("memory", row["id"], known.version)
+            if self.was_changed_here(row["id"], known, row):
+                self.report.leave("block", row["id"], CHANGED_HERE)
+                continue
             for at, block in self.versions(row, is_new=known.version == 0):
                 fields = block.model_dump(mode="json")
                 if history.version == 0:
@@ -63,11 +68,23 @@ class Blocks:
             known.version = history.version
             self.progress.keep_block(row["id"], known)
 
+    def was_changed_here(self, block_id: str, known: BlockProgress, row: Row) -> bool:
+        """Whether this server has changed a block since the last pass, where the old one has."""
+        if (
+            known.version == 0
+            or block_of(row, self.tags(block_id)).model_dump(mode="json") == known.fields
+        ):
+            return False
+        return self.here.block_version(block_id) not in (NOT_ASKED, known.version)
+
+    def tags(self, block_id: str) -> list[str]:
+        """The tags of a block."""
+        return sorted(self.database.links("blocks_tags", "tag", block_id, of="block_id"))
+
     def versions(self, row: Row, *, is_new: bool) -> Iterator[tuple[datetime, BlockState]]:
         """What a block was, as far as the old server kept that, and what it is, each with the time
         since when it was."""
-        tags = sorted(self.database.links("blocks_tags", "tag", row["id"], of="block_id"))
-        now = block_of(row, tags)
+        now = block_of(row, self.tags(row["id"]))
         created = utc(row["created_at"])
         edits = list[Row]()
         if is_new:

@@ -9,6 +9,8 @@ from datetime import UTC, datetime
 from pathlib import Path
 from urllib.parse import urlsplit
 
+from deploy.letta_migration.comparison import Comparison
+from deploy.letta_migration.here import AskedHere, Here, UnchangedHere
 from deploy.letta_migration.lines import Pass, encode_pass
 from deploy.letta_migration.passes import Passes
 from deploy.letta_migration.progress import Progress
@@ -21,6 +23,7 @@ from libs.encryption.sealer import Sealer
 
 IMPORT = "/v1/agents/import"
 POLL_SECONDS = 0.5
+ENDED = ("completed", "failed", "cancelled")
 
 type Tell = Callable[[str], None]
 
@@ -54,8 +57,10 @@ class Migration:
                 self.send(passes)
             progress = passes.draft()
             report = Report()
-            self.read(database, org, progress, report, passes)
-        self.send(passes)
+            self.read(database, org, progress, report, passes, AskedHere(self.target))
+            self.send(passes)
+            self.tell("Compare both sides")
+            Comparison(database, org, self.target, report).run()
         return report
 
     def read(
@@ -65,12 +70,21 @@ class Migration:
         progress: Progress,
         report: Report,
         passes: Passes,
+        here: Here,
     ) -> None:
         """Write the file of a pass."""
         self.tell(f"Read the database of a Letta server {database.release}")
-        passed = Pass(database, org, progress, report, self.opener, self.sealer, self.is_last)
+        passed = self.make_pass(database, org, progress, report, here)
         passes.write(progress, encode_pass(passed, f"letta {database.release}", datetime.now(UTC)))
         report.providers.extend(providers(database, org))
+
+    def make_pass(
+        self, database: LettaDatabase, org: str, progress: Progress, report: Report, here: Here
+    ) -> Pass:
+        """A pass over a database."""
+        return Pass(
+            database, org, progress, report, self.opener, self.sealer, here, is_last=self.is_last
+        )
 
     def dry_run(self) -> Report:
         """Read everything that is new, and send nothing."""
@@ -78,7 +92,7 @@ class Migration:
         with LettaDatabase(self.source) as database:
             org = organisation_of(database, self.organisation)
             progress = self.passes(org).copy()
-            passed = Pass(database, org, progress, report, self.opener, self.sealer, self.is_last)
+            passed = self.make_pass(database, org, progress, report, UnchangedHere())
             for _ in encode_pass(passed, f"letta {database.release}", datetime.now(UTC)):
                 pass
             report.providers.extend(providers(database, org))
@@ -91,24 +105,27 @@ class Migration:
         with LettaDatabase(self.source) as database:
             org = organisation_of(database, self.organisation)
             progress = passes.draft()
-            self.read(database, org, progress, report, passes)
+            self.read(database, org, progress, report, passes, UnchangedHere())
         passes.lines.replace(file)
         passes.give_up()
         return report
 
     def send(self, passes: Passes) -> None:
         """Have a pass imported, and wait until it is. Raises TargetProblem."""
-        key = passes.digest()
         self.tell(f"Send {passes.lines.stat().st_size} bytes to {self.target.url}")
-        begun = self.target.send(IMPORT, passes.lines, key=key, conflicts="continue")
-        name = begun["import_id"]
-        while (row := self.target.get(f"/v1/imports/{name}"))["status"] not in (
-            "completed",
-            "failed",
-            "cancelled",
-        ):
+        row = self.target.send(
+            IMPORT,
+            passes.lines,
+            key=f"letta-{passes.digest()}",
+            conflicts="continue",
+            accept_tools="true",
+            background="true",
+        )
+        while row["status"] not in ENDED:
             time.sleep(POLL_SECONDS)
+            row = self.target.get(f"/v1/imports/{row['id']}")
         if row["status"] != "completed":
             passes.give_up()
-            raise TargetProblem(f"The import {name} has {row['status']}: {row.get('errors')}")
+            told = "; ".join(f"{error['entry']}: {error['message']}" for error in row["errors"])
+            raise TargetProblem(f"The import {row['id']} has {row['status']}: {told}")
         passes.end()

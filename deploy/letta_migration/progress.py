@@ -43,6 +43,8 @@ class ConversationProgress(BaseModel):
     system: str = ""
     config: str = ""
     wanted: list[str] = []
+    # Rows in the window that are several messages here, with the ids of these.
+    parts: dict[str, list[str]] = {}
 
 
 class BlockProgress(BaseModel):

@@ -12,10 +12,15 @@ from urllib.parse import urlencode, urlsplit
 SECONDS_MAX = 600.0
 COPIED_BYTES = 1 << 20
 PAGE = 100
+NOT_FOUND = 404
 
 
 class TargetProblem(Exception):
     """The server cannot be reached, or does not take what is sent; the message says why."""
+
+
+class Missing(TargetProblem):
+    """There is no such thing on the server."""
 
 
 class Target:
@@ -49,6 +54,8 @@ class Target:
             raise TargetProblem(f"{self.url} does not answer: {problem}") from problem
         finally:
             connection.close()
+        if response.status == NOT_FOUND:
+            raise Missing(f"{path} is not there")
         if response.status >= 300:
             shown = text.decode(errors="replace")[:2_000]
             raise TargetProblem(f"{method} {path} was answered with {response.status}: {shown}")

@@ -14,6 +14,7 @@ import psycopg
 import pytest
 from cryptography.hazmat.primitives.ciphers.aead import AESGCM
 
+from deploy.letta_migration.here import Here, UnchangedHere
 from deploy.letta_migration.lines import Pass, encode_pass
 from deploy.letta_migration.migration import Migration
 from deploy.letta_migration.passes import Passes
@@ -74,6 +75,7 @@ class Moved:
         self.opener = opener or Opener(None)
         self.progress = Progress()
         self.report = Report()
+        self.here: Here = UnchangedHere()
         self.aggregates: dict[str, Aggregate[Any]] = {}
         self.definitions: dict[str, Definition] = {}
         self.events: list[tuple[str, datetime, dict[str, Any]]] = []
@@ -89,7 +91,8 @@ class Moved:
                 self.report,
                 self.opener,
                 SEALER,
-                is_last,
+                self.here,
+                is_last=is_last,
             )
             lines = [
                 LINE.validate_json(line) for line in encode_pass(passed, "test", datetime.now(UTC))
@@ -228,7 +231,64 @@ def test_a_later_pass_takes_over_what_is_new_alone(url: str) -> None:
     block = moved.aggregates["block-140abd6e-f74e-4435-975b-9355a172770b"]
     assert block.state.block.value == "Name: Eva"
     conversation = moved.conversation(main_conversation(DESK))
+    assert [message.id for message in conversation.state.window] == shown
     assert conversation.state.window[-1].content == "New"
+
+
+def test_models_are_shown_again_what_the_old_server_shows_again(url: str) -> None:
+    moved = Moved(url)
+    name = main_conversation(DESK)
+    with psycopg.connect(url) as old:
+        row = old.execute("select message_ids from agents where id = %s", [DESK]).fetchone()
+        assert row is not None
+        whole: list[str] = row[0]
+        swapped = [whole[0], whole[-1], *whole[1:-1]]
+        for shown in ([whole[0], *whole[9:]], whole, swapped):
+            old.execute(
+                "update agents set message_ids = %s where id = %s", [json.dumps(shown), DESK]
+            )
+            old.commit()
+            moved.take()
+            assert [message.id for message in moved.conversation(name).state.window] == shown
+
+
+class ChangedHere:
+    """Everything went on here since the last pass."""
+
+    def version(self, aggregate_id: str, agent_id: str, known: int) -> int:
+        return known + 1
+
+    def block_version(self, block_id: str) -> int:
+        return 7
+
+
+def test_what_went_on_here_is_left_alone_and_said(url: str) -> None:
+    moved = Moved(url)
+    moved.take()
+    with psycopg.connect(url) as old:
+        old.execute(
+            "update block set value = 'Name: Eva', updated_at = now() where label = 'human'"
+        )
+        old.execute("update agents set name = 'Another', message_ids = '[]' where id = %s", [DESK])
+    moved.here = ChangedHere()
+    assert moved.take() == 0
+    left = {table: names for (table, _), names in moved.report.left.items()}
+    assert left["agents"] == [DESK]
+    assert main_conversation(DESK) in left["conversations"]
+    assert len(left["block"]) == 5
+    moved.here = UnchangedHere()
+    assert moved.take() > 0
+
+
+def test_calls_without_their_results_are_counted(url: str) -> None:
+    with psycopg.connect(url) as old:
+        old.execute(
+            "delete from messages where tool_call_id = 'toolu_fake0000000000000043'"
+            " and role = 'tool'"
+        )
+    moved = Moved(url)
+    moved.take()
+    assert [count for what, count in moved.report.mended.items() if "result" in what] == [1]
 
 
 def test_runs_that_have_not_ended_wait_for_the_last_pass(url: str) -> None:
@@ -313,7 +373,7 @@ def test_a_pass_that_was_written_is_sent_as_it_was_however_often_it_dies(
     def write() -> None:
         with LettaDatabase(url) as database:
             org = organisation_of(database, None)
-            migration.read(database, org, passes.draft(), Report(), passes)
+            migration.read(database, org, passes.draft(), Report(), passes, UnchangedHere())
 
     assert not passes.is_under_way
     write()

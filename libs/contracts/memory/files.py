@@ -9,7 +9,10 @@ vectors, so that a rebuild embeds nothing.
 from __future__ import annotations
 
 from datetime import datetime
+from operator import not_
 from typing import ClassVar
+
+from pydantic import Field
 
 from libs.contracts.bus_messages import Command, Event, Value
 from libs.contracts.deterministic_ids import derived_id
@@ -34,7 +37,8 @@ class AddFile(Command):
     Its parts are kept already, as those of `file_id`. `duplicates` says what becomes of it where
     the folder has a file of that name: it gets a suffix, is not added, is refused, or takes the
     place of the other, unless the upload of that one began later than this one at `begun_at`. The
-    result has the `file_id` that the folder has now, and whether the upload was `skipped`.
+    result has the `file_id` that the folder has now, and whether the upload was `skipped`. Where it
+    `is_text`, its parts are the text of the file, whatever its name and its type say.
     """
 
     service: ClassVar[str] = SERVICE
@@ -47,6 +51,7 @@ class AddFile(Command):
     sha256: str
     duplicates: DuplicateHandling = "suffix"
     begun_at: datetime | None = None
+    is_text: bool = Field(default=False, exclude_if=not_)
 
     @property
     def target(self) -> str:
@@ -109,6 +114,7 @@ class FileAdded(Event):
     file_size: int
     sha256: str
     begun_at: datetime | None = None
+    is_text: bool = Field(default=False, exclude_if=not_)
 
 
 class FileParsed(Event):

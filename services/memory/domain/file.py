@@ -62,6 +62,7 @@ class FileProgress(BaseModel):
     file_size: int = 0
     sha256: str = ""
     begun_at: datetime | None = None
+    is_text: bool = False
     status: FileStatus = "pending"
     text_id: str = ""
     shown: bool = False
@@ -120,6 +121,7 @@ class File(Aggregate[FileProgress]):
             file_size=command.file_size,
             sha256=command.sha256,
             begun_at=command.begun_at,
+            is_text=command.is_text,
         )
         return None
 
@@ -219,6 +221,7 @@ class File(Aggregate[FileProgress]):
                 state.name, state.original_name = event.name, event.original_name
                 state.file_type, state.file_size = event.file_type, event.file_size
                 state.sha256, state.begun_at = event.sha256, event.begun_at
+                state.is_text = event.is_text
                 state.status = "parsing"
             case FileParsed():
                 state.text_id, state.total_chunks = event.text_id, event.total_chunks
@@ -278,7 +281,9 @@ def with_suffix(name: str, number: int) -> str:
     return f"{base}_({number}).{ending}" if dot and base else f"{name}_({number})"
 
 
-def kind_of(name: str, file_type: str) -> str:
+def kind_of(file: FileProgress) -> str:
     """How a file is read: as one of the kinds of `file_parsing`, mostly as text."""
-    ending = name.rpartition(".")[2].lower()
-    return KIND_OF_TYPE.get(file_type) or KIND_OF_ENDING.get(ending, "text")
+    if file.is_text:
+        return "text"
+    ending = file.original_name.rpartition(".")[2].lower()
+    return KIND_OF_TYPE.get(file.file_type) or KIND_OF_ENDING.get(ending, "text")

@@ -174,7 +174,7 @@ class FileProcessing(LeasedWork[DueWork]):
                 raise FileGone(file_id)
             return chunks
 
-        kind = kind_of(file.original_name, file.file_type)
+        kind = kind_of(file)
         with contextlib.closing(uploaded):
             async with contextlib.aclosing(self.ports.parser.parse(kind, uploaded)) as texts:
                 async for text in texts:

@@ -1,0 +1,74 @@
+"""What became here of what earlier passes took over: where this server went on by itself, the old
+one is no longer believed."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Protocol
+
+from deploy.letta_migration.target import Missing, Target
+
+EVENTS_PAGE = 500
+NOT_ASKED = -1
+
+
+class Here(Protocol):
+    """The versions of histories as this server has them."""
+
+    def version(self, aggregate_id: str, agent_id: str, known: int) -> int:
+        """The version of a history of an agent, which had the version `known` after the last pass;
+        0 where it is gone."""
+        ...
+
+    def block_version(self, block_id: str) -> int:
+        """The version of a block; 0 where it is gone."""
+        ...
+
+
+@dataclass(slots=True)
+class UnchangedHere:
+    """Nothing has happened here: nobody else has what was taken over."""
+
+    def version(self, aggregate_id: str, agent_id: str, known: int) -> int:
+        """The version that it had."""
+        return known
+
+    def block_version(self, block_id: str) -> int:
+        """No version is asked for."""
+        return NOT_ASKED
+
+
+@dataclass(slots=True)
+class AskedHere:
+    """Asks the server."""
+
+    target: Target
+    newest: dict[str, dict[str, int]] = field(default_factory=dict)
+
+    def version(self, aggregate_id: str, agent_id: str, known: int) -> int:
+        """The version of a history of an agent: events of it are among the newest of the agent, or
+        there are none since the last pass."""
+        if agent_id not in self.newest:
+            self.newest = {agent_id: self.newest_versions(agent_id)}
+        return self.newest[agent_id].get(aggregate_id, known)
+
+    def newest_versions(self, agent_id: str) -> dict[str, int]:
+        """The versions of what the newest events of an agent are about; none of an agent that is
+        gone."""
+        versions: dict[str, int] = {}
+        try:
+            events = self.target.get(f"/v1/agents/{agent_id}/events", limit=EVENTS_PAGE)
+        except Missing:
+            return versions
+        for event in events:
+            name, version = str(event["aggregate_id"]), int(event["version"])
+            versions[name] = max(versions.get(name, 0), version)
+        return versions
+
+    def block_version(self, block_id: str) -> int:
+        """The version of a block; 0 where it is gone."""
+        try:
+            page = self.target.get(f"/v1/blocks/{block_id}/history", limit=1)
+        except Missing:
+            return 0
+        return int(page[0]["version"]) if page else 0

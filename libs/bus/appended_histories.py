@@ -42,13 +42,19 @@ from libs.eventstore.unit_of_work import UnitOfWork
 UNDONE_AGGREGATES_MAX = 200  # in one commit
 
 
+def keep_as_it_came(event: Event) -> Event:
+    """The event as it came."""
+    return event
+
+
 @dataclass(frozen=True, slots=True)
 class Appendable[A: Aggregate[Any]]:
     """A kind of aggregate whose history may come from outside.
 
     `begins_with` are the events that such a history begins with, `events` all that may be in it.
     `check` says what is wrong with the aggregate after all its events, if anything is. `delete`
-    records the event that ends it.
+    records the event that ends it. `as_recorded` leaves out of an event what must not have effects
+    here.
     """
 
     kind: type[A]
@@ -56,6 +62,7 @@ class Appendable[A: Aggregate[Any]]:
     events: tuple[type[Event], ...]
     check: Callable[[A, UnitOfWork], Awaitable[str | None]]
     delete: Callable[[A, datetime], object]
+    as_recorded: Callable[[Event], Event] = keep_as_it_came
 
 
 class HistoryHandlers:
@@ -96,16 +103,15 @@ class HistoryHandlers:
         if kind is None:
             return unprocessable(f"The history of {name} does not begin with an event of its kind")
         aggregate = await work.load(kind.kind, name)
-        if aggregate.exists and not command.continues:
-            begun_by = await work.repository.store.import_of(name)
-            if begun_by != command.import_id:
-                return Rejected(code=CONFLICT, reason=f"{name} exists already")
-        known = aggregate.version + 1 - history.first_version
-        if known < 0 or aggregate.deleted:
+        before = await self.versions_before(aggregate, command, work)
+        if isinstance(before, Rejected):
+            return before
+        known = aggregate.version - before + 1 - history.first_version
+        if known < 0:
             return Rejected(
                 code=CONFLICT,
-                reason=f"{name} is at version {aggregate.version}, and the history begins with"
-                f" {history.first_version}",
+                reason=f"{name} is at version {aggregate.version - before}, and the history begins"
+                f" with {history.first_version}",
             )
         for past in history.events[known:]:
             problem = self.fold(past, aggregate, kind, work)
@@ -116,6 +122,23 @@ class HistoryHandlers:
             unprocessable(f"{name}: {problem}") if problem else max(len(history.events) - known, 0)
         )
 
+    async def versions_before(
+        self, aggregate: Aggregate[Any], command: AppendHistories, work: UnitOfWork
+    ) -> int | Rejected:
+        """How many events an aggregate has had before the history that is appended began: none,
+        unless it was deleted since. Refused for one that is there, and not by this import."""
+        if not aggregate.exists:
+            return 0
+        begun = await work.repository.store.import_of(aggregate.id)
+        is_ours = begun is not None and begun.import_id == command.import_id
+        if aggregate.deleted and is_ours:
+            return Rejected(code=CONFLICT, reason=f"{aggregate.id} was imported and deleted again")
+        if aggregate.deleted:
+            return aggregate.version
+        if not is_ours and not command.continues:
+            return Rejected(code=CONFLICT, reason=f"{aggregate.id} exists already")
+        return begun.version - 1 if begun is not None else 0
+
     def fold(
         self, past: PastEvent, aggregate: Aggregate[Any], kind: Appendable[Any], work: UnitOfWork
     ) -> str | None:
@@ -123,7 +146,8 @@ class HistoryHandlers:
         edge: whatever folding raises, the file is at fault."""
         if self.by_topic.get(past.topic) is not kind:
             return f"`{past.topic}` is no event of its kind"
-        if not aggregate.exists and past.topic not in self.by_first_topic:
+        begins = not aggregate.exists or aggregate.deleted
+        if begins and past.topic not in self.by_first_topic:
             return f"`{past.topic}` is no first event"
         stored = StoredEvent(
             aggregate.id,
@@ -137,7 +161,8 @@ class HistoryHandlers:
             past.occurred_at,
         )
         try:
-            aggregate.append_past(event_of(self.service, stored, past.payload))
+            event = event_of(self.service, stored, past.payload)
+            aggregate.append_past(kind.as_recorded(event))
         except UnknownEvent as unknown:
             return f"{unknown} is not known: it was written by a newer release"
         except ValidationError as invalid:
@@ -145,6 +170,8 @@ class HistoryHandlers:
             return f"`{'.'.join(map(str, first['loc']))}`: {first['msg']}"
         except Exception as impossible:
             return f"it cannot have happened: {impossible or type(impossible).__name__}"
+        if begins:
+            work.begins.add((aggregate.id, aggregate.version))
         return None
 
     async def undo(self, command: UndoAppendedHistories, work: UnitOfWork) -> Accepted:
@@ -157,7 +184,9 @@ class HistoryHandlers:
             if kind is None:
                 continue
             aggregate = await work.load(kind.kind, aggregate_id)
-            if aggregate.exists and not aggregate.deleted:
+            latest = await work.repository.store.import_of(aggregate_id)
+            is_ours = latest is not None and latest.import_id == command.import_id
+            if aggregate.exists and not aggregate.deleted and is_ours:
                 kind.delete(aggregate, self.clock.now())
         is_last = len(begun) < UNDONE_AGGREGATES_MAX
         return Accepted(result={"after": "" if is_last else begun[-1][0]})

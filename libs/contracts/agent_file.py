@@ -48,7 +48,7 @@ class Header(Value):
 
 class Definition(Value):
     """A thing that an agent uses. `value` are the fields that its command takes, `attached_to` the
-    agents that have it."""
+    agents that have it. The value of an archive may have its `created_at`, too."""
 
     kind: Literal["definition"] = "definition"
     of: DefinitionKind

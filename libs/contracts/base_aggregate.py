@@ -25,6 +25,8 @@ class Aggregate[S: BaseModel](BaseAggregate[str]):
     """One consistency boundary. Subclasses name their `State`, and evolve it in `when`."""
 
     State: ClassVar[type[BaseModel]]
+    # The events that it may begin with anew after it was deleted, if it may at all.
+    begins_with: ClassVar[tuple[type[Event], ...]] = ()
     # Raise it when the same events make another state of the same form: see `state_version`.
     state_revision: ClassVar[int] = 1
     state: S
@@ -82,6 +84,10 @@ class Aggregate[S: BaseModel](BaseAggregate[str]):
         does if it cannot have happened to this aggregate."""
         event.mutate(self)
         self.pending_events.append(event)
+
+    def begin_again(self) -> None:
+        """Forget everything: it was deleted, and what happens now is the first of another life."""
+        self.state = self.State()  # type: ignore[assignment]
 
     def when(self, event: Event) -> None:
         """Evolve the state by one event."""

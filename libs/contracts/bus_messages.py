@@ -117,7 +117,9 @@ class Event(BaseModel, CanMutateAggregate[str]):
     timestamp: datetime
 
     def apply(self, aggregate: Any) -> None:
-        """Evolve the aggregate: its `when` says how."""
+        """Evolve the aggregate: its `when` says how. One that was deleted may begin again."""
+        if type(self) in aggregate.begins_with and aggregate.deleted:
+            aggregate.begin_again()
         aggregate.when(self)
 
     @property

@@ -10,6 +10,7 @@ from datetime import datetime
 from libs.eventstore.failed_messages.in_memory import InMemoryDeadLetterStore
 from libs.eventstore.in_memory_database import InMemoryDatabase, Lease
 from libs.eventstore.ports import (
+    BEGINS,
     ERASED,
     IMPORT,
     LEASE_SECONDS,
@@ -17,6 +18,7 @@ from libs.eventstore.ports import (
     LOG_PAGE_EVENTS_MAX,
     REPLIES_FORGOTTEN_AT_ONCE,
     SNAPSHOT_KEPT_EVENTS,
+    Beginning,
     Commit,
     DuplicateMessage,
     Fence,
@@ -189,10 +191,18 @@ class InMemoryEventStore:
         """Replace the payloads of aggregates by tombstones; see `ports.EventStore.erase`."""
         tombstone = json.dumps({"erased_at": at.isoformat()})
         schema, ids = self.schema, {*aggregate_ids}
+        begun_again = {
+            aggregate_id: version
+            for aggregate_id in ids & schema.streams.keys()
+            if (version := present_life(schema.streams[aggregate_id], kept_topics))
+        }
         erased = 0
 
         def after(event: StoredEvent) -> StoredEvent:
             is_kept = event.topic in kept_topics or ERASED in event.metadata
+            is_kept = is_kept or event.version >= begun_again.get(
+                event.aggregate_id, event.version + 1
+            )
             if event.aggregate_id not in ids or is_kept:
                 return event
             metadata = {**event.metadata, ERASED: True}
@@ -213,20 +223,24 @@ class InMemoryEventStore:
             del schema.snapshots[key]
         return erased
 
-    async def import_of(self, aggregate_id: str) -> str | None:
-        """The import that began an aggregate; None if none did."""
-        stream = self.schema.streams.get(aggregate_id)
-        brought_by = stream[0].metadata.get(IMPORT) if stream else None
-        return None if brought_by is None else str(brought_by)
+    async def import_of(self, aggregate_id: str) -> Beginning | None:
+        """The import that began an aggregate, the last one if several did; None if none did."""
+        for event in reversed(self.schema.streams.get(aggregate_id, [])):
+            if event.metadata.get(BEGINS):
+                return Beginning(str(event.metadata[IMPORT]), event.version)
+        return None
 
     async def begun_by_import(
         self, import_id: str, after: str, limit: int
     ) -> list[tuple[str, str]]:
-        """The aggregates that an import began, by id, and the topic of the first event of each."""
+        """The aggregates that an import began, by id, and the topic that each began with."""
         begun = sorted(
-            (aggregate_id, stream[0].topic)
+            (aggregate_id, event.topic)
             for aggregate_id, stream in self.schema.streams.items()
-            if aggregate_id > after and stream[0].metadata.get(IMPORT) == import_id
+            for event in stream
+            if aggregate_id > after
+            and event.metadata.get(BEGINS)
+            and event.metadata.get(IMPORT) == import_id
         )
         return begun[:limit]
 
@@ -290,3 +304,15 @@ def page_of(events: Iterable[StoredEvent], limit: int) -> list[StoredEvent]:
         page.append(event)
         size += event.payload_bytes
     return page
+
+
+def present_life(stream: list[StoredEvent], ends: list[str]) -> int:
+    """The version with which an aggregate began by an import, if it was not deleted since; else
+    0."""
+    begun = 0
+    for event in stream:
+        if event.metadata.get(BEGINS):
+            begun = event.version
+        elif event.topic in ends:
+            begun = 0
+    return begun

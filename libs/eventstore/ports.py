@@ -26,8 +26,10 @@ REPLIES_FORGOTTEN_AT_ONCE = 1_000
 SNAPSHOT_KEPT_EVENTS = 1_000
 
 
-# In the metadata of an event that happened elsewhere: the import that brought it.
+# In the metadata of an event that happened elsewhere: the import that brought it, and whether its
+# aggregate begins with it, for the first time or again after it had been deleted.
 IMPORT = "import"
+BEGINS = "begins"
 # In the metadata of an event whose payload was erased: it says when, and nothing else.
 ERASED = "erased"
 
@@ -97,6 +99,14 @@ class History:
 
     snapshot: Snapshot | None
     events: list[StoredEvent]
+
+
+@dataclass(frozen=True, slots=True)
+class Beginning:
+    """The import that an aggregate began by, and the version of the first event of it."""
+
+    import_id: str
+    version: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -293,15 +303,15 @@ class EventStore(Protocol):
         Returns how many events were erased now."""
         ...
 
-    async def import_of(self, aggregate_id: str) -> str | None:
-        """The import that began an aggregate; None if none did."""
+    async def import_of(self, aggregate_id: str) -> Beginning | None:
+        """The import that began an aggregate, the last one if several did; None if none did."""
         ...
 
     async def begun_by_import(
         self, import_id: str, after: str, limit: int
     ) -> list[tuple[str, str]]:
-        """The aggregates that an import began, by id, behind `after`; and the topic of the first
-        event of each."""
+        """The aggregates that an import began, by id, behind `after`; and the topic of the event
+        that each began with."""
         ...
 
     async def number_log(self, limit: int = LOG_PAGE_EVENTS_MAX) -> int:

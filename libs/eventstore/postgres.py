@@ -21,6 +21,7 @@ from libs.eventstore.ports import (
     LOG_PAGE_BYTES_MAX,
     LOG_PAGE_EVENTS_MAX,
     REPLIES_FORGOTTEN_AT_ONCE,
+    Beginning,
     Commit,
     DuplicateMessage,
     Fence,
@@ -304,25 +305,25 @@ class PostgresEventStore:
         )
         return int(row[0]) if row else 0
 
-    async def import_of(self, aggregate_id: str) -> str | None:
-        """The import that began an aggregate; None if none did."""
+    async def import_of(self, aggregate_id: str) -> Beginning | None:
+        """The import that began an aggregate, the last one if several did; None if none did."""
         row = await self.database.fetch_one(
             self.sql(
-                "select metadata->>'import' from {schema}.events"
-                " where aggregate_id = %s and version = 1"
+                "select metadata->>'import', version from {schema}.events"
+                " where aggregate_id = %s and metadata ? 'begins' order by version desc limit 1"
             ),
             [aggregate_id],
         )
-        return row[0] if row else None
+        return Beginning(*row) if row else None
 
     async def begun_by_import(
         self, import_id: str, after: str, limit: int
     ) -> list[tuple[str, str]]:
-        """The aggregates that an import began, by id, and the topic of the first event of each."""
+        """The aggregates that an import began, by id, and the topic that each began with."""
         rows = await self.database.fetch(
             self.sql(
                 "select aggregate_id, topic from {schema}.events"
-                " where metadata->>'import' = %s and version = 1 and metadata ? 'import'"
+                " where metadata->>'import' = %s and metadata ? 'begins'"
                 ' and aggregate_id collate "C" > %s order by aggregate_id collate "C" limit %s'
             ),
             [import_id, after, limit],

@@ -21,9 +21,10 @@ create table {schema}.events (
     constraint events_version_key unique (aggregate_id, version)
 );
 create index events_log_order on {schema}.events (xid, position);
--- The aggregates that an import began: their first event names it.
+-- The aggregates that an import began, or began again after they had been deleted.
 create index events_imported on {schema}.events ((metadata->>'import'), aggregate_id collate "C")
-    where version = 1 and metadata ? 'import';
+    where metadata ? 'begins';
+create index events_begun on {schema}.events (aggregate_id, version) where metadata ? 'begins';
 -- Finds the events of a time; next to nothing for whoever inserts.
 create index events_time on {schema}.events using brin (occurred_at) with (pages_per_range = 32);
 comment on table {schema}.events is 'The truth. Services may insert and select, nothing else.';
@@ -47,8 +48,8 @@ comment on view {schema}.event_log is
 grant select on {schema}.event_log to heeler_reader;
 
 create view {schema}.recorded_event_view as
-    select position, aggregate_id, version, topic, org, about, payload, metadata, occurred_at,
-           commit_order, xid < pg_snapshot_xmin(pg_current_snapshot()) as settled
+    select position, aggregate_id, version, topic, schema_version, org, about, payload, metadata,
+           occurred_at, commit_order, xid < pg_snapshot_xmin(pg_current_snapshot()) as settled
     from {schema}.events;
 comment on view {schema}.recorded_event_view is
     'Events from their commit on, ordered by (commit_order, position) over all services. Below one
@@ -212,9 +213,17 @@ grant select on {schema}.dead_letter_view to heeler_reader;
 create function {schema}.erase_events(ids text[], kept_topics text[], at timestamptz)
 returns bigint language sql security definer set search_path = '' as $$
     with erased as (
-        update {schema}.events
+        update {schema}.events e
         set payload = json_build_object('erased_at', at), metadata = metadata || '{"erased": true}'
         where aggregate_id = any(ids) and topic <> all(kept_topics) and not metadata ? 'erased'
+          -- What was imported again since it was deleted stays.
+          and not exists (
+            select from {schema}.events b
+            where b.aggregate_id = e.aggregate_id and b.metadata ? 'begins'
+              and b.version <= e.version and not exists (
+                select from {schema}.events d
+                where d.aggregate_id = e.aggregate_id and d.version > b.version
+                  and d.topic = any(kept_topics)))
         returning metadata->>'command_id' as command_id
     ), states as (
         delete from {schema}.snapshots where aggregate_id = any(ids)

@@ -17,6 +17,7 @@ from libs.contracts.bus_messages import (
 )
 from libs.eventstore.event_decoding import ADDITIVE, replay
 from libs.eventstore.ports import (
+    BEGINS,
     IMPORT,
     Commit,
     EventStore,
@@ -60,7 +61,7 @@ class Repository:
         self.distrustful = 0
 
     def watch(self, kinds: Iterable[type[Event]], watch: Watch) -> None:
-        """Have each event of these kinds seen once it is committed."""
+        """Have each event of these kinds seen once it is committed, unless an import brings it."""
         for kind in kinds:
             self.watchers_of.setdefault(kind, []).append(watch)
 
@@ -163,8 +164,10 @@ class UnitOfWork:
         self.after_commit: list[Callable[[int | None], None]] = []
         # In whose name an event is recorded, where that is not the message of this decision.
         self.context_of: Callable[[Event], Context] | None = None
-        # The import that its events come from: they happened elsewhere.
+        # The import that its events come from: they happened elsewhere. With some of them an
+        # aggregate begins, for the first time or again.
         self.import_id = ""
+        self.begins: set[tuple[str, int]] = set()
         self.held: list[AbstractAsyncContextManager[None]] = []
 
     async def load[A: Aggregate[Any]](self, kind: type[A], aggregate_id: str) -> A:
@@ -283,7 +286,7 @@ class UnitOfWork:
             if aggregate.id != self.private:
                 self.repository.keep(aggregate)
         for event in self.events:
-            for watch in self.repository.watchers_of.get(type(event), ()):
+            for watch in () if self.import_id else self.repository.watchers_of.get(type(event), ()):
                 watch(event)
             for watch in self.repository.watchers:
                 watch(event)
@@ -301,6 +304,8 @@ class UnitOfWork:
         }
         if self.import_id:
             metadata[IMPORT] = self.import_id
+        if (event.originator_id, event.originator_version) in self.begins:
+            metadata[BEGINS] = True
         if event.additive:
             metadata[ADDITIVE] = True
         if context.traceparent:

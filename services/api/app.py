@@ -26,12 +26,15 @@ from libs.contracts.service_registry import names
 from libs.encryption.sealer import Sealer
 from libs.telemetry.tracing import tracer
 from services.api import resources
+from services.api.adapters.agent_lines import AgentLines
 from services.api.adapters.attachment_queries import PostgresAttachmentQueries
 from services.api.adapters.block_history_queries import BlockHistoryQueries
 from services.api.adapters.context_message_queries import ContextMessageQueries
 from services.api.adapters.conversation_run_queries import ConversationRunQueries
 from services.api.adapters.folder_queries import FolderQueries
 from services.api.adapters.identical_request_runs import IdenticalRequestRuns
+from services.api.adapters.import_queries import PostgresImportQueries
+from services.api.adapters.import_sources import ImportSources
 from services.api.adapters.mcp_endpoint_protocol import McpEndpoint
 from services.api.adapters.message_queries import MessageQueries
 from services.api.adapters.message_search_queries import MessageSearchQueries
@@ -45,7 +48,10 @@ from services.api.adapters.sleeptime_queries import SleeptimeQueries
 from services.api.adapters.tag_queries import TagQueries
 from services.api.adapters.template_queries import PostgresTemplateQueries
 from services.api.adapters.uploaded_file_store import UploadLimits, Uploads
+from services.api.adapters.uploaded_lines import UploadedParts
 from services.api.engine.deployments import DeploymentPorts, Deployments
+from services.api.engine.import_ports import ImportPorts
+from services.api.engine.imports import Imports
 from services.api.handlers import Handlers
 from services.api.handlers.ports import HandlerPorts
 from services.api.http.authentication import check, cors_config
@@ -63,6 +69,7 @@ from services.api.http.request_telemetry import TracedLitestar
 from services.api.policies.deleted_projects import ClearDeletedProjects
 from services.api.resources.mcp_endpoint_tools import TOOLS, McpClient
 from services.api.settings import ApiSettings
+from services.api.v1.agent_file_source import AgentFileSource
 from services.api.v1.read_model_responses import unknown_cursor
 
 GRACEFUL_SECONDS_MAX = 5
@@ -133,6 +140,7 @@ def application(
         folders=FolderQueries(database),
         uploads=Uploads(database, UploadLimits(settings.file_bytes_max, settings.files_bytes_max)),
         past=PastReads(database, bus, clock, ids),
+        agent_lines=AgentLines(database),
     )
     app.state.health = Health(database, bus, clock, ids)
     app.state.reports = Reports(clock)
@@ -220,6 +228,20 @@ def start_deployments(runtime: Runtime) -> Deployments:
     return deployments
 
 
+def start_imports(runtime: Runtime, sealer: Sealer) -> Imports:
+    """The imports that this process makes, swept and drained with it."""
+    uploads, queries = UploadedParts(runtime.database), PostgresImportQueries(runtime.database)
+    sources = ImportSources(
+        uploads, AgentLines(runtime.database), AgentFileSource(uploads, queries).lines
+    )
+    imports = Imports(
+        ImportPorts(**runtime.port_arguments, queries=queries, sources=sources, sealer=sealer)
+    )
+    imports.join(runtime.service)
+    runtime.closing.push_async_callback(imports.drain)
+    return imports
+
+
 async def wire(
     runtime: Runtime,
     *,
@@ -236,7 +258,8 @@ async def wire(
             projects=projects,
             templates=PostgresTemplateQueries(runtime.database),
             deployments=start_deployments(runtime),
-        )
+        ),
+        start_imports(runtime, sealer),
     )
     await runtime.service.handle(handlers.table())
     await apply_policies(runtime, projects)

@@ -9,6 +9,7 @@ from libs.contracts.agent.agents import (
     AgentAbandoned,
     AgentCreated,
     AgentDeleted,
+    AgentForked,
     AgentSecretsReplaced,
     AgentUpdated,
     AttachBlock,
@@ -20,6 +21,7 @@ from libs.contracts.agent.agents import (
     DeleteAgent,
     DetachBlock,
     DetachTool,
+    RecordFork,
     UpdateAgent,
 )
 from libs.contracts.agent.approvals import (
@@ -224,6 +226,7 @@ from tests.contract import (
 from tests.contract.archive_examples import ARCHIVE_COMMANDS, ARCHIVE_EVENTS
 from tests.contract.group_examples import GROUP_COMMANDS, GROUP_EVENTS
 from tests.contract.identity_examples import IDENTITY_COMMANDS, IDENTITY_EVENTS
+from tests.contract.import_examples import IMPORT_COMMANDS, IMPORT_EVENTS
 from tests.contract.message_search_examples import MESSAGE_SEARCH_COMMANDS
 from tests.contract.project_examples import PROJECT_COMMANDS, PROJECT_EVENTS
 from tests.contract.routing_examples import ROUTING_COMMANDS, ROUTING_EVENTS
@@ -441,6 +444,7 @@ COMMANDS: list[Command] = [
     DeleteAgent(agent_id=AGENT),
     AttachBlock(agent_id=AGENT, block_id=SHARED_BLOCK),
     DetachBlock(agent_id=AGENT, block_id=SHARED_BLOCK),
+    RecordFork(agent_id=AGENT, fork_id=f"{AGENT[:-1]}2", cut=17),
     AttachTool(agent_id=AGENT, tool_id=TOOL),
     CallTool(
         call_id=CALL.id,
@@ -613,6 +617,7 @@ COMMANDS: list[Command] = [
     *IDENTITY_COMMANDS,
     *PROJECT_COMMANDS,
     *TEMPLATE_COMMANDS,
+    *IMPORT_COMMANDS,
     *SLEEPTIME_COMMANDS,
     *MESSAGE_SEARCH_COMMANDS,
     *(
@@ -711,6 +716,7 @@ EVENTS: list[Event] = [
         block_ids=[BLOCK],
     ),
     of_agent(AgentSecretsReplaced, secrets={"KEY": SEALED}),
+    of_agent(AgentForked, origin_id=AGENT, fork_id=f"{AGENT[:-1]}2", cut=17),
     of_agent(AgentDeleted, own_block_ids=[BLOCK]),
     of_agent(BlockAttached, block_id=SHARED_BLOCK, block_ids=[BLOCK, SHARED_BLOCK]),
     of_agent(BlockDetached, block_id=SHARED_BLOCK, block_ids=[BLOCK]),
@@ -914,6 +920,7 @@ EVENTS: list[Event] = [
     *IDENTITY_EVENTS,
     *PROJECT_EVENTS,
     *TEMPLATE_EVENTS,
+    *IMPORT_EVENTS,
     *SLEEPTIME_EVENTS,
     of_tool(ToolCreated, tool=ROLL_DICE),
     of_tool(ToolChanged, changes={"tags": ["games"], "last_updated_by_id": USER}),

@@ -11,6 +11,7 @@ from libs.contracts.agent.agents import (
     AgentAbandoned,
     AgentCreated,
     AgentDeleted,
+    AgentForked,
     AgentSecretsReplaced,
     AgentUpdated,
     BlockAttached,
@@ -83,6 +84,16 @@ from libs.contracts.api.identities import (
     IdentityDeleted,
     IdentityKeyFreed,
     IdentityKeyTaken,
+)
+from libs.contracts.api.imports import (
+    ImportAbandoned,
+    ImportCancelled,
+    ImportCompleted,
+    ImportDelayed,
+    ImportProgressed,
+    ImportRequested,
+    ImportUndone,
+    ImportValidated,
 )
 from libs.contracts.api.projects import (
     ProjectChanged,
@@ -229,6 +240,7 @@ from services.agent.domain.batches.batch import Batch
 from services.agent.domain.conversations.conversation import Conversation
 from services.agent.domain.replays.run_replay import RunReplay
 from services.agent.domain.summaries.agent_summaries import AgentSummaries
+from services.api.domain.agent_import import AgentImport
 from services.api.domain.attachment import Attachment
 from services.api.domain.deployment import Deployment
 from services.api.domain.identity import Identity
@@ -422,6 +434,7 @@ BESIDE = [
 AGENT = [
     one(AgentCreated),
     one(AgentSecretsReplaced),
+    one(AgentForked),
     one(AgentUpdated),
     one(BlockAttached),
     one(BlockDetached),
@@ -565,6 +578,20 @@ FAILED_ROUTED_MESSAGE = [
 ]
 TOPIC = [one(AgentSubscribed), one(AgentUnsubscribed)]
 IDENTITY = [one(IdentityCreated), one(IdentityChanged), one(IdentityDeleted)]
+IMPORT = [
+    one(ImportRequested),
+    one(ImportValidated),
+    one(ImportDelayed),
+    one(ImportProgressed),
+    one(ImportCompleted),
+]
+FAILED_IMPORT = [
+    one(ImportRequested),
+    one(ImportValidated),
+    one(ImportAbandoned),
+    one(ImportUndone),
+]
+CANCELLED_IMPORT = [one(ImportRequested), one(ImportCancelled, undoes=False)]
 IDENTITY_KEY = [one(IdentityKeyTaken), one(IdentityKeyFreed)]
 PROJECT = [one(ProjectCreated), one(ProjectChanged), one(ProjectDeleted), one(ProjectEmptied)]
 PROJECT_NAME = [one(ProjectNameTaken), one(ProjectNameFreed)]
@@ -602,6 +629,9 @@ HISTORIES: dict[str, tuple[type[Aggregate[Any]], list[Event]]] = {
     "RoutedMessage.failed": (RoutedMessage, [*FAILED_ROUTED_MESSAGE]),
     "Topic": (Topic, [*TOPIC]),
     "Identity": (Identity, [*IDENTITY]),
+    "AgentImport": (AgentImport, [*IMPORT]),
+    "AgentImport.failed": (AgentImport, [*FAILED_IMPORT]),
+    "AgentImport.cancelled": (AgentImport, [*CANCELLED_IMPORT]),
     "IdentityKey": (IdentityKey, [*IDENTITY_KEY]),
     "Project": (Project, [*PROJECT]),
     "ProjectName": (ProjectName, [*PROJECT_NAME]),

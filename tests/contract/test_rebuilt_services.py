@@ -64,6 +64,16 @@ from libs.contracts.api.deployments import (
     MigrationStarted,
 )
 from libs.contracts.api.identities import IdentityChanged, IdentityCreated, IdentityDeleted
+from libs.contracts.api.imports import (
+    ImportAbandoned,
+    ImportCancelled,
+    ImportCompleted,
+    ImportDelayed,
+    ImportProgressed,
+    ImportRequested,
+    ImportUndone,
+    ImportValidated,
+)
 from libs.contracts.api.projects import (
     ProjectChanged,
     ProjectCreated,
@@ -195,6 +205,7 @@ from tests.contract.group_examples import GROUP
 from tests.contract.group_run_examples import CONVERSATION as GROUP_CONVERSATION
 from tests.contract.group_run_examples import GROUP_RUN
 from tests.contract.identity_examples import ATTACHMENT, IDENTITY
+from tests.contract.import_examples import IMPORT
 from tests.contract.project_examples import PROJECT
 from tests.contract.replay_examples import REPLAY
 from tests.contract.routing_examples import ROUTED, TOPIC
@@ -234,6 +245,9 @@ STORIES: dict[str, list[list[type[Event]]]] = {
         [ProjectCreated, ProjectChanged],
         [ProjectCreated, ProjectDeleted],
         [ProjectCreated, ProjectDeleted, ProjectEmptied],
+        [ImportRequested, ImportValidated, ImportDelayed, ImportProgressed, ImportCompleted],
+        [ImportRequested, ImportValidated, ImportAbandoned, ImportUndone],
+        [ImportRequested, ImportValidated, ImportCancelled, ImportUndone],
         [AttachmentMade],
         [AttachmentMade, AttachmentRemoved],
         [TemplateCreated, TemplateVersionSaved, TemplateChanged, TemplateRenamed],
@@ -355,6 +369,7 @@ def story(number: int, kinds: list[type[Event]]) -> Iterator[Event]:
             ATTACHMENT,
             TEMPLATE,
             DEPLOYMENT,
+            IMPORT,
         ):
             text = text.replace(known, f"{known[:-1]}{number}")
         event = kind.model_validate_json(text).model_copy(

@@ -40,6 +40,8 @@ NOBODYS_OWN = {
     "transaction_id": "transaction-1",
     "job_id": f"job-{NOBODY}",
 }
+# At the end of an agent file: when it was written.
+WRITTEN_AT = re.compile(r'"created_at": "[^"]+"\s*}$')
 # What must be in a query or a body besides.
 QUERY = {"query": WORD, "uri": "memo://a"}
 BODIES: Mapping[str, Any] = {
@@ -101,7 +103,10 @@ def without(text: str, names: Mapping[str, str]) -> str:
 async def read(client: httpx.AsyncClient, names: Mapping[str, str]) -> dict[Route, tuple[int, str]]:
     """What all routes say that read what has these names."""
     answers = {route: await route.ask(client, names) for route in READING}
-    return {route: (answer.status_code, answer.text) for route, answer in answers.items()}
+    return {
+        route: (answer.status_code, WRITTEN_AT.sub("", answer.text))
+        for route, answer in answers.items()
+    }
 
 
 @pytest.fixture(scope="module")

@@ -91,6 +91,7 @@ async def belongings(
         names |= await identity_and_project_of(client, names["agent_id"])
         names |= await template_of(client, names["agent_id"], names["project_id"])
         names |= await schedule_of(client, names["agent_id"])
+        names |= await import_of(client)
         names["letter_id"] = await letter_of(heeler, client)
         try:
             yield names
@@ -205,6 +206,14 @@ async def template_of(client: httpx.AsyncClient, agent_id: str, project_id: str)
     deployment = await made(client, "POST", f"{path}/{name}/agents", json={})
     names = dict.fromkeys(("template_name", "template_version", "name"), name)
     return {**names, "deployment_id": deployment["deployment_id"]}
+
+
+async def import_of(client: httpx.AsyncClient) -> dict[str, str]:
+    """An import of a file that has no agent."""
+    file = {"file": (f"{WORD}.af", b"{}")}
+    await client.post("/v1/agents/import", files=file)
+    [found] = await made(client, "GET", "/v1/imports")
+    return {"import_id": found["id"]}
 
 
 async def batch_of(client: httpx.AsyncClient, agent_id: str) -> dict[str, str]:

@@ -359,6 +359,7 @@ async def things(base_url: str) -> dict[str, str]:
         "template_version": f"{template['name']}:current",
         "name": template["name"],
         "deployment_id": deployment["deployment_id"],
+        "import_id": "import-12345678-1234-4234-8234-123456789012",
         "capability": "sums",
         "topic": "news",
         "routed_message_id": routed["id"],

@@ -83,6 +83,20 @@ class DetachBlock(Command):
         return self.agent_id
 
 
+class RecordFork(Command):
+    """Remember that another agent was made from this one."""
+
+    service: ClassVar[str] = SERVICE
+    topic: ClassVar[str] = "agent.record_fork"
+    agent_id: str
+    fork_id: str
+    cut: int
+
+    @property
+    def target(self) -> str:
+        return self.agent_id
+
+
 class AgentCreated(Event):
     """An agent exists."""
 
@@ -124,6 +138,19 @@ class AgentDeleted(Event):
     service: ClassVar[str] = SERVICE
     topic: ClassVar[str] = "agent.deleted"
     own_block_ids: list[str]
+
+
+class AgentForked(Event):
+    """An agent was made from another one as of a moment: the event stands in both histories.
+
+    `cut` is the last commit of all services whose events the new one has."""
+
+    service: ClassVar[str] = SERVICE
+    topic: ClassVar[str] = "agent.forked"
+    additive: ClassVar[bool] = True
+    origin_id: str
+    fork_id: str
+    cut: int
 
 
 class BlockAttached(Event):

@@ -155,7 +155,8 @@ class PostgresApprovalQueries:
         if not await self.database.any_row("agent.approvals"):
             return []
         rows = await self.database.fetch(
-            "select conversation_id, org, requested_at from agent.approvals"
+            "select conversation_id, org, requested_at from agent.approvals p"
+            " where exists (select from agent.agents a where a.id = p.agent_id)"
             " order by requested_at limit %s",
             [APPROVALS_SEEN_MAX],
         )
@@ -201,7 +202,8 @@ class PostgresPauseQueries:
         if not await self.database.any_row("agent.heartbeat_pauses"):
             return []
         rows = await self.database.fetch(
-            "select conversation_id, org, agent_id, minutes, until from agent.heartbeat_pauses"
+            "select conversation_id, org, agent_id, minutes, until from agent.heartbeat_pauses p"
+            " where exists (select from agent.agents a where a.id = p.agent_id)"
             " order by until limit %s",
             [PAUSES_SEEN_MAX],
         )

@@ -21,7 +21,8 @@ MAYBE_ORPHANED = (
     "agent.runs where status in ('created', 'running') and status = 'running'",
 )
 # An active run should always have a lease. One without is looked for all the same, because nothing
-# else would ever find it: among the runs that have not ended, by their index.
+# else would ever find it: among the runs that have not ended, by their index. Those of an import
+# that is under way have no agent yet, and nobody is to attempt them.
 ORPHANED_RUNS = """
 (select l.key, coalesce(e.org, ''), '' from agent.leases l left join lateral (
     select org from agent.events where aggregate_id = l.key limit 1) e on true
@@ -32,6 +33,7 @@ union all
  where r.status in ('created', 'running') and r.status = 'running'
    and r.conversation_id <> all(%(but)s)
    and not exists (select from agent.leases l where l.key = r.conversation_id)
+   and exists (select from agent.agents a where a.id = r.agent_id)
  limit %(limit)s)"""
 
 

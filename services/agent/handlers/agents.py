@@ -20,6 +20,7 @@ from libs.contracts.agent.agents import (
     DeleteAgent,
     DetachBlock,
     DetachTool,
+    RecordFork,
     UpdateAgent,
     WithdrawCapability,
 )
@@ -80,6 +81,7 @@ class AgentHandlers:
             DetachBlock: self.detach_block,
             DeclareCapability: self.declare_capability,
             WithdrawCapability: self.withdraw_capability,
+            RecordFork: self.record_fork,
         }
 
     async def create_agent(self, command: CreateAgent, work: UnitOfWork) -> Accepted | Rejected:
@@ -103,6 +105,12 @@ class AgentHandlers:
         except ExceptionGroup as problems:
             raise problems.exceptions[0] from None
         return blocks.result() or prepared.result()
+
+    async def record_fork(self, command: RecordFork, work: UnitOfWork) -> Accepted | Rejected:
+        """Remember that another agent was made from this one."""
+        agent = await work.load(Agent, command.agent_id)
+        at = self.ports.clock.now()
+        return agent.record_fork(command.fork_id, command.cut, at=at) or Accepted()
 
     async def design(
         self, agent_id: str, request: all_request_bodies.CreateAgent, context: Context

@@ -6,6 +6,7 @@ from __future__ import annotations
 from libs.bus.appended_histories import Appendable
 from libs.contracts.agent.agents import (
     AgentCreated,
+    AgentForked,
     AgentSecretsReplaced,
     AgentUpdated,
     BlockAttached,
@@ -18,8 +19,8 @@ from libs.contracts.agent.conversations import (
     MessageAppended,
     main_conversation,
 )
-from libs.contracts.agent.runs import CallbackAttempted
-from libs.contracts.bus_messages import EVENTS
+from libs.contracts.agent.runs import CallbackAttempted, RunAccepted
+from libs.contracts.bus_messages import EVENTS, Event
 from libs.eventstore.unit_of_work import UnitOfWork
 from services.agent.domain.agents.agent import Agent
 from services.agent.domain.conversations.conversation import Conversation
@@ -36,7 +37,7 @@ async def check_conversation(conversation: Conversation, work: UnitOfWork) -> st
     """What is wrong with a conversation that came from outside: it is complete, no run of it is
     under way, and its agent is not another one that is there."""
     state = conversation.state
-    if state.active_run is not None or state.queue:
+    if state.active_run is not None or state.queue or state.pause is not None:
         return "a run of it is not at its end"
     is_main = conversation.id == main_conversation(state.agent_id)
     if not is_main and (state.own is None or not state.agent_id):
@@ -44,10 +45,23 @@ async def check_conversation(conversation: Conversation, work: UnitOfWork) -> st
     agent = await work.load(Agent, state.agent_id)
     if not agent.exists:
         return None
-    store = work.repository.store
-    if await store.import_of(agent.id) == await store.import_of(conversation.id):
+    if agent.deleted or work.import_id in await begun_by(agent.id, work):
         return None
     return f"agent {agent.id} is there already"
+
+
+async def begun_by(agent_id: str, work: UnitOfWork) -> tuple[str, ...]:
+    """The import that an agent began by; none for one that began here."""
+    begun = await work.repository.store.import_of(agent_id)
+    return (begun.import_id,) if begun else ()
+
+
+def without_callback(event: Event) -> Event:
+    """An event of a run of which nobody here is to be told."""
+    if not isinstance(event, RunAccepted) or event.run.callback_url is None:
+        return event
+    run = event.run.model_copy(update={"callback_url": None})
+    return event.model_copy(update={"run": run})
 
 
 def appendable() -> tuple[Appendable[Agent], Appendable[Conversation]]:
@@ -63,7 +77,7 @@ def appendable() -> tuple[Appendable[Agent], Appendable[Conversation]]:
             begins_with=(AgentCreated,),
             events=(
                 *(AgentCreated, AgentUpdated, BlockAttached, BlockDetached),
-                AgentSecretsReplaced,
+                *(AgentSecretsReplaced, AgentForked),
             ),
             check=check_agent,
             delete=lambda agent, at: agent.delete(at=at),
@@ -72,6 +86,7 @@ def appendable() -> tuple[Appendable[Agent], Appendable[Conversation]]:
             kind=Conversation,
             begins_with=(MessageAppended, ConversationCreated),
             events=of_conversations,
+            as_recorded=without_callback,
             check=check_conversation,
             delete=lambda conversation, at: conversation.delete(at=at),
         ),

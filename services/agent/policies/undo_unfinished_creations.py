@@ -14,7 +14,7 @@ from libs.bus.ports import Bus, Clock, Ids, request_as_service
 from libs.contracts.bus_messages import CONFLICT, Context, Rejected
 from libs.contracts.deterministic_ids import derived_id
 from libs.contracts.memory.blocks import BlockCreated, DeleteBlock
-from libs.eventstore.ports import Commit, Move, StaleLease, StoredEvent
+from libs.eventstore.ports import IMPORT, Commit, Move, StaleLease, StoredEvent
 from libs.eventstore.unit_of_work import Repository, UnitOfWork
 from libs.work.reconciliation import Reconciliation
 from services.agent.adapters.reconciliation_queries import AgentQueries, MadeBlock
@@ -50,7 +50,8 @@ class UndoUnfinishedCreations(Reconciliation[LogPage]):
 
     Each block.created names its owner. This policy reads the log of the memory service a minute
     late. An owner that does not exist by then is first abandoned in its own history, so that a
-    late creation fails with a conflict. All of it is safe to repeat, by several processes too.
+    late creation fails with a conflict. An import takes its blocks back itself. All of it is safe
+    to repeat, by several processes too.
     """
 
     name = "creations that were not finished"
@@ -88,7 +89,11 @@ class UndoUnfinishedCreations(Reconciliation[LogPage]):
         if position >= self.old:
             return []
         page = await self.store.read_upstream(UPSTREAM, position, [BlockCreated.topic])
-        made = [made_block(event) for event in page.events if event.position <= self.old]
+        made = [
+            made_block(event)
+            for event in page.events
+            if event.position <= self.old and IMPORT not in event.metadata
+        ]
         wanted = [block for block in made if block.owner_id]
         return [LogPage(position, min(page.seen_up_to, self.old), wanted)]
 

@@ -41,13 +41,16 @@ select file_id, %(number)s, org, %(data)s from alive returning number"""
 COMPLETE = """
 update api.uploads set seen_at = now(), complete = true
 where file_id = %s and seen_at > '-infinity' returning file_id"""
-# Who is abandoned, and who was read: its file has a text, has failed, or is gone.
+# Who is abandoned, and who was read: its file has a text, has failed, or is gone, and no import
+# needs it.
 DONE = """
 select u.file_id from api.uploads u
 where (not u.complete and u.seen_at < now() - make_interval(secs => %(seconds)s))
    or (u.complete and u.seen_at < now() - make_interval(secs => %(added)s) and not exists (
         select from memory.file_view f where f.id = u.file_id
-        and f.text_id is null and f.status not in ('completed', 'error')))
+        and f.text_id is null and f.status not in ('completed', 'error'))
+        and not exists (select from api.imports i where i.id = u.file_id
+        and i.completed_at is null))
 order by u.seen_at limit %(limit)s"""
 GIVE_UP = "update api.uploads set seen_at = '-infinity', complete = false where file_id = %s"
 DELETE_PARTS = """

@@ -8,6 +8,7 @@ from libs.bus.ports import Bus, Clock, Ids
 from libs.contracts.bus_messages import KEYED, Accepted, Command, Rejected
 from libs.contracts.deterministic_ids import derived_id
 from libs.encryption.sealer import Sealer
+from services.api.adapters.agent_lines import AgentLines
 from services.api.adapters.block_history_queries import BlockHistoryQueries
 from services.api.adapters.context_message_queries import ContextMessageQueries
 from services.api.adapters.conversation_run_queries import ConversationRunQueries
@@ -49,6 +50,7 @@ class Api:
     folders: FolderQueries
     uploads: Uploads
     past: PastReads
+    agent_lines: AgentLines
 
     def new_id(self, request: AnyRequest, prefix: str, *scope: str) -> str:
         """A fresh id, or with an Idempotency-Key the same one each time."""

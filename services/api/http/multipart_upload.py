@@ -11,7 +11,7 @@ import multipart
 from services.api.http.error_responses import Problem
 from services.api.http.request_parsing import AnyRequest
 
-FIELDS_MAX = 16
+FIELDS_MAX = 32
 FIELD_BYTES_MAX = 4 * 1024
 FILE_FIELD = "file"
 NO_FORM = (
@@ -40,7 +40,9 @@ class Form:
 Begin = Callable[[str, str], Awaitable[FileWriter]]
 
 
-async def read_form(request: AnyRequest, begin: Begin) -> Form:
+async def read_form(
+    request: AnyRequest, begin: Begin, *, field_bytes_max: int = FIELD_BYTES_MAX
+) -> Form:
     """Read the form; the file goes to what `begin` returns for its name and declared type. Raises
     the 422 that says what is wrong with the form."""
     kind, options = multipart.parse_options_header(request.headers.get("content-type", ""))
@@ -51,7 +53,7 @@ async def read_form(request: AnyRequest, begin: Begin) -> Form:
         parser = multipart.PushMultipartParser(
             options["boundary"], max_segment_count=FIELDS_MAX, strict=False
         )
-        reader = FormReader(form, begin)
+        reader = FormReader(form, begin, field_bytes_max)
         async for data in request.stream():
             if data:
                 for event in parser.parse(data):
@@ -67,8 +69,9 @@ async def read_form(request: AnyRequest, begin: Begin) -> Form:
 class FormReader:
     """Takes what the parser finds."""
 
-    def __init__(self, form: Form, begin: Begin) -> None:
+    def __init__(self, form: Form, begin: Begin, field_bytes_max: int) -> None:
         self.form = form
+        self.field_bytes_max = field_bytes_max
         self.begin = begin
         self.name = ""
         self.value = bytearray()
@@ -85,8 +88,8 @@ class FormReader:
             await self.form.writer.write(event)
         else:
             self.value += event
-            if len(self.value) > FIELD_BYTES_MAX:
-                words = f"`{self.name[:100]}` may have at most {FIELD_BYTES_MAX} bytes"
+            if len(self.value) > self.field_bytes_max:
+                words = f"`{self.name[:100]}` may have at most {self.field_bytes_max} bytes"
                 raise Problem(422, {"detail": words})
 
     async def start(self, segment: multipart.MultipartSegment) -> None:

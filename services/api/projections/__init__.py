@@ -12,6 +12,7 @@ from libs.contracts.api.deployments import (
     MigrationStarted,
 )
 from libs.contracts.api.identities import IdentityChanged, IdentityCreated, IdentityDeleted
+from libs.contracts.api.imports import ImportEvent
 from libs.contracts.api.projects import (
     ProjectChanged,
     ProjectCreated,
@@ -29,6 +30,7 @@ from libs.contracts.bus_messages import Event
 from libs.eventstore.read_model_rows import RowWrites
 from services.api.projections.attachments import project_attachment
 from services.api.projections.identities import project_identity
+from services.api.projections.imports import project_import
 from services.api.projections.projects import project_project
 from services.api.projections.tables import READ_MODELS
 from services.api.projections.templates import project_deployment, project_template
@@ -55,3 +57,5 @@ def project(event: Event, org: str, rows: RowWrites) -> None:
             | MigrationStarted() | MigrationEnded()
         ):  # fmt: skip
             project_deployment(event, org, rows)
+        case ImportEvent():
+            project_import(event, org, rows)

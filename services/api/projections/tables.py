@@ -8,6 +8,7 @@ IDENTITIES = Table("identities")
 ATTACHMENTS = Table("attachments")
 PROJECTS = Table("projects")
 PROJECT_REMOVALS = Table("project_removals")
+IMPORTS = Table("imports")
 TEMPLATES = Table("templates")
 TEMPLATE_VERSIONS = Table("template_versions", aggregate="template_id")
 DEPLOYMENTS = Table("deployments")
@@ -19,4 +20,5 @@ READ_MODELS: tuple[Table, ...] = (
     TEMPLATES,
     TEMPLATE_VERSIONS,
     DEPLOYMENTS,
+    IMPORTS,
 )

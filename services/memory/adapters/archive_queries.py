@@ -69,8 +69,9 @@ order by place, started_at, id limit 1000"""
 
 REMOVALS = """
 select r.id, r.org from memory.archive_removals r
-where r.deleted_at < now() - make_interval(secs => %s)
-   or exists (select from memory.passages p where p.collection_id = r.id)
+where not exists (select from memory.archives a where a.id = r.id)
+  and (r.deleted_at < now() - make_interval(secs => %s)
+       or exists (select from memory.passages p where p.collection_id = r.id))
 order by r.deleted_at limit 100"""
 
 ORPHANED = """

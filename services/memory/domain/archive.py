@@ -55,6 +55,7 @@ class Archive(Aggregate[ArchiveState]):
     """One archive."""
 
     State = ArchiveState
+    begins_with = (ArchiveCreated,)
 
     @property
     def deleted(self) -> bool:

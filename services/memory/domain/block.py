@@ -57,6 +57,7 @@ class Block(Aggregate[MemoryBlockState]):
     """One memory block."""
 
     State = MemoryBlockState
+    begins_with = (BlockCreated,)
 
     @property
     def deleted(self) -> bool:

@@ -40,6 +40,7 @@ class Passage(Aggregate[PassageState]):
     """One passage."""
 
     State = PassageState
+    begins_with = (PassageCreated,)
 
     @property
     def deleted(self) -> bool:

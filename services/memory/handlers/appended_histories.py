@@ -1,4 +1,4 @@
-"""Which histories of blocks, passages and an agent's folders may come from outside, and what they
+"""Which histories of blocks, archives and passages may come from outside, and what they
 must amount to."""
 
 from __future__ import annotations
@@ -6,10 +6,11 @@ from __future__ import annotations
 from typing import Any
 
 from libs.bus.appended_histories import Appendable
-from libs.contracts.memory.archives import PassageCreated
+from libs.contracts.memory.archives import ArchiveChanged, ArchiveCreated, PassageCreated
 from libs.contracts.memory.blocks import BlockChanged, BlockCreated
+from libs.contracts.memory.reembedding import PassageEmbedded
 from libs.eventstore.unit_of_work import UnitOfWork
-from services.memory.domain.archive import Archive
+from services.memory.domain.archive import Archive, unfit_name
 from services.memory.domain.block import Block, unfit
 from services.memory.domain.passage import Passage
 
@@ -19,6 +20,16 @@ async def check_block(block: Block, work: UnitOfWork) -> str | None:
     if block.present is None:
         return "it is no block in the end"
     problem = unfit(block.present)
+    return problem.reason if problem else None
+
+
+async def check_archive(archive: Archive, work: UnitOfWork) -> str | None:
+    """What is wrong with an archive that came from outside."""
+    if archive.state.reembedding:
+        return "its passages are being embedded by another model"
+    if archive.state.agent_ids:
+        return "agents are attached to it when they are there"
+    problem = unfit_name(archive.state.name)
     return problem.reason if problem else None
 
 
@@ -39,9 +50,16 @@ def appendable() -> tuple[Appendable[Any], ...]:
             delete=lambda block, at: block.delete(at=at),
         ),
         Appendable(
+            kind=Archive,
+            begins_with=(ArchiveCreated,),
+            events=(ArchiveCreated, ArchiveChanged),
+            check=check_archive,
+            delete=lambda archive, at: archive.delete(at=at),
+        ),
+        Appendable(
             kind=Passage,
             begins_with=(PassageCreated,),
-            events=(PassageCreated,),
+            events=(PassageCreated, PassageEmbedded),
             check=check_passage,
             delete=lambda passage, at: passage.delete(at=at),
         ),

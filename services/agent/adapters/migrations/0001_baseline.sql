@@ -115,8 +115,10 @@ comment on view {schema}.created_agent_view is 'Agents that were ever created.';
 create view {schema}.deleted_agent_view as
     select aggregate_id as id, org, occurred_at as deleted_at
     from {schema}.events
-    where topic = 'agent.deleted';
-comment on view {schema}.deleted_agent_view is 'Agents that were deleted.';
+    where topic = 'agent.deleted'
+      and not exists (select from {schema}.agents a where a.id = aggregate_id);
+comment on view {schema}.deleted_agent_view is
+    'Agents that were deleted, and not imported again since.';
 
 grant select on {schema}.agent_view, {schema}.agent_tag_view, {schema}.agent_capability_view,
     {schema}.created_agent_view,
@@ -208,12 +210,16 @@ comment on column {schema}.messages.recorded_at is
 create view {schema}.message_view as
     select id, org, agent_id, conversation_id, position, run_id, step_id, role, created_at,
            sent, in_context, text, v1_messages, number, chunks, plain_v1_messages, recorded_at
-    from {schema}.messages;
+    from {schema}.messages m
+    where (select a.name from {schema}.agents a where a.id = m.agent_id) is not null;
+comment on view {schema}.message_view is
+    'Messages of agents that are there: an import that is under way brings them before its agents.';
 
 create view {schema}.message_text_view as
     select id, org, agent_id, conversation_id, position, run_id, step_id, role, created_at, text,
            coalesce(plain_v1_messages, v1_messages) as v1_messages
-    from {schema}.messages;
+    from {schema}.messages m
+    where (select a.name from {schema}.agents a where a.id = m.agent_id) is not null;
 comment on view {schema}.message_text_view is 'Messages with the words that they are found by.';
 
 grant select on {schema}.message_view, {schema}.message_text_view to heeler_reader;
@@ -254,7 +260,9 @@ create index events_run_accepted on {schema}.events (about) where topic = 'run.a
 create view {schema}.run_view as
     select id, org, agent_id, conversation_id, created_at, status, stop_reason, background,
            request_hash, error, usage, fields, stream_tokens
-    from {schema}.runs;
+    from {schema}.runs r
+    where (select a.name from {schema}.agents a where a.id = r.agent_id) is not null;
+comment on view {schema}.run_view is 'Runs of agents that are there, as with message_view.';
 
 create view {schema}.created_run_view as
     select about as id, org, (payload->'run'->>'created_at')::timestamptz as created_at

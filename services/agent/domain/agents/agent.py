@@ -12,6 +12,7 @@ from libs.contracts.agent.agents import (
     AgentAbandoned,
     AgentCreated,
     AgentDeleted,
+    AgentForked,
     AgentSecretsReplaced,
     AgentUpdated,
     BlockAttached,
@@ -109,6 +110,7 @@ class Agent(Aggregate[AgentState]):
     """One agent."""
 
     State = AgentState
+    begins_with = (AgentCreated,)
 
     @property
     def deleted(self) -> bool:
@@ -173,6 +175,13 @@ class Agent(Aggregate[AgentState]):
         self.record(AgentDeleted, at=at, own_block_ids=self.state.own_block_ids)
         return None
 
+    def record_fork(self, fork_id: str, cut: int, *, at: datetime) -> Rejected | None:
+        """Remember that another agent was made from this one."""
+        if self.design is None:
+            return missing(self.id)
+        self.record(AgentForked, at=at, origin_id=self.id, fork_id=fork_id, cut=cut)
+        return None
+
     def attach(self, block_id: str, labels: Mapping[str, str], *, at: datetime) -> Rejected | None:
         """See a block. `labels` has the label of that block and of those seen already."""
         if self.design is None:
@@ -225,6 +234,8 @@ class Agent(Aggregate[AgentState]):
             case AgentSecretsReplaced():
                 assert state.design is not None, "only an agent that exists has secrets"
                 state.design.secrets = event.secrets
+            case AgentForked():
+                pass  # what it was made from, or what was made from it, changes nothing of it
             case AgentAbandoned():
                 state.phase = "abandoned"
                 state.design = None

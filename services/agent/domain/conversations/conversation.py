@@ -15,6 +15,7 @@ from libs.contracts.agent.compaction import (
     ConversationCompacted,
 )
 from libs.contracts.agent.conversations import (
+    ConversationCreated,
     ConversationDeleted,
     Message,
     MessageAppended,
@@ -38,6 +39,7 @@ class Conversation(Aggregate[ConversationState]):
     """One conversation of one agent."""
 
     State = ConversationState
+    begins_with = (MessageAppended, ConversationCreated)
 
     @cached_property
     def shown_window(self) -> ContextWindowCache:
@@ -121,6 +123,11 @@ class Conversation(Aggregate[ConversationState]):
         if issubclass(event, MessageAppended | ConversationCompacted) and latest and at < latest:
             fields["listed_at"] = latest
         super().record(event, at=at, **fields)
+
+    def begin_again(self) -> None:
+        """Forget everything, also what models were shown."""
+        super().begin_again()
+        vars(self).pop("shown_window", None)
 
     def when(self, event: Event) -> None:
         """Evolve the state by one event."""

@@ -194,3 +194,41 @@ create view {schema}.deployment_view as
 comment on view {schema}.deployment_view is 'The agents that were made from templates, by request.';
 
 grant select on {schema}.template_view, {schema}.deployment_view to heeler_reader;
+
+-- Imports ----------------------------------------------------------------------------------------
+
+create table {schema}.imports (
+    id           text primary key,
+    org          text not null,
+    created_at   timestamptz not null,
+    updated_at   timestamptz not null,
+    completed_at timestamptz,
+    status       text not null,
+    source       jsonb not null,
+    lines        bigint,
+    events       bigint,
+    lines_done   bigint not null,
+    events_done  bigint not null,
+    agent_ids    text[] not null,
+    errors       jsonb not null,
+    is_conflict  boolean not null,
+    reason       text
+);
+create index imports_page on {schema}.imports (org collate "C", created_at, id collate "C");
+create index imports_open on {schema}.imports (created_at) where completed_at is null;
+comment on table {schema}.imports is
+    'Agents that are made from files, or from other agents; completed_at is null as long as there is
+something left to be done, or to be taken back.';
+
+create view {schema}.import_view as
+    select id, org, created_at, updated_at, completed_at, status, source, lines, events, lines_done,
+           events_done, agent_ids, errors, is_conflict, reason
+    from {schema}.imports;
+
+create view {schema}.created_import_view as
+    select aggregate_id as id, org, occurred_at as created_at
+    from {schema}.events
+    where topic = 'import.requested';
+comment on view {schema}.created_import_view is 'Imports that were ever requested.';
+
+grant select on {schema}.import_view, {schema}.created_import_view to heeler_reader;

@@ -1,0 +1,26 @@
+"""What is wrong with a source of lines."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from libs.contracts.api.imports import EntryError
+
+
+class BadSource(Exception):
+    """A source that cannot be read to its end, or says what cannot be."""
+
+    def __init__(self, errors: Sequence[EntryError], *, conflict: bool = False) -> None:
+        self.errors = list(errors)
+        self.is_conflict = conflict
+        super().__init__("; ".join(f"{error.entry}: {error.message}" for error in errors))
+
+    @classmethod
+    def at_line(cls, number: int, message: str) -> BadSource:
+        """An error of one line."""
+        return cls([EntryError(entry=f"line {number}", message=message)])
+
+    @classmethod
+    def of_file(cls, message: str) -> BadSource:
+        """An error of the file as a whole."""
+        return cls([EntryError(entry="file", message=message)])

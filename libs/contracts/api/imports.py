@@ -1,0 +1,176 @@
+"""The language of imports: agents that are made from a file, or from another agent as it was."""
+
+from __future__ import annotations
+
+from operator import not_
+from typing import ClassVar, Literal
+
+from pydantic import Field
+
+from libs.contracts.bus_messages import Command, Event, Value, is_none
+from libs.contracts.letta.request_size_limits import Name
+from libs.contracts.sealed_text import Sealed
+
+SERVICE = "api"
+KIND = "import"  # the prefix of the ids
+
+# Imports of an organisation that have not ended.
+IMPORTS_OF_ORG_MAX = 8
+ERRORS_KEPT_MAX = 50
+ERROR_CHARS_MAX = 1_000
+AGENTS_MAX = 1_000
+
+# What becomes of ids that are there already: the import fails, what is there is deleted first, what
+# is there is used as it is, or everything gets new ids. Without a policy the ids are kept where
+# none of them is taken, and otherwise everything gets new ones.
+type ConflictPolicy = Literal["fail", "replace", "merge", "copy"]
+type ImportForm = Literal["heeler", "letta", "fork"]
+
+
+class ImportOptions(Value):
+    """What a client says about an import. Secrets and the passphrase that opens those of the file
+    are sealed by who sends the command."""
+
+    conflicts: ConflictPolicy | None = None
+    name: Name | None = None
+    append_copy_suffix: bool = False
+    override_existing_tools: bool = True
+    accept_tools: bool = False
+    project_id: Name | None = None
+    strip_messages: bool = False
+    model: Name | None = None
+    embedding: Name | None = None
+    secrets: dict[str, Sealed] | None = None
+    passphrase: Sealed | None = None
+
+
+class ImportSource(Value):
+    """Where the lines come from: a file that was uploaded under the id of the import, or the log of
+    an agent up to a commit (`cut`) of all services."""
+
+    form: ImportForm
+    file_name: str = Field(default="", exclude_if=not_)
+    agent_id: str = Field(default="", exclude_if=not_)
+    cut: int | None = Field(default=None, exclude_if=is_none)
+
+
+class EntryError(Value):
+    """What is wrong with an entry of a file, and what to do about it."""
+
+    entry: str
+    message: str
+
+
+class ImportCounts(Value):
+    """How much there is: lines of the source, and events in them."""
+
+    lines: int = 0
+    events: int = 0
+
+
+class ImportCommand(Command):
+    """A command about one import."""
+
+    service: ClassVar[str] = SERVICE
+    import_id: str
+
+    @property
+    def target(self) -> str:
+        return self.import_id
+
+
+class RequestImport(ImportCommand):
+    """Make agents from what a source has; refused where an organisation has too many imports that
+    have not ended."""
+
+    topic: ClassVar[str] = "import.request"
+    source: ImportSource
+    options: ImportOptions
+
+
+class CancelImport(ImportCommand):
+    """Give an import up, and take back what it has made."""
+
+    topic: ClassVar[str] = "import.cancel"
+
+
+class ImportEvent(Event):
+    """A fact about one import."""
+
+    service: ClassVar[str] = SERVICE
+
+
+class ImportRequested(ImportEvent):
+    """Agents are to be made from what a source has."""
+
+    topic: ClassVar[str] = "import.requested"
+    source: ImportSource
+    options: ImportOptions
+    requested_by: str
+
+
+class ImportValidated(ImportEvent):
+    """A source was read to its end, and nothing is wrong with it.
+
+    `keeps_ids` says whether its ids
+    stay as they are; `replaced` are the agents that are deleted first, and `present` those ids that
+    are used as they are."""
+
+    topic: ClassVar[str] = "import.validated"
+    counts: ImportCounts
+    keeps_ids: bool
+    agent_ids: list[str]
+    replaced: list[str] = Field(default_factory=list, exclude_if=not_)
+    present: list[str] = Field(default_factory=list, exclude_if=not_)
+
+
+class ImportProgressed(ImportEvent):
+    """So much is transferred: of all lines up to this one nothing has to be sent again."""
+
+    topic: ClassVar[str] = "import.progressed"
+    done: ImportCounts
+
+
+class ImportDelayed(ImportEvent):
+    """An attempt has failed for a reason that may pass; `attempts` is how many did in a row."""
+
+    topic: ClassVar[str] = "import.delayed"
+    attempts: int
+    reason: str
+
+
+class ImportAbandoned(ImportEvent):
+    """An import cannot be completed: these are the reasons; of a conflict, that ids are there
+    already.
+
+    `undoes` says whether it may have made
+    something, which is then taken back."""
+
+    topic: ClassVar[str] = "import.abandoned"
+    errors: list[EntryError]
+    undoes: bool
+    is_conflict: bool = Field(default=False, exclude_if=not_)
+
+
+class ImportCancelled(ImportEvent):
+    """Nobody wants an import any more.
+
+    `undoes` says whether it may have made something, which is
+    then taken back."""
+
+    topic: ClassVar[str] = "import.cancelled"
+    undoes: bool
+
+
+class ImportUndone(ImportEvent):
+    """Nothing is left of what an import had made: it has failed, or was cancelled."""
+
+    topic: ClassVar[str] = "import.undone"
+    status: Literal["failed", "cancelled"]
+
+
+class ImportCompleted(ImportEvent):
+    """The agents of an import are there."""
+
+    topic: ClassVar[str] = "import.completed"
+    agent_ids: list[str]

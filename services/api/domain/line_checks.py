@@ -1,0 +1,282 @@
+"""Checks the lines of a source before anything of them is written.
+
+A file from outside may say anything: each line is read as strictly as it is used later, and what
+lines say of each other has to fit.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import re
+from collections import Counter
+from typing import Any
+
+from pydantic import ValidationError
+
+from libs.contracts.agent.conversations import main_conversation
+from libs.contracts.agent_file import (
+    DEPTH_MAX,
+    FORMAT_VERSION,
+    LINE,
+    Definition,
+    FileText,
+    Footer,
+    Header,
+    HistoryPart,
+    SecretValues,
+)
+from libs.contracts.api.import_errors import BadSource
+from libs.contracts.api.imports import AGENTS_MAX, ImportCounts
+from libs.contracts.appended_histories import PastEvent
+from libs.contracts.bus_messages import EVENTS, JsonObject
+
+type AnyLine = Header | Definition | HistoryPart | FileText | SecretValues | Footer
+
+# Of what has an id that others refer to: not messages, runs and passages.
+THINGS_MAX = 200_000
+# Histories that go on in later lines.
+OPEN_HISTORIES_MAX = 10_000
+EVENT_BYTES_MAX = 4 << 20
+STRING = re.compile(rb'"[^"\\]*(?:\\.[^"\\]*)*"', re.DOTALL)
+NOT_BRACKETS = bytes(set(range(256)) - set(b"[]{}"))
+# Secrets come in lines of their own: as events they would be sealed by another server's keys.
+SECRETS_TOPIC = "agent.secrets_replaced"
+PASSAGE_TOPIC = "passage.created"
+
+
+def depth_of(line: bytes) -> int:
+    """How many lists and objects are in each other."""
+    depth = deepest = 0
+    for bracket in STRING.sub(b"", line).translate(None, NOT_BRACKETS):
+        if bracket in b"[{":
+            depth += 1
+            deepest = max(deepest, depth)
+        else:
+            depth -= 1
+    return deepest
+
+
+class LineChecks:
+    """What is known of the lines so far. `own` are the ids of things that the source has,
+    `referred` those that it says are there already."""
+
+    def __init__(self, *, trusted: bool = False) -> None:
+        self.trusted = trusted
+        self.number = 0
+        self.events = 0
+        self.counts: Counter[str] = Counter()
+        self.digest = hashlib.sha256()
+        self.header: Header | None = None
+        self.is_over = False
+        self.own: set[str] = set()
+        self.archives: set[str] = set()
+        self.definitions: list[Definition] = []
+        self.referred: set[str] = set()
+        self.open: dict[str, int] = {}
+        self.begun_agents: set[str] = set()
+        self.secrets: list[SecretValues] = []
+
+    @property
+    def so_far(self) -> ImportCounts:
+        """How much was read so far."""
+        return ImportCounts(lines=self.number, events=self.events)
+
+    @property
+    def agent_ids(self) -> tuple[str, ...]:
+        """The agents of the source."""
+        return self.header.agent_ids if self.header else ()
+
+    def take(self, raw: bytes) -> AnyLine:
+        """The next line, if nothing is wrong with it. Raises BadSource."""
+        self.number += 1
+        if self.is_over:
+            raise self.bad("it comes after the footer")
+        if not self.trusted and depth_of(raw) > DEPTH_MAX:
+            raise self.bad(f"it has more than {DEPTH_MAX} lists and objects in each other")
+        line = self.parse(raw)
+        if self.header is None and not isinstance(line, Header):
+            raise self.bad("the first line has to be the header")
+        self.check(line)
+        if not isinstance(line, Footer):
+            self.counts[line.kind] += 1
+            self.digest.update(raw)
+        return line
+
+    def parse(self, raw: bytes) -> AnyLine:
+        """A line as what it says it is."""
+        try:
+            return LINE.validate_json(raw)
+        except ValidationError as invalid:
+            first = invalid.errors(include_url=False, include_context=False, include_input=False)[0]
+            place = ".".join(map(str, first["loc"]))
+            raise self.bad(f"`{place}`: {first['msg']}" if place else first["msg"]) from None
+
+    def bad(self, message: str) -> BadSource:
+        """An error of the present line."""
+        return BadSource.at_line(self.number, message)
+
+    def check(self, line: AnyLine) -> None:
+        """What a line says has to fit what those before it said."""
+        match line:
+            case Header():
+                self.check_header(line)
+            case Definition():
+                self.check_definition(line)
+            case HistoryPart():
+                self.check_history(line)
+            case FileText():
+                if line.folder_id not in self.own:
+                    raise self.bad(f"folder {line.folder_id} is not defined before its files")
+                self.own.add(line.file_id)
+            case SecretValues():
+                self.check_agent(line.agent_id)
+                self.secrets.append(line)
+                if len(self.secrets) > len(self.agent_ids):
+                    raise self.bad("there are more secrets than agents")
+            case Footer():
+                self.check_footer(line)
+
+    def check_header(self, header: Header) -> None:
+        """There is one, of a version that is known, with some agents."""
+        if self.header is not None:
+            raise self.bad("there is a header already")
+        if header.version > FORMAT_VERSION:
+            raise self.bad(
+                f"the file has version {header.version} of the format, and this server reads"
+                f" {FORMAT_VERSION}: import it into a newer one"
+            )
+        if not 1 <= len(set(header.agent_ids)) <= AGENTS_MAX:
+            raise self.bad(f"`agent_ids` has to name 1 to {AGENTS_MAX} agents")
+        for agent_id in header.agent_ids:
+            if not agent_id.startswith("agent-"):
+                raise self.bad(f"`agent_ids`: {agent_id[:100]} is no id of an agent")
+        self.header = header
+
+    def check_agent(self, agent_id: str) -> None:
+        """An agent is one of the source."""
+        if agent_id not in self.agent_ids:
+            raise self.bad(f"agent {agent_id[:100]} is not one of the header's")
+
+    def check_definition(self, definition: Definition) -> None:
+        """A thing is defined once, and only agents of the source have it."""
+        for agent_id in definition.attached_to:
+            self.check_agent(agent_id)
+        if definition.id in self.own or definition.id in self.referred:
+            raise self.bad(f"{definition.id[:100]} is defined twice")
+        self.definitions.append(definition)
+        if definition.value:
+            self.add(definition.id)
+        else:
+            self.referred.add(definition.id)
+        if definition.of == "archive" and definition.value:
+            self.archives.add(definition.id)
+
+    def add(self, thing_id: str) -> None:
+        """One more thing of the source."""
+        self.own.add(thing_id)
+        if len(self.own) > THINGS_MAX:
+            raise self.bad(f"there are more than {THINGS_MAX:,} things: split the file")
+
+    def check_history(self, part: HistoryPart) -> None:
+        """The events of a history follow each other, and are of agents of the source."""
+        history = part.history
+        name = history.aggregate_id
+        expected = self.open.get(name, 1)
+        if history.first_version != expected:
+            raise self.bad(
+                f"the history of {name[:100]} has to go on with version {expected}, and not"
+                f" {history.first_version}"
+            )
+        for place, past in enumerate(history.events):
+            payload = self.check_event(part.service, past, place)
+            if expected == 1 and place == 0:
+                self.check_beginning(part.service, name, past.topic, payload)
+        self.events += len(history.events)
+        if history.complete:
+            self.open.pop(name, None)
+        else:
+            self.open[name] = expected + len(history.events)
+            if len(self.open) > OPEN_HISTORIES_MAX:
+                raise self.bad("too many histories go on in later lines: one after the other")
+
+    def check_event(self, service: str, past: PastEvent, place: int) -> JsonObject:
+        """An event is one that this server knows, with the fields that it has."""
+        if past.topic == SECRETS_TOPIC and not self.trusted:
+            raise self.bad(f"event {place + 1}: `{past.topic}`: secrets are lines of their own")
+        kind = EVENTS.get(f"{service}.{past.topic}")
+        if kind is None or past.schema_version > kind.schema_version:
+            raise self.bad(
+                f"event {place + 1}: `{past.topic}` version {past.schema_version} is not known:"
+                " import it into a newer server"
+            )
+        if service == "agent":
+            self.check_agents_of(past.payload)
+        if self.trusted:
+            return past.payload
+        try:
+            payload = kind.upcast(past.payload, past.schema_version)
+            kind.model_validate(
+                {
+                    **payload,
+                    "originator_id": "checked",
+                    "originator_version": 1,
+                    "timestamp": past.occurred_at,
+                }
+            )
+        except ValidationError as invalid:
+            first = invalid.errors(include_url=False, include_context=False, include_input=False)[0]
+            place_of = ".".join(map(str, first["loc"]))
+            raise self.bad(f"event {place + 1}: `{place_of}`: {first['msg']}") from None
+        except Exception as impossible:
+            raise self.bad(f"event {place + 1}: {impossible}") from None
+        return payload
+
+    def check_agents_of(self, payload: JsonObject) -> None:
+        """An event of an agent is about one of the source."""
+        run = payload.get("run")
+        for about in (payload, run if isinstance(run, dict) else {}):
+            if agent_id := about.get("agent_id"):
+                self.check_agent(str(agent_id))
+
+    def check_beginning(self, service: str, name: str, topic: str, payload: dict[str, Any]) -> None:
+        """A history is that of something which belongs to an agent of the source."""
+        if service == "memory":
+            if topic == PASSAGE_TOPIC:
+                if payload.get("archive_id") not in self.archives:
+                    raise self.bad(f"the archive of {name[:100]} is not defined before it")
+                return
+            self.add(name)
+            return
+        if topic == "agent.created":
+            self.check_agent(name)
+            self.begun_agents.add(name)
+            if payload.get("config", {}).get("id") != name:
+                raise self.bad(f"`config.id` has to be {name[:100]}")
+            return
+        config = payload.get("config") or payload
+        agent_id = config.get("agent_id")
+        self.check_agent(str(agent_id))
+        if topic != "conversation.created" and name != main_conversation(str(agent_id)):
+            raise self.bad(f"{name[:100]} is not the conversation that {agent_id} always has")
+        self.add(name)
+
+    def check_footer(self, footer: Footer) -> None:
+        """Everything that was written has come."""
+        self.is_over = True
+        if dict(self.counts) != {kind: count for kind, count in footer.counts.items() if count}:
+            raise self.bad(
+                f"the footer counts {footer.counts}, and the file has {dict(self.counts)}"
+            )
+        if footer.sha256 != self.digest.hexdigest():
+            raise self.bad("the digest is another one: the file was changed or damaged")
+
+    def check_end(self) -> None:
+        """Nothing is missing. Raises BadSource."""
+        if not self.is_over:
+            raise BadSource.of_file("the footer is missing: the file is cut off")
+        if self.open:
+            name = next(iter(self.open))
+            raise BadSource.of_file(f"the history of {name[:100]} is not complete")
+        missing = [agent for agent in self.agent_ids if agent not in self.begun_agents]
+        if missing:
+            raise BadSource.of_file(f"agent {missing[0]} has no history")

@@ -1,0 +1,235 @@
+"""Sends what a source has to the services that own it, the agents last."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from contextlib import aclosing
+from hashlib import sha256
+
+from pydantic import ValidationError
+from pydantic_core import to_json
+
+from libs.contracts.agent.agents import DeleteAgent
+from libs.contracts.agent.conversations import main_conversation
+from libs.contracts.agent_file import LINE, Definition, HistoryPart
+from libs.contracts.api.import_errors import BadSource
+from libs.contracts.api.imports import EntryError, ImportCounts
+from libs.contracts.appended_histories import (
+    APPENDED_BYTES_MAX,
+    APPENDED_EVENTS_MAX,
+    PastEvent,
+    PastHistory,
+    append_command,
+)
+from libs.contracts.bus_messages import NOT_FOUND, Rejected
+from libs.contracts.memory.archives import EmptyArchive
+from libs.eventstore import failpoints
+from services.api.domain.agent_import import ImportState
+from services.api.engine.import_definitions import Definitions
+from services.api.engine.import_plan import Plan
+from services.api.engine.import_ports import ImportPorts, Sender
+
+PROGRESS_SECONDS = 2.0
+GONE_SECONDS_MAX = 120.0
+GONE_LOOK_SECONDS = 0.25
+PASSAGE_TOPIC = "passage.created"
+
+type OnProgress = Callable[[ImportCounts], Awaitable[object]]
+
+
+class Batch:
+    """The next events for one service. `first` and `last` say which part of the source they are."""
+
+    def __init__(self, service: str, place: str) -> None:
+        self.service = service
+        self.first = self.last = place
+        self.histories: list[PastHistory] = []
+        self.events = 0
+        self.bytes = 0
+
+    def fits(self, size: int) -> bool:
+        """Whether an event of so many bytes may go with the others."""
+        small = self.bytes + size <= APPENDED_BYTES_MAX and self.events < APPENDED_EVENTS_MAX
+        return not self.events or small
+
+    def add(self, history: PastHistory, place: str, size: int) -> None:
+        """Add an event of a history, which is the only one in it."""
+        self.last, self.bytes, self.events = place, self.bytes + size, self.events + 1
+        before = self.histories[-1] if self.histories else None
+        if before is None or before.aggregate_id != history.aggregate_id or before.complete:
+            self.histories.append(history)
+            return
+        self.histories[-1] = before.model_copy(
+            update={
+                "events": (*before.events, *history.events),
+                "complete": history.complete,
+            }
+        )
+
+
+async def ignore(_: ImportCounts) -> None:
+    """Tell nobody how far it is."""
+
+
+class Transfer:
+    """One attempt to transfer a source, from where the last one stopped."""
+
+    def __init__(self, ports: ImportPorts, sender: Sender, plan: Plan, state: ImportState) -> None:
+        self.ports = ports
+        self.sender = sender
+        self.plan = plan
+        # What the lines of the retired server's files are depends on what is there.
+        is_letta = plan.wanted.source.form == "letta"
+        self.begins_at = ImportCounts() if is_letta else state.done
+        self.on_progress: OnProgress = ignore
+        self.definitions = Definitions(ports, sender, plan)
+        self.batch: Batch | None = None
+        self.place = ImportCounts()
+        self.sent = ImportCounts()
+        self.told_at = ports.clock.monotonic()
+
+    async def run(self) -> list[str]:
+        """Transfer what is left, and return the ids of the agents. Raises BadSource and
+        BusUnavailable."""
+        await self.clear_the_way()
+        number = 0
+        async with aclosing(self.ports.sources.lines(self.plan.wanted)) as lines:
+            async for raw in lines:
+                number += 1
+                await self.take(number, raw)
+        await self.flush()
+        await self.definitions.finish()
+        return self.plan.agent_ids
+
+    async def clear_the_way(self) -> None:
+        """Delete the agents that are replaced, and wait until what goes with them is gone."""
+        decision = self.plan.decision
+        if self.begins_at.lines:
+            return  # that was done when the first line was sent
+        for agent_id in decision.replaced:
+            reply = await self.sender.ask(DeleteAgent(agent_id=agent_id), "replace", agent_id)
+            if isinstance(reply, Rejected) and reply.code != NOT_FOUND:
+                raise BadSource([EntryError(entry=agent_id, message=reply.reason)])
+        checks = self.plan.checks
+        if decision.keeps_ids:
+            tools = {line.id for line in checks.definitions if line.of == "tool"}
+            own = sorted(checks.own - decision.present - tools)
+            await self.wait_until_gone([*checks.agent_ids, *own])
+        if decision.keeps_ids and checks.archives:
+            archives = sorted(checks.archives - decision.present)
+            for archive_id in await self.ports.queries.deleted_archives(
+                self.plan.wanted.org, archives
+            ):
+                await self.empty(archive_id)
+
+    async def wait_until_gone(self, things: list[str]) -> None:
+        """Wait until none of these things is there any more: they follow their agents."""
+        until = self.ports.clock.monotonic() + GONE_SECONDS_MAX
+        while left := await self.ports.queries.present(things):
+            if self.ports.clock.monotonic() > until:
+                words = "it should have gone with its agent, and is still there: delete it"
+                raise BadSource([EntryError(entry=left_id, message=words) for left_id in left])
+            await self.ports.clock.sleep(GONE_LOOK_SECONDS)
+
+    async def empty(self, archive_id: str) -> None:
+        """Remove what a deleted archive has left: its passages are about to come again."""
+        while True:
+            reply = await self.sender.ask(EmptyArchive(archive_id=archive_id))
+            if isinstance(reply, Rejected) or not reply.result.get("removed"):
+                return
+
+    async def take(self, number: int, raw: bytes) -> None:
+        """Transfer a line; of those that were transferred before, only what others refer to."""
+        try:
+            line = LINE.validate_json(self.plan.ids.apply(raw))
+        except ValidationError as invalid:
+            raise BadSource.at_line(number, str(invalid)) from None
+        match line:
+            case Definition():
+                await self.flush()
+                await self.definitions.take(number, line)
+            case HistoryPart():
+                events = self.place.events + len(line.history.events)
+                if number > self.begins_at.lines:
+                    await self.take_history(number, line)
+                self.place = ImportCounts(lines=number, events=events)
+            case _:
+                pass
+        if not isinstance(line, HistoryPart):
+            self.place = ImportCounts(lines=number, events=self.place.events)
+        await asyncio.sleep(0)
+
+    async def take_history(self, number: int, part: HistoryPart) -> None:
+        """Add the events of a history to what is sent next."""
+        if self.is_present(part):
+            return
+        history = (
+            self.history_without_words(part)
+            if self.plan.wanted.options.strip_messages
+            else part.history
+        )
+        last = len(history.events) - 1
+        for index, event in enumerate(history.events):
+            size = len(to_json(event))
+            place = f"{number}.{index}"
+            if self.batch is not None and (
+                self.batch.service != part.service or not self.batch.fits(size)
+            ):
+                await self.flush()
+            if self.batch is None:
+                self.batch = Batch(part.service, place)
+            self.batch.add(one_event(history, index, event, index == last), place, size)
+
+    def history_without_words(self, part: HistoryPart) -> PastHistory:
+        """A history without what was said: of an agent's own conversation the system message."""
+        history = part.history
+        is_conversation = (
+            part.service == "agent" and history.aggregate_id not in self.plan.agent_ids
+        )
+        if not is_conversation or self.plan.wanted.source.form == "letta":
+            return history
+        is_own = history.aggregate_id in map(main_conversation, self.plan.agent_ids)
+        kept = history.events[:1] if is_own and history.first_version == 1 else ()
+        return history.model_copy(update={"events": kept, "complete": True})
+
+    def is_present(self, part: HistoryPart) -> bool:
+        """Whether a history is that of something which is used as it is there."""
+        present = self.plan.decision.present
+        if part.history.aggregate_id in present:
+            return True
+        first = part.history.events[0] if part.history.events else None
+        return (
+            first is not None
+            and first.topic == PASSAGE_TOPIC
+            and first.payload.get("archive_id") in present
+        )
+
+    async def flush(self) -> None:
+        """Send what was gathered, and say how far that is."""
+        batch, self.batch = self.batch, None
+        if batch is None:
+            return
+        failpoints.reach(f"import.before_{batch.service}")
+        command = append_command(batch.service)(
+            import_id=self.plan.wanted.import_id, histories=tuple(batch.histories)
+        )
+        entry = f"line {batch.first.partition('.')[0]}"
+        # Its name follows from what is in it: an attempt that began elsewhere makes other parts.
+        digest = sha256(command.model_dump_json().encode()).hexdigest()
+        await self.sender.send(command, entry, "append", batch.service, digest)
+        failpoints.reach(f"import.after_{batch.service}")
+        now = self.ports.clock.monotonic()
+        if now - self.told_at >= PROGRESS_SECONDS and self.place.lines > self.begins_at.lines:
+            self.told_at = now
+            await self.on_progress(self.place)
+
+
+def one_event(history: PastHistory, index: int, event: PastEvent, is_last: bool) -> PastHistory:
+    """The part of a history that is one event."""
+    return PastHistory(
+        aggregate_id=history.aggregate_id,
+        first_version=history.first_version + index,
+        complete=history.complete and is_last,
+        events=(event,),
+    )

@@ -1,0 +1,73 @@
+"""Agents that are made from other agents."""
+
+from __future__ import annotations
+
+from litestar import Response, post
+from pydantic import BaseModel, ConfigDict
+
+from libs.contracts.api.imports import ImportOptions, ImportSource, RequestImport
+from libs.contracts.letta.request_size_limits import Name
+from services.api.http.error_responses import Problem
+from services.api.http.handler_dependencies import Api, api_of
+from services.api.http.raw_json import raw
+from services.api.http.request_parsing import AnyRequest, body_of
+from services.api.openapi.operation import returns
+from services.api.resources.agents import AGENTS
+from services.api.v1.as_of import resolve
+from services.api.v1.import_request import (
+    ImportQuery,
+    answer_later,
+    imported_agents,
+    wants_no_answer,
+)
+from services.api.v1.read_model_responses import document_of, must_exist
+
+# An older commit that is under way still may belong to what the agent is: it is waited for.
+SETTLED_SECONDS_MAX = 5.0
+LOOK_SECONDS = 0.02
+SERVICES = ("agent", "memory", "tools")
+
+
+class ForkAgent(BaseModel):
+    """As of when an agent is forked, now if that is left out, and what the new one is called."""
+
+    model_config = ConfigDict(extra="ignore")
+
+    at: Name | None = None
+    name: Name | None = None
+    background: bool = False
+
+
+@post("/v1/agents/{agent_id:str}/fork", status_code=200, opt=returns("agent", body=ForkAgent))
+async def fork_agent(request: AnyRequest, agent_id: str) -> Response[bytes]:
+    """Make an agent that is what another one is, or was, and goes its own way from there."""
+    await must_exist(request, AGENTS, agent_id)
+    asked = await body_of(request, ForkAgent) if await request.body() else ForkAgent()
+    api = api_of(request)
+    import_id = api.new_id(request, "import")
+    cut = await settled_cut(api)
+    if asked.at is not None:
+        cut = (await resolve(request, agent_id, asked.at)).commit_order
+    source = ImportSource(form="fork", agent_id=agent_id, cut=cut)
+    command = RequestImport(
+        import_id=import_id, source=source, options=ImportOptions(name=asked.name)
+    )
+    await api.send(request, command, message_id=f"request-{import_id}")
+    if wants_no_answer(request, ImportQuery(background=asked.background)):
+        return await answer_later(request, import_id)
+    agent_ids = await imported_agents(request, import_id)
+    if agent_ids is None:
+        return await answer_later(request, import_id)
+    return raw(await document_of(request, AGENTS, agent_ids[0]))
+
+
+async def settled_cut(api: Api) -> int:
+    """The last commit of all services, when all that are before it have ended. Raises the 503 where
+    one takes long."""
+    until = api.clock.monotonic() + SETTLED_SECONDS_MAX
+    cut = await api.agent_lines.log.cut_now(SERVICES)
+    while api.clock.monotonic() < until:
+        if await api.agent_lines.log.is_settled(SERVICES, cut):
+            return cut
+        await api.clock.sleep(LOOK_SECONDS)
+    raise Problem(503, {"detail": "A long transaction is under way: try again in a moment"})

@@ -90,7 +90,7 @@ class RunToReplay:
     is_compaction: bool
 
     @property
-    def asked(self) -> int:
+    def question_count(self) -> int:
         """For how many steps a model was asked, at most: for one more than it answered, where the
         run ended before its answer."""
         return self.steps + (self.status != "completed")

@@ -86,8 +86,9 @@ def refusal_of(found: RunToReplay, command: ReplayRun) -> Rejected | None:
     if found.is_compaction:
         reason = f"{run_id} compacted its conversation and answered nothing: replay another run"
         return Rejected(code=UNPROCESSABLE, reason=reason)
-    if command.from_step > found.asked:
-        reason = f"`from_step`: a model was asked for {found.asked} steps of {run_id}, not for more"
+    if command.from_step > found.question_count:
+        most = found.question_count
+        reason = f"`from_step`: a model was asked for {most} steps of {run_id}, not for more"
         return Rejected(code=UNPROCESSABLE, reason=reason)
     if command.mode == "live" and found.gated:
         reason = (

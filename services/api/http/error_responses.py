@@ -62,6 +62,7 @@ assert set(STATUS) == set(REFUSALS), "every code of a refusal has a status"
 # A failed run's error type to a status.
 RUN_STATUS = {
     "run_not_found": 404,
+    "group_has_nobody_to_answer": 409,
     "llm_bad_request": 400,
     "context_window_exceeded": 400,
     "context_window_overflow_in_system_prompt": 400,

@@ -8,6 +8,8 @@ from services.groups.domain.conversations.group_conversation_state import Hop
 from services.groups.domain.managers.all_managers import MANAGERS, decide
 from services.groups.domain.managers.decisions import (
     HOPS_AT_ONCE_MAX,
+    NOBODY_ANSWERED,
+    NOBODY_THERE,
     Ask,
     AskModel,
     Decision,
@@ -48,7 +50,9 @@ def test_nothing_is_decided_while_the_only_member_asked_has_not_answered(manager
 @pytest.mark.parametrize("manager_type", [*MANAGERS])
 def test_a_group_whose_agents_are_all_gone_fails(manager_type: str) -> None:
     table = table_of(manager_type, members=(), manager=None)
-    assert isinstance(decided(table), Fail)
+    failed = decided(table)
+    assert isinstance(failed, Fail)
+    assert failed.error_type == NOBODY_THERE
 
 
 def test_members_speak_in_turn_one_round_by_default() -> None:
@@ -94,6 +98,7 @@ def test_a_round_in_which_all_fail_fails_with_their_reasons() -> None:
     ended = decided(table_of("round_robin", *failed))
     assert isinstance(ended, Fail)
     assert "Alice: broken" in ended.message
+    assert ended.error_type == NOBODY_ANSWERED
 
 
 def test_a_broadcast_asks_all_members_and_so_many_at_once() -> None:

@@ -57,7 +57,6 @@ from services.groups.domain.conversations.group_conversation_state import (
 from services.groups.domain.managers.decisions import Ask, WantedHop
 from services.groups.domain.managers.member_tools import words_of
 
-ERROR_TYPE = "group_run_failed"
 GROUP_HAS_GONE_ON = "The others have heard you, and the group has gone on."
 
 
@@ -254,14 +253,14 @@ class GroupConversation(Aggregate[GroupConversationState]):
             is_idle=self.is_idle_without(run.id),
         )
 
-    def fail(self, message: str, *, at: datetime) -> None:
+    def fail(self, message: str, error_type: str, *, at: datetime) -> None:
         """End the run without an answer."""
         run = self.state.running
         self.of_run(
             GroupRunFailed,
             run.id,
             at=at,
-            error_type=ERROR_TYPE,
+            error_type=error_type,
             message=message,
             usage=run.usage,
             step_count=run.step_count,

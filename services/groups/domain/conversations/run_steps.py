@@ -91,7 +91,7 @@ def take_step(
                 step.ended[run.id] = "completed"
                 break
             case Fail():
-                conversation.fail(decision.message, at=at)
+                conversation.fail(decision.message, decision.error_type, at=at)
                 step.ended[run.id] = "failed"
                 break
             case _:

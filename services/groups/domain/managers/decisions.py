@@ -14,6 +14,9 @@ from services.groups.domain.conversations.group_conversation_state import Hop
 
 # Members that answer at the same time.
 HOPS_AT_ONCE_MAX = 16
+# The error types of runs that fail: agents were asked in vain, or there were none.
+NOBODY_ANSWERED = "group_run_failed"
+NOBODY_THERE = "group_has_nobody_to_answer"
 
 
 @dataclass(frozen=True, slots=True)
@@ -130,7 +133,10 @@ class Fail:
     """The run is over, and nobody could answer."""
 
     message: str = field(default="No member of the group could answer")
+    error_type: str = NOBODY_ANSWERED
 
+
+MISSING_MANAGER = Fail("The agent `manager_agent_id` does not exist: set another one", NOBODY_THERE)
 
 type Decision = Ask | Pick | AskModel | Wait | End | Fail
 
@@ -145,5 +151,7 @@ def end_of(hops: list[Hop], stop_reason: str = "end_turn") -> Decision:
     one."""
     if any(hop.status == "completed" for hop in hops):
         return End(stop_reason)
+    if not hops:
+        return Fail("The group has no members that could answer: add one", NOBODY_THERE)
     reasons = [f"{hop.name}: {hop.reason}" for hop in hops if hop.reason]
     return Fail("; ".join(["No member of the group could answer", *reasons[:3]]))

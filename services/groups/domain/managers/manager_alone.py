@@ -2,7 +2,14 @@
 
 from __future__ import annotations
 
-from services.groups.domain.managers.decisions import Decision, Fail, Table, Wait, ask, end_of
+from services.groups.domain.managers.decisions import (
+    MISSING_MANAGER,
+    Decision,
+    Table,
+    Wait,
+    ask,
+    end_of,
+)
 
 
 def manager_alone(table: Table) -> Decision:
@@ -12,5 +19,5 @@ def manager_alone(table: Table) -> Decision:
     if table.hops:
         return end_of(list(table.hops))
     if table.manager is None:
-        return Fail("The agent `manager_agent_id` does not exist: set another one")
+        return MISSING_MANAGER
     return ask(table.manager)

@@ -6,9 +6,9 @@ from libs.contracts.groups.group_runs import ToolAnswer, ToolCallMade
 from services.groups.domain.conversations.group_conversation_state import Hop
 from services.groups.domain.managers.decisions import (
     HOPS_AT_ONCE_MAX,
+    MISSING_MANAGER,
     Ask,
     Decision,
-    Fail,
     Participant,
     Table,
     Wait,
@@ -29,7 +29,7 @@ def supervisor(table: Table) -> Decision:
     asks = [hop for hop in table.hops if hop.purpose == "answer"]
     if not asks:
         if manager is None:
-            return Fail("The agent `manager_agent_id` does not exist: set another one")
+            return MISSING_MANAGER
         return ask(manager)
     last = asks[-1]
     if last.is_open:

@@ -76,6 +76,17 @@ FOLDERS = """
 select f.id, f.document from memory.agent_folder_view a
 join memory.folder_view f on f.id = a.folder_id and f.org = a.org
 where a.agent_id = %(agent)s and a.org = %(org)s order by a.created_at, f.id"""
+IDENTITIES = """
+select i.id, json_build_object('identifier_key', i.identifier_key, 'name', i.name,
+    'identity_type', i.identity_type, 'project_id', i.project_id, 'properties', i.properties)
+from api.identity_attachment_view a
+join api.identity_view i on i.id = a.identity_id and i.org = a.org
+where a.target_id = %(agent)s and a.org = %(org)s order by a.created_at, i.id"""
+PROJECTS = """
+select p.id, json_build_object('name', p.name, 'description', p.description, 'tags', p.tags,
+    'owner_id', p.owner_id)
+from api.project_agent_view a join api.project_view p on p.id = a.project_id and p.org = a.org
+where a.target_id = %(agent)s and a.org = %(org)s order by a.created_at, p.id"""
 SCHEDULES = """
 select id, fields from scheduler.schedule_view
 where agent_id = %(agent)s and org = %(org)s and status <> 'completed' order by id"""
@@ -178,6 +189,11 @@ class AgentLines:
         for folder_id, document in await self.rows(FOLDERS, wanted):
             value = {name: from_json(document).get(name) for name in FOLDER_FIELDS}
             yield definition_of("folder", folder_id, {} if wanted.is_fork else value, attached)
+        for identity_id, fields in await self.rows(IDENTITIES, wanted):
+            value = {} if wanted.is_fork else {"identity": {**fields, "id": identity_id}}
+            yield definition_of("identity", identity_id, value, attached)
+        for project_id, fields in await self.rows(PROJECTS, wanted):
+            yield definition_of("project", project_id, {} if wanted.is_fork else fields, attached)
         if wanted.is_fork:
             return
         for schedule_id, fields in await self.rows(SCHEDULES, wanted):

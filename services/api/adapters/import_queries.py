@@ -29,7 +29,9 @@ union all select id from agent.conversation_view where id = any(%(ids)s)
 union all select id from scheduler.schedule_view where id = any(%(ids)s)
 union all select id from groups.group_view where id = any(%(ids)s)
 union all select id from tools.tool_view where id = any(%(ids)s)
-union all select id from tools.mcp_server_view where id = any(%(ids)s)"""
+union all select id from tools.mcp_server_view where id = any(%(ids)s)
+union all select id from api.identity_view where id = any(%(ids)s)
+union all select id from api.project_view where id = any(%(ids)s)"""
 OF_ORG = """
 select id from memory.block_view where id = any(%(ids)s) and org = %(org)s
 union all select id from memory.archive_view where id = any(%(ids)s) and org = %(org)s
@@ -37,7 +39,9 @@ union all select id from memory.folder_view where id = any(%(ids)s) and org = %(
 union all select id from tools.tool_view where id = any(%(ids)s) and org = %(org)s
 union all select id from tools.mcp_server_view where id = any(%(ids)s) and org = %(org)s
 union all select id from groups.group_view where id = any(%(ids)s) and org = %(org)s
-union all select id from scheduler.schedule_view where id = any(%(ids)s) and org = %(org)s"""
+union all select id from scheduler.schedule_view where id = any(%(ids)s) and org = %(org)s
+union all select id from api.identity_view where id = any(%(ids)s) and org = %(org)s
+union all select id from api.project_view where id = any(%(ids)s) and org = %(org)s"""
 # What goes when agents are deleted: the blocks that were made with them, and their own archives,
 # unless another agent has them.
 GOING = """

@@ -111,12 +111,12 @@ def missing_identity(identity_id: str) -> Rejected:
     )
 
 
-def refuse_key(identity: IdentityState) -> Rejected:
-    """The refusal of a key that another identity has."""
+def refuse_key(identity: IdentityState, owner_id: str) -> Rejected:
+    """The refusal of a key that another identity has, whose id it says."""
     reason = f"An identity with identifier key {identity.identifier_key} already exists"
     if identity.project_id:
         reason += f" for project {identity.project_id}"
-    return Rejected(code=CONFLICT, reason=reason)
+    return Rejected(code=CONFLICT, reason=reason, details={"owner_id": owner_id})
 
 
 def no_room_for_identity(identities: int) -> Rejected | None:

@@ -134,10 +134,10 @@ def missing_project(project_id: str) -> Rejected:
     )
 
 
-def refuse_name(name: str) -> Rejected:
-    """The refusal of a name that another project has."""
+def refuse_name(name: str, owner_id: str) -> Rejected:
+    """The refusal of a name that another project has, whose id it says."""
     reason = f"A project with the name '{name}' exists already: choose another `name`"
-    return Rejected(code=CONFLICT, reason=reason)
+    return Rejected(code=CONFLICT, reason=reason, details={"owner_id": owner_id})
 
 
 def no_room_for_project(projects: int) -> Rejected | None:

@@ -27,6 +27,7 @@ from libs.contracts.tools.mcp_servers import CreateMcpServer
 from libs.contracts.tools.sandbox_configs import SetSandboxConfig, sandbox_config_id
 from libs.contracts.tools.tools import CreateTool
 from services.api.adapters.import_queries import PresentAgent, PresentTool
+from services.api.engine.import_attachments import KINDS, Attachments
 from services.api.engine.import_plan import Plan
 from services.api.engine.import_ports import ImportPorts, Sender
 
@@ -48,6 +49,7 @@ class Definitions:
         self.plan = plan
         self.later: list[tuple[int, Definition]] = []
         self.agents: dict[str, PresentAgent] = {}
+        self.attachments = Attachments(sender, plan)
 
     @property
     def options(self) -> ImportOptions:
@@ -63,6 +65,7 @@ class Definitions:
             "folder": self.make_folder,
             "sandbox_config": self.make_sandbox_config,
             "mcp_server": self.make_mcp_server,
+            **dict.fromkeys(KINDS, self.attachments.make),
         }
         maker = makers.get(definition.of)
         try:
@@ -72,7 +75,7 @@ class Definitions:
             first = invalid.errors(include_url=False)[0]
             place = ".".join(map(str, first["loc"]))
             raise BadSource.at_line(number, f"`{place}`: {first['msg']}") from None
-        if definition.of in ("archive", "folder", "group", "schedule"):
+        if definition.of in ("archive", "folder", "group", "schedule", *KINDS):
             self.later.append((number, definition))
 
     async def make_tool(self, number: int, definition: Definition) -> None:
@@ -174,6 +177,9 @@ class Definitions:
         org, agent_ids = self.plan.wanted.org, self.plan.agent_ids
         self.agents = await self.ports.queries.agents(org, agent_ids)
         for number, definition in self.later:
+            if definition.of in KINDS:
+                await self.attachments.attach(number, definition)
+                continue
             for agent_id in definition.attached_to:
                 if definition.of == "archive":
                     command: Command = AttachArchive(archive_id=definition.id, agent_id=agent_id)

@@ -6,7 +6,9 @@ import logging
 from contextlib import aclosing
 
 from libs.contracts.agent_file import LINE, Definition
+from libs.contracts.api.identities import DeleteIdentity
 from libs.contracts.api.import_errors import BadSource
+from libs.contracts.api.projects import DeleteProject
 from libs.contracts.appended_histories import SERVICES_WITH_HISTORIES, undo_command
 from libs.contracts.bus_messages import NOT_FOUND, Command, Rejected
 from libs.contracts.groups.groups import DeleteGroup
@@ -73,6 +75,10 @@ def deletion(definition: Definition) -> Command | None:
             return DeleteFolder(folder_id=definition.id)
         case "group":
             return DeleteGroup(group_id=definition.id)
+        case "identity":
+            return DeleteIdentity(identity_id=definition.id)
+        case "project":
+            return DeleteProject(project_id=definition.id)
         case "schedule":
             return DeleteSchedule(schedule_id=definition.id)
     return None

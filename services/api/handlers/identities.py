@@ -132,7 +132,7 @@ class IdentityHandlers:
         """Give an identity its key, unless another one has it."""
         guard, at = await self.key_of(identity, work), self.ports.clock.now()
         taken = guard.take(identity.identifier_key, identity.id, at=at)
-        return None if taken else refuse_key(identity)
+        return None if taken else refuse_key(identity, str(guard.owner_id))
 
     async def free_key(self, identity: IdentityState, work: UnitOfWork) -> None:
         """Let others have the key of an identity."""

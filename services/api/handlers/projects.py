@@ -138,7 +138,7 @@ class ProjectHandlers:
         """Give a project its name, unless another one has it."""
         guard = await work.load(ProjectName, project_name_id(work.context.org, name))
         taken = guard.take(name, project_id, at=self.ports.clock.now())
-        return None if taken else refuse_name(name)
+        return None if taken else refuse_name(name, str(guard.owner_id))
 
     async def free_name(self, name: str, project_id: str, work: UnitOfWork) -> None:
         """Let others have the name of a project."""

@@ -51,8 +51,10 @@ from libs.eventstore.unit_of_work import Repository
 from services.api.adapters.project_queries import LeftByProject
 from services.api.domain.identity import IDENTITIES_MAX
 from services.api.domain.project import PROJECTS_MAX, PROJECTS_OF_AGENT_MAX, SETTLED_SECONDS
-from services.api.handlers import Handlers
+from services.api.handlers.attachments import AttachmentHandlers
+from services.api.handlers.identities import IdentityHandlers
 from services.api.handlers.ports import HandlerPorts
+from services.api.handlers.projects import ProjectHandlers
 from services.api.policies.deleted_projects import ClearDeletedProjects
 from services.api.projections import project
 from tests.clock_and_ids import CountingIds, ManualClock
@@ -71,8 +73,21 @@ class World:
         self.clock = ManualClock()
         network = InMemoryNetwork()
         self.bus, self.to_others = InMemoryBus(network), InMemoryBus(network)
-        ports = HandlerPorts(clock=self.clock, attachments=self, projects=self)
-        self.shell = CommandDispatcher(Repository(store, "api", project), Handlers(ports).table())
+        unused: Any = None
+        ports = HandlerPorts(
+            clock=self.clock,
+            attachments=self,
+            projects=self,
+            templates=unused,
+            deployments=unused,
+        )
+        attachments = AttachmentHandlers(ports)
+        table = {
+            **attachments.table(),
+            **IdentityHandlers(ports, attachments).table(),
+            **ProjectHandlers(ports, attachments).table(),
+        }
+        self.shell = CommandDispatcher(Repository(store, "api", project), table)
         self.there = {AGENT, OTHER, BLOCK}
         self.besides = 0
         self.only_in_project: list[str] = []

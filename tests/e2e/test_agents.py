@@ -335,7 +335,7 @@ def test_an_agent_may_begin_with_messages(letta: Letta, new_agent: NewAgent) -> 
         ("memory_variables", {"name": "value"}),
     ],
 )
-def test_what_is_not_built_is_refused_by_name(
+def test_what_has_no_effect_is_refused_by_name(
     letta: Letta, http: httpx.Client, field: str, value: object
 ) -> None:
     name = unique("refused")
@@ -346,7 +346,7 @@ def test_what_is_not_built_is_refused_by_name(
 
     assert answer.status_code == 400
     assert f"`{field}`" in answer.json()["detail"]
-    assert "not built yet" in answer.json()["detail"]
+    assert "/v1/templates" in answer.json()["detail"]
     assert letta.agents.list(name=name).items == []
     assert letta.blocks.list(label=block).items == []
 

@@ -335,6 +335,152 @@ def test_the_same_key_makes_the_same_agents(
     assert first.json() == second.json()
 
 
+def file_of_clerk(tool_name: str, **fields: Any) -> dict[str, Any]:
+    """An agent file of one agent with a block and a tool of its own."""
+    schema = {"name": tool_name, "description": "Say a word.", "parameters": {"type": "object"}}
+    tool = {
+        "id": "tool-0",
+        "name": tool_name,
+        "tool_type": "custom",
+        "source_type": "python",
+        "source_code": TOOL.format(name=tool_name),
+        "json_schema": schema,
+    }
+    config = {
+        "model": "gpt-4o-mini",
+        "model_endpoint_type": "openai",
+        "context_window": 32_000,
+        "handle": MODEL,
+    }
+    agent = {
+        "id": "agent-0",
+        "name": "clerk",
+        "system": "Be kind.",
+        "agent_type": "letta_v1_agent",
+        "llm_config": config,
+        "block_ids": ["block-0"],
+        "tool_ids": ["tool-0"],
+        "tags": ["filed"],
+        "secrets": {"TOKEN": ""},
+        "messages": [],
+        **fields,
+    }
+    block = {"id": "block-0", "label": "human", "value": "Called {{name}}"}
+    empty: dict[str, Any] = {key: [] for key in ("groups", "files", "sources", "mcp_servers")}
+    return {**empty, "agents": [agent], "blocks": [block], "tools": [tool]}
+
+
+@pytest.mark.operation("PATCH /v1/templates/{template_name}")
+def test_a_template_of_an_agent_file_makes_agents(letta: Letta, http: httpx.Client) -> None:
+    """Its tool comes with it, unapproved; the value of its secret has to be given."""
+    tool_name, name = unique("word").replace("-", "_"), unique("filed")
+    filed = file_of_clerk(tool_name)
+    letta.templates.create(type="agent_file", agent_file=filed, name=name)
+    with pytest.raises(APIStatusError, match="TOKEN"):
+        letta.templates.agents.create(name, memory_variables={"name": "Ada"})
+    agent = made(letta, name, memory_variables={"name": "Ada"}, tool_variables={"TOKEN": "of Ada"})
+    assert values_of(agent) == {"human": "Called Ada"}
+    assert agent.system == "Be kind."
+    assert agent.tags == ["filed"]
+    [tool] = agent.tools
+    assert tool.name == tool_name
+    assert tool.source_code == TOOL.format(name=tool_name)
+    rules = [(rule.type, rule.tool_name) for rule in agent.tool_rules or []]
+    assert ("requires_approval", tool_name) in rules
+    updated = letta.templates.update(
+        name,
+        agent_file_json=file_of_clerk(tool_name, system="Be stern."),
+        save_existing_changes=True,
+    )
+    assert updated.success
+    assert snapshot(http, f"{name}:current")["agents"][0]["systemPrompt"] == "Be stern."
+    assert snapshot(http, f"{name}:latest")["agents"][0]["systemPrompt"] == "Be kind."
+
+
+def test_a_refused_template_of_a_file_leaves_no_tool(letta: Letta, template: str) -> None:
+    """Nor does a file that is none, and its entries are named."""
+    tool_name = unique("word").replace("-", "_")
+    filed = file_of_clerk(tool_name)
+    with pytest.raises(ConflictError):
+        letta.templates.create(type="agent_file", agent_file=filed, name=template)
+    assert list(letta.tools.list(name=tool_name)) == []
+    wrong = file_of_clerk(tool_name, llm_config={"model": 7})
+    with pytest.raises(APIStatusError) as refused:
+        letta.templates.create(type="agent_file", agent_file=wrong, name=unique("wrong"))
+    assert refused.value.status_code == 422
+    assert "agents[0].llm_config" in refused.value.message
+
+
+@pytest.mark.operation("POST /v1/templates/{project_id}")
+@pytest.mark.operation("POST /v1/templates/{project_id}/{template_name}")
+@pytest.mark.operation("POST /v1/templates/{project_id}/{template_name}/rollback")
+@pytest.mark.operation("POST /v1/templates/{project_id}/{template_version}/agents")
+@pytest.mark.operation(
+    "POST /v1/templates/{project_id}/{template_name}/deployments/{deployment_id}/migrate"
+)
+@pytest.mark.operation("PUT /v1/templates/{project_id}/{template_name}/agent-file")
+@pytest.mark.operation("DELETE /v1/templates/{project_id}/{template_name}")
+def test_a_template_of_a_project_is_reached_by_its_id_and_by_its_name(
+    letta: Letta, http: httpx.Client, template: str, origin: AgentState
+) -> None:
+    """The same name is free in another project, and agents are of theirs."""
+
+    def answer(method: str, path: str, **body: Any) -> Any:
+        sent = http.request(method, f"/v1/templates/{path}", json=body or None)
+        assert sent.is_success, sent.text
+        return sent.json()
+
+    project = http.post("/v1/projects", json={"name": unique("office")}).json()
+    saved = answer("POST", project["id"], type="agent", agent_id=origin.id, name=template)
+    assert saved["project_id"] == project["id"]
+    assert saved["project_slug"] == project["name"]
+    path = f"{project['name']}/{template}"
+    variables = {"name": "Ada", "wish": "tea"}
+    deployment = answer("POST", f"{path}:1/agents", memory_variables=variables)
+    [agent_id] = deployment["agent_ids"]
+    assert agent_of(letta, agent_id).project_id == project["id"]
+    tool_name = unique("word").replace("-", "_")
+    answer("PUT", f"{path}/agent-file", agent_file_json=file_of_clerk(tool_name))
+    assert answer("POST", path, message="Kind")["latest_version"] == "2"
+    migrate = f"{path}/deployments/{deployment['deployment_id']}/migrate"
+    assert answer("POST", migrate, version="2")["success"]
+    after = agent_of(letta, agent_id)
+    assert after.system == "Be kind."
+    assert values_of(after) == {"human": "Called Ada", "rules": "Never lie."}
+    answer("POST", f"{path}/rollback", version="1")
+    assert answer("GET", f"{path}/versions")["total_count"] == 2
+    assert answer("DELETE", f"{project['id']}/{template}") == {"success": True}
+    assert letta.templates.delete(template).success
+
+
+def test_agents_of_one_template_share_a_block_and_are_a_group(
+    letta: Letta, http: httpx.Client, template: str
+) -> None:
+    """Their manager is not one of its members."""
+    changed = snapshot(http, f"{template}:current")
+    [first] = changed["agents"]
+    second = {**first, "entityId": "second", "toolVariables": None, "systemPrompt": "Manage."}
+    [human] = [block for block in changed["blocks"] if block["label"] == "human"]
+    changed |= {"agents": [first, second], "type": "supervisor"}
+    changed["configuration"] = {"managerAgentEntityId": "second"}
+    changed["relationships"].append({"agentEntityId": "second", "blockEntityId": human["entityId"]})
+    replace_snapshot(http, template, changed)
+    answer = letta.templates.agents.create(
+        f"{template}:current", memory_variables={"name": "Ada", "wish": "tea"}
+    )
+    member, manager = (agent_of(letta, agent_id) for agent_id in answer.agent_ids)
+    shared = {block.id for block in member.memory.blocks} & {
+        block.id for block in manager.memory.blocks
+    }
+    assert len(shared) == 1
+    group = http.get(f"/v1/groups/{answer.group_id}").json()
+    assert group["agent_ids"] == [member.id]
+    assert group["manager_agent_id"] == manager.id
+    assert group["deployment_id"] == answer.deployment_id
+    listed = http.get(f"/v1/_internal_templates/deployment/{answer.deployment_id}").json()
+    assert {each["type"] for each in listed["entities"]} == {"agent", "block", "group"}
+
+
 @pytest.fixture
 def origin_ids() -> dict[str, str]:
     """What things of a deployment that is kept elsewhere say of it."""

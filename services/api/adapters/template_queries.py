@@ -147,6 +147,15 @@ class PostgresTemplateQueries:
         rows = await self.database.fetch(ENTITIES, values)
         return [dict(zip(names, row, strict=True)) for row in rows]
 
+    async def tools_named(self, org: str, names: list[str]) -> dict[str, tuple[str, str | None]]:
+        """The ids and the source codes of clients' tools with these names."""
+        rows = await self.database.fetch(
+            "select name, id, fields->>'source_code' from tools.tool_view"
+            " where name = any(%s) and org = %s",
+            [names, org],
+        )
+        return {name: (tool_id, source) for name, tool_id, source in rows}
+
     async def outcome(self, org: str, deployment_id: str) -> JsonObject | None:
         """How a deployment fares: its status, what there is, and why it was refused."""
         document = await self.database.fetch_text(

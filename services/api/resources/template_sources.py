@@ -1,14 +1,20 @@
-"""What new templates are made of: agents that exist, and agent files."""
+"""What templates are made of: agents that exist, and agent files."""
 
 from __future__ import annotations
 
+import asyncio
+from collections.abc import AsyncIterator, Sequence
+from contextlib import asynccontextmanager
 from typing import Any
 
-from pydantic_core import from_json
+from pydantic_core import from_json, to_json
 
 from libs.contracts.api.templates import TemplateContent
 from libs.contracts.bus_messages import JsonObject
+from libs.contracts.deterministic_ids import derived_id
 from libs.contracts.letta.template_requests import CreateTemplate
+from libs.contracts.tools.tools import CreateTool, DeleteTool
+from services.api.adapters.template_queries import PostgresTemplateQueries
 from services.api.http.callers import org_of
 from services.api.http.error_responses import Problem
 from services.api.http.handler_dependencies import api_of
@@ -19,19 +25,38 @@ from services.api.resources.agents import (
     SEALED_SECRETS,
     document_with,
 )
+from services.api.v1.agent_file.agent_file import AgentFile
+from services.api.v1.agent_file.agent_file_reader import read_file
+from services.api.v1.agent_file.entry_problems import AgentFileInvalid
+from services.api.v1.agent_file.import_options import ImportOptions, PresentThings
 from services.api.v1.read_model_responses import document_of
+from services.api.v1.template_files import FileContent, content_of_file, read_content
 from services.api.v1.template_snapshots import content_of_agent
 
 SHOWN = document_with(ALL_RELATIONSHIPS - {"agent.secrets", "agent.managed_group"})
+ERRORS_SHOWN_MAX = 5
 
 
-async def content_from(request: AnyRequest, body: CreateTemplate) -> TemplateContent:
-    """What a template holds that is made of an agent or of an agent file. Raises Problem."""
+@asynccontextmanager
+async def content_from(request: AnyRequest, body: CreateTemplate) -> AsyncIterator[TemplateContent]:
+    """What a template holds that is made of an agent or of an agent file. Tools that the file
+    defines are made before, and deleted again where the template is refused. Raises Problem."""
     if body.type == "agent":
         assert body.agent_id is not None, "a body that was read names its source"
-        return await content_from_agent(request, body.agent_id)
+        yield await content_from_agent(request, body.agent_id)
+        return
     assert body.agent_file is not None, "a body that was read names its source"
-    return await content_from_file(request, body.agent_file)
+    options = options_of(request, body)
+    file, found, present = await read(request, body.agent_file, options)
+    ids: dict[str, str] = {}
+    try:
+        for command in found.tools:
+            ids[command.tool.id] = await make_tool(request, options, command)
+        yield content_of_file(found, file, ids)
+    except Problem:
+        new = [each for each in ids.values() if each not in present.tools.values()]
+        await delete_tools(request, options, new)
+        raise
 
 
 async def content_from_agent(request: AnyRequest, agent_id: str) -> TemplateContent:
@@ -43,6 +68,50 @@ async def content_from_agent(request: AnyRequest, agent_id: str) -> TemplateCont
     return content_of_agent(agent, from_json(sealed or b"{}"))
 
 
-async def content_from_file(request: AnyRequest, agent_file: JsonObject) -> TemplateContent:
-    """What a template of an agent file holds. Raises the 422 that says what is wrong with it."""
-    raise Problem(501, {"detail": "`agent_file`: agent files are not read yet: use an agent"})
+def options_of(request: AnyRequest, body: CreateTemplate) -> ImportOptions:
+    """How a file is read for a template. Who has it update existing tools has accepted them all;
+    otherwise calls of its tools need an approval."""
+    api = api_of(request)
+    return ImportOptions(
+        import_id=api.new_id(request, "import", "template"),
+        now=api.clock.now(),
+        override_existing_tools=body.update_existing_tools,
+        tools_accepted=body.update_existing_tools,
+        strip_messages=True,
+    )
+
+
+async def read(
+    request: AnyRequest, document: JsonObject, options: ImportOptions
+) -> tuple[AgentFile, FileContent, PresentThings]:
+    """A file, what a template takes of it, and what is there of what it names. Raises the 422 that
+    names its entries."""
+    queries = PostgresTemplateQueries(api_of(request).reads.database)
+    try:
+        file = await asyncio.to_thread(read_file, to_json(document))
+        tools = await queries.tools_named(org_of(request), file.tool_names)
+        present = PresentThings(
+            tools={name: tool_id for name, (tool_id, _) in tools.items()},
+            tool_sources={name: source for name, (_, source) in tools.items()},
+        )
+        return file, await asyncio.to_thread(read_content, file, options, present), present
+    except AgentFileInvalid as invalid:
+        errors = "; ".join(invalid.errors[:ERRORS_SHOWN_MAX])
+        raise Problem(422, {"detail": f"`agent_file`: {errors}"}) from None
+
+
+async def make_tool(request: AnyRequest, options: ImportOptions, command: CreateTool) -> str:
+    """Make a tool of a file, or give one that is there the code of the file; returns its id."""
+    name = derived_id("cmd", options.import_id, command.tool.id)
+    reply = await api_of(request).send(request, command, message_id=name, keyed=False)
+    return str(reply.result["tool_id"])
+
+
+async def delete_tools(
+    request: AnyRequest, options: ImportOptions, tool_ids: Sequence[str]
+) -> None:
+    """Delete tools that were made for a template which is not there."""
+    for tool_id in tool_ids:
+        name = derived_id("cmd", options.import_id, tool_id, "undo")
+        command = DeleteTool(tool_id=tool_id)
+        await api_of(request).send(request, command, message_id=name, keyed=False)

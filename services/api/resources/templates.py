@@ -108,8 +108,8 @@ async def created_template(request: AnyRequest, project_id: str | None) -> Respo
     """The answer to a request for a new template."""
     body = await body_of(request, all_request_bodies.CreateTemplate)
     project = await project_for_new(request, project_id)
-    content = await content_from(request, body)
-    template_id = await make_template(request, project, body.name, content)
+    async with content_from(request, body) as content:
+        template_id = await make_template(request, project, body.name, content)
     return raw(await latest_of(request, template_id), 201)
 
 
@@ -166,11 +166,11 @@ async def updated_template(
         agent_file=body.agent_file_json,
         update_existing_tools=body.update_existing_tools,
     )
-    content = await content_from(request, source)
-    command = ChangeTemplate(
-        template_id=template.id, content=content, save_first=body.save_existing_changes
-    )
-    await api_of(request).send(request, command)
+    async with content_from(request, source) as content:
+        command = ChangeTemplate(
+            template_id=template.id, content=content, save_first=body.save_existing_changes
+        )
+        await api_of(request).send(request, command)
     return {"success": True, "message": f"The working version of {template.name} is replaced"}
 
 

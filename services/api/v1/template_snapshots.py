@@ -81,9 +81,10 @@ def content_of_agent(
 ) -> TemplateContent:
     """What a template of an agent holds, from its V1 document with all relationships; `secrets` are
     its variables with their sealed values."""
-    fields = {name: agent[name] for name in COPIED if agent.get(name) is not None}
-    fields["tool_ids"] = [tool["id"] for tool in agent["tools"]]
-    fields["folder_ids"] = [folder["id"] for folder in agent["sources"]]
+    fields = creation_fields(agent)
+    for name, related in (("tool_ids", "tools"), ("folder_ids", "sources")):
+        if agent[related]:
+            fields[name] = [each["id"] for each in agent[related]]
     if agent["model_settings"].get("parallel_tool_calls") is False:  # else it is the default
         fields["parallel_tool_calls"] = False
     entity_id = "agent-1"
@@ -92,7 +93,7 @@ def content_of_agent(
             TemplateAgent(
                 entity_id=entity_id,
                 name=agent["name"],
-                fields={name: value for name, value in fields.items() if value not in ([], {})},
+                fields=fields,
                 tool_variables=dict(secrets),
             )
         ],
@@ -101,6 +102,11 @@ def content_of_agent(
             for number, block in enumerate(agent["blocks"], 1)
         ],
     )
+
+
+def creation_fields(agent: Mapping[str, Any]) -> JsonObject:
+    """What a request to create such an agent says, without what other commands attach."""
+    return {name: agent[name] for name in COPIED if agent.get(name) not in (None, [], {})}
 
 
 def template_block(entity_id: str, block: Mapping[str, Any], agents: list[str]) -> TemplateBlock:

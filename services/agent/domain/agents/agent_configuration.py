@@ -66,10 +66,12 @@ class Facts:
 # Each run remembers the rules that it was accepted under.
 TOOL_RULES_BYTES_MAX = 64 << 10
 
-UNBUILT_FIELDS = {
-    "from_template": "templates",
-    "memory_variables": "templates",
-    "message_ids": "changes of what the model is shown",
+BY_TEMPLATE = "agents are made from templates by POST /v1/templates/{template_version}/agents"
+# Fields that say what another operation does, or none yet.
+REFUSED_FIELDS = {
+    "from_template": BY_TEMPLATE,
+    "memory_variables": BY_TEMPLATE,
+    "message_ids": "changes of what the model is shown are not built yet: leave the field out",
 }
 
 
@@ -79,7 +81,7 @@ def created_design(agent_id: str, request: CreateAgent, facts: Facts) -> AgentDe
     tools = chosen_tools(request, facts.custom)
     if isinstance(tools, Rejected):
         return tools
-    problem = refusal_of_unbuilt(request) or unknown_time_zone(request.timezone)
+    problem = refusal_of_fields(request) or unknown_time_zone(request.timezone)
     if problem:
         return problem
     secrets = wanted_secrets(request)
@@ -204,7 +206,7 @@ def updated_design(
 ) -> tuple[list[str], AgentDesign] | Rejected:
     """The names of the fields that change and the new design, or why it cannot be."""
     old = design.config
-    problem = refusal_of_unbuilt(request) or unknown_time_zone(request.timezone)
+    problem = refusal_of_fields(request) or unknown_time_zone(request.timezone)
     if problem:
         return problem
     secrets = wanted_secrets(request)
@@ -398,13 +400,12 @@ def no_sleeptime_agent(labels: Iterable[str]) -> Rejected | None:
     return None
 
 
-def refusal_of_unbuilt(request: CreateAgent | UpdateAgent) -> Rejected | None:
-    """The refusal of a request that sets a field whose feature does not exist yet, or has unfit
-    tool rules."""
-    for field, what in UNBUILT_FIELDS.items():
+def refusal_of_fields(request: CreateAgent | UpdateAgent) -> Rejected | None:
+    """The refusal of a request that sets a field which has no effect here, or has unfit tool
+    rules."""
+    for field, why in REFUSED_FIELDS.items():
         if getattr(request, field, None):
-            reason = f"`{field}`: {what} are not built yet: leave the field out"
-            return Rejected(code=INVALID, reason=reason)
+            return Rejected(code=INVALID, reason=f"`{field}`: {why}")
     return unfit_rules(request.tool_rules or [])
 
 

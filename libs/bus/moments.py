@@ -91,8 +91,7 @@ class MomentHandlers:
         self, command: MaterializeMoment, work: UnitOfWork
     ) -> Accepted | Rejected:
         """Answer with the key of the rows, as soon as they are all there."""
-        selection = hashlib.sha256("\n".join(sorted(command.ids)).encode()).hexdigest()
-        org = work.context.org
+        org, selection = work.context.org, selection_of(command.ids)
         wanted = WantedMoment(org, command.agent_id, command.cut, selection)
         deadline = self.clock.monotonic() + ANSWER_SECONDS_MAX
         while True:
@@ -160,6 +159,11 @@ class MomentHandlers:
         for task in [*self.making.values()]:
             task.cancel()
         await asyncio.gather(*self.making.values(), return_exceptions=True)
+
+
+def selection_of(ids: Sequence[str]) -> str:
+    """What tells the moments of different aggregates apart."""
+    return hashlib.sha256("\n".join(sorted(ids)).encode()).hexdigest()
 
 
 def later(reason: str) -> Rejected:

@@ -54,7 +54,7 @@ select %(org)s, %(agent)s, %(cut)s, %(selection)s
 where (select count(*) from {past}.moments where org = %(org)s and state <> 'abandoned') < %(most)s
 on conflict do nothing returning as_of"""
 IS_MADE = """
-select from {past}.moments
+select 1 from {past}.moments
 where agent_id = %(agent)s and org = %(org)s and cut = %(cut)s and selection = %(selection)s
   and state <> 'abandoned'"""
 MAKE_ROOM = """

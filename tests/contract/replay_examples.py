@@ -19,6 +19,7 @@ from libs.contracts.agent.run_replays import (
     RunReplayFailed,
     RunReplayRequested,
     RunReplayStepCompared,
+    ShowModelRequest,
 )
 from libs.contracts.bus_messages import Command, Event
 from services.agent.domain.agents.model_config_resolution import llm_config
@@ -27,6 +28,7 @@ from tests.contract.file_examples import AT
 
 REPLAY = "replay-16161616-1616-4616-8616-161616161616"
 RUN = "run-99999999-9999-4999-8999-999999999999"
+STEP_ID = "step-99999999-9999-4999-8999-999999999999"
 USED = Usage(prompt_tokens=100, completion_tokens=20)
 MODEL = "anthropic/claude-sonnet-4-5"
 REPLAYED_RUN = ReplayedRun(
@@ -61,6 +63,7 @@ def of_replay(kind: type[Event], **fields: Any) -> Event:
 COMMANDS: list[Command] = [
     ReplayRun(replay_id=REPLAY, run_id=RUN, model=MODEL, from_step=2, mode="live"),
     DeleteRunReplay(replay_id=REPLAY),
+    ShowModelRequest(run_id=RUN, step_id=STEP_ID),
 ]
 REQUESTED = of_replay(
     RunReplayRequested,
@@ -115,6 +118,7 @@ DELETED_HISTORY = [REQUESTED, FAILED, DELETED]
 
 SUBJECTS = {
     "ReplayRun": f"agent.command.run.replay.org-1.{REPLAY}",
+    "ShowModelRequest": f"agent.command.model_request.show.org-1.{STEP_ID}",
     "DeleteRunReplay": f"agent.command.run_replay.delete.org-1.{REPLAY}",
     **{
         name: f"agent.event.{topic}.org-1.{REPLAY}"

@@ -134,6 +134,23 @@ def test_a_live_replay_calls_tools_but_changes_no_memory(
     assert letta.agents.retrieve(agent.id).model_dump() == before
 
 
+async def test_what_a_model_was_asked_in_a_step_is_read_from_the_log(
+    letta: Letta, ahttp: httpx.AsyncClient, new_agent: NewAgent, model: ScriptedModelProcess
+) -> None:
+    agent, word = new_agent(), unique("asked")
+    run_id = run_of(letta, agent.id, f"{tool_call('memory_insert', **MEMORY)} SAY:{word}")
+    letta.agents.update(agent.id, system="Other words")
+    steps = (await ahttp.get(f"/v1/runs/{run_id}/steps", params={"order": "asc"})).json()
+    bodies = [body for body in await model.requests(last=256) if word in str(body["messages"])]
+    for step, body in zip(steps, bodies, strict=True):
+        shown = (await ahttp.get(f"/v1/steps/{step['id']}/request")).json()
+        assert (shown["run_id"], shown["notes"]) == (run_id, [])
+        assert shown["request"]["messages"] == body["messages"]
+        assert shown["request"]["tools"] == body["tools"]
+    unknown = await ahttp.get(f"/v1/steps/step-{NOBODY}/request")
+    assert (unknown.status_code, NOBODY in unknown.text) == (404, True)
+
+
 async def test_tools_are_offered_as_they_were_then(
     letta: Letta, http: httpx.Client, new_agent: NewAgent, model: ScriptedModelProcess
 ) -> None:

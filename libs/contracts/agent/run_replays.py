@@ -51,6 +51,24 @@ class ReplayRun(Command):
         return self.replay_id
 
 
+class ShowModelRequest(Command):
+    """Say what the model was asked in a step of a run, in its provider's words; nothing changes.
+
+    Answered with `{"payload", "notes"}`, where the notes say what of it is not as it was; refused
+    as too large if it does not fit a reply, or if the history before it takes long to read.
+    """
+
+    service: ClassVar[str] = SERVICE
+    topic: ClassVar[str] = "model_request.show"
+    keeps_reply: ClassVar[bool] = False
+    run_id: str
+    step_id: str
+
+    @property
+    def target(self) -> str:
+        return self.step_id
+
+
 class DeleteRunReplay(Command):
     """Forget a replay, with all that was said in it."""
 

@@ -26,6 +26,9 @@ select r.agent_id, r.conversation_id, a.version, r.status,
         from agent.step_view s, json_array_elements(s.payload->'tool_calls') c (call)
         where s.run_id = r.id and s.org = r.org and s.topic = 'model.replied'
           and (c.call->>'gated')::boolean), '{}'),
+       coalesce((select array_agg(distinct c.call->>'name')
+        from agent.step_view s, json_array_elements(s.payload->'tool_calls') c (call)
+        where s.run_id = r.id and s.org = r.org and s.topic = 'model.replied'), '{}'),
        a.compaction
 from agent.runs r cross join lateral (
     select version, payload->'compaction' is not null as compaction from agent.events
@@ -80,13 +83,14 @@ def custom_tool_of(tool: ToolState, revision: int) -> CustomTool:
 
 @dataclass(frozen=True, slots=True)
 class RunToReplay:
-    """A run as the decision about a replay needs it: `gated` are the tools whose calls waited for a
-    client, `steps` how many its models answered."""
+    """A run as the decision about a replay needs it: `called` are the tools that it
+    called, `gated` those whose calls waited for a client, `steps` how many its models answered."""
 
     run: ReplayedRun
     status: str
     steps: int
     gated: list[str]
+    called: list[str]
     is_compaction: bool
 
     @property
@@ -150,14 +154,14 @@ class PostgresReplayQueries:
         row = await self.database.fetch_one(RUN, {"org": org, "run": run_id})
         if row is None:
             return None
-        agent_id, conversation_id, version, status, steps, gated, is_compaction = row
+        agent_id, conversation_id, version, status, steps, gated, called, is_compaction = row
         run = ReplayedRun(
             run_id=run_id,
             agent_id=agent_id,
             conversation_id=conversation_id,
             accepted_version=version,
         )
-        return RunToReplay(run, status, steps, sorted(gated), is_compaction)
+        return RunToReplay(run, status, steps, sorted(gated), sorted(called), is_compaction)
 
     async def history_page_of(self, org: str, aggregate_id: str, after: int) -> list[StoredEvent]:
         """The next events of an aggregate after a version."""

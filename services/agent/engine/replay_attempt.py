@@ -4,11 +4,10 @@ from __future__ import annotations
 
 import asyncio
 import json
-from collections.abc import Sequence
+from collections.abc import Container, Sequence
 from dataclasses import replace
 from datetime import timedelta
 
-from libs.contracts.agent.compaction import ConversationCompacted
 from libs.contracts.agent.conversations import ToolCall
 from libs.contracts.agent.run_replays import (
     AnswerSource,
@@ -23,12 +22,8 @@ from libs.eventstore.unit_of_work import UnitOfWork
 from libs.work.work_lease import WorkLease
 from services.agent.adapters.models.ports import ModelFailed
 from services.agent.adapters.replay_queries import DueReplay
-from services.agent.adapters.tool_permissions import with_forbidden
-from services.agent.adapters.tool_queries import holding
-from services.agent.domain.agents.agent import AgentDesign
-from services.agent.domain.conversations.configuration_overrides import design_of_run, within_window
-from services.agent.domain.conversations.conversation_state import SystemPrompt
-from services.agent.domain.replays.live_tools import runs_live, why_not_live
+from services.agent.domain.agents.agent import Agent, AgentDesign
+from services.agent.domain.replays.live_tools import names_to_approve, why_not_live
 from services.agent.domain.replays.recorded_calls import NOT_RECORDED, RecordedCalls
 from services.agent.domain.replays.recorded_run import RecordedRun
 from services.agent.domain.replays.run_replay import RunReplay, RunReplayState
@@ -45,24 +40,17 @@ from services.agent.domain.runs.run_steps import (
     tool_returned,
 )
 from services.agent.domain.runs.step_results import Failure, Spoken, ToolResult
-from services.agent.domain.tools.custom_tools import custom_ids
-from services.agent.engine.model_step import answered_step, question_showing
+from services.agent.engine.model_step import answered_step
 from services.agent.engine.ports import EnginePorts
+from services.agent.engine.recorded_context import RecordedContext
 from services.agent.engine.recorded_history import SERVICE, CannotReplay, RecordedHistory
 
 REPLAY_STEPS_MAX = 200
 REPLAY_BYTES_MAX = 16 << 20
-FIRST_DESIGN = (
-    "How the agent was configured when it was asked is not known, since its history came from"
-    " elsewhere: it is shown as it was first known here"
-)
 PROMPT_KEPT = (
     "step {number}: the recorded run had its system message made anew here; the replay keeps the"
     " one that it had, since its tool calls are others by now"
 )
-
-
-TOOL_GONE = "`{tool}` was deleted: what it was is not known any more, so it is not offered"
 
 
 class ReplayGone(Exception):
@@ -84,7 +72,7 @@ class ReplayAttempt:
         self.lease = lease
         self.wanted = state
         self.recorded = recorded
-        self.history = history
+        self.context = RecordedContext(ports, lease.work.org, recorded, history)
         self.conversation = recorded.conversation
         self.run_id = recorded.run_id
         self.recorded_calls = RecordedCalls(recorded.events, recorded.from_step)
@@ -94,7 +82,7 @@ class ReplayAttempt:
         self.facts_kept = len(state.facts)
         self.answers_kept = len(state.answers)
         self.bytes = 0
-        self.notes: dict[str, None] = {}
+        self.notes = self.context.notes
         self.go_back_to(state.facts)
         active = self.conversation.state.active_run
         # Calls that another attempt began: nobody knows what came of them.
@@ -178,10 +166,9 @@ class ReplayAttempt:
         """Ask the model for a step and keep its answer, or why there is none."""
         number = self.conversation.running().steps + 1
         self.show_as_then(number)
-        design = await self.design_of(number)
-        question = question_showing(self.conversation, design, None, at=self.ports.clock.now())
+        question = await self.context.question(number, self.wanted.llm_config)
         request = replace(question.request, stream_tokens=False)
-        model = design.config.llm_config.handle or design.config.llm_config.model
+        model = request.config.llm_config.handle or request.config.llm_config.model
         since = self.ports.clock.monotonic()
         try:
             async with asyncio.timeout(self.ports.deadlines.step_seconds_max):
@@ -205,76 +192,19 @@ class ReplayAttempt:
         fail(self.conversation, step_id, failure, at=self.ports.clock.now())
 
     def show_as_then(self, number: int) -> None:
-        """Show the model what it was shown before this step: the system message made anew, and the
-        summary in the place of what was compacted. Where other tools were called so far than then,
-        neither says anything of this transcript."""
+        """Show the model what it was shown anew before this step. Where other tools were called so
+        far than then, that says nothing of this transcript."""
         step = self.recorded.steps.get(number)
         if step is None or not step.before:
             return
-        if not self.calls_are_same(number):
+        if self.calls_are_same(number):
+            self.context.show_as_then(number)
+        else:
             self.notes[PROMPT_KEPT.format(number=number)] = None
-            return
-        at = self.ports.clock.now()
-        for event in step.before:
-            if isinstance(event, ConversationCompacted):
-                self.compact_as_then(event)
-            else:
-                prompt = SystemPrompt(content=str(event.message.content), shows=event.shows)
-                self.conversation.rebuild(prompt, at=at)
-
-    def compact_as_then(self, event: ConversationCompacted) -> None:
-        """Put the recorded summary in the place of the messages that it stands for."""
-        evicted = self.conversation.state.window[1 : 1 + len(event.evicted)]
-        last_number = self.conversation.running().last_number
-        self.conversation.record(
-            ConversationCompacted,
-            at=self.ports.clock.now(),
-            run_id=event.run_id,
-            agent_id=event.agent_id,
-            step_id=event.step_id,
-            message=event.message,
-            evicted=[message.id for message in evicted],
-            mode=event.mode,
-            model=event.model,
-            failures=event.failures,
-            usage=event.usage,
-            number=last_number + 1,
-        )
 
     def calls_are_same(self, number: int) -> bool:
         """Whether the same tools were called as then, in all steps before this one."""
         return self.calls.before(number) == self.recorded_calls.before(number)
-
-    async def design_of(self, number: int) -> AgentDesign:
-        """The agent as it was when this step was asked, with the model that the replay names."""
-        agent_id = self.conversation.state.agent_id
-        order = self.recorded.order_of(number)
-        known, is_of_then = await self.history.design_at(agent_id, order)
-        if known is None:
-            raise CannotReplay("internal_error", f"Nothing is recorded of {agent_id}")
-        if not is_of_then:
-            self.notes[FIRST_DESIGN] = None
-        design = design_of_run(self.conversation.state, known)
-        if self.wanted.llm_config is not None:
-            update = {"llm_config": self.wanted.llm_config}
-            config = design.config.model_copy(update=update)
-            design = design.model_copy(update={"config": config})
-        org = self.lease.work.org
-        design = await self.with_tools_as_then(design, order)
-        design = with_forbidden(self.ports.policies(), org, design)
-        window = self.ports.models.window_tokens(design.config.llm_config)
-        return within_window(design, window)
-
-    async def with_tools_as_then(self, design: AgentDesign, order: int) -> AgentDesign:
-        """The agent with its custom tools as they were when it was asked."""
-        ids = custom_ids(design.tool_ids)
-        if not ids:
-            return design
-        custom = await self.ports.queries.custom_tools_at(self.lease.work.org, ids, order)
-        names = dict(zip(design.tool_ids, design.tools, strict=False))
-        for gone in {*ids} - {tool.id for tool in custom}:
-            self.notes[TOOL_GONE.format(tool=names.get(gone, gone))] = None
-        return holding(design, custom)
 
     # The tools
 
@@ -285,10 +215,14 @@ class ReplayAttempt:
                 self.give(action.step_id, call, *self.recorded_answer(call))
             return
         number = self.conversation.running().steps
-        design = await self.design_of(number)
+        design = await self.context.design_of(number, self.wanted.llm_config)
+        agent = await self.lease.unit().load(Agent, self.conversation.state.agent_id)
+        if agent.design is None:
+            raise ReplayGone(self.lease.work.id)
+        to_approve = names_to_approve(agent.design.config)
         await self.keep()
         results = await asyncio.gather(
-            *(self.live_answer(action.step_id, call, design) for call in action.calls)
+            *(self.live_answer(action.step_id, call, design, to_approve) for call in action.calls)
         )
         for call, (result, answer) in zip(action.calls, results, strict=True):
             self.give(action.step_id, call, result, answer)
@@ -309,12 +243,13 @@ class ReplayAttempt:
         )
 
     async def live_answer(
-        self, step_id: str, call: ToolCall, design: AgentDesign
+        self, step_id: str, call: ToolCall, design: AgentDesign, to_approve: Container[str]
     ) -> tuple[ToolResult | None, ReplayedAnswer]:
         """What a tool gives now, if it changes nothing of the agent; else what was recorded. None
         for a call that another attempt began, and that may not be made twice."""
-        if not runs_live(call, design):
-            return self.recorded_answer(call, why_not_live(call.name))
+        not_live = why_not_live(call, design, to_approve)
+        if not_live:
+            return self.recorded_answer(call, not_live)
         self.recorded_calls.use(call)
         answer = self.answer_from("live", call)
         was_started = call.id in self.started_before

@@ -6,13 +6,11 @@ import asyncio
 from collections.abc import Mapping
 from datetime import datetime
 
-from pydantic_core import to_json
-
 from libs.bus.command_dispatcher import Handler
 from libs.contracts.agent.compaction import ClearContext, ReplaceContext
 from libs.contracts.agent.conversations import RunCommand
 from libs.contracts.agent.runs import PreviewModelRequest
-from libs.contracts.bus_messages import TOO_LARGE, Accepted, Command, Rejected
+from libs.contracts.bus_messages import Accepted, Command, Rejected
 from libs.eventstore.unit_of_work import UnitOfWork
 from services.agent.adapters.memory_queries import seen_memory
 from services.agent.adapters.tool_permissions import with_forbidden
@@ -30,7 +28,7 @@ from services.agent.domain.conversations.conversation_lifecycle import missing_i
 from services.agent.domain.runs.compaction import cannot_clear, clear
 from services.agent.domain.tools.tool_rules import rules_in_force
 from services.agent.engine.model_step import step_request
-from services.agent.handlers.conversations import PREVIEW_BYTES_MAX, compile_prompt
+from services.agent.handlers.conversations import compile_prompt, too_large
 from services.agent.handlers.ports import HandlerPorts
 
 
@@ -69,10 +67,7 @@ class ContextHandlers:
         payload = await self.ports.engine.ports.models.payload(request)
         if isinstance(payload, Rejected):
             return payload
-        if len(to_json(payload)) > PREVIEW_BYTES_MAX:
-            reason = f"The request is larger than {PREVIEW_BYTES_MAX} bytes, the most that is shown"
-            return Rejected(code=TOO_LARGE, reason=reason)
-        return Accepted(result={"payload": payload})
+        return too_large(payload) or Accepted(result={"payload": payload})
 
     async def clear_context(self, command: ClearContext, work: UnitOfWork) -> Accepted | Rejected:
         """Show models nothing any more but the system message, made anew."""

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
+from pydantic_core import to_json
+
 from libs.bus.command_dispatcher import Handler
 from libs.bus.ports import request_as_service
 from libs.contracts.agent.conversations import (
@@ -16,7 +18,15 @@ from libs.contracts.agent.conversations import (
     RunCommand,
     UpdateConversation,
 )
-from libs.contracts.bus_messages import INVALID, TOO_LARGE, Accepted, Command, Context, Rejected
+from libs.contracts.bus_messages import (
+    INVALID,
+    TOO_LARGE,
+    Accepted,
+    Command,
+    Context,
+    JsonObject,
+    Rejected,
+)
 from libs.contracts.deterministic_ids import derived_id
 from libs.contracts.letta import conversations as bodies
 from libs.contracts.letta.blocks import BlockState
@@ -311,3 +321,11 @@ def delete(conversation: Conversation, ports: HandlerPorts, work: UnitOfWork) ->
         work.after_commit.append(
             lambda _: ports.engine.cancelled(conversation.id, unended, work.context)
         )
+
+
+def too_large(payload: JsonObject) -> Rejected | None:
+    """The refusal of what a model is asked, where that is more than is shown."""
+    if len(to_json(payload)) <= PREVIEW_BYTES_MAX:
+        return None
+    reason = f"The request is larger than {PREVIEW_BYTES_MAX} bytes, the most that is shown"
+    return Rejected(code=TOO_LARGE, reason=reason)

@@ -6,8 +6,9 @@ from typing import Annotated, Literal
 
 from litestar import Response, get, patch
 from pydantic import Field
-from pydantic_core import from_json
+from pydantic_core import from_json, to_json
 
+from libs.contracts.agent.run_replays import ShowModelRequest
 from libs.contracts.agent.steps import AnnotateStep
 from libs.contracts.bus_messages import JsonObject
 from libs.contracts.letta import all_request_bodies
@@ -94,6 +95,17 @@ async def retrieve_step_metrics(request: AnyRequest, step_id: str) -> Response[b
 async def retrieve_step_trace(request: AnyRequest, step_id: str) -> Response[bytes]:
     """Retrieve what is recorded of the model call of a step."""
     return await answer_document(request, STEPS, step_id, document=STEP_TRACE)
+
+
+@get("/v1/steps/{step_id:str}/request", opt=returns("what the model would be asked"))
+async def retrieve_model_request(request: AnyRequest, step_id: str) -> Response[bytes]:
+    """Retrieve what the model was asked in a step, in its provider's words, as the log tells it;
+    `notes` say what of it is not as it was."""
+    run_id = str((await place_of(request, step_id))["run_id"])
+    command = ShowModelRequest(run_id=run_id, step_id=step_id)
+    shown = (await api_of(request).send(request, command)).result
+    asked = {"step_id": step_id, "run_id": run_id, "request": shown["payload"]}
+    return raw(to_json({**asked, "notes": shown["notes"]}))
 
 
 @get("/v1/steps/{step_id:str}/messages", opt=returns("messages", query=StepMessagePage))

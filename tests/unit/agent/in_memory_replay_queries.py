@@ -50,7 +50,8 @@ class InMemoryReplayQueries:
         )
         gated = sorted({call["name"] for call in calls if call.get("gated")})
         is_compaction = "compaction" in accepted.payload
-        return RunToReplay(run, row["status"], len(replied), gated, is_compaction)
+        called = sorted({call["name"] for call in calls})
+        return RunToReplay(run, row["status"], len(replied), gated, called, is_compaction)
 
     async def history_page_of(self, org: str, aggregate_id: str, after: int) -> list[StoredEvent]:
         stream = self.database.schema("agent").streams.get(aggregate_id, [])

@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from libs.contracts.agent.agents import UpdateAgent
 from libs.contracts.agent.conversations import ToolCall
 from libs.contracts.agent.run_replays import ORGANISATION_OPEN_REPLAYS_MAX, ReplayRun
 from libs.contracts.bus_messages import BUSY, CONFLICT, NOT_FOUND, UNPROCESSABLE, Rejected
@@ -113,6 +114,14 @@ async def test_a_run_whose_model_failed_is_replayed_to_its_failure(world: World)
 
 
 class TestRefusals:
+    async def test_what_needs_an_approval_by_now_is_not_run(self, world: World) -> None:
+        process = await ran(world, calls(KEEP), words())
+        rules = [{"type": "requires_approval", "tool_name": KEEP.name}]
+        update = UpdateAgent(agent_id=AGENT, request={"tool_rules": rules})
+        assert not isinstance(await process.tell(update, "update"), Rejected)
+        refused = await replay(process, mode="live")
+        assert (refused.code, KEEP.name in refused.reason) == (CONFLICT, True)
+
     async def test_a_run_that_is_not_there_is_named(self, world: World) -> None:
         process = await ran(world, words())
         refused = await replay(process, run_id="run-9")
@@ -174,7 +183,7 @@ class TestLive:
         self, world: World, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         process = await ran(world, calls(KEEP), words())
-        monkeypatch.setattr(replay_attempt, "runs_live", lambda *_: True)
+        monkeypatch.setattr(replay_attempt, "why_not_live", lambda *_: "")
         begun, made = asyncio.Event(), list(world.tool_runs)
 
         async def never_ends() -> None:

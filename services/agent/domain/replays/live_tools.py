@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Container
+
 from libs.contracts.agent.conversations import ToolCall
+from libs.contracts.letta.agent_state import AgentConfig
 from libs.contracts.tools.base_tools.catalogue import CATALOGUE
 from services.agent.domain.agents.agent import AgentDesign
 
@@ -20,13 +23,21 @@ STATELESS_TOOLS = frozenset(
 )
 
 
-def runs_live(call: ToolCall, design: AgentDesign) -> bool:
-    """Whether a live replay makes this call: of a stateless tool, of one that a client made, or of
-    one that the agent does not have, which is an error that changes nothing."""
+def names_to_approve(config: AgentConfig) -> set[str]:
+    """The tools whose calls wait for an approval, as the rules of an agent say."""
+    return {
+        str(rule["tool_name"])
+        for rule in config.tool_rules
+        if rule.get("type") == "requires_approval"
+    }
+
+
+def why_not_live(call: ToolCall, design: AgentDesign, to_approve: Container[str]) -> str:
+    """Why a live replay does not make this call; empty if it does: of a stateless tool, of one that
+    a client made, or of one that the agent does not have, which is an error and changes nothing."""
     held = next((tool for tool in design.current_tools if tool.name == call.name), None)
-    return held is None or held.id not in CATALOGUE or call.name in STATELESS_TOOLS
-
-
-def why_not_live(name: str) -> str:
-    """What the report says of a call that is answered from the log in a live replay."""
-    return f"`{name}` reads or changes what its agent has, so a replay does not run it"
+    if held is not None and held.id in CATALOGUE and call.name not in STATELESS_TOOLS:
+        return f"`{call.name}` reads or changes what its agent has, so a replay does not run it"
+    if call.name in to_approve:
+        return f"`{call.name}` needs an approval by now, and a replay has nobody to ask"
+    return ""

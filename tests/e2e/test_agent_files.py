@@ -9,12 +9,22 @@ import httpx
 import pytest
 from letta_client import Letta
 
-from tests.e2e.asking import ask, call_tool
+from tests.e2e.asking import HELLO, MODEL, ask, call_tool, says, tool_call, unique
 from tests.e2e.conftest import NewAgent
+from tests.unit.api.agent_files.small_agent_files import ROLL_SCHEMA, legacy_file, modern_file
 from tests.unit.letta import recordings
 
+EXPORT = pytest.mark.operation("GET /v1/agents/{agent_id}/export")
+IMPORT = pytest.mark.operation("POST /v1/agents/import")
 EXPORT_WITH_SKILLS = pytest.mark.operation("POST /v1/agents/{agent_id}/export")
-SOURCE_CODE = 'def roll(sides: int) -> str:\n    """Roll a die."""\n    return f"a {sides}"\n'
+SOURCE_CODE = """def roll(sides: int) -> str:
+    \"\"\"Roll a die.
+
+    Args:
+        sides: How many sides it has.
+    \"\"\"
+    return f"a {sides}"
+"""
 
 
 def exported(http: httpx.Client, agent_id: str, **body: Any) -> Any:
@@ -74,3 +84,141 @@ def test_a_file_may_be_without_messages_or_of_another_conversation(
     assert system["role"] == "system"
     body = {"conversation_id": conversation.id}
     assert http.post(f"/v1/agents/{other.id}/export", json=body).status_code == 404
+
+
+def sent(http: httpx.Client, file: Any, **fields: str) -> httpx.Response:
+    """The answer to the import of a file."""
+    data = file if isinstance(file, bytes) else json.dumps(file).encode()
+    return http.post("/v1/agents/import", files={"file": ("agent.af", data)}, data=fields)
+
+
+def here(file: dict[str, Any]) -> dict[str, Any]:
+    """A file whose agents ask a model that this server has."""
+    for agent in file.get("agents", [file]):
+        agent["llm_config"]["handle"] = MODEL
+    return file
+
+
+def imported(http: httpx.Client, file: Any, **fields: str) -> str:
+    """The id of the only agent of a file."""
+    answer = sent(http, file, **fields)
+    assert answer.status_code == 200, answer.text
+    [agent_id] = answer.json()["agent_ids"]
+    return str(agent_id)
+
+
+@EXPORT
+@IMPORT
+def test_an_agent_is_the_same_after_export_and_import_by_the_sdk(
+    http: httpx.Client, letta: Letta, new_agent: NewAgent
+) -> None:
+    tool = letta.tools.create(
+        source_code=SOURCE_CODE.replace("roll", unique("roll_").replace("-", "_"))
+    )
+    agent = new_agent(
+        memory_blocks=[{"label": "human", "value": "Likes tea."}],
+        tags=["t1"],
+        tool_ids=[tool.id],
+        tool_rules=[{"type": "exit_loop", "tool_name": "send_message"}],
+    )
+    call_tool(letta, agent.id, "memory_insert", label="human", new_string="And cake.")
+    file = letta.agents.export_file(agent.id)
+    answer = letta.agents.import_file(file=file.encode(), append_copy_suffix=True)
+    [copy_id] = answer.agent_ids
+    before, after = letta.agents.retrieve(agent.id), letta.agents.retrieve(copy_id)
+    assert copy_id != agent.id
+    assert after.name == f"{before.name}_copy"
+    assert (after.system, after.llm_config) == (before.system, before.llm_config)
+    assert (after.tool_rules, after.description) == (before.tool_rules, before.description)
+    assert tools_of(letta, copy_id) == tools_of(letta, agent.id)
+    assert tool.id in tools_of(letta, copy_id)
+    assert blocks_of(letta, copy_id) == blocks_of(letta, agent.id)
+    assert said_in(letta, copy_id) == said_in(letta, agent.id)
+    assert len(after.message_ids or []) == len(before.message_ids or [])
+    again = json.loads(letta.agents.export_file(copy_id))
+    first = json.loads(file)
+    for each in (again, first):
+        del each["created_at"], each["agents"][0]["name"]
+        for message in each["agents"][0]["messages"]:
+            del message["otid"]
+        each["agents"][0]["messages"][0]["content"] = []
+    assert again == first
+    spoken, _ = ask(letta, copy_id, "hi there")
+    assert spoken[-1].content == HELLO
+
+
+@IMPORT
+@pytest.mark.parametrize("file", [modern_file(), legacy_file()], ids=["modern", "legacy"])
+def test_a_file_of_either_form_becomes_an_agent_that_answers(
+    http: httpx.Client, letta: Letta, file: dict[str, Any]
+) -> None:
+    agent_id = imported(http, here(file), name=unique("old"), secrets='{"KEY": "opened"}')
+    agent = http.get(f"/v1/agents/{agent_id}?include=agent.secrets").json()
+    assert [secret["value"] for secret in agent["secrets"]] == ["opened"]
+    spoken = said_in(letta, agent_id)
+    assert ("user_message", "hi there") in spoken or ("user_message", "hello") in spoken
+    asked = {"messages": says(tool_call("send_message", message="Hello again."))}
+    if agent["agent_type"] == "letta_v1_agent":
+        asked = {"messages": says("hi again")}
+    answer = http.post(f"/v1/agents/{agent_id}/messages", json=asked)
+    assert answer.status_code == 200, answer.text
+    kinds = [message["message_type"] for message in answer.json()["messages"]]
+    assert "assistant_message" in kinds
+
+
+@IMPORT
+def test_a_tool_of_a_file_is_called_only_after_an_approval(http: httpx.Client) -> None:
+    file = here(modern_file())
+    name = unique("roll_").replace("-", "_")
+    file["tools"][1] |= {
+        "name": name,
+        "source_code": SOURCE_CODE.replace("roll", name),
+        "json_schema": {**ROLL_SCHEMA, "name": name},
+    }
+    file["agents"][0]["tool_rules"] = []
+    agent_id = imported(http, file)
+    asked = {"messages": says(tool_call(name, sides=6))}
+    answer = http.post(f"/v1/agents/{agent_id}/messages", json=asked).json()
+    assert answer["stop_reason"]["stop_reason"] == "requires_approval"
+
+    accepted_id = imported(http, file, accept_tools="true")
+    answer = http.post(f"/v1/agents/{accepted_id}/messages", json=asked).json()
+    [result] = [
+        each for each in answer["messages"] if each["message_type"] == "tool_return_message"
+    ]
+    assert result["tool_return"] == "a 6"
+
+
+@IMPORT
+def test_what_is_wrong_with_a_file_is_said_and_nothing_is_made(
+    http: httpx.Client, letta: Letta
+) -> None:
+    file = here(modern_file())
+    file["agents"][0]["name"] = name = unique("wrong")
+    file["agents"][0]["messages"][3]["role"] = "robot"
+    answer = sent(http, file)
+    assert answer.status_code == 422, answer.text
+    assert "agents[0].messages[3].role" in answer.text
+    assert sent(http, b"{nothing").status_code in (400, 422)
+    assert letta.agents.list(name=name).items == []
+
+
+def tools_of(letta: Letta, agent_id: str) -> list[str]:
+    """The ids of an agent's tools."""
+    return sorted(tool.id for tool in letta.agents.tools.list(agent_id))
+
+
+def blocks_of(letta: Letta, agent_id: str) -> list[tuple[str | None, str]]:
+    """What an agent remembers."""
+    return [(block.label, block.value) for block in letta.agents.blocks.list(agent_id)]
+
+
+def said_in(letta: Letta, agent_id: str) -> list[tuple[str, Any]]:
+    """What was said in an agent's conversation, but for the system's message."""
+    listed = letta.agents.messages.list(agent_id, order="asc", limit=100).items
+    shown: list[tuple[str, Any]] = []
+    for message in listed:
+        fields = message.model_dump()
+        words = fields.get("content", fields.get("tool_return"))
+        shown.append((fields["message_type"], words or fields.get("tool_calls")))
+    return [each for each in shown if each[0] != "system_message"]

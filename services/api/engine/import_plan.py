@@ -56,7 +56,9 @@ class Plan:
 async def make_plan(ports: ImportPorts, wanted: WantedImport, state: ImportState) -> Plan:
     """Read a source, and decide about its ids, unless that was decided before. Raises BadSource."""
     is_new = state.phase == "pending"
-    checks = LineChecks(trusted=not is_new or wanted.source.form == "fork")
+    form = wanted.source.form
+    # The secrets among the lines of a file of the retired server are those of the request.
+    checks = LineChecks(trusted=not is_new or form == "fork", sealed_here=form == "letta")
     async with aclosing(ports.sources.lines(wanted)) as lines:
         async for raw in lines:
             checks.take(raw)

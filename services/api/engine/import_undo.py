@@ -67,8 +67,9 @@ async def undo_definitions(ports: ImportPorts, sender: Sender, state: ImportStat
 def deletion(definition: Definition) -> Command | None:
     """The command that deletes a thing; None where what it is made of is deleted otherwise."""
     match definition.of:
-        case "tool":
-            return DeleteTool(tool_id=definition.id)
+        case "tool":  # where it says what is `given`, it may be one that was there before
+            is_new = not definition.value.get("given")
+            return DeleteTool(tool_id=definition.id) if is_new else None
         case "mcp_server":
             return DeleteMcpServer(server_id=definition.id)
         case "folder":

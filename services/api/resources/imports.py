@@ -103,9 +103,10 @@ async def receive_file(request: AnyRequest, api: Api, import_id: str) -> ImportQ
         form = await read_form(request, begin, field_bytes_max=FIELD_BYTES_MAX)
         assert upload is not None, "a form without a file is refused"
         asked = with_fields(query_of(request, ImportQuery), form.fields)
-        options = options_of(request, asked)
         await upload.finish()
-        source = ImportSource(form=await form_of(api, org, import_id), file_name=file_name)
+        form_of_file = await form_of(api, org, import_id)
+        options = options_of(request, asked, form_of_file)
+        source = ImportSource(form=form_of_file, file_name=file_name)
         command = RequestImport(import_id=import_id, source=source, options=options)
         await api.send(request, command, message_id=f"request-{import_id}", keyed=False)
     except BaseException:  # also of who hangs up

@@ -7,7 +7,7 @@ from collections.abc import AsyncGenerator, Iterator
 from tempfile import TemporaryFile
 from typing import BinaryIO
 
-from pydantic_core import to_json
+from pydantic_core import from_json, to_json
 
 from libs.contracts.agent_file import Line
 from libs.contracts.api.import_errors import BadSource
@@ -60,6 +60,9 @@ class AgentFileSource:
         tools = await self.queries.tools_by_name(org, file.tool_names)
         return PresentThings(
             tools={name: tool.id for name, tool in tools.items()},
+            tool_sources={
+                name: from_json(tool.document).get("source_code") for name, tool in tools.items()
+            },
             folder_names=frozenset(await self.queries.folder_names(org, file.folder_names)),
             mcp_server_names=frozenset(
                 await self.queries.mcp_server_names(org, file.mcp_server_names)

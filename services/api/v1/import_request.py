@@ -9,7 +9,7 @@ from litestar import Response
 from pydantic import Field, ValidationError
 from pydantic_core import from_json, to_json
 
-from libs.contracts.api.imports import ConflictPolicy, ImportOptions
+from libs.contracts.api.imports import ConflictPolicy, ImportForm, ImportOptions
 from libs.contracts.letta import error_bodies
 from libs.contracts.letta.request_size_limits import Name
 from libs.encryption.passphrase_sealer import PASSPHRASE_CHARS_MAX, PASSPHRASE_CHARS_MIN
@@ -42,7 +42,7 @@ IMPORTS = Resource(
 class ImportQuery(Query):
     """How a file is imported: V1's fields, and ours. A form may say them, too."""
 
-    append_copy_suffix: bool = False
+    append_copy_suffix: bool | None = None
     override_existing_tools: bool = True
     project_id: Name | None = None
     strip_messages: bool = False
@@ -70,15 +70,17 @@ def with_fields(query: ImportQuery, fields: dict[str, str]) -> ImportQuery:
         raise Problem(422, error_bodies.validation_detail(invalid, "body")) from None
 
 
-def options_of(request: AnyRequest, asked: ImportQuery) -> ImportOptions:
-    """What is asked for as the import is told, with secrets sealed. Raises the 422."""
+def options_of(request: AnyRequest, asked: ImportQuery, form: ImportForm) -> ImportOptions:
+    """What is asked for as the import is told, with secrets sealed: a file of the retired server
+    makes a copy by name, as it did there, unless the request says otherwise. Raises the 422."""
     api = api_of(request)
+    suffix = asked.append_copy_suffix
     embedding = request.headers.get("x-override-embedding-model")
     passphrase = passphrase_of(request, asked.passphrase)
     return ImportOptions(
         conflicts=asked.conflicts,
         name=asked.name or asked.override_name,
-        append_copy_suffix=asked.append_copy_suffix,
+        append_copy_suffix=form == "letta" if suffix is None else suffix,
         override_existing_tools=asked.override_existing_tools,
         accept_tools=asked.accept_tools,
         project_id=asked.project_id or request.headers.get("x-project"),

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from types import SimpleNamespace
 from typing import Any, cast
+from unittest.mock import AsyncMock, MagicMock
 
 import pytest
 
@@ -26,15 +26,10 @@ class DeafBus:
 
 
 async def test_an_api_that_cannot_hear_the_bus_ends_with_that_as_the_reason() -> None:
-    async def handle(handlers: object) -> None:
-        assert handlers
-
-    async def hear(*_: object) -> None:
-        """The wiring says what it wants to hear before the bus starts."""
-
-    service = cast(Any, SimpleNamespace(handle=handle, hear=hear, sweepers=[]))
+    service = MagicMock(handle=AsyncMock(), hear=AsyncMock())
     runtime = Runtime(service, cast(Any, None), cast(Any, DeafBus()), SystemClock(), RandomIds())
     await wiring({"HEELER_PORT": "1", ENCRYPTION_KEYS: new_key()})(runtime)
+    service.handle.assert_awaited_once()
     [begin] = runtime.begin
 
     with pytest.raises(BusUnavailable):

@@ -57,6 +57,8 @@ class World:
             nothing,
             nothing,
             nothing,
+            nothing,
+            nothing,
         )
 
     def new_run(self) -> str:

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from hashlib import sha256
 from typing import Any
-
-from pydantic_core import to_json
 
 from deploy.letta_migration.agents import agent_config
 from deploy.letta_migration.definitions import OF_ORG
@@ -48,7 +47,8 @@ class Comparison:
 
     def run(self) -> None:
         """Compare everything, and put counts and hashes into the report."""
-        self.compare("agents", self.agents(), self.target.all("/v1/agents/"), AGENT_FIELDS)
+        answered = self.target.all("/v1/agents/", show_hidden_agents="true")
+        self.compare("agents", self.agents(), answered, AGENT_FIELDS)
         self.compare("block", self.blocks(), self.target.all("/v1/blocks/"))
         for table, path, fields in DEFINITIONS:
             rows = self.database.rows(table, OF_ORG, [self.org])
@@ -178,7 +178,7 @@ def digests(rows: Iterable[dict[str, Any]], fields: tuple[str, ...] | None) -> D
         number = seen[row["id"]] = seen.get(row["id"], -1) + 1
         shown = row if fields is None else {name: row.get(name) for name in fields}
         name = f"{row['id']}#{number}" if number else row["id"]
-        found[name] = sha256(to_json(shown)).hexdigest()
+        found[name] = sha256(json.dumps(shown, sort_keys=True, default=str).encode()).hexdigest()
     return found
 
 

@@ -10,6 +10,7 @@ from typing import Any
 from pydantic_core import to_json
 
 from deploy.letta_migration.agents import CUSTOM_TYPE, MCP_TYPE, embedding_config
+from deploy.letta_migration.messages import utc
 from deploy.letta_migration.progress import Progress
 from deploy.letta_migration.report import Report
 from deploy.letta_migration.secrets import Closed, Opener
@@ -259,6 +260,7 @@ def archive(row: Row) -> JsonObject | None:
         "description": row["description"],
         "metadata": row["metadata_"],
         "embedding_config": config.model_dump(mode="json") if config else None,
+        "created_at": utc(row["created_at"]).isoformat(),
     }
 
 

@@ -86,6 +86,7 @@ class HistoryHandlers:
         if count > APPENDED_EVENTS_MAX:
             return unprocessable(f"`histories` has {count} events: send at most 1,000 at once")
         work.import_id = command.import_id
+        work.continues_import = command.continues
         appended = 0
         for history in command.histories:
             outcome = await self.append_one(history, command, work)

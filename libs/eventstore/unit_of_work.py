@@ -167,6 +167,7 @@ class UnitOfWork:
         # The import that its events come from: they happened elsewhere. With some of them an
         # aggregate begins, for the first time or again.
         self.import_id = ""
+        self.continues_import = False
         self.begins: set[tuple[str, int]] = set()
         self.held: list[AbstractAsyncContextManager[None]] = []
 

@@ -138,7 +138,7 @@ def application(
         sealer=sealer,
         block_history=BlockHistoryQueries(database),
         folders=FolderQueries(database),
-        uploads=Uploads(database, UploadLimits(settings.file_bytes_max, settings.files_bytes_max)),
+        uploads=Uploads(database, upload_limits(settings)),
         past=PastReads(database, bus, clock, ids),
         agent_lines=AgentLines(database),
     )
@@ -228,14 +228,25 @@ def start_deployments(runtime: Runtime) -> Deployments:
     return deployments
 
 
-def start_imports(runtime: Runtime, sealer: Sealer) -> Imports:
+def upload_limits(settings: ApiSettings) -> UploadLimits:
+    """How much may be uploaded."""
+    return UploadLimits(settings.file_bytes_max, settings.files_bytes_max)
+
+
+def start_imports(runtime: Runtime, sealer: Sealer, limits: UploadLimits) -> Imports:
     """The imports that this process makes, swept and drained with it."""
     uploads, queries = UploadedParts(runtime.database), PostgresImportQueries(runtime.database)
     sources = ImportSources(
         uploads, AgentLines(runtime.database), AgentFileSource(uploads, queries).lines
     )
     imports = Imports(
-        ImportPorts(**runtime.port_arguments, queries=queries, sources=sources, sealer=sealer)
+        ImportPorts(
+            **runtime.port_arguments,
+            queries=queries,
+            sources=sources,
+            sealer=sealer,
+            uploads=Uploads(runtime.database, limits),
+        )
     )
     imports.join(runtime.service)
     runtime.closing.push_async_callback(imports.drain)
@@ -259,7 +270,7 @@ async def wire(
             templates=PostgresTemplateQueries(runtime.database),
             deployments=start_deployments(runtime),
         ),
-        start_imports(runtime, sealer),
+        start_imports(runtime, sealer, upload_limits(settings)),
     )
     await runtime.service.handle(handlers.table())
     await apply_policies(runtime, projects)

@@ -23,7 +23,9 @@ AGENTS_MAX = 1_000
 # What becomes of ids that are there already: the import fails, what is there is deleted first, what
 # is there is used as it is, or everything gets new ids. Without a policy the ids are kept where
 # none of them is taken, and otherwise everything gets new ones.
-type ConflictPolicy = Literal["fail", "replace", "merge", "copy"]
+# With `continue` the source has what came since an earlier import of the same things: what is there
+# goes on with it.
+type ConflictPolicy = Literal["fail", "replace", "merge", "copy", "continue"]
 type ImportForm = Literal["heeler", "letta", "fork"]
 
 

@@ -45,7 +45,9 @@ async def check_conversation(conversation: Conversation, work: UnitOfWork) -> st
     agent = await work.load(Agent, state.agent_id)
     if not agent.exists:
         return None
-    if agent.deleted or work.import_id in await begun_by(agent.id, work):
+    if work.continues_import or agent.deleted:
+        return None
+    if work.import_id in await begun_by(agent.id, work):
         return None
     return f"agent {agent.id} is there already"
 

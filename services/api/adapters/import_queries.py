@@ -73,6 +73,10 @@ where org collate "C" = %(org)s and name collate "C" = any(%(names)s)"""
 MCP_SERVER_NAMES = """
 select name from tools.mcp_server_view
 where org collate "C" = %(org)s and name collate "C" = any(%(names)s)"""
+FILE = """
+select id from memory.file_view where id = %(file)s"""
+UPLOAD = """
+select file_id from api.uploads where file_id = %(file)s and org = %(org)s"""
 AGENTS = """
 select id, name, files_max from agent.agent_view where id = any(%(ids)s) and org = %(org)s"""
 
@@ -135,6 +139,14 @@ class ImportQueries(Protocol):
         """Which of these names folders of an organisation have."""
         ...
 
+    async def has_file(self, file_id: str) -> bool:
+        """Whether a file is there, whoever has it."""
+        ...
+
+    async def has_upload(self, org: str, file_id: str) -> bool:
+        """Whether an organisation has begun to upload a file."""
+        ...
+
     async def mcp_server_names(self, org: str, names: Sequence[str]) -> set[str]:
         """Which of these names MCP servers of an organisation have."""
         ...
@@ -190,6 +202,14 @@ class PostgresImportQueries:
     async def folder_names(self, org: str, names: Sequence[str]) -> set[str]:
         """Which of these names folders of an organisation have."""
         return await self.ids(FOLDER_NAMES, org=org, names=[*names])
+
+    async def has_file(self, file_id: str) -> bool:
+        """Whether a file is there, whoever has it."""
+        return bool(await self.ids(FILE, file=file_id))
+
+    async def has_upload(self, org: str, file_id: str) -> bool:
+        """Whether an organisation has begun to upload a file."""
+        return bool(await self.ids(UPLOAD, file=file_id, org=org))
 
     async def mcp_server_names(self, org: str, names: Sequence[str]) -> set[str]:
         """Which of these names MCP servers of an organisation have."""

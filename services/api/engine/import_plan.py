@@ -24,6 +24,7 @@ from services.api.domain.line_checks import LineChecks
 from services.api.engine.import_ports import ImportPorts
 
 IDS_AT_ONCE = 1_000
+CONTINUE = "continue"
 
 
 @dataclass(slots=True, kw_only=True)
@@ -58,7 +59,11 @@ async def make_plan(ports: ImportPorts, wanted: WantedImport, state: ImportState
     is_new = state.phase == "pending"
     form = wanted.source.form
     # The secrets among the lines of a file of the retired server are those of the request.
-    checks = LineChecks(trusted=not is_new or form == "fork", sealed_here=form == "letta")
+    checks = LineChecks(
+        trusted=not is_new or form == "fork",
+        sealed_here=form == "letta",
+        continues=wanted.options.conflicts == CONTINUE,
+    )
     async with aclosing(ports.sources.lines(wanted)) as lines:
         async for raw in lines:
             checks.take(raw)
@@ -105,6 +110,10 @@ async def decide(ports: ImportPorts, wanted: WantedImport, checks: LineChecks) -
     """What becomes of the ids of a source. Raises BadSource."""
     if wanted.source.form == "fork":
         return IdDecision(keeps_ids=False)
+    if wanted.options.conflicts == CONTINUE:
+        defined = [definition.id for definition in checks.definitions]
+        there, _ = await find_present(ports, wanted.org, defined)
+        return IdDecision(keeps_ids=True, present=frozenset(there))
     if wanted.source.form == "letta":  # made from the id of the import: they are new
         return IdDecision(keeps_ids=True)
     present, usable = await find_present(

@@ -13,6 +13,7 @@ from libs.contracts.deterministic_ids import derived_id
 from libs.encryption.sealer import Sealer
 from services.api.adapters.import_queries import ImportQueries
 from services.api.adapters.import_sources import ImportSources, WantedImport
+from services.api.adapters.uploaded_file_store import Uploads
 
 COMMAND_SECONDS_MAX = 30.0
 
@@ -24,6 +25,7 @@ class ImportPorts(ProcessPorts):
     queries: ImportQueries
     sources: ImportSources
     sealer: Sealer
+    uploads: Uploads
 
 
 class Sender:

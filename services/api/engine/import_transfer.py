@@ -12,7 +12,7 @@ from pydantic_core import to_json
 
 from libs.contracts.agent.agents import DeleteAgent
 from libs.contracts.agent.conversations import main_conversation
-from libs.contracts.agent_file import LINE, Definition, HistoryPart
+from libs.contracts.agent_file import LINE, Definition, FileText, HistoryPart
 from libs.contracts.api.import_errors import BadSource
 from libs.contracts.api.imports import EntryError, ImportCounts
 from libs.contracts.appended_histories import (
@@ -26,8 +26,10 @@ from libs.contracts.bus_messages import NOT_FOUND, Rejected
 from libs.contracts.memory.archives import EmptyArchive
 from libs.eventstore import failpoints
 from services.api.domain.agent_import import ImportState
+from services.api.engine.continued_definitions import ContinuedDefinitions
 from services.api.engine.import_definitions import Definitions
-from services.api.engine.import_plan import Plan
+from services.api.engine.import_files import Files
+from services.api.engine.import_plan import CONTINUE, Plan
 from services.api.engine.import_ports import ImportPorts, Sender
 
 PROGRESS_SECONDS = 2.0
@@ -83,7 +85,10 @@ class Transfer:
         is_letta = plan.wanted.source.form == "letta"
         self.begins_at = ImportCounts() if is_letta else state.done
         self.on_progress: OnProgress = ignore
-        self.definitions = Definitions(ports, sender, plan)
+        self.continues = plan.wanted.options.conflicts == CONTINUE
+        kind = ContinuedDefinitions if self.continues else Definitions
+        self.definitions = kind(ports, sender, plan)
+        self.files = Files(ports, sender)
         self.batch: Batch | None = None
         self.place = ImportCounts()
         self.sent = ImportCounts()
@@ -105,7 +110,7 @@ class Transfer:
     async def clear_the_way(self) -> None:
         """Delete the agents that are replaced, and wait until what goes with them is gone."""
         decision = self.plan.decision
-        if self.begins_at.lines:
+        if self.begins_at.lines or self.continues:
             return  # that was done when the first line was sent
         for agent_id in decision.replaced:
             reply = await self.sender.ask(DeleteAgent(agent_id=agent_id), "replace", agent_id)
@@ -154,6 +159,10 @@ class Transfer:
                 if number > self.begins_at.lines:
                     await self.take_history(number, line)
                 self.place = ImportCounts(lines=number, events=events)
+            case FileText():
+                await self.flush()
+                if number > self.begins_at.lines or self.continues:
+                    await self.files.take(number, line)
             case _:
                 pass
         if not isinstance(line, HistoryPart):
@@ -195,6 +204,8 @@ class Transfer:
 
     def is_present(self, part: HistoryPart) -> bool:
         """Whether a history is that of something which is used as it is there."""
+        if self.continues:
+            return False
         present = self.plan.decision.present
         if part.history.aggregate_id in present:
             return True
@@ -212,7 +223,9 @@ class Transfer:
             return
         failpoints.reach(f"import.before_{batch.service}")
         command = append_command(batch.service)(
-            import_id=self.plan.wanted.import_id, histories=tuple(batch.histories)
+            import_id=self.plan.wanted.import_id,
+            histories=tuple(batch.histories),
+            continues=self.continues,
         )
         entry = f"line {batch.first.partition('.')[0]}"
         # Its name follows from what is in it: an attempt that began elsewhere makes other parts.

@@ -1,0 +1,158 @@
+"""Makes or changes what the agents of a source use that goes on where an earlier one has stopped: a
+database that is moved here in several passes."""
+
+from __future__ import annotations
+
+from pydantic import ValidationError
+
+from libs.contracts.agent_file import Definition
+from libs.contracts.api.identities import UpsertIdentity
+from libs.contracts.api.import_errors import BadSource
+from libs.contracts.api.projects import AddAgents, CreateProject
+from libs.contracts.bus_messages import CONFLICT, Accepted, Command, JsonObject, Rejected
+from libs.contracts.deterministic_ids import derived_id
+from libs.contracts.groups.groups import CreateGroup, UpdateGroup
+from libs.contracts.letta.identities import IdentityState
+from libs.contracts.letta.projects import ProjectState
+from libs.contracts.memory.archives import UpdateArchive
+from libs.contracts.memory.folders import UpdateFolder
+from libs.contracts.tools.sandbox_configs import (
+    VARIABLE_KIND,
+    SetSandboxConfig,
+    SetSandboxVariable,
+    sandbox_config_id,
+)
+from libs.contracts.tools.tools import CreateTool
+from services.api.engine.import_definitions import TOOL_DEFINITION, Definitions
+
+# What a later pass changes of a group; the rest is what the server itself keeps of it.
+GROUP_CHANGES = (
+    *("description", "agent_ids", "manager_agent_id", "termination_token", "max_turns"),
+    *("sleeptime_agent_frequency", "max_message_buffer_length", "min_message_buffer_length"),
+)
+TOOL_CHANGES = (*TOOL_DEFINITION, "tags", "default_requires_approval", "enable_parallel_execution")
+FOLDER_CHANGES = ("description", "instructions", "metadata")
+ARCHIVE_CHANGES = ("name", "description", "metadata")
+
+
+class ContinuedDefinitions(Definitions):
+    """Makes what is new, and changes what is there to what the source says."""
+
+    async def take(self, number: int, definition: Definition) -> None:
+        """Make or change a thing, or remember it until the agents are there. Raises BadSource."""
+        try:
+            match definition.of:
+                case "tool":
+                    await self.have_tool(number, definition)
+                case "mcp_server":
+                    await self.make_mcp_server(number, definition)
+                case "sandbox_config":
+                    await self.have_sandbox_config(number, definition)
+                case "folder":
+                    changes = choose_fields(definition.value, FOLDER_CHANGES)
+                    update: Command = UpdateFolder(folder_id=definition.id, changes=changes)
+                    if not await self.is_changed(update, number):
+                        await self.make_folder(number, definition)
+                case "archive":
+                    changes = choose_fields(definition.value, ARCHIVE_CHANGES)
+                    update = UpdateArchive(archive_id=definition.id, changes=changes)
+                    if not await self.is_changed(update, number):
+                        await self.make_archive(number, definition)
+        except ValidationError as invalid:
+            raise BadSource.at_line(number, str(invalid)) from None
+        if definition.of in ("archive", "folder", "group", "identity", "project"):
+            self.later.append((number, definition))
+
+    async def is_changed(self, command: Command, number: int) -> bool:
+        """Whether a thing is there and is as the source says now. Raises BadSource."""
+        reply = await self.sender.ask(command, "change", str(number))
+        if isinstance(reply, Rejected) and reply.code == "not_found":
+            return False
+        accept(reply, number)
+        return True
+
+    async def have_tool(self, number: int, definition: Definition) -> None:
+        """Have a tool as the source says: its id stays where no other one has its name."""
+        command = CreateTool.model_validate({**definition.value, "given": [*TOOL_CHANGES]})
+        reply = await self.sender.send(command, f"line {number}", "tool", str(number))
+        self.plan.ids.put(definition.id, str(reply.result["tool_id"]))
+
+    async def have_sandbox_config(self, number: int, definition: Definition) -> None:
+        """Have the settings of the sandbox, with their variables."""
+        config_id = sandbox_config_id(self.plan.wanted.org)
+        command: Command = SetSandboxConfig.model_validate(
+            {"config": definition.value.get("config"), "config_id": config_id}
+        )
+        await self.sender.send(command, f"line {number}", "sandbox", str(number))
+        variables = definition.value.get("variables")
+        for key, value in variables.items() if isinstance(variables, dict) else ():
+            command = SetSandboxVariable(
+                config_id=config_id,
+                variable_id=derived_id(VARIABLE_KIND, config_id, key),
+                key=key,
+                value=str(value),
+            )
+            await self.sender.send(command, f"line {number}", "variable", str(number), key)
+
+    async def make_about_agents(self, number: int, definition: Definition) -> None:
+        """Have a thing that agents are in, as the source says."""
+        try:
+            match definition.of:
+                case "group":
+                    await self.have_group(number, definition)
+                case "identity":
+                    await self.have_identity(number, definition)
+                case "project":
+                    await self.have_project(number, definition)
+        except ValidationError as invalid:
+            raise BadSource.at_line(number, str(invalid)) from None
+
+    async def have_group(self, number: int, definition: Definition) -> None:
+        """Make a group, or change the one that is there."""
+        command: Command = CreateGroup.model_validate(
+            {**definition.value, "group_id": definition.id}
+        )
+        reply = await self.sender.ask(command, "group", str(number))
+        if isinstance(reply, Accepted) or reply.code != CONFLICT:
+            accept(reply, number)
+            return
+        config = definition.value.get("config")
+        changes = choose_fields(config if isinstance(config, dict) else {}, GROUP_CHANGES)
+        command = UpdateGroup(group_id=definition.id, changes=changes)
+        await self.sender.send(command, f"line {number}", "group", "change", str(number))
+
+    async def have_identity(self, number: int, definition: Definition) -> None:
+        """Make an identity, or change the one of its key."""
+        fields = definition.value.get("identity")
+        identity = IdentityState.model_validate(fields)
+        command = UpsertIdentity(
+            identity=identity.model_copy(update={"organization_id": self.plan.wanted.org}),
+            agent_ids=[*definition.attached_to],
+            replaces_agents=True,
+        )
+        await self.sender.send(command, f"line {number}", "identity", str(number))
+
+    async def have_project(self, number: int, definition: Definition) -> None:
+        """Make a project, unless it is there, and put the agents into it."""
+        project = ProjectState.model_validate(
+            {
+                **definition.value,
+                "id": definition.id,
+            }
+        )
+        reply = await self.sender.ask(CreateProject(project=project), "project", str(number))
+        if isinstance(reply, Rejected) and reply.code != CONFLICT:
+            accept(reply, number)
+        agents = AddAgents(project_id=definition.id, agent_ids=[*definition.attached_to])
+        await self.sender.send(agents, f"line {number}", "members", str(number))
+
+
+def choose_fields(fields: JsonObject, names: tuple[str, ...]) -> JsonObject:
+    """Those of the fields that are named and have a value."""
+    return {name: fields[name] for name in names if fields.get(name) is not None}
+
+
+def accept(reply: Accepted | Rejected, number: int) -> None:
+    """Raise BadSource with the refusal of a command about a line."""
+    if isinstance(reply, Rejected):
+        raise BadSource.at_line(number, reply.reason)

@@ -22,6 +22,7 @@ MOMENT_TABLES = {
     ),
     "tools": ("tools",),
     "groups": ("groups", "group_members", "shared_blocks"),
+    "api": ("identities", "attachments"),
 }
 SERVICES_WITH_MOMENTS = tuple(MOMENT_TABLES)
 

@@ -20,10 +20,12 @@ from litestar.types import ASGIApp
 
 from libs.bus.background_loops import forever
 from libs.bus.metrics_collection import Reports
+from libs.bus.moments import serve_moments
 from libs.bus.service_runner import Runtime, Wire
 from libs.contracts.api.projects import ProjectDeleted
 from libs.contracts.service_registry import names
 from libs.encryption.sealer import Sealer
+from libs.eventstore.read_model_replay import ReadModels
 from libs.telemetry.tracing import tracer
 from services.api import resources
 from services.api.adapters.agent_lines import AgentLines
@@ -38,6 +40,7 @@ from services.api.adapters.import_sources import ImportSources
 from services.api.adapters.mcp_endpoint_protocol import McpEndpoint
 from services.api.adapters.message_queries import MessageQueries
 from services.api.adapters.message_search_queries import MessageSearchQueries
+from services.api.adapters.moment_aggregates import ApiMomentAggregates
 from services.api.adapters.past_reads import PastReads
 from services.api.adapters.project_queries import PostgresProjectQueries
 from services.api.adapters.resource_query_builder import ResourceQueries, UnknownCursor
@@ -67,6 +70,7 @@ from services.api.http.per_path_concurrency_limits import ConcurrencyLimits
 from services.api.http.request_admission import admit
 from services.api.http.request_telemetry import TracedLitestar
 from services.api.policies.deleted_projects import ClearDeletedProjects
+from services.api.projections import READ_MODELS, project
 from services.api.resources.mcp_endpoint_tools import TOOLS, McpClient
 from services.api.settings import ApiSettings
 from services.api.v1.agent_file_source import AgentFileSource
@@ -272,7 +276,9 @@ async def wire(
         ),
         start_imports(runtime, sealer, upload_limits(settings)),
     )
-    await runtime.service.handle(handlers.table())
+    models = ReadModels("api", project, READ_MODELS)
+    moments = serve_moments(runtime, models, ApiMomentAggregates(runtime.database))
+    await runtime.service.handle({**handlers.table(), **moments})
     await apply_policies(runtime, projects)
     app = application(settings, runtime, sealer, authenticator)
     limits = ConnectionLimits(room_for_connections(settings.connections_max))

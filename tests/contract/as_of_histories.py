@@ -40,7 +40,10 @@ from libs.contracts.agent.agents import (
     BlockDetached,
 )
 from libs.contracts.agent.conversations import main_conversation
+from libs.contracts.api.attachments import AttachmentMade, AttachmentRemoved
+from libs.contracts.api.identities import IdentityCreated
 from libs.contracts.bus_messages import Accepted, Context, Event, Rejected
+from libs.contracts.deterministic_ids import derived_id
 from libs.contracts.letta.blocks import BlockState
 from libs.contracts.memory.agent_folders import FolderAttached, FolderDetached, agent_folders_id
 from libs.contracts.memory.archives import (
@@ -63,6 +66,7 @@ from libs.eventstore.postgres import PostgresEventStore
 from services.agent.adapters.moment_aggregates import SKIPPED_TOPICS, AgentMomentAggregates
 from services.api.adapters.context_message_queries import ContextMessageQueries
 from services.api.adapters.message_queries import History, MessageQueries
+from services.api.adapters.moment_aggregates import ApiMomentAggregates
 from services.api.adapters.past_reads import THE_EVENT, NoSuchMoment, PastReads
 from services.api.adapters.resource_query_builder import Filter, ResourceQueries, Slice
 from services.api.resources.agent_blocks import IS_ATTACHED
@@ -76,6 +80,7 @@ from tests.chosen import new_postgres
 from tests.contract.archive_examples import ARCHIVE, PASSAGE, VECTOR
 from tests.contract.examples import AGENT, BLOCK, EVENTS, ROLL_DICE, TOOL
 from tests.contract.file_examples import FOLDER
+from tests.contract.identity_examples import IDENTITY
 from tests.servers import SERVICE_PASSWORD, PostgresServer
 from tests.unit.agent.conversation_histories import STEPS, Histories
 from tests.unit.given import NOW
@@ -144,6 +149,7 @@ class Life:
     passages: dict[str, str] = field(default_factory=dict)
     tools: list[str] = field(default_factory=list)
     folders: dict[str, bool] = field(default_factory=dict)
+    identities: dict[str, bool] = field(default_factory=dict)
     count: int = 0
     is_over: bool = False
 
@@ -164,7 +170,7 @@ class Life:
         choices = (
             *(self.edit, self.edit, self.new_and_attached, self.detach, self.delete_block),
             *(self.update, self.attach_archive, self.insert, self.insert, self.forget),
-            *(self.tool, self.change_tool, self.folder, self.end),
+            *(self.tool, self.change_tool, self.folder, self.identity, self.end),
         )
         return self.random.choice(choices)()
 
@@ -289,6 +295,18 @@ class Life:
         event = kind.model_construct(agent_id=AGENT, folder_id=name)
         return self.unit("memory", agent_folders_id(AGENT), event)
 
+    def identity(self) -> Unit:
+        """A new one, or one that is attached to the agent, or no more."""
+        if not self.identities or self.random.random() < 0.3:
+            name = self.fresh(IDENTITY)
+            self.identities[name] = False
+            return self.unit("api", name, example(IdentityCreated))
+        name = self.random.choice([*self.identities])
+        kind = AttachmentRemoved if self.identities[name] else AttachmentMade
+        self.identities[name] = not self.identities[name]
+        pair = derived_id("attachment", name, AGENT)
+        return self.unit("api", pair, kind.model_construct(owner_id=name, target_id=AGENT))
+
     def end(self) -> Unit | None:
         """Now and then the agent is deleted."""
         if self.random.random() > 0.05:
@@ -350,6 +368,7 @@ class Services:
             "memory": memory_aggregates.MemoryMomentAggregates(databases["memory"]),
             "tools": ToolMomentAggregates(),
             "groups": GroupMomentAggregates(databases["groups"]),
+            "api": ApiMomentAggregates(databases["api"]),
         }
         skipped = {"agent": SKIPPED_TOPICS, "memory": memory_aggregates.SKIPPED_TOPICS}
         clock: Any = Clock()
@@ -392,9 +411,7 @@ class Services:
         part = Slice(limit=1_000)
         shown = await self.context.in_context(ORG, AGENT, MAIN)
         return {
-            "agent": await self.reads.one(
-                AGENTS, ORG, AGENT, document_with(ALL_RELATIONSHIPS - {"agent.identities"})
-            ),
+            "agent": await self.reads.one(AGENTS, ORG, AGENT, document_with(ALL_RELATIONSHIPS)),
             "tools": await self.reads.one(AGENTS, ORG, AGENT, TOOLS),
             "blocks": await self.reads.page(BLOCKS, attached, part),
             "passages": await self.reads.page(PASSAGES, remembered, part),
@@ -439,7 +456,7 @@ async def services(server: PostgresServer) -> AsyncIterator[Services]:
     admin_url = server.create_migrated_database(DATABASE)
     async with AsyncExitStack() as stack:
         databases = {}
-        for name in (*SERVICES_WITH_MOMENTS, "api"):
+        for name in SERVICES_WITH_MOMENTS:
             url = server.server.url(DATABASE, user=f"heeler_{name}", password=SERVICE_PASSWORD)
             databases[name] = Database(await stack.enter_async_context(open_pool(url)))
         yield Services(admin_url, databases)

@@ -22,7 +22,6 @@ from libs.contracts.moments import SERVICES_WITH_MOMENTS, moment_command
 from libs.contracts.time_range_parsing import first_moment
 from libs.eventstore.as_of_reads import reading_as_of
 from libs.eventstore.connection_pool import Database
-from services.api.adapters.agent_event_statement import SERVICES
 
 EVENT_ID = re.compile(
     r"(?P<aggregate>[a-z_]{1,40}-[0-9A-Za-z_-]{1,200})\.(?P<version>[1-9]\d{0,8})"
@@ -42,7 +41,7 @@ FORMS = (
 THE_EVENT = " union all ".join(
     f"select e.occurred_at, e.commit_order, e.settled from {service}.recorded_event_view e"
     " where e.aggregate_id = %(aggregate)s and e.version = %(version)s and e.org = %(org)s"
-    for service in SERVICES
+    for service in SERVICES_WITH_MOMENTS
 )
 BIRTH = """
 select e.commit_order from agent.recorded_event_view e
@@ -76,13 +75,14 @@ with first as materialized (
     " union all ".join(
         f"select e.topic, e.payload from {service}.recorded_event_view e where"
         " e.aggregate_id = %(aggregate)s and e.version = 1 and e.org = %(org)s"
-        for service in SERVICES
+        for service in SERVICES_WITH_MOMENTS
     )
 }
 ), named as materialized (
     select case first.topic when 'passage.created' then first.payload->>'archive_id'
         when 'file.added' then first.payload->>'folder_id' else %(aggregate)s end as id,
-        %(agent)s in (first.payload->>'agent_id', first.payload->'config'->>'agent_id') as is_own
+        %(agent)s in (first.payload->>'agent_id', first.payload->'config'->>'agent_id',
+            first.payload->>'target_id', first.payload->'config'->>'manager_agent_id') as is_own
     from first
 )
 select 1 from named where named.is_own or named.id in ({PARTS})"""
@@ -200,12 +200,12 @@ class PastReads:
         if row is None:
             raise NoSuchMoment(cut.agent_id)
         block_ids, tool_ids, copies = row
-        memory, tools, groups = await asyncio.gather(
-            self.moment(cut, context, "memory", [*block_ids, *copies]),
-            self.moment(cut, context, "tools", tool_ids),
-            self.moment(cut, context, "groups", ()),
+        blocks = [*block_ids, *copies]
+        known = {"memory": blocks, "tools": tool_ids, "groups": (), "api": blocks}
+        found = await asyncio.gather(
+            *(self.moment(cut, context, service, ids) for service, ids in known.items())
         )
-        return {"agent": agent, "memory": memory, "tools": tools, "groups": groups}
+        return {"agent": agent, **dict(zip(known, found, strict=True))}
 
     async def moment(self, cut: Cut, context: Context, service: str, ids: Sequence[str]) -> int:
         """The key of the rows of one service. Raises MomentUnavailable."""

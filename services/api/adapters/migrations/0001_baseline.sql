@@ -70,6 +70,8 @@ create table {schema}.attachments (
 create index attachments_owner on {schema}.attachments (owner_id, target_id);
 create index attachments_target on {schema}.attachments (target_id, created_at, owner_id);
 
+create index events_attachments on {schema}.events (about) where topic = 'attachment.made';
+
 -- Nobody removes the attachments of a deleted identity: they show no more.
 create view {schema}.identity_attachment_view as
     select a.org, a.owner_id as identity_id, a.target_id, a.created_at, i.identifier_key

@@ -48,7 +48,9 @@ class Identity(Aggregate[KnownIdentityState]):
     def create(self, identity: IdentityState, *, at: datetime) -> Rejected | None:
         """Create the identity, unless it exists."""
         if self.exists:
-            return Rejected(code=CONFLICT, reason=f"Identity {identity.id} exists already")
+            here: JsonObject = {"owner_id": self.id} if self.present else {}
+            reason = f"Identity {identity.id} exists already"
+            return Rejected(code=CONFLICT, reason=reason, details=here)
         self.record(IdentityCreated, at=at, identity=identity)
         return None
 

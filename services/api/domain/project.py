@@ -59,7 +59,9 @@ class Project(Aggregate[KnownProjectState]):
     def create(self, project: ProjectState, *, at: datetime) -> Rejected | None:
         """Create the project, unless it exists."""
         if self.exists:
-            return Rejected(code=CONFLICT, reason=f"Project {project.id} exists already")
+            here: JsonObject = {"owner_id": self.id} if self.present else {}
+            reason = f"Project {project.id} exists already"
+            return Rejected(code=CONFLICT, reason=reason, details=here)
         self.record(ProjectCreated, at=at, project=project)
         return None
 

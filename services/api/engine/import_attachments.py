@@ -44,10 +44,10 @@ class Attachments:
     ) -> str:
         """The id of what has the key or the name of a definition: its own, unless that was another
         one's, or that of what is here."""
-        again = derived_id(definition.of, self.plan.wanted.import_id, definition.id)
-        wanted = [definition.id, again]
-        if definition.of == "project" and not is_project_id(definition.id):
-            wanted = [derived_id("project", self.plan.wanted.org, definition.id)]
+        first = definition.id
+        if definition.of == "project" and not is_project_id(first):
+            first = derived_id("project", self.plan.wanted.org, first)
+        wanted = (first, derived_id(definition.of, self.plan.wanted.import_id, first))
         reply: Accepted | Rejected = Accepted()
         for owner_id in wanted:
             reply = await self.sender.ask(command_of(definition, owner_id), definition.of, owner_id)

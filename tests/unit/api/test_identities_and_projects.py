@@ -181,7 +181,10 @@ class TestIdentities:
         assert isinstance(first, Accepted)
         assert first == second
         assert world.pairs() == {("identity-1", AGENT)}
-        assert refusal_of(await world.tell(command)) == CONFLICT
+        again = await world.tell(command)
+        assert refusal_of(again) == CONFLICT
+        assert isinstance(again, Rejected)
+        assert again.details == {"owner_id": "identity-1"}
 
     async def test_of_two_with_one_key_in_one_moment_one_is_refused(self, world: World) -> None:
         wanted = [CreateIdentity(identity=identity_state(each, key="ada")) for each in (1, 2)]

@@ -245,3 +245,19 @@ def test_what_cannot_be_replayed_is_refused(
     report = replayed(http, run_id)
     assert report["same"]
     assert report["replayed"]["stop_reason"] == "requires_approval"
+
+
+def test_a_run_of_a_fork_is_replayed_as_well(
+    letta: Letta, http: httpx.Client, new_agent: NewAgent
+) -> None:
+    agent = new_agent()
+    run_of(letta, agent.id, f"{tool_call('memory_insert', **MEMORY)} SYSTEM?")
+    letta.agents.update(agent.id, system="Other words")
+    fork = http.post(f"/v1/agents/{agent.id}/fork", json={}).json()
+    try:
+        [run] = http.get("/v1/runs", params={"agent_id": fork["id"]}).json()
+        report = replayed(http, run["id"])
+        assert (report["same"], report["notes"]) == (True, []), report
+        assert "Likes tea" in str(report["steps"][1]["replayed"]["messages"])
+    finally:
+        letta.agents.delete(fork["id"])

@@ -76,8 +76,8 @@ class RecordedContext:
     async def design_of(self, number: int, llm: LLMConfig | None = None) -> AgentDesign:
         """The agent as it was when this step was asked, with this model or that of then."""
         agent_id = self.conversation.state.agent_id
-        order = self.recorded.order_of(number)
-        known, is_of_then = await self.history.design_at(agent_id, order)
+        moment = self.recorded.moment_of(number)
+        known, is_of_then = await self.history.design_at(agent_id, moment)
         if known is None:
             raise CannotReplay("internal_error", f"Nothing is recorded of {agent_id}")
         if not is_of_then:
@@ -86,7 +86,7 @@ class RecordedContext:
         if llm is not None:
             config = design.config.model_copy(update={"llm_config": llm})
             design = design.model_copy(update={"config": config})
-        design = await self.with_tools_as_then(design, order)
+        design = await self.with_tools_as_then(design, moment.order)
         design = with_forbidden(self.ports.policies(), self.org, design)
         window = self.ports.models.window_tokens(design.config.llm_config)
         return within_window(design, window)

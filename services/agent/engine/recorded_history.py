@@ -5,10 +5,10 @@ from __future__ import annotations
 from libs.contracts.agent.run_replays import ReplayedRun
 from libs.contracts.bus_messages import EVENTS
 from libs.eventstore.event_decoding import ADDITIVE, event_of
-from libs.eventstore.ports import StoredEvent
+from libs.eventstore.ports import IMPORT, StoredEvent
 from services.agent.adapters.replay_queries import HISTORY_PAGE_EVENTS_MAX, ReplayQueries
 from services.agent.domain.agents.agent import Agent, AgentDesign
-from services.agent.domain.replays.recorded_run import RecordedRun
+from services.agent.domain.replays.recorded_run import Moment, RecordedRun
 from services.agent.domain.runs.step_results import Failure
 
 SERVICE = "agent"
@@ -53,13 +53,14 @@ class RecordedHistory:
             )
         return recorded
 
-    async def design_at(self, agent_id: str, order: int) -> tuple[AgentDesign | None, bool]:
-        """The agent as it was after the commits up to this one, each time a later one; and whether
-        that is known. Where it is not, the agent as it was first known."""
+    async def design_at(self, agent_id: str, moment: Moment) -> tuple[AgentDesign | None, bool]:
+        """The agent as it was at this moment, each time a later one; and whether that is known.
+        Where it is not, the agent as it was first known. What came from elsewhere was committed
+        when it came: of that the times decide."""
         if self.agent is None:
             self.agent = Agent.blank(agent_id)
             self.ahead = await self.history_of(agent_id)
-        while self.ahead and self.ahead[0].commit_order <= order:
+        while self.ahead and has_happened(self.ahead[0], moment):
             self.fold(self.agent, self.ahead.pop(0))
         if self.agent.design is not None:
             return self.agent.design, True
@@ -92,6 +93,12 @@ class RecordedHistory:
             agent.version = stored.version
         else:
             event_of(SERVICE, stored).mutate(agent)
+
+
+def has_happened(stored: StoredEvent, moment: Moment) -> bool:
+    """Whether an event had happened at a moment."""
+    by_time = IMPORT in stored.metadata and stored.occurred_at <= moment.at
+    return by_time or stored.commit_order <= moment.order
 
 
 def is_unknown_addition(stored: StoredEvent) -> bool:

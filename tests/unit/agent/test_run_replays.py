@@ -219,6 +219,27 @@ class TestHistories:
         [note] = row(world)["fields"]["notes"]
         assert "first known" in note
 
+    async def test_of_an_agent_that_was_imported_the_times_tell_how_it_was(
+        self, world: World
+    ) -> None:
+        process = await ran(world, words())
+        asked = process.model.asked[-1]
+        world.clock.seconds += 60
+        update = UpdateAgent(agent_id=AGENT, request={"parallel_tool_calls": False})
+        assert not isinstance(await process.tell(update, "update"), Rejected)
+        stream = world.schema.streams[AGENT]
+        world.schema.streams[AGENT] = [
+            replace(
+                stored,
+                commit_order=stored.commit_order + 1_000,
+                metadata={**stored.metadata, "import": "import-1"},
+            )
+            for stored in stream
+        ]
+        await replay(process, words())
+        assert process.model.asked[-1].config == asked.config
+        assert row(world)["fields"]["notes"] == []
+
     async def test_a_long_history_is_read_in_pages(
         self, world: World, monkeypatch: pytest.MonkeyPatch
     ) -> None:

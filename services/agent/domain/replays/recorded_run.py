@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from datetime import UTC, datetime
 
 from libs.contracts.agent.compaction import ConversationCompacted
 from libs.contracts.agent.conversations import SystemPromptRebuilt
@@ -23,12 +24,20 @@ ENDS = (RunCompleted, RunFailed, RunCancelled)
 ASKING = (SystemPromptRebuilt, ConversationCompacted, ModelReplied, *ENDS)
 
 
+@dataclass(frozen=True, slots=True)
+class Moment:
+    """A place in the log: a commit in the order of commits, and when it was made."""
+
+    order: int
+    at: datetime
+
+
 @dataclass(slots=True)
 class RecordedStep:
     """What was recorded of one step before its model answered: the system messages that it was
-    shown anew, and what was compacted. `order` is the newest commit before it."""
+    shown anew, and what was compacted. `moment` is the newest commit before it."""
 
-    order: int
+    moment: Moment
     before: list[SystemPromptRebuilt | ConversationCompacted] = field(default_factory=list)
     is_answered: bool = False
 
@@ -43,7 +52,7 @@ class RecordedRun:
         self.from_step = from_step
         self.events: list[Event] = []
         self.steps: dict[int, RecordedStep] = {}
-        self.order = 0
+        self.moment = Moment(0, datetime.min.replace(tzinfo=UTC))
         self.is_reached = False
         self.is_over = False
 
@@ -58,7 +67,7 @@ class RecordedRun:
         else:
             event.mutate(self.conversation)
             self.is_over = self.ends_run(event)
-        self.order = order
+        self.moment = Moment(order, event.timestamp)
 
     def skip(self, version: int) -> None:
         """Pass an event that says nothing of the conversation."""
@@ -89,7 +98,7 @@ class RecordedRun:
         """Keep an event of the run."""
         number = self.number
         if isinstance(event, ASKING):
-            step = self.steps.setdefault(number, RecordedStep(self.order))
+            step = self.steps.setdefault(number, RecordedStep(self.moment))
             if isinstance(event, SystemPromptRebuilt | ConversationCompacted):
                 step.before.append(event)
             step.is_answered = isinstance(event, ModelReplied)
@@ -104,8 +113,8 @@ class RecordedRun:
             return self.run_id in event.run_ids
         return isinstance(event, ENDS) and event.run_id == self.run_id
 
-    def order_of(self, number: int) -> int:
+    def moment_of(self, number: int) -> Moment:
         """The newest commit before the question of a step; of one that was not recorded, that
         before the last one."""
-        known = [step.order for place, step in self.steps.items() if place <= number]
-        return max(known, default=self.order)
+        known = [place for place in self.steps if place <= number]
+        return self.steps[max(known)].moment if known else self.moment

@@ -216,7 +216,6 @@ def test_every_field_of_a_new_agent_comes_back(
         "max_files_open": 7,
         "per_file_view_window_char_limit": 9_000,
         "hidden": False,
-        "capabilities": [],
     }
     assert len(whole["message_ids"]) == 1
     assert is_id("message", whole["message_ids"][0])

@@ -219,8 +219,14 @@ def agent_state(config: AgentConfig, related: Relationships = NO_RELATIONSHIPS) 
         "timezone": config.timezone,
         **_file_limits(config),
         "hidden": config.hidden,
-        "capabilities": [declared.model_dump(mode="json") for declared in config.capabilities],
+        **_capabilities(config),
     }
+
+
+def _capabilities(config: AgentConfig) -> JsonObject:
+    """What it declares it can do; V1 has no such field, so an agent without any has none."""
+    declared = [each.model_dump(mode="json") for each in config.capabilities]
+    return {"capabilities": declared} if declared else {}
 
 
 def memory_state(agent_type: AgentType, related: Relationships) -> JsonObject:

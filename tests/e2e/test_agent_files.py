@@ -13,6 +13,7 @@ from tests.e2e.asking import HELLO, MODEL, ask, call_tool, says, tool_call, uniq
 from tests.e2e.conftest import NewAgent
 from tests.unit.api.agent_files.small_agent_files import ROLL_SCHEMA, legacy_file, modern_file
 from tests.unit.letta import recordings
+from tests.waiting import wait_for
 
 EXPORT = pytest.mark.operation("GET /v1/agents/{agent_id}/export")
 IMPORT = pytest.mark.operation("POST /v1/agents/import")
@@ -164,6 +165,27 @@ def test_a_file_of_either_form_becomes_an_agent_that_answers(
     assert answer.status_code == 200, answer.text
     kinds = [message["message_type"] for message in answer.json()["messages"]]
     assert "assistant_message" in kinds
+
+
+@IMPORT
+async def test_folders_and_files_come_with_their_texts(
+    http: httpx.Client, ahttp: httpx.AsyncClient
+) -> None:
+    file = here(modern_file())
+    file["sources"][0]["name"] = unique("notes")
+    agent_id = imported(http, file)
+    [folder] = (await ahttp.get(f"/v1/agents/{agent_id}/folders")).json()
+    path = f"/v1/folders/{folder['id']}/files"
+
+    async def processed() -> Any:
+        ended = ("completed", "error")
+        files = (await ahttp.get(path)).json()
+        return [each for each in files if each["processing_status"] in ended]
+
+    [found] = await wait_for("the file is processed", processed)
+    assert found["processing_status"] == "completed"
+    file_with_text = await ahttp.get(f"{path}/{found['id']}?include_content=true")
+    assert file_with_text.json()["content"] == "Tea is hot."
 
 
 @IMPORT

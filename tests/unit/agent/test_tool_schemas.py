@@ -53,6 +53,8 @@ def test_what_is_whole_is_told_as_it_is(name: str) -> None:
             ),
         ),
         (of({"a": True}), of({"a": {}})),
+        (of({"a": {"type": "any", "description": "d"}}), of({"a": {"description": "d"}})),
+        (of({"a": {"type": ["string", "any"]}}), of({"a": {"type": ["string"]}})),
         (of({}, required=["a"]), of({"a": {}}, required=["a"])),
         (
             {

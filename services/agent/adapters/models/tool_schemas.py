@@ -19,6 +19,7 @@ DEFINITIONS = ("$defs", "definitions")
 ALTERNATIVES = ("oneOf", "anyOf")
 NOT_AT_ROOT = (*ALTERNATIVES, "allOf", "not", "enum")
 DEPTH_MAX = 64
+TYPES = {"array", "boolean", "integer", "null", "number", "object", "string"}
 ANTHROPIC_ARGUMENT = re.compile(r"[a-zA-Z0-9_.-]{1,64}")
 
 
@@ -113,8 +114,9 @@ def complete(schema: Json, *, depth: int) -> Json:
 
 def complete_object(schema: JsonObject, *, depth: int) -> JsonObject:
     """The same of a schema that is an object: each array says what is in it, each name that is
-    required is one of a property."""
-    whole = dict(schema)
+    required is one of a property, and a type that JSON does not have (older servers wrote `any`)
+    is no type."""
+    whole = without_unknown_types(schema)
     for keyword, said in schema.items():
         if keyword in NAMED and isinstance(said, dict):
             whole[keyword] = {name: complete(part, depth=depth + 1) for name, part in said.items()}
@@ -131,6 +133,17 @@ def complete_object(schema: JsonObject, *, depth: int) -> JsonObject:
         if missing:
             whole["properties"] = {**properties, **{name: {} for name in missing}}
     return whole
+
+
+def without_unknown_types(schema: JsonObject) -> JsonObject:
+    """The schema with types of JSON alone; without a type where it has none of them."""
+    said = schema.get("type")
+    types = said if isinstance(said, list) else [said]
+    known = [kind for kind in types if isinstance(kind, str) and kind in TYPES]
+    if len(known) == len(types) or "type" not in schema:
+        return dict(schema)
+    rest = {key: value for key, value in schema.items() if key != "type"}
+    return {"type": [*known], **rest} if known else rest
 
 
 def is_array(schema: JsonObject) -> bool:

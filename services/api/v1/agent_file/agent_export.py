@@ -9,6 +9,7 @@ from libs.contracts.agent.conversations import main_conversation
 from libs.contracts.bus_messages import JsonObject
 from services.api.adapters.agent_file_queries import AgentFileQueries
 from services.api.v1.agent_file.agent_file_document import Export, ExportedAgent
+from services.api.v1.agent_file.exported_messages import with_said_results
 from services.api.v1.agent_file.exported_things import texts
 
 
@@ -38,7 +39,8 @@ async def read_export(
     for place, (agent_id, document) in enumerate(zip(agent_ids, documents, strict=True)):
         meant = conversation_id if place == 0 else None
         conversation = meant or main_conversation(agent_id)
-        messages = [] if scrub_messages else await queries.messages(org, agent_id, conversation)
+        found = [] if scrub_messages else await queries.messages(org, agent_id, conversation)
+        messages = with_said_results(found)
         agents.append(
             ExportedAgent(
                 document=document,

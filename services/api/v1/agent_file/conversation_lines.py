@@ -16,6 +16,7 @@ from libs.contracts.appended_histories import PastEvent, PastHistory
 from libs.contracts.bus_messages import LOG_COLUMNS, Event
 from libs.contracts.deterministic_ids import derived_id
 from libs.contracts.state_size_limits import size
+from services.api.v1.agent_file.exported_messages import said_result
 
 # Of one line; an event that is larger stands alone.
 EVENTS_OF_LINE_MAX = 500
@@ -54,14 +55,10 @@ class ConversationLines:
         self.shown: list[str] = []
         self.last_id = system.id
         self.owed_in_context = True
-        # Results that were missing, by the id of the message that they follow.
+        # How many calls had no result, and the results that they got, by the message before them.
+        self.closed_calls = 0
         self.closing: dict[str, list[str]] = {}
         self.append(system, shows={})
-
-    @property
-    def closed_calls(self) -> int:
-        """How many calls had no result."""
-        return sum(map(len, self.closing.values()))
 
     def add(self, messages: Iterable[Message], *, in_context: bool) -> Iterator[HistoryPart]:
         """Take the next messages, which models are shown or not; yields a line whenever one is
@@ -105,6 +102,7 @@ class ConversationLines:
         for result in self.owed.values():
             self.append(result, in_context=self.owed_in_context)
             follows.append(result.id)
+            self.closed_calls += not result.hidden
         self.owed = {}
 
     def append(
@@ -147,7 +145,9 @@ class ConversationLines:
 
 
 def no_result(message: Message, call: ToolCall) -> Message:
-    """The result of a call that has none."""
+    """The result of a call that has none. What the assistant said by a call was said."""
+    if call.spoken_argument:
+        return said_result(message, call)
     return Message(
         id=derived_id("message", message.id, "no result", call.id),
         role="tool",

@@ -23,6 +23,8 @@ OVERRIDDEN_FIELDS = (
     "description", "source_type", "source_code", "json_schema", "args_json_schema", "tags",
     "return_char_limit", "pip_requirements", "npm_requirements", "enable_parallel_execution",
 )  # fmt: skip
+AGENT_STATE = "agent_state"
+ADDED_ARGUMENTS = (AGENT_STATE, "request_heartbeat")
 FROM_SERVERS = {"external_mcp", "external_composio", "external_langchain"}
 
 
@@ -130,6 +132,7 @@ class DefinitionLines:
             default_requires_approval=None if self.options.tools_accepted else True,
             **{name: getattr(entry, name) for name in ("name", *OVERRIDDEN_FIELDS)},
         )
+        tool = tool.model_copy(update={"json_schema": without_added_arguments(entry)})
         fields: JsonObject = tool.model_dump(mode="json")
         problem = oversize_tool(fields)
         if problem:
@@ -222,6 +225,24 @@ class DefinitionLines:
             project_id=self.options.project_id,
             **manager,
         )
+
+
+def without_added_arguments(entry: ToolEntry) -> JsonObject | None:
+    """The schema of a tool without the arguments that the retired server had added to it: models
+    are not asked for them, and its function does not take the heartbeat."""
+    schema = entry.json_schema
+    parameters = schema.get("parameters") if schema else None
+    if schema is None or not isinstance(parameters, dict):
+        return schema
+    source = entry.source_code or ""
+    added = {name for name in ADDED_ARGUMENTS if name == AGENT_STATE or name not in source}
+    properties, required = parameters.get("properties"), parameters.get("required")
+    kept: JsonObject = dict(parameters)
+    if isinstance(properties, dict):
+        kept["properties"] = {name: properties[name] for name in properties if name not in added}
+    if isinstance(required, list):
+        kept["required"] = [name for name in required if name not in added]
+    return {**schema, "parameters": kept}
 
 
 def missing_tool(entry: ToolEntry) -> str:

@@ -3,11 +3,42 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Sequence
 from datetime import UTC, datetime
 
-from libs.contracts.agent.conversations import Message
+from libs.contracts.agent.conversations import Message, ToolCall
 from libs.contracts.bus_messages import Json, JsonObject
+from libs.contracts.deterministic_ids import derived_id
 from libs.contracts.letta.messages import otid_of
+
+# What an assistant's call that says something to the user gives back.
+SAID = "The message was sent."
+
+
+def with_said_results(messages: Sequence[Message]) -> list[Message]:
+    """Messages with the results of the calls by which an assistant spoke: nobody is shown them
+    here, and they are in no list; the retired server wants one for each call."""
+    known = {message.tool_call_id for message in messages}
+    found: list[Message] = []
+    for message in messages:
+        said = [call for call in message.tool_calls if call.spoken_argument]
+        results = [said_result(message, call) for call in said if call.id not in known]
+        found += [message, *results]
+    return found
+
+
+def said_result(message: Message, call: ToolCall) -> Message:
+    """The result of a call by which an assistant spoke."""
+    return Message(
+        id=derived_id("message", message.id, "said", call.id),
+        role="tool",
+        content=SAID,
+        name=call.name,
+        tool_call_id=call.id,
+        tool_status="success",
+        hidden=True,
+        created_at=message.created_at,
+    )
 
 
 def exported_message(

@@ -20,6 +20,7 @@ from services.api.v1.agent_file.import_options import PresentThings
 from services.memory.domain.block import Block, unfit
 from services.tools.domain.tool_definition import complete_tool
 from tests.unit.api.agent_files.small_agent_files import (
+    ROLL_SCHEMA,
     SOURCE_CODE,
     call,
     definitions,
@@ -250,6 +251,17 @@ def test_an_old_agent_thinks_in_text_and_speaks_by_a_tool() -> None:
     assert (result["content"], result["hidden"]) == ("None", True)
 
 
+def test_what_an_old_agent_said_has_a_result_also_where_the_file_has_none() -> None:
+    file = legacy_file()
+    del file["messages"][3]
+    file["in_context_message_indices"] = [0, 2]
+    left_out: list[Any] = []
+    lines = lines_of(file, left_out=left_out)
+    result = messages(lines)[-1]
+    assert (result["role"], result["hidden"], result["tool_status"]) == ("tool", True, "success")
+    assert [each.entry for each in left_out] == ["secrets.KEY"]
+
+
 def test_the_legacy_form_keeps_the_fields_of_its_agent() -> None:
     lines = lines_of(legacy_file())
     created = payload(lines, "agent.created")
@@ -288,6 +300,17 @@ def test_a_tool_of_a_file_needs_an_approval_until_somebody_accepts_it() -> None:
     [tool] = definitions(accepted, "tool")
     assert tool.value["tool"]["default_requires_approval"] is None
     assert rule not in payload(accepted, "agent.created")["config"]["tool_rules"]
+
+
+def test_a_tool_loses_the_arguments_that_the_retired_server_added() -> None:
+    file = modern_file()
+    added = {"agent_state": {"type": "any"}, "request_heartbeat": {"type": "boolean"}}
+    sides = {"sides": {"type": "integer"}}
+    parameters = {"type": "object", "properties": {**added, **sides}, "required": [*added, *sides]}
+    file["tools"][1]["json_schema"] = {**ROLL_SCHEMA, "parameters": parameters}
+    [tool] = definitions(lines_of(file), "tool")
+    schema = tool.value["tool"]["json_schema"]
+    assert schema["parameters"] == {"type": "object", "properties": sides, "required": ["sides"]}
 
 
 def test_a_tool_that_is_there_is_used_and_not_overridden_by_an_unaccepted_one() -> None:

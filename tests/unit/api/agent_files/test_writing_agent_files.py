@@ -18,6 +18,7 @@ from services.api.v1.agent_file.agent_file_document import (
     agent_file_document,
     legacy_document,
 )
+from services.api.v1.agent_file.exported_messages import with_said_results
 from tests.unit.api.agent_files.small_agent_files import (
     LLM_CONFIG,
     NOW,
@@ -249,6 +250,30 @@ def test_calls_that_waited_for_a_client_are_written_as_approvals_and_read_again(
     assert [each["role"] for each in read] == ["system", "user", "assistant", "approval", "tool"]
     assert read[3]["content"] == [answer]
     assert events(lines, "context.replaced") == []
+
+
+def test_what_an_assistant_said_by_a_call_has_a_result_in_the_file() -> None:
+    spoken = ToolCall(
+        id="call-1", name="send_message", arguments='{"message": "Hi."}', spoken_argument="message"
+    )
+    conversation = [
+        CONVERSATION[0],
+        said(1, "user", "hi"),
+        said(2, "assistant", tool_calls=[spoken]),
+    ]
+    whole = with_said_results(conversation)
+    assert [each.role for each in whole] == ["system", "user", "assistant", "tool"]
+    assert with_said_results(whole) == whole
+    agent = ExportedAgent(
+        document=document(agent_type="memgpt_agent"),
+        messages=whole,
+        in_context=[message.id for message in whole],
+    )
+    left_out: list[Any] = []
+    lines = lines_of(agent_file_document(export(agents=[agent])), left_out=left_out)
+    result = messages(lines)[-1]
+    assert (result["hidden"], result["tool_status"]) == (True, "success")
+    assert not any("no result" in each.why for each in left_out)
 
 
 def test_the_legacy_form_is_read_again() -> None:

@@ -22,7 +22,8 @@ from libs.bus.background_loops import forever
 from libs.bus.metrics_collection import Reports
 from libs.bus.moments import serve_moments
 from libs.bus.service_runner import Runtime, Wire
-from libs.contracts.api.projects import ProjectDeleted
+from libs.contracts.api.identities import IdentityDeleted
+from libs.contracts.api.projects import ProjectDeleted, ProjectEmptied
 from libs.contracts.service_registry import names
 from libs.encryption.sealer import Sealer
 from libs.eventstore.read_model_replay import ReadModels
@@ -221,6 +222,7 @@ async def apply_policies(runtime: Runtime, projects: PostgresProjectQueries) -> 
     )
     await runtime.service.hear(ProjectDeleted, clear.look_at_all)
     runtime.service.sweepers.append(clear.sweep)
+    runtime.erase_what_ended(IdentityDeleted, ProjectDeleted, ProjectEmptied)
 
 
 def start_deployments(runtime: Runtime) -> Deployments:

@@ -70,8 +70,8 @@ IDENTITY_EVENTS: list[Event] = [
     of(IdentityCreated, IDENTITY, identity=ADA),
     of(IdentityChanged, IDENTITY, changes={"name": "Ada L."}),
     of(IdentityDeleted, IDENTITY),
-    of(IdentityKeyTaken, KEY, name="ada", identity_id=IDENTITY),
-    of(IdentityKeyFreed, KEY, name="ada", identity_id=IDENTITY),
+    of(IdentityKeyTaken, KEY, identity_id=IDENTITY),
+    of(IdentityKeyFreed, KEY, identity_id=IDENTITY),
     of(AttachmentMade, ATTACHMENT, owner_id=IDENTITY, target_id=AGENT),
     of(AttachmentRemoved, ATTACHMENT, owner_id=IDENTITY, target_id=AGENT),
 ]

@@ -60,6 +60,24 @@ def files_with(folder: Path, text: str) -> list[str]:
     ]
 
 
+def owners_of(heeler: HeelerInstance, agent_id: str) -> list[str]:
+    """An identity and a project of an agent, whose every text is the canary; their paths."""
+    identity = {
+        "identifier_key": CANARY,
+        "name": CANARY,
+        "identity_type": "user",
+        "agent_ids": [agent_id],
+        "properties": [{"key": "k", "value": CANARY, "type": "string"}],
+    }
+    project = {"name": unique("project"), "description": CANARY, "tags": [CANARY]}
+    made = []
+    for path, body in (("/v1/identities", identity), ("/v1/projects", project)):
+        answer = httpx.post(f"{heeler.base_url}{path}", json=body)
+        assert answer.is_success, answer.text
+        made.append(f"{path}/{answer.json()['id']}")
+    return made
+
+
 def test_nothing_that_was_deleted_is_left(forgetful: HeelerInstance) -> None:
     """MEM-28: texts of a deleted agent, file and folder leave the event log, NATS and the logs."""
     letta = Letta(base_url=forgetful.base_url, api_key="none", timeout=SECONDS_MAX)
@@ -80,6 +98,7 @@ def test_nothing_that_was_deleted_is_left(forgetful: HeelerInstance) -> None:
     upload = io.BytesIO(f"A file with {CANARY} in it".encode())
     upload.name = "notes.txt"
     letta.folders.files.upload(folder.id, file=upload)
+    about = owners_of(forgetful, agent.id)
     letta.agents.messages.create(kept.id, messages=says("I stay"))
     assert "agent.events" in tables_with(forgetful, CANARY)
     nats = forgetful.home / "nats"
@@ -92,6 +111,8 @@ def test_nothing_that_was_deleted_is_left(forgetful: HeelerInstance) -> None:
 
     letta.agents.delete(agent.id)
     letta.folders.delete(folder.id)
+    for path in about:
+        assert httpx.delete(f"{forgetful.base_url}{path}").status_code == 200
 
     wait_until("erased from Postgres", lambda: not tables_with(forgetful, CANARY), 60.0)
     wait_until("erased from NATS", lambda: not files_with(nats, CANARY), 30.0)

@@ -109,11 +109,14 @@ class IdentityDeleted(Event):
 
 
 class IdentityKeyTaken(Event):
-    """An identity of a project has this key, and no other one may have it."""
+    """An identity of a project has a key, and no other one may have it.
+
+    Which one is not said, since it may be the name of a person: the id of the aggregate follows
+    from it.
+    """
 
     service: ClassVar[str] = SERVICE
     topic: ClassVar[str] = "identity_key.taken"
-    name: str
     identity_id: str
 
     @property
@@ -122,11 +125,10 @@ class IdentityKeyTaken(Event):
 
 
 class IdentityKeyFreed(Event):
-    """No identity of a project has this key any more."""
+    """No identity of a project has a key any more."""
 
     service: ClassVar[str] = SERVICE
     topic: ClassVar[str] = "identity_key.freed"
-    name: str
     identity_id: str
 
     @property

@@ -87,7 +87,7 @@ class Identity(Aggregate[KnownIdentityState]):
                 fields = {**self.state.identity.model_dump(), **event.changes}
                 self.state.identity = IdentityState.model_validate(fields)
             case IdentityDeleted():
-                self.state.deleted = True
+                self.state = KnownIdentityState(deleted=True)
 
 
 def changed_fields(before: IdentityState, after: IdentityState) -> JsonObject:

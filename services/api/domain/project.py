@@ -124,7 +124,7 @@ class Project(Aggregate[KnownProjectState]):
                 fields = {**self.state.project.model_dump(), **event.changes}
                 self.state.project = ProjectState.model_validate(fields)
             case ProjectDeleted():
-                self.state.deleted_at = event.timestamp
+                self.state = KnownProjectState(deleted_at=event.timestamp)
             case ProjectEmptied():
                 self.state.emptied = True
 

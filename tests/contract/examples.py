@@ -444,7 +444,7 @@ COMMANDS: list[Command] = [
     DeleteAgent(agent_id=AGENT),
     AttachBlock(agent_id=AGENT, block_id=SHARED_BLOCK),
     DetachBlock(agent_id=AGENT, block_id=SHARED_BLOCK),
-    RecordFork(agent_id=AGENT, fork_id=f"{AGENT[:-1]}2", cut=17),
+    RecordFork(agent_id=AGENT, origin_id=AGENT, fork_id=f"{AGENT[:-1]}2", cut=17),
     AttachTool(agent_id=AGENT, tool_id=TOOL),
     CallTool(
         call_id=CALL.id,

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gzip
 import json
+import re
 from typing import Any
 
 import httpx
@@ -14,8 +15,9 @@ from letta_client.types import AgentState
 from tests.e2e.asking import says, tool_call, unique
 from tests.e2e.conftest import NewAgent
 
-# What an answer says of when something was looked at or done, and not of what it is.
-WHEN = {"last_run_completion", "last_run_duration_ms", "updated_at", "last_updated_by_id"}
+OWN_ID = re.compile(
+    r"(agent|conv|block|message|run|step|archive|passage)-[0-9a-f]{8}-[0-9a-f-]{27}"
+)
 
 
 def exported(http: httpx.Client, agent_id: str, **headers: str) -> bytes:
@@ -45,7 +47,6 @@ def dump(http: httpx.Client, agent_id: str) -> dict[str, Any]:
         assert answer.status_code == 200, f"{path}: {answer.text}"
         return answer.json()
 
-    archives = get(f"/v1/archives/?agent_id={agent_id}")
     return {
         "agent": get(f"/v1/agents/{agent_id}"),
         "messages": get(f"/v1/agents/{agent_id}/messages?limit=1000"),
@@ -54,12 +55,8 @@ def dump(http: httpx.Client, agent_id: str) -> dict[str, Any]:
         "context": get(f"/v1/agents/{agent_id}/context"),
         "runs": get(f"/v1/runs/?agent_id={agent_id}"),
         "conversations": get(f"/v1/conversations/?agent_id={agent_id}"),
-        "archives": archives,
-        "passages": [
-            get(f"/v1/archives/{archive['id']}/passages?limit=100") for archive in archives
-        ]
-        if False
-        else get(f"/v1/agents/{agent_id}/archival-memory?limit=100"),
+        "archives": get(f"/v1/archives/?agent_id={agent_id}"),
+        "passages": get(f"/v1/agents/{agent_id}/archival-memory?limit=100"),
     }
 
 
@@ -98,3 +95,73 @@ def test_an_exported_and_deleted_agent_is_the_same_after_its_import(
     after = dump(http, rich_agent.id)
     assert after == before
     letta.agents.messages.create(rich_agent.id, messages=says("Hello again"))
+
+
+def test_a_file_that_is_imported_twice_makes_two_agents(
+    letta: Letta, http: httpx.Client, rich_agent: AgentState
+) -> None:
+    file = exported(http, rich_agent.id)
+    first, second = (imported(http, file).json()["agent_ids"][0] for _ in range(2))
+    assert len({first, second, rich_agent.id}) == 3
+    original, copy = dump(http, rich_agent.id), dump(http, first)
+    assert [texts(message) for message in copy["messages"]] == [
+        texts(message) for message in original["messages"]
+    ]
+    assert ids_in(copy) & ids_in(original) <= {tool["id"] for tool in original["tools"]}
+    letta.agents.blocks.update("human", agent_id=first, value="Name: Grace")
+    assert dump(http, rich_agent.id) == original, "the copy goes its own way"
+    letta.agents.messages.create(second, messages=says("Hello again"))
+
+
+def test_a_fork_is_what_its_origin_is_and_goes_its_own_way(
+    letta: Letta, http: httpx.Client, rich_agent: AgentState
+) -> None:
+    before = dump(http, rich_agent.id)
+    answer = http.post(f"/v1/agents/{rich_agent.id}/fork", json={"name": unique("fork")})
+    assert answer.status_code == 200, answer.text
+    fork = answer.json()
+    copy = dump(http, fork["id"])
+    assert [texts(message) for message in copy["messages"]] == [
+        texts(message) for message in before["messages"]
+    ]
+    assert [passage["text"] for passage in copy["passages"]] == ["The sky over Bern was red."]
+    letta.agents.messages.create(
+        fork["id"],
+        messages=says(tool_call("memory_insert", label="human", new_string="Likes forks.")),
+    )
+    assert dump(http, rich_agent.id) == before, "the origin is as it was"
+    assert "Likes forks." in json.dumps(dump(http, fork["id"])["blocks"])
+    for agent_id in (rich_agent.id, fork["id"]):
+        events = http.get(f"/v1/agents/{agent_id}/events?topic=agent.forked&limit=10")
+        assert [event["topic"] for event in events.json()] == ["agent.forked"]
+
+
+def test_a_fork_of_the_past_has_nothing_of_what_came_since(
+    letta: Letta, http: httpx.Client, rich_agent: AgentState
+) -> None:
+    before = dump(http, rich_agent.id)
+    at = http.get(f"/v1/agents/{rich_agent.id}/events?limit=1&order=desc").json()[0]["id"]
+    letta.agents.messages.create(
+        rich_agent.id,
+        messages=says(tool_call("memory_insert", label="human", new_string="Later.")),
+    )
+    letta.agents.passages.create(rich_agent.id, text="Later, too.")
+    answer = http.post(f"/v1/agents/{rich_agent.id}/fork", json={"at": at})
+    assert answer.status_code == 200, answer.text
+    copy = dump(http, answer.json()["id"])
+    assert [texts(message) for message in copy["messages"]] == [
+        texts(message) for message in before["messages"]
+    ]
+    assert "Later" not in json.dumps(copy)
+
+
+def texts(message: dict[str, Any]) -> str:
+    """What a message says, whatever the ids are of what it names."""
+    said = {name: message.get(name) for name in ("message_type", "content", "tool_return")}
+    return OWN_ID.sub("<id>", json.dumps(said))
+
+
+def ids_in(value: Any) -> set[str]:
+    """The ids of agents, blocks, messages, runs and archives in an answer."""
+    text = json.dumps(value)
+    return {found.group() for found in OWN_ID.finditer(text)}

@@ -84,11 +84,12 @@ class DetachBlock(Command):
 
 
 class RecordFork(Command):
-    """Remember that another agent was made from this one."""
+    """Remember that an agent was made from another one, in the history of one of the two."""
 
     service: ClassVar[str] = SERVICE
     topic: ClassVar[str] = "agent.record_fork"
     agent_id: str
+    origin_id: str
     fork_id: str
     cut: int
 

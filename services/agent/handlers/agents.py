@@ -107,10 +107,9 @@ class AgentHandlers:
         return blocks.result() or prepared.result()
 
     async def record_fork(self, command: RecordFork, work: UnitOfWork) -> Accepted | Rejected:
-        """Remember that another agent was made from this one."""
+        """Remember what an agent was made from, or what was made from it."""
         agent = await work.load(Agent, command.agent_id)
-        at = self.ports.clock.now()
-        return agent.record_fork(command.fork_id, command.cut, at=at) or Accepted()
+        return agent.record_fork(command, at=self.ports.clock.now()) or Accepted()
 
     async def design(
         self, agent_id: str, request: all_request_bodies.CreateAgent, context: Context

@@ -12,7 +12,7 @@ from pydantic_core import from_json
 from libs.contracts.agent.agents import RecordFork, UpdateAgent
 from libs.contracts.agent_file import Definition
 from libs.contracts.api.import_errors import BadSource
-from libs.contracts.api.imports import EntryError, ImportOptions
+from libs.contracts.api.imports import EntryError, ImportOptions, ImportSource
 from libs.contracts.appended_histories import PastEvent, PastHistory, append_command
 from libs.contracts.bus_messages import CONFLICT, Accepted, Command, JsonObject, Rejected
 from libs.contracts.deterministic_ids import derived_id
@@ -223,9 +223,16 @@ class Definitions:
                 command = UpdateAgent(agent_id=agent_id, request=changes)
                 await self.sender.send(command, agent_id, "change", agent_id)
             if source.form == "fork":
-                assert source.cut is not None, "a fork says as of when"
-                fork = RecordFork(agent_id=source.agent_id, fork_id=agent_id, cut=source.cut)
-                await self.sender.send(fork, source.agent_id, "fork", agent_id)
+                await self.record_fork(source, agent_id)
+
+    async def record_fork(self, source: ImportSource, fork_id: str) -> None:
+        """Remember in both histories what was made from what. The origin may be gone by now."""
+        assert source.cut is not None, "a fork says as of when"
+        for agent_id in (fork_id, source.agent_id):
+            command = RecordFork(
+                agent_id=agent_id, origin_id=source.agent_id, fork_id=fork_id, cut=source.cut
+            )
+            await self.sender.ask(command, "fork", agent_id)
 
     def changes(self, place: int, agent_id: str) -> JsonObject:
         """What is to be otherwise about an agent than its source says."""

@@ -17,6 +17,7 @@ from libs.contracts.agent.agents import (
     AgentUpdated,
     BlockAttached,
     BlockDetached,
+    RecordFork,
 )
 from libs.contracts.agent.conversations import BoundTool, Message
 from libs.contracts.base_aggregate import Aggregate
@@ -175,11 +176,17 @@ class Agent(Aggregate[AgentState]):
         self.record(AgentDeleted, at=at, own_block_ids=self.state.own_block_ids)
         return None
 
-    def record_fork(self, fork_id: str, cut: int, *, at: datetime) -> Rejected | None:
-        """Remember that another agent was made from this one."""
+    def record_fork(self, command: RecordFork, *, at: datetime) -> Rejected | None:
+        """Remember what it was made from, or what was made from it."""
         if self.design is None:
             return missing(self.id)
-        self.record(AgentForked, at=at, origin_id=self.id, fork_id=fork_id, cut=cut)
+        self.record(
+            AgentForked,
+            at=at,
+            origin_id=command.origin_id,
+            fork_id=command.fork_id,
+            cut=command.cut,
+        )
         return None
 
     def attach(self, block_id: str, labels: Mapping[str, str], *, at: datetime) -> Rejected | None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import gzip
 import json
 import re
@@ -14,9 +15,15 @@ from letta_client.types import AgentState
 
 from tests.e2e.asking import says, tool_call, unique
 from tests.e2e.conftest import NewAgent
+from tests.waiting import wait_for
 
 OWN_ID = re.compile(
     r"(agent|conv|block|message|run|step|archive|passage)-[0-9a-f]{8}-[0-9a-f-]{27}"
+)
+
+EVERYTHING = "&".join(
+    f"include=agent.{name}"
+    for name in ("blocks", "identities", "managed_group", "secrets", "sources", "tags", "tools")
 )
 
 
@@ -48,7 +55,7 @@ def dump(http: httpx.Client, agent_id: str) -> dict[str, Any]:
         return answer.json()
 
     return {
-        "agent": get(f"/v1/agents/{agent_id}"),
+        "agent": get(f"/v1/agents/{agent_id}?{EVERYTHING}"),
         "messages": get(f"/v1/agents/{agent_id}/messages?limit=1000"),
         "blocks": get(f"/v1/agents/{agent_id}/core-memory/blocks"),
         "tools": get(f"/v1/agents/{agent_id}/tools"),
@@ -153,6 +160,77 @@ def test_a_fork_of_the_past_has_nothing_of_what_came_since(
         texts(message) for message in before["messages"]
     ]
     assert "Later" not in json.dumps(copy)
+
+
+def test_an_agent_of_the_retired_server_comes_by_its_file(
+    letta: Letta, http: httpx.Client, rich_agent: AgentState
+) -> None:
+    file = http.get(f"/v1/agents/{rich_agent.id}/export").content
+    answer = imported(http, file, append_copy_suffix="true", secrets=json.dumps({"KEY": "x"}))
+    assert answer.status_code == 200, answer.text
+    [agent_id] = answer.json()["agent_ids"]
+    agent = http.get(f"/v1/agents/{agent_id}?{EVERYTHING}").json()
+    assert agent["name"] == f"{rich_agent.name}_copy"
+    assert [(secret["key"], secret["value"]) for secret in agent["secrets"]] == [("KEY", "x")]
+    assert agent["memory"]["blocks"][0]["value"].endswith("Likes tea.")
+    letta.agents.messages.create(agent_id, messages=says("Hello again"))
+
+
+def test_what_an_agent_uses_comes_with_it(
+    letta: Letta, http: httpx.Client, new_agent: NewAgent
+) -> None:
+    name = unique("tool").replace("-", "_")
+    source = f'def {name}() -> str:\n    """Say hello."""\n    return "hello"\n'
+    tool = http.post("/v1/tools", json={"source_code": source}).json()
+    folder = http.post("/v1/folders", json={"name": unique("folder")}).json()
+    text = {"file": ("notes.txt", b"Ada keeps bees.", "text/plain")}
+    file = http.post(f"/v1/folders/{folder['id']}/upload", files=text).json()
+    agent = new_agent(tool_ids=[tool["id"]], folder_ids=[folder["id"]], secrets={"TOKEN": "s3cret"})
+    schedule = {
+        "schedule": {"type": "recurring", "cron_expression": "0 3 * * *"},
+        "messages": says("Good night"),
+    }
+    made = http.post(f"/v1/agents/{agent.id}/schedule", json=schedule)
+    assert made.status_code < 300, made.text
+
+    def is_embedded() -> bool:
+        path = f"/v1/folders/{folder['id']}/files/{file['id']}"
+        return bool(http.get(path).json()["processing_status"] == "completed")
+
+    asyncio.run(wait_for("the file is embedded", is_embedded))
+    sealed = exported(http, agent.id, **{"x-heeler-passphrase": "correct horse"})
+    assert b"s3cret" not in gzip.decompress(sealed)
+    kinds = [line["kind"] for line in lines_of(sealed)]
+    assert {"definition", "history", "file_text", "secrets"} <= set(kinds)
+    letta.agents.delete(agent.id)
+    letta.tools.delete(tool["id"])
+    http.delete(f"/v1/folders/{folder['id']}")
+
+    wrong = imported(http, sealed, conflicts="replace", passphrase="battery staple")
+    assert (wrong.status_code, wrong.json()["errors"][0]["entry"]) == (422, "passphrase")
+    assert http.get(f"/v1/agents/{agent.id}").status_code == 404
+
+    answer = imported(http, sealed, conflicts="replace", passphrase="correct horse")
+    assert answer.status_code == 200, answer.text
+    again = http.get(f"/v1/agents/{agent.id}?{EVERYTHING}").json()
+    assert [(secret["key"], secret["value"]) for secret in again["secrets"]] == [
+        ("TOKEN", "s3cret")
+    ]
+    [custom] = [each for each in again["tools"] if each["name"] == name]
+    assert custom["source_code"] == source
+    assert custom["default_requires_approval"] is True, "nobody has accepted it yet"
+    [seen] = again["sources"]
+    assert seen["name"] == folder["name"]
+    assert asyncio.run(wait_for("the file is read", lambda: texts_of_files(http, seen["id"]))) == [
+        ("notes.txt", "Ada keeps bees.")
+    ]
+    assert len(http.get(f"/v1/agents/{agent.id}/schedule").json()["scheduled_messages"]) == 1
+
+
+def texts_of_files(http: httpx.Client, folder_id: str) -> list[tuple[str, str]]:
+    """The names and the texts of the files of a folder that have been read."""
+    files = http.get(f"/v1/folders/{folder_id}/files?include_content=true").json()
+    return [(file["file_name"], file["content"]) for file in files if file["content"]]
 
 
 def texts(message: dict[str, Any]) -> str:

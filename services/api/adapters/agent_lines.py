@@ -17,6 +17,7 @@ from libs.contracts.bus_messages import JsonObject
 from libs.contracts.version import HEELER_VERSION
 from libs.eventstore.connection_pool import Database
 from services.api.adapters.agent_log import IDS_AT_ONCE, AgentLog, LoggedEvent
+from services.api.adapters.file_lines import FileLines
 from services.api.adapters.unfinished_runs import UnfinishedRuns
 
 AGENT = """
@@ -120,6 +121,7 @@ class AgentLines:
     def __init__(self, database: Database) -> None:
         self.database = database
         self.log = AgentLog(database)
+        self.files = FileLines(database)
 
     async def lines(self, wanted: WantedAgent) -> AsyncGenerator[bytes]:
         """The lines of an agent, each with its line feed."""
@@ -142,11 +144,18 @@ class AgentLines:
         )
         yield "header", to_json(header) + b"\n"
         archives: list[str] = []
+        folders: list[str] = []
         async for definition in self.definitions(wanted):
             if definition.of == "archive" and definition.value:
                 archives.append(definition.id)
+            if definition.of == "folder" and definition.value:
+                folders.append(definition.id)
             yield "definition", to_json(definition) + b"\n"
-        async for line in self.histories(wanted, archives):
+        async for line in self.histories_of_memory(wanted, archives):
+            yield "history", line
+        async for line in self.files.lines(wanted.org, folders):
+            yield "file_text", line
+        async for line in self.conversations(wanted):
             yield "history", line
         if wanted.seal is not None and (secrets := await self.secrets(wanted)):
             sealed = SecretValues(agent_id=wanted.agent_id, sealed=await wanted.seal(secrets))
@@ -154,8 +163,10 @@ class AgentLines:
         async for line in self.history(wanted, "agent", wanted.agent_id):
             yield "history", line
 
-    async def histories(self, wanted: WantedAgent, archives: list[str]) -> AsyncIterator[bytes]:
-        """The histories of everything but the agent."""
+    async def histories_of_memory(
+        self, wanted: WantedAgent, archives: list[str]
+    ) -> AsyncIterator[bytes]:
+        """The histories of blocks, and of the passages of archives."""
         blocks = await self.own_blocks(wanted)
         for begin in range(0, len(blocks), IDS_AT_ONCE):
             async for line in self.short(wanted, blocks[begin : begin + IDS_AT_ONCE]):
@@ -165,6 +176,9 @@ class AgentLines:
             async for page in self.pages(query, wanted, archive=archive_id):
                 async for line in self.short(wanted, page):
                     yield line
+
+    async def conversations(self, wanted: WantedAgent) -> AsyncIterator[bytes]:
+        """The histories of the conversations of an agent, its own first."""
         async for line in self.history(wanted, "agent", main_conversation(wanted.agent_id)):
             yield line
         async for page in self.pages(CONVERSATIONS, wanted):

@@ -15,7 +15,7 @@ FILES_AT_ONCE = 100
 PART_CHARS = 256 << 10
 
 FILES = """
-select v.id, v.name, v.original_name, v.file_type, v.file_size from memory.file_view v
+select v.id, v.name, v.original_name, v.file_type, v.file_size, v.chars from memory.file_view v
 where v.folder_id = %(folder)s and v.org = %(org)s and v.text_id is not null
   and v.id collate "C" > %(after)s order by v.id collate "C" limit %(limit)s"""
 SEGMENTS = """
@@ -48,12 +48,13 @@ class FileLines:
         self, org: str, folder_id: str, file: tuple[Any, ...]
     ) -> AsyncIterator[bytes]:
         """The text of a file, in parts; the first of them says what it is."""
-        file_id, name, original_name, file_type, size = file
+        file_id, name, original_name, file_type, size, chars = file
         value: JsonObject = {
             "name": name,
             "original_name": original_name,
             "file_type": file_type,
             "file_size": size,
+            "parts": max(1, -(-chars // PART_CHARS)),
         }
         number, text = 0, ""
         async for segment in self.segments(org, file_id):

@@ -60,7 +60,9 @@ where b.id = any(%(own_archives)s) and not exists (
     select from memory.archive_agent_view a where a.archive_id = b.id
     and a.agent_id <> all(%(agents)s))
 union all
-select id from agent.conversation_view where agent_id = any(%(agents)s) and org = %(org)s"""
+select id from agent.conversation_view where agent_id = any(%(agents)s) and org = %(org)s
+union all
+select id from scheduler.schedule_view where agent_id = any(%(agents)s) and org = %(org)s"""
 DELETED_ARCHIVES = """
 select aggregate_id from memory.recorded_event_view
 where aggregate_id = any(%(ids)s) and topic = 'archive.deleted' and org = %(org)s"""

@@ -48,6 +48,8 @@ class Definitions:
         self.sender = sender
         self.plan = plan
         self.later: list[tuple[int, Definition]] = []
+        # Those that were deleted with their files: the files get other ids, too.
+        self.renewed_folders: set[str] = set()
         self.agents: dict[str, PresentAgent] = {}
         self.attachments = Attachments(sender, plan)
 
@@ -76,7 +78,8 @@ class Definitions:
             place = ".".join(map(str, first["loc"]))
             raise BadSource.at_line(number, f"`{place}`: {first['msg']}") from None
         if definition.of in ("archive", "folder", "group", "schedule", *KINDS):
-            self.later.append((number, definition))
+            renamed = self.plan.ids.of(definition.id)
+            self.later.append((number, definition.model_copy(update={"id": renamed})))
 
     async def make_tool(self, number: int, definition: Definition) -> None:
         """Have a tool of that name, which other lines then mean by the id of the file's."""
@@ -140,16 +143,29 @@ class Definitions:
         await self.sender.send(command, f"line {number}", "archive", str(number))
 
     async def make_folder(self, number: int, definition: Definition) -> None:
-        """Make a folder, under a name that is free."""
+        """Make a folder, under a name that is free; under another id, if one of its id was deleted:
+        that is its own for ever."""
+        if await self.is_folder_made(number, definition):
+            return
+        another = derived_id("source", self.plan.wanted.import_id, definition.id)
+        self.plan.ids.put(definition.id, another)
+        self.renewed_folders.add(another)
+        renewed = definition.model_copy(update={"id": another})
+        if not await self.is_folder_made(number, renewed):
+            name = str(definition.value.get("name", ""))[:100]
+            raise BadSource.at_line(number, f"there are {NAME_TRIES} folders called '{name}'")
+
+    async def is_folder_made(self, number: int, definition: Definition) -> bool:
+        """Make a folder, by its name or the next that is free; returns whether that was to be."""
         name = str(definition.value.get("name", ""))
         for attempt in range(NAME_TRIES):
             wanted = {**definition.value, "name": f"{name} ({attempt})" if attempt else name}
             command = CreateFolder.model_validate({**wanted, "folder_id": definition.id})
-            reply = await self.sender.ask(command, "folder", str(number), str(attempt))
+            reply = await self.sender.ask(command, "folder", definition.id, str(attempt))
             if isinstance(reply, Accepted) or reply.code != CONFLICT:
                 self.must_accept(reply, number)
-                return
-        raise BadSource.at_line(number, f"there are {NAME_TRIES} folders called '{name[:100]}'")
+                return True
+        return False
 
     async def make_mcp_server(self, number: int, definition: Definition) -> None:
         """Add an MCP server, where the client accepts what it may start; one of its name stays."""
@@ -196,22 +212,19 @@ class Definitions:
         await self.change_agents()
 
     async def make_about_agents(self, number: int, definition: Definition) -> None:
-        """Make a thing that agents are in."""
+        """Make a thing that agents are in, under another id if one of its id was deleted."""
         if not definition.value or definition.id in self.plan.decision.present:
             return
-        try:
-            if definition.of == "schedule":
-                fields = {**definition.value, "id": definition.id}
-                command: Command = CreateSchedule.model_validate({"schedule": fields})
-            elif definition.of == "group":
-                command = CreateGroup.model_validate(
-                    {**definition.value, "group_id": definition.id}
-                )
-            else:
+        another = derived_id(definition.of, self.plan.wanted.import_id, definition.id)
+        reply: Accepted | Rejected = Accepted()
+        for thing_id in (definition.id, another):
+            command = creation(definition, thing_id, number)
+            if command is None:
                 return
-        except ValidationError as invalid:
-            raise BadSource.at_line(number, str(invalid)) from None
-        await self.sender.send(command, f"line {number}", definition.of, str(number))
+            reply = await self.sender.ask(command, definition.of, thing_id)
+            if isinstance(reply, Accepted) or reply.code != CONFLICT:
+                break
+        self.must_accept(reply, number)
 
     async def change_agents(self) -> None:
         """Change the agents as the client said, and remember in the history of the origin that it
@@ -262,3 +275,18 @@ class Definitions:
         if isinstance(reply, Rejected):
             raise BadSource([EntryError(entry=f"line {number}", message=reply.reason)])
         return reply
+
+
+def creation(definition: Definition, thing_id: str, number: int) -> Command | None:
+    """The command that makes a thing about agents; None for other kinds. Raises BadSource."""
+    try:
+        if definition.of == "schedule":
+            fields = {**definition.value, "id": thing_id}
+            return CreateSchedule.model_validate({"schedule": fields})
+        if definition.of == "group":
+            return CreateGroup.model_validate({**definition.value, "group_id": thing_id})
+    except ValidationError as invalid:
+        first = invalid.errors(include_url=False, include_context=False)[0]
+        place = ".".join(map(str, first["loc"]))
+        raise BadSource.at_line(number, f"`{place}`: {first['msg']}") from None
+    return None

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Set
+
 from libs.contracts.agent_file import FileText
 from libs.contracts.api.import_errors import BadSource
 from libs.contracts.bus_messages import CONFLICT, Rejected
+from libs.contracts.deterministic_ids import derived_id
 from libs.contracts.memory.files import AddFile
 from services.api.adapters.uploaded_file_store import (
     Upload,
@@ -22,15 +25,19 @@ class Files:
     """Uploads files, one after the other, each part of its text as it comes. A file that is there
     stays as it is."""
 
-    def __init__(self, ports: ImportPorts, sender: Sender) -> None:
+    def __init__(self, ports: ImportPorts, sender: Sender, renewed_folders: Set[str]) -> None:
         self.ports = ports
         self.sender = sender
+        self.renewed_folders = renewed_folders
         self.upload: Upload | None = None
         self.first: FileText | None = None
 
     async def take(self, number: int, part: FileText) -> None:
         """The next part of a file; with the last one the file is in its folder. Raises
         BadSource."""
+        if part.folder_id in self.renewed_folders:
+            another = derived_id("file", self.sender.wanted.import_id, part.file_id)
+            part = part.model_copy(update={"file_id": another})
         text = "".join(chunk.text for chunk in part.chunks).encode()
         try:
             if part.number == 0:

@@ -88,7 +88,7 @@ class Transfer:
         self.continues = plan.wanted.options.conflicts == CONTINUE
         kind = ContinuedDefinitions if self.continues else Definitions
         self.definitions = kind(ports, sender, plan)
-        self.files = Files(ports, sender)
+        self.files = Files(ports, sender, self.definitions.renewed_folders)
         self.batch: Batch | None = None
         self.place = ImportCounts()
         self.sent = ImportCounts()

@@ -45,6 +45,7 @@ from services.api.adapters.moment_aggregates import ApiMomentAggregates
 from services.api.adapters.past_reads import PastReads
 from services.api.adapters.project_queries import PostgresProjectQueries
 from services.api.adapters.resource_query_builder import ResourceQueries, UnknownCursor
+from services.api.adapters.restore_queries import PostgresRestoreQueries
 from services.api.adapters.run_follower import RunInbox
 from services.api.adapters.run_follower_queries import PostgresRunQueries
 from services.api.adapters.service_health import Health
@@ -56,6 +57,7 @@ from services.api.adapters.uploaded_lines import UploadedParts
 from services.api.engine.deployments import DeploymentPorts, Deployments
 from services.api.engine.import_ports import ImportPorts
 from services.api.engine.imports import Imports
+from services.api.engine.restores import RestorePorts, Restores
 from services.api.handlers import Handlers
 from services.api.handlers.ports import HandlerPorts
 from services.api.http.authentication import check, cors_config
@@ -259,6 +261,16 @@ def start_imports(runtime: Runtime, sealer: Sealer, limits: UploadLimits) -> Imp
     return imports
 
 
+def start_restores(runtime: Runtime) -> Restores:
+    """The restores of agents that this process makes, swept and drained with it."""
+    past = PastReads(runtime.database, runtime.bus, runtime.clock, runtime.ids)
+    queries = PostgresRestoreQueries(runtime.database)
+    restores = Restores(RestorePorts(**runtime.port_arguments, queries=queries, past=past))
+    restores.join(runtime.service)
+    runtime.closing.push_async_callback(restores.drain)
+    return restores
+
+
 async def wire(
     runtime: Runtime,
     *,
@@ -277,6 +289,7 @@ async def wire(
             deployments=start_deployments(runtime),
         ),
         start_imports(runtime, sealer, upload_limits(settings)),
+        start_restores(runtime),
     )
     models = ReadModels("api", project, READ_MODELS)
     moments = serve_moments(runtime, models, ApiMomentAggregates(runtime.database))

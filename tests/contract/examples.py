@@ -22,6 +22,7 @@ from libs.contracts.agent.agents import (
     DetachBlock,
     DetachTool,
     RecordFork,
+    RestoreConfiguration,
     UpdateAgent,
 )
 from libs.contracts.agent.approvals import (
@@ -229,6 +230,7 @@ from tests.contract.identity_examples import IDENTITY_COMMANDS, IDENTITY_EVENTS
 from tests.contract.import_examples import IMPORT_COMMANDS, IMPORT_EVENTS
 from tests.contract.message_search_examples import MESSAGE_SEARCH_COMMANDS
 from tests.contract.project_examples import PROJECT_COMMANDS, PROJECT_EVENTS
+from tests.contract.restore_examples import RESTORE_COMMANDS, RESTORE_EVENTS
 from tests.contract.routing_examples import ROUTING_COMMANDS, ROUTING_EVENTS
 from tests.contract.sleeptime_examples import SLEEPTIME_COMMANDS, SLEEPTIME_EVENTS
 from tests.contract.template_examples import TEMPLATE_COMMANDS, TEMPLATE_EVENTS
@@ -440,6 +442,7 @@ COMMANDS: list[Command] = [
         deployment_id="deployment-52525252-5252-4252-8252-525252525252",
         entity_id="agent-1",
     ),
+    RestoreConfiguration(agent_id=AGENT, version=3),
     UpdateAgent(agent_id=AGENT, request={"name": "LoudHeron", "description": None}),
     DeleteAgent(agent_id=AGENT),
     AttachBlock(agent_id=AGENT, block_id=SHARED_BLOCK),
@@ -618,6 +621,7 @@ COMMANDS: list[Command] = [
     *PROJECT_COMMANDS,
     *TEMPLATE_COMMANDS,
     *IMPORT_COMMANDS,
+    *RESTORE_COMMANDS,
     *SLEEPTIME_COMMANDS,
     *MESSAGE_SEARCH_COMMANDS,
     *(
@@ -921,6 +925,7 @@ EVENTS: list[Event] = [
     *PROJECT_EVENTS,
     *TEMPLATE_EVENTS,
     *IMPORT_EVENTS,
+    *RESTORE_EVENTS,
     *SLEEPTIME_EVENTS,
     of_tool(ToolCreated, tool=ROLL_DICE),
     of_tool(ToolChanged, changes={"tags": ["games"], "last_updated_by_id": USER}),

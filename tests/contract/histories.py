@@ -103,6 +103,13 @@ from libs.contracts.api.projects import (
     ProjectNameFreed,
     ProjectNameTaken,
 )
+from libs.contracts.api.restores import (
+    RestoreCompleted,
+    RestoreDelayed,
+    RestoreRefused,
+    RestoreRequested,
+    RestoreUndone,
+)
 from libs.contracts.api.templates import (
     TemplateChanged,
     TemplateCreated,
@@ -241,6 +248,7 @@ from services.agent.domain.conversations.conversation import Conversation
 from services.agent.domain.replays.run_replay import RunReplay
 from services.agent.domain.summaries.agent_summaries import AgentSummaries
 from services.api.domain.agent_import import AgentImport
+from services.api.domain.agent_restore import AgentRestores
 from services.api.domain.attachment import Attachment
 from services.api.domain.deployment import Deployment
 from services.api.domain.identity import Identity
@@ -591,6 +599,14 @@ FAILED_IMPORT = [
     one(ImportAbandoned),
     one(ImportUndone),
 ]
+RESTORES = [
+    one(RestoreRequested),
+    one(RestoreDelayed),
+    one(RestoreCompleted),
+    one(RestoreRequested),
+    one(RestoreRefused),
+    one(RestoreUndone),
+]
 CANCELLED_IMPORT = [one(ImportRequested), one(ImportCancelled, undoes=False)]
 IDENTITY_KEY = [one(IdentityKeyTaken), one(IdentityKeyFreed)]
 PROJECT = [one(ProjectCreated), one(ProjectChanged), one(ProjectDeleted), one(ProjectEmptied)]
@@ -630,6 +646,7 @@ HISTORIES: dict[str, tuple[type[Aggregate[Any]], list[Event]]] = {
     "Topic": (Topic, [*TOPIC]),
     "Identity": (Identity, [*IDENTITY]),
     "AgentImport": (AgentImport, [*IMPORT]),
+    "AgentRestores": (AgentRestores, [*RESTORES]),
     "AgentImport.failed": (AgentImport, [*FAILED_IMPORT]),
     "AgentImport.cancelled": (AgentImport, [*CANCELLED_IMPORT]),
     "IdentityKey": (IdentityKey, [*IDENTITY_KEY]),

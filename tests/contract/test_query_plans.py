@@ -61,6 +61,7 @@ from services.api.adapters.resource_query_builder import (
     UnknownCursor,
     filter_of,
 )
+from services.api.adapters.restore_queries import PostgresRestoreQueries
 from services.api.adapters.run_follower_queries import PostgresRunQueries as PostgresApiRunQueries
 from services.api.adapters.sleeptime_queries import SleeptimeQueries
 from services.api.adapters.step_sql_expressions import (
@@ -177,6 +178,8 @@ TABLES = {
     " 'user', now(), 'words', '[1,0]'",
     "memory.message_backlog": "'{org}', 'agent-' || n, '', now(), now()",
     "memory.forgotten_conversations": "'conv-' || n, '{org}', now()",
+    "api.restores": "'restore-' || n, '{org}', 'restores-' || n, 'agent-' || n, now(), now(),"
+    " 'completed', null, null",
     "api.uploads": "'file-' || n, '{org}', 1, true, now()",
     "api.upload_parts": "'file-' || n, 0, '{org}', 'a'",
     "tools.tools": "'tool-' || n, '{org}', now(), now(), 'roll_' || n, 'custom', '{{}}', '{{}}'",
@@ -401,6 +404,7 @@ ASKED: dict[type, dict[str, Callable[[Any], Awaitable[Any]]]] = {
         "lost_blocks": lambda queries: queries.lost_blocks([AGENT]),
         "agents_with_tool": lambda queries: queries.agents_with_tool(ORG, TOOL),
         "lost_tools": lambda queries: queries.lost_tools([AGENT]),
+        "configuration_at": lambda queries: queries.configuration_at(ORG, AGENT, 3),
         "unclaimed_blocks": lambda queries: queries.unclaimed_blocks(
             [MadeBlock(AGENT, BLOCK, ORG)]
         ),
@@ -464,6 +468,14 @@ ASKED: dict[type, dict[str, Callable[[Any], Awaitable[Any]]]] = {
             ORG, CONVERSATION, WantedMessages(10, since=START)
         ),
         "history_page": lambda queries: queries.history_page(ORG, SUMMARISED, 3, 10),
+    },
+    PostgresRestoreQueries: {
+        "context": lambda queries: queries.context(ORG, AGENT),
+        "memory": lambda queries: queries.memory(ORG, AGENT),
+        "present_blocks": lambda queries: queries.present_blocks(ORG, [BLOCK]),
+        "created_blocks": lambda queries: queries.created_blocks(ORG, [BLOCK]),
+        "commit_of": lambda queries: queries.commit_of(ORG, "restores-1", 1),
+        "outcome": lambda queries: queries.outcome(ORG, "restore-1"),
     },
     AgentDifferenceQueries: {
         "conversations": lambda reads: reads.conversations(ORG, AGENT),
@@ -641,6 +653,7 @@ ASKED: dict[type, dict[str, Callable[[Any], Awaitable[Any]]]] = {
 }
 # What goes through all that there is, on purpose: it works on what lies about, and that is little.
 WHOLE: dict[type, set[str]] = {
+    PostgresRestoreQueries: {"due_restores", "versions_at"},
     PostgresBatchQueries: {
         *("due_batches", "has_open_batches", "open_batches", "due_batch_callbacks"),
     },

@@ -80,6 +80,13 @@ from libs.contracts.api.projects import (
     ProjectDeleted,
     ProjectEmptied,
 )
+from libs.contracts.api.restores import (
+    RestoreCompleted,
+    RestoreDelayed,
+    RestoreRefused,
+    RestoreRequested,
+    RestoreUndone,
+)
 from libs.contracts.api.templates import (
     TemplateChanged,
     TemplateCreated,
@@ -208,6 +215,7 @@ from tests.contract.identity_examples import ATTACHMENT, IDENTITY
 from tests.contract.import_examples import IMPORT
 from tests.contract.project_examples import PROJECT
 from tests.contract.replay_examples import REPLAY
+from tests.contract.restore_examples import RESTORE, RESTORES
 from tests.contract.routing_examples import ROUTED, TOPIC
 from tests.contract.schedule_examples import FIRING, SCHEDULE
 from tests.contract.summary_examples import SUMMARIES, SUMMARY
@@ -248,6 +256,8 @@ STORIES: dict[str, list[list[type[Event]]]] = {
         [ImportRequested, ImportValidated, ImportDelayed, ImportProgressed, ImportCompleted],
         [ImportRequested, ImportValidated, ImportAbandoned, ImportUndone],
         [ImportRequested, ImportValidated, ImportCancelled, ImportUndone],
+        [RestoreRequested, RestoreDelayed, RestoreCompleted],
+        [RestoreRequested, RestoreRefused, RestoreUndone],
         [AttachmentMade],
         [AttachmentMade, AttachmentRemoved],
         [TemplateCreated, TemplateVersionSaved, TemplateChanged, TemplateRenamed],
@@ -370,6 +380,8 @@ def story(number: int, kinds: list[type[Event]]) -> Iterator[Event]:
             TEMPLATE,
             DEPLOYMENT,
             IMPORT,
+            RESTORE,
+            RESTORES,
         ):
             text = text.replace(known, f"{known[:-1]}{number}")
         event = kind.model_validate_json(text).model_copy(

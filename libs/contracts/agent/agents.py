@@ -45,6 +45,20 @@ class UpdateAgent(Command):
         return self.agent_id
 
 
+class RestoreConfiguration(Command):
+    """Give an agent the configuration, the tools and the tags that it had in an earlier version;
+    not its blocks, its secrets and its sleeptime agent."""
+
+    service: ClassVar[str] = SERVICE
+    topic: ClassVar[str] = "agent.restore_configuration"
+    agent_id: str
+    version: int
+
+    @property
+    def target(self) -> str:
+        return self.agent_id
+
+
 class DeleteAgent(Command):
     """Remove an agent with its conversation, its runs and the blocks that only it has."""
 
@@ -121,7 +135,7 @@ class AgentAbandoned(Event):
 
 
 class AgentUpdated(Event):
-    """An agent has a new configuration."""
+    """An agent has a new configuration; with `restored_from` that which it had as of that event."""
 
     service: ClassVar[str] = SERVICE
     topic: ClassVar[str] = "agent.updated"
@@ -131,6 +145,7 @@ class AgentUpdated(Event):
     tool_ids: list[str] = Field(default_factory=list, exclude_if=not_)
     tags: list[str]
     block_ids: list[str]
+    restored_from: str = Field(default="", exclude_if=not_)
 
 
 class AgentDeleted(Event):

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import Protocol
 
 from libs.eventstore.connection_pool import Database
+from services.agent.domain.agents.agent import AgentDesign
 
 SWEPT_MAX = 64
 
@@ -45,6 +46,13 @@ class MadeBlock:
     org: str
 
 
+CONFIGURATION_AT = """
+select payload::text from agent.events
+where aggregate_id = %(agent)s and version <= %(version)s and org = %(org)s
+  and topic in ('agent.created', 'agent.updated')
+order by version desc limit 1"""
+
+
 class AgentQueries(Protocol):
     """What the sweeps of agents and the policies on deleted blocks and tools read."""
 
@@ -69,12 +77,23 @@ class AgentQueries(Protocol):
         """Those of these blocks that neither an agent nor a conversation was created with."""
         ...
 
+    async def configuration_at(self, org: str, agent_id: str, version: int) -> AgentDesign | None:
+        """The configuration that an agent had in a version, with the blocks and tools that were
+        said with it last; None before it was created."""
+        ...
+
 
 class PostgresAgentQueries:
     """Keeps the contract of `AgentQueries`."""
 
     def __init__(self, database: Database) -> None:
         self.database = database
+
+    async def configuration_at(self, org: str, agent_id: str, version: int) -> AgentDesign | None:
+        """The configuration that an agent had in a version; None before it was created."""
+        values = {"agent": agent_id, "version": version, "org": org}
+        text = await self.database.fetch_text(CONFIGURATION_AT, values)
+        return AgentDesign.model_validate_json(text) if text else None
 
     async def agents_attached_to(self, org: str, block_id: str) -> list[str]:
         """The agents that a block is attached to."""

@@ -13,6 +13,7 @@ from services.agent.handlers.appended_histories import appendable
 from services.agent.handlers.batches import BatchHandlers
 from services.agent.handlers.context_window import ContextHandlers
 from services.agent.handlers.conversations import ConversationHandlers
+from services.agent.handlers.earlier_configurations import EarlierConfigurationHandlers
 from services.agent.handlers.one_off_completions import CompletionHandlers
 from services.agent.handlers.ports import HandlerPorts
 from services.agent.handlers.replays import ReplayHandlers
@@ -28,6 +29,7 @@ class Handlers:
         self.ports = ports
         self.agents = AgentHandlers(ports)
         self.agent_tools = AgentToolHandlers(ports)
+        self.earlier_configurations = EarlierConfigurationHandlers(ports)
         self.conversations = ConversationHandlers(ports)
         self.runs = RunHandlers(ports)
         self.steps = StepHandlers(ports)
@@ -45,7 +47,6 @@ class Handlers:
         answering = (
             *(self.agents, self.agent_tools, self.conversations, self.runs, self.steps),
             *(self.context, self.approvals, self.completions, self.summaries, self.batches),
-            self.replays,
-            self.histories,
+            *(self.replays, self.histories, self.earlier_configurations),
         )
         return {kind: handle for handlers in answering for kind, handle in handlers.table().items()}

@@ -8,24 +8,27 @@ from collections.abc import Mapping
 from libs.bus.command_dispatcher import Handler
 from libs.contracts.bus_messages import Command
 from services.api.engine.imports import Imports
+from services.api.engine.restores import Restores
 from services.api.handlers.attachments import AttachmentHandlers
 from services.api.handlers.identities import IdentityHandlers
 from services.api.handlers.imports import ImportHandlers
 from services.api.handlers.ports import HandlerPorts
 from services.api.handlers.projects import ProjectHandlers
+from services.api.handlers.restores import RestoreHandlers
 from services.api.handlers.templates import DeploymentHandlers, TemplateHandlers
 
 
 class Handlers:
     """The handlers of all commands to the api."""
 
-    def __init__(self, ports: HandlerPorts, imports: Imports) -> None:
+    def __init__(self, ports: HandlerPorts, imports: Imports, restores: Restores) -> None:
         self.attachments = AttachmentHandlers(ports)
         self.identities = IdentityHandlers(ports, self.attachments)
         self.projects = ProjectHandlers(ports, self.attachments)
         self.templates = TemplateHandlers(ports)
         self.deployments = DeploymentHandlers(ports)
         self.imports = ImportHandlers(ports, imports)
+        self.restores = RestoreHandlers(ports, restores)
 
     def table(self) -> Mapping[type[Command], Handler]:
         """The handler of each command."""

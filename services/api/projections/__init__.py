@@ -19,6 +19,7 @@ from libs.contracts.api.projects import (
     ProjectDeleted,
     ProjectEmptied,
 )
+from libs.contracts.api.restores import RestoreEvent
 from libs.contracts.api.templates import (
     TemplateChanged,
     TemplateCreated,
@@ -32,6 +33,7 @@ from services.api.projections.attachments import project_attachment
 from services.api.projections.identities import project_identity
 from services.api.projections.imports import project_import
 from services.api.projections.projects import project_project
+from services.api.projections.restores import project_restore
 from services.api.projections.tables import READ_MODELS
 from services.api.projections.templates import project_deployment, project_template
 
@@ -59,3 +61,5 @@ def project(event: Event, org: str, rows: RowWrites) -> None:
             project_deployment(event, org, rows)
         case ImportEvent():
             project_import(event, org, rows)
+        case RestoreEvent():
+            project_restore(event, org, rows)

@@ -12,6 +12,7 @@ IMPORTS = Table("imports")
 TEMPLATES = Table("templates")
 TEMPLATE_VERSIONS = Table("template_versions", aggregate="template_id")
 DEPLOYMENTS = Table("deployments")
+RESTORES = Table("restores", aggregate="restores_id")
 READ_MODELS: tuple[Table, ...] = (
     IDENTITIES,
     ATTACHMENTS,
@@ -21,4 +22,5 @@ READ_MODELS: tuple[Table, ...] = (
     TEMPLATE_VERSIONS,
     DEPLOYMENTS,
     IMPORTS,
+    RESTORES,
 )

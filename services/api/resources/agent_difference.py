@@ -46,7 +46,7 @@ class TwoMoments(Query):
 
 
 @dataclass(frozen=True, slots=True)
-class Seen:
+class AgentAtMoment:
     """An agent at a moment. `order` is its place in the order of commits."""
 
     order: int
@@ -104,11 +104,11 @@ async def at_moment(request: AnyRequest, cut: Cut | None) -> AsyncIterator[None]
         yield
 
 
-async def seen_agent(request: AnyRequest, agent_id: str, cut: Cut | None) -> Seen:
+async def seen_agent(request: AnyRequest, agent_id: str, cut: Cut | None) -> AgentAtMoment:
     """An agent at a moment, or now. Raises Problem."""
     queries, org = AgentDifferenceQueries(api_of(request).reads.database), org_of(request)
     async with at_moment(request, cut):
-        return Seen(
+        return AgentAtMoment(
             cut.commit_order if cut else LAST_ORDER,
             from_json(await document_of(request, AGENTS, agent_id, document=COMPARED)),
             await queries.conversations(org, agent_id),
@@ -117,7 +117,7 @@ async def seen_agent(request: AnyRequest, agent_id: str, cut: Cut | None) -> See
 
 
 async def message_changes(
-    request: AnyRequest, before: Seen, after: Seen, start: Cut, end: Cut | None
+    request: AnyRequest, before: AgentAtMoment, after: AgentAtMoment, start: Cut, end: Cut | None
 ) -> dict[str, Any]:
     """Which messages came, and which went with their conversations."""
     queries, org = AgentDifferenceQueries(api_of(request).reads.database), org_of(request)
@@ -138,7 +138,7 @@ async def message_changes(
 
 
 async def passage_changes(
-    request: AnyRequest, before: Seen, after: Seen, start: Cut, end: Cut | None
+    request: AnyRequest, before: AgentAtMoment, after: AgentAtMoment, start: Cut, end: Cut | None
 ) -> dict[str, Any]:
     """Which passages came and went: with their archives, and in those that were there all along."""
     queries, org = AgentDifferenceQueries(api_of(request).reads.database), org_of(request)

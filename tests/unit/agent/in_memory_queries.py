@@ -44,6 +44,7 @@ from services.agent.adapters.summary_queries import (
     WantedMessages,
 )
 from services.agent.adapters.tool_queries import ToolRunProgress
+from services.agent.domain.agents.agent import AgentDesign
 from services.agent.domain.agents.attached_folders import AttachedFile, AttachedFolder
 from services.agent.domain.prompts.model_context import AttachedBlock
 from services.agent.domain.prompts.system_prompt import COUNTED_MAX, TAGS_SHOWN_MAX, ArchivalMemory
@@ -330,6 +331,14 @@ class InMemoryQueries(InMemoryBatchQueries, InMemoryReplayQueries):
             for row in sorted(there.values(), key=lambda row: row["position"])
             if row["conversation_id"] == conversation_id
         ]
+
+    async def configuration_at(self, org: str, agent_id: str, version: int) -> AgentDesign | None:
+        found = [
+            event.payload
+            for event in self.database.schema("agent").streams.get(agent_id, [])[:version]
+            if event.topic in ("agent.created", "agent.updated") and event.org == org
+        ]
+        return AgentDesign.model_validate(found[-1]) if found else None
 
     async def messages_of_run(self, org: str, run_id: str) -> list[dict[str, Any]]:
         rows = [

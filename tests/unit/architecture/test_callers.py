@@ -36,5 +36,5 @@ def test_only_the_authenticator_of_one_organisation_names_that_organisation_and_
 
 def test_commands_are_sent_in_the_name_of_the_caller_but_for_the_health_checks() -> None:
     building = {module.stem for module in API.rglob("*.py") if "Context" in called_in(module)}
-    # Imports go on in the name of those who asked for them.
-    assert building == {"request_parsing", "service_health", "import_ports"}
+    # Imports and restores go on in the name of those who asked for them.
+    assert building == {"request_parsing", "service_health", "import_ports", "restores"}

@@ -146,7 +146,9 @@ class Agent(Aggregate[AgentState]):
         assert self.state.phase == "unknown", "only what is not there is given up"
         self.record(AgentAbandoned, at=at, code=refused.code, reason=refused.reason)
 
-    def update(self, changed: list[str], design: AgentDesign, *, at: datetime) -> Rejected | None:
+    def update(
+        self, changed: list[str], design: AgentDesign, *, at: datetime, restored_from: str = ""
+    ) -> Rejected | None:
         """Record the agent's new configuration."""
         if self.design is None:
             return missing(self.id)
@@ -159,6 +161,7 @@ class Agent(Aggregate[AgentState]):
             tool_ids=design.tool_ids,
             tags=design.tags,
             block_ids=design.block_ids,
+            restored_from=restored_from,
         )
         self.keep_secrets(design.secrets, at=at)
         return None

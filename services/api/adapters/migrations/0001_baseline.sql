@@ -234,3 +234,25 @@ create view {schema}.created_import_view as
 comment on view {schema}.created_import_view is 'Imports that were ever requested.';
 
 grant select on {schema}.import_view, {schema}.created_import_view to heeler_reader;
+
+-- Restores ---------------------------------------------------------------------------------------
+
+create table {schema}.restores (
+    id           text primary key,
+    org          text not null,
+    restores_id  text not null,
+    agent_id     text not null,
+    created_at   timestamptz not null,
+    completed_at timestamptz,
+    status       text not null,
+    code         text,
+    reason       text
+);
+create index restores_of_agent on {schema}.restores (restores_id);
+create index restores_open on {schema}.restores (created_at) where completed_at is null;
+comment on table {schema}.restores is
+    'Agents that get back what they had; restores_id is the aggregate of all restores of an agent.';
+
+create view {schema}.restore_view as
+    select id, org, agent_id, created_at, completed_at, status, code, reason from {schema}.restores;
+grant select on {schema}.restore_view to heeler_reader;

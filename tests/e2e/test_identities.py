@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterable
+from pathlib import Path
 from typing import Any
 
 import httpx
@@ -12,6 +14,7 @@ from letta_client import Letta, NotFoundError
 from tests.e2e.asking import MODEL, NOBODY, is_id, unique
 from tests.e2e.conftest import NewAgent
 
+RECORDED = Path(__file__).parents[1] / "recorded/letta-0.16.8/expected/identities.json"
 LANGUAGE = {"key": "language", "value": "de", "type": "string"}
 AGE = {"key": "age", "value": 36.5, "type": "number"}
 PETS = {"key": "pets", "value": {"cat": 1}, "type": "json"}
@@ -43,6 +46,8 @@ def test_every_field_of_an_identity_comes_back(http: httpx.Client) -> None:
     key = unique("key")
     identity = made(http, identifier_key=key, project_id="p-1", properties=[LANGUAGE, AGE, PETS])
 
+    for recorded in json.loads(RECORDED.read_text()):
+        assert [*identity] == [*recorded], "the fields of the genuine server, in its order"
     assert is_id("identity", identity.pop("id"))
     assert identity == {
         "identifier_key": key,

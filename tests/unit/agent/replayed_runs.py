@@ -6,26 +6,33 @@ from __future__ import annotations
 import argparse
 import asyncio
 import json
+import logging
+from collections import Counter
 from hashlib import sha256
 from random import Random
 from typing import Any
 
 from libs.contracts.agent.agents import UpdateAgent
+from libs.contracts.agent.approvals import CallAnswer
 from libs.contracts.agent.conversations import ToolCall, Usage
 from libs.contracts.agent.run_replays import ReplayRun
+from libs.contracts.agent.runs import RunAccepted
 from libs.contracts.bus_messages import Accepted, Context
-from libs.contracts.memory.blocks import UpdateBlock
+from libs.contracts.letta.enums import AgentType
+from libs.contracts.memory.blocks import CreateBlocks, UpdateBlock
 from services.agent.adapters.models.ports import ModelFailed
 from services.agent.domain.prompts.model_context import ModelRequest
 from services.agent.domain.runs.step_results import Failure, ModelReply
-from tests.contract.examples import AGENT, BLOCK
+from tests.contract.examples import AGENT, BLOCK, HUMAN
 from tests.leased_work import finish
-from tests.unit.agent.driven_runs import with_block
+from tests.unit.agent.approvals import conversation
 from tests.unit.agent.world import ASK, FakeModel, Process, World
 
 RUNS = 30
 RUNS_OF_WORLD = 10
 WINDOW = 3_000  # tokens: some of the runs are compacted
+TOOLS = ["memory_insert", "conversation_search", "send_message", "pause_heartbeats", ASK]
+TYPES = (AgentType.letta_v1_agent, AgentType.letta_v1_agent, AgentType.memgpt_agent)
 
 
 class AnsweringModel(FakeModel):
@@ -50,16 +57,19 @@ def asked(request: ModelRequest) -> list[Any]:
 
 def answer_to(request: ModelRequest) -> ModelReply | Exception:
     """What the model says to a question."""
-    digest = sha256(json.dumps(asked(request), default=str).encode()).hexdigest()
-    random, usage = Random(digest), Usage(prompt_tokens=len(digest), completion_tokens=2)
-    kind = random.choice(("words", "words", "call", "call", "calls", "thoughts", "fails"))
+    question = json.dumps(asked(request), default=str).encode()
+    digest = sha256(question).hexdigest()
+    random, usage = Random(digest), Usage(prompt_tokens=len(question) // 4, completion_tokens=2)
+    kind = random.choice(("words", "call", "call", "calls", "calls", "thoughts", "fails"))
     names = [str(schema["name"]) for schema in request.tools]
     if not names or kind == "words":
         return ModelReply(f"words {digest[:30]}", [], random.choice(("stop", "length")), usage)
     if kind == "fails" and random.random() < 0.3:
         return ModelFailed(Failure("llm_server_error", f"failed {digest[:5]}"))
     count = random.randrange(2, 4) if kind == "calls" else 1
-    calls = [call_of(random, random.choice(names), f"{digest[:12]}{n}") for n in range(count)]
+    weights = [0.2 if name == "pause_heartbeats" else 1 for name in names]
+    chosen = random.choices(names, weights, k=count)
+    calls = [call_of(random, name, f"{digest[:12]}{n}") for n, name in enumerate(chosen)]
     thoughts = f"thinking {digest[:9]}" if kind == "thoughts" else None
     return ModelReply("", calls, "tool_calls", usage, reasoning=thoughts)
 
@@ -70,9 +80,12 @@ def call_of(random: Random, name: str, call_id: str) -> ToolCall:
     fitting: dict[str, dict[str, Any]] = {
         "memory_insert": {"label": "human", "new_string": line},
         "conversation_search": {"query": line},
+        "send_message": {"message": line},
+        "pause_heartbeats": {"minutes": 2},
         ASK: {"content": line},
     }
-    arguments = fitting[name] if random.random() < 0.9 else {"odd": line}
+    arguments = dict(fitting[name]) if random.random() < 0.9 else {"odd": line}
+    arguments["request_heartbeat"] = random.random() < 0.7
     return ToolCall(id=f"call_{call_id}", name=name, arguments=json.dumps(arguments))
 
 
@@ -89,9 +102,11 @@ class ReplayedWorld:
     async def begin(self) -> None:
         """Have an agent with a block and a process."""
         await self.world.start_memory()
-        await with_block(self.world)
         self.process = Process(self.world, "one", AnsweringModel())
         self.world.build_tool(self.process)
+        await self.process.bus.request(CreateBlocks(blocks=[HUMAN]), self.context())
+        agent_type = self.random.choice(TYPES)
+        await self.world.agent(block_ids=[BLOCK], tools=TOOLS, agent_type=agent_type)
         await self.update(context_window_limit=WINDOW)
 
     async def update(self, **request: Any) -> None:
@@ -102,16 +117,15 @@ class ReplayedWorld:
 
     async def change_something(self) -> None:
         """Change the agent or its block, or nothing."""
-        match self.random.randrange(4):
+        match self.random.randrange(5):
             case 0:
                 await self.update(system=f"You are {self.random.random()}.")
             case 1:
                 value = f"The user is {self.random.random()}."
                 command = UpdateBlock(block_id=BLOCK, changes={"value": value})
                 await self.process.bus.request(command, self.context())
-            case 2:
-                tools = ["memory_insert", "conversation_search", ASK]
-                await self.update(tool_rules=rules(self.random, tools))
+            case 2 | 3:
+                await self.update(tool_rules=rules(self.random, TOOLS))
             case _:
                 pass
 
@@ -120,21 +134,44 @@ class ReplayedWorld:
         return Context(self.world.ids.new("ask"), org="org-1")
 
     async def say_something(self) -> None:
-        """Send a message, sometimes two at once so that one waits in line, and let it end."""
+        """Send a message, sometimes two at once so that one waits in line, and let it end; answer
+        the calls that wait for an approval then."""
         before = len(self.process.model.asked)
-        ids = [f"run-{len(self.runs) + 1}"]
-        length = self.random.choice((10, 10, 2_000))
+        ids = [self.next_run()]
+        length = self.random.choice((10, 2_000, 4_000))
         said = f"message {self.random.random()} {'x' * length}"
-        await self.process.say(ids[0], said, max_steps=self.random.choice((3, 6)))
+        streams = self.random.random() < 0.3
+        await self.process.say(
+            ids[0], said, max_steps=self.random.choice((3, 6)), stream_tokens=streams
+        )
         if self.random.random() < 0.2:
-            ids.append(f"run-{len(self.runs) + 2}")
+            ids.append(self.next_run())
             await self.process.say(ids[1], "and this")
         await self.process.idle()
-        self.world.clock.seconds += 60
-        self.runs += ids
         questions = [asked(each) for each in self.process.model.asked[before:] if each.tools]
         if len(ids) == 1:
             self.questions[ids[0]] = questions
+        await self.answer_all()
+        self.world.clock.seconds += 60
+
+    async def answer_all(self) -> None:
+        """Approve or deny the calls that wait, until none does."""
+        while (approval := (await conversation(self.process)).state.approval) is not None:
+            kinds = self.random.choices(("approved", "denied"), k=len(approval.waiting))
+            await self.process.answer(
+                self.next_run(),
+                *(
+                    CallAnswer.model_validate({"tool_call_id": call_id, "kind": kind})
+                    for call_id, kind in zip(approval.waiting, kinds, strict=True)
+                ),
+                max_steps=3,
+            )
+            await self.process.idle()
+
+    def next_run(self) -> str:
+        """The id of one more run."""
+        self.runs.append(f"run-{len(self.runs) + 1}")
+        return self.runs[-1]
 
     async def replay(self, run_id: str, **fields: Any) -> dict[str, Any]:
         """Replay a run; returns the row of the replay, with its steps."""
@@ -155,6 +192,8 @@ class ReplayedWorld:
             (stored.topic, stored.about) == ("model.replied", run_id)
             for stored in self.world.schema.streams[str(run["conversation_id"])]
         )
+        if not replied and run["status"] == "completed":
+            return  # no model was asked: an approved call ended it
         first = self.random.randrange(1, replied + 1) if replied else 1
         before, untouched = len(self.process.model.asked), self.untouched()
         replay = await self.replay(run_id, from_step=first)
@@ -188,12 +227,13 @@ def rules(random: Random, tools: list[str]) -> list[dict[str, Any]]:
             [{"type": "run_first", "tool_name": name}],
             [{"type": "max_count_per_step", "tool_name": name, "max_count_limit": 1}],
             [{"type": "required_before_exit", "tool_name": name}],
+            [{"type": "requires_approval", "tool_name": name}],
         ]
     )
 
 
-async def replay_runs_of_world(seed: int, runs: int = RUNS_OF_WORLD) -> int:
-    """Have a world of so many runs, and replay each of them; returns how many there were."""
+async def replay_runs_of_world(seed: int, runs: int = RUNS_OF_WORLD) -> Counter[str]:
+    """Have a world of so many runs, and replay each of them; returns what happened how often."""
     world = ReplayedWorld(seed)
     await world.begin()
     while len(world.runs) < runs:
@@ -202,16 +242,16 @@ async def replay_runs_of_world(seed: int, runs: int = RUNS_OF_WORLD) -> int:
     await world.change_something()
     for run_id in world.runs:
         await world.check(run_id)
-    return len(world.runs)
+    return Counter(world.world.story())
 
 
-async def replay_runs(runs: int, *, seed: int = 0) -> int:
-    """Replay at least so many random runs; returns how many there were."""
-    replayed = 0
-    while replayed < runs:
-        replayed += await replay_runs_of_world(seed)
+async def replay_runs(runs: int, *, seed: int = 0) -> Counter[str]:
+    """Replay at least so many random runs; returns what happened how often."""
+    happened: Counter[str] = Counter()
+    while happened[RunAccepted.topic] < runs:
+        happened += await replay_runs_of_world(seed)
         seed += 1
-    return replayed
+    return happened
 
 
 def main() -> None:
@@ -219,9 +259,12 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--runs", type=int, default=500)
     parser.add_argument("--seed", type=int, default=0)
-    asked_for = parser.parse_args()
-    replayed = asyncio.run(replay_runs(asked_for.runs, seed=asked_for.seed))
-    print(f"{replayed} runs were replayed, and each transcript was the same.")
+    wanted = parser.parse_args()
+    logging.disable()  # a model that fails is a part of it
+    happened = asyncio.run(replay_runs(wanted.runs, seed=wanted.seed))
+    for topic, count in happened.most_common():
+        print(f"{count:7,} {topic}")
+    print(f"{happened[RunAccepted.topic]} runs were replayed, and each transcript was the same.")
 
 
 if __name__ == "__main__":

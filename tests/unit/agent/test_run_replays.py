@@ -64,7 +64,10 @@ def steps(world: World) -> list[Any]:
 
 
 async def test_random_runs_have_the_same_transcript_when_they_are_replayed() -> None:
-    assert await replay_runs(RUNS) >= RUNS
+    happened = await replay_runs(RUNS)
+    assert happened["run.accepted"] >= RUNS
+    for topic in ("tool_call.finished", "conversation.compacted", "run.failed"):
+        assert happened[topic], f"no {topic}"
 
 
 async def test_calls_are_answered_by_name_and_arguments_in_any_order_of_them(world: World) -> None:

@@ -225,7 +225,7 @@ def agent_state(config: AgentConfig, related: Relationships = NO_RELATIONSHIPS) 
 
 def _capabilities(config: AgentConfig) -> JsonObject:
     """What it declares it can do; V1 has no such field, so an agent without any has none."""
-    declared = [each.model_dump(mode="json") for each in config.capabilities]
+    declared: list[JsonValue] = [each.model_dump(mode="json") for each in config.capabilities]
     return {"capabilities": declared} if declared else {}
 
 

@@ -3,17 +3,22 @@
 from __future__ import annotations
 
 import asyncio
+from dataclasses import replace
 
 import pytest
 
 from libs.eventstore.ports import (
+    BEGINS,
     ERASED,
+    IMPORT,
+    Beginning,
     Commit,
     DuplicateMessage,
     EventStore,
     Fence,
     InboxEntry,
     Move,
+    NewEvent,
     StaleLease,
     VersionConflict,
 )
@@ -75,6 +80,45 @@ async def test_what_is_erased_keeps_all_but_its_payload(world: World) -> None:
     await store.number_log()
     logged = {(each.aggregate_id, each.version): each for each in await store.read_log(0)}
     assert "Ada" not in logged["a", 1].payload_json
+
+
+def brought(aggregate_id: str, version: int, import_id: str, *, begins: bool = False) -> NewEvent:
+    """An event that an import brings."""
+    known = opened(aggregate_id, version)
+    metadata = {**known.metadata, IMPORT: import_id} | ({BEGINS: True} if begins else {})
+    return replace(known, metadata=metadata)
+
+
+async def test_what_an_import_began_is_found_by_it_page_by_page(world: World) -> None:
+    store = world.store()
+    await store.commit(Commit([opened("here")]))
+    await store.commit(Commit([brought("here", 2, "i-1")]))
+    for name in ("c", "a", "b"):
+        await store.commit(Commit([brought(name, 1, "i-1", begins=True), brought(name, 2, "i-1")]))
+    assert await store.import_of("a") == Beginning("i-1", 1)
+    assert await store.import_of("here") is None
+    assert await store.import_of("nobody") is None
+    began = [(name, "account.opened") for name in ("a", "b", "c")]
+    assert await store.begun_by_import("i-1", "", 10) == began
+    assert await store.begun_by_import("i-1", "", 2) == began[:2]
+    assert await store.begun_by_import("i-1", "b", 2) == began[2:]
+    assert await store.begun_by_import("i-2", "", 2) == []
+
+
+async def test_what_began_again_belongs_to_the_last_import_and_is_not_erased(
+    world: World,
+) -> None:
+    store = world.store()
+    ends = deposited("a", 2, '{"cents": 5}', 1)
+    await store.commit(Commit([brought("a", 1, "i-1", begins=True)]))
+    await store.commit(Commit([ends]))
+    await store.commit(Commit([brought("a", 3, "i-2", begins=True), opened("a", 4)]))
+    assert await store.import_of("a") == Beginning("i-2", 3)
+    assert await store.begun_by_import("i-1", "", 10) == [("a", "account.opened")]
+    assert await store.begun_by_import("i-2", "", 10) == [("a", "account.opened")]
+    assert await store.erase(["a"], [ends.topic], AT) == 1
+    erased = [ERASED in event.metadata for event in (await store.load("a")).events]
+    assert erased == [True, False, False, False], "the life that it has now stays"
 
 
 async def test_an_aggregate_without_events_has_an_empty_history(world: World) -> None:

@@ -335,8 +335,8 @@ class AgentConversations:
         for name, run in self.runs(list(before)).items():
             conversation = self.by_id(before[name])
             if conversation is not None and not conversation.went_on:
-                self.take_run(conversation, run, None)
                 yield from self.part(conversation)
+                self.take_run(conversation, run, None)
         silent = self.database.rows(
             "runs",
             "agent_id = %s and not is_deleted and not exists"
@@ -355,10 +355,10 @@ class AgentConversations:
                     continue
                 if not (run.is_over or self.is_last):
                     continue
+                yield from self.part(conversation)
                 self.begin_conversation(conversation, None)
                 self.take_run(conversation, run, None)
                 self.progress.keep_run(run.id)
-                yield from self.part(conversation)
 
     def part(self, conversation: PastConversation) -> Iterator[EncodedHistory]:
         """A part of a history, where enough of it waits."""

@@ -112,6 +112,10 @@ class Migration:
 
     def send(self, passes: Passes) -> None:
         """Have a pass imported, and wait until it is. Raises TargetProblem."""
+        if passes.is_empty:
+            self.tell("Nothing is new")
+            passes.end()
+            return
         self.tell(f"Send {passes.lines.stat().st_size} bytes to {self.target.url}")
         row = self.target.send(
             IMPORT,

@@ -23,6 +23,7 @@ from deploy.letta_migration.progress import Progress
 TAKEN, NEXT = "taken.sqlite", "next.sqlite"
 LINES = "pass.ndjson.gz"
 DRAFT = ".draft"
+EMPTY_LINES = 2
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,15 +70,17 @@ class Passes:
     def write(self, progress: Progress, lines: Iterable[bytes]) -> str:
         """Write the file of a pass, which is under way from then on; returns its digest."""
         draft = self.folder / (LINES + DRAFT)
-        digest = sha256()
+        digest, count = sha256(), 0
         with draft.open("wb") as file:
             with gzip.GzipFile(fileobj=file, mode="wb", mtime=0, compresslevel=3) as packed:
                 for line in lines:
                     digest.update(line)
                     packed.write(line)
+                    count += 1
             file.flush()
             os.fsync(file.fileno())
         progress.keep("pass", "sha256", digest.hexdigest())
+        progress.keep("pass", "lines", str(count))
         progress.close()
         (self.folder / (NEXT + DRAFT)).replace(self.folder / NEXT)
         draft.replace(self.lines)
@@ -85,10 +88,19 @@ class Passes:
 
     def digest(self) -> str:
         """The digest of the lines of the pass that is under way."""
+        return self.value("sha256")
+
+    @property
+    def is_empty(self) -> bool:
+        """Whether the pass that is under way has nothing but a header and a footer."""
+        return int(self.value("lines")) <= EMPTY_LINES
+
+    def value(self, name: str) -> str:
+        """Something that was kept of the pass that is under way."""
         progress = Progress(self.folder / NEXT)
-        found = progress.value("pass", "sha256")
+        found = progress.value("pass", name)
         progress.close()
-        assert found is not None, "a pass is written with its digest"
+        assert found is not None, "a pass is written with all that is kept of it"
         return found
 
     def end(self) -> None:

@@ -284,5 +284,5 @@ class LineChecks:
             name = next(iter(self.open))
             raise BadSource.of_file(f"the history of {name[:100]} is not complete")
         missing = [agent for agent in self.agent_ids if agent not in self.begun_agents]
-        if missing:
+        if missing and not self.continues:
             raise BadSource.of_file(f"agent {missing[0]} has no history")

@@ -24,6 +24,8 @@ from libs.contracts.tools.sandbox_configs import (
 )
 from libs.contracts.tools.tools import CreateTool
 from services.api.engine.import_definitions import TOOL_DEFINITION, Definitions
+from services.api.engine.import_plan import Plan
+from services.api.engine.import_ports import ImportPorts, Sender
 
 # What a later pass changes of a group; the rest is what the server itself keeps of it.
 GROUP_CHANGES = (
@@ -37,6 +39,16 @@ ARCHIVE_CHANGES = ("name", "description", "metadata")
 
 class ContinuedDefinitions(Definitions):
     """Makes what is new, and changes what is there to what the source says."""
+
+    def __init__(self, ports: ImportPorts, sender: Sender, plan: Plan) -> None:
+        super().__init__(ports, sender, plan)
+        self.about: list[tuple[int, Definition]] = []
+
+    async def finish(self) -> None:
+        """Give the agents what they use, now that they are there, and make what is about them."""
+        await super().finish()
+        for number, definition in self.about:
+            await self.make_about_agents(number, definition)
 
     async def take(self, number: int, definition: Definition) -> None:
         """Make or change a thing, or remember it until the agents are there. Raises BadSource."""
@@ -60,7 +72,9 @@ class ContinuedDefinitions(Definitions):
                         await self.make_archive(number, definition)
         except ValidationError as invalid:
             raise BadSource.at_line(number, str(invalid)) from None
-        if definition.of in ("archive", "folder", "group", "identity", "project"):
+        if definition.of in ("identity", "project"):
+            self.about.append((number, definition))
+        elif definition.of in ("archive", "folder", "group"):
             self.later.append((number, definition))
 
     async def is_changed(self, command: Command, number: int) -> bool:

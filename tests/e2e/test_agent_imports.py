@@ -143,6 +143,26 @@ def test_a_fork_is_what_its_origin_is_and_goes_its_own_way(
         assert [event["topic"] for event in events.json()] == ["agent.forked"]
 
 
+def test_a_deleted_agent_is_had_back_by_a_fork_of_a_moment_before(
+    http: httpx.Client, rich_agent: AgentState
+) -> None:
+    before = dump(http, rich_agent.id)
+    [last] = http.get(f"/v1/agents/{rich_agent.id}/events?limit=1&order=desc").json()
+    assert http.delete(f"/v1/agents/{rich_agent.id}").status_code == 200
+    assert http.post(f"/v1/agents/{rich_agent.id}/fork").status_code == 404
+
+    answer = http.post(f"/v1/agents/{rich_agent.id}/fork", json={"at": last["id"]})
+
+    assert answer.status_code == 200, answer.text
+    back = dump(http, answer.json()["id"])
+    assert [texts(message) for message in back["messages"]] == [
+        texts(message) for message in before["messages"]
+    ]
+    assert [block["value"] for block in back["blocks"]] == [
+        block["value"] for block in before["blocks"]
+    ]
+
+
 def test_a_fork_of_the_past_has_nothing_of_what_came_since(
     letta: Letta, http: httpx.Client, rich_agent: AgentState
 ) -> None:

@@ -40,13 +40,15 @@ class ForkAgent(BaseModel):
 
 @post("/v1/agents/{agent_id:str}/fork", status_code=200, opt=returns("agent", body=ForkAgent))
 async def fork_agent(request: AnyRequest, agent_id: str) -> Response[bytes]:
-    """Make an agent that is what another one is, or was, and goes its own way from there."""
-    await must_exist(request, AGENTS, agent_id)
+    """Make an agent that is what another one is, or was, and goes its own way from there. One that
+    was deleted is had back by a moment before, until it is erased."""
     asked = await body_of(request, ForkAgent) if await request.body() else ForkAgent()
     api = api_of(request)
     import_id = api.new_id(request, "import")
-    cut = await settled_cut(api)
-    if asked.at is not None:
+    if asked.at is None:
+        await must_exist(request, AGENTS, agent_id)
+        cut = await settled_cut(api)
+    else:
         cut = (await resolve(request, agent_id, asked.at)).commit_order
     source = ImportSource(form="fork", agent_id=agent_id, cut=cut)
     command = RequestImport(

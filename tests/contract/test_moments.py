@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator, Iterator
+from dataclasses import replace
 from random import Random
 from typing import Any
 
@@ -21,11 +22,17 @@ from libs.eventstore import moments as storing
 from libs.eventstore.as_of_reads import query_of_the_past, reading_as_of
 from libs.eventstore.as_of_schema import create_as_of_schema
 from libs.eventstore.moments import MomentAbandoned, Moments, WantedMoment
+from services.agent.adapters import moment_aggregates as agent_aggregates
 from services.agent.adapters.moment_aggregates import SKIPPED_TOPICS, AgentMomentAggregates
-from services.api.adapters.past_reads import Cut
+from services.api.adapters import moment_aggregates as api_aggregates
+from services.api.adapters import past_reads
+from services.api.adapters.past_reads import Cut, NoSuchMoment
+from services.groups.adapters import moment_aggregates as group_aggregates
+from services.memory.adapters import moment_aggregates as memory_aggregates
 from tests.contract.as_of_histories import ORG, Life, Services, example, services
 from tests.contract.examples import AGENT
 from tests.servers import PostgresServer
+from tests.unit.given import NOW
 
 CONTEXT = Context(message_id="look", org=ORG)
 
@@ -233,6 +240,40 @@ def test_the_schema_of_the_past_is_made_again_when_that_of_the_service_changes(
 def test_each_table_of_a_moment_is_a_read_model(service: str) -> None:
     known = {table.name for table in read_models(service).tables}
     assert set(MOMENT_TABLES[service]) <= known
+
+
+INDEXES = {
+    "events_conversations": agent_aggregates.CONVERSATIONS,
+    "events_archives": memory_aggregates.ARCHIVES,
+    "events_passages": memory_aggregates.PASSAGES,
+    "events_files": memory_aggregates.FILES,
+    "events_group_manager": group_aggregates.MANAGED,
+    "events_attachments": api_aggregates.ATTACHMENTS,
+    "events_time": past_reads.NEWEST_BEFORE,
+}
+
+
+@pytest.mark.parametrize("index", INDEXES)
+def test_what_an_agent_has_is_found_by_an_index(index: str, admin: psycopg.Connection[Any]) -> None:
+    admin.execute("set enable_seqscan = off")
+    values = {
+        **{"agent": AGENT, "org": ORG, "cut": 1, "as_of": 1, "targets": [AGENT]},
+        **{"at": NOW, "after": NOW},
+    }
+    explained = admin.execute(f"explain {INDEXES[index]}".encode(), values).fetchall()
+    plan = "\n".join(line for (line,) in explained)
+    assert f" {index} " in plan, plan
+    assert "Seq Scan on events" not in plan, plan
+
+
+async def test_an_event_of_another_organisation_is_no_moment(world: Services) -> None:
+    for at in (f"{AGENT}.1", "2999-01-01"):
+        with pytest.raises(NoSuchMoment):
+            await world.past.resolve("org-2", AGENT, at)
+    cut = await world.past.resolve(ORG, AGENT, f"{AGENT}.1")
+    theirs = replace(cut, org="org-2")
+    with pytest.raises(NoSuchMoment):
+        await world.past.moments(theirs, replace(CONTEXT, org="org-2"))
 
 
 async def test_the_past_is_found_by_the_key_of_its_moment(

@@ -52,6 +52,7 @@ IMPORT_EVENTS: list[Event] = [
         agent_ids=[AGENT],
         replaced=[AGENT],
         present=[BLOCK],
+        left_out=[EntryError(entry="skills[0]", message="clients keep skills")],
     ),
     of_import(ImportProgressed, done=ImportCounts(lines=3, events=7)),
     of_import(ImportDelayed, attempts=1, reason="nobody answers"),

@@ -225,6 +225,20 @@ def test_what_is_wrong_with_a_file_is_said_and_nothing_is_made(
     assert letta.agents.list(name=name).items == []
 
 
+@IMPORT
+def test_what_is_left_out_of_a_file_is_said_by_entry(http: httpx.Client) -> None:
+    file = here(modern_file())
+    file["skills"] = [{"name": "cron", "source_url": "letta:cron"}]
+    answer = sent(http, file)
+    assert answer.status_code == 200, answer.text
+    status = http.get(answer.headers["location"]).json()
+    assert status["agent_ids"] == answer.json()["agent_ids"]
+    assert [each["entry"] for each in status["left_out"]][-2:] == [
+        "agents[0].secrets.KEY",
+        "skills[0]",
+    ]
+
+
 def tools_of(letta: Letta, agent_id: str) -> list[str]:
     """The ids of an agent's tools."""
     return sorted(tool.id for tool in letta.agents.tools.list(agent_id))

@@ -17,6 +17,7 @@ KIND = "import"  # the prefix of the ids
 # Imports of an organisation that have not ended.
 IMPORTS_OF_ORG_MAX = 8
 ERRORS_KEPT_MAX = 50
+LEFT_OUT_KEPT_MAX = 1_000
 ERROR_CHARS_MAX = 1_000
 AGENTS_MAX = 1_000
 
@@ -114,9 +115,9 @@ class ImportRequested(ImportEvent):
 class ImportValidated(ImportEvent):
     """A source was read to its end, and nothing is wrong with it.
 
-    `keeps_ids` says whether its ids
-    stay as they are; `replaced` are the agents that are deleted first, and `present` those ids that
-    are used as they are."""
+    `keeps_ids` says whether its ids stay as they are; `replaced` are the agents that are deleted
+    first, and `present` those ids that are used as they are. `left_out` are the entries that are
+    not taken over, or not as they are in the source, and why."""
 
     topic: ClassVar[str] = "import.validated"
     counts: ImportCounts
@@ -124,6 +125,7 @@ class ImportValidated(ImportEvent):
     agent_ids: list[str]
     replaced: list[str] = Field(default_factory=list, exclude_if=not_)
     present: list[str] = Field(default_factory=list, exclude_if=not_)
+    left_out: list[EntryError] = Field(default_factory=list, exclude_if=not_)
 
 
 class ImportProgressed(ImportEvent):

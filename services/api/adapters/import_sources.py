@@ -3,17 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import AsyncGenerator, Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import datetime
 
-from libs.contracts.api.imports import ImportOptions, ImportSource
+from libs.contracts.api.imports import EntryError, ImportOptions, ImportSource
 from services.api.adapters.agent_lines import AgentLines, WantedAgent
 from services.api.adapters.uploaded_lines import UploadedParts
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WantedImport:
-    """Which lines are wanted, for whom."""
+    """Which lines are wanted, for whom. A source notes in `left_out` what it does not take over, by
+    the time of its last line."""
 
     import_id: str
     org: str
@@ -21,6 +22,7 @@ class WantedImport:
     source: ImportSource
     options: ImportOptions
     requested_at: datetime
+    left_out: list[EntryError] = field(default_factory=list)
 
 
 type AgentFileLines = Callable[[WantedImport], AsyncGenerator[bytes]]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from datetime import datetime
 from typing import Literal
 
@@ -11,6 +12,7 @@ from libs.contracts.api.imports import (
     ERROR_CHARS_MAX,
     ERRORS_KEPT_MAX,
     IMPORTS_OF_ORG_MAX,
+    LEFT_OUT_KEPT_MAX,
     EntryError,
     ImportAbandoned,
     ImportCancelled,
@@ -55,6 +57,18 @@ class ImportState(BaseModel):
     errors: list[EntryError] = []
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SourceSummary:
+    """What was found out of a source that was read to its end; see `ImportValidated`."""
+
+    counts: ImportCounts
+    keeps_ids: bool
+    agent_ids: list[str]
+    replaced: list[str]
+    present: list[str]
+    left_out: list[EntryError]
+
+
 class AgentImport(Aggregate[ImportState]):
     """One import."""
 
@@ -89,12 +103,8 @@ class AgentImport(Aggregate[ImportState]):
 
     def validate(
         self,
-        counts: ImportCounts,
+        found: SourceSummary,
         *,
-        keeps_ids: bool,
-        agent_ids: list[str],
-        replaced: list[str],
-        present: list[str],
         at: datetime,
     ) -> None:
         """Record that nothing is wrong with the source; an import that goes on already has."""
@@ -102,11 +112,12 @@ class AgentImport(Aggregate[ImportState]):
             self.record(
                 ImportValidated,
                 at=at,
-                counts=counts,
-                keeps_ids=keeps_ids,
-                agent_ids=agent_ids,
-                replaced=replaced,
-                present=present,
+                counts=found.counts,
+                keeps_ids=found.keeps_ids,
+                agent_ids=found.agent_ids,
+                replaced=found.replaced,
+                present=found.present,
+                left_out=found.left_out[:LEFT_OUT_KEPT_MAX],
             )
 
     def progress(self, done: ImportCounts, *, at: datetime) -> None:

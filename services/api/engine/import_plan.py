@@ -17,7 +17,7 @@ from libs.contracts.memory.archives import own_archive_id
 from libs.encryption.passphrase_sealer import open_with
 from libs.encryption.sealer import CannotOpen
 from services.api.adapters.import_sources import WantedImport
-from services.api.domain.agent_import import AgentImport, ImportState
+from services.api.domain.agent_import import AgentImport, ImportState, SourceSummary
 from services.api.domain.id_map import OWN_ARCHIVES_MAPPED, IdMap, KeptIds
 from services.api.domain.import_policy import IdDecision, PresentThings, decide_ids
 from services.api.domain.line_checks import LineChecks
@@ -44,14 +44,15 @@ class Plan:
 
     def record(self, known: AgentImport, *, at: datetime) -> None:
         """Record that nothing is wrong with the source."""
-        known.validate(
-            self.checks.so_far,
+        found = SourceSummary(
+            counts=self.checks.so_far,
             keeps_ids=self.decision.keeps_ids,
             agent_ids=self.agent_ids,
             replaced=[*self.decision.replaced],
             present=sorted(self.decision.present),
-            at=at,
+            left_out=self.wanted.left_out,
         )
+        known.validate(found, at=at)
 
 
 async def make_plan(ports: ImportPorts, wanted: WantedImport, state: ImportState) -> Plan:

@@ -32,6 +32,7 @@ def project_import(event: ImportEvent, org: str, rows: RowWrites) -> None:
                 "status": "importing",
                 "lines": event.counts.lines,
                 "events": event.counts.events,
+                "left_out": [entry.model_dump(mode="json") for entry in event.left_out],
             }
         case ImportProgressed():
             columns |= {"lines_done": event.done.lines, "events_done": event.done.events}
@@ -76,6 +77,7 @@ def requested_row(event: ImportRequested, org: str) -> JsonObject:
         "events_done": 0,
         "agent_ids": [],
         "errors": [],
+        "left_out": [],
         "is_conflict": False,
         "reason": None,
     }

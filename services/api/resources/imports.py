@@ -83,7 +83,9 @@ async def import_agent(request: AnyRequest) -> Response[bytes]:
     agent_ids = await imported_agents(request, import_id)
     if agent_ids is None:
         return await answer_later(request, import_id)
-    return raw(to_json({"agent_ids": agent_ids}))
+    answer = raw(to_json({"agent_ids": agent_ids}))
+    answer.headers["location"] = f"/v1/imports/{import_id}"
+    return answer
 
 
 async def receive_file(request: AnyRequest, api: Api, import_id: str) -> ImportQuery:

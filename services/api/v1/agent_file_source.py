@@ -11,14 +11,14 @@ from pydantic_core import from_json, to_json
 
 from libs.contracts.agent_file import Line
 from libs.contracts.api.import_errors import BadSource
-from libs.contracts.api.imports import EntryError
+from libs.contracts.api.imports import LEFT_OUT_KEPT_MAX, EntryError
 from services.api.adapters.import_queries import ImportQueries
 from services.api.adapters.import_sources import WantedImport
 from services.api.adapters.uploaded_lines import UploadedParts, unpack_parts
 from services.api.v1.agent_file.agent_file import AgentFile
 from services.api.v1.agent_file.agent_file_lines import agent_file_lines
 from services.api.v1.agent_file.agent_file_reader import read_file
-from services.api.v1.agent_file.entry_problems import AgentFileInvalid
+from services.api.v1.agent_file.entry_problems import AgentFileInvalid, LeftOut
 from services.api.v1.agent_file.import_options import ImportOptions, PresentThings
 
 FILE_BYTES_MAX = 1 << 30
@@ -39,10 +39,13 @@ class AgentFileSource:
             try:
                 file = await asyncio.to_thread(read_file, copy)
                 present = await self.present(wanted.org, file)
-                lines = agent_file_lines(file, options_of(wanted), present)
+                left_out: list[LeftOut] = []
+                lines = agent_file_lines(file, options_of(wanted), present, left_out=left_out)
                 while some := await asyncio.to_thread(next_lines, lines):
                     for line in some:
                         yield line
+                noted = [EntryError(entry=each.entry, message=each.why) for each in left_out]
+                wanted.left_out[:] = noted[:LEFT_OUT_KEPT_MAX]
             except AgentFileInvalid as invalid:
                 raise BadSource([error_of(words) for words in invalid.errors]) from None
 

@@ -33,8 +33,8 @@ IMPORTS = Resource(
         'id', v.id, 'status', v.status, 'source', v.source, 'created_at', v.created_at,
         'updated_at', v.updated_at, 'completed_at', v.completed_at, 'lines', v.lines,
         'lines_done', v.lines_done, 'events', v.events, 'events_done', v.events_done,
-        'agent_ids', v.agent_ids, 'errors', v.errors, 'is_conflict', v.is_conflict,
-        'reason', v.reason)""",
+        'agent_ids', v.agent_ids, 'errors', v.errors, 'left_out', v.left_out,
+        'is_conflict', v.is_conflict, 'reason', v.reason)""",
     created_view="api.created_import_view",
 )
 

@@ -213,6 +213,7 @@ create table {schema}.imports (
     events_done  bigint not null,
     agent_ids    text[] not null,
     errors       jsonb not null,
+    left_out     jsonb not null,
     is_conflict  boolean not null,
     reason       text
 );
@@ -224,7 +225,7 @@ something left to be done, or to be taken back.';
 
 create view {schema}.import_view as
     select id, org, created_at, updated_at, completed_at, status, source, lines, events, lines_done,
-           events_done, agent_ids, errors, is_conflict, reason
+           events_done, agent_ids, errors, left_out, is_conflict, reason
     from {schema}.imports;
 
 create view {schema}.created_import_view as

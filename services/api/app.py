@@ -22,8 +22,10 @@ from libs.bus.background_loops import forever
 from libs.bus.metrics_collection import Reports
 from libs.bus.moments import serve_moments
 from libs.bus.service_runner import Runtime, Wire
+from libs.contracts.api.deployments import DeploymentEnded
 from libs.contracts.api.identities import IdentityDeleted
 from libs.contracts.api.projects import ProjectDeleted, ProjectEmptied
+from libs.contracts.api.templates import TemplateDeleted
 from libs.contracts.service_registry import names
 from libs.encryption.sealer import Sealer
 from libs.eventstore.read_model_replay import ReadModels
@@ -73,6 +75,7 @@ from services.api.http.per_path_concurrency_limits import ConcurrencyLimits
 from services.api.http.request_admission import admit
 from services.api.http.request_telemetry import TracedLitestar
 from services.api.policies.deleted_projects import ClearDeletedProjects
+from services.api.policies.empty_deployments import EndEmptyDeployments
 from services.api.projections import READ_MODELS, project
 from services.api.resources.mcp_endpoint_tools import TOOLS, McpClient
 from services.api.settings import ApiSettings
@@ -218,13 +221,17 @@ def wiring(environment: Mapping[str, str]) -> Wire:
 
 
 async def apply_policies(runtime: Runtime, projects: PostgresProjectQueries) -> None:
-    """Have the policies look when a project is deleted, and now and then."""
+    """Have the policies look when a project is deleted, and now and then; erase what ended."""
     clear = ClearDeletedProjects(
         runtime.bus, projects, SleeptimeQueries(runtime.database), runtime.clock, runtime.ids
     )
     await runtime.service.hear(ProjectDeleted, clear.look_at_all)
-    runtime.service.sweepers.append(clear.sweep)
-    runtime.erase_what_ended(IdentityDeleted, ProjectDeleted, ProjectEmptied)
+    templates = PostgresTemplateQueries(runtime.database)
+    empty = EndEmptyDeployments(runtime.bus, templates, runtime.clock, runtime.ids)
+    runtime.service.sweepers += [clear.sweep, empty.sweep]
+    runtime.erase_what_ended(
+        *(IdentityDeleted, ProjectDeleted, ProjectEmptied, TemplateDeleted, DeploymentEnded)
+    )
 
 
 def start_deployments(runtime: Runtime) -> Deployments:

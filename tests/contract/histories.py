@@ -72,6 +72,7 @@ from libs.contracts.agent.steps import (
 from libs.contracts.api.attachments import AttachmentMade, AttachmentRemoved
 from libs.contracts.api.deployments import (
     DeploymentCompleted,
+    DeploymentEnded,
     DeploymentRefused,
     DeploymentStarted,
     DeploymentUndone,
@@ -627,6 +628,7 @@ DEPLOYMENT = [
     one(MigrationEnded),
 ]
 REFUSED_DEPLOYMENT = [one(DeploymentStarted), one(DeploymentRefused), one(DeploymentUndone)]
+ENDED_DEPLOYMENT = [*REFUSED_DEPLOYMENT, one(DeploymentEnded)]
 
 HISTORIES: dict[str, tuple[type[Aggregate[Any]], list[Event]]] = {
     "Agent": (Agent, [*AGENT]),
@@ -658,6 +660,7 @@ HISTORIES: dict[str, tuple[type[Aggregate[Any]], list[Event]]] = {
     "TemplateName": (TemplateName, [*TEMPLATE_NAME]),
     "Deployment": (Deployment, [*DEPLOYMENT]),
     "Deployment.refused": (Deployment, [*REFUSED_DEPLOYMENT]),
+    "Deployment.ended": (Deployment, [*ENDED_DEPLOYMENT]),
     "GroupConversation": (GroupConversation, [*GROUP_CONVERSATION]),
     "GroupConversation.under_way": (GroupConversation, [*UNDER_WAY]),
     "Folder": (Folder, [*FOLDER]),

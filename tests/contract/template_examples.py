@@ -6,11 +6,13 @@ from datetime import UTC, datetime
 
 from libs.contracts.api.deployments import (
     DeploymentCompleted,
+    DeploymentEnded,
     DeploymentRefused,
     DeploymentRequest,
     DeploymentStarted,
     DeploymentUndone,
     DeployTemplate,
+    EndDeployment,
     MigrateDeployment,
     MigrationEnded,
     MigrationStarted,
@@ -102,6 +104,7 @@ TEMPLATE_COMMANDS: list[Command] = [
         options=OPTIONS,
         memory_variables={"name": "Ada L."},
     ),
+    EndDeployment(deployment_id=DEPLOYMENT),
 ]
 TEMPLATE_EVENTS: list[Event] = [
     of(TemplateCreated, TEMPLATE, project_id="default", name="clerk", content=CONTENT),
@@ -140,6 +143,7 @@ TEMPLATE_EVENTS: list[Event] = [
         memory_variables={"name": "Ada L."},
     ),
     of(MigrationEnded, DEPLOYMENT, version=2, refused=[f"{AGENT}: no such tool"]),
+    of(DeploymentEnded, DEPLOYMENT),
 ]
 SUBJECTS = {
     "CreateTemplate": f"api.command.template.create.org-1.{TEMPLATE}",
@@ -162,5 +166,7 @@ SUBJECTS = {
     "DeploymentRefused": f"api.event.deployment.refused.org-1.{DEPLOYMENT}",
     "DeploymentUndone": f"api.event.deployment.undone.org-1.{DEPLOYMENT}",
     "MigrationStarted": f"api.event.deployment.migration_started.org-1.{DEPLOYMENT}",
+    "EndDeployment": f"api.command.deployment.end.org-1.{DEPLOYMENT}",
+    "DeploymentEnded": f"api.event.deployment.ended.org-1.{DEPLOYMENT}",
     "MigrationEnded": f"api.event.deployment.migration_ended.org-1.{DEPLOYMENT}",
 }

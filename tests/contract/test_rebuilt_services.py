@@ -57,6 +57,7 @@ from libs.contracts.agent.summaries import (
 from libs.contracts.api.attachments import AttachmentMade, AttachmentRemoved
 from libs.contracts.api.deployments import (
     DeploymentCompleted,
+    DeploymentEnded,
     DeploymentRefused,
     DeploymentStarted,
     DeploymentUndone,
@@ -265,6 +266,7 @@ STORIES: dict[str, list[list[type[Event]]]] = {
         [DeploymentStarted, DeploymentCompleted],
         [DeploymentStarted, DeploymentCompleted, MigrationStarted, MigrationEnded],
         [DeploymentStarted, DeploymentRefused, DeploymentUndone],
+        [DeploymentStarted, DeploymentCompleted, DeploymentEnded],
     ],
     "tools": [
         [ToolCreated, ToolChanged],

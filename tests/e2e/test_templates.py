@@ -430,11 +430,12 @@ def test_a_template_of_a_project_is_reached_by_its_id_and_by_its_name(
         assert sent.is_success, sent.text
         return sent.json()
 
-    project = http.post("/v1/projects", json={"name": unique("office")}).json()
+    project = http.post("/v1/projects", json={"name": unique("My Office")}).json()
     saved = answer("POST", project["id"], type="agent", agent_id=origin.id, name=template)
     assert saved["project_id"] == project["id"]
-    assert saved["project_slug"] == project["name"]
-    path = f"{project['name']}/{template}"
+    assert saved["project_slug"] == project["slug"]
+    assert saved["template_deployment_slug"] == f"{project['slug']}/{template}:1"
+    path = f"{project['slug']}/{template}"
     variables = {"name": "Ada", "wish": "tea"}
     deployment = answer("POST", f"{path}:1/agents", memory_variables=variables)
     [agent_id] = deployment["agent_ids"]

@@ -67,6 +67,12 @@ class MigrateDeployment(DeploymentCommand):
     memory_variables: dict[str, str] = Field(default_factory=dict)
 
 
+class EndDeployment(DeploymentCommand):
+    """Note that none of the agents of a deployment is left."""
+
+    topic: ClassVar[str] = "deployment.end"
+
+
 class DeploymentStarted(Event):
     """Agents are made from this content of a template, in the name of `actor`."""
 
@@ -124,3 +130,10 @@ class MigrationEnded(Event):
     topic: ClassVar[str] = "deployment.migration_ended"
     version: int
     refused: list[str] = Field(default_factory=list, exclude_if=not_)
+
+
+class DeploymentEnded(Event):
+    """None of the agents of a deployment is left."""
+
+    service: ClassVar[str] = SERVICE
+    topic: ClassVar[str] = "deployment.ended"

@@ -26,6 +26,12 @@ select w.id, w.org from (select d.id, d.org from {UNFINISHED}
 where not exists (select from api.leases l where l.key = w.id and l.expires_at > now())
 order by row_number() over (partition by w.org order by w.id), w.id
 limit %(limit)s"""
+# Refused ones are kept for a while, for clients that ask again.
+EMPTY_DEPLOYMENTS = """
+select d.id, d.org from api.deployments d
+where (d.status = 'completed' or (d.status = 'undone' and d.created_at < now() - interval '1 hour'))
+  and not exists (select from agent.agent_view a where a.id = any(d.agent_ids))
+order by d.id limit %(limit)s"""
 BLOCKS_OF = """
 select b.id, b.label, b.fields->>'deployment_id' from memory.block_view b
 where b.id = any((select a.block_ids from agent.agent_view a
@@ -59,6 +65,10 @@ class TemplateQueries(Protocol):
 
     async def due_deployments(self) -> Sequence[DueWork]:
         """The deployments with something to do that nobody holds a lease for."""
+        ...
+
+    async def empty_deployments(self) -> Sequence[DueWork]:
+        """Some deployments that have none of their agents any more."""
         ...
 
     async def files_max(self, org: str, agent_id: str) -> int | None:
@@ -108,6 +118,11 @@ class PostgresTemplateQueries:
         if not await self.database.any_row(UNFINISHED, BEHIND):
             return []
         rows = await self.database.fetch(DUE_DEPLOYMENTS, {"limit": SWEPT_MAX})
+        return [DueWork(*row) for row in rows]
+
+    async def empty_deployments(self) -> Sequence[DueWork]:
+        """Some deployments that have none of their agents any more."""
+        rows = await self.database.fetch(EMPTY_DEPLOYMENTS, {"limit": SWEPT_MAX})
         return [DueWork(*row) for row in rows]
 
     async def files_max(self, org: str, agent_id: str) -> int | None:

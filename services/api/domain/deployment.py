@@ -9,6 +9,7 @@ from pydantic import BaseModel
 
 from libs.contracts.api.deployments import (
     DeploymentCompleted,
+    DeploymentEnded,
     DeploymentRefused,
     DeploymentRequest,
     DeploymentStarted,
@@ -19,13 +20,14 @@ from libs.contracts.api.deployments import (
 from libs.contracts.api.templates import MigrationOptions, TemplateContent
 from libs.contracts.base_aggregate import Aggregate
 from libs.contracts.bus_messages import CONFLICT, NOT_FOUND, Event, Rejected
+from services.api.domain.deployment_plan import Origin, plan_of, refusal_of_plan
 from services.api.domain.template_variables import (
     memory_variables,
     refusal_of_variables,
     tool_variables,
 )
 
-Status = Literal["", "started", "completed", "undoing", "undone", "migrating"]
+Status = Literal["", "started", "completed", "undoing", "undone", "migrating", "ended"]
 
 
 class DeploymentState(BaseModel):
@@ -52,6 +54,11 @@ class Deployment(Aggregate[DeploymentState]):
 
     State = DeploymentState
 
+    @property
+    def deleted(self) -> bool:
+        """Whether nothing is left of it."""
+        return self.state.status == "ended"
+
     def start(
         self,
         template_id: str,
@@ -66,7 +73,10 @@ class Deployment(Aggregate[DeploymentState]):
         """Begin to make agents from a content; once begun it stays as it is."""
         if self.exists:
             return None
-        refused = refusal_of_variables(content, request.memory_variables, request.tool_variables)
+        origin = Origin(self.id, template_id, version, project_id)
+        values, secrets = request.memory_variables, request.tool_variables
+        refused = refusal_of_variables(content, values, secrets)
+        refused = refused or refusal_of_plan(plan_of(origin, content, request))
         if refused is None:
             self.record(
                 DeploymentStarted,
@@ -88,7 +98,8 @@ class Deployment(Aggregate[DeploymentState]):
     def refuse(self, refused: Rejected, *, at: datetime) -> None:
         """Something was refused, and what was made has to go again; said once."""
         if self.state.status == "started":
-            self.record(DeploymentRefused, at=at, code=refused.code, reason=refused.reason)
+            code = CONFLICT if refused.details else refused.code  # nobody keeps details
+            self.record(DeploymentRefused, at=at, code=code, reason=refused.reason)
 
     def end_undoing(self, *, at: datetime) -> None:
         """Nothing is left of it; said once."""
@@ -138,6 +149,11 @@ class Deployment(Aggregate[DeploymentState]):
         if self.state.status == "completed" and self.state.version != version:
             self.record(MigrationEnded, at=at, version=version, refused=[reason])
 
+    def end(self, *, at: datetime) -> None:
+        """None of its agents is left; said once."""
+        if self.state.status in ("completed", "undone"):
+            self.record(DeploymentEnded, at=at)
+
     def when(self, event: Event) -> None:
         """Evolve the state by one event."""
         state = self.state
@@ -164,6 +180,8 @@ class Deployment(Aggregate[DeploymentState]):
             case MigrationEnded():
                 state.status, state.version = "completed", event.version
                 state.content, state.options = None, None
+            case DeploymentEnded():
+                self.state = DeploymentState(status="ended")
 
 
 def missing(deployment_id: str) -> Rejected:

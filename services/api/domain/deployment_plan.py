@@ -14,12 +14,13 @@ from libs.contracts.api.templates import (
     TemplateContent,
     version_id,
 )
-from libs.contracts.bus_messages import Json, JsonObject
+from libs.contracts.bus_messages import UNPROCESSABLE, Json, JsonObject, Rejected
 from libs.contracts.deterministic_ids import derived_id
 from libs.contracts.groups.groups import GroupConfig
 from libs.contracts.letta.agent_requests import UpdateAgent
 from libs.contracts.letta.block_requests import CreateBlock
 from libs.contracts.letta.blocks import BlockState, created_block
+from libs.contracts.state_size_limits import oversize_creation, oversize_new_blocks
 from services.api.domain.template_variables import substitute
 
 # What an agent has by other commands than that which creates it.
@@ -156,6 +157,15 @@ def planned_agent(
         identity_ids=names_in(agent.fields, "identity_ids") if identities is None else identities,
         has_sleeptime=bool(agent.fields.get("enable_sleeptime")),
     )
+
+
+def refusal_of_plan(plan: DeploymentPlan) -> Rejected | None:
+    """The refusal of more than one request may make."""
+    shared = [block.model_dump(mode="json") for block in plan.shared_blocks]
+    problem = oversize_new_blocks(shared)
+    for agent in plan.agents:
+        problem = problem or oversize_creation(agent.request)
+    return Rejected(code=UNPROCESSABLE, reason=problem) if problem else None
 
 
 def names_in(fields: Mapping[str, Json], name: str) -> list[str]:

@@ -189,7 +189,7 @@ class Template(Aggregate[TemplateState]):
             case TemplateRenamed():
                 state.name, state.description = event.name, event.description
             case TemplateDeleted():
-                state.deleted, state.content = True, None
+                self.state = TemplateState(deleted=True)
 
 
 def digest(content: TemplateContent) -> bytes:

@@ -7,6 +7,7 @@ from collections.abc import Collection, Iterable, Mapping
 
 from libs.contracts.api.templates import VARIABLE, TemplateContent, variables_of
 from libs.contracts.bus_messages import UNPROCESSABLE, Rejected
+from libs.contracts.letta.request_size_limits import BLOCK_VALUE_CHARS_MAX
 
 SHOWN_MAX = 10  # names in a refusal
 
@@ -29,11 +30,30 @@ def substitute(text: str, values: Mapping[str, str]) -> str:
     return VARIABLE.sub(lambda found: values.get(found[1], found[0]), text)
 
 
+def substituted_chars(text: str, values: Mapping[str, str]) -> int:
+    """How long a text is with the values of its variables, without making it."""
+    found = VARIABLE.finditer(text)
+    grown = (len(values.get(each[1], each[0])) - len(each[0]) for each in found)
+    return len(text) + sum(grown)
+
+
+def refusal_of_lengths(content: TemplateContent, values: Mapping[str, str]) -> Rejected | None:
+    """The refusal of values with which a block would be longer than it may be."""
+    for block in content.blocks:
+        chars = substituted_chars(block.value, values)
+        most = min(block.limit, BLOCK_VALUE_CHARS_MAX)
+        if chars > most:
+            names = name_list(variables_of(block.value))
+            reason = f"the block `{block.label}` would have {chars} characters, and at most {most}"
+            return refuse(f"`memory_variables`: {reason}: shorten {names}")
+    return None
+
+
 def refusal_of_variables(
-    content: TemplateContent, memory: Collection[str], tools: Collection[str]
+    content: TemplateContent, memory: Mapping[str, str], tools: Collection[str]
 ) -> Rejected | None:
-    """The refusal of variables that a template lacks, or of others being left out. Secrets of names
-    that the template does not know are taken: a tool may ask for more than its template."""
+    """The refusal of variables that a template lacks, of others being left out, or of their sizes.
+    Secrets of names that the template does not know are taken: a tool may ask for more."""
     known = memory_variables(content)
     if unknown := [name for name in memory if name not in known]:
         knows = f"it has {name_list(known)}" if known else "it has none"
@@ -48,7 +68,7 @@ def refusal_of_variables(
     ]
     if missing:
         return refuse(f"`tool_variables`: {name_list(missing)} of the template: give a value")
-    return None
+    return refusal_of_lengths(content, memory)
 
 
 def name_list(names: Iterable[str]) -> str:

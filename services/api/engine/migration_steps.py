@@ -14,7 +14,7 @@ from libs.contracts.api.templates import (
     TemplateBlock,
     TemplateContent,
 )
-from libs.contracts.bus_messages import Command, JsonObject, Rejected
+from libs.contracts.bus_messages import NOT_FOUND, Command, JsonObject, Rejected
 from libs.contracts.memory.agent_folders import AttachFolder, DetachFolder
 from libs.contracts.memory.blocks import CreateBlocks, DeleteBlock, UpdateBlock
 from libs.contracts.tools.base_tools.file_tools import FILE_TOOLS
@@ -86,7 +86,8 @@ class MigrationSteps:
             if refused := await self.ask(attach, "attach", agent_id, block.id):
                 return refused
         for block_id in changes.deleted:
-            if refused := await self.ask(DeleteBlock(block_id=block_id), "delete", block_id):
+            refused = await self.ask(DeleteBlock(block_id=block_id), "delete", block_id)
+            if refused is not None and refused.code != NOT_FOUND:
                 return refused
         return None
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from libs.bus.command_dispatcher import Handler
-from libs.contracts.api.deployments import DeployTemplate, MigrateDeployment
+from libs.contracts.api.deployments import DeployTemplate, EndDeployment, MigrateDeployment
 from libs.contracts.api.templates import (
     TEMPLATES_MAX,
     ChangeTemplate,
@@ -55,22 +55,27 @@ class TemplateHandlers:
             return Rejected(code=CONFLICT, reason=reason)
         template = await work.load_new(Template, command.template_id)
         refused = template.create(command, at=self.ports.clock.now())
-        return refused or await self.take_name(template, command.name, work) or Accepted()
+        project = command.project_id
+        return refused or await self.take_name(template, project, command.name, work) or Accepted()
 
-    async def take_name(self, template: Template, name: str, work: UnitOfWork) -> Rejected | None:
+    async def take_name(
+        self, template: Template, project_id: str, name: str, work: UnitOfWork
+    ) -> Rejected | None:
         """Give a template its name, unless another one has it."""
-        guard = await self.guard_of(template, name, work)
+        guard = await self.guard_of(project_id, name, work)
         taken = guard.take(name, template.id, at=self.ports.clock.now())
         return None if taken else refuse_taken_name(name)
 
-    async def free_name(self, template: Template, name: str, work: UnitOfWork) -> None:
+    async def free_name(
+        self, template: Template, project_id: str, name: str, work: UnitOfWork
+    ) -> None:
         """Let others have the name of a template."""
-        guard = await self.guard_of(template, name, work)
+        guard = await self.guard_of(project_id, name, work)
         guard.free(name, template.id, at=self.ports.clock.now())
 
-    async def guard_of(self, template: Template, name: str, work: UnitOfWork) -> TemplateName:
-        """What guards a name in the project of a template."""
-        guard_id = template_name_id(work.context.org, template.state.project_id, name)
+    async def guard_of(self, project_id: str, name: str, work: UnitOfWork) -> TemplateName:
+        """What guards a name in a project."""
+        guard_id = template_name_id(work.context.org, project_id, name)
         return await work.load(TemplateName, guard_id)
 
     async def change_template(
@@ -109,13 +114,13 @@ class TemplateHandlers:
         before = template.present
         if before is None:
             return missing(template.id)
-        old = before.name
+        project, old = before.project_id, before.name
         name = old if command.name is None else command.name
         described = before.description if command.description is None else command.description
         refused = template.rename(name, described, at=self.ports.clock.now())
         if refused is None and name != old:
-            refused = await self.take_name(template, name, work)
-            await self.free_name(template, old, work)
+            refused = await self.take_name(template, project, name, work)
+            await self.free_name(template, project, old, work)
         return refused or Accepted()
 
     async def delete_template(
@@ -126,7 +131,7 @@ class TemplateHandlers:
         gone = template.present
         refused = template.delete(at=self.ports.clock.now())
         if gone is not None:
-            await self.free_name(template, gone.name, work)
+            await self.free_name(template, gone.project_id, gone.name, work)
         return refused or Accepted()
 
 
@@ -139,7 +144,11 @@ class DeploymentHandlers:
 
     def table(self) -> Mapping[type[Command], Handler]:
         """The handler of each command."""
-        return {DeployTemplate: self.deploy, MigrateDeployment: self.migrate}
+        return {
+            DeployTemplate: self.deploy,
+            MigrateDeployment: self.migrate,
+            EndDeployment: self.end,
+        }
 
     async def deploy(self, command: DeployTemplate, work: UnitOfWork) -> Accepted | Rejected:
         """Have agents made from a version of a template, once that is durable."""
@@ -184,6 +193,12 @@ class DeploymentHandlers:
             at=self.ports.clock.now(),
         )
         return refused or self.begin(deployment, work)
+
+    async def end(self, command: EndDeployment, work: UnitOfWork) -> Accepted | Rejected:
+        """Note that nothing is left of a deployment."""
+        deployment = await work.load(Deployment, command.deployment_id)
+        deployment.end(at=self.ports.clock.now())
+        return Accepted()
 
     def begin(self, deployment: Deployment, work: UnitOfWork) -> Accepted:
         """Have it done once the commit is made."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 from libs.contracts.api.attachments import AttachmentMade, AttachmentRemoved
 from libs.contracts.api.deployments import (
     DeploymentCompleted,
+    DeploymentEnded,
     DeploymentRefused,
     DeploymentStarted,
     DeploymentUndone,
@@ -56,7 +57,7 @@ def project(event: Event, org: str, rows: RowWrites) -> None:
             project_template(event, org, rows)
         case (
             DeploymentStarted() | DeploymentCompleted() | DeploymentRefused() | DeploymentUndone()
-            | MigrationStarted() | MigrationEnded()
+            | MigrationStarted() | MigrationEnded() | DeploymentEnded()
         ):  # fmt: skip
             project_deployment(event, org, rows)
         case ImportEvent():

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from libs.contracts.api.deployments import (
     DeploymentCompleted,
+    DeploymentEnded,
     DeploymentRefused,
     DeploymentStarted,
     DeploymentUndone,
@@ -84,3 +85,5 @@ def project_deployment(event: Event, org: str, rows: RowWrites) -> None:
             refused = "; ".join(event.refused) or None
             ended: JsonObject = {"status": "completed", "version": event.version}
             rows.patch(DEPLOYMENTS, {**changes, **ended, "refused_reason": refused})
+        case DeploymentEnded():
+            rows.delete(DEPLOYMENTS, "id", event.originator_id)

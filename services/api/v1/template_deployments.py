@@ -72,7 +72,9 @@ async def wait(request: AnyRequest, deployment_id: str) -> dict[str, Any]:
     begun, pause = api.clock.monotonic(), LOOK_SECONDS
     while api.clock.monotonic() - begun < DEPLOYMENT_SECONDS_MAX:
         outcome = await queries.outcome(org, deployment_id)
-        if outcome is not None and outcome["status"] not in UNFINISHED:
+        if outcome is None:  # its agents were made under this key before, and are deleted since
+            raise Problem(404, {"detail": f"Deployment with ID {deployment_id} not found"})
+        if outcome["status"] not in UNFINISHED:
             return outcome
         await api.clock.sleep(pause)
         pause = min(2 * pause, LOOK_SECONDS_MAX)

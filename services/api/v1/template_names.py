@@ -18,9 +18,11 @@ from services.api.http.request_parsing import AnyRequest
 LATEST, WORKING = "latest", ("current", "dev")
 VERSION_NUMBER = re.compile(r"[1-9][0-9]{0,8}", re.ASCII)
 PROJECT_HEADERS = ("x-project-id", "x-project")
+# As `slug_of` makes it of the name of a project.
+SLUG = "trim(both '-' from regexp_replace(lower(p.name), '[^a-z0-9]+', '-', 'g'))"
 PROJECT_SLUG = (
-    "coalesce((select p.name from api.project_view p where p.id = v.project_id and p.org = v.org),"
-    " v.project_id)"
+    f"coalesce((select {SLUG} from api.project_view p where p.id = v.project_id"
+    " and p.org = v.org), v.project_id)"
 )
 PROJECTS = Resource(kind="project", view="api.project_view", document="v.id")
 DOCUMENT = (
@@ -68,14 +70,14 @@ async def project_for_new(request: AnyRequest, project_id: str | None) -> str:
 
 
 async def known_project(request: AnyRequest, wanted: str) -> str | None:
-    """The id of a project that has this id or this name; None where there is none."""
+    """The id of a project that has this id, this name or this slug; None where there is none."""
     if wanted == DEFAULT_PROJECT:
         return wanted
     found = Filter(
-        ["v.org = %(org)s", "%(wanted)s in (v.id, v.name)"],
+        ["v.org = %(org)s", f"%(wanted)s in (v.id, v.name, {SLUG.replace('p.name', 'v.name')})"],
         {"org": org_of(request), "wanted": wanted},
     )
-    order = "v.id <> %(wanted)s"
+    order = "v.id <> %(wanted)s, v.name <> %(wanted)s, v.created_at, v.id"
     project = await api_of(request).reads.first(PROJECTS, found, order=order)
     return None if project is None else project.decode()
 

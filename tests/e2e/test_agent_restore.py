@@ -141,3 +141,25 @@ def test_what_cannot_be_restored_is_named(http: httpx.Client, new_agent: NewAgen
     assert "what" in nothing.text
     assert never.status_code == 404
     assert nobody.status_code == 404
+
+
+def test_where_a_part_is_refused_everything_is_as_before(
+    http: httpx.Client, letta: Letta, new_agent: NewAgent
+) -> None:
+    agent, other = new_agent(), new_agent()
+    human = next(block for block in agent.memory.blocks if block.label == "human")
+    at = newest(http, agent.id)
+    letta.agents.update(agent.id, description="Wise")
+    letta.blocks.update(human.id, label="person")
+    letta.agents.blocks.attach(human.id, agent_id=other.id)
+    before = letta.agents.retrieve(agent.id)
+
+    refused = restore(http, agent.id, at, "configuration", "blocks")
+
+    assert refused.status_code == 409, refused.text
+    assert "human" in refused.text
+    after = letta.agents.retrieve(agent.id)
+    stamps = {"updated_at", "last_updated_by_id"}
+    assert after.model_dump(exclude=stamps) == before.model_dump(exclude=stamps)
+    letta.agents.blocks.detach(human.id, agent_id=other.id)
+    assert restored(http, agent.id, at, "configuration", "blocks")["description"] is None

@@ -19,7 +19,7 @@ IMPORTS_OF_ORG_MAX = 8
 ERRORS_KEPT_MAX = 50
 LEFT_OUT_KEPT_MAX = 1_000
 ERROR_CHARS_MAX = 1_000
-AGENTS_MAX = 1_000
+AGENTS_MAX = 20_000
 
 # What becomes of ids that are there already: the import fails, what is there is deleted first, what
 # is there is used as it is, or everything gets new ids. Without a policy the ids are kept where

@@ -11,6 +11,7 @@ Exports write it; imports, forks and migrations are all read as such lines.
 from __future__ import annotations
 
 from datetime import datetime
+from operator import not_
 from typing import Annotated, Literal
 
 from pydantic import Field, TypeAdapter
@@ -48,13 +49,15 @@ class Header(Value):
 
 class Definition(Value):
     """A thing that an agent uses. `value` are the fields that its command takes, `attached_to` the
-    agents that have it. The value of an archive may have its `created_at`, too."""
+    agents that have it. The value of an archive may have its `created_at`, too. `entry` is where
+    it stood, if it was read from a file of another form."""
 
     kind: Literal["definition"] = "definition"
     of: DefinitionKind
     id: str
     value: JsonObject
     attached_to: tuple[str, ...] = ()
+    entry: str = Field(default="", exclude_if=not_)
 
 
 class HistoryPart(Value):

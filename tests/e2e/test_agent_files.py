@@ -222,6 +222,13 @@ def test_what_is_wrong_with_a_file_is_said_and_nothing_is_made(
     assert answer.status_code == 422, answer.text
     assert "agents[0].messages[3].role" in answer.text
     assert sent(http, b"{nothing").status_code in (400, 422)
+    file = here(modern_file())
+    file["agents"][0]["name"] = name
+    file["tools"][1] |= {"source_code": "no Python", "name": unique("roll_").replace("-", "_")}
+    answer = sent(http, file)
+    assert answer.status_code == 422, answer.text
+    [error] = answer.json()["errors"]
+    assert error["entry"] == "tools[1]"
     assert letta.agents.list(name=name).items == []
 
 

@@ -24,3 +24,10 @@ class BadSource(Exception):
     def of_file(cls, message: str) -> BadSource:
         """An error of the file as a whole."""
         return cls([EntryError(entry="file", message=message)])
+
+    def about(self, entry: str) -> BadSource:
+        """The same about an entry of the file that was read; without one, as it is."""
+        if not entry:
+            return self
+        errors = [error.model_copy(update={"entry": entry}) for error in self.errors]
+        return BadSource(errors, conflict=self.is_conflict)

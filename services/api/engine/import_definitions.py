@@ -76,7 +76,11 @@ class Definitions:
         except ValidationError as invalid:
             first = invalid.errors(include_url=False)[0]
             place = ".".join(map(str, first["loc"]))
-            raise BadSource.at_line(number, f"`{place}`: {first['msg']}") from None
+            raise BadSource.at_line(number, f"`{place}`: {first['msg']}").about(
+                definition.entry
+            ) from None
+        except BadSource as bad:
+            raise bad.about(definition.entry) from None
         if definition.of in ("archive", "folder", "group", "schedule", *KINDS):
             renamed = self.plan.ids.of(definition.id)
             self.later.append((number, definition.model_copy(update={"id": renamed})))

@@ -144,6 +144,7 @@ class DefinitionLines:
             id=tool.id,
             value={"tool": fields, "given": [*given]},
             attached_to=self.ids.users("tool_ids", entry.id),
+            entry=entry_name(path),
         )
         taken = TakenTool(tool.id, tool.name, unaccepted=not self.options.tools_accepted)
         return taken, definition
@@ -163,6 +164,7 @@ class DefinitionLines:
                     of="mcp_server",
                     id=self.ids.own("mcp_server", entry.id),
                     value=mcp_server_fields(entry),
+                    entry=entry_name(path),
                 )
 
     def folders(self) -> Iterator[Definition]:
@@ -191,6 +193,7 @@ class DefinitionLines:
                     "embedding_config": None if config is None else config.model_dump(mode="json"),
                 },
                 attached_to=self.users_of_folder(entry.id),
+                entry=entry_name(self.file.place("sources", index)),
             )
 
     def users_of_folder(self, name: str) -> tuple[str, ...]:
@@ -204,12 +207,13 @@ class DefinitionLines:
 
     def groups(self) -> Iterator[Definition]:
         """The groups of the file; their agents have to be there first."""
-        for entry in self.file.groups:
+        for index, entry in enumerate(self.file.groups):
             yield Definition(
                 of="group",
                 id=self.ids.own("group", entry.id),
                 value={"config": self.group_config(entry).model_dump(mode="json")},
                 attached_to=tuple(self.ids.agent(name) for name in entry.agent_ids),
+                entry=entry_name(self.file.place("groups", index)),
             )
 
     def group_config(self, entry: GroupEntry) -> GroupConfig:

@@ -46,6 +46,7 @@ TOOL_CALLS_MAX = 1_000
 TOOL_NAME_CHARS_MAX = 128
 SOURCE_CHARS_MAX = 1_000_000
 MCP_ARGUMENTS_MAX = 1_000
+LABEL_CHARS_MAX = 200
 
 
 def with_time_zone(moment: datetime) -> datetime:
@@ -183,6 +184,7 @@ class BlockEntry(CreateBlock):
     model_config = ConfigDict(frozen=True)
 
     id: Name
+    label: Annotated[str, Field(min_length=1, max_length=LABEL_CHARS_MAX)]
 
     @field_validator("limit")
     @classmethod

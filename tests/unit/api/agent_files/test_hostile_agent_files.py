@@ -84,6 +84,8 @@ def group(**fields: Any) -> dict[str, Any]:
         (with_agent(messages="all"), "agents[0].messages"),
         (with_entry("blocks", label=None), "blocks[0].label"),
         (with_entry("blocks", value=5), "blocks[0].value"),
+        (with_entry("blocks", label=""), "blocks[0].label"),
+        (with_entry("blocks", label="x" * 300), "blocks[0].label"),
         (with_entry("tools", name=""), "tools[0].name"),
         (with_entry("files", source_id="source-9"), "files[0].source_id"),
         (with_two("blocks"), "blocks[1]"),

@@ -20,7 +20,7 @@ from libs.contracts.base_aggregate import Aggregate
 from libs.contracts.bus_messages import CONFLICT, PENDING_APPROVAL, UNAVAILABLE, Event, Rejected
 
 # A restore that is not complete after so many attempts is undone; an undo is tried for ever.
-ATTEMPTS_MAX = 10
+ATTEMPTS_MAX = 20
 REASON_CHARS_MAX = 1_000
 
 Phase = Literal["none", "restoring", "undoing"]

@@ -44,6 +44,7 @@ def event_document(event: RecordedEvent, *, payloads: bool) -> bytes:
         "request_id": metadata.get("correlation_id") or None,
         "command_id": metadata.get("command_id") or None,
         "import_id": metadata.get("import") or None,
+        "erased_at": payload.get("erased_at"),
         "summary": summary_of(event.topic, payload),
     }
     if not payloads:

@@ -87,6 +87,24 @@ def test_a_file_may_be_without_messages_or_of_another_conversation(
     assert http.post(f"/v1/agents/{other.id}/export", json=body).status_code == 404
 
 
+@EXPORT
+def test_a_file_may_be_that_of_an_earlier_moment(
+    http: httpx.Client, letta: Letta, new_agent: NewAgent
+) -> None:
+    agent = new_agent(memory_blocks=[{"label": "human", "value": "Likes tea."}])
+    [created] = http.get(f"/v1/agents/{agent.id}/events?topic=agent.created").json()
+    call_tool(letta, agent.id, "memory_insert", label="human", new_string="And cake.")
+    path = f"/v1/agents/{agent.id}/export"
+    [now], [then] = (
+        http.get(path, params=at).json()["agents"] for at in ({}, {"at": created["id"]})
+    )
+    file = http.get(path, params={"at": created["id"]}).json()
+    assert [block["value"] for block in file["blocks"]] == ["Likes tea."]
+    assert len(now["messages"]) == 5
+    assert [message["role"] for message in then["messages"]] == ["system"]
+    assert "And cake." not in then["messages"][0]["content"][0]["text"]
+
+
 def sent(http: httpx.Client, file: Any, **fields: str) -> httpx.Response:
     """The answer to the import of a file."""
     data = file if isinstance(file, bytes) else json.dumps(file).encode()

@@ -51,6 +51,7 @@ async def export_agent(request: AnyRequest, agent_id: str) -> Response[bytes]:
         use_legacy_format=asked.use_legacy_format,
         conversation_id=asked.conversation_id,
         scrub_messages=asked.scrub_messages,
+        at=asked.at,
     )
 
 

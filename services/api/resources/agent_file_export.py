@@ -27,6 +27,7 @@ from services.api.v1.agent_file.agent_file_document import (
     agent_file_document,
     legacy_document,
 )
+from services.api.v1.as_of import seen_at
 from services.api.v1.read_model_responses import document_of, fill_in
 
 SKILLS_MAX = 1_000
@@ -82,31 +83,40 @@ async def agent_file(
     conversation_id: str | None = None,
     scrub_messages: bool = False,
     skills: Sequence[JsonObject] = (),
+    at: str | None = None,
 ) -> Response[bytes]:
-    """The file of an agent with the agents of the group that it manages. Raises Problem.
+    """The file of an agent with the agents of the group that it manages, as of now or as of `at`.
+    Raises Problem.
 
     `use_legacy_format` is refused, as the retired server refused it; the `legacy` form is asked for
     by `format`."""
     if use_legacy_format:
         raise Problem(400, {"detail": REFUSAL_OF_LEGACY_FORMAT})
-    api = api_of(request)
+    async with seen_at(request, agent_id, at):
+        export = await read_export(
+            AgentFileQueries(api_of(request).reads.database),
+            org_of(request),
+            await exported_documents(request, agent_id),
+            at=api_of(request).clock.now(),
+            conversation_id=await meant_conversation(request, agent_id, conversation_id),
+            scrub_messages=scrub_messages,
+            skills=skills,
+        )
+    write = legacy_document if form == "legacy" else agent_file_document
+    return raw(to_json(write(export), indent=2))
+
+
+async def exported_documents(request: AnyRequest, agent_id: str) -> list[JsonObject]:
+    """The V1 documents of an agent and of those of the group that it manages, with all
+    relationships. Raises Problem."""
     document = from_json(await document_of(request, AGENTS, agent_id))
+    reads, org = api_of(request).reads, org_of(request)
     members = [
         from_json(await fill_in(request, body))
         for member in group_members(document)
-        if (body := await api.reads.one(AGENTS, org_of(request), member)) is not None
+        if (body := await reads.one(AGENTS, org, member)) is not None
     ]
-    export = await read_export(
-        AgentFileQueries(api.reads.database),
-        org_of(request),
-        [document, *members],
-        at=api.clock.now(),
-        conversation_id=await meant_conversation(request, agent_id, conversation_id),
-        scrub_messages=scrub_messages,
-        skills=skills,
-    )
-    write = legacy_document if form == "legacy" else agent_file_document
-    return raw(to_json(write(export), indent=2))
+    return [document, *members]
 
 
 async def meant_conversation(

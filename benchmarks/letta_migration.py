@@ -8,19 +8,22 @@ from __future__ import annotations
 
 import argparse
 import resource
+import subprocess
 import time
 from contextlib import closing
 from datetime import UTC, datetime
 
 import psycopg
 
+from benchmarks.cpu import roots_of_home
+from benchmarks.memory import measured
 from deploy.letta_migration.lines import Pass, encode_pass
 from deploy.letta_migration.progress import Progress
 from deploy.letta_migration.report import Report
 from deploy.letta_migration.secrets import Opener
 from deploy.letta_migration.source import LettaDatabase, organisation_of
 from tests.letta_database import load
-from tests.servers import PostgresServer
+from tests.servers import HeelerInstance, PostgresServer
 
 AGENT = "agent-167b2b4b-a0b8-47b1-85d7-4a62e5c2b23c"
 FILL = """
@@ -68,10 +71,41 @@ def read(url: str) -> tuple[int, int, float]:
     return messages, size, time.perf_counter() - began
 
 
+def migrate(url: str, instance: HeelerInstance) -> float:
+    """Move a database into a server; returns the seconds."""
+    began = time.perf_counter()
+    subprocess.run(
+        [instance.python, "-m", "deploy.letta_migration", url, "--last", "--json"],
+        cwd=instance.checkout,
+        env=instance.environment(),
+        stdout=subprocess.DEVNULL,
+        check=True,
+    )
+    return time.perf_counter() - began
+
+
+def measure_server(messages: int) -> None:
+    """Move a filled database into a server of our own, and print what that took."""
+    with HeelerInstance() as instance:
+        with psycopg.connect(instance.database_url, autocommit=True) as connection:
+            connection.execute("create database letta_old")
+        url = instance.database_url.replace("/heeler", "/letta_old")
+        load(url)
+        fill(url, messages)
+        roots = roots_of_home(instance.home)()
+        before = measured(roots)
+        seconds = migrate(url, instance)
+        after = measured(roots)
+    print(f"{messages} messages moved in {seconds:.1f} s: {messages / seconds:.0f} per second")
+    for name, size in after.items():
+        print(f"{name:<12} {size / 1e6:7.0f} MB, {(size - before.get(name, 0)) / 1e6:+.0f} since")
+
+
 def main() -> None:
-    """Fill a database, read it, and print what that took."""
+    """Fill a database, read it, and print what that took; with --server, move it in."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--messages", type=int, default=100_000)
+    parser.add_argument("--server", action="store_true", help="move it into a server, too")
     arguments = parser.parse_args()
     with closing(PostgresServer()) as server:
         server.start()
@@ -85,6 +119,8 @@ def main() -> None:
     print(
         f"{size / 1e6:.0f} MB of lines; memory {before // 1024} MB before, {after // 1024} at most"
     )
+    if arguments.server:
+        measure_server(arguments.messages)
 
 
 if __name__ == "__main__":

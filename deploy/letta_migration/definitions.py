@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from hashlib import sha256
 from typing import Any
 
@@ -22,6 +22,9 @@ from libs.contracts.tools.base_tools.catalogue import BASE_TOOLS, SERVER_TOOLS
 from libs.contracts.tools.mcp_servers import sealed_fields
 from libs.encryption.sealer import Sealer
 
+# The models that embed here, by their handles, each with its configuration.
+type Embeddings = Mapping[str, JsonObject]
+
 OF_ORG = "organization_id = %s and not is_deleted"
 
 
@@ -36,7 +39,9 @@ class Definitions:
         report: Report,
         opener: Opener,
         sealer: Sealer | None,
+        embeddings: Embeddings | None = None,
     ) -> None:
+        self.embeddings = embeddings
         self.database = database
         self.org = org
         self.progress = progress
@@ -50,7 +55,7 @@ class Definitions:
             ("sandbox_config", "sandbox_configs", self.sandbox_config),
             ("mcp_server", "mcp_server", self.mcp_server),
             ("tool", "tools", self.tool),
-            ("folder", "sources", folder),
+            ("folder", "sources", self.folder),
             ("archive", "archives", archive),
             ("identity", "identities", identity),
             ("group", "groups", self.group),
@@ -201,6 +206,24 @@ class Definitions:
         self.report.count(table)
         return value
 
+    def folder(self, row: Row) -> JsonObject | None:
+        """A folder, whose files are embedded by the same model as before if it is known here, else
+        by the default."""
+        config = embedding_config(row["embedding_config"])
+        fields: JsonObject | None = config.model_dump(mode="json") if config else None
+        if config is not None and self.embeddings is not None:
+            fields = self.embeddings.get(config.handle or "")
+            if fields is None:
+                self.report.mend("A folder whose model is not known here is embedded by another")
+        return {
+            "name": row["name"],
+            "description": row["description"],
+            "instructions": row["instructions"],
+            "metadata": row["metadata_"],
+            "embedding_chunk_size": config.embedding_chunk_size if config else None,
+            "embedding_config": fields,
+        }
+
     def group(self, row: Row) -> JsonObject | None:
         """A group, with the blocks that its agents share."""
         shared = self.database.links("groups_blocks", "block_id", row["id"], of="group_id")
@@ -237,19 +260,6 @@ def tool_state(row: Row) -> ToolState:
             "last_updated_by_id": row["_last_updated_by_id"],
         }
     )
-
-
-def folder(row: Row) -> JsonObject | None:
-    """The fields of a folder."""
-    config = embedding_config(row["embedding_config"])
-    return {
-        "name": row["name"],
-        "description": row["description"],
-        "instructions": row["instructions"],
-        "metadata": row["metadata_"],
-        "embedding_chunk_size": config.embedding_chunk_size if config else None,
-        "embedding_config": config.model_dump(mode="json") if config else None,
-    }
 
 
 def archive(row: Row) -> JsonObject | None:

@@ -9,7 +9,7 @@ from hashlib import sha256
 
 from deploy.letta_migration.agents import Agents, ToolNames
 from deploy.letta_migration.conversations import AgentConversations
-from deploy.letta_migration.definitions import OF_ORG, Definitions
+from deploy.letta_migration.definitions import OF_ORG, Definitions, Embeddings
 from deploy.letta_migration.here import Here, UnchangedHere
 from deploy.letta_migration.histories import EncodedHistory
 from deploy.letta_migration.memory import Blocks, Files, Passages
@@ -42,12 +42,19 @@ class Pass:
     opener: Opener
     sealer: Sealer | None
     here: Here = field(default_factory=UnchangedHere)
+    embeddings: Embeddings | None = None
     is_last: bool = False
 
     def content(self) -> Iterator[Content]:
         """Everything that is new, in an order in which each comes after what it needs."""
         yield from Definitions(
-            self.database, self.org, self.progress, self.report, self.opener, self.sealer
+            self.database,
+            self.org,
+            self.progress,
+            self.report,
+            self.opener,
+            self.sealer,
+            self.embeddings,
         ).lines()
         yield from Blocks(self.database, self.org, self.progress, self.report, self.here).lines()
         yield from Passages(self.database, self.org, self.progress, self.report).lines()

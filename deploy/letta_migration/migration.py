@@ -9,7 +9,9 @@ from datetime import UTC, datetime
 from pathlib import Path
 from urllib.parse import urlsplit
 
+from deploy.letta_migration.agents import embedding_config
 from deploy.letta_migration.comparison import Comparison
+from deploy.letta_migration.definitions import OF_ORG
 from deploy.letta_migration.here import AskedHere, Here, UnchangedHere
 from deploy.letta_migration.lines import Pass, encode_pass
 from deploy.letta_migration.passes import Passes
@@ -18,7 +20,7 @@ from deploy.letta_migration.providers import providers
 from deploy.letta_migration.report import Report
 from deploy.letta_migration.secrets import Opener
 from deploy.letta_migration.source import LettaDatabase, organisation_of
-from deploy.letta_migration.target import Target, TargetProblem
+from deploy.letta_migration.target import Target, TargetProblem, embedding_models
 from libs.encryption.sealer import Sealer
 
 IMPORT = "/v1/agents/import"
@@ -59,6 +61,7 @@ class Migration:
             report = Report()
             self.read(database, org, progress, report, passes, AskedHere(self.target))
             self.send(passes)
+            self.embed_again(database, org, report)
             self.tell("Compare both sides")
             Comparison(database, org, self.target, report).run()
         return report
@@ -82,8 +85,17 @@ class Migration:
         self, database: LettaDatabase, org: str, progress: Progress, report: Report, here: Here
     ) -> Pass:
         """A pass over a database."""
+        asked = isinstance(here, AskedHere)
         return Pass(
-            database, org, progress, report, self.opener, self.sealer, here, is_last=self.is_last
+            database,
+            org,
+            progress,
+            report,
+            self.opener,
+            self.sealer,
+            here,
+            embedding_models(self.target) if asked else None,
+            is_last=self.is_last,
         )
 
     def dry_run(self) -> Report:
@@ -109,6 +121,18 @@ class Migration:
         passes.lines.replace(file)
         passes.give_up()
         return report
+
+    def embed_again(self, database: LettaDatabase, org: str, report: Report) -> None:
+        """Have the archives embedded again whose model is not known here: in the background."""
+        known = embedding_models(self.target)
+        for row in database.rows("archives", OF_ORG, [org]):
+            config = embedding_config(row.get("embedding_config"))
+            if config is None or config.handle in known:
+                continue
+            at = f"/v1/archives/{row['id']}"
+            if (self.target.get(at)["embedding_config"] or {}).get("handle") == config.handle:
+                self.target.put(f"{at}/embedding", {})
+                report.mend("An archive whose model is not known here is embedded again")
 
     def send(self, passes: Passes) -> None:
         """Have a pass imported, and wait until it is. Raises TargetProblem."""

@@ -9,9 +9,12 @@ from pathlib import Path
 from typing import Any, BinaryIO
 from urllib.parse import urlencode, urlsplit
 
+from libs.contracts.bus_messages import JsonObject
+from libs.contracts.letta.model_configs import EmbeddingConfig
+
 SECONDS_MAX = 600.0
 COPIED_BYTES = 1 << 20
-PAGE = 100
+PAGE = 1_000
 NOT_FOUND = 404
 
 
@@ -42,6 +45,11 @@ class Target:
         """What a path answers. Raises TargetProblem."""
         asked = f"{path}?{urlencode(query, doseq=True)}" if query else path
         return self.answer("GET", asked, None, self.headers)
+
+    def put(self, path: str, body: object) -> Any:
+        """What a change is answered with. Raises TargetProblem."""
+        headers = {**self.headers, "content-type": "application/json"}
+        return self.answer("PUT", path, json.dumps(body).encode(), headers)
 
     def answer(self, method: str, path: str, body: Any, headers: dict[str, str]) -> Any:
         """The JSON that a request is answered with. Raises TargetProblem."""
@@ -100,3 +108,11 @@ def form(head: str, file: BinaryIO, tail: str) -> Iterator[bytes]:
     while part := file.read(COPIED_BYTES):
         yield part
     yield tail.encode()
+
+
+def embedding_models(target: Target) -> dict[str, JsonObject]:
+    """The models that embed on a server, by their handles, each with its configuration."""
+    return {
+        model["handle"]: {name: model.get(name) for name in EmbeddingConfig.model_fields}
+        for model in target.get("/v1/models/embedding")
+    }

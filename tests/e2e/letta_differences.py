@@ -43,6 +43,8 @@ ALLOWED: dict[str, tuple[str, ...]] = {
         "*.sources.*.created_at",
         "*.sources.*.updated_at",
         "*.sources.*.vector_db_provider",
+        "*.sources.*.embedding_config.*",
+        "*folders.*.embedding_config.*",
         "*folders.*.created_at",
         "*folders.*.updated_at",
         "*folders.*.vector_db_provider",

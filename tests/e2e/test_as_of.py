@@ -9,9 +9,9 @@ import pytest
 from letta_client import Letta
 
 from libs.contracts.agent.conversations import main_conversation
-from tests.e2e.asking import NOBODY, says, tool_call, unique
+from tests.e2e.asking import EMBEDDING, NOBODY, SECONDS_MAX, says, tool_call, unique
 from tests.e2e.conftest import NewAgent, NewTool
-from tests.servers import HeelerInstance
+from tests.servers import HeelerInstance, wait_until
 
 AGENT = pytest.mark.operation("GET /v1/agents/{agent_id}")
 EVENTS = " union all ".join(
@@ -28,10 +28,8 @@ EVERYTHING = "&".join(
 PATHS = (
     f"?{EVERYTHING}",
     "/messages?limit=1000&include_compaction_messages=true",
-    "/messages?limit=2",
     "/core-memory/blocks",
     "/core-memory/blocks/human",
-    "/core-memory",
     "/context",
     "/tools",
     "/archival-memory",
@@ -147,3 +145,38 @@ def test_what_is_no_moment_of_the_agent_is_refused(
     assert before_birth.status_code == 404, "the block was made before the agent"
     nobody = http.get(f"/v1/agents/agent-{NOBODY}", params={"at": "2026-01-01"})
     assert nobody.status_code == 404
+
+
+def test_folders_and_identities_are_shown_as_they_were_attached_then(
+    heeler: HeelerInstance, http: httpx.Client, letta: Letta, new_agent: NewAgent
+) -> None:
+    agent = new_agent()
+    folder = letta.folders.create(name=unique("papers"), embedding=EMBEDDING)
+    letta.folders.files.upload(folder.id, file=("plan.txt", b"Bake bread", "text/plain"))
+
+    def is_read() -> bool:
+        [file] = letta.folders.files.list(folder.id).items
+        return file.processing_status == "completed"
+
+    wait_until("the file is read", is_read, SECONDS_MAX)
+    letta.agents.folders.attach(folder.id, agent_id=agent.id)
+    ada = {"identifier_key": unique("ada"), "name": "Ada", "identity_type": "user"}
+    made = http.post("/v1/identities", json={**ada, "agent_ids": [agent.id]})
+    assert made.is_success, made.text
+    path = f"/v1/agents/{agent.id}?{EVERYTHING}&include=agent.identities"
+    answered = http.get(path).json()
+    assert "Bake bread" in str(answered["memory"]["file_blocks"])
+    assert [identity["name"] for identity in answered["identities"]] == ["Ada"]
+    [(moment,)] = heeler.psql("select clock_timestamp()")
+
+    letta.folders.delete(folder.id)
+    http.delete(f"/v1/identities/{made.json()['id']}").raise_for_status()
+    now = http.get(path).json()
+    assert (now["sources"], now["identities"]) == ([], [])
+
+    again = http.get(f"{path}&at={moment.isoformat().replace('+', '%2B')}").json()
+    # The text of a file is that of today, and it has none any more.
+    for shown in (answered, again):
+        for block in shown["memory"]["file_blocks"]:
+            del block["value"]
+    assert again == answered

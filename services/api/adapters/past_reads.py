@@ -18,7 +18,7 @@ from libs.bus.ports import Bus, Clock, Ids
 from libs.contracts.agent.conversations import main_conversation
 from libs.contracts.bus_messages import Accepted, Context, Rejected
 from libs.contracts.memory.agent_folders import agent_folders_id
-from libs.contracts.moments import SERVICES_WITH_MOMENTS, moment_command
+from libs.contracts.moments import MOMENT_IDS_MAX, SERVICES_WITH_MOMENTS, moment_command
 from libs.contracts.time_range_parsing import first_moment
 from libs.eventstore.as_of_reads import reading_as_of
 from libs.eventstore.connection_pool import Database
@@ -209,11 +209,12 @@ class PastReads:
 
     async def moment(self, cut: Cut, context: Context, service: str, ids: Sequence[str]) -> int:
         """The key of the rows of one service. Raises MomentUnavailable."""
+        # Of very many conversations with blocks of their own the last ones' are left out.
         command = moment_command(service)(
             asker=self.ids.new("moment"),
             agent_id=cut.agent_id,
             cut=cut.commit_order,
-            ids=tuple(dict.fromkeys(ids)),
+            ids=tuple(dict.fromkeys(ids))[:MOMENT_IDS_MAX],
         )
         asking = context.follow_up(command.asker)
         reply = await self.bus.request(command, asking, seconds_max=MOMENT_SECONDS_MAX)

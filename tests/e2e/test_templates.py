@@ -261,9 +261,11 @@ def test_what_is_wrong_with_a_request_is_said_by_field(
         letta.templates.create(type="agent", agent_id=origin.id, name=template)
     with pytest.raises(NotFoundError):
         letta.templates.create(type="agent", agent_id=f"agent-{NOBODY}")
-    nowhere = http.get("/v1/templates/nowhere/x/versions")
-    assert nowhere.status_code == 404
-    assert "nowhere" in nowhere.json()["detail"]
+    for path in ("nowhere/x", "%00/x", "nowhere/%00"):
+        nowhere = http.get(f"/v1/templates/{path}/versions")
+        assert nowhere.status_code == 404
+        assert "not found in project" in nowhere.json()["detail"]
+    assert http.get("/v1/_internal_templates/deployment/%00").json()["entities"] == []
 
 
 def test_a_refused_deployment_leaves_nothing(
@@ -435,6 +437,9 @@ def test_a_template_of_a_project_is_reached_by_its_id_and_by_its_name(
     assert saved["project_id"] == project["id"]
     assert saved["project_slug"] == project["slug"]
     assert saved["template_deployment_slug"] == f"{project['slug']}/{template}:1"
+    in_one_segment = f"{project['slug']}/{template}:9"
+    with pytest.raises(NotFoundError, match="version 9"):
+        letta.templates.agents.create(in_one_segment, memory_variables={})
     path = f"{project['slug']}/{template}"
     variables = {"name": "Ada", "wish": "tea"}
     deployment = answer("POST", f"{path}:1/agents", memory_variables=variables)

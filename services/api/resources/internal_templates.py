@@ -29,6 +29,7 @@ from services.api.resources.blocks import BLOCKS
 from services.api.resources.groups import GROUPS, make_group, share_blocks
 from services.api.v1.read_model_responses import answer_document, document_of
 from services.api.v1.state_size_checks import sized_block, unless
+from services.api.v1.template_names import without_nul
 
 # What one request lists, and what one request deletes.
 ENTITIES_MAX = 1_000
@@ -143,7 +144,7 @@ async def list_deployment_entities(request: AnyRequest, deployment_id: str) -> J
 async def entities_of(request: AnyRequest, deployment_id: str) -> list[JsonObject]:
     """What says that it is of a deployment, up to as many as one request is about."""
     queries = PostgresTemplateQueries(api_of(request).reads.database)
-    return await queries.entities(org_of(request), deployment_id, ENTITIES_MAX)
+    return await queries.entities(org_of(request), without_nul(deployment_id), ENTITIES_MAX)
 
 
 @delete(

@@ -8,7 +8,7 @@ from libs.contracts.api.deployments import MigrateDeployment
 from libs.contracts.api.templates import MigrationOptions
 from libs.contracts.bus_messages import JsonObject
 from libs.contracts.letta import all_request_bodies
-from services.api.http.request_parsing import AnyRequest, body_of, parse
+from services.api.http.request_parsing import AnyRequest, body_of, parse, valid_id
 from services.api.openapi.operation import returns
 from services.api.v1.template_deployments import deploy, deployment_request, start, wait
 from services.api.v1.template_names import (
@@ -59,6 +59,7 @@ async def migrate_deployment(
     """Have agents that were made from a template become what another version of it says."""
     body = await body_of(request, all_request_bodies.MigrateDeployment)
     number = saved_version_number(body.version)
+    valid_id("deployment", deployment_id)
     template = await named_template(request, template_name, project_id)
     command = MigrateDeployment(
         deployment_id=deployment_id,

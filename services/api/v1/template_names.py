@@ -17,6 +17,8 @@ from services.api.http.request_parsing import AnyRequest
 
 LATEST, WORKING = "latest", ("current", "dev")
 VERSION_NUMBER = re.compile(r"[1-9][0-9]{0,8}", re.ASCII)
+# As it stands in a segment of a path that has one.
+ENCODED_SLASH = "%2F"
 PROJECT_HEADERS = ("x-project-id", "x-project")
 # As `slug_of` makes it of the name of a project.
 SLUG = "trim(both '-' from regexp_replace(lower(p.name), '[^a-z0-9]+', '-', 'g'))"
@@ -58,6 +60,7 @@ async def project_of(request: AnyRequest, project_id: str | None = None) -> str:
     still have templates."""
     headers = (request.headers.get(name) for name in PROJECT_HEADERS)
     wanted = project_id or next((value for value in headers if value), DEFAULT_PROJECT)
+    wanted = without_nul(wanted)
     return await known_project(request, wanted) or wanted
 
 
@@ -85,8 +88,11 @@ async def known_project(request: AnyRequest, wanted: str) -> str | None:
 async def named_template(
     request: AnyRequest, name: str, project_id: str | None = None
 ) -> NamedTemplate:
-    """The template of a name, in a project; raises the 404 that names both."""
-    project = await project_of(request, project_id)
+    """The template of a name, in a project, which may stand in one segment with the name; raises
+    the 404 that names both."""
+    before, slash, after = without_nul(name).partition(ENCODED_SLASH)
+    name = after if slash else before
+    project = await project_of(request, project_id or (before if slash else None))
     found = Filter(
         ["v.org = %(org)s", "v.name = %(name)s", "v.project_id = %(project)s", "v.version = 0"],
         {"org": org_of(request), "name": name, "project": project},
@@ -97,6 +103,11 @@ async def named_template(
         raise Problem(404, {"detail": detail})
     ids: dict[str, Any] = from_json(document)
     return NamedTemplate(ids["template_id"], name, project, ids["latest_version"])
+
+
+def without_nul(text: str) -> str:
+    """A text of a path without the character that Postgres cannot be asked for."""
+    return text.replace("\x00", "")
 
 
 def without_version(name: str) -> str:

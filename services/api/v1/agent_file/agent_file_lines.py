@@ -243,7 +243,8 @@ class Conversations:
         messages = self.converter(index).messages(entry)
         if len(messages) != 1 or messages[0].role == "approval":
             self.several[entry.id] = [each.id for each in messages if each.role != "approval"]
-        yield from self.open[index].add(messages, in_context=entry.id in self.in_context)
+        is_shown = entry.id in self.in_context
+        yield from self.open[index].add(messages, path, in_context=is_shown)
 
     def finish(self, index: int) -> Iterator[HistoryPart]:
         """End the conversation of an agent: say in which order its model is shown what."""

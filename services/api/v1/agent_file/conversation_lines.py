@@ -11,16 +11,18 @@ from libs.contracts.agent.conversations import (
     ToolCall,
     main_conversation,
 )
-from libs.contracts.agent_file import HistoryPart
+from libs.contracts.agent_file import LINE_BYTES_MAX, HistoryPart
 from libs.contracts.appended_histories import PastEvent, PastHistory
 from libs.contracts.bus_messages import LOG_COLUMNS, Event
 from libs.contracts.deterministic_ids import derived_id
 from libs.contracts.state_size_limits import size
+from services.api.v1.agent_file.entry_problems import AgentFileInvalid, Path, entry_name
 from services.api.v1.agent_file.exported_messages import said_result
 
 # Of one line; an event that is larger stands alone.
 EVENTS_OF_LINE_MAX = 500
 LINE_PAYLOAD_BYTES_MAX = 512 << 10
+EVENT_BYTES_MAX = LINE_BYTES_MAX - LINE_PAYLOAD_BYTES_MAX - (64 << 10)
 
 # What a model is shown as the result of a call whose result is not in the file.
 NO_RESULT = (
@@ -45,6 +47,7 @@ class ConversationLines:
 
     def __init__(self, agent_id: str, system: Message) -> None:
         self.agent_id = agent_id
+        self.path: Path = ("messages",)
         self.events: list[PastEvent] = []
         self.bytes = 0
         self.version = 0
@@ -60,9 +63,12 @@ class ConversationLines:
         self.closing: dict[str, list[str]] = {}
         self.append(system, shows={})
 
-    def add(self, messages: Iterable[Message], *, in_context: bool) -> Iterator[HistoryPart]:
-        """Take the next messages, which models are shown or not; yields a line whenever one is
-        full."""
+    def add(
+        self, messages: Iterable[Message], path: Path, *, in_context: bool
+    ) -> Iterator[HistoryPart]:
+        """Take the next messages, which come from one entry, and which models are shown or not;
+        yields a line whenever one is full. Raises `AgentFileInvalid`."""
+        self.path = path
         for message in messages:
             if message.role == "tool":
                 self.owed.pop(message.tool_call_id or "", None)
@@ -130,7 +136,11 @@ class ConversationLines:
         """One more event of the line that is gathered."""
         self.version += 1
         self.events.append(event)
-        self.bytes += size(event.payload)
+        payload_bytes = size(event.payload)
+        if payload_bytes > EVENT_BYTES_MAX:
+            why = f"as an event it has {payload_bytes:,} bytes, and at most {EVENT_BYTES_MAX:,}"
+            raise AgentFileInvalid([f"{entry_name(self.path)}: {why}"])
+        self.bytes += payload_bytes
 
     def line(self, *, is_complete: bool) -> HistoryPart:
         """What was gathered since the last line."""

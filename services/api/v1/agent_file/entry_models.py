@@ -47,11 +47,15 @@ TOOL_NAME_CHARS_MAX = 128
 SOURCE_CHARS_MAX = 1_000_000
 MCP_ARGUMENTS_MAX = 1_000
 LABEL_CHARS_MAX = 200
+FILE_BYTES_MAX = 1 << 50
 
 
 def with_time_zone(moment: datetime) -> datetime:
     """A time as UTC; old files write UTC without saying so."""
-    return moment.replace(tzinfo=UTC) if moment.tzinfo is None else moment.astimezone(UTC)
+    try:
+        return moment.replace(tzinfo=UTC) if moment.tzinfo is None else moment.astimezone(UTC)
+    except OverflowError:
+        raise ValueError("it is not between the years 1 and 9999") from None
 
 
 def fit_for_file_name(name: str) -> str:
@@ -230,7 +234,7 @@ class FileEntry(Entry):
     file_name: Annotated[Name, Field(min_length=1)]
     original_file_name: Name | None = None
     file_type: Name | None = None
-    file_size: int | None = None
+    file_size: Annotated[int, Field(ge=0, le=FILE_BYTES_MAX)] | None = None
     content: str | None = None
 
 

@@ -137,8 +137,10 @@ def exported_mcp_server(server: JsonObject, ids: FileIds) -> JsonObject:
 def exported_group(group: JsonObject, ids: FileIds) -> JsonObject:
     """A group of agents that are in the file."""
     kind = str(group["manager_type"])
+    if kind not in MANAGER_FIELDS:  # one that the retired server does not have
+        kind = "round_robin"
     manager: JsonObject = {"manager_type": kind}
-    for name in MANAGER_FIELDS.get(kind, ()):
+    for name in MANAGER_FIELDS[kind]:
         value = group.get(name)
         manager[name] = (
             ids.of("agent", value)

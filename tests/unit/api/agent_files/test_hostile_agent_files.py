@@ -61,6 +61,11 @@ def group(**fields: Any) -> dict[str, Any]:
         (with_message(1, content=7), "agents[0].messages[1].content"),
         (with_message(1, id="message-0"), "agents[0].messages[1].id"),
         (with_message(1, created_at="soon"), "agents[0].messages[1].created_at"),
+        (
+            with_message(1, created_at="0001-01-01T00:00:00+14:00"),
+            "agents[0].messages[1].created_at",
+        ),
+        (with_entry("files", file_size=10**30), "files[0].file_size"),
         (with_message(2, tool_calls=[{"id": "x"}]), "agents[0].messages[2].tool_calls[0].function"),
         (with_agent(agent_type="robot"), "agents[0].agent_type"),
         (with_agent(llm_config=None), "agents[0].llm_config"),
@@ -159,6 +164,12 @@ def test_nothing_is_kept_that_is_larger_than_memory_may_hold(
 def test_a_message_that_fits_no_event_is_refused() -> None:
     file = with_message(2, tool_calls=[call("call-1", "roll", text="x" * (4 << 20))])
     assert any(error.startswith("agents[0].messages[2]: ") for error in errors_of(file))
+
+
+def test_a_message_that_grows_beyond_an_event_is_refused() -> None:
+    part = {"type": "tool_call", "id": "c", "name": "n", "input": {"a": '"' * 1_200_000}}
+    error = "agents[0].messages[4]: as an event it has"
+    assert errors_of(with_message(4, content=[part]))[0].startswith(error)
 
 
 def test_characters_that_no_database_keeps_are_dropped() -> None:

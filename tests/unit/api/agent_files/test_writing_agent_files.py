@@ -184,6 +184,13 @@ def test_a_group_comes_with_its_agents() -> None:
     assert len(written["blocks"]) == 1
 
 
+def test_a_kind_of_group_that_the_retired_server_has_not_becomes_the_simplest() -> None:
+    group = {"id": "group-9", "manager_type": "broadcast", "agent_ids": [AGENT]}
+    agent = ExportedAgent(document={**document(), "managed_group": group})
+    written: Any = agent_file_document(export(agents=[agent]))
+    assert written["groups"][0]["manager_config"]["manager_type"] == "round_robin"
+
+
 def test_an_mcp_server_comes_without_its_secrets() -> None:
     servers = [
         {

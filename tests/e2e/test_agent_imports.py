@@ -6,13 +6,16 @@ import asyncio
 import gzip
 import json
 import re
+from pathlib import Path
 from typing import Any
+from uuid import uuid4
 
 import httpx
 import pytest
 from letta_client import Letta
 from letta_client.types import AgentState
 
+from benchmarks.agent_round_trip import digest_of, long_agent, write
 from tests.e2e.asking import says, tool_call, unique
 from tests.e2e.conftest import NewAgent
 from tests.waiting import wait_for
@@ -245,6 +248,51 @@ def test_what_an_agent_uses_comes_with_it(
         ("notes.txt", "Ada keeps bees.")
     ]
     assert len(http.get(f"/v1/agents/{agent.id}/schedule").json()["scheduled_messages"]) == 1
+
+
+def test_a_long_history_comes_back_as_it_was(
+    letta: Letta, http: httpx.Client, tmp_path: Path
+) -> None:
+    made, agent_id = tmp_path / "made.gz", f"agent-{uuid4()}"
+    write(long_agent(agent_id, 1_500, 150), made)
+    assert imported(http, made.read_bytes()).json()["agent_ids"] == [agent_id]
+    before = digest_of(http, agent_id)
+    file = exported(http, agent_id)
+    letta.agents.delete(agent_id)
+    assert imported(http, file, conflicts="replace").json()["agent_ids"] == [agent_id]
+    assert digest_of(http, agent_id) == before
+    assert before[1] == 1_500
+
+
+def test_an_import_that_is_cancelled_or_in_the_way_leaves_nothing(
+    letta: Letta, http: httpx.Client, rich_agent: AgentState
+) -> None:
+    file = exported(http, rich_agent.id)
+    agents = http.get("/v1/agents/count").json()
+    refused = imported(http, file, conflicts="fail")
+    assert refused.status_code == 409, refused.text
+    assert rich_agent.id in [error["entry"] for error in refused.json()["errors"]]
+    damaged = imported(http, file[:-20])
+    assert (damaged.status_code, damaged.json()["errors"][0]["entry"]) == (422, "file")
+    begun = imported(http, file, background="true")
+    assert begun.status_code == 202
+    path = f"/v1/imports/{begun.json()['id']}"
+    assert begun.headers["location"] == path
+    cancelled = http.post(f"{path}/cancel")
+    ended = asyncio.run(wait_for("its end", lambda: ended_import(http, path)))
+    if cancelled.status_code == 200:
+        assert ended["status"] == "cancelled"
+    else:  # it was there already
+        assert (cancelled.status_code, ended["status"]) == (409, "completed")
+        letta.agents.delete(ended["agent_ids"][0])
+    assert http.get("/v1/agents/count").json() == agents
+    assert http.get(f"/v1/imports/import-{uuid4()}").status_code == 404
+
+
+def ended_import(http: httpx.Client, path: str) -> Any:
+    """An import that has ended."""
+    found = http.get(path).json()
+    return found if found["completed_at"] else None
 
 
 def texts_of_files(http: httpx.Client, folder_id: str) -> list[tuple[str, str]]:

@@ -114,6 +114,33 @@ def test_payloads_come_when_they_are_asked_for_and_without_secrets(
     assert "sealed:" not in whole.text
 
 
+def test_schedules_groups_identities_and_restores_of_an_agent_are_among_its_events(
+    http: httpx.Client, new_agent: NewAgent
+) -> None:
+    agent, member = new_agent(), new_agent()
+    path = f"/v1/agents/{agent.id}"
+    at = events(http, agent.id, limit=1)[0]["id"]
+    cron = {"schedule": {"type": "recurring", "cron_expression": "0 9 * * *"}}
+    message = {"messages": [{"role": "user", "content": "Good morning"}]}
+    scheduled = http.post(f"{path}/schedule", json={**cron, **message})
+    assert scheduled.status_code < 300, scheduled.text
+    managed = {"manager_type": "supervisor", "manager_agent_id": agent.id}
+    group = {"agent_ids": [member.id], "description": "Crew", "manager_config": managed}
+    http.post("/v1/groups/", json=group).raise_for_status()
+    key = {"identifier_key": unique("ada"), "name": "Ada", "identity_type": "user"}
+    identity = http.post("/v1/identities", json=key).json()
+    http.patch(f"{path}/identities/attach/{identity['id']}").raise_for_status()
+    http.post(f"{path}/restore", json={"at": at, "what": ["blocks"]}).raise_for_status()
+
+    seen = topics(events(http, agent.id)[::-1])
+
+    order = ["schedule.created", "group.created", "attachment.made", "agent_restore.completed"]
+    assert [topic for topic in seen if topic in order] == order
+    for topic in order:
+        [event] = events(http, agent.id, topic=topic)
+        assert http.get(path, params={"at": event["id"]}).status_code == 200, topic
+
+
 @pytest.mark.parametrize(
     ("query", "names"),
     [

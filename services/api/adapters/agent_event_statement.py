@@ -11,7 +11,7 @@ from typing import Any
 from libs.contracts.bus_messages import EVENTS
 from libs.contracts.service_registry import load_contracts
 
-SERVICES = ("agent", "memory", "tools")
+SERVICES = ("agent", "memory", "tools", "scheduler", "groups", "api")
 # A conversation has one of each in every run; of its other events there is an index by topic.
 FREQUENT = ("message.appended", "run.accepted", "run.started", "run.completed", "model.replied")
 # What a page may weigh: it ends before, but not before its first event.
@@ -21,6 +21,9 @@ PAYLOAD_READ_BYTES_MAX = 64 << 10
 # The clocks of processes differ by less, and a call ends so long after its run at most.
 CLOCK_MINUTES_MAX = 10
 
+MANAGER = (
+    "coalesce(e.payload->'config'->>'manager_agent_id', e.payload->'changes'->>'manager_agent_id')"
+)
 # The aggregates whose events are an agent's, by service: what it is, and what it ever had.
 PARTS = {
     "agent": """select %(agent)s as id union select %(main)s
@@ -40,6 +43,14 @@ PARTS = {
   where v.folder_id = o.id and v.org = %(org)s offset 0) f""",
     "tools": """select p.id from agent.part_of_agent_view p
  where p.agent_id = %(agent)s and p.org = %(org)s and p.id like 'tool-%%'""",
+    "scheduler": """select e.aggregate_id as id from scheduler.recorded_event_view e
+ where e.topic = 'schedule.created' and e.payload->'schedule'->>'agent_id' = %(agent)s
+ and e.payload->'schedule'->>'agent_id' <> '' and e.org = %(org)s""",
+    "groups": f"""select distinct e.aggregate_id as id from groups.recorded_event_view e
+ where e.topic in ('group.created', 'group.updated') and {MANAGER} = %(agent)s
+ and {MANAGER} <> '' and e.org = %(org)s""",
+    "api": """select %(restores)s as id union select e.aggregate_id from api.recorded_event_view e
+ where e.topic = 'attachment.made' and e.about = %(agent)s and e.org = %(org)s""",
 }
 SHARED_PARTS = """archives as materialized (select distinct a.id from memory.archive_of_agent_view a
  where a.agent_id = %(agent)s and a.agent_id <> '' and a.org = %(org)s),

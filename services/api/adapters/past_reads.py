@@ -38,10 +38,12 @@ FORMS = (
     " time as 2026-01-31T14:30:00Z"
 )
 
+# Of a service without moments an event still says when it was.
+SERVICES_WITH_EVENTS = (*SERVICES_WITH_MOMENTS, "scheduler")
 THE_EVENT = " union all ".join(
     f"select e.occurred_at, e.commit_order, e.settled from {service}.recorded_event_view e"
     " where e.aggregate_id = %(aggregate)s and e.version = %(version)s and e.org = %(org)s"
-    for service in SERVICES_WITH_MOMENTS
+    for service in SERVICES_WITH_EVENTS
 )
 BIRTH = """
 select e.commit_order from agent.recorded_event_view e
@@ -75,14 +77,15 @@ with first as materialized (
     " union all ".join(
         f"select e.topic, e.payload from {service}.recorded_event_view e where"
         " e.aggregate_id = %(aggregate)s and e.version = 1 and e.org = %(org)s"
-        for service in SERVICES_WITH_MOMENTS
+        for service in SERVICES_WITH_EVENTS
     )
 }
 ), named as materialized (
     select case first.topic when 'passage.created' then first.payload->>'archive_id'
         when 'file.added' then first.payload->>'folder_id' else %(aggregate)s end as id,
         %(agent)s in (first.payload->>'agent_id', first.payload->'config'->>'agent_id',
-            first.payload->>'target_id', first.payload->'config'->>'manager_agent_id') as is_own
+            first.payload->'schedule'->>'agent_id', first.payload->>'target_id',
+            first.payload->'config'->>'manager_agent_id') as is_own
     from first
 )
 select 1 from named where named.is_own or named.id in ({PARTS})"""

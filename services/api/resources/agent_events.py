@@ -31,7 +31,7 @@ class EventPage(Page):
 
     limit: Annotated[int, Field(ge=0, le=EVENTS_MAX)] = 100
     topic: Annotated[list[Name] | None, Field(max_length=TOPICS_MAX)] = None
-    service: Literal["agent", "memory", "tools"] | None = None
+    service: Literal["agent", "memory", "tools", "scheduler", "groups", "api"] | None = None
     run_id: Name | None = None
     tool_call_id: Name | None = None
     since: Moment | None = None

@@ -73,3 +73,6 @@ create view {schema}.created_firing_view as
     where topic = 'firing.started';
 comment on view {schema}.created_firing_view is 'Firings that ever began.';
 grant select on {schema}.created_firing_view to heeler_reader;
+
+create index events_schedules on {schema}.events ((payload->'schedule'->>'agent_id'))
+    where topic = 'schedule.created' and payload->'schedule'->>'agent_id' <> '';

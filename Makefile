@@ -149,6 +149,11 @@ bench-history: ## Measure an agent with 100,000 messages beside empty ones (ARGS
 	@deploy/bootstrap.sh --dev
 	@$(PYTHON) -m benchmarks.long_history $(ARGS)
 
+.PHONY: bench-migration
+bench-migration: ## Measure how 100,000 messages move in from a Letta database (ARGS=--server)
+	@deploy/bootstrap.sh --dev
+	@$(PYTHON) -m benchmarks.letta_migration $(ARGS)
+
 .PHONY: bench-sandbox
 bench-sandbox: ## Measure calls in the sandbox, and through an agent (ARGS=--help)
 	@deploy/bootstrap.sh --dev

@@ -50,14 +50,15 @@ class Batch:
         self.events = 0
         self.bytes = 0
 
-    def fits(self, size: int) -> bool:
-        """Whether an event of so many bytes may go with the others."""
-        small = self.bytes + size <= APPENDED_BYTES_MAX and self.events < APPENDED_EVENTS_MAX
-        return not self.events or small
+    def fits(self, size: int, events: int = 1) -> bool:
+        """Whether so many events of so many bytes may go with the others."""
+        is_small = self.bytes + size <= APPENDED_BYTES_MAX
+        return not self.events or (is_small and self.events + events <= APPENDED_EVENTS_MAX)
 
     def add(self, history: PastHistory, place: str, size: int) -> None:
-        """Add an event of a history, which is the only one in it."""
-        self.last, self.bytes, self.events = place, self.bytes + size, self.events + 1
+        """Add the events of a history, which follow those that were added of it."""
+        self.last, self.bytes = place, self.bytes + size
+        self.events += len(history.events)
         before = self.histories[-1] if self.histories else None
         if before is None or before.aggregate_id != history.aggregate_id or before.complete:
             self.histories.append(history)
@@ -178,17 +179,24 @@ class Transfer:
             if self.plan.wanted.options.strip_messages
             else part.history
         )
+        size = len(to_json(history))
+        if size <= APPENDED_BYTES_MAX and len(history.events) <= APPENDED_EVENTS_MAX:
+            await self.gather(part.service, history, f"{number}.0", size)
+            return
         last = len(history.events) - 1
         for index, event in enumerate(history.events):
-            size = len(to_json(event))
-            place = f"{number}.{index}"
-            if self.batch is not None and (
-                self.batch.service != part.service or not self.batch.fits(size)
-            ):
-                await self.flush()
-            if self.batch is None:
-                self.batch = Batch(part.service, place)
-            self.batch.add(one_event(history, index, event, index == last), place, size)
+            one = one_event(history, index, event, index == last)
+            await self.gather(part.service, one, f"{number}.{index}", len(to_json(event)))
+
+    async def gather(self, service: str, history: PastHistory, place: str, size: int) -> None:
+        """Add events to what is sent next, or send that first where they do not fit."""
+        if self.batch is not None and not (
+            self.batch.service == service and self.batch.fits(size, len(history.events))
+        ):
+            await self.flush()
+        if self.batch is None:
+            self.batch = Batch(service, place)
+        self.batch.add(history, place, size)
 
     def history_without_words(self, part: HistoryPart) -> PastHistory:
         """A history without what was said: of an agent's own conversation the system message."""

@@ -312,9 +312,12 @@ async def test_messages_are_searched_in_the_history_of_one_agent(rows: Rows) -> 
 async def test_sweeps_read_the_oldest_first(rows: Rows) -> None:
     late = [("conv-2", 2), ("conv-1", 1)]
     asked = {"agent_id": ADA, "message_id": "m"}
+    gone = {"conversation_id": "conv-3", "requested_at": at(0), **asked, "agent_id": "agent-gone"}
+    await put(rows, agent.AGENTS, {"id": ADA})
     await put(
         rows,
         agent.APPROVALS,
+        gone,
         *(
             {"conversation_id": conversation, "requested_at": at(n), **asked}
             for conversation, n in late

@@ -288,6 +288,8 @@ class Process:
             block_history=unread,
             folders=unread,
             uploads=self.uploads,
+            past=unread,
+            agent_lines=unread,
         )
 
 

@@ -552,7 +552,9 @@ class InMemoryQueries(InMemoryBatchQueries, InMemoryReplayQueries):
         ][:limit]
 
     async def waiting_approvals(self, seconds_max: float) -> list[WaitingApproval]:
-        rows = sorted(self.rows("approvals"), key=lambda row: row["requested_at"])
+        there = {row["id"] for row in self.rows("agents")}
+        waiting = [row for row in self.rows("approvals") if row["agent_id"] in there]
+        rows = sorted(waiting, key=lambda row: row["requested_at"])
         return [
             WaitingApproval(
                 row["conversation_id"],

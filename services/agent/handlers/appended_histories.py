@@ -21,8 +21,9 @@ from libs.contracts.agent.conversations import (
 )
 from libs.contracts.agent.runs import CallbackAttempted, RunAccepted
 from libs.contracts.bus_messages import EVENTS, Event
+from libs.contracts.state_size_limits import oversize_agent
 from libs.eventstore.unit_of_work import UnitOfWork
-from services.agent.domain.agents.agent import Agent
+from services.agent.domain.agents.agent import Agent, too_many, unfit_secrets
 from services.agent.domain.conversations.conversation import Conversation
 
 NOT_APPENDED = (ConversationDeleted, CallbackAttempted)
@@ -30,7 +31,13 @@ NOT_APPENDED = (ConversationDeleted, CallbackAttempted)
 
 async def check_agent(agent: Agent, work: UnitOfWork) -> str | None:
     """What is wrong with an agent that came from outside."""
-    return "it is no agent in the end" if agent.design is None else None
+    design = agent.design
+    if design is None:
+        return "it is no agent in the end"
+    refused = too_many(len(design.block_ids)) or unfit_secrets(design.secrets)
+    if refused:
+        return refused.reason
+    return oversize_agent({**dict(design.config), "tags": design.tags})
 
 
 async def check_conversation(conversation: Conversation, work: UnitOfWork) -> str | None:

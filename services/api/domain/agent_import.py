@@ -54,6 +54,8 @@ class ImportState(BaseModel):
     present: list[str] = []
     attempts: int = 0
     cancelled: bool = False
+    # Whether a command of a broken attempt may still be on its way when it is taken back.
+    is_unsettled: bool = False
     errors: list[EntryError] = []
 
 
@@ -189,13 +191,13 @@ class AgentImport(Aggregate[ImportState]):
             case ImportProgressed():
                 state.done, state.attempts = event.done, 0
             case ImportDelayed():
-                state.attempts = event.attempts
+                state.attempts, state.is_unsettled = event.attempts, True
             case ImportAbandoned():
                 state.phase = "undoing" if event.undoes else "failed"
                 state.errors, state.attempts = event.errors, 0
             case ImportCancelled():
                 state.phase = "undoing" if event.undoes else "cancelled"
-                state.cancelled, state.attempts = True, 0
+                state.cancelled, state.is_unsettled, state.attempts = True, True, 0
             case ImportUndone():
                 state.phase = event.status
             case ImportCompleted():

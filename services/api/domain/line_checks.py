@@ -9,6 +9,7 @@ from __future__ import annotations
 import hashlib
 import re
 from collections import Counter
+from datetime import datetime, timedelta
 from typing import Any
 
 from pydantic import ValidationError
@@ -42,6 +43,9 @@ NOT_BRACKETS = bytes(set(range(256)) - set(b"[]{}"))
 # Secrets come in lines of their own: as events they would be sealed by another server's keys.
 SECRETS_TOPIC = "agent.secrets_replaced"
 PASSAGE_TOPIC = "passage.created"
+NUL = re.compile(rb"(?<!\\)(?:\\\\)*\\u0000")
+# The clock of the server that wrote a file may be wrong, but not by much.
+FUTURE_MAX = timedelta(days=1)
 
 
 def depth_of(line: bytes) -> int:
@@ -61,8 +65,14 @@ class LineChecks:
     `referred` those that it says are there already."""
 
     def __init__(
-        self, *, trusted: bool = False, sealed_here: bool = False, continues: bool = False
+        self,
+        *,
+        trusted: bool = False,
+        sealed_here: bool = False,
+        continues: bool = False,
+        now: datetime | None = None,
     ) -> None:
+        self.now = now
         self.trusted = trusted
         self.sealed_here = trusted or sealed_here or continues
         self.continues = continues
@@ -97,6 +107,8 @@ class LineChecks:
             raise self.bad("it comes after the footer")
         if not self.trusted and depth_of(raw) > DEPTH_MAX:
             raise self.bad(f"it has more than {DEPTH_MAX} lists and objects in each other")
+        if not self.trusted and b"u0000" in raw and NUL.search(raw):
+            raise self.bad("no text has a NUL character: leave it out")
         line = self.parse(raw)
         if self.header is None and not isinstance(line, Header):
             raise self.bad("the first line has to be the header")
@@ -206,6 +218,8 @@ class LineChecks:
 
     def check_event(self, service: str, past: PastEvent, place: int) -> JsonObject:
         """An event is one that this server knows, with the fields that it has."""
+        if self.now is not None and past.occurred_at > self.now + FUTURE_MAX:
+            raise self.bad(f"event {place + 1}: `occurred_at` is in the future")
         if past.topic == SECRETS_TOPIC and not self.sealed_here:
             raise self.bad(f"event {place + 1}: `{past.topic}`: secrets are lines of their own")
         kind = EVENTS.get(f"{service}.{past.topic}")

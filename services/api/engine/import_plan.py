@@ -64,6 +64,7 @@ async def make_plan(ports: ImportPorts, wanted: WantedImport, state: ImportState
         trusted=not is_new or form == "fork",
         sealed_here=form == "letta",
         continues=wanted.options.conflicts == CONTINUE,
+        now=wanted.requested_at,
     )
     async with aclosing(ports.sources.lines(wanted)) as lines:
         async for raw in lines:

@@ -15,7 +15,7 @@ from services.api.adapters.import_queries import ImportQueries
 from services.api.adapters.import_sources import ImportSources, WantedImport
 from services.api.adapters.uploaded_file_store import Uploads
 
-COMMAND_SECONDS_MAX = 30.0
+COMMAND_SECONDS_MAX = 15.0
 
 
 @dataclass(slots=True, kw_only=True)

@@ -24,7 +24,7 @@ from libs.work.work_lease import HANDLED_BY_ENGINE, DueWork, WorkLease
 from services.api.adapters.import_sources import WantedImport
 from services.api.domain.agent_import import AgentImport, ImportState
 from services.api.engine.import_plan import make_plan
-from services.api.engine.import_ports import ImportPorts, Sender
+from services.api.engine.import_ports import COMMAND_SECONDS_MAX, ImportPorts, Sender
 from services.api.engine.import_transfer import Transfer
 from services.api.engine.import_undo import undo
 
@@ -32,6 +32,8 @@ log = logging.getLogger(__name__)
 
 IMPORTS_AT_ONCE_MAX = 4
 IMPORTS_OF_ORG_AT_ONCE_MAX = 2
+# After so long no command arrives any more that an attempt had sent before it was broken off.
+UNDO_AGAIN_SECONDS = COMMAND_SECONDS_MAX + 2.0
 A_BUG = "It could not be imported, for a reason that the log of the server says"
 
 
@@ -102,6 +104,9 @@ class Imports(LeasedWork[DueWork]):
         sender = Sender(self.ports, wanted)
         if state.phase == "undoing":
             await undo(self.ports, sender, state)
+            if state.is_unsettled:  # a command that nobody waits for any more may still arrive
+                await self.ports.clock.sleep(UNDO_AGAIN_SECONDS)
+                await undo(self.ports, sender, state)
             await self.decide(lease, lambda known: known.end_undo(at=self.now()), release=True)
             return
         plan = await make_plan(self.ports, wanted, state)

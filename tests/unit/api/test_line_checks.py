@@ -6,6 +6,7 @@ import hashlib
 import json
 from collections import Counter
 from collections.abc import Callable
+from datetime import UTC, datetime
 from typing import Any
 
 import pytest
@@ -172,6 +173,16 @@ def test_a_footer_says_whether_anything_is_missing_or_was_changed() -> None:
 def test_what_is_no_line_is_refused(line: bytes) -> None:
     with pytest.raises(BadSource):
         check([line])
+
+
+def test_what_no_text_or_clock_can_say_is_refused() -> None:
+    lines = written(sound())
+    check([*lines], now=datetime(2026, 1, 2, tzinfo=UTC))
+    with pytest.raises(BadSource, match="is in the future"):
+        check(lines, now=datetime(2025, 1, 1, tzinfo=UTC))
+    with pytest.raises(BadSource, match="no text has a NUL"):
+        check(written(changed(0, written_by="a\x00b")(sound())))
+    check(written(changed(0, written_by="a\\u0000b")(sound())))
 
 
 def test_lists_in_lists_are_counted_outside_of_texts() -> None:

@@ -32,6 +32,7 @@ from libs.contracts.base_aggregate import Aggregate
 from libs.contracts.bus_messages import Accepted, Context, Event, Rejected
 from libs.contracts.memory.archives import ArchiveCreated, PassageCreated
 from libs.contracts.memory.blocks import BlockChanged, BlockCreated, BlockDeleted
+from libs.embeddings.vector_encoding import pack_vector
 from libs.eventstore.event_decoding import replay
 from libs.eventstore.in_memory import InMemoryEventStore
 from libs.eventstore.in_memory_database import InMemoryDatabase
@@ -241,6 +242,25 @@ async def test_a_passage_needs_its_archive(memory: Service) -> None:
     assert (await memory.aggregate(Passage, "passage-1")).present
     attached = history("archive-2", one(ArchiveCreated, agent_id=AGENT))
     assert isinstance(await memory.append(attached), Rejected)
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"vector": "no base64!"},
+        {"vector": "AA=="},
+        {"dimensions": 7},
+        {"vector": pack_vector([float("inf")]), "dimensions": 1},
+    ],
+)
+async def test_a_passage_whose_vector_is_none_is_refused(
+    memory: Service, changes: dict[str, Any]
+) -> None:
+    passage = one(PassageCreated)
+    archive = history(passage.archive_id, one(ArchiveCreated, agent_id=""))
+    embedding = passage.embedding.model_copy(update=changes)
+    forged = history("passage-1", passage.model_copy(update={"embedding": embedding}))
+    assert isinstance(await memory.append(archive, forged), Rejected)
 
 
 async def test_a_conversation_whose_run_is_open_is_refused_at_its_end(agents: Service) -> None:

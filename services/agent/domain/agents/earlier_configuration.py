@@ -31,12 +31,15 @@ def restore_configuration(
     kept = {name: getattr(now.config, name) for name in NOT_RESTORED}
     stamps = {"updated_at": at, "last_updated_by_id": actor}
     config = past.config.model_copy(update={**kept, **stamps})
-    there = held_tools(past.tool_ids, custom)
+    there = {tool.id for tool in held_tools(past.tool_ids, custom)}
+    # Under the names that it got them by: rules know them by these.
+    recorded = zip(past.tool_ids, past.tools, strict=True)
+    kept_tools = [(tool_id, name) for tool_id, name in recorded if tool_id in there]
     design = now.model_copy(
         update={
             "config": config,
-            "tools": [tool.name for tool in there],
-            "tool_ids": [tool.id for tool in there],
+            "tools": [name for _, name in kept_tools],
+            "tool_ids": [tool_id for tool_id, _ in kept_tools],
             "tags": past.tags,
         }
     )

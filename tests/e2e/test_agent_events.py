@@ -147,6 +147,7 @@ def test_schedules_groups_identities_and_restores_of_an_agent_are_among_its_even
         ({"topic": "block.eaten"}, "topic"),
         ({"service": "kitchen"}, "service"),
         ({"since": "yesterday"}, "since"),
+        ({"until": "0000-01-01"}, "until"),
         ({"include": "everything"}, "include"),
         ({"limit": 100_000}, "limit"),
     ],
@@ -171,3 +172,13 @@ def test_events_of_no_agent_and_after_no_event_are_refused(
     assert missing.status_code == 404
     assert unknown.status_code == 400
     assert "after" in unknown.text
+
+
+def test_moments_at_the_ends_of_time_bound_nothing(http: httpx.Client, new_agent: NewAgent) -> None:
+    agent = new_agent()
+    whole = events(http, agent.id)
+
+    first, last = "0001-01-01T00:00:00Z", "9999-12-31T23:59:59Z"
+
+    assert events(http, agent.id, since=first, until=last) == whole
+    assert events(http, agent.id, since=last) == events(http, agent.id, until=first) == []

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from datetime import datetime, timedelta
+from datetime import UTC, datetime, timedelta
 from functools import cache
 from typing import Any
 
@@ -20,6 +20,7 @@ BYTES_MAX = 4 << 20
 PAYLOAD_READ_BYTES_MAX = 64 << 10
 # The clocks of processes differ by less, and a call ends so long after its run at most.
 CLOCK_MINUTES_MAX = 10
+EARLIEST, LATEST = (end.replace(tzinfo=UTC) for end in (datetime.min, datetime.max))
 
 MANAGER = (
     "coalesce(e.payload->'config'->>'manager_agent_id', e.payload->'changes'->>'manager_agent_id')"
@@ -164,9 +165,9 @@ class Bounds:
                 found |= {f"{name}_order": place[0], f"{name}_position": place[1]}
         slack = timedelta(minutes=CLOCK_MINUTES_MAX)
         if self.since:
-            found["since_about"] = self.since - slack
+            found["since_about"] = max(self.since, EARLIEST + slack) - slack
         if self.until:
-            found["until_about"] = self.until + slack
+            found["until_about"] = min(self.until, LATEST - slack) + slack
         return found
 
 

@@ -45,8 +45,8 @@ async def told(rows: Rows) -> None:
     """Two agents of an organisation, and one of another."""
     writes = RowWrites()
     at = START.isoformat()
-    for agent in (ADA, BOB):
-        plain: JsonObject = {"id": agent, "org": ORG, "created_at": at, "updated_at": at}
+    for agent, org in ((ADA, ORG), (BOB, ORG), ("agent-else", "org-2")):
+        plain: JsonObject = {"id": agent, "org": org, "created_at": at, "updated_at": at}
         lists: JsonObject = {"block_ids": [], "tags": [], "tools": []}
         fields: JsonObject = {"project_id": f"project-of-{agent}"}
         names: JsonObject = {"name": agent, "conversation_id": main_conversation(agent)}

@@ -100,6 +100,7 @@ async def test_sleeptime_groups_are_found_by_their_manager_and_their_members(
 
 async def test_what_is_reviewed_lies_between_two_messages(database: Database) -> None:
     queries = PostgresSleeptimeQueries(database)
+    await add_agent(database, ADA)
     said = [("system", False), ("user", True), ("assistant", False), ("system", True)]
     said += [("user", True), ("summary", False), ("assistant", False)]
     for number, (role, sent) in enumerate(said):
@@ -180,8 +181,10 @@ async def test_one_sleeptime_agent_of_several_leaves_the_others_their_group(
     assert await queries.lost_groups() == []
     assert [part.group_id for part in await groups.lost_members()] == ["group-1"]
     await database.fetch(deleted, [SLEEPER, "agent.deleted", ORG, SLEEPER])
+    await database.fetch("delete from agent.agents where id = %s", [SLEEPER])
     assert await queries.lost_groups() == [LostSleeptimeGroup("group-1", ADA, ORG)]
     assert [part.group_id for part in await groups.lost_members()] == ["group-2"]
+    await add_agent(database, SLEEPER, "sleeptime_agent")
     await add_group(database, "group-3", "sleeptime", "agent-cy", SLEEPER)
     assert await queries.own_sleeptime_agents(ORG, ADA, [SLEEPER]) == []
 

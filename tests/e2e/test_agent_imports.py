@@ -250,6 +250,56 @@ def test_what_an_agent_uses_comes_with_it(
     assert len(http.get(f"/v1/agents/{agent.id}/schedule").json()["scheduled_messages"]) == 1
 
 
+def test_a_call_that_waits_for_an_approval_waits_in_a_fork_too(
+    letta: Letta, http: httpx.Client, new_agent: NewAgent
+) -> None:
+    agent = new_agent(
+        memory_blocks=[{"label": "human", "value": "Name: Ada"}],
+        tool_rules=[{"type": "requires_approval", "tool_name": "memory_insert"}],
+    )
+    asked = letta.agents.messages.create(
+        agent.id,
+        messages=says(tool_call("memory_insert", label="human", new_string="Likes tea.")),
+    )
+    assert asked.stop_reason.stop_reason == "requires_approval"
+    fork = http.post(f"/v1/agents/{agent.id}/fork").json()["id"]
+    for agent_id in (fork, agent.id):
+        [request] = [
+            message
+            for message in http.get(f"/v1/agents/{agent_id}/messages?limit=100").json()
+            if message["message_type"] == "approval_request_message"
+        ]
+        answer = {
+            "type": "approval",
+            "approve": True,
+            "approval_request_id": request["id"],
+        }
+        went_on = http.post(f"/v1/agents/{agent_id}/messages", json={"messages": [answer]})
+        assert went_on.status_code == 200, went_on.text
+        assert went_on.json()["stop_reason"]["stop_reason"] == "end_turn"
+        blocks = http.get(f"/v1/agents/{agent_id}/core-memory/blocks").json()
+        assert [block["value"] for block in blocks] == ["Name: Ada\nLikes tea."]
+
+
+def test_a_run_that_is_under_way_ends_with_the_fork_and_goes_on_in_its_origin(
+    letta: Letta, http: httpx.Client, new_agent: NewAgent
+) -> None:
+    agent = new_agent()
+    slow = {"messages": says("SLOW:3000")}
+    run = http.post(f"/v1/agents/{agent.id}/messages/async", json=slow).json()
+    fork = http.post(f"/v1/agents/{agent.id}/fork")
+    assert fork.status_code == 200, fork.text
+    [copied] = http.get(f"/v1/runs/?agent_id={fork.json()['id']}").json()
+    assert copied["status"] in ("cancelled", "completed")
+    letta.agents.messages.create(fork.json()["id"], messages=says("Hello"))
+    path = f"/v1/runs/{run['id']}"
+
+    def is_completed() -> bool:
+        return bool(http.get(path).json()["status"] == "completed")
+
+    asyncio.run(wait_for("the run of the origin", is_completed))
+
+
 def test_a_long_history_comes_back_as_it_was(
     letta: Letta, http: httpx.Client, tmp_path: Path
 ) -> None:

@@ -250,6 +250,28 @@ def test_what_an_agent_uses_comes_with_it(
     assert len(http.get(f"/v1/agents/{agent.id}/schedule").json()["scheduled_messages"]) == 1
 
 
+def test_a_manager_comes_with_its_group(
+    letta: Letta, http: httpx.Client, new_agent: NewAgent
+) -> None:
+    agent = new_agent(
+        name=unique("manager"),
+        memory_blocks=[{"label": "human", "value": "Name: Ada"}],
+        enable_sleeptime=True,
+    )
+    group = http.get(f"/v1/agents/{agent.id}?{EVERYTHING}").json()["managed_group"]
+    file = exported(http, agent.id)
+    agent_ids = imported(http, file).json()["agent_ids"]
+    assert len(agent_ids) == 2
+    copy = http.get(f"/v1/agents/{agent_ids[0]}?{EVERYTHING}").json()
+    assert copy["managed_group"]["agent_ids"] == agent_ids[1:]
+    assert copy["managed_group"]["manager_type"] == group["manager_type"] == "sleeptime"
+    assert copy["managed_group"]["id"] != group["id"]
+    shown = [http.get(f"/v1/agents/{each}/core-memory/blocks").json() for each in agent_ids]
+    shared = {block["id"] for block in shown[0]} & {block["id"] for block in shown[1]}
+    assert len(shared) == 1, "they share the block that the origin shares with its reviewer"
+    letta.agents.messages.create(agent_ids[0], messages=says("Hello"))
+
+
 def test_a_call_that_waits_for_an_approval_waits_in_a_fork_too(
     letta: Letta, http: httpx.Client, new_agent: NewAgent
 ) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 from collections import Counter
 from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import Any
 
@@ -14,83 +14,30 @@ from pydantic_core import from_json, to_json
 from libs.contracts.agent.conversations import main_conversation
 from libs.contracts.agent_file import Definition, DefinitionKind, Footer, Header, SecretValues
 from libs.contracts.bus_messages import JsonObject
+from libs.contracts.groups.groups import GroupConfig
 from libs.contracts.version import HEELER_VERSION
 from libs.eventstore.connection_pool import Database
+from services.api.adapters.agent_line_queries import (
+    AGENT,
+    ARCHIVES,
+    BLOCKS_NOW,
+    CONVERSATIONS,
+    FOLDERS,
+    GROUPS,
+    IDENTITIES,
+    OWN_BLOCKS,
+    PASSAGES,
+    PAST_PASSAGES,
+    PROJECTS,
+    SCHEDULES,
+    SECRETS,
+    SHARED_BLOCKS,
+    TOOLS,
+)
 from services.api.adapters.agent_log import IDS_AT_ONCE, AgentLog, LoggedEvent
 from services.api.adapters.file_lines import FileLines
 from services.api.adapters.unfinished_runs import UnfinishedRuns
 
-AGENT = """
-select payload::text from agent.recorded_event_view
-where aggregate_id = %(agent)s and org = %(org)s
-  and topic in ('agent.created', 'agent.updated')
-  and (%(cut)s::bigint is null or commit_order <= %(cut)s)
-order by version desc limit 1"""
-BLOCKS_NOW = """
-select payload->'block_ids' from agent.recorded_event_view
-where aggregate_id = %(agent)s and org = %(org)s
-  and topic in ('agent.created', 'agent.updated', 'agent.block_attached', 'agent.block_detached')
-  and (%(cut)s::bigint is null or commit_order <= %(cut)s)
-order by version desc limit 1"""
-SECRETS = """
-select payload->'secrets' from agent.recorded_event_view
-where aggregate_id = %(agent)s and org = %(org)s and topic = 'agent.secrets_replaced'
-  and (%(cut)s::bigint is null or commit_order <= %(cut)s)
-order by version desc limit 1"""
-CONVERSATIONS = """
-select c.aggregate_id from agent.recorded_event_view c
-where c.topic = 'conversation.created' and c.payload->'config'->>'agent_id' = %(agent)s
-  and c.org = %(org)s and (%(cut)s::bigint is null or c.commit_order <= %(cut)s)
-  and c.aggregate_id collate "C" > %(after)s
-  and not exists (
-    select from agent.recorded_event_view d
-    where d.aggregate_id = c.aggregate_id and d.topic = 'conversation.deleted'
-      and d.version > c.version and (%(cut)s::bigint is null or d.commit_order <= %(cut)s))
-order by c.aggregate_id collate "C" limit %(limit)s"""
-OWN_BLOCKS = """
-select distinct b.value
-from agent.recorded_event_view c
-cross join lateral json_each_text(c.payload->'config'->'isolated_blocks') b
-where c.aggregate_id = any(%(ids)s) and c.org = %(org)s and c.topic = 'conversation.created'"""
-SHARED_BLOCKS = """
-select distinct b.id from unnest(%(ids)s::text[]) as b(id) where exists (
-    select from agent.agent_view a where a.block_ids @> array[b.id] and a.org = %(org)s
-    and a.id <> %(agent)s)"""
-TOOLS = """
-select t.id, t.document from tools.tool_view t
-where t.id = any(%(ids)s) and t.org = %(org)s and t.tool_type = 'custom' order by t.id"""
-ARCHIVES = """
-select v.id, v.name, v.document, v.created_at, exists (
-    select from memory.archive_agent_view o
-    where o.archive_id = v.id and o.org = v.org and o.agent_id <> %(agent)s)
-from memory.archive_agent_view a join memory.archive_view v on v.id = a.archive_id and v.org = a.org
-where a.agent_id = %(agent)s and a.org = %(org)s order by a.attached_at, v.id"""
-PASSAGES = """
-select id from memory.archive_passage_view where archive_id = %(archive)s and org = %(org)s
-  and id collate "C" > %(after)s order by id collate "C" limit %(limit)s"""
-PAST_PASSAGES = """
-select distinct aggregate_id collate "C" from memory.passage_event_view
-where archive_id = %(archive)s and org = %(org)s and topic = 'passage.created'
-  and commit_order <= %(cut)s and aggregate_id collate "C" > %(after)s
-order by aggregate_id collate "C" limit %(limit)s"""
-FOLDERS = """
-select f.id, f.document from memory.agent_folder_view a
-join memory.folder_view f on f.id = a.folder_id and f.org = a.org
-where a.agent_id = %(agent)s and a.org = %(org)s order by a.created_at, f.id"""
-IDENTITIES = """
-select i.id, json_build_object('identifier_key', i.identifier_key, 'name', i.name,
-    'identity_type', i.identity_type, 'project_id', i.project_id, 'properties', i.properties)
-from api.identity_attachment_view a
-join api.identity_view i on i.id = a.identity_id and i.org = a.org
-where a.target_id = %(agent)s and a.org = %(org)s order by a.created_at, i.id"""
-PROJECTS = """
-select p.id, json_build_object('name', p.name, 'description', p.description, 'tags', p.tags,
-    'owner_id', p.owner_id)
-from api.project_agent_view a join api.project_view p on p.id = a.project_id and p.org = a.org
-where a.target_id = %(agent)s and a.org = %(org)s order by a.created_at, p.id"""
-SCHEDULES = """
-select id, fields from scheduler.schedule_view
-where agent_id = %(agent)s and org = %(org)s and status <> 'completed' order by id"""
 SCHEDULE_ROW_FIELDS = ("last_slot", "last_error", "last_skipped")
 # Of a history that is imported the values of secrets are not a part: they are sealed by the keys of
 # this server.
@@ -136,38 +83,65 @@ class AgentLines:
 
     async def kinds_and_lines(self, wanted: WantedAgent) -> AsyncIterator[tuple[str, bytes]]:
         """The lines before the footer, and of which kind each is."""
+        groups = [] if wanted.is_fork else await self.groups(wanted)
+        members = [each for group in groups for each in group.attached_to]
+        names = list(dict.fromkeys([wanted.agent_id, *members]))
+        agents = [replace(wanted, agent_id=agent_id) for agent_id in names]
         header = Header(
             written_by=f"heeler {HEELER_VERSION}",
             exported_at=wanted.now,
-            agent_ids=(wanted.agent_id,),
+            agent_ids=tuple(names),
             at=wanted.at,
         )
         yield "header", to_json(header) + b"\n"
-        archives: list[str] = []
-        folders: list[str] = []
-        async for definition in self.definitions(wanted):
-            if definition.of == "archive" and definition.value:
-                archives.append(definition.id)
-            if definition.of == "folder" and definition.value:
-                folders.append(definition.id)
+        definitions = await self.all_definitions(agents)
+        for definition in definitions:
             yield "definition", to_json(definition) + b"\n"
-        async for line in self.histories_of_memory(wanted, archives):
+        async for line in self.histories_of_memory(agents, with_value(definitions, "archive")):
             yield "history", line
-        async for line in self.files.lines(wanted.org, folders):
+        async for line in self.files.lines(wanted.org, with_value(definitions, "folder")):
             yield "file_text", line
-        async for line in self.conversations(wanted):
-            yield "history", line
-        if wanted.seal is not None and (secrets := await self.secrets(wanted)):
-            sealed = SecretValues(agent_id=wanted.agent_id, sealed=await wanted.seal(secrets))
-            yield "secrets", to_json(sealed) + b"\n"
-        async for line in self.history(wanted, "agent", wanted.agent_id):
-            yield "history", line
+        for agent in agents:
+            async for line in self.conversations(agent):
+                yield "history", line
+            if wanted.seal is not None and (secrets := await self.secrets(agent)):
+                sealed = SecretValues(agent_id=agent.agent_id, sealed=await wanted.seal(secrets))
+                yield "secrets", to_json(sealed) + b"\n"
+        for agent in agents:
+            async for line in self.history(agent, "agent", agent.agent_id):
+                yield "history", line
+        for group in groups:
+            yield "definition", to_json(group) + b"\n"
+
+    async def groups(self, wanted: WantedAgent) -> list[Definition]:
+        """The groups that the agent manages, with their other agents."""
+        found = []
+        for group_id, members, fields, metadata, state in await self.rows(GROUPS, wanted):
+            config = {name: fields[name] for name in GroupConfig.model_fields if name in fields}
+            config |= {"metadata": metadata or {}, "agent_ids": members}
+            value: JsonObject = {"config": config, "shared_state": state or {}}
+            attached = tuple(dict.fromkeys([wanted.agent_id, *members]))
+            found.append(definition_of("group", group_id, value, attached))
+        return found
+
+    async def all_definitions(self, agents: Sequence[WantedAgent]) -> list[Definition]:
+        """What these agents use, each once, with all of them that have it."""
+        found: dict[str, Definition] = {}
+        for agent in agents:
+            async for definition in self.definitions(agent):
+                known = found.get(definition.id)
+                before = known.attached_to if known else ()
+                attached = (*before, *definition.attached_to)
+                found[definition.id] = definition.model_copy(update={"attached_to": attached})
+        return [*found.values()]
 
     async def histories_of_memory(
-        self, wanted: WantedAgent, archives: list[str]
+        self, agents: Sequence[WantedAgent], archives: list[str]
     ) -> AsyncIterator[bytes]:
-        """The histories of blocks, and of the passages of archives."""
-        blocks = await self.own_blocks(wanted)
+        """The histories of the blocks of agents, and of the passages of archives, each once."""
+        wanted = agents[0]
+        every = [block for agent in agents for block in await self.own_blocks(agent)]
+        blocks = list(dict.fromkeys(every))
         for begin in range(0, len(blocks), IDS_AT_ONCE):
             async for line in self.short(wanted, blocks[begin : begin + IDS_AT_ONCE]):
                 yield line
@@ -282,6 +256,11 @@ class AgentLines:
     def values(self, wanted: WantedAgent) -> dict[str, Any]:
         """The parameters of queries about the agent."""
         return {"agent": wanted.agent_id, "org": wanted.org, "cut": wanted.cut}
+
+
+def with_value(definitions: Sequence[Definition], of: DefinitionKind) -> list[str]:
+    """The things of a kind that are not used as they are here."""
+    return [each.id for each in definitions if each.of == of and each.value]
 
 
 def definition_of(

@@ -230,6 +230,32 @@ def test_a_tool_of_a_file_is_called_only_after_an_approval(http: httpx.Client) -
 
 
 @IMPORT
+def test_a_tool_that_is_there_gets_the_code_of_a_file_only_if_that_is_accepted(
+    http: httpx.Client, letta: Letta
+) -> None:
+    name = unique("roll_").replace("-", "_")
+    source = SOURCE_CODE.replace("roll", name)
+    tool = letta.tools.create(source_code=source)
+    other = source.replace("a {sides}", "another {sides}")
+    file = here(modern_file())
+    file["tools"][1] |= {"name": name, "source_code": other, "json_schema": None}
+
+    def code() -> str | None:
+        return letta.tools.retrieve(tool.id).source_code
+
+    agent_id = imported(http, file)
+    assert tool.id in tools_of(letta, agent_id)
+    assert code() == source
+    failed = sent(http, file, accept_tools="true", model="nobody/nothing")
+    assert (failed.status_code, code()) == (422, source)
+    imported(http, file, accept_tools="true", override_existing_tools="false")
+    assert code() == source
+    agent_id = imported(http, file, accept_tools="true")
+    assert tool.id in tools_of(letta, agent_id)
+    assert code() == other
+
+
+@IMPORT
 def test_what_is_wrong_with_a_file_is_said_and_nothing_is_made(
     http: httpx.Client, letta: Letta
 ) -> None:

@@ -50,6 +50,8 @@ class Definitions:
         self.later: list[tuple[int, Definition]] = []
         # Those that were deleted with their files: the files get other ids, too.
         self.renewed_folders: set[str] = set()
+        # Tools that are there get another definition last: nothing would take that back.
+        self.overriding: list[tuple[int, CreateTool]] = []
         self.agents: dict[str, PresentAgent] = {}
         self.attachments = Attachments(sender, plan)
 
@@ -97,7 +99,10 @@ class Definitions:
         if tool.tool_type is not ToolType.custom:
             return
         if self.plan.wanted.source.form == "letta":  # its lines say what becomes of it already
-            await self.sender.send(command, f"line {number}", "tool", tool.id)
+            if command.given:
+                self.overriding.append((number, command))
+            else:
+                await self.sender.send(command, f"line {number}", "tool", tool.id)
             return
         there = (await self.ports.queries.tools_by_name(self.plan.wanted.org, [tool.name])).get(
             tool.name
@@ -110,6 +115,10 @@ class Definitions:
         if not self.options.accept_tools:
             tool = tool.model_copy(update={"default_requires_approval": True})
             given.append("default_requires_approval")
+        if there is not None:
+            self.plan.ids.put(definition.id, there.id)
+            self.overriding.append((number, CreateTool(tool=tool, given=given)))
+            return
         reply = await self.create(tool, given, number)
         self.plan.ids.put(definition.id, str(reply.result["tool_id"]))
 
@@ -124,8 +133,10 @@ class Definitions:
         return self.must_accept(reply, number)
 
     def overrides(self, tool: ToolState, there: PresentTool) -> bool:
-        """Whether a tool that is there gets the definition of the file."""
-        if there.tool_type != ToolType.custom or not self.options.override_existing_tools:
+        """Whether a tool that is there gets the definition of the file, which every agent that has
+        it then calls: only where the client accepts what the file defines."""
+        wanted = self.options.override_existing_tools and self.options.accept_tools
+        if there.tool_type != ToolType.custom or not wanted:
             return False
         known = from_json(there.document)
         fields = tool.model_dump(mode="json")
@@ -214,6 +225,8 @@ class Definitions:
                 await self.sender.send(command, f"line {number}", "attach", str(number), agent_id)
             await self.make_about_agents(number, definition)
         await self.change_agents()
+        for number, override in self.overriding:
+            await self.sender.send(override, f"line {number}", "override", override.tool.id)
 
     async def make_about_agents(self, number: int, definition: Definition) -> None:
         """Make a thing that agents are in, under another id if one of its id was deleted."""

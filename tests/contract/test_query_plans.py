@@ -491,6 +491,7 @@ ASKED: dict[type, dict[str, Callable[[Any], Awaitable[Any]]]] = {
     },
     AgentEventQueries: {
         "events": listed_events,
+        "was_created": lambda reads: reads.was_created(ORG, AGENT),
         "bounds_of": lambda reads: reads.bounds_of(EVENT_FILTERS[2], Slice()),
         "runs_of": lambda reads: reads.runs_of(EVENT_FILTERS[3]),
         "place_of": placed_event,

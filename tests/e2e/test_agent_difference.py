@@ -7,7 +7,7 @@ from typing import Any
 import httpx
 from letta_client import Letta
 
-from tests.e2e.asking import NOBODY, call_tool, says, unique
+from tests.e2e.asking import NOBODY, USER, call_tool, says, unique
 from tests.e2e.conftest import NewAgent, NewTool
 from tests.e2e.test_agent_events import events
 
@@ -110,3 +110,21 @@ def test_what_cannot_be_compared_is_named(http: httpx.Client, new_agent: NewAgen
     assert "`from`" in wrong.text
     assert "swap" in swapped.text
     assert unknown.status_code == 404
+
+
+def test_a_deleted_agent_is_compared_between_two_moments_that_are_given(
+    http: httpx.Client, letta: Letta, new_agent: NewAgent
+) -> None:
+    agent = new_agent()
+    start = newest(http, agent.id)
+    letta.agents.update(agent.id, description="Wise")
+    end = newest(http, agent.id)
+    letta.agents.delete(agent.id)
+
+    changes = difference(http, agent.id, **{"from": start, "to": end})["configuration"]
+    until_now = http.get(f"/v1/agents/{agent.id}/diff", params={"from": start})
+
+    assert changes == {"description": {"before": None, "after": "Wise"}}
+    assert until_now.status_code == 404
+    gone = events(http, agent.id, topic="agent.deleted")
+    assert [event["actor_id"] for event in gone] == [USER]

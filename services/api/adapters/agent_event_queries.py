@@ -36,6 +36,10 @@ RUN_SPAN = """select a.commit_order, a.position, coalesce((select max(e.occurred
 from agent.accepted_run_view a where a.run_id = any(%(runs)s) and a.org = %(org)s"""
 
 
+CREATION = """select 1 from agent.recorded_event_view e where e.aggregate_id = %(agent)s
+ and e.version = 1 and e.topic = 'agent.created' and e.org = %(org)s"""
+
+
 @dataclass(frozen=True, slots=True)
 class RecordedEvent:
     """An event as it was recorded; `payload` is its JSON, or of a large one what says why it
@@ -84,6 +88,10 @@ class AgentEventQueries:
         used = {name: value for name, value in values.items() if f"%({name})s" in query}
         found = [RecordedEvent(*row) for row in await self.database.fetch(query, used)]
         return found[::-1] if backwards else found
+
+    async def was_created(self, org: str, agent_id: str) -> bool:
+        """Whether there is such an agent, or was one that is deleted."""
+        return bool(await self.database.fetch_one(CREATION, {"agent": agent_id, "org": org}))
 
     async def bounds_of(self, wanted: EventFilter, part: Slice) -> Bounds | None:
         """What the page lies between; None where nothing does. Raises UnknownCursor."""

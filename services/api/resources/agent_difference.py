@@ -25,6 +25,7 @@ from services.api.http.handler_dependencies import api_of
 from services.api.http.raw_json import raw
 from services.api.http.request_parsing import AnyRequest, Query, query_of
 from services.api.openapi.operation import returns
+from services.api.resources.agent_events import must_have_existed
 from services.api.resources.agents import AGENTS, document_with
 from services.api.v1.agent_comparison import (
     bounded_list,
@@ -33,7 +34,7 @@ from services.api.v1.agent_comparison import (
     part_changes,
 )
 from services.api.v1.as_of import as_of, resolve
-from services.api.v1.read_model_responses import document_of, must_exist
+from services.api.v1.read_model_responses import document_of
 
 COMPARED = document_with({"agent.blocks", "agent.tools", "agent.tags", "agent.sources"})
 
@@ -60,7 +61,7 @@ async def compare_agent(request: AnyRequest, agent_id: str) -> Response[bytes]:
     """Compare an agent at two moments: its configuration, its blocks line by line, its messages,
     tools and passages."""
     asked = query_of(request, TwoMoments)
-    await must_exist(request, AGENTS, agent_id)
+    await must_have_existed(request, agent_id)
     start = await resolve(request, agent_id, asked.from_, field="from")
     end = await resolve(request, agent_id, asked.to, field="to") if asked.to else None
     if end is not None and end.commit_order < start.commit_order:

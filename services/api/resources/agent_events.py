@@ -16,11 +16,10 @@ from services.api.http.callers import org_of
 from services.api.http.error_responses import Problem
 from services.api.http.handler_dependencies import api_of
 from services.api.http.raw_json import raw
-from services.api.http.request_parsing import AnyRequest, Page, query_of
+from services.api.http.request_parsing import AnyRequest, Page, query_of, valid_id
 from services.api.openapi.operation import returns
-from services.api.resources.agents import AGENTS
 from services.api.v1.agent_event_documents import events_document
-from services.api.v1.read_model_responses import must_exist
+from services.api.v1.read_model_responses import missing
 
 EVENTS_MAX = 500
 TOPICS_MAX = 8
@@ -46,7 +45,7 @@ async def list_agent_events(request: AnyRequest, agent_id: str) -> Response[byte
     page = query_of(request, EventPage)
     topics = page.topic or []
     refuse_unknown_topics(topics)
-    await must_exist(request, AGENTS, agent_id)
+    await must_have_existed(request, agent_id)
     wanted = EventFilter(
         org_of(request),
         agent_id,
@@ -62,6 +61,14 @@ async def list_agent_events(request: AnyRequest, agent_id: str) -> Response[byte
         wanted, Slice(page.before, page.after, page.limit, page.order), payloads=payloads
     )
     return raw(events_document(events, payloads=payloads))
+
+
+async def must_have_existed(request: AnyRequest, agent_id: str) -> None:
+    """Raise the 404 that names an agent that never was: what happened to a deleted one is shown, as
+    far as it is not erased."""
+    queries = AgentEventQueries(api_of(request).reads.database)
+    if not await queries.was_created(org_of(request), valid_id("agent", agent_id)):
+        raise missing("agent", agent_id)
 
 
 def refuse_unknown_topics(topics: list[str]) -> None:

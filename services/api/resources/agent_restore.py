@@ -22,7 +22,7 @@ from services.api.v1.as_of import resolve
 from services.api.v1.read_model_responses import answer_document, must_exist
 
 WAIT_SECONDS_MAX = 60.0
-LOOK_SECONDS = 0.03
+LOOK_SECONDS, LOOK_SECONDS_MAX = 0.02, 0.5
 
 
 class RestoreAgent(BaseModel):
@@ -62,14 +62,15 @@ async def wait_for_end(request: AnyRequest, restore_id: str) -> None:
     one that takes long."""
     api, org = api_of(request), org_of(request)
     queries = PostgresRestoreQueries(api.reads.database)
-    until = api.clock.monotonic() + WAIT_SECONDS_MAX
+    until, pause = api.clock.monotonic() + WAIT_SECONDS_MAX, LOOK_SECONDS
     while api.clock.monotonic() < until:
         outcome = await queries.outcome(org, restore_id)
         if outcome is not None and outcome[0] == "completed":
             return
         if outcome is not None and outcome[0] == "failed":
             raise refusal_problem(Rejected(code=outcome[1] or "", reason=outcome[2] or ""))
-        await api.clock.sleep(LOOK_SECONDS)
+        await api.clock.sleep(pause)
+        pause = min(1.5 * pause, LOOK_SECONDS_MAX)
     detail = (
         f"Restore {restore_id} takes long and goes on: look at the agent's events later, or send"
         " the same request with the same Idempotency-Key to wait for it"

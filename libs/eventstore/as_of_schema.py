@@ -18,10 +18,12 @@ import psycopg
 from libs.contracts.service_registry import database_role
 from libs.eventstore.migrations import MIGRATION_LOCK, relations
 
-# Unlogged: a crash empties them all, `moments` too.
+# Unlogged: a crash of Postgres empties them all, `moments` too. Keys are random, so that none comes
+# twice: a process that still holds one from before the crash finds and writes nothing.
 MOMENTS = """
 create unlogged table {past}.moments (
-    as_of     bigint generated always as identity primary key,
+    as_of     bigint primary key
+        default ('x' || left(replace(gen_random_uuid()::text, '-', ''), 15))::bit(60)::bigint,
     org       text not null,
     agent_id  text not null,
     cut       bigint not null,
@@ -29,6 +31,7 @@ create unlogged table {past}.moments (
     state     text not null default 'filling' check (state in ('filling', 'complete', 'abandoned')),
     events    bigint not null default 0,
     bytes     bigint not null default 0,
+    begun_at  timestamptz not null default now(),
     seen_at   timestamptz not null default now(),
     used_at   timestamptz not null default now()
 );

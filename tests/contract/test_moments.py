@@ -76,7 +76,7 @@ def process(world: Services) -> MomentHandlers:
 
 def states(admin: psycopg.Connection[Any]) -> list[str]:
     """The states of the moments of the agent service, the oldest first."""
-    found = admin.execute("select state from agent_as_of.moments order by as_of").fetchall()
+    found = admin.execute("select state from agent_as_of.moments order by begun_at").fetchall()
     return [state for (state,) in found]
 
 
@@ -115,6 +115,26 @@ async def test_a_moment_whose_process_died_is_made_by_another_and_no_late_write_
     assert rows == [(answer.result["as_of"],)]
 
 
+async def test_after_a_crash_of_postgres_no_process_writes_to_the_moment_of_another(
+    world: Services, admin: psycopg.Connection[Any]
+) -> None:
+    cut = await world.past.resolve(ORG, AGENT, f"{AGENT}.1")
+    wanted = WantedMoment(ORG, AGENT, cut.commit_order, making.selection_of(()))
+    moments = world.moments["agent"]
+    before = await moments.claim(wanted)
+    assert before.as_of is not None
+    # What a crash does to tables that are not logged.
+    unlogged = ", ".join(f"agent_as_of.{name}_rows" for name in MOMENT_TABLES["agent"])
+    admin.execute(f"truncate agent_as_of.moments, {unlogged} restart identity".encode())
+
+    other = await moments.claim(replace(wanted, agent_id="agent-other"))
+
+    assert other.as_of != before.as_of
+    with pytest.raises(MomentAbandoned):
+        await moments.fill(before.as_of, wanted, [AGENT])
+    assert admin.execute("select count(*) from agent_as_of.agents_rows").fetchone() == (0,)
+
+
 async def test_what_takes_long_is_answered_later(
     world: Services, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -138,8 +158,8 @@ async def test_an_organisation_has_a_number_of_moments_and_the_least_read_makes_
     assert (full.code, "ask again in a minute" in full.reason) == (UNAVAILABLE, True)
 
     admin.execute(
-        "update agent_as_of.moments set used_at = now() - interval '2 minutes' where as_of ="
-        " (select max(as_of) from agent_as_of.moments)"
+        "update agent_as_of.moments set used_at = now() - interval '2 minutes' where"
+        " begun_at = (select max(begun_at) from agent_as_of.moments)"
     )
     assert isinstance(await ask(world, version=3), Accepted)
     assert states(admin) == ["complete", "abandoned", "complete"]
@@ -164,8 +184,8 @@ async def test_a_moment_that_nobody_reads_is_swept_with_its_rows(
     await ask(world, version=2)
     moments = world.moments["agent"]
     admin.execute(
-        "update agent_as_of.moments set used_at = now() - interval '2 hours' where as_of ="
-        " (select min(as_of) from agent_as_of.moments)"
+        "update agent_as_of.moments set used_at = now() - interval '2 hours' where"
+        " begun_at = (select min(begun_at) from agent_as_of.moments)"
     )
 
     await moments.sweep()

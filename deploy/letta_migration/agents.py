@@ -156,7 +156,13 @@ class Agents:
             "tools": [self.tools.names[tool_id] for tool_id in tool_ids],
             "tool_ids": [self.tools.ids[tool_id] for tool_id in tool_ids],
             "tags": sorted(self.database.links("agents_tags", "tag", row["id"], of="agent_id")),
-            "block_ids": self.database.links("blocks_agents", "block_id", row["id"], of="agent_id"),
+            "block_ids": [
+                block_id
+                for block_id in self.database.links(
+                    "blocks_agents", "block_id", row["id"], of="agent_id"
+                )
+                if self.progress.block(block_id).version > 0
+            ],
         }
 
     def secrets(self, agent_id: str) -> dict[str, str]:

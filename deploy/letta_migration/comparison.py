@@ -10,7 +10,7 @@ from typing import Any
 
 from deploy.letta_migration.agents import agent_config
 from deploy.letta_migration.definitions import OF_ORG
-from deploy.letta_migration.memory import block_of
+from deploy.letta_migration.memory import block_of, fitting_block
 from deploy.letta_migration.messages import SPEAKING_TYPES, messages_of, utc
 from deploy.letta_migration.report import Report
 from deploy.letta_migration.source import LettaDatabase, Row
@@ -106,7 +106,7 @@ class Comparison:
         for row in self.database.rows("block", OF_ORG, [self.org]):
             if not row["is_template"]:
                 tags = sorted(self.database.links("blocks_tags", "tag", row["id"], of="block_id"))
-                yield block_state(block_of(row, tags))
+                yield block_state(fitting_block(block_of(row, tags)))
 
     def tools(self) -> Iterator[dict[str, Any]]:
         """The tools that clients made."""

@@ -13,7 +13,13 @@ from typing import Any
 
 from deploy.letta_migration.here import Here
 from deploy.letta_migration.histories import EncodedHistory, History
-from deploy.letta_migration.messages import SPEAKING_TYPES, messages_of, utc
+from deploy.letta_migration.messages import (
+    SPEAKING_TYPES,
+    content_bytes,
+    messages_of,
+    utc,
+    without_content,
+)
 from deploy.letta_migration.progress import ConversationProgress, Progress
 from deploy.letta_migration.report import Report
 from deploy.letta_migration.runs import (
@@ -43,6 +49,8 @@ from libs.contracts.letta.conversations import ConversationConfig
 
 MESSAGES_PAGE = 1_000
 WENT_ON = "it went on here since the last pass, and stays as it is here"
+CONTENT_BYTES_MAX = 3 << 20
+TOO_LARGE = "its content has more than 3 MiB: a note stands in its place"
 TICK = timedelta(microseconds=1)
 
 
@@ -275,6 +283,9 @@ class AgentConversations:
         self, conversation: PastConversation, row: Row, message: Message, run: PastRun | None
     ) -> None:
         """Take over a message: as one that models are shown, if they were."""
+        if content_bytes(message) > CONTENT_BYTES_MAX:
+            self.report.leave("messages", message.id, TOO_LARGE)
+            message = without_content(message)
         history, progress = conversation.history, conversation.progress
         at = self.next_listing(message.created_at)
         shown = row["id"] in conversation.shown

@@ -17,11 +17,14 @@ from deploy.letta_migration.report import Report
 from deploy.letta_migration.source import PASSAGE_PAGE_ROWS, LettaDatabase, Row
 from libs.contracts.agent_file import FileChunk, FileText
 from libs.contracts.bus_messages import JsonObject
-from libs.contracts.letta.blocks import BlockState
+from libs.contracts.letta.blocks import BlockState, block_state
 from libs.contracts.memory.archives import Embedding, PassageCreated
 from libs.contracts.memory.blocks import BlockChanged, BlockCreated
+from libs.contracts.state_size_limits import oversize_block
 from libs.embeddings.vector_encoding import pack_vector
+from services.memory.domain.block import LABEL_CHARS_MAX, LIMIT_CHARS_MAX
 
+UNLABELLED = "block"
 # A part of the text of a file that stands in one line.
 TEXT_PART_CHARS = 256 << 10
 
@@ -46,6 +49,10 @@ class Blocks:
             self.report.count("block")
             known = self.progress.block(row["id"])
             history = History("memory", row["id"], known.version)
+            too_large = oversize_block(block_state(block_of(row, [])))
+            if too_large:
+                self.report.leave("block", row["id"], too_large)
+                continue
             if self.was_changed_here(row["id"], known, row):
                 self.report.leave("block", row["id"], CHANGED_HERE)
                 continue
@@ -64,16 +71,16 @@ class Blocks:
                 known.fields = fields
                 if history.is_full():
                     yield from history.take(complete=False)
+            if known.fields["limit"] != row["limit"] or known.fields["label"] != row["label"]:
+                self.report.mend("A block with a value over its limit, or a label that none has")
             yield from history.take(complete=True)
             known.version = history.version
             self.progress.keep_block(row["id"], known)
 
     def was_changed_here(self, block_id: str, known: BlockProgress, row: Row) -> bool:
         """Whether this server has changed a block since the last pass, where the old one has."""
-        if (
-            known.version == 0
-            or block_of(row, self.tags(block_id)).model_dump(mode="json") == known.fields
-        ):
+        now = fitting_block(block_of(row, self.tags(block_id)))
+        if known.version == 0 or now.model_dump(mode="json") == known.fields:
             return False
         return self.here.block_version(block_id) not in (NOT_ASKED, known.version)
 
@@ -84,7 +91,7 @@ class Blocks:
     def versions(self, row: Row, *, is_new: bool) -> Iterator[tuple[datetime, BlockState]]:
         """What a block was, as far as the old server kept that, and what it is, each with the time
         since when it was."""
-        now = block_of(row, self.tags(row["id"]))
+        now = fitting_block(block_of(row, self.tags(row["id"])))
         created = utc(row["created_at"])
         edits = list[Row]()
         if is_new:
@@ -105,8 +112,15 @@ class Blocks:
                 }
                 at = utc(entry["created_at"]) if edits else created
                 edits.append(entry)
-                yield at, now.model_copy(update=was)
+                yield at, fitting_block(now.model_copy(update=was))
         yield (utc(row["updated_at"]) if edits or not is_new else created), now
+
+
+def fitting_block(block: BlockState) -> BlockState:
+    """A block with the limit that its value needs, and with a label that a block may have."""
+    label = (block.label or UNLABELLED)[:LABEL_CHARS_MAX]
+    limit = min(max(block.limit, len(block.value), 1), LIMIT_CHARS_MAX)
+    return block.model_copy(update={"label": label, "limit": limit})
 
 
 def block_of(row: Row, tags: list[str]) -> BlockState:

@@ -226,3 +226,24 @@ def parsed_object(text: str) -> Row:
 def utc(moment: datetime) -> datetime:
     """A time with its zone: what the old server wrote without one is UTC."""
     return moment.replace(tzinfo=UTC) if moment.tzinfo is None else moment.astimezone(UTC)
+
+
+def content_bytes(message: Message) -> int:
+    """About how much a message takes: its content, its thoughts and the arguments of its calls."""
+    thoughts = sum(len(thought.text) for thought in message.thoughts)
+    return (
+        len(str(message.content))
+        + thoughts
+        + sum(len(call.arguments) for call in message.tool_calls)
+    )
+
+
+def without_content(message: Message) -> Message:
+    """A message with a note in the place of what it said, and its calls without arguments."""
+    note = "This message was too large to be taken over from the Letta server."
+    calls = [
+        call.model_copy(update={"arguments": "{}", "spoken_argument": ""})
+        for call in message.tool_calls
+    ]
+    changes = {"content": note, "reasoning": None, "reasoning_parts": [], "tool_calls": calls}
+    return message.model_copy(update=changes)

@@ -53,14 +53,13 @@ class Migration:
         """Take over what is new since the last pass. Raises UnknownDatabase, TargetProblem."""
         with LettaDatabase(self.source) as database:
             org = organisation_of(database, self.organisation)
-            passes = self.passes(org)
+            passes, report = self.passes(org), Report()
             if passes.is_under_way:
                 self.tell("Go on with the pass that was under way")
-                self.send(passes)
+                self.send(passes, report)
             progress = passes.draft()
-            report = Report()
             self.read(database, org, progress, report, passes, AskedHere(self.target))
-            self.send(passes)
+            self.send(passes, report)
             self.embed_again(database, org, report)
             self.tell("Compare both sides")
             Comparison(database, org, self.target, report).run()
@@ -134,7 +133,7 @@ class Migration:
                 self.target.put(f"{at}/embedding", {})
                 report.mend("An archive whose model is not known here is embedded again")
 
-    def send(self, passes: Passes) -> None:
+    def send(self, passes: Passes, report: Report) -> None:
         """Have a pass imported, and wait until it is. Raises TargetProblem."""
         if passes.is_empty:
             self.tell("Nothing is new")
@@ -156,4 +155,8 @@ class Migration:
             passes.give_up()
             told = "; ".join(f"{error['entry']}: {error['message']}" for error in row["errors"])
             raise TargetProblem(f"The import {row['id']} has {row['status']}: {told}")
+        for entry in row.get("left_out") or ():
+            report.leave(
+                "definitions", entry["entry"], f"this server refuses it: {entry['message']}"
+            )
         passes.end()

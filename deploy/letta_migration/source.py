@@ -2,16 +2,39 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator, Sequence
 from typing import Any
 
 import psycopg
 from psycopg import sql
 from psycopg.rows import dict_row
+from psycopg.types.json import set_json_loads
 
 from deploy.letta_migration.versions import UnknownDatabase, release_of
+from libs.contracts.storable_text import storable
 
 type Row = dict[str, Any]
+
+
+def storable_json(text: str | bytes) -> Any:
+    """A JSON value without what no text here may have: NUL, and halves of surrogate pairs."""
+    value = json.loads(text)
+    escaped = b"\\u" if isinstance(text, bytes) else "\\u"
+    return storable_value(value) if escaped in text else value  # type: ignore[operator]
+
+
+def storable_value(value: Any) -> Any:
+    """A value whose texts can be kept."""
+    match value:
+        case str():
+            return storable(value)
+        case list():
+            return [storable_value(each) for each in value]
+        case dict():
+            return {storable(name): storable_value(each) for name, each in value.items()}
+    return value
+
 
 PAGE_ROWS = 500
 # The vectors of a page of passages are 16 KB each as text.
@@ -33,6 +56,7 @@ class LettaDatabase:
             application_name="heeler-migration",
             row_factory=dict_row,
         )
+        set_json_loads(storable_json, self.connection)
         try:
             self.tables = self.table_names()
             self.release = release_of(self.revision())

@@ -303,3 +303,16 @@ def test_what_went_on_here_is_left_alone(report: Any, old: OldServer, http: http
     assert any(main_conversation(GHOST) in each["ids"] for each in left)
     ids = [message["id"] for message in everything(http, f"/v1/agents/{GHOST}/messages")]
     assert message_id not in ids
+
+
+def test_what_this_server_refuses_stays_behind_and_is_said(report: Any, old: OldServer) -> None:
+    with psycopg.connect(old.url) as database:
+        database.execute(
+            "insert into groups (id, description, manager_type, organization_id, agent_ids)"
+            " select 'group-00000000-0000-4000-8000-000000000001', 'Lost', 'round_robin', id,"
+            " '[\"agent-00000000-0000-4000-8000-000000000001\"]' from organizations"
+        )
+    told = old.report()
+    [left] = [each for each in told["left"] if each["table"] == "definitions"]
+    assert left["ids"] == ["group-00000000-0000-4000-8000-000000000001"]
+    assert "agent-00000000-0000-4000-8000-000000000001" in left["reason"]

@@ -280,6 +280,31 @@ def test_what_went_on_here_is_left_alone_and_said(url: str) -> None:
     assert moved.take() > 0
 
 
+def test_what_no_server_here_could_keep_comes_without_it_or_stays_behind(url: str) -> None:
+    content = r'[{"type": "text", "text": "before\u0000after \ud800"}]'
+    huge = json.dumps([{"type": "text", "text": "x" * (4 << 20)}])
+    with psycopg.connect(url) as old:
+        first, second = old.execute(
+            "select id from messages where agent_id = %s and role = 'user'"
+            " order by sequence_id limit 2",
+            [DESK],
+        ).fetchall()
+        old.execute("update messages set content = %s where id = %s", [content, first[0]])
+        old.execute("update messages set content = %s where id = %s", [huge, second[0]])
+        old.execute(
+            "update block set value = repeat('y', 9000), label = repeat('z', 300)"
+            " where label = 'policy'"
+        )
+    moved = Moved(url)
+    moved.take()
+    messages = {message["id"]: message for message in moved.messages(DESK)}
+    assert messages[first[0]]["content"] == "beforeafter "
+    assert "too large" in str(messages[second[0]]["content"])
+    assert [names for (table, _), names in moved.report.left.items() if table == "messages"]
+    block = moved.aggregates["block-2446cfe2-cca9-4089-81cc-fdb4deb904b1"].state.block
+    assert (len(block.label), block.limit) == (200, 9000)
+
+
 def test_calls_without_their_results_are_counted(url: str) -> None:
     with psycopg.connect(url) as old:
         old.execute(

@@ -174,7 +174,8 @@ class ImportUndone(ImportEvent):
 
 
 class ImportCompleted(ImportEvent):
-    """The agents of an import are there."""
+    """The agents of an import are there, without what their services refused (`left_out`)."""
 
     topic: ClassVar[str] = "import.completed"
     agent_ids: list[str]
+    left_out: list[EntryError] = Field(default_factory=list, exclude_if=not_)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Literal
@@ -170,10 +171,13 @@ class AgentImport(Aggregate[ImportState]):
             status = "cancelled" if self.state.cancelled else "failed"
             self.record(ImportUndone, at=at, status=status)
 
-    def complete(self, agent_ids: list[str], *, at: datetime) -> None:
-        """Record that its agents are there."""
+    def complete(
+        self, agent_ids: list[str], *, at: datetime, left_out: Sequence[EntryError] = ()
+    ) -> None:
+        """Record that its agents are there, and what was left out."""
         if self.state.phase == "importing":
-            self.record(ImportCompleted, at=at, agent_ids=agent_ids)
+            kept = list(left_out[:LEFT_OUT_KEPT_MAX])
+            self.record(ImportCompleted, at=at, agent_ids=agent_ids, left_out=kept)
 
     def when(self, event: Event) -> None:
         """Evolve the state by one event."""

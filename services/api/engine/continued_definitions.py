@@ -3,11 +3,14 @@ database that is moved here in several passes."""
 
 from __future__ import annotations
 
+from collections.abc import Awaitable, Callable
+
 from pydantic import ValidationError
 
 from libs.contracts.agent_file import Definition
 from libs.contracts.api.identities import UpsertIdentity
 from libs.contracts.api.import_errors import BadSource
+from libs.contracts.api.imports import EntryError
 from libs.contracts.api.projects import AddAgents, CreateProject
 from libs.contracts.bus_messages import CONFLICT, Accepted, Command, JsonObject, Rejected
 from libs.contracts.deterministic_ids import derived_id
@@ -37,6 +40,9 @@ FOLDER_CHANGES = ("description", "instructions", "metadata")
 ARCHIVE_CHANGES = ("name", "description", "metadata")
 
 
+type Have = Callable[[int, Definition], Awaitable[None]]
+
+
 class ContinuedDefinitions(Definitions):
     """Makes what is new, and changes what is there to what the source says."""
 
@@ -48,34 +54,51 @@ class ContinuedDefinitions(Definitions):
         """Give the agents what they use, now that they are there, and make what is about them."""
         await super().finish()
         for number, definition in self.about:
-            await self.make_about_agents(number, definition)
+            await self.is_had(number, definition, self.have_about_agents)
 
     async def take(self, number: int, definition: Definition) -> None:
-        """Make or change a thing, or remember it until the agents are there. Raises BadSource."""
-        try:
-            match definition.of:
-                case "tool":
-                    await self.have_tool(number, definition)
-                case "mcp_server":
-                    await self.make_mcp_server(number, definition)
-                case "sandbox_config":
-                    await self.have_sandbox_config(number, definition)
-                case "folder":
-                    changes = choose_fields(definition.value, FOLDER_CHANGES)
-                    update: Command = UpdateFolder(folder_id=definition.id, changes=changes)
-                    if not await self.is_changed(update, number):
-                        await self.make_folder(number, definition)
-                case "archive":
-                    changes = choose_fields(definition.value, ARCHIVE_CHANGES)
-                    update = UpdateArchive(archive_id=definition.id, changes=changes)
-                    if not await self.is_changed(update, number):
-                        await self.make_archive(number, definition)
-        except ValidationError as invalid:
-            raise BadSource.at_line(number, str(invalid)) from None
-        if definition.of in ("identity", "project"):
+        """Make or change a thing, or remember it until the agents are there. One that is refused is
+        left out, and its agents do without."""
+        if not await self.is_had(number, definition, self.have_thing):
+            return
+        if definition.of in ("identity", "project", "group"):
             self.about.append((number, definition))
-        elif definition.of in ("archive", "folder", "group"):
+        elif definition.of in ("archive", "folder"):
             self.later.append((number, definition))
+
+    async def is_had(self, number: int, definition: Definition, have: Have) -> bool:
+        """Whether a thing is there as the source says, and was not refused."""
+        try:
+            await have(number, definition)
+        except ValidationError as invalid:
+            first = invalid.errors(include_url=False, include_context=False)[0]
+            message = f"`{'.'.join(map(str, first['loc']))}`: {first['msg']}"
+            self.left_out.append(EntryError(entry=definition.id, message=message))
+            return False
+        except BadSource as refused:
+            self.leave_out(definition.id, refused)
+            return False
+        return True
+
+    async def have_thing(self, number: int, definition: Definition) -> None:
+        """Make or change a thing that needs no agent. Raises BadSource and ValidationError."""
+        match definition.of:
+            case "tool":
+                await self.have_tool(number, definition)
+            case "mcp_server":
+                await self.make_mcp_server(number, definition)
+            case "sandbox_config":
+                await self.have_sandbox_config(number, definition)
+            case "folder":
+                changes = choose_fields(definition.value, FOLDER_CHANGES)
+                update: Command = UpdateFolder(folder_id=definition.id, changes=changes)
+                if not await self.is_changed(update, number):
+                    await self.make_folder(number, definition)
+            case "archive":
+                changes = choose_fields(definition.value, ARCHIVE_CHANGES)
+                update = UpdateArchive(archive_id=definition.id, changes=changes)
+                if not await self.is_changed(update, number):
+                    await self.make_archive(number, definition)
 
     async def is_changed(self, command: Command, number: int) -> bool:
         """Whether a thing is there and is as the source says now. Raises BadSource."""
@@ -108,18 +131,15 @@ class ContinuedDefinitions(Definitions):
             )
             await self.sender.send(command, f"line {number}", "variable", str(number), key)
 
-    async def make_about_agents(self, number: int, definition: Definition) -> None:
-        """Have a thing that agents are in, as the source says."""
-        try:
-            match definition.of:
-                case "group":
-                    await self.have_group(number, definition)
-                case "identity":
-                    await self.have_identity(number, definition)
-                case "project":
-                    await self.have_project(number, definition)
-        except ValidationError as invalid:
-            raise BadSource.at_line(number, str(invalid)) from None
+    async def have_about_agents(self, number: int, definition: Definition) -> None:
+        """Have a thing that agents are in. Raises BadSource and ValidationError."""
+        match definition.of:
+            case "group":
+                await self.have_group(number, definition)
+            case "identity":
+                await self.have_identity(number, definition)
+            case "project":
+                await self.have_project(number, definition)
 
     async def have_group(self, number: int, definition: Definition) -> None:
         """Make a group, or change the one that is there."""

@@ -53,6 +53,7 @@ class Definitions:
         # Tools that are there get another definition last: nothing would take that back.
         self.overriding: list[tuple[int, CreateTool]] = []
         self.agents: dict[str, PresentAgent] = {}
+        self.left_out: list[EntryError] = []
         self.attachments = Attachments(sender, plan)
 
     @property
@@ -286,6 +287,12 @@ class Definitions:
         if options.embedding:
             changes["embedding"] = options.embedding
         return changes
+
+    def leave_out(self, entry: str, refused: BadSource) -> None:
+        """Note a thing that the import goes on without, once."""
+        if not any(known.entry == entry for known in self.left_out):
+            message = "; ".join(error.message for error in refused.errors)
+            self.left_out.append(EntryError(entry=entry, message=message))
 
     def must_accept(self, reply: Accepted | Rejected, number: int) -> Accepted:
         """The reply to a command about a line. Raises BadSource with a refusal."""

@@ -95,6 +95,11 @@ class Transfer:
         self.sent = ImportCounts()
         self.told_at = ports.clock.monotonic()
 
+    @property
+    def left_out(self) -> list[EntryError]:
+        """What the import goes on without, since its services refused it."""
+        return self.definitions.left_out
+
     async def run(self) -> list[str]:
         """Transfer what is left, and return the ids of the agents. Raises BadSource and
         BusUnavailable."""
@@ -163,12 +168,22 @@ class Transfer:
             case FileText():
                 await self.flush()
                 if number > self.begins_at.lines or self.continues:
-                    await self.files.take(number, line)
+                    await self.take_file(number, line)
             case _:
                 pass
         if not isinstance(line, HistoryPart):
             self.place = ImportCounts(lines=number, events=self.place.events)
         await asyncio.sleep(0)
+
+    async def take_file(self, number: int, part: FileText) -> None:
+        """Take a part of a file; one that is refused is left out where the import goes on with what
+        was begun. Raises BadSource."""
+        try:
+            await self.files.take(number, part)
+        except BadSource as refused:
+            if not self.continues:
+                raise
+            self.definitions.leave_out(part.file_id, refused)
 
     async def take_history(self, number: int, part: HistoryPart) -> None:
         """Add the events of a history to what is sent next."""

@@ -118,7 +118,9 @@ class Imports(LeasedWork[DueWork]):
         agent_ids = await transfer.run()
         failpoints.reach("import.transferred")
         await self.decide(
-            lease, lambda known: known.complete(agent_ids, at=self.now()), release=True
+            lease,
+            lambda known: known.complete(agent_ids, at=self.now(), left_out=transfer.left_out),
+            release=True,
         )
 
     async def progress(self, lease: WorkLease[DueWork], done: ImportCounts) -> None:

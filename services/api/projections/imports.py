@@ -52,6 +52,8 @@ def project_import(event: ImportEvent, org: str, rows: RowWrites) -> None:
                 "completed_at": at,
                 "agent_ids": [*event.agent_ids],
             }
+            if event.left_out:
+                columns["left_out"] = [entry.model_dump(mode="json") for entry in event.left_out]
     rows.patch(IMPORTS, columns)
 
 

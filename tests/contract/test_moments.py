@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator, Iterator
+from contextlib import suppress
 from dataclasses import replace
 from random import Random
 from typing import Any
@@ -26,7 +27,7 @@ from services.agent.adapters import moment_aggregates as agent_aggregates
 from services.agent.adapters.moment_aggregates import SKIPPED_TOPICS, AgentMomentAggregates
 from services.api.adapters import moment_aggregates as api_aggregates
 from services.api.adapters import past_reads
-from services.api.adapters.past_reads import Cut, NoSuchMoment
+from services.api.adapters.past_reads import Cut, NoSuchMoment, NotAMoment
 from services.groups.adapters import moment_aggregates as group_aggregates
 from services.memory.adapters import moment_aggregates as memory_aggregates
 from tests.contract.as_of_histories import ORG, Life, Services, example, services
@@ -326,3 +327,17 @@ async def test_the_past_is_found_by_the_key_of_its_moment(
         plan = "\n".join(line for (line,) in explained)
         for line in plan.splitlines():
             assert "Seq Scan on" not in line or "_rows" not in line, plan
+
+
+@pytest.mark.parametrize(
+    "at",
+    [
+        *("0001-01-01", "0001-01-01T00:00:00+23:59", "0001-01-01T00:00:00-23:59"),
+        *("9999-12-31T23:59:59.999999-23:59", "9999-12-31", "2026-01-31T14:30:00 02:00"),
+        *("agent-\u0661.1", "\u0662\u0660\u0662\u0666-01-01", "2026-W05-6", "x" * 10_000, "\ud800"),
+        *("agent-1.999999999", "agent-1.9999999999", "-.1", "block-%(agent)s.1", "a-'.1"),
+    ],
+)
+async def test_odd_moments_are_found_or_refused(world: Services, at: str) -> None:
+    with suppress(NotAMoment, NoSuchMoment):
+        assert (await world.past.resolve(ORG, AGENT, at)).commit_order > 0

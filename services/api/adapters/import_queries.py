@@ -63,6 +63,12 @@ union all
 select id from agent.conversation_view where agent_id = any(%(agents)s) and org = %(org)s
 union all
 select id from scheduler.schedule_view where agent_id = any(%(agents)s) and org = %(org)s"""
+BEGUN = """
+select aggregate_id from agent.recorded_event_view
+where metadata->>'import' = %(import)s and metadata ? 'begins' and aggregate_id = any(%(ids)s)
+union all
+select aggregate_id from memory.recorded_event_view
+where metadata->>'import' = %(import)s and metadata ? 'begins' and aggregate_id = any(%(ids)s)"""
 DELETED_ARCHIVES = """
 select aggregate_id from memory.recorded_event_view
 where aggregate_id = any(%(ids)s) and topic = 'archive.deleted' and org = %(org)s"""
@@ -123,6 +129,10 @@ class ImportQueries(Protocol):
         self, org: str, agent_ids: Sequence[str], own_archives: Sequence[str], ids: Sequence[str]
     ) -> set[str]:
         """Which of these things, and which conversations, are deleted when these agents are."""
+        ...
+
+    async def begun_by(self, import_id: str, ids: Sequence[str]) -> set[str]:
+        """Which of these things an import has begun itself."""
         ...
 
     async def deleted_archives(self, org: str, ids: Sequence[str]) -> set[str]:
@@ -186,6 +196,10 @@ class PostgresImportQueries:
         """Which of these things, and which conversations, are deleted when these agents are."""
         values = {"ids": [*ids], "agents": [*agent_ids], "own_archives": [*own_archives]}
         return await self.ids(GOING, org=org, **values)
+
+    async def begun_by(self, import_id: str, ids: Sequence[str]) -> set[str]:
+        """Which of these things an import has begun itself."""
+        return await self.ids(BEGUN, ids=[*ids], **{"import": import_id})
 
     async def deleted_archives(self, org: str, ids: Sequence[str]) -> set[str]:
         """Which of these archives were deleted at some time."""

@@ -36,6 +36,8 @@ PROGRESS_SECONDS = 2.0
 GONE_SECONDS_MAX = 120.0
 GONE_LOOK_SECONDS = 0.25
 PASSAGE_TOPIC = "passage.created"
+# What is made of histories, which only what is gone may begin again.
+HISTORIES_OF = ("block-", "archive-", "conv-")
 
 type OnProgress = Callable[[ImportCounts], Awaitable[object]]
 
@@ -114,25 +116,28 @@ class Transfer:
         return self.plan.agent_ids
 
     async def clear_the_way(self) -> None:
-        """Delete the agents that are replaced, and wait until what goes with them is gone."""
-        decision = self.plan.decision
-        if self.begins_at.lines or self.continues:
-            return  # that was done when the first line was sent
-        for agent_id in decision.replaced:
-            reply = await self.sender.ask(DeleteAgent(agent_id=agent_id), "replace", agent_id)
-            if isinstance(reply, Rejected) and reply.code != NOT_FOUND:
-                raise BadSource([EntryError(entry=agent_id, message=reply.reason)])
-        checks = self.plan.checks
-        if decision.keeps_ids:
-            tools = {line.id for line in checks.definitions if line.of == "tool"}
-            own = sorted(checks.own - decision.present - tools)
-            await self.wait_until_gone([*checks.agent_ids, *own])
-        if decision.keeps_ids and checks.archives:
-            archives = sorted(checks.archives - decision.present)
-            for archive_id in await self.ports.queries.deleted_archives(
-                self.plan.wanted.org, archives
-            ):
-                await self.empty(archive_id)
+        """Delete the agents that are replaced, and wait until what goes with them is gone. What an
+        earlier attempt of this import has made stays."""
+        plan, queries = self.plan, self.ports.queries
+        if self.begins_at.lines or self.continues or not plan.decision.keeps_ids:
+            return  # that was done when the first line was sent, or nothing is in the way
+        agents = plan.checks.agent_ids
+        own = [each for each in plan.checks.own if each.startswith(HISTORIES_OF)]
+        ours = await queries.begun_by(plan.wanted.import_id, [*agents, *own])
+        for agent_id in plan.decision.replaced:
+            if agent_id not in ours:
+                await self.delete(agent_id)
+        left = {*agents, *own} - plan.decision.present - ours
+        await self.wait_until_gone(sorted(left))
+        archives = sorted(plan.checks.archives - plan.decision.present - ours)
+        for archive_id in await queries.deleted_archives(plan.wanted.org, archives):
+            await self.empty(archive_id)
+
+    async def delete(self, agent_id: str) -> None:
+        """Delete an agent that is replaced, if it is still there. Raises BadSource."""
+        reply = await self.sender.ask(DeleteAgent(agent_id=agent_id), "replace", agent_id)
+        if isinstance(reply, Rejected) and reply.code != NOT_FOUND:
+            raise BadSource([EntryError(entry=agent_id, message=reply.reason)])
 
     async def wait_until_gone(self, things: list[str]) -> None:
         """Wait until none of these things is there any more: they follow their agents."""

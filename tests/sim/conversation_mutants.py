@@ -6,7 +6,7 @@ from __future__ import annotations
 from typing import Any
 from unittest import mock
 
-from services.agent.domain.conversations import conversation_lifecycle
+from services.agent.domain.conversations import context_replacement, conversation_lifecycle
 from services.agent.domain.conversations.approval_state import PendingApproval
 from services.agent.domain.conversations.conversation import Conversation
 from services.agent.domain.prompts import compaction_plan
@@ -23,6 +23,7 @@ OF_HISTORIES = (
     "cancel-leaves-approval",
     "partial-answer-ends-waiting",
     "reset-takes-waiting-calls",
+    "context-keeps-lone-results",
 )
 # No simulated world shows these: nothing in one tells a client that waits from one that is gone.
 ONLY_OF_HISTORIES = {*OF_HISTORIES[2:]}
@@ -41,6 +42,11 @@ def compaction_cuts_call_from_result() -> list[Patch]:
         return Plan(plan.way, results[-1]) if results else plan
 
     return planned(plan_of)
+
+
+@mutant("A context that is replaced keeps results whose calls are not in it.")
+def context_keeps_lone_results() -> list[Patch]:
+    return [(context_replacement, "whole_calls", list)]
 
 
 @mutant("A reset of the context takes calls away that wait for the client.")

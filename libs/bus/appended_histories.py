@@ -24,6 +24,7 @@ from libs.contracts.appended_histories import (
     PastHistory,
     UndoAppendedHistories,
     append_command,
+    is_fit_id,
     undo_command,
 )
 from libs.contracts.base_aggregate import Aggregate
@@ -37,6 +38,7 @@ from libs.contracts.bus_messages import (
 )
 from libs.eventstore.event_decoding import UnknownEvent, event_of
 from libs.eventstore.ports import StoredEvent
+from libs.eventstore.row_claims import claims_of
 from libs.eventstore.unit_of_work import UnitOfWork
 
 UNDONE_AGGREGATES_MAX = 200  # in one commit
@@ -93,7 +95,32 @@ class HistoryHandlers:
             if isinstance(outcome, Rejected):
                 return outcome
             appended += outcome
-        return Accepted(result={"appended": appended})
+        refused = await self.refuse_rows_of_others(work)
+        return refused or Accepted(result={"appended": appended})
+
+    async def refuse_rows_of_others(self, work: UnitOfWork) -> Rejected | None:
+        """The refusal of events that would write rows of other aggregates: messages, runs and steps
+        have ids of their own, and a file may name those of anybody. A process edge, as `fold` is:
+        what no row can show is the file's fault."""
+        claimed: dict[str, str] = {}
+        for aggregate in work.loaded.values():
+            events: list[Any] = aggregate.pending_events
+            try:
+                claims = claims_of(work.repository, aggregate.id, events, work.context.org)
+            except Exception as impossible:
+                what = impossible or type(impossible).__name__
+                return unprocessable(f"{aggregate.id}: it cannot be shown: {what}")
+            taken = await claims.of_others(work.repository.store)
+            for values in claims.values.values():
+                taken += [
+                    value
+                    for value in values
+                    if claimed.setdefault(value, aggregate.id) != aggregate.id
+                ]
+            if taken:
+                reason = f"{aggregate.id}: {taken[0]} is the id of something else"
+                return Rejected(code=CONFLICT, reason=reason)
+        return None
 
     async def append_one(
         self, history: PastHistory, command: AppendHistories, work: UnitOfWork
@@ -101,6 +128,8 @@ class HistoryHandlers:
         """Append one history; returns how many of its events were not there yet."""
         name = history.aggregate_id
         kind = self.by_topic.get(history.events[0].topic) if history.events else None
+        if not is_fit_id(name):
+            return unprocessable(f"`{name[:100]}` is no id")
         if kind is None:
             return unprocessable(f"The history of {name} does not begin with an event of its kind")
         aggregate = await work.load(kind.kind, name)
@@ -163,6 +192,8 @@ class HistoryHandlers:
         )
         try:
             event = event_of(self.service, stored, past.payload)
+            if not is_fit_id(event.about):
+                return f"`{event.about[:100]}` is no id"
             aggregate.append_past(kind.as_recorded(event))
         except UnknownEvent as unknown:
             return f"{unknown} is not known: it was written by a newer release"

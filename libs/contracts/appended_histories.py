@@ -3,6 +3,7 @@ appends to its log as they are. Imports, forks and migrations come this way."""
 
 from __future__ import annotations
 
+import re
 from datetime import datetime
 
 from pydantic import Field
@@ -15,6 +16,9 @@ SERVICES_WITH_HISTORIES = ("memory", "agent")
 # Of the events of one command as JSON; one that is larger than that goes alone.
 APPENDED_BYTES_MAX = 1 << 20
 APPENDED_EVENTS_MAX = 1_000
+
+# An id from outside is a token of subjects: a space, a dot or a star in it would stop the relay.
+FIT_ID = re.compile(r"[A-Za-z0-9_-]{1,200}")
 
 APPEND = "histories.append"
 UNDO = "appended_histories.undo"
@@ -82,6 +86,11 @@ command_of_each_service(
     "Delete aggregates of the {service} service that an import began and gave up.",
     SERVICES_WITH_HISTORIES,
 )
+
+
+def is_fit_id(name: str) -> bool:
+    """Whether an id from outside can stand in a subject."""
+    return FIT_ID.fullmatch(name) is not None
 
 
 def append_command(service: str) -> type[AppendHistories]:

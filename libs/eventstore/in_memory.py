@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from datetime import datetime
 
@@ -33,6 +33,7 @@ from libs.eventstore.ports import (
     instance_of,
     is_cut,
 )
+from libs.eventstore.read_model_rows import Table
 
 
 class InMemoryEventStore:
@@ -229,6 +230,17 @@ class InMemoryEventStore:
             if event.metadata.get(BEGINS):
                 return Beginning(str(event.metadata[IMPORT]), event.version)
         return None
+
+    async def rows_of_others(
+        self, table: Table, column: str, values: Sequence[str], aggregate_id: str
+    ) -> list[str]:
+        """Which of these values rows have in a column that other aggregates have written."""
+        found = {
+            str(row[column])
+            for row in self.schema.tables.get(table.name, {}).values()
+            if row.get(column) in values and row.get(table.aggregate) != aggregate_id
+        }
+        return sorted(found)
 
     async def begun_by_import(
         self, import_id: str, after: str, limit: int

@@ -7,13 +7,14 @@ The contract suite in `tests/contract/test_eventstore.py` runs over both.
 from __future__ import annotations
 
 import json
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Protocol
 
 from libs.contracts.bus_messages import JsonObject
 from libs.eventstore.failed_messages.ports import DeadLetterStore
-from libs.eventstore.read_model_rows import RowWrites
+from libs.eventstore.read_model_rows import RowWrites, Table
 
 LEASE_SECONDS = 10.0
 LEASE_RENEWAL_SECONDS = 3.0
@@ -305,6 +306,12 @@ class EventStore(Protocol):
 
     async def import_of(self, aggregate_id: str) -> Beginning | None:
         """The import that began an aggregate, the last one if several did; None if none did."""
+        ...
+
+    async def rows_of_others(
+        self, table: Table, column: str, values: Sequence[str], aggregate_id: str
+    ) -> list[str]:
+        """Which of these values rows have in a column that other aggregates have written."""
         ...
 
     async def begun_by_import(

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import time
+from collections.abc import Sequence
 from datetime import datetime
 
 import psycopg
@@ -36,6 +37,7 @@ from libs.eventstore.ports import (
     is_cut,
 )
 from libs.eventstore.query_batching import Batched
+from libs.eventstore.read_model_rows import Table
 
 log = logging.getLogger(__name__)
 
@@ -315,6 +317,19 @@ class PostgresEventStore:
             [aggregate_id],
         )
         return Beginning(*row) if row else None
+
+    async def rows_of_others(
+        self, table: Table, column: str, values: Sequence[str], aggregate_id: str
+    ) -> list[str]:
+        """Which of these values rows have in a column that other aggregates have written."""
+        rows = await self.database.fetch(
+            self.sql(
+                f"select distinct {column} from {{schema}}.{table.name}"
+                f" where {column} = any(%s::text[]) and {table.aggregate} <> %s"
+            ),
+            [[*values], aggregate_id],
+        )
+        return sorted(value for (value,) in rows)
 
     async def begun_by_import(
         self, import_id: str, after: str, limit: int

@@ -134,7 +134,9 @@ class RowWrites:
         for table, upserts in self.upserts.items():
             stored = tables.setdefault(table.name, {})
             for key, row in upserts.items():
-                stored[key] = {**stored.get(key, {}), **row}
+                before = stored.get(key, {})
+                if before.get(table.aggregate) == row.get(table.aggregate) or not before:
+                    stored[key] = {**before, **row}
         for table, names, fields in self.patches_alike:
             stored = tables.setdefault(table.name, {})
             for name in names:

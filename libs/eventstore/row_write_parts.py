@@ -198,10 +198,12 @@ def not_deleted(table: Table, deleted_from: bool) -> str:
 
 
 def or_replaced(table: Table, names: Iterable[str]) -> str:
-    """What an insertion does to a row that is there."""
+    """What an insertion does to a row that is there: one of another aggregate stays as it is."""
     others = [column for column in names if column not in table.key]
     values = ", ".join(f"{column} = excluded.{column}" for column in others)
     action = f"update set {values}" if others else "nothing"
+    if table.aggregate in others:
+        action += f" where {table.name}.{table.aggregate} = excluded.{table.aggregate}"
     return f" on conflict ({', '.join(table.key)}) do {action}"
 
 

@@ -7,7 +7,7 @@ after it took effect, and what a broken connection carried may still take effect
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Coroutine, Iterator
+from collections.abc import Callable, Coroutine, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from datetime import datetime
@@ -31,6 +31,7 @@ from libs.eventstore.ports import (
     Waiting,
     instance_of,
 )
+from libs.eventstore.read_model_rows import Table
 from tests.sim.file_rows import FileRows
 from tests.sim.loop import Lane
 from tests.sim.network import STORE, Network, at
@@ -392,6 +393,13 @@ class SimStore:
 
     async def import_of(self, aggregate_id: str) -> str | None:
         return await self.client.ask(lambda: finished(self.in_memory().import_of(aggregate_id)))
+
+    async def rows_of_others(
+        self, table: Table, column: str, values: Sequence[str], aggregate_id: str
+    ) -> list[str]:
+        return await self.client.ask(
+            lambda: finished(self.in_memory().rows_of_others(table, column, values, aggregate_id))
+        )
 
     async def begun_by_import(
         self, import_id: str, after: str, limit: int

@@ -10,6 +10,7 @@ from libs.contracts.agent.agents import (
     AgentAbandoned,
     AgentCreated,
     AgentDeleted,
+    AgentForked,
     AgentUpdated,
     BlockAttached,
     BlockDetached,
@@ -394,7 +395,7 @@ class TestRuns:
         inside = {
             ToolCallStarted, ToolCallsStarted, ToolCallFinished, ToolCallInterrupted,
             ToolCallRefused, ToolCallReturned, ApprovalAnswered, ToolCallForbidden,
-            AgentAbandoned, ReviewableRunEnded,
+            AgentAbandoned, AgentForked, ReviewableRunEnded,
         }  # fmt: skip
         for kind in inside:
             assert rows_of(EXAMPLES[kind]) == RowWrites()

@@ -96,6 +96,7 @@ class Transfer:
         self.place = ImportCounts()
         self.sent = ImportCounts()
         self.told_at = ports.clock.monotonic()
+        self.in_flight: asyncio.Task[None] | None = None
 
     @property
     def left_out(self) -> list[EntryError]:
@@ -106,14 +107,22 @@ class Transfer:
         """Transfer what is left, and return the ids of the agents. Raises BadSource and
         BusUnavailable."""
         await self.clear_the_way()
+        try:
+            await self.send_lines()
+        finally:
+            if self.in_flight is not None:
+                self.in_flight.cancel()
+        await self.definitions.finish()
+        return self.plan.agent_ids
+
+    async def send_lines(self) -> None:
+        """Send the lines of the source. Raises BadSource and BusUnavailable."""
         number = 0
         async with aclosing(self.ports.sources.lines(self.plan.wanted)) as lines:
             async for raw in lines:
                 number += 1
                 await self.take(number, raw)
-        await self.flush()
-        await self.definitions.finish()
-        return self.plan.agent_ids
+        await self.settle()
 
     async def clear_the_way(self) -> None:
         """Delete the agents that are replaced, and wait until what goes with them is gone. What an
@@ -163,7 +172,7 @@ class Transfer:
             raise BadSource.at_line(number, str(invalid)) from None
         match line:
             case Definition():
-                await self.flush()
+                await self.settle()
                 await self.definitions.take(number, line)
             case HistoryPart():
                 events = self.place.events + len(line.history.events)
@@ -171,7 +180,7 @@ class Transfer:
                     await self.take_history(number, line)
                 self.place = ImportCounts(lines=number, events=events)
             case FileText():
-                await self.flush()
+                await self.settle()
                 if number > self.begins_at.lines or self.continues:
                     await self.take_file(number, line)
             case _:
@@ -244,11 +253,28 @@ class Transfer:
             and first.payload.get("archive_id") in present
         )
 
+    async def settle(self) -> None:
+        """Send what was gathered, and wait until all is there."""
+        await self.flush()
+        await self.arrive()
+
     async def flush(self) -> None:
-        """Send what was gathered, and say how far that is."""
+        """Begin to send what was gathered, when what was sent before is there: the next is read
+        meanwhile."""
         batch, self.batch = self.batch, None
-        if batch is None:
-            return
+        await self.arrive()
+        if batch is not None:
+            self.in_flight = asyncio.create_task(self.send(batch, self.place))
+
+    async def arrive(self) -> None:
+        """Wait until what was sent is there."""
+        sent = self.in_flight
+        if sent is not None:
+            await sent
+            self.in_flight = None
+
+    async def send(self, batch: Batch, place: ImportCounts) -> None:
+        """Send events, and say how far that is: all lines before this place are there then."""
         failpoints.reach(f"import.before_{batch.service}")
         command = append_command(batch.service)(
             import_id=self.plan.wanted.import_id,
@@ -261,9 +287,9 @@ class Transfer:
         await self.sender.send(command, entry, "append", batch.service, digest)
         failpoints.reach(f"import.after_{batch.service}")
         now = self.ports.clock.monotonic()
-        if now - self.told_at >= PROGRESS_SECONDS and self.place.lines > self.begins_at.lines:
+        if now - self.told_at >= PROGRESS_SECONDS and place.lines > self.begins_at.lines:
             self.told_at = now
-            await self.on_progress(self.place)
+            await self.on_progress(place)
 
 
 def one_event(history: PastHistory, index: int, event: PastEvent, is_last: bool) -> PastHistory:

@@ -182,3 +182,20 @@ def test_moments_at_the_ends_of_time_bound_nothing(http: httpx.Client, new_agent
 
     assert events(http, agent.id, since=first, until=last) == whole
     assert events(http, agent.id, since=last) == events(http, agent.id, until=first) == []
+
+
+def test_what_a_fork_brought_says_so_and_comes_before_what_followed(
+    http: httpx.Client, letta: Letta, new_agent: NewAgent
+) -> None:
+    agent = new_agent()
+    letta.agents.messages.create(agent.id, messages=says("Hello"))
+    fork = http.post(f"/v1/agents/{agent.id}/fork", json={}).json()
+    letta.agents.messages.create(fork["id"], messages=says("Hello again"))
+
+    told = events(http, fork["id"])[::-1]
+
+    brought = [event["import_id"] is not None for event in told]
+    assert "agent.created" in topics(told)
+    assert brought.count(True) > 3
+    assert brought == sorted(brought, reverse=True), "first what came, then what happened here"
+    assert agent.id not in {event["aggregate_id"] for event in told}

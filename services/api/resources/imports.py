@@ -41,7 +41,7 @@ from services.api.v1.read_model_responses import answer_document, answer_page
 BODY_BYTES_BESIDES = 1 << 20  # of a form, besides the file in it
 FIELD_BYTES_MAX = 256 * 1024
 # How the first line of the full form begins.
-HEELER_BEGINS = (b'{"kind": "header"', b'{"kind":"header"')
+BEGIN_OF_FULL_FORM = (b'{"kind": "header"', b'{"kind":"header"')
 
 
 class ImportPage(Page):
@@ -121,7 +121,7 @@ async def receive_file(request: AnyRequest, api: Api, import_id: str) -> ImportQ
 async def form_of(api: Api, org: str, import_id: str) -> ImportForm:
     """Of which form an uploaded file is."""
     begins = await UploadedParts(api.reads.database).begins_with(org, import_id)
-    return "heeler" if begins.startswith(HEELER_BEGINS) else "letta"
+    return "heeler" if begins.startswith(BEGIN_OF_FULL_FORM) else "letta"
 
 
 @get("/v1/imports", opt=returns("imports", query=ImportPage))

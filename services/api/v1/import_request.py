@@ -11,7 +11,7 @@ from pydantic_core import from_json, to_json
 
 from libs.contracts.api.imports import ConflictPolicy, ImportForm, ImportOptions
 from libs.contracts.letta import error_bodies
-from libs.contracts.letta.request_size_limits import Name
+from libs.contracts.letta.request_size_limits import Name, Text
 from libs.encryption.passphrase_sealer import PASSPHRASE_CHARS_MAX, PASSPHRASE_CHARS_MIN
 from services.api.adapters.resource_query_builder import Resource
 from services.api.http.callers import org_of
@@ -46,8 +46,8 @@ class ImportQuery(Query):
     override_existing_tools: bool = True
     project_id: Name | None = None
     strip_messages: bool = False
-    env_vars_json: str | None = None
-    secrets: str | None = None
+    env_vars_json: Text | None = None
+    secrets: Text | None = None
     name: Name | None = None
     override_name: Name | None = None
     model: Name | None = None

@@ -53,7 +53,26 @@ GROUPS = [
     "libs/contracts/letta/group_requests.py",
 ]
 SCHEDULES = ["services/api/v1/schedule_request.py", "libs/contracts/letta/schedule_requests.py"]
+OF_THE_API = [
+    *(f"services/api/{room}" for room in ("domain", "engine", "handlers", "resources", "v1")),
+    "libs/contracts/letta/projects.py",
+    "libs/contracts/letta/identities.py",
+]
 READERS: dict[str, list[str]] = {
+    **dict.fromkeys(("ProjectCreate", "ProjectUpdate", "ProjectAgents"), OF_THE_API),
+    **dict.fromkeys(
+        ("IdentityCreate", "IdentityUpdate", "IdentityUpsert", "IdentityProperties"), OF_THE_API
+    ),
+    **dict.fromkeys(
+        (
+            *("CreateTemplate", "UpdateTemplate", "DescribeTemplate", "RenameTemplate"),
+            *("ForkTemplate", "SaveTemplate", "RollBackTemplate", "TemplateSnapshot"),
+            *("CreateAgentsFromTemplate", "MigrateDeployment", "InternalTemplateBlocks"),
+            *("InternalTemplateAgentCreate", "InternalTemplateBlockCreate"),
+            "InternalTemplateGroupCreate",
+        ),
+        OF_THE_API,
+    ),
     "AgentGroupCreate": GROUPS,
     "AgentGroupUpdate": GROUPS,
     "GroupCreate": GROUPS,

@@ -97,7 +97,7 @@ def test_a_configuration_comes_back_without_what_is_gone(
 async def test_nothing_is_restored_while_a_run_is_in_the_way(
     http: httpx.Client, letta: Letta, new_agent: NewAgent, new_tool: NewTool
 ) -> None:
-    tool = new_tool("import time\ntime.sleep(3)\nreturn '1'")
+    tool = new_tool("import time\ntime.sleep(50)\nreturn '1'")  # until it is cancelled
     agent = new_agent(tool_ids=[tool.id])
     at = newest(http, agent.id)
     letta.agents.update(agent.id, description="Wise")

@@ -53,7 +53,9 @@ async def test_a_restore_goes_on_after_the_death_of_its_process(
         wanted = {"at": at, "what": ["configuration", "blocks"]}
         (tmp_path / POINT).touch()
         answer = await wait_for(
-            "the restore is done", lambda: answer_of(http, f"{path}/restore", wanted)
+            "the restore is done",
+            lambda: answer_of(http, f"{path}/restore", wanted),
+            seconds_max=120.0,
         )
         assert not (tmp_path / POINT).exists(), "a process died there"
         assert answer.status_code == 200, answer.text

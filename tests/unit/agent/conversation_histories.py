@@ -354,13 +354,13 @@ class Histories(RuleBasedStateMachine):
         again = {"run": self.request([], max_steps=3).run, "messages": []}
         command = self.answers.model_copy(update=again)
         moments = {"asked_at": self.now(), "at": self.now()}
-        outcome = answer(self.talk, command, Terms(AgentType.letta_v1_agent, []), **moments)
         known = {call_answer.tool_call_id for call_answer in self.answers.answers}
         answered = [
             call_answer
             for call_answer in self.talk.state.answered
             if call_answer.tool_call_id in known
         ]
+        outcome = answer(self.talk, command, Terms(AgentType.letta_v1_agent, []), **moments)
         happened = self.commit()
         if happened:
             assert answered[-1].run_cancelled

@@ -194,13 +194,19 @@ class ReplayAttempt:
     def show_as_then(self, number: int) -> None:
         """Show the model what it was shown anew before this step. Where other tools were called so
         far than then, that says nothing of this transcript."""
-        step = self.recorded.steps.get(number)
-        if step is None or not step.before:
-            return
         if self.calls_are_same(number):
             self.context.show_as_then(number)
-        else:
-            self.notes[PROMPT_KEPT.format(number=number)] = None
+
+    def kept_prompts(self) -> list[str]:
+        """Notes on the steps that were asked without what the recorded run was shown anew. They
+        follow from both transcripts, whichever attempt asked."""
+        asked_for = range(self.recorded.from_step, self.calls.number + 1)
+        return [
+            PROMPT_KEPT.format(number=number)
+            for number in asked_for
+            if (step := self.recorded.steps.get(number)) is not None
+            if step.before and not self.calls_are_same(number)
+        ]
 
     def calls_are_same(self, number: int) -> bool:
         """Whether the same tools were called as then, in all steps before this one."""
@@ -308,7 +314,7 @@ class ReplayAttempt:
         first = self.recorded.from_step
         before, now = transcript(self.recorded.events, first), transcript(self.events, first)
         steps = compare(before, now, self.answers, self.lease.work.id)
-        at, notes = self.ports.clock.now(), [*self.notes]
+        at, notes = self.ports.clock.now(), [*self.kept_prompts(), *self.notes]
 
         async def decide(unit: UnitOfWork) -> None:
             replay = await unit.load(RunReplay, self.lease.work.id)

@@ -199,3 +199,14 @@ def test_what_a_fork_brought_says_so_and_comes_before_what_followed(
     assert brought.count(True) > 3
     assert brought == sorted(brought, reverse=True), "first what came, then what happened here"
     assert agent.id not in {event["aggregate_id"] for event in told}
+
+
+def test_a_run_of_another_agent_is_none_of_this_ones(
+    http: httpx.Client, letta: Letta, new_agent: NewAgent
+) -> None:
+    agent, other = new_agent(), new_agent()
+    call = call_tool(letta, other.id, "memory_insert", label="human", new_string="Likes tea")
+
+    assert events(http, other.id, run_id=call.run_id) != []
+    assert events(http, agent.id, run_id=call.run_id) == []
+    assert events(http, agent.id, tool_call_id=call.tool_call_id, run_id="run-unknown") == []

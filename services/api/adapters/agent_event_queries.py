@@ -29,8 +29,8 @@ CURSOR = " union all ".join(
 )
 RUNS_OF_CALL = """select distinct c.run_id from agent.called_tool_view c
  where c.tool_call_id = %(call)s and c.org = %(org)s limit 100"""
-RUN_SPAN = """select a.commit_order, a.position, coalesce((select max(e.occurred_at)
- from agent.ended_run_view e where e.run_id = a.run_id and e.org = a.org),
+RUN_SPAN = """select a.conversation_id, a.commit_order, a.position, coalesce((
+ select max(e.occurred_at) from agent.ended_run_view e where e.run_id = a.run_id and e.org = a.org),
  (select (r.fields->>'completed_at')::timestamptz from agent.run_view r
  where r.id = a.run_id and r.org = a.org))
 from agent.accepted_run_view a where a.run_id = any(%(runs)s) and a.org = %(org)s"""
@@ -108,8 +108,9 @@ class AgentEventQueries:
         spans = await self.database.fetch(RUN_SPAN, values) if runs else []
         if not spans:
             return None
-        bounds.begin_at(min((order, position) for order, position, _ in spans))
-        ends = [ended_at for _, _, ended_at in spans]
+        bounds.conversations = sorted({conversation for conversation, *_ in spans})
+        bounds.begin_at(min((order, position) for _, order, position, _ in spans))
+        ends = [ended_at for *_, ended_at in spans]
         if None not in ends:
             bounds.until = min(max(ends), bounds.until or max(ends))
         return bounds

@@ -53,6 +53,8 @@ PARTS = {
     "api": """select %(restores)s as id union select e.aggregate_id from api.recorded_event_view e
  where e.topic = 'attachment.made' and e.about = %(agent)s and e.org = %(org)s""",
 }
+# A run has events of the agent service in its conversation alone.
+CONVERSATIONS_OF_RUNS = "select p.id from ({parts}) p where p.id = any(%(conversations)s::text[])"
 SHARED_PARTS = """archives as materialized (select distinct a.id from memory.archive_of_agent_view a
  where a.agent_id = %(agent)s and a.agent_id <> '' and a.org = %(org)s),
 folders as materialized (select distinct f.id from memory.folder_of_agent_view f
@@ -119,12 +121,14 @@ class EventFilter:
 
 @dataclass(slots=True)
 class Bounds:
-    """What a page lies between: places in the order of commits, both excluded, and moments."""
+    """What a page lies between: places in the order of commits, both excluded, and moments; of
+    the events of runs also the conversations that these are in."""
 
     after: Place | None = None
     before: Place | None = None
     since: datetime | None = None
     until: datetime | None = None
+    conversations: list[str] | None = None
 
     def begin_at(self, place: Place) -> None:
         """Leave out what comes before a place."""
@@ -159,7 +163,7 @@ class Bounds:
     @property
     def values(self) -> dict[str, Any]:
         """The parameters that these conditions name."""
-        found: dict[str, Any] = {}
+        found: dict[str, Any] = {"conversations": self.conversations}
         for name, place in (("after", self.after), ("before", self.before)):
             if place:
                 found |= {f"{name}_order": place[0], f"{name}_position": place[1]}
@@ -186,13 +190,21 @@ def page_statement(wanted: EventFilter, bounds: Bounds, order: str, *, payloads:
     payload = whole if payloads else short
     return PAGE.format(
         shared=SHARED_PARTS,
-        parts=", ".join(f"{name}_parts as materialized ({text})" for name, text in PARTS.items()),
+        parts=", ".join(parts_of(bounds)),
         keys=" union all ".join(keys),
         rows=" union all ".join(ROWS.format(service=name, payload=payload) for name in SERVICES),
         order=order,
         settled="settled" if order == "asc" else "true",
         bytes_max=BYTES_MAX,
     )
+
+
+def parts_of(bounds: Bounds) -> Iterator[str]:
+    """The aggregates of each service that the page may have events of."""
+    for service, text in PARTS.items():
+        narrowed = service == "agent" and bounds.conversations is not None
+        parts = CONVERSATIONS_OF_RUNS.format(parts=text) if narrowed else text
+        yield f"{service}_parts as materialized ({parts})"
 
 
 def branches_of(wanted: EventFilter) -> Iterator[tuple[str, str | None]]:

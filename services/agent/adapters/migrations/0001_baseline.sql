@@ -475,7 +475,7 @@ comment on view {schema}.part_of_agent_view is
     'The blocks and tools that agents have, or had; each as often as it was said.';
 
 create view {schema}.accepted_run_view as
-    select about as run_id, org, commit_order, position
+    select about as run_id, org, aggregate_id as conversation_id, commit_order, position
     from {schema}.events
     where topic = 'run.accepted';
 comment on view {schema}.accepted_run_view is 'When runs were accepted.';

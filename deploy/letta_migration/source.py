@@ -52,7 +52,9 @@ class LettaDatabase:
         self.connection = psycopg.connect(
             url,
             options="-c default_transaction_isolation=repeatable\\ read"
-            " -c default_transaction_read_only=on -c TimeZone=UTC",
+            " -c default_transaction_read_only=on -c TimeZone=UTC"
+            # The transaction waits while what was read is sent.
+            " -c idle_in_transaction_session_timeout=0 -c statement_timeout=0",
             application_name="heeler-migration",
             row_factory=dict_row,
         )

@@ -53,14 +53,16 @@ class AskedHere:
         return self.newest[agent_id].get(aggregate_id, known)
 
     def newest_versions(self, agent_id: str) -> dict[str, int]:
-        """The versions of what the newest events of an agent are about; none of an agent that is
-        gone."""
+        """The versions of what the newest events of an agent are about, as far as they happened
+        here and were not imported; none of an agent that is gone."""
         versions: dict[str, int] = {}
         try:
             events = self.target.get(f"/v1/agents/{agent_id}/events", limit=EVENTS_PAGE)
         except Missing:
             return versions
         for event in events:
+            if event["import_id"] is not None:
+                continue  # also of a pass that was given up: it is sent again
             name, version = str(event["aggregate_id"]), int(event["version"])
             versions[name] = max(versions.get(name, 0), version)
         return versions

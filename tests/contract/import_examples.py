@@ -51,6 +51,7 @@ IMPORT_EVENTS: list[Event] = [
         keeps_ids=True,
         agent_ids=[AGENT],
         replaced=[AGENT],
+        cut=17,
         present=[BLOCK],
         left_out=[EntryError(entry="skills[0]", message="clients keep skills")],
     ),

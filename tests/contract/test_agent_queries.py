@@ -50,13 +50,14 @@ async def test_a_label_is_looked_for_among_the_blocks_of_an_agent_that_is_there(
     rows: Rows,
 ) -> None:
     await put(rows, memory.BLOCKS, block("b-1", label="x"), block("b-2"), block("b-3"))
-    await put(rows, agent.AGENTS, {"id": ADA, "block_ids": ["b-1", "b-3", "b-2"]})
+    await put(rows, agent.AGENTS, {"id": ADA, "block_ids": ["b-1", "b-3", "b-2", "gone"]})
     assert await rows.queries.attached_block(ORG, ADA, "human") == "b-3", "the first of both"
     assert await rows.queries.attached_block(ORG, ADA, "nothing") is None
     assert await rows.queries.attached_block(OTHER, ADA, "human") is None
     assert await rows.queries.attached_block(ORG, "agent-gone", "human") is None
-    assert await rows.queries.agents_attached_to(ORG, "b-2") == [ADA]
-    assert await rows.queries.agents_attached_to(OTHER, "b-2") == []
+    assert await rows.queries.agents_attached_to(ORG, "gone") == [ADA]
+    assert await rows.queries.agents_attached_to(OTHER, "gone") == []
+    assert await rows.queries.agents_attached_to(ORG, "b-2") == [], "it is there, maybe again"
 
 
 async def test_lost_blocks_are_those_that_the_organisation_has_not(rows: Rows) -> None:

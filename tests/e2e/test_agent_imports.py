@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import asyncio
 import gzip
+import hashlib
 import json
 import re
+from collections import Counter
 from pathlib import Path
 from typing import Any
 from uuid import uuid4
@@ -359,6 +361,31 @@ def test_an_import_that_is_cancelled_or_in_the_way_leaves_nothing(
         letta.agents.delete(ended["agent_ids"][0])
     assert http.get("/v1/agents/count").json() == agents
     assert http.get(f"/v1/imports/import-{uuid4()}").status_code == 404
+
+
+def test_an_agent_that_could_not_be_replaced_is_as_it_was(
+    letta: Letta, http: httpx.Client, rich_agent: AgentState
+) -> None:
+    before = dump(http, rich_agent.id)
+    lines = lines_of(exported(http, rich_agent.id))[:-1]
+    for line in lines:
+        if line["kind"] == "history" and line["history"]["aggregate_id"].startswith("conv-"):
+            events = line["history"]["events"]
+            line["history"]["events"] = [
+                event for event in events if event["topic"] != "run.completed"
+            ]
+    raw = [json.dumps(line).encode() + b"\n" for line in lines]
+    counts = Counter(line["kind"] for line in lines)
+    digest = hashlib.sha256(b"".join(raw)).hexdigest()
+    footer = {"kind": "footer", "counts": counts, "sha256": digest}
+    file = gzip.compress(b"".join([*raw, json.dumps(footer).encode() + b"\n"]))
+    refused = imported(http, file, conflicts="replace")
+    assert refused.status_code == 422, refused.text
+    path = f"/v1/imports/{refused.json()['import_id']}"
+    ended = asyncio.run(wait_for("its end", lambda: ended_import(http, path)))
+    assert ended["status"] == "failed"
+    assert dump(http, rich_agent.id) == before
+    letta.agents.messages.create(rich_agent.id, messages=says("Hello again"))
 
 
 def ended_import(http: httpx.Client, path: str) -> Any:

@@ -116,7 +116,8 @@ class ImportValidated(ImportEvent):
     """A source was read to its end, and nothing is wrong with it.
 
     `keeps_ids` says whether its ids stay as they are; `replaced` are the agents that are deleted
-    first, and `present` those ids that are used as they are. `left_out` are the entries that are
+    first, as they were at the commit `cut`, and `present` those ids that are used as they are.
+    `left_out` are the entries that are
     not taken over, or not as they are in the source, and why."""
 
     topic: ClassVar[str] = "import.validated"
@@ -124,6 +125,7 @@ class ImportValidated(ImportEvent):
     keeps_ids: bool
     agent_ids: list[str]
     replaced: list[str] = Field(default_factory=list, exclude_if=not_)
+    cut: int | None = Field(default=None, exclude_if=is_none)
     present: list[str] = Field(default_factory=list, exclude_if=not_)
     left_out: list[EntryError] = Field(default_factory=list, exclude_if=not_)
 

@@ -57,7 +57,7 @@ class AgentQueries(Protocol):
     """What the sweeps of agents and the policies on deleted blocks and tools read."""
 
     async def agents_attached_to(self, org: str, block_id: str) -> list[str]:
-        """The agents that a block is attached to."""
+        """The agents that a block is attached to, although it is gone."""
         ...
 
     async def lost_blocks(self, agent_ids: list[str] | None) -> list[LostPart]:
@@ -96,10 +96,13 @@ class PostgresAgentQueries:
         return AgentDesign.model_validate_json(text) if text else None
 
     async def agents_attached_to(self, org: str, block_id: str) -> list[str]:
-        """The agents that a block is attached to."""
+        """The agents that a block is attached to, although it is gone."""
         rows = await self.database.fetch(
-            "select id from agent.agents where block_ids @> array[%s] and org = %s",
-            [block_id, org],
+            "select id from agent.agents where block_ids @> array[%(block)s] and org = %(org)s"
+            # An import may have brought it back.
+            " and not exists (select from memory.block_view b"
+            " where b.id = %(block)s and b.org = %(org)s)",
+            {"block": block_id, "org": org},
         )
         return [agent_id for (agent_id,) in rows]
 

@@ -36,6 +36,7 @@ from services.api.adapters.agent_line_queries import (
 )
 from services.api.adapters.agent_log import IDS_AT_ONCE, AgentLog, LoggedEvent
 from services.api.adapters.file_lines import FileLines
+from services.api.adapters.past_archives import PastArchive, past_archives
 from services.api.adapters.unfinished_runs import UnfinishedRuns
 
 SCHEDULE_ROW_FIELDS = ("last_slot", "last_error", "last_skipped")
@@ -169,11 +170,9 @@ class AgentLines:
         if not wanted.is_fork:
             for tool_id, document in await self.rows(TOOLS, wanted, ids=tool_ids):
                 yield definition_of("tool", tool_id, {"tool": from_json(document)}, attached)
-        for archive_id, _, document, created_at, shared in await self.rows(ARCHIVES, wanted):
-            value = {name: from_json(document).get(name) for name in ARCHIVE_FIELDS}
-            value["created_at"] = created_at.isoformat()
-            stays = wanted.is_fork and shared
-            yield definition_of("archive", archive_id, {} if stays else value, attached)
+        for archive in await self.archives(wanted):
+            stays = wanted.is_fork and archive.is_shared
+            yield definition_of("archive", archive.id, {} if stays else archive.value, attached)
         for folder_id, document in await self.rows(FOLDERS, wanted):
             value = {name: from_json(document).get(name) for name in FOLDER_FIELDS}
             yield definition_of("folder", folder_id, {} if wanted.is_fork else value, attached)
@@ -187,6 +186,19 @@ class AgentLines:
         for schedule_id, fields in await self.rows(SCHEDULES, wanted):
             value = {name: fields[name] for name in fields if name not in SCHEDULE_ROW_FIELDS}
             yield definition_of("schedule", schedule_id, value, attached)
+
+    async def archives(self, wanted: WantedAgent) -> list[PastArchive]:
+        """The archives that the agent has, or had at the cut."""
+        if wanted.cut is not None:
+            return await past_archives(
+                self.database, self.log, wanted.org, wanted.agent_id, wanted.cut
+            )
+        found = []
+        for archive_id, _, document, created_at, shared in await self.rows(ARCHIVES, wanted):
+            value = {name: from_json(document).get(name) for name in ARCHIVE_FIELDS}
+            value["created_at"] = created_at.isoformat()
+            found.append(PastArchive(archive_id, value, shared))
+        return found
 
     async def own_blocks(self, wanted: WantedAgent) -> list[str]:
         """The blocks that go with the agent: all that it sees, and its conversations' own; of a

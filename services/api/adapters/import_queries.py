@@ -63,6 +63,8 @@ union all
 select id from agent.conversation_view where agent_id = any(%(agents)s) and org = %(org)s
 union all
 select id from scheduler.schedule_view where agent_id = any(%(agents)s) and org = %(org)s"""
+SCHEDULES = """
+select id from scheduler.schedule_view where agent_id = any(%(agents)s) and org = %(org)s"""
 BEGUN = """
 select aggregate_id from agent.recorded_event_view
 where metadata->>'import' = %(import)s and metadata ? 'begins' and aggregate_id = any(%(ids)s)
@@ -131,6 +133,10 @@ class ImportQueries(Protocol):
         """Which of these things, and which conversations, are deleted when these agents are."""
         ...
 
+    async def schedules_of(self, org: str, agent_ids: Sequence[str]) -> set[str]:
+        """The schedules of these agents."""
+        ...
+
     async def begun_by(self, import_id: str, ids: Sequence[str]) -> set[str]:
         """Which of these things an import has begun itself."""
         ...
@@ -196,6 +202,10 @@ class PostgresImportQueries:
         """Which of these things, and which conversations, are deleted when these agents are."""
         values = {"ids": [*ids], "agents": [*agent_ids], "own_archives": [*own_archives]}
         return await self.ids(GOING, org=org, **values)
+
+    async def schedules_of(self, org: str, agent_ids: Sequence[str]) -> set[str]:
+        """The schedules of these agents."""
+        return await self.ids(SCHEDULES, org=org, agents=[*agent_ids])
 
     async def begun_by(self, import_id: str, ids: Sequence[str]) -> set[str]:
         """Which of these things an import has begun itself."""

@@ -52,6 +52,7 @@ class ImportState(BaseModel):
     keeps_ids: bool = False
     agent_ids: list[str] = []
     replaced: list[str] = []
+    cut: int | None = None
     present: list[str] = []
     attempts: int = 0
     cancelled: bool = False
@@ -68,6 +69,7 @@ class SourceSummary:
     keeps_ids: bool
     agent_ids: list[str]
     replaced: list[str]
+    cut: int | None
     present: list[str]
     left_out: list[EntryError]
 
@@ -119,6 +121,7 @@ class AgentImport(Aggregate[ImportState]):
                 keeps_ids=found.keeps_ids,
                 agent_ids=found.agent_ids,
                 replaced=found.replaced,
+                cut=found.cut,
                 present=found.present,
                 left_out=found.left_out[:LEFT_OUT_KEPT_MAX],
             )
@@ -191,6 +194,7 @@ class AgentImport(Aggregate[ImportState]):
                 state.phase, state.counts = "importing", event.counts
                 state.keeps_ids, state.agent_ids = event.keeps_ids, event.agent_ids
                 state.replaced, state.present = event.replaced, event.present
+                state.cut = event.cut
                 state.attempts = 0
             case ImportProgressed():
                 state.done, state.attempts = event.done, 0

@@ -253,7 +253,7 @@ class Definitions:
             if changes:
                 command = UpdateAgent(agent_id=agent_id, request=changes)
                 await self.sender.send(command, agent_id, "change", agent_id)
-            if source.form == "fork":
+            if source.form == "fork" and agent_id != source.agent_id:
                 await self.record_fork(source, agent_id)
 
     async def record_fork(self, source: ImportSource, fork_id: str) -> None:

@@ -36,6 +36,7 @@ class Plan:
     decision: IdDecision
     ids: IdMap
     secrets: dict[str, dict[str, str]]
+    cut: int | None = None
 
     @property
     def agent_ids(self) -> list[str]:
@@ -49,6 +50,7 @@ class Plan:
             keeps_ids=self.decision.keeps_ids,
             agent_ids=self.agent_ids,
             replaced=[*self.decision.replaced],
+            cut=self.cut,
             present=sorted(self.decision.present),
             left_out=self.wanted.left_out,
         )
@@ -83,7 +85,26 @@ async def make_plan(ports: ImportPorts, wanted: WantedImport, state: ImportState
     ids: IdMap = KeptIds()
     if not decision.keeps_ids:
         ids = IdMap(wanted.import_id, sorted(checks.own), checks.agent_ids)
-    return Plan(wanted=wanted, checks=checks, decision=decision, ids=ids, secrets=secrets)
+    cut = state.cut
+    if is_new and decision.replaced:
+        cut = await ports.sources.settled_cut(ports.clock)
+    return Plan(wanted=wanted, checks=checks, decision=decision, ids=ids, secrets=secrets, cut=cut)
+
+
+async def plan_of_the_past(ports: ImportPorts, wanted: WantedImport) -> Plan:
+    """The plan to make a deleted agent again as it was, under its own ids: what is there is used as
+    it is. Raises BadSource."""
+    checks = LineChecks(trusted=True)
+    async with aclosing(ports.sources.lines(wanted)) as lines:
+        async for raw in lines:
+            checks.take(raw)
+            await asyncio.sleep(0)
+    checks.check_end()
+    own = sorted(checks.own)
+    ours = await ports.queries.begun_by(wanted.import_id, own)
+    present, _ = await find_present(ports, wanted.org, own)
+    decision = IdDecision(keeps_ids=True, present=frozenset(present - ours))
+    return Plan(wanted=wanted, checks=checks, decision=decision, ids=KeptIds(), secrets={})
 
 
 async def open_secrets(

@@ -137,7 +137,7 @@ class Transfer:
             if agent_id not in ours:
                 await self.delete(agent_id)
         left = {*agents, *own} - plan.decision.present - ours
-        await self.wait_until_gone(sorted(left))
+        await self.wait_until_gone(sorted(left), [each for each in agents if each not in ours])
         archives = sorted(plan.checks.archives - plan.decision.present - ours)
         for archive_id in await queries.deleted_archives(plan.wanted.org, archives):
             await self.empty(archive_id)
@@ -148,10 +148,12 @@ class Transfer:
         if isinstance(reply, Rejected) and reply.code != NOT_FOUND:
             raise BadSource([EntryError(entry=agent_id, message=reply.reason)])
 
-    async def wait_until_gone(self, things: list[str]) -> None:
-        """Wait until none of these things is there any more: they follow their agents."""
-        until = self.ports.clock.monotonic() + GONE_SECONDS_MAX
-        while left := await self.ports.queries.present(things):
+    async def wait_until_gone(self, things: list[str], agents: list[str]) -> None:
+        """Wait until none of these things is there any more, and no schedule of these agents: they
+        follow their agents."""
+        until, org = self.ports.clock.monotonic() + GONE_SECONDS_MAX, self.plan.wanted.org
+        queries = self.ports.queries
+        while left := await queries.present(things) | await queries.schedules_of(org, agents):
             if self.ports.clock.monotonic() > until:
                 words = "it should have gone with its agent, and is still there: delete it"
                 raise BadSource([EntryError(entry=left_id, message=words) for left_id in left])

@@ -26,6 +26,7 @@ class Policies:
         clock: Clock,
         ids: Ids,
     ) -> None:
+        self.attached = attached
         self.blocks = BlockPolicies(bus, attached)
         self.archives = ArchivePolicies(bus, archives, clock, ids)
         self.agent_folders = AgentFoldersPolicies(bus, attached, clock, ids)
@@ -33,7 +34,9 @@ class Policies:
         self.reembedding = ReembeddingPolicies(bus, archives, clock, ids)
 
     async def agent_deleted(self, event: Event, context: Context) -> None:
-        """What was an agent's alone goes with it."""
+        """What was an agent's alone goes with it, unless an import has made it again meanwhile."""
+        if await self.attached.agent_exists(context.org, event.originator_id):
+            return
         await self.blocks.agent_deleted(event, context)
         await self.archives.agent_deleted(event, context)
         await self.agent_folders.agent_deleted(event, context)

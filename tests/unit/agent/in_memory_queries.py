@@ -211,8 +211,13 @@ class InMemoryQueries(InMemoryBatchQueries, InMemoryReplayQueries):
         return None
 
     async def agents_attached_to(self, org: str, block_id: str) -> list[str]:
+        there = {(row["id"], row["org"]) for row in self.rows("blocks", "memory")}
         rows = [row for row in self.rows("agents") if row["org"] == org]
-        return [row["id"] for row in rows if block_id in row["block_ids"]]
+        return [
+            row["id"]
+            for row in rows
+            if block_id in row["block_ids"] and (block_id, org) not in there
+        ]
 
     async def lost_blocks(self, agent_ids: list[str] | None) -> list[LostPart]:
         there = {(row["id"], row["org"]) for row in self.rows("blocks", "memory")}

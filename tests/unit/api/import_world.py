@@ -93,6 +93,9 @@ class Elsewhere:
     async def deleted_archives(self, org: str, ids: Sequence[str]) -> set[str]:
         return set()
 
+    async def schedules_of(self, org: str, agent_ids: Sequence[str]) -> set[str]:
+        return set()
+
     async def begun_by(self, import_id: str, ids: Sequence[str]) -> set[str]:
         return {
             name

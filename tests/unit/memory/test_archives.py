@@ -212,6 +212,11 @@ async def test_the_archive_of_a_deleted_agent_goes_unless_another_has_it(shared:
         await memory.ask(AttachArchive(archive_id=own, agent_id=OTHER), "m-2")
     policies = memory.policies()
     deleted = fact(AgentDeleted, own_block_ids=[]).at(AGENT, 2)
+    await policies.agent_deleted(deleted, Context("e-0", org=DEFAULT_ORG))
+    assert own in memory.rows("archives"), "an import has made the agent again meanwhile"
+    rows = memory.database.schema("agent").tables["agents"]
+    for key in [key for key, row in rows.items() if row["id"] == AGENT]:
+        del rows[key]
     for _ in range(2):  # the log may tell it again
         await policies.agent_deleted(deleted, Context("e-1", org=DEFAULT_ORG))
         await policies.archives.sweep()

@@ -77,6 +77,9 @@ where aggregate_id = any(%(ids)s) and topic = 'archive.deleted' and org = %(org)
 TOOLS = """
 select name, id, tool_type, document from tools.tool_view
 where org collate "C" = %(org)s and name collate "C" = any(%(names)s)"""
+TOOLS_NEEDING_APPROVAL = """
+select id, name from tools.tool_view where id = any(%(ids)s) and org = %(org)s
+and (fields->>'default_requires_approval')::boolean"""
 FOLDER_NAMES = """
 select name from memory.folder_view
 where org collate "C" = %(org)s and name collate "C" = any(%(names)s)"""
@@ -149,6 +152,10 @@ class ImportQueries(Protocol):
         """The tools of an organisation that have these names."""
         ...
 
+    async def tools_needing_approval(self, org: str, tool_ids: Sequence[str]) -> dict[str, str]:
+        """The names of those of these tools that need an approval by themselves, by id."""
+        ...
+
     async def agents(self, org: str, agent_ids: Sequence[str]) -> dict[str, PresentAgent]:
         """Those of these agents that are there."""
         ...
@@ -219,6 +226,11 @@ class PostgresImportQueries:
         """The tools of an organisation that have these names."""
         rows = await self.database.fetch(TOOLS, {"org": org, "names": [*names]})
         return {name: PresentTool(*tool) for name, *tool in rows}
+
+    async def tools_needing_approval(self, org: str, tool_ids: Sequence[str]) -> dict[str, str]:
+        """The names of those of these tools that need an approval by themselves, by id."""
+        rows = await self.database.fetch(TOOLS_NEEDING_APPROVAL, {"org": org, "ids": [*tool_ids]})
+        return dict(rows)
 
     async def agents(self, org: str, agent_ids: Sequence[str]) -> dict[str, PresentAgent]:
         """Those of these agents that are there."""

@@ -13,6 +13,8 @@ GZIP = b"\x1f\x8b"
 # What all lines together may have: a file of a few MB can unpack to as much as there is.
 UNPACKED_BYTES_MAX = 64 << 30
 CHUNK_BYTES = 256 * 1024
+GZIP_WINDOW = 31  # says that there is a header
+MEMBERS_MAX = 100_000
 
 PART = """
 select data from api.upload_parts where file_id = %(file)s and org = %(org)s and number = %(number)s
@@ -74,16 +76,16 @@ async def single(part: bytes) -> AsyncIterator[bytes]:
 async def unpack_parts(parts: AsyncIterator[bytes]) -> AsyncIterator[bytes]:
     """The bytes as they are, or unpacked if they are packed, a bounded chunk at a time. Raises
     BadSource."""
-    unpack: zlib._Decompress | None = None
+    unpacker: Unpacker | None = None
     first, total = True, 0
     try:
         async for part in parts:
             if first:
                 first = False
-                unpack = zlib.decompressobj(wbits=31) if part.startswith(GZIP) else None
+                unpacker = Unpacker() if part.startswith(GZIP) else None
             waiting = part
             while waiting:
-                data, waiting = next_chunk(unpack, waiting)
+                data, waiting = unpacker.next_chunk(waiting) if unpacker else (waiting, b"")
                 total += len(data)
                 if total > UNPACKED_BYTES_MAX:
                     raise BadSource.of_file(f"unpacked it has over {UNPACKED_BYTES_MAX:,} bytes")
@@ -91,16 +93,32 @@ async def unpack_parts(parts: AsyncIterator[bytes]) -> AsyncIterator[bytes]:
                     yield data
     except zlib.error:
         raise BadSource.of_file("it is no gzip, or damaged: export or upload it again") from None
-    if unpack is not None and not unpack.eof:
+    if unpacker is not None and not unpacker.is_whole:
         raise BadSource.of_file("it is cut off: upload it again")
 
 
-def next_chunk(unpack: zlib._Decompress | None, waiting: bytes) -> tuple[bytes, bytes]:
-    """The next bytes of a part, and what is left of it. What follows the end of a gzip is left
-    out."""
-    if unpack is None:
-        return waiting, b""
-    if unpack.eof:
-        return b"", b""
-    data = unpack.decompress(waiting, CHUNK_BYTES)
-    return data, unpack.unconsumed_tail
+class Unpacker:
+    """Unpacks gzip: several members, one after the other, are one file, as they are elsewhere.
+    NUL bytes behind a member fill a block up."""
+
+    def __init__(self) -> None:
+        self.member = zlib.decompressobj(wbits=GZIP_WINDOW)
+        self.members = 1
+
+    @property
+    def is_whole(self) -> bool:
+        """Whether the latest member is complete."""
+        return self.member.eof
+
+    def next_chunk(self, waiting: bytes) -> tuple[bytes, bytes]:
+        """The next bytes of what waits, and what is left of that. Raises BadSource and
+        zlib.error."""
+        if self.member.eof:
+            waiting = waiting.lstrip(b"\0")
+            if not waiting:
+                return b"", b""
+            self.member, self.members = zlib.decompressobj(wbits=GZIP_WINDOW), self.members + 1
+            if self.members > MEMBERS_MAX:
+                raise BadSource.of_file(f"it has over {MEMBERS_MAX:,} gzip members: pack it again")
+        data = self.member.decompress(waiting, CHUNK_BYTES)
+        return data, self.member.unconsumed_tail or self.member.unused_data

@@ -28,13 +28,14 @@ from libs.contracts.agent_file import (
 )
 from libs.contracts.api.import_errors import BadSource
 from libs.contracts.api.imports import AGENTS_MAX, ImportCounts
-from libs.contracts.appended_histories import PastEvent
+from libs.contracts.appended_histories import PastEvent, is_fit_id
 from libs.contracts.bus_messages import EVENTS, JsonObject
-
-type AnyLine = Header | Definition | HistoryPart | FileText | SecretValues | Footer
+from services.api.domain.line_parts import AnyLine, FileParts, unfit_id
 
 # Of what has an id that others refer to: not messages, runs and passages.
 THINGS_MAX = 200_000
+# What things are defined by is kept until the agents are there.
+DEFINITIONS_BYTES_MAX = 256 << 20
 # Histories that go on in later lines.
 OPEN_HISTORIES_MAX = 10_000
 EVENT_BYTES_MAX = 4 << 20
@@ -84,7 +85,10 @@ class LineChecks:
         self.is_over = False
         self.own: set[str] = set()
         self.archives: set[str] = set()
+        # Without their values.
         self.definitions: list[Definition] = []
+        self.definitions_bytes = 0
+        self.files = FileParts()
         self.referred: set[str] = set()
         self.open: dict[str, int] = {}
         self.begun_agents: set[str] = set()
@@ -113,6 +117,9 @@ class LineChecks:
         if self.header is None and not isinstance(line, Header):
             raise self.bad("the first line has to be the header")
         self.check(line)
+        self.definitions_bytes += len(raw) if isinstance(line, Definition) else 0
+        if self.definitions_bytes > DEFINITIONS_BYTES_MAX:
+            raise self.bad(f"definitions may have {DEFINITIONS_BYTES_MAX:,} bytes together")
         if not isinstance(line, Footer):
             self.counts[line.kind] += 1
             self.digest.update(raw)
@@ -133,6 +140,9 @@ class LineChecks:
 
     def check(self, line: AnyLine) -> None:
         """What a line says has to fit what those before it said."""
+        unfit = None if self.trusted else unfit_id(line)
+        if unfit is not None:
+            raise self.bad(f"`{unfit[:100]}` is no id: ids have letters, digits, `-` and `_`")
         match line:
             case Header():
                 self.check_header(line)
@@ -143,7 +153,10 @@ class LineChecks:
             case FileText():
                 if line.folder_id not in self.own and not self.continues:
                     raise self.bad(f"folder {line.folder_id} is not defined before its files")
-                self.own.add(line.file_id)
+                problem = None if self.trusted else self.files.take(line)
+                if problem:
+                    raise self.bad(problem)
+                self.add(line.file_id)
             case SecretValues():
                 self.check_agent(line.agent_id)
                 self.secrets.append(line)
@@ -179,11 +192,13 @@ class LineChecks:
             self.check_agent(agent_id)
         if definition.id in self.own or definition.id in self.referred:
             raise self.bad(f"{definition.id[:100]} is defined twice")
-        self.definitions.append(definition)
+        self.definitions.append(definition.model_copy(update={"value": {}}))
         if definition.value:
             self.add(definition.id)
         else:
             self.referred.add(definition.id)
+        if len(self.definitions) > THINGS_MAX:
+            raise self.bad(f"there are more than {THINGS_MAX:,} definitions: split the file")
         if definition.of == "archive" and definition.value:
             self.archives.add(definition.id)
 
@@ -208,6 +223,8 @@ class LineChecks:
             payload = self.check_event(part.service, past, place)
             if expected == 1 and place == 0:
                 self.check_beginning(part.service, name, past.topic, payload)
+        if not history.events and not self.continues:
+            raise self.bad(f"the history of {name[:100]} has no event in this line")
         self.events += len(history.events)
         if history.complete:
             self.open.pop(name, None)
@@ -218,6 +235,8 @@ class LineChecks:
 
     def check_event(self, service: str, past: PastEvent, place: int) -> JsonObject:
         """An event is one that this server knows, with the fields that it has."""
+        if past.occurred_at.tzinfo is None:
+            raise self.bad(f"event {place + 1}: `occurred_at` has to say its time zone")
         if self.now is not None and past.occurred_at > self.now + FUTURE_MAX:
             raise self.bad(f"event {place + 1}: `occurred_at` is in the future")
         if past.topic == SECRETS_TOPIC and not self.sealed_here:
@@ -234,7 +253,7 @@ class LineChecks:
             return past.payload
         try:
             payload = kind.upcast(past.payload, past.schema_version)
-            kind.model_validate(
+            event = kind.model_validate(
                 {
                     **payload,
                     "originator_id": "checked",
@@ -248,12 +267,14 @@ class LineChecks:
             raise self.bad(f"event {place + 1}: `{place_of}`: {first['msg']}") from None
         except Exception as impossible:
             raise self.bad(f"event {place + 1}: {impossible}") from None
+        if not is_fit_id(event.about):
+            raise self.bad(f"event {place + 1}: `{event.about[:100]}` is no id")
         return payload
 
     def check_agents_of(self, payload: JsonObject) -> None:
         """An event of an agent is about one of the source."""
-        run = payload.get("run")
-        for about in (payload, run if isinstance(run, dict) else {}):
+        named = (payload.get(name) for name in ("run", "config", "step"))
+        for about in (payload, *(value for value in named if isinstance(value, dict))):
             if agent_id := about.get("agent_id"):
                 self.check_agent(str(agent_id))
 
@@ -273,8 +294,8 @@ class LineChecks:
             if payload.get("config", {}).get("id") != name:
                 raise self.bad(f"`config.id` has to be {name[:100]}")
             return
-        config = payload.get("config") or payload
-        agent_id = config.get("agent_id")
+        config = payload.get("config")
+        agent_id = (config if isinstance(config, dict) else payload).get("agent_id")
         self.check_agent(str(agent_id))
         if topic != "conversation.created" and name != main_conversation(str(agent_id)):
             raise self.bad(f"{name[:100]} is not the conversation that {agent_id} always has")
@@ -297,6 +318,8 @@ class LineChecks:
         if self.open:
             name = next(iter(self.open))
             raise BadSource.of_file(f"the history of {name[:100]} is not complete")
+        if not self.files.is_whole:
+            raise BadSource.of_file(f"the text of {self.files.file_id[:100]} is not complete")
         missing = [agent for agent in self.agent_ids if agent not in self.begun_agents]
         if missing and not self.continues:
             raise BadSource.of_file(f"agent {missing[0]} has no history")

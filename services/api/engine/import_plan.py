@@ -24,6 +24,8 @@ from services.api.domain.line_checks import LineChecks
 from services.api.engine.import_ports import ImportPorts
 
 IDS_AT_ONCE = 1_000
+# Longer lines take a thread: others would wait for as long as one is looked at.
+LINE_AT_ONCE_BYTES_MAX = 64 << 10
 CONTINUE = "continue"
 
 
@@ -70,6 +72,9 @@ async def make_plan(ports: ImportPorts, wanted: WantedImport, state: ImportState
     )
     async with aclosing(ports.sources.lines(wanted)) as lines:
         async for raw in lines:
+            if len(raw) > LINE_AT_ONCE_BYTES_MAX:
+                await asyncio.to_thread(checks.take, raw)
+                continue
             checks.take(raw)
             await asyncio.sleep(0)  # others have something to do too
     checks.check_end()

@@ -8,7 +8,7 @@ from libs.bus.ports import request_as_service
 from libs.bus.process_ports import ProcessPorts
 from libs.contracts.api.import_errors import BadSource
 from libs.contracts.api.imports import EntryError
-from libs.contracts.bus_messages import Accepted, Command, Context, Rejected
+from libs.contracts.bus_messages import CONFLICT, Accepted, Command, Context, Rejected
 from libs.contracts.deterministic_ids import derived_id
 from libs.encryption.sealer import Sealer
 from services.api.adapters.import_queries import ImportQueries
@@ -52,5 +52,6 @@ class Sender:
         """Send a command about an entry of the source. Raises BadSource with its refusal."""
         reply = await self.ask(command, *names)
         if isinstance(reply, Rejected):
-            raise BadSource([EntryError(entry=entry, message=reply.reason)])
+            errors = [EntryError(entry=entry, message=reply.reason)]
+            raise BadSource(errors, conflict=reply.code == CONFLICT)
         return reply

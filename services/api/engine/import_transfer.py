@@ -26,10 +26,12 @@ from libs.contracts.bus_messages import NOT_FOUND, Rejected
 from libs.contracts.memory.archives import EmptyArchive
 from libs.eventstore import failpoints
 from services.api.domain.agent_import import ImportState
+from services.api.domain.line_parts import AnyLine
 from services.api.engine.continued_definitions import ContinuedDefinitions
+from services.api.engine.import_approvals import Approvals
 from services.api.engine.import_definitions import Definitions
 from services.api.engine.import_files import Files
-from services.api.engine.import_plan import CONTINUE, Plan
+from services.api.engine.import_plan import CONTINUE, LINE_AT_ONCE_BYTES_MAX, Plan
 from services.api.engine.import_ports import ImportPorts, Sender
 
 PROGRESS_SECONDS = 2.0
@@ -92,6 +94,11 @@ class Transfer:
         kind = ContinuedDefinitions if self.continues else Definitions
         self.definitions = kind(ports, sender, plan)
         self.files = Files(ports, sender, self.definitions.renewed_folders)
+        self.approvals = Approvals(ports.queries, plan.wanted.org)
+        # Agents that come from a file whose tools nobody has accepted.
+        from_file = plan.wanted.source.form == "heeler" and not self.continues
+        is_guarded = from_file and not plan.wanted.options.accept_tools
+        self.guarded = frozenset(plan.agent_ids if is_guarded else ())
         self.batch: Batch | None = None
         self.place = ImportCounts()
         self.sent = ImportCounts()
@@ -169,7 +176,7 @@ class Transfer:
     async def take(self, number: int, raw: bytes) -> None:
         """Transfer a line; of those that were transferred before, only what others refer to."""
         try:
-            line = LINE.validate_json(self.plan.ids.apply(raw))
+            line = await self.read(raw)
         except ValidationError as invalid:
             raise BadSource.at_line(number, str(invalid)) from None
         match line:
@@ -191,6 +198,14 @@ class Transfer:
             self.place = ImportCounts(lines=number, events=self.place.events)
         await asyncio.sleep(0)
 
+    async def read(self, raw: bytes) -> AnyLine:
+        """A line with the ids that things get here. Raises ValidationError."""
+
+        def mapped() -> AnyLine:
+            return LINE.validate_json(self.plan.ids.apply(raw))
+
+        return await asyncio.to_thread(mapped) if len(raw) > LINE_AT_ONCE_BYTES_MAX else mapped()
+
     async def take_file(self, number: int, part: FileText) -> None:
         """Take a part of a file; one that is refused is left out where the import goes on with what
         was begun. Raises BadSource."""
@@ -210,6 +225,9 @@ class Transfer:
             if self.plan.wanted.options.strip_messages
             else part.history
         )
+        if part.service == "agent" and history.aggregate_id in self.guarded:
+            added = [await self.approvals.add(event) for event in history.events]
+            history = history.model_copy(update={"events": tuple(added)})
         size = len(to_json(history))
         if size <= APPENDED_BYTES_MAX and len(history.events) <= APPENDED_EVENTS_MAX:
             await self.gather(part.service, history, f"{number}.0", size)

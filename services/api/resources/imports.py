@@ -8,6 +8,7 @@ from litestar import Response, get, post
 from pydantic import Field
 from pydantic_core import to_json
 
+from libs.contracts.api.import_errors import BadSource
 from libs.contracts.api.imports import CancelImport, ImportForm, ImportSource, RequestImport
 from libs.contracts.letta.request_size_limits import Name
 from services.api.adapters.resource_query_builder import Where
@@ -119,8 +120,11 @@ async def receive_file(request: AnyRequest, api: Api, import_id: str) -> ImportQ
 
 
 async def form_of(api: Api, org: str, import_id: str) -> ImportForm:
-    """Of which form an uploaded file is."""
-    begins = await UploadedParts(api.reads.database).begins_with(org, import_id)
+    """Of which form an uploaded file is; of one that cannot be unpacked its import says why."""
+    try:
+        begins = await UploadedParts(api.reads.database).begins_with(org, import_id)
+    except BadSource:
+        begins = b""
     return "heeler" if begins.startswith(BEGIN_OF_FULL_FORM) else "letta"
 
 

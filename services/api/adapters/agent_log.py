@@ -6,8 +6,13 @@ from collections.abc import AsyncIterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from libs.bus.ports import BusUnavailable, Clock
 from libs.eventstore.connection_pool import Database
 
+SERVICES = ("agent", "memory", "tools")
+# An older commit that is under way still may belong to what an agent is: it is waited for.
+SETTLED_SECONDS_MAX = 5.0
+LOOK_SECONDS = 0.02
 PAGE_EVENTS_MAX = 500
 PAGE_BYTES_MAX = 1 << 20
 IDS_AT_ONCE = 200
@@ -113,6 +118,17 @@ class AgentLog:
             row = await self.database.fetch_one(NEWEST.format(service=service))
             newest = max(newest, int(row[0] or 0) if row else 0)
         return newest
+
+    async def settled_cut(self, clock: Clock) -> int:
+        """The newest commit of the services that have agents, when all that are before it have
+        ended. Raises BusUnavailable where one takes long."""
+        until = clock.monotonic() + SETTLED_SECONDS_MAX
+        cut = await self.cut_now(SERVICES)
+        while not await self.is_settled(SERVICES, cut):
+            if clock.monotonic() > until:
+                raise BusUnavailable("a long transaction is under way: try again in a moment")
+            await clock.sleep(LOOK_SECONDS)
+        return cut
 
     async def is_settled(self, services: Sequence[str], cut: int) -> bool:
         """Whether no older commit than this one is under way any more."""

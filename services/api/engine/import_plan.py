@@ -92,7 +92,7 @@ async def make_plan(ports: ImportPorts, wanted: WantedImport, state: ImportState
         ids = IdMap(wanted.import_id, sorted(checks.own), checks.agent_ids)
     cut = state.cut
     if is_new and decision.replaced:
-        cut = await ports.sources.settled_cut(ports.clock)
+        cut = await ports.sources.agents.log.settled_cut(ports.clock)
     return Plan(wanted=wanted, checks=checks, decision=decision, ids=ids, secrets=secrets, cut=cut)
 
 

@@ -7,8 +7,7 @@ from pydantic import BaseModel, ConfigDict
 
 from libs.contracts.api.imports import ImportOptions, ImportSource, RequestImport
 from libs.contracts.letta.request_size_limits import Name
-from services.api.http.error_responses import Problem
-from services.api.http.handler_dependencies import Api, api_of
+from services.api.http.handler_dependencies import api_of
 from services.api.http.raw_json import raw
 from services.api.http.request_parsing import AnyRequest, body_of
 from services.api.openapi.operation import returns
@@ -21,11 +20,6 @@ from services.api.v1.import_request import (
     wants_no_answer,
 )
 from services.api.v1.read_model_responses import document_of, must_exist
-
-# An older commit that is under way still may belong to what the agent is: it is waited for.
-SETTLED_SECONDS_MAX = 5.0
-LOOK_SECONDS = 0.02
-SERVICES = ("agent", "memory", "tools")
 
 
 class ForkAgent(BaseModel):
@@ -47,7 +41,7 @@ async def fork_agent(request: AnyRequest, agent_id: str) -> Response[bytes]:
     import_id = api.new_id(request, "import")
     if asked.at is None:
         await must_exist(request, AGENTS, agent_id)
-        cut = await settled_cut(api)
+        cut = await api.agent_lines.log.settled_cut(api.clock)
     else:
         cut = (await resolve(request, agent_id, asked.at)).commit_order
     source = ImportSource(form="fork", agent_id=agent_id, cut=cut)
@@ -61,15 +55,3 @@ async def fork_agent(request: AnyRequest, agent_id: str) -> Response[bytes]:
     if agent_ids is None:
         return await answer_later(request, import_id)
     return raw(await document_of(request, AGENTS, agent_ids[0]))
-
-
-async def settled_cut(api: Api) -> int:
-    """The last commit of all services, when all that are before it have ended. Raises the 503 where
-    one takes long."""
-    until = api.clock.monotonic() + SETTLED_SECONDS_MAX
-    cut = await api.agent_lines.log.cut_now(SERVICES)
-    while api.clock.monotonic() < until:
-        if await api.agent_lines.log.is_settled(SERVICES, cut):
-            return cut
-        await api.clock.sleep(LOOK_SECONDS)
-    raise Problem(503, {"detail": "A long transaction is under way: try again in a moment"})

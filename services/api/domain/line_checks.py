@@ -14,7 +14,7 @@ from typing import Any
 
 from pydantic import ValidationError
 
-from libs.contracts.agent.conversations import main_conversation
+from libs.contracts.agent.conversations import ConversationEvent, main_conversation
 from libs.contracts.agent_file import (
     DEPTH_MAX,
     FORMAT_VERSION,
@@ -30,7 +30,7 @@ from libs.contracts.api.import_errors import BadSource
 from libs.contracts.api.imports import AGENTS_MAX, ImportCounts
 from libs.contracts.appended_histories import PastEvent, is_fit_id
 from libs.contracts.bus_messages import EVENTS, JsonObject
-from services.api.domain.line_parts import AnyLine, FileParts, unfit_id
+from services.api.domain.line_parts import AnyLine, FileParts, WaitingCalls, unfit_id
 
 # Of what has an id that others refer to: not messages, runs and passages.
 THINGS_MAX = 200_000
@@ -71,9 +71,11 @@ class LineChecks:
         trusted: bool = False,
         sealed_here: bool = False,
         continues: bool = False,
+        accept_tools: bool = False,
         now: datetime | None = None,
     ) -> None:
         self.now = now
+        self.accept_tools = accept_tools or trusted or continues
         self.trusted = trusted
         self.sealed_here = trusted or sealed_here or continues
         self.continues = continues
@@ -89,6 +91,8 @@ class LineChecks:
         self.definitions: list[Definition] = []
         self.definitions_bytes = 0
         self.files = FileParts()
+        # By the conversations that go on in later lines.
+        self.waiting: dict[str, WaitingCalls] = {}
         self.referred: set[str] = set()
         self.open: dict[str, int] = {}
         self.begun_agents: set[str] = set()
@@ -220,20 +224,21 @@ class LineChecks:
                 f" {history.first_version}"
             )
         for place, past in enumerate(history.events):
-            payload = self.check_event(part.service, past, place)
+            payload = self.check_event(part.service, past, place, name)
             if expected == 1 and place == 0:
                 self.check_beginning(part.service, name, past.topic, payload)
         if not history.events and not self.continues:
             raise self.bad(f"the history of {name[:100]} has no event in this line")
         self.events += len(history.events)
         if history.complete:
+            self.check_waiting(name)
             self.open.pop(name, None)
         else:
             self.open[name] = expected + len(history.events)
             if len(self.open) > OPEN_HISTORIES_MAX:
                 raise self.bad("too many histories go on in later lines: one after the other")
 
-    def check_event(self, service: str, past: PastEvent, place: int) -> JsonObject:
+    def check_event(self, service: str, past: PastEvent, place: int, name: str) -> JsonObject:
         """An event is one that this server knows, with the fields that it has."""
         if past.occurred_at.tzinfo is None:
             raise self.bad(f"event {place + 1}: `occurred_at` has to say its time zone")
@@ -269,7 +274,16 @@ class LineChecks:
             raise self.bad(f"event {place + 1}: {impossible}") from None
         if not is_fit_id(event.about):
             raise self.bad(f"event {place + 1}: `{event.about[:100]}` is no id")
+        if isinstance(event, ConversationEvent):
+            self.waiting.setdefault(name, WaitingCalls()).take(event)
         return payload
+
+    def check_waiting(self, name: str) -> None:
+        """Nothing of a conversation is carried out that its client was not asked about here."""
+        waiting = self.waiting.pop(name, None)
+        problem = waiting.problem if waiting else None
+        if problem and not self.accept_tools:
+            raise self.bad(problem)
 
     def check_agents_of(self, payload: JsonObject) -> None:
         """An event of an agent is about one of the source."""

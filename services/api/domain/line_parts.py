@@ -3,8 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
+from libs.contracts.agent.approvals import (
+    ApprovalAnswered,
+    ApprovalCancelled,
+    ApprovalExpired,
+    ApprovalRequested,
+)
+from libs.contracts.agent.steps import ModelReplied
 from libs.contracts.agent_file import (
     Definition,
     FileText,
@@ -14,6 +21,7 @@ from libs.contracts.agent_file import (
     SecretValues,
 )
 from libs.contracts.appended_histories import is_fit_id
+from libs.contracts.bus_messages import Event
 
 type AnyLine = Header | Definition | HistoryPart | FileText | SecretValues | Footer
 
@@ -66,3 +74,37 @@ class FileParts:
             )
         self.number += 1
         return None
+
+
+@dataclass(slots=True)
+class WaitingCalls:
+    """Which calls of the latest step of a conversation would be carried out without a question,
+    once its client answers what it is asked: whoever wrote the file made them."""
+
+    unasked: list[str] = field(default_factory=list)
+    is_waiting: bool = False
+
+    def take(self, event: Event) -> None:
+        """Take the next event of the conversation."""
+        match event:
+            case ModelReplied():
+                self.unasked = [call.name for call in event.tool_calls if not call.gated]
+            case ApprovalRequested():
+                self.is_waiting = True
+            case ApprovalAnswered():
+                self.is_waiting = bool(event.waiting)
+                self.unasked += [
+                    answer.tool_call_id for answer in event.answers if answer.kind == "approved"
+                ]
+            case ApprovalExpired() | ApprovalCancelled():
+                self.is_waiting = False
+
+    @property
+    def problem(self) -> str | None:
+        """What is wrong at the end of the conversation, if anything is."""
+        if not self.is_waiting or not self.unasked:
+            return None
+        return (
+            f"`{self.unasked[0][:100]}` would be called without a question when an approval is"
+            " answered: answer that before the export, or say `accept_tools`"
+        )

@@ -68,6 +68,7 @@ async def make_plan(ports: ImportPorts, wanted: WantedImport, state: ImportState
         trusted=not is_new or form == "fork",
         sealed_here=form == "letta",
         continues=wanted.options.conflicts == CONTINUE,
+        accept_tools=wanted.options.accept_tools or form == "letta",
         now=wanted.requested_at,
     )
     async with aclosing(ports.sources.lines(wanted)) as lines:

@@ -8,9 +8,17 @@ from typing import Any
 
 import pytest
 
+from libs.contracts.agent.approvals import (
+    ApprovalAnswered,
+    ApprovalExpired,
+    ApprovalRequested,
+    RecordedAnswer,
+)
+from libs.contracts.agent.conversations import MessageAppended, ToolCall
 from libs.contracts.agent.runs import RunAccepted
+from libs.contracts.agent.steps import ModelReplied
 from libs.contracts.api.import_errors import BadSource
-from libs.contracts.bus_messages import JsonObject
+from libs.contracts.bus_messages import Event, JsonObject
 from libs.contracts.memory.blocks import BlockCreated
 from services.api.adapters import uploaded_lines
 from services.api.adapters.uploaded_lines import unpack_parts
@@ -51,6 +59,7 @@ async def test_several_gzip_members_are_one_file() -> None:
         (gzip.compress(bytes(300_000)), "unpacked it has over"),
         (gzip.compress(b"") * 12, "gzip members"),
     ],
+    ids=["cut", "second cut", "garbage behind", "garbage", "bomb", "many members"],
 )
 async def test_what_is_no_whole_gzip_is_refused(
     packed: bytes, words: str, monkeypatch: pytest.MonkeyPatch
@@ -168,3 +177,31 @@ def test_a_tool_that_needs_an_approval_has_its_rule_whatever_a_file_says(
     changed = with_rules(payload, ["tool-1", "tool-2"], {"tool-2": "wipe"})
     assert changed == design(known_as, ["tool-1", "tool-2"], [waits(ruled)])
     assert with_rules(changed, ["tool-1", "tool-2"], {"tool-2": "wipe"}) == changed
+
+
+def asked(*events: Event, **fields: Any) -> None:
+    """Check an agent whose conversation has these events too. Raises BadSource."""
+    lines = sound()
+    begin = one(MessageAppended, agent_id=AGENT)
+    named = [event.model_copy(update={"agent_id": AGENT}) for event in events]
+    lines[4] = history("agent", CONVERSATION, begin, *named)
+    check(written(lines), **fields)
+
+
+def test_an_answer_does_not_let_calls_of_a_file_pass_that_nobody_was_asked_about() -> None:
+    call = ToolCall(id="call-1", name="mail", arguments="{}", gated=True)
+    hidden = ToolCall(id="call-2", name="wipe", arguments="{}")
+    mixed = one(ModelReplied, tool_calls=[call, hidden], agent_id=AGENT)
+    gated = one(ModelReplied, tool_calls=[call], agent_id=AGENT)
+    asks = one(ApprovalRequested, agent_id=AGENT)
+    with pytest.raises(BadSource, match="`wipe` would be called without a question"):
+        asked(mixed, asks)
+    asked(mixed, asks, accept_tools=True)
+    asked(gated, asks)
+    asked(mixed)
+    answers = [RecordedAnswer(tool_call_id="call-1", kind="approved", arguments_hash="0")]
+    part = one(ApprovalAnswered, answers=answers, waiting=["call-2"])
+    with pytest.raises(BadSource, match="`call-1` would be called without a question"):
+        asked(gated, asks, part)
+    asked(gated, asks, part.model_copy(update={"waiting": []}))
+    asked(mixed, asks, one(ApprovalExpired))

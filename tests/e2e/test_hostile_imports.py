@@ -82,6 +82,27 @@ def test_an_import_does_not_overwrite_what_others_have(
     assert http.get("/v1/agents/count").json() == agents
 
 
+def test_what_goes_with_an_imported_agent_is_what_came_with_it(
+    letta: Letta, http: httpx.Client, lines: Lines
+) -> None:
+    block = http.post("/v1/blocks", json={"label": "notes", "value": "Keep me."}).json()
+    [created] = [
+        event
+        for line in lines
+        if line["kind"] == "history"
+        for event in line["history"]["events"]
+        if event["topic"] == "agent.created"
+    ]
+    created["payload"]["own_block_ids"] = [block["id"]]
+    answer = imported(http, file_of(lines))
+    assert answer.status_code == 200, answer.text
+    [agent_id] = answer.json()["agent_ids"]
+    topic = f"/v1/agents/{agent_id}/events?topic=agent.created"
+    assert block["id"] not in http.get(topic).text
+    letta.agents.delete(agent_id)
+    assert http.get(f"/v1/blocks/{block['id']}").json()["value"] == "Keep me."
+
+
 def no_gzip(_: Lines) -> bytes:
     return b"\x1f\x8b" + b"no gzip" * 100
 

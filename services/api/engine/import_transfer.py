@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Set
 from contextlib import aclosing
 from hashlib import sha256
 
@@ -95,6 +95,8 @@ class Transfer:
         self.definitions = kind(ports, sender, plan)
         self.files = Files(ports, sender, self.definitions.renewed_folders)
         self.approvals = Approvals(ports.queries, plan.wanted.org)
+        made = plan.checks.own - plan.decision.present
+        self.own_blocks = frozenset(map(plan.ids.of, made))
         # Agents that come from a file whose tools nobody has accepted.
         from_file = plan.wanted.source.form == "heeler" and not self.continues
         is_guarded = from_file and not plan.wanted.options.accept_tools
@@ -228,6 +230,10 @@ class Transfer:
         if part.service == "agent" and history.aggregate_id in self.guarded:
             added = [await self.approvals.add(event) for event in history.events]
             history = history.model_copy(update={"events": tuple(added)})
+        if not self.continues and history.aggregate_id in self.plan.agent_ids:
+            own = self.own_blocks
+            events = tuple(with_own_blocks(event, own) for event in history.events)
+            history = history.model_copy(update={"events": events})
         size = len(to_json(history))
         if size <= APPENDED_BYTES_MAX and len(history.events) <= APPENDED_EVENTS_MAX:
             await self.gather(part.service, history, f"{number}.0", size)
@@ -310,6 +316,16 @@ class Transfer:
         if now - self.told_at >= PROGRESS_SECONDS and place.lines > self.begins_at.lines:
             self.told_at = now
             await self.on_progress(place)
+
+
+def with_own_blocks(event: PastEvent, own: Set[str]) -> PastEvent:
+    """An event of an agent, whose own blocks are those that came with it: others that it names are
+    not deleted with it."""
+    named = event.payload.get("own_block_ids")
+    if not isinstance(named, list):
+        return event
+    kept = [block_id for block_id in named if block_id in own]
+    return event.model_copy(update={"payload": {**event.payload, "own_block_ids": kept}})
 
 
 def one_event(history: PastHistory, index: int, event: PastEvent, is_last: bool) -> PastHistory:

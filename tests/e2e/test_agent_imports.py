@@ -8,6 +8,7 @@ import hashlib
 import json
 import re
 from collections import Counter
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 from uuid import uuid4
@@ -336,6 +337,28 @@ def test_a_long_history_comes_back_as_it_was(
     assert imported(http, file, conflicts="replace").json()["agent_ids"] == [agent_id]
     assert digest_of(http, agent_id) == before
     assert before[1] == 1_500
+
+
+def test_exports_and_imports_at_the_same_time_are_each_whole(
+    http: httpx.Client, rich_agent: AgentState
+) -> None:
+    file = exported(http, rich_agent.id)
+    assert http.delete(f"/v1/agents/{rich_agent.id}").status_code == 200
+
+    def both(_: int) -> int:
+        made = imported(http, file, conflicts="fail")
+        http.get(f"/v1/agents/{rich_agent.id}/export?format=heeler")
+        return made.status_code
+
+    with ThreadPoolExecutor(3) as threads:
+        codes = sorted(threads.map(both, range(3)))
+
+    assert codes[0] == 200, codes
+    assert set(codes[1:]) <= {409}, codes
+    messages = [texts(message) for message in dump(http, rich_agent.id)["messages"]]
+    assert len(messages) > 4
+    again = imported(http, exported(http, rich_agent.id), conflicts="copy").json()["agent_ids"][0]
+    assert [texts(message) for message in dump(http, again)["messages"]] == messages
 
 
 def test_an_import_that_is_cancelled_or_in_the_way_leaves_nothing(

@@ -90,10 +90,16 @@ def report(old: OldServer) -> Any:
 
 def everything(http: httpx.Client, path: str, **query: Any) -> list[Any]:
     """All that a list has, the oldest first."""
-    answer = http.get(path, params={"limit": 100, "order": "asc", **query})
-    assert answer.status_code == 200, answer.text
-    found: list[Any] = answer.json()
-    return found
+    found: list[Any] = []
+    after: dict[str, str] = {}
+    while True:
+        answer = http.get(path, params={"limit": 100, "order": "asc", **query, **after})
+        assert answer.status_code == 200, answer.text
+        page = answer.json()
+        found += page
+        if len(page) < 100:
+            return found
+        after = {"after": page[-1]["id"]}
 
 
 def of_ids(found: list[Any], wanted: list[Any]) -> list[Any]:

@@ -20,7 +20,7 @@ from tests.waiting import wait_for
 
 @pytest.mark.operation("POST /v1/agents/{agent_id}/messages/async")
 @pytest.mark.operation("GET /v1/runs/{run_id}/messages")
-@pytest.mark.operation("POST /v1/runs/{run_id}/stream")
+@pytest.mark.operation("POST /v1/runs/{path_run_id}/stream")
 async def test_a_run_shows_only_messages_of_the_types_that_were_asked_for(
     aletta: AsyncLetta, new_agent: NewAgent
 ) -> None:

@@ -17,7 +17,8 @@ from datetime import datetime
 from libs.bus.fair_semaphore import FairSemaphore
 from libs.bus.ports import BusUnavailable, request_as_service
 from libs.bus.process_ports import ProcessPorts
-from libs.contracts.bus_messages import Accepted, Command, Context, Rejected
+from libs.contracts.agent.agents import DetachBlock
+from libs.contracts.bus_messages import NOT_FOUND, Accepted, Command, Context, Rejected
 from libs.contracts.deterministic_ids import derived_id
 from libs.eventstore import failpoints
 from libs.eventstore.unit_of_work import UnitOfWork
@@ -134,7 +135,7 @@ class Restores(LeasedWork[DueWork]):
         begun = False
         async for command in plan.commands(state.what):
             reply = await self.send(state, cut, command)
-            if isinstance(reply, Rejected):
+            if isinstance(reply, Rejected) and not is_done_already(command, reply):
                 if state.phase == "restoring":
                     raise RestoreStopped(reply, begun=begun)
                 log.warning("%s: %s is not undone: %s", lease.work.id, command.topic, reply.reason)
@@ -198,6 +199,12 @@ def wanted_cut(work: DueWork, state: RestoresState) -> Cut:
     """The moment that a restore goes back to."""
     assert state.cut_at is not None, "a restore says its moment"
     return Cut(work.org, state.agent_id, state.cut, state.cut_at)
+
+
+def is_done_already(command: Command, refused: Rejected) -> bool:
+    """Whether a refusal says that there is nothing to do: a block that was deleted leaves its
+    agents a moment later by itself. Where the agent is gone, the next command says so."""
+    return isinstance(command, DetachBlock) and refused.code == NOT_FOUND
 
 
 def context_of(state: RestoresState, org: str, name: str) -> Context:

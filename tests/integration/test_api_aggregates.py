@@ -28,7 +28,6 @@ from libs.contracts.service_registry import ENCRYPTION_KEYS, database_role, even
 from libs.encryption.sealer import new_key
 from libs.eventstore.read_model_rows import RowWrites, Table
 from libs.eventstore.unit_of_work import UnitOfWork
-from services.api import projections
 from services.api.app import wiring
 from services.api.handlers import Handlers
 from tests.ports import free_port
@@ -96,7 +95,6 @@ async def test_an_aggregate_in_the_rooms_of_the_api_is_one_like_those_of_other_s
         return Accepted(result={"name": key.state.name})
 
     monkeypatch.setattr(Handlers, "table", lambda _: {issue_key: issue})
-    monkeypatch.setattr(projections, "PROJECTORS", {key_issued: project_key})
     url = postgres_server.create_migrated_database("api_aggregates")
     await declare_streams(nats_server.url)
     address = url.rpartition("@")[2]
@@ -111,7 +109,7 @@ async def test_an_aggregate_in_the_rooms_of_the_api_is_one_like_those_of_other_s
 
     client = await nats.connect(nats_server.url)
     heard = await client.subscribe("api.event.>")
-    async with running("api", settings, projections.project, wire) as runtime:
+    async with running("api", settings, project_key, wire) as runtime:
         reply = await runtime.bus.request(
             issue_key(key_id="key-1"), Context("message-1", org="org-1"), seconds_max=SECONDS_MAX
         )

@@ -9,13 +9,13 @@ from typing import Any
 
 from pydantic_core import to_json
 
-from deploy.letta_migration.here import Here
 from deploy.letta_migration.histories import History
 from deploy.letta_migration.messages import utc
 from deploy.letta_migration.progress import Progress
 from deploy.letta_migration.report import Report
 from deploy.letta_migration.secrets import Closed, Opener
 from deploy.letta_migration.source import LettaDatabase, Row
+from deploy.letta_migration.target_versions import TargetVersions
 from libs.contracts.agent.agents import AgentCreated, AgentSecretsReplaced, AgentUpdated
 from libs.contracts.letta.agent_state import AgentConfig
 from libs.contracts.letta.model_configs import EmbeddingConfig, LLMConfig
@@ -104,9 +104,9 @@ class Agents:
         tools: ToolNames,
         opener: Opener,
         sealer: Sealer | None,
-        here: Here,
+        target_versions: TargetVersions,
     ) -> None:
-        self.here = here
+        self.target_versions = target_versions
         self.database = database
         self.progress = progress
         self.report = report
@@ -140,7 +140,7 @@ class Agents:
 
     def was_changed_here(self, agent_id: str, known: int) -> bool:
         """Whether this server has changed an agent since the last pass."""
-        return known > 0 and self.here.version(agent_id, agent_id, known) != known
+        return known > 0 and self.target_versions.version(agent_id, agent_id, known) != known
 
     def fields(self, row: Row) -> dict[str, Any]:
         """What an agent is now, without its secrets."""

@@ -11,7 +11,6 @@ from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from typing import Any
 
-from deploy.letta_migration.here import Here
 from deploy.letta_migration.histories import EncodedHistory, History
 from deploy.letta_migration.messages import (
     SPEAKING_TYPES,
@@ -34,6 +33,7 @@ from deploy.letta_migration.runs import (
     step_through,
 )
 from deploy.letta_migration.source import LettaDatabase, Row
+from deploy.letta_migration.target_versions import TargetVersions
 from libs.contracts.agent.approvals import RecordedAnswer
 from libs.contracts.agent.compaction import ContextReplaced
 from libs.contracts.agent.conversations import (
@@ -90,10 +90,10 @@ class AgentConversations:
         progress: Progress,
         report: Report,
         *,
-        here: Here,
+        target_versions: TargetVersions,
         is_last: bool,
     ) -> None:
-        self.here = here
+        self.target_versions = target_versions
         self.database = database
         self.agent = agent
         self.agent_id = str(agent["id"])
@@ -156,7 +156,7 @@ class AgentConversations:
             asking = None
         progress.wanted = list(shown)
         known = progress.version
-        went_on = known > 0 and self.here.version(name, self.agent_id, known) != known
+        went_on = known > 0 and self.target_versions.version(name, self.agent_id, known) != known
         return PastConversation(history, progress, frozenset(shown), row, asking, went_on)
 
     def row_of(self, message_id: str) -> Row | None:

@@ -10,13 +10,13 @@ from hashlib import sha256
 from deploy.letta_migration.agents import Agents, ToolNames
 from deploy.letta_migration.conversations import AgentConversations
 from deploy.letta_migration.definitions import OF_ORG, Definitions, Embeddings
-from deploy.letta_migration.here import Here, UnchangedHere
 from deploy.letta_migration.histories import EncodedHistory
 from deploy.letta_migration.memory import Blocks, Files, Passages
 from deploy.letta_migration.progress import Progress
 from deploy.letta_migration.report import Report
 from deploy.letta_migration.secrets import Opener
 from deploy.letta_migration.source import LettaDatabase, Row
+from deploy.letta_migration.target_versions import TargetVersions, UnchangedVersions
 from libs.contracts.agent_file import (
     LINE,
     Definition,
@@ -41,7 +41,7 @@ class Pass:
     report: Report
     opener: Opener
     sealer: Sealer | None
-    here: Here = field(default_factory=UnchangedHere)
+    target_versions: TargetVersions = field(default_factory=UnchangedVersions)
     embeddings: Embeddings | None = None
     is_last: bool = False
 
@@ -56,14 +56,22 @@ class Pass:
             self.sealer,
             self.embeddings,
         ).lines()
-        yield from Blocks(self.database, self.org, self.progress, self.report, self.here).lines()
+        yield from Blocks(
+            self.database, self.org, self.progress, self.report, self.target_versions
+        ).lines()
         yield from Passages(self.database, self.org, self.progress, self.report).lines()
         yield from Files(self.database, self.org, self.progress, self.report).lines()
         for row in self.agents():
             yield from self.conversations_of(row)
         tools = ToolNames.of(self.database, self.org)
         agents = Agents(
-            self.database, self.progress, self.report, tools, self.opener, self.sealer, self.here
+            self.database,
+            self.progress,
+            self.report,
+            tools,
+            self.opener,
+            self.sealer,
+            self.target_versions,
         )
         for row in self.agents():
             self.report.count("agents")
@@ -76,7 +84,12 @@ class Pass:
     def conversations_of(self, row: Row) -> Iterator[EncodedHistory]:
         """The conversations of an agent."""
         taking = AgentConversations(
-            self.database, row, self.progress, self.report, here=self.here, is_last=self.is_last
+            self.database,
+            row,
+            self.progress,
+            self.report,
+            target_versions=self.target_versions,
+            is_last=self.is_last,
         )
         yield from taking.lines()
         self.progress.keep_agent(row["id"], taking.mine)

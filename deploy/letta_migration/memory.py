@@ -9,12 +9,12 @@ from datetime import datetime
 from typing import Any
 
 from deploy.letta_migration.agents import CHANGED_HERE, embedding_config
-from deploy.letta_migration.here import NOT_ASKED, Here
 from deploy.letta_migration.histories import EncodedHistory, History
 from deploy.letta_migration.messages import utc
 from deploy.letta_migration.progress import BlockProgress, Progress
 from deploy.letta_migration.report import Report
 from deploy.letta_migration.source import PASSAGE_PAGE_ROWS, LettaDatabase, Row
+from deploy.letta_migration.target_versions import NOT_ASKED, TargetVersions
 from libs.contracts.agent_file import FileChunk, FileText
 from libs.contracts.bus_messages import JsonObject
 from libs.contracts.letta.blocks import BlockState, block_state
@@ -33,9 +33,14 @@ class Blocks:
     """Takes over blocks with the edits that the old server kept."""
 
     def __init__(
-        self, database: LettaDatabase, org: str, progress: Progress, report: Report, here: Here
+        self,
+        database: LettaDatabase,
+        org: str,
+        progress: Progress,
+        report: Report,
+        target_versions: TargetVersions,
     ) -> None:
-        self.here = here
+        self.target_versions = target_versions
         self.database = database
         self.org = org
         self.progress = progress
@@ -82,7 +87,7 @@ class Blocks:
         now = fitting_block(block_of(row, self.tags(block_id)))
         if known.version == 0 or now.model_dump(mode="json") == known.fields:
             return False
-        return self.here.block_version(block_id) not in (NOT_ASKED, known.version)
+        return self.target_versions.block_version(block_id) not in (NOT_ASKED, known.version)
 
     def tags(self, block_id: str) -> list[str]:
         """The tags of a block."""

@@ -12,7 +12,6 @@ from urllib.parse import urlsplit
 from deploy.letta_migration.agents import embedding_config
 from deploy.letta_migration.comparison import Comparison
 from deploy.letta_migration.definitions import OF_ORG
-from deploy.letta_migration.here import AskedHere, Here, UnchangedHere
 from deploy.letta_migration.lines import Pass, encode_pass
 from deploy.letta_migration.passes import Passes
 from deploy.letta_migration.progress import Progress
@@ -21,6 +20,7 @@ from deploy.letta_migration.report import Report
 from deploy.letta_migration.secrets import Opener
 from deploy.letta_migration.source import LettaDatabase, organisation_of
 from deploy.letta_migration.target import Target, TargetProblem, embedding_models
+from deploy.letta_migration.target_versions import AskedVersions, TargetVersions, UnchangedVersions
 from libs.encryption.sealer import Sealer
 
 IMPORT = "/v1/agents/import"
@@ -58,7 +58,7 @@ class Migration:
                 self.tell("Go on with the pass that was under way")
                 self.send(passes, report)
             progress = passes.draft()
-            self.read(database, org, progress, report, passes, AskedHere(self.target))
+            self.read(database, org, progress, report, passes, AskedVersions(self.target))
             self.send(passes, report)
             self.embed_again(database, org, report)
             self.tell("Compare both sides")
@@ -72,19 +72,24 @@ class Migration:
         progress: Progress,
         report: Report,
         passes: Passes,
-        here: Here,
+        target_versions: TargetVersions,
     ) -> None:
         """Write the file of a pass."""
         self.tell(f"Read the database of a Letta server {database.release}")
-        passed = self.make_pass(database, org, progress, report, here)
+        passed = self.make_pass(database, org, progress, report, target_versions)
         passes.write(progress, encode_pass(passed, f"letta {database.release}", datetime.now(UTC)))
         report.providers.extend(providers(database, org))
 
     def make_pass(
-        self, database: LettaDatabase, org: str, progress: Progress, report: Report, here: Here
+        self,
+        database: LettaDatabase,
+        org: str,
+        progress: Progress,
+        report: Report,
+        target_versions: TargetVersions,
     ) -> Pass:
         """A pass over a database."""
-        asked = isinstance(here, AskedHere)
+        asked = isinstance(target_versions, AskedVersions)
         return Pass(
             database,
             org,
@@ -92,7 +97,7 @@ class Migration:
             report,
             self.opener,
             self.sealer,
-            here,
+            target_versions,
             embedding_models(self.target) if asked else None,
             is_last=self.is_last,
         )
@@ -103,7 +108,7 @@ class Migration:
         with LettaDatabase(self.source) as database:
             org = organisation_of(database, self.organisation)
             progress = self.passes(org).copy()
-            passed = self.make_pass(database, org, progress, report, UnchangedHere())
+            passed = self.make_pass(database, org, progress, report, UnchangedVersions())
             for _ in encode_pass(passed, f"letta {database.release}", datetime.now(UTC)):
                 pass
             report.providers.extend(providers(database, org))
@@ -116,7 +121,7 @@ class Migration:
         with LettaDatabase(self.source) as database:
             org = organisation_of(database, self.organisation)
             progress = passes.draft()
-            self.read(database, org, progress, report, passes, UnchangedHere())
+            self.read(database, org, progress, report, passes, UnchangedVersions())
         passes.lines.replace(file)
         passes.give_up()
         return report

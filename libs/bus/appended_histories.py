@@ -37,7 +37,7 @@ from libs.contracts.bus_messages import (
     Rejected,
 )
 from libs.eventstore.event_decoding import UnknownEvent, event_of
-from libs.eventstore.ports import StoredEvent
+from libs.eventstore.ports import IMPORT, StoredEvent
 from libs.eventstore.row_claims import claims_of
 from libs.eventstore.unit_of_work import UnitOfWork
 
@@ -143,6 +143,11 @@ class HistoryHandlers:
                 reason=f"{name} is at version {aggregate.version - before}, and the history begins"
                 f" with {history.first_version}",
             )
+        if command.continues and known > 0 and not await self.has_imported(history, before, work):
+            return Rejected(
+                code=CONFLICT,
+                reason=f"{name} went on by itself since it was imported: leave it out",
+            )
         for past in history.events[known:]:
             problem = self.fold(past, aggregate, kind, work)
             if problem:
@@ -151,6 +156,14 @@ class HistoryHandlers:
         return (
             unprocessable(f"{name}: {problem}") if problem else max(len(history.events) - known, 0)
         )
+
+    async def has_imported(self, history: PastHistory, before: int, work: UnitOfWork) -> bool:
+        """Whether what stands in the place of a history was imported, by this import or by one that
+        was given up: such events need not be appended again, others are not those of the history.
+        """
+        behind = before + history.first_version - 1
+        stored = await work.repository.store.load(history.aggregate_id, behind)
+        return all(IMPORT in event.metadata for event in stored.events[: len(history.events)])
 
     async def versions_before(
         self, aggregate: Aggregate[Any], command: AppendHistories, work: UnitOfWork

@@ -14,7 +14,6 @@ import psycopg
 import pytest
 from cryptography.hazmat.primitives.ciphers.aead import AESGCM
 
-from deploy.letta_migration.here import Here, UnchangedHere
 from deploy.letta_migration.lines import Pass, encode_pass
 from deploy.letta_migration.migration import Migration
 from deploy.letta_migration.passes import Passes
@@ -23,6 +22,7 @@ from deploy.letta_migration.report import Report
 from deploy.letta_migration.secrets import Opener, derived_key
 from deploy.letta_migration.source import LettaDatabase, organisation_of
 from deploy.letta_migration.target import Target
+from deploy.letta_migration.target_versions import TargetVersions, UnchangedVersions
 from deploy.letta_migration.versions import REVISIONS, UnknownDatabase
 from libs.contracts.agent.conversations import Message, main_conversation
 from libs.contracts.agent.stored_to_letta_messages import served_messages
@@ -75,7 +75,7 @@ class Moved:
         self.opener = opener or Opener(None)
         self.progress = Progress()
         self.report = Report()
-        self.here: Here = UnchangedHere()
+        self.target_versions: TargetVersions = UnchangedVersions()
         self.aggregates: dict[str, Aggregate[Any]] = {}
         self.definitions: dict[str, Definition] = {}
         self.events: list[tuple[str, datetime, dict[str, Any]]] = []
@@ -91,7 +91,7 @@ class Moved:
                 self.report,
                 self.opener,
                 SEALER,
-                self.here,
+                self.target_versions,
                 is_last=is_last,
             )
             lines = [
@@ -270,13 +270,13 @@ def test_what_went_on_here_is_left_alone_and_said(url: str) -> None:
             "update block set value = 'Name: Eva', updated_at = now() where label = 'human'"
         )
         old.execute("update agents set name = 'Another', message_ids = '[]' where id = %s", [DESK])
-    moved.here = ChangedHere()
+    moved.target_versions = ChangedHere()
     assert moved.take() == 0
     left = {table: names for (table, _), names in moved.report.left.items()}
     assert left["agents"] == [DESK]
     assert main_conversation(DESK) in left["conversations"]
     assert len(left["block"]) == 5
-    moved.here = UnchangedHere()
+    moved.target_versions = UnchangedVersions()
     assert moved.take() > 0
 
 
@@ -398,7 +398,7 @@ def test_a_pass_that_was_written_is_sent_as_it_was_however_often_it_dies(
     def write() -> None:
         with LettaDatabase(url) as database:
             org = organisation_of(database, None)
-            migration.read(database, org, passes.draft(), Report(), passes, UnchangedHere())
+            migration.read(database, org, passes.draft(), Report(), passes, UnchangedVersions())
 
     assert not passes.is_under_way
     write()

@@ -170,6 +170,34 @@ async def test_an_aggregate_that_is_there_is_not_appended_to(memory: Service) ->
     assert went_on == Accepted(result={"appended": 1})
 
 
+async def test_an_import_does_not_take_what_happened_here_for_its_own(memory: Service) -> None:
+    await memory.append(history(BLOCK, *BLOCK_EVENTS))
+    work = memory.repository.work(Context("edit-1", org="org-1"))
+    block = await work.load(Block, BLOCK)
+    block.record(BlockChanged, at=AT, changes={"value": "Edited here"}, cause=None)
+    await work.commit()
+    more = history(BLOCK, *(BLOCK_EVENTS[1],) * 2, first_version=3)
+
+    refused = await memory.append(more, import_id=OTHER_IMPORT, continues=True)
+
+    assert isinstance(refused, Rejected)
+    assert refused.code == "conflict"
+    assert "went on by itself" in refused.reason
+    assert (await memory.aggregate(Block, BLOCK)).version == 3
+
+
+async def test_an_import_goes_on_where_one_that_was_given_up_has_stopped(memory: Service) -> None:
+    await memory.append(history(BLOCK, *BLOCK_EVENTS))
+    more = history(BLOCK, *(BLOCK_EVENTS[1],) * 2, first_version=3)
+    first = more.model_copy(update={"events": more.events[:1], "complete": False})
+    await memory.append(first, import_id=OTHER_IMPORT, continues=True)
+
+    went_on = await memory.append(more, import_id="import-3", continues=True)
+
+    assert went_on == Accepted(result={"appended": 1})
+    assert (await memory.aggregate(Block, BLOCK)).version == 4
+
+
 async def test_an_aggregate_of_another_organisation_is_not_appended_to(memory: Service) -> None:
     await memory.append(history(BLOCK, *BLOCK_EVENTS))
     kind = append_command("memory")

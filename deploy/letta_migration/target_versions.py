@@ -1,5 +1,5 @@
-"""What became here of what earlier passes took over: where this server went on by itself, the old
-one is no longer believed."""
+"""The versions that the target has of what earlier passes took over: where it went on by itself,
+the old server is no longer followed."""
 
 from __future__ import annotations
 
@@ -12,8 +12,8 @@ EVENTS_PAGE = 500
 NOT_ASKED = -1
 
 
-class Here(Protocol):
-    """The versions of histories as this server has them."""
+class TargetVersions(Protocol):
+    """The versions of histories in the target."""
 
     def version(self, aggregate_id: str, agent_id: str, known: int) -> int:
         """The version of a history of an agent, which had the version `known` after the last pass;
@@ -26,8 +26,8 @@ class Here(Protocol):
 
 
 @dataclass(slots=True)
-class UnchangedHere:
-    """Nothing has happened here: nobody else has what was taken over."""
+class UnchangedVersions:
+    """Those of a target in which nothing happens but the migration."""
 
     def version(self, aggregate_id: str, agent_id: str, known: int) -> int:
         """The version that it had."""
@@ -39,33 +39,38 @@ class UnchangedHere:
 
 
 @dataclass(slots=True)
-class AskedHere:
-    """Asks the server."""
+class AskedVersions:
+    """Those that the target answers when it is asked."""
 
     target: Target
     newest: dict[str, dict[str, int]] = field(default_factory=dict)
 
     def version(self, aggregate_id: str, agent_id: str, known: int) -> int:
-        """The version of a history of an agent: events of it are among the newest of the agent, or
-        there are none since the last pass."""
+        """The version of a history of an agent: that of its newest event which was not imported, or
+        the one that it had."""
         if agent_id not in self.newest:
             self.newest = {agent_id: self.newest_versions(agent_id)}
         return self.newest[agent_id].get(aggregate_id, known)
 
     def newest_versions(self, agent_id: str) -> dict[str, int]:
-        """The versions of what the newest events of an agent are about, as far as they happened
-        here and were not imported; none of an agent that is gone."""
+        """The versions of all histories of an agent to which something happened that was not
+        imported; none of an agent that is gone."""
         versions: dict[str, int] = {}
-        try:
-            events = self.target.get(f"/v1/agents/{agent_id}/events", limit=EVENTS_PAGE)
-        except Missing:
-            return versions
-        for event in events:
-            if event["import_id"] is not None:
-                continue  # also of a pass that was given up: it is sent again
-            name, version = str(event["aggregate_id"]), int(event["version"])
-            versions[name] = max(versions.get(name, 0), version)
-        return versions
+        older: dict[str, str] = {}
+        path = f"/v1/agents/{agent_id}/events"
+        while True:
+            try:
+                events = self.target.get(path, limit=EVENTS_PAGE, order="desc", **older)
+            except Missing:
+                return versions
+            for event in events:
+                if event["import_id"] is not None:
+                    continue  # also of a pass that was given up: it is sent again
+                name, version = str(event["aggregate_id"]), int(event["version"])
+                versions[name] = max(versions.get(name, 0), version)
+            if len(events) < EVENTS_PAGE:
+                return versions
+            older = {"after": events[-1]["id"]}
 
     def block_version(self, block_id: str) -> int:
         """The version of a block; 0 where it is gone."""

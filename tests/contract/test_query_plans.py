@@ -845,7 +845,9 @@ async def test_runs_that_go_on_are_found_among_very_many_that_have_ended(
             found = filter_of(RunPage(agent_id=agent_id, active=True), ORG)
             page = await ResourceQueries(explained).page(RUNS, found, Slice(limit=50))
             assert page.count(b"{}") == (6 if agent_id else 50)
-    assert [name for name in indexes_of(explained) if name != AGENTS_KEY] == ["runs_active"] * 2
+    # The few agents are read by their key or as a whole, as the sample of the runs has it.
+    read = [scan for scan in explained.scans if scan.get("Relation Name") != "agents"]
+    assert [scan.get("Index Name") for scan in read] == ["runs_active"] * 2
 
 
 async def test_words_are_looked_up_in_their_index_once_there_are_many_messages(

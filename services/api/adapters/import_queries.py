@@ -71,6 +71,16 @@ where metadata->>'import' = %(import)s and metadata ? 'begins' and aggregate_id 
 union all
 select aggregate_id from memory.recorded_event_view
 where metadata->>'import' = %(import)s and metadata ? 'begins' and aggregate_id = any(%(ids)s)"""
+# What other imports have begun that are going on: it does not go away.
+COMING = """
+select b.aggregate_id from (
+    select aggregate_id, metadata from agent.recorded_event_view
+    where aggregate_id = any(%(ids)s) and metadata ? 'begins'
+    union all
+    select aggregate_id, metadata from memory.recorded_event_view
+    where aggregate_id = any(%(ids)s) and metadata ? 'begins'
+) b join api.imports i on i.id = b.metadata->>'import'
+where i.id <> %(import)s and i.status in ('pending', 'importing')"""
 DELETED_ARCHIVES = """
 select aggregate_id from memory.recorded_event_view
 where aggregate_id = any(%(ids)s) and topic = 'archive.deleted' and org = %(org)s"""
@@ -142,6 +152,10 @@ class ImportQueries(Protocol):
 
     async def begun_by(self, import_id: str, ids: Sequence[str]) -> set[str]:
         """Which of these things an import has begun itself."""
+        ...
+
+    async def coming(self, import_id: str, ids: Sequence[str]) -> set[str]:
+        """Which of these things another import has begun that goes on."""
         ...
 
     async def deleted_archives(self, org: str, ids: Sequence[str]) -> set[str]:
@@ -217,6 +231,10 @@ class PostgresImportQueries:
     async def begun_by(self, import_id: str, ids: Sequence[str]) -> set[str]:
         """Which of these things an import has begun itself."""
         return await self.ids(BEGUN, ids=[*ids], **{"import": import_id})
+
+    async def coming(self, import_id: str, ids: Sequence[str]) -> set[str]:
+        """Which of these things another import has begun that goes on."""
+        return await self.ids(COMING, ids=[*ids], **{"import": import_id})
 
     async def deleted_archives(self, org: str, ids: Sequence[str]) -> set[str]:
         """Which of these archives were deleted at some time."""

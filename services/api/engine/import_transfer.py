@@ -159,14 +159,28 @@ class Transfer:
 
     async def wait_until_gone(self, things: list[str], agents: list[str]) -> None:
         """Wait until none of these things is there any more, and no schedule of these agents: they
-        follow their agents."""
-        until, org = self.ports.clock.monotonic() + GONE_SECONDS_MAX, self.plan.wanted.org
-        queries = self.ports.queries
-        while left := await queries.present(things) | await queries.schedules_of(org, agents):
+        follow their agents. Raises BadSource, at once for what another import makes."""
+        until = self.ports.clock.monotonic() + GONE_SECONDS_MAX
+        before = {*things}
+        while left := await self.left_of(things, agents):
+            coming = await self.ports.queries.coming(self.plan.wanted.import_id, sorted(left))
+            coming |= (left & {*things}) - before
+            if coming:
+                words = "another import makes it at the same time: wait for its end"
+                errors = [EntryError(entry=each, message=words) for each in sorted(coming)]
+                raise BadSource(errors, conflict=True)
             if self.ports.clock.monotonic() > until:
                 words = "it should have gone with its agent, and is still there: delete it"
                 raise BadSource([EntryError(entry=left_id, message=words) for left_id in left])
+            before = left
             await self.ports.clock.sleep(GONE_LOOK_SECONDS)
+
+    async def left_of(self, things: list[str], agents: list[str]) -> set[str]:
+        """Which of these things and schedules are there, but not from this import."""
+        queries, wanted = self.ports.queries, self.plan.wanted
+        left = await queries.present(things)
+        left -= await queries.begun_by(wanted.import_id, sorted(left))
+        return left | await queries.schedules_of(wanted.org, agents)
 
     async def empty(self, archive_id: str) -> None:
         """Remove what a deleted archive has left: its passages are about to come again."""

@@ -105,6 +105,9 @@ class Elsewhere:
             if event.metadata.get("begins") and event.metadata.get("import") == import_id
         }
 
+    async def coming(self, import_id: str, ids: Sequence[str]) -> set[str]:
+        return set()
+
     async def going_with(self, *_: Any) -> set[str]:
         return set()
 

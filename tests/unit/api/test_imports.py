@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from random import Random
 from typing import Any
 
@@ -10,6 +11,7 @@ import pytest
 from libs.contracts.agent.agents import AgentCreated
 from libs.contracts.agent.conversations import MessageAppended
 from libs.contracts.agent.runs import RunAccepted
+from libs.contracts.appended_histories import AppendHistories
 from libs.contracts.deterministic_ids import derived_id
 from libs.contracts.memory.archives import PassageCreated
 from libs.contracts.memory.blocks import BlockCreated
@@ -132,3 +134,33 @@ async def test_a_service_that_never_answers_ends_the_import(
     assert (state.phase, state.errors[0].entry) == ("failed", "import")
     assert "tried 5 times" in state.errors[0].message
     assert all(not found for found in rows(world).values())
+
+
+async def test_what_another_import_makes_at_the_same_time_is_not_waited_for(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    world = ImportWorld(Random(0), written(sound()))
+    elsewhere = world.elsewhere
+    there = {ARCHIVE}
+
+    async def present(ids: Sequence[str]) -> set[str]:
+        return there & {*ids}
+
+    async def coming(import_id: str, ids: Sequence[str]) -> set[str]:
+        return there & {*ids}
+
+    async def going_with(*_: Any) -> set[str]:
+        return there  # it looks as if it were of an agent that was just deleted
+
+    monkeypatch.setattr(elsewhere, "present", present)
+    monkeypatch.setattr(elsewhere, "coming", coming)
+    monkeypatch.setattr(elsewhere, "going_with", going_with)
+    began = world.clock.monotonic()
+    await world.request(conflicts="fail")
+    state = await world.end()
+    assert state.phase == "failed"
+    [row] = world.database.schema("api").rows("imports")
+    assert row["is_conflict"]
+    assert [error.entry for error in state.errors] == [ARCHIVE]
+    assert world.clock.monotonic() - began < import_transfer.GONE_SECONDS_MAX
+    assert not any(isinstance(sent, AppendHistories) for sent in elsewhere.sent)

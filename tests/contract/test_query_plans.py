@@ -845,9 +845,11 @@ async def test_runs_that_go_on_are_found_among_very_many_that_have_ended(
             found = filter_of(RunPage(agent_id=agent_id, active=True), ORG)
             page = await ResourceQueries(explained).page(RUNS, found, Slice(limit=50))
             assert page.count(b"{}") == (6 if agent_id else 50)
-    # The few agents are read by their key or as a whole, as the sample of the runs has it.
-    read = [scan for scan in explained.scans if scan.get("Relation Name") != "agents"]
-    assert [scan.get("Index Name") for scan in read] == ["runs_active"] * 2
+            read = [scan for scan in explained.scans if scan.get("Relation Name") != "agents"]
+            # Of one agent, the index of its runs may be used beside it, as the sample has it.
+            assert "runs_active" in [scan.get("Index Name") for scan in read]
+            assert "Seq Scan" not in [scan["Node Type"] for scan in read]
+            explained.scans = []
 
 
 async def test_words_are_looked_up_in_their_index_once_there_are_many_messages(

@@ -91,6 +91,7 @@ from libs.contracts.api.imports import (
     ImportCancelled,
     ImportCompleted,
     ImportDelayed,
+    ImportedAgentTaken,
     ImportProgressed,
     ImportRequested,
     ImportUndone,
@@ -253,6 +254,7 @@ from services.api.domain.agent_restore import AgentRestores
 from services.api.domain.attachment import Attachment
 from services.api.domain.deployment import Deployment
 from services.api.domain.identity import Identity
+from services.api.domain.imported_agent import ImportedAgent
 from services.api.domain.name_reservations import IdentityKey, ProjectName
 from services.api.domain.project import Project
 from services.api.domain.template import Template, TemplateName
@@ -651,6 +653,7 @@ HISTORIES: dict[str, tuple[type[Aggregate[Any]], list[Event]]] = {
     "AgentRestores": (AgentRestores, [*RESTORES]),
     "AgentImport.failed": (AgentImport, [*FAILED_IMPORT]),
     "AgentImport.cancelled": (AgentImport, [*CANCELLED_IMPORT]),
+    "ImportedAgent": (ImportedAgent, [one(ImportedAgentTaken)]),
     "IdentityKey": (IdentityKey, [*IDENTITY_KEY]),
     "Project": (Project, [*PROJECT]),
     "ProjectName": (ProjectName, [*PROJECT_NAME]),

@@ -12,6 +12,7 @@ from libs.contracts.api.imports import (
     ImportCompleted,
     ImportCounts,
     ImportDelayed,
+    ImportedAgentTaken,
     ImportOptions,
     ImportProgressed,
     ImportRequested,
@@ -19,12 +20,14 @@ from libs.contracts.api.imports import (
     ImportUndone,
     ImportValidated,
     RequestImport,
+    imported_agent_id,
 )
 from libs.contracts.bus_messages import Command, Event
 from tests.contract.identity_examples import AGENT
 
 AT = datetime(2026, 1, 2, 3, 4, 5, tzinfo=UTC)
 IMPORT = "import-42424242-4242-4242-8242-424242424242"
+IMPORTED_AGENT = imported_agent_id("org-1", AGENT)
 BLOCK = "block-22222222-2222-4222-8222-222222222222"
 SEALED = "sealed:Zm9v"
 FILE = ImportSource(form="heeler", file_name="ada.heeler.gz")
@@ -66,9 +69,11 @@ IMPORT_EVENTS: list[Event] = [
     of_import(ImportCancelled, undoes=True),
     of_import(ImportUndone, status="failed"),
     of_import(ImportCompleted, agent_ids=[AGENT]),
+    of_import(ImportedAgentTaken, originator_id=IMPORTED_AGENT, agent_id=AGENT, import_id=IMPORT),
 ]
 SUBJECTS = {
     "RequestImport": f"api.command.import.request.org-1.{IMPORT}",
+    "ImportedAgentTaken": f"api.event.imported_agent.taken.org-1.{IMPORTED_AGENT}",
     "CancelImport": f"api.command.import.cancel.org-1.{IMPORT}",
     **{
         f"Import{verb}": f"api.event.import.{topic}.org-1.{IMPORT}"

@@ -361,6 +361,24 @@ def test_exports_and_imports_at_the_same_time_are_each_whole(
     assert [texts(message) for message in dump(http, again)["messages"]] == messages
 
 
+def test_of_imports_that_replace_an_agent_at_the_same_time_one_at_least_is_whole(
+    letta: Letta, http: httpx.Client, rich_agent: AgentState
+) -> None:
+    before = dump(http, rich_agent.id)
+    file = exported(http, rich_agent.id)
+    with ThreadPoolExecutor(3) as threads:
+        answers = [*threads.map(lambda _: imported(http, file, conflicts="replace"), range(3))]
+    assert {answer.status_code for answer in answers} <= {200, 409}, answers
+    assert 200 in {answer.status_code for answer in answers}
+    for answer in answers:
+        if answer.status_code == 409:
+            path = f"/v1/imports/{answer.json()['import_id']}"
+            ended = asyncio.run(wait_for("its end", lambda path=path: ended_import(http, path)))
+            assert ended["status"] == "failed"
+    assert dump(http, rich_agent.id) == before
+    letta.agents.messages.create(rich_agent.id, messages=says("Hello again"))
+
+
 def test_an_import_that_is_cancelled_or_in_the_way_leaves_nothing(
     letta: Letta, http: httpx.Client, rich_agent: AgentState
 ) -> None:

@@ -8,6 +8,7 @@ from typing import ClassVar, Literal
 from pydantic import Field
 
 from libs.contracts.bus_messages import Command, Event, Value, is_none
+from libs.contracts.deterministic_ids import derived_id
 from libs.contracts.letta.request_size_limits import Name
 from libs.contracts.sealed_text import Sealed
 
@@ -181,3 +182,18 @@ class ImportCompleted(ImportEvent):
     topic: ClassVar[str] = "import.completed"
     agent_ids: list[str]
     left_out: list[EntryError] = Field(default_factory=list, exclude_if=not_)
+
+
+def imported_agent_id(org: str, agent_id: str) -> str:
+    """The id of the aggregate that says which import makes an agent."""
+    return derived_id("imported_agent", org, agent_id)
+
+
+class ImportedAgentTaken(Event):
+    """An import makes an agent under the id that it has in its source; no other import does, as
+    long as this one has not ended."""
+
+    service: ClassVar[str] = SERVICE
+    topic: ClassVar[str] = "imported_agent.taken"
+    agent_id: str
+    import_id: str

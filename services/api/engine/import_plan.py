@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from contextlib import aclosing
 from dataclasses import dataclass
 from datetime import datetime
@@ -27,6 +27,9 @@ IDS_AT_ONCE = 1_000
 # Longer lines take a thread: others would wait for as long as one is looked at.
 LINE_AT_ONCE_BYTES_MAX = 64 << 10
 CONTINUE = "continue"
+
+# Leaves agents to an import, before it is looked whether they are there. Raises BadSource.
+type TakeAgents = Callable[[Sequence[str]], Awaitable[None]]
 
 
 @dataclass(slots=True, kw_only=True)
@@ -59,7 +62,16 @@ class Plan:
         known.validate(found, at=at)
 
 
-async def make_plan(ports: ImportPorts, wanted: WantedImport, state: ImportState) -> Plan:
+async def take_none(_: Sequence[str]) -> None:
+    """Leave no agent to an import that has its agents already, or makes none."""
+
+
+async def make_plan(
+    ports: ImportPorts,
+    wanted: WantedImport,
+    state: ImportState,
+    take_agents: TakeAgents = take_none,
+) -> Plan:
     """Read a source, and decide about its ids, unless that was decided before. Raises BadSource."""
     is_new = state.phase == "pending"
     form = wanted.source.form
@@ -81,6 +93,8 @@ async def make_plan(ports: ImportPorts, wanted: WantedImport, state: ImportState
     checks.check_end()
     secrets = await open_secrets(ports, wanted, checks.secrets)
     if is_new:
+        if form == "heeler" and wanted.options.conflicts not in ("copy", CONTINUE):
+            await take_agents(checks.agent_ids)
         decision = await decide(ports, wanted, checks)
     else:
         decision = IdDecision(

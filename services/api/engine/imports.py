@@ -12,17 +12,19 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable, Sequence
 from datetime import datetime
+from functools import partial
 
 from libs.bus.fair_semaphore import FairSemaphore
 from libs.bus.ports import BusUnavailable
 from libs.contracts.api.import_errors import BadSource
-from libs.contracts.api.imports import EntryError, ImportCounts
+from libs.contracts.api.imports import EntryError, ImportCounts, imported_agent_id
 from libs.eventstore import failpoints
 from libs.eventstore.unit_of_work import UnitOfWork
 from libs.work.leased_work import LeasedWork
 from libs.work.work_lease import HANDLED_BY_ENGINE, DueWork, WorkLease
 from services.api.adapters.import_sources import WantedImport
 from services.api.domain.agent_import import AgentImport, ImportState
+from services.api.domain.imported_agent import ImportedAgent
 from services.api.engine.import_plan import make_plan
 from services.api.engine.import_ports import COMMAND_SECONDS_MAX, ImportPorts, Sender
 from services.api.engine.import_transfer import Transfer
@@ -32,6 +34,7 @@ log = logging.getLogger(__name__)
 
 IMPORTS_AT_ONCE_MAX = 4
 IMPORTS_OF_ORG_AT_ONCE_MAX = 2
+AGENTS_TAKEN_AT_ONCE = 100  # in one commit
 # After so long no command arrives any more that an attempt had sent before it was broken off.
 UNDO_AGAIN_SECONDS = COMMAND_SECONDS_MAX + 2.0
 A_BUG = "It could not be imported, for a reason that the log of the server says"
@@ -109,7 +112,7 @@ class Imports(LeasedWork[DueWork]):
                 await undo(self.ports, sender, state)
             await self.decide(lease, lambda known: known.end_undo(at=self.now()), release=True)
             return
-        plan = await make_plan(self.ports, wanted, state)
+        plan = await make_plan(self.ports, wanted, state, partial(self.take_agents, lease))
         failpoints.reach("import.validated")
         if state.phase == "pending":
             state = await self.decide(lease, lambda known: plan.record(known, at=self.now()))
@@ -122,6 +125,29 @@ class Imports(LeasedWork[DueWork]):
             lambda known: known.complete(agent_ids, at=self.now(), left_out=transfer.left_out),
             release=True,
         )
+
+    async def take_agents(self, lease: WorkLease[DueWork], agent_ids: Sequence[str]) -> None:
+        """Have no other import make any of these agents before this one has ended. Raises
+        BadSource."""
+        for begin in range(0, len(agent_ids), AGENTS_TAKEN_AT_ONCE):
+            some = agent_ids[begin : begin + AGENTS_TAKEN_AT_ONCE]
+
+            async def take(unit: UnitOfWork, some: Sequence[str] = some) -> list[str]:
+                return [each for each in some if not await self.take_agent(unit, lease, each)]
+
+            if refused := await lease.record(take, release=False):
+                words = "another import makes it at the same time: wait for its end"
+                errors = [EntryError(entry=each, message=words) for each in refused]
+                raise BadSource(errors, conflict=True)
+
+    async def take_agent(self, unit: UnitOfWork, lease: WorkLease[DueWork], agent_id: str) -> bool:
+        """Have this import make an agent, unless another one does that has not ended."""
+        agent = await unit.load(ImportedAgent, imported_agent_id(lease.work.org, agent_id))
+        last = agent.state.import_id
+        if last not in (None, lease.work.id) and (await unit.load(AgentImport, last)).is_open:
+            return False
+        agent.take(agent_id, lease.work.id, at=self.now())
+        return True
 
     async def progress(self, lease: WorkLease[DueWork], done: ImportCounts) -> None:
         """Record how far the transfer is. Raises ImportOver if nobody wants it any more."""

@@ -11,14 +11,18 @@ import pytest
 from libs.contracts.agent.agents import AgentCreated
 from libs.contracts.agent.conversations import MessageAppended
 from libs.contracts.agent.runs import RunAccepted
+from libs.contracts.api.imports import ImportOptions, ImportSource, RequestImport, imported_agent_id
 from libs.contracts.appended_histories import AppendHistories
+from libs.contracts.bus_messages import Context
 from libs.contracts.deterministic_ids import derived_id
 from libs.contracts.memory.archives import PassageCreated
 from libs.contracts.memory.blocks import BlockCreated
+from services.api.domain.agent_import import AgentImport
+from services.api.domain.imported_agent import ImportedAgent
 from services.api.engine import import_transfer
 from tests.contract.examples import AGENT
 from tests.contract.histories import one
-from tests.unit.api.import_world import REFUSED, ImportWorld
+from tests.unit.api.import_world import IMPORT, ORG, REFUSED, ImportWorld
 from tests.unit.api.test_line_checks import ARCHIVE, CONVERSATION, history, sound, written
 
 SEEDS = 100
@@ -164,3 +168,32 @@ async def test_what_another_import_makes_at_the_same_time_is_not_waited_for(
     assert [error.entry for error in state.errors] == [ARCHIVE]
     assert world.clock.monotonic() - began < import_transfer.GONE_SECONDS_MAX
     assert not any(isinstance(sent, AppendHistories) for sent in elsewhere.sent)
+
+
+@pytest.mark.parametrize("is_open", [True, False])
+@pytest.mark.parametrize("conflicts", ["fail", "replace", "merge", None])
+async def test_an_agent_is_made_by_one_import_at_a_time(
+    conflicts: str | None, *, is_open: bool
+) -> None:
+    world = ImportWorld(Random(0), written(sound()))
+    at, unit = world.clock.now(), world.process().ports.repository.work(Context("test", org=ORG))
+    other = await unit.load(AgentImport, derived_id("import", "another"))
+    source, options = ImportSource(form="heeler"), ImportOptions()
+    command = RequestImport(import_id=other.id, source=source, options=options)
+    assert other.request(command, 0, at=at, actor="ada") is None
+    agent = await unit.load(ImportedAgent, imported_agent_id(ORG, AGENT))
+    agent.take(AGENT, other.id, at=at)
+    if not is_open:
+        other.cancel(at=at)
+    await unit.commit()
+
+    await world.request(conflicts=conflicts)
+    state = await world.end()
+
+    if not is_open:
+        assert (state.phase, state.agent_ids) == ("completed", [AGENT])
+        return
+    assert (state.phase, [error.entry for error in state.errors]) == ("failed", [AGENT])
+    [row] = [row for row in world.database.schema("api").rows("imports") if row["id"] == IMPORT]
+    assert row["is_conflict"]
+    assert world.elsewhere.sent == []

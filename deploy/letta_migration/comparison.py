@@ -14,7 +14,7 @@ from deploy.letta_migration.memory import block_of, fitting_block
 from deploy.letta_migration.messages import SPEAKING_TYPES, messages_of, utc
 from deploy.letta_migration.report import Report
 from deploy.letta_migration.source import LettaDatabase, Row
-from deploy.letta_migration.target import Target
+from deploy.letta_migration.target import Missing, Target
 from libs.contracts.agent.stored_to_letta_messages import served_messages
 from libs.contracts.letta.agent_state import agent_state, timestamp
 from libs.contracts.letta.blocks import block_state
@@ -142,7 +142,7 @@ class Comparison:
 
     def answered_messages(self, agent: Row) -> Iterator[dict[str, Any]]:
         """The messages of an agent, as this server answers."""
-        return self.target.all(f"/v1/agents/{agent['id']}/messages")
+        return self.all_of_agent(agent, "messages")
 
     def passages(self, agent: Row) -> Iterator[dict[str, Any]]:
         """The passages that an agent finds."""
@@ -154,8 +154,15 @@ class Comparison:
 
     def answered_passages(self, agent: Row) -> Iterator[dict[str, Any]]:
         """The passages that an agent finds, as this server answers."""
-        for found in self.target.all(f"/v1/agents/{agent['id']}/archival-memory"):
+        for found in self.all_of_agent(agent, "archival-memory"):
             yield passage(found["id"], found["text"], found["tags"], found["created_at"])
+
+    def all_of_agent(self, agent: Row, name: str) -> Iterator[dict[str, Any]]:
+        """Everything that a list of an agent has; nothing where the agent is not here."""
+        try:
+            yield from self.target.all(f"/v1/agents/{agent['id']}/{name}")
+        except Missing:
+            return
 
 
 def passage(name: str, text: str, tags: list[str] | None, created_at: str) -> dict[str, Any]:

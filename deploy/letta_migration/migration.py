@@ -19,7 +19,7 @@ from deploy.letta_migration.providers import providers
 from deploy.letta_migration.report import Report
 from deploy.letta_migration.secrets import Opener
 from deploy.letta_migration.source import LettaDatabase, organisation_of
-from deploy.letta_migration.target import Target, TargetProblem, embedding_models
+from deploy.letta_migration.target import Missing, Target, TargetProblem, embedding_models
 from deploy.letta_migration.target_versions import AskedVersions, TargetVersions, UnchangedVersions
 from libs.encryption.sealer import Sealer
 
@@ -134,7 +134,11 @@ class Migration:
             if config is None or config.handle in known:
                 continue
             at = f"/v1/archives/{row['id']}"
-            if (self.target.get(at)["embedding_config"] or {}).get("handle") == config.handle:
+            try:
+                here = self.target.get(at)
+            except Missing:
+                continue  # it was deleted here, or refused
+            if (here["embedding_config"] or {}).get("handle") == config.handle:
                 self.target.put(f"{at}/embedding", {})
                 report.mend("An archive whose model is not known here is embedded again")
 

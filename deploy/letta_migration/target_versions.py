@@ -43,18 +43,19 @@ class AskedVersions:
     """Those that the target answers when it is asked."""
 
     target: Target
-    newest: dict[str, dict[str, int]] = field(default_factory=dict)
+    newest: dict[str, dict[str, int] | None] = field(default_factory=dict)
 
     def version(self, aggregate_id: str, agent_id: str, known: int) -> int:
         """The version of a history of an agent: that of its newest event which was not imported, or
-        the one that it had."""
+        the one that it had; 0 where the agent is gone."""
         if agent_id not in self.newest:
             self.newest = {agent_id: self.newest_versions(agent_id)}
-        return self.newest[agent_id].get(aggregate_id, known)
+        versions = self.newest[agent_id]
+        return 0 if versions is None else versions.get(aggregate_id, known)
 
-    def newest_versions(self, agent_id: str) -> dict[str, int]:
+    def newest_versions(self, agent_id: str) -> dict[str, int] | None:
         """The versions of all histories of an agent to which something happened that was not
-        imported; none of an agent that is gone."""
+        imported; None where the agent is gone."""
         versions: dict[str, int] = {}
         older: dict[str, str] = {}
         path = f"/v1/agents/{agent_id}/events"
@@ -62,7 +63,7 @@ class AskedVersions:
             try:
                 events = self.target.get(path, limit=EVENTS_PAGE, order="desc", **older)
             except Missing:
-                return versions
+                return None
             for event in events:
                 if event["import_id"] is not None:
                     continue  # also of a pass that was given up: it is sent again

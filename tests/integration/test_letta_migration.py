@@ -14,6 +14,7 @@ import psycopg
 import pytest
 from cryptography.hazmat.primitives.ciphers.aead import AESGCM
 
+from deploy.letta_migration.comparison import Comparison
 from deploy.letta_migration.lines import Pass, encode_pass
 from deploy.letta_migration.migration import Migration
 from deploy.letta_migration.passes import Passes
@@ -21,8 +22,8 @@ from deploy.letta_migration.progress import Progress
 from deploy.letta_migration.report import Report
 from deploy.letta_migration.secrets import Opener, derived_key
 from deploy.letta_migration.source import LettaDatabase, organisation_of
-from deploy.letta_migration.target import Target
-from deploy.letta_migration.target_versions import TargetVersions, UnchangedVersions
+from deploy.letta_migration.target import Missing, Target
+from deploy.letta_migration.target_versions import AskedVersions, TargetVersions, UnchangedVersions
 from deploy.letta_migration.versions import REVISIONS, UnknownDatabase
 from libs.contracts.agent.conversations import Message, main_conversation
 from libs.contracts.agent.stored_to_letta_messages import served_messages
@@ -422,6 +423,28 @@ def test_a_dry_run_leaves_nothing_behind(url: str, tmp_path: Path) -> None:
     assert "tools run in no `e2b` sandbox here" in told
     assert "OPENAI_API_BASE=http://127.0.0.1:18999/v1" in told
     assert "canary" not in told + json.dumps(report.as_json())
+
+
+class EmptiedTarget(Target):
+    """A server from which everything that was taken over has been deleted."""
+
+    def get(self, path: str, **query: object) -> Any:
+        if path.endswith("/") or path == "/v1/models/embedding":
+            return []
+        raise Missing(f"{path} is not there")
+
+
+def test_what_was_deleted_here_is_said_and_stops_nothing(url: str, tmp_path: Path) -> None:
+    target, report = EmptiedTarget("http://127.0.0.1:1"), Report()
+    migration = Migration(url, None, tmp_path, target, Opener(None), SEALER, True, print)
+    with LettaDatabase(url) as database:
+        org = organisation_of(database, None)
+        migration.embed_again(database, org, report)
+        Comparison(database, org, target, report).run()
+    for table in ("agents", "archives", "messages", "archival_passages"):
+        assert report.difference_counts[table, "it is not here"] == report.found[table] > 0
+    assert AskedVersions(target).version(DESK, DESK, 3) == 0
+    assert AskedVersions(target).block_version("block-1") == 0
 
 
 def test_every_event_is_one_that_the_services_know() -> None:

@@ -133,6 +133,10 @@ class Agents:
         if history.events and self.was_changed_here(row["id"], mine.version):
             self.report.leave("agents", row["id"], CHANGED_HERE)
             return History("agent", row["id"], mine.version)
+        if history.events:
+            self.report.count("agents")
+        if told != mine.secrets:
+            self.report.count("agent_environment_variables", len(secrets))
         mine.digest, mine.secrets = digest, told if self.sealer is not None else ""
         mine.version = history.version
         self.progress.keep_agent(row["id"], mine)
@@ -182,5 +186,4 @@ class Agents:
                 self.report.leave(table, f"{agent_id} {row['key']}", reason)
                 continue
             opened[row["key"]] = value or ""
-            self.report.count(table)
         return opened

@@ -48,6 +48,9 @@ from libs.contracts.deterministic_ids import derived_id
 from libs.contracts.letta.conversations import ConversationConfig
 
 MESSAGES_PAGE = 1_000
+# A message may become visible after messages with higher sequence ids: its transaction was open.
+# So many of the newest are looked at again by the next pass.
+RECENT_MAX = 1_000
 WENT_ON = "it went on here since the last pass, and stays as it is here"
 CONTENT_BYTES_MAX = 3 << 20
 TOO_LARGE = "its content has more than 3 MiB: a note stands in its place"
@@ -110,7 +113,8 @@ class AgentConversations:
         for page in self.pages():
             for row in page.rows:
                 yield from self.take(row, page)
-            self.mine.cursor = page.rows[-1]["sequence_id"]
+            taken = [*self.mine.recent, *(row["sequence_id"] for row in page.rows)]
+            self.mine.recent = sorted(taken)[-RECENT_MAX:]
         yield from self.left_runs()
         for conversation in self.conversations.values():
             if conversation.went_on:
@@ -166,10 +170,12 @@ class AgentConversations:
     def pages(self) -> Iterator[Page]:
         """The messages that were not taken over yet, in the order of the old server."""
         rows: list[Row] = []
+        recent = self.mine.recent
+        oldest = recent[0] if len(recent) == RECENT_MAX else 0
         for row in self.database.rows(
             "messages",
-            "agent_id = %s and sequence_id > %s and not is_deleted",
-            [self.agent_id, self.mine.cursor],
+            "agent_id = %s and sequence_id >= %s and sequence_id <> all(%s) and not is_deleted",
+            [self.agent_id, oldest, recent],
             key=("sequence_id",),
             page=MESSAGES_PAGE,
         ):
@@ -219,6 +225,7 @@ class AgentConversations:
             return
         if conversation.went_on:
             return
+        self.report.count("messages")
         history = conversation.history
         if history.is_full():
             yield from history.take(complete=False)
@@ -305,6 +312,7 @@ class AgentConversations:
             if run is not None and row["step_id"]:
                 progress.pending = ask(history, run, fields, at)
                 self.report.count("runs")
+                self.report.count("steps", len(run.steps))
                 progress.window.append(message.id)
                 return
             self.report.mend("An approval that nobody can give any more: its run is not there")

@@ -25,6 +25,7 @@ from libs.encryption.sealer import Sealer
 # The models that embed here, by their handles, each with its configuration.
 type Embeddings = Mapping[str, JsonObject]
 
+VARIABLES = "sandbox_environment_variables"
 OF_ORG = "organization_id = %s and not is_deleted"
 
 
@@ -66,7 +67,6 @@ class Definitions:
                 value = value_of(row)
                 if value is None:
                     continue
-                self.report.count(table)
                 definition = Definition(
                     of=kind,
                     id=row["id"],
@@ -75,6 +75,10 @@ class Definitions:
                 )
                 digest = sha256(to_json(definition)).hexdigest()
                 if self.progress.is_new(kind, row["id"], digest):
+                    self.report.count(table)
+                    variables = value.get("variables")
+                    if isinstance(variables, dict):
+                        self.report.count(VARIABLES, len(variables))
                     yield definition.model_copy(update={"value": self.seal_secrets(kind, value)})
 
     def seal_secrets(self, kind: DefinitionKind, value: JsonObject) -> JsonObject:
@@ -182,7 +186,7 @@ class Definitions:
             return None
         variables: JsonObject = {}
         for variable in self.database.rows(
-            "sandbox_environment_variables",
+            VARIABLES,
             "sandbox_config_id = %s and not is_deleted",
             [row["id"]],
             key=("created_at", "id"),
@@ -194,16 +198,14 @@ class Definitions:
 
     def variable(self, row: Row) -> str | None:
         """A variable of the sandbox; None where it stays behind."""
-        table = "sandbox_environment_variables"
         try:
             value = self.opener.open(row.get("value_enc"), row["value"]) or ""
         except Closed as closed:
-            self.report.leave(table, row["key"], str(closed))
+            self.report.leave(VARIABLES, row["key"], str(closed))
             return None
         if self.sealer is None:
-            self.report.leave(table, row["key"], "HEELER_ENCRYPTION_KEYS is not known")
+            self.report.leave(VARIABLES, row["key"], "HEELER_ENCRYPTION_KEYS is not known")
             return None
-        self.report.count(table)
         return value
 
     def folder(self, row: Row) -> JsonObject | None:

@@ -74,7 +74,6 @@ class Pass:
             self.target_versions,
         )
         for row in self.agents():
-            self.report.count("agents")
             yield from agents.history(row).take(complete=True)
 
     def agents(self) -> Iterator[Row]:

@@ -51,7 +51,6 @@ class Blocks:
         for row in self.database.rows(
             "block", "organization_id = %s and not is_deleted", [self.org]
         ):
-            self.report.count("block")
             known = self.progress.block(row["id"])
             history = History("memory", row["id"], known.version)
             too_large = oversize_block(block_state(block_of(row, [])))
@@ -78,6 +77,8 @@ class Blocks:
                     yield from history.take(complete=False)
             if known.fields["limit"] != row["limit"] or known.fields["label"] != row["label"]:
                 self.report.mend("A block with a value over its limit, or a label that none has")
+            if history.version > known.version:
+                self.report.count("block")
             yield from history.take(complete=True)
             known.version = history.version
             self.progress.keep_block(row["id"], known)

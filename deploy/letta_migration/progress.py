@@ -25,7 +25,8 @@ create table if not exists progress (
 class AgentProgress(BaseModel):
     """How far the messages and runs of an agent were taken over."""
 
-    cursor: int = 0
+    # The newest messages that were taken over, by their sequence ids, in order.
+    recent: list[int] = []
     listed_at: datetime | None = None
     # Runs that had not ended, with the conversation that each is of.
     open_runs: dict[str, str] = {}

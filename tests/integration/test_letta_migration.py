@@ -204,6 +204,33 @@ def test_nothing_is_sent_in_plain_text_that_is_secret(moved: Moved) -> None:
 def test_a_second_pass_has_nothing_to_take_over(url: str) -> None:
     moved = Moved(url)
     assert moved.take() > 0
+    assert moved.report.taken["messages"] == 87
+    assert moved.take() == 0
+    assert not +moved.report.taken
+
+
+def test_a_message_that_was_not_visible_yet_comes_with_the_next_pass(url: str) -> None:
+    moved = Moved(url)
+    with psycopg.connect(url) as old:
+        row = old.execute(
+            "update messages set sequence_id = sequence_id + 1000000 where id ="
+            " (select id from messages where agent_id = %s order by sequence_id desc limit 1)"
+            " returning sequence_id",
+            [DESK],
+        ).fetchone()
+        assert row is not None
+    moved.take()
+    with psycopg.connect(url) as old:
+        old.execute(
+            "insert into messages (id, agent_id, role, content, tool_calls, organization_id,"
+            " created_at, is_deleted, sequence_id)"
+            " select 'message-00000000-0000-4000-8000-000000000001', id, 'user',"
+            ' \'[{"type": "text", "text": "Late"}]\', \'[]\', organization_id, now(), false, %s'
+            " from agents where id = %s",
+            [row[0] - 1, DESK],
+        )
+    assert moved.take() == 1
+    assert moved.messages(DESK)[-1]["content"] == "Late"
     assert moved.take() == 0
 
 

@@ -77,7 +77,7 @@ class Definitions:
                 if self.progress.is_new(kind, row["id"], digest):
                     self.report.count(table)
                     variables = value.get("variables")
-                    if isinstance(variables, dict):
+                    if isinstance(variables, dict) and variables:
                         self.report.count(VARIABLES, len(variables))
                     yield definition.model_copy(update={"value": self.seal_secrets(kind, value)})
 

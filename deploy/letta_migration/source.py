@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Iterator, Sequence
 from typing import Any
 
@@ -36,6 +37,8 @@ def storable_value(value: Any) -> Any:
     return value
 
 
+# The old server writes the name of its driver into its own address: `postgresql+pg8000://`.
+DRIVER = re.compile(r"^(postgres(?:ql)?)\+\w+(?=://)")
 PAGE_ROWS = 500
 # The vectors of a page of passages are 16 KB each as text.
 PASSAGE_PAGE_ROWS = 200
@@ -50,7 +53,7 @@ class LettaDatabase:
 
     def __init__(self, url: str) -> None:
         self.connection = psycopg.connect(
-            url,
+            DRIVER.sub(r"\1", url),
             options="-c default_transaction_isolation=repeatable\\ read"
             " -c default_transaction_read_only=on -c TimeZone=UTC"
             # The transaction waits while what was read is sent.

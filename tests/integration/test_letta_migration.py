@@ -411,6 +411,12 @@ def test_of_several_organisations_one_has_to_be_named(url: str) -> None:
             organisation_of(database, "Third")
 
 
+def test_the_address_may_name_the_driver_of_the_old_server(url: str) -> None:
+    for scheme in ("postgresql+pg8000", "postgres+asyncpg"):
+        with LettaDatabase(f"{scheme}://{url.partition('://')[2]}") as database:
+            assert database.release == "0.16.8"
+
+
 def migration_of(url: str, folder: Path) -> Migration:
     """A migration that sends nothing."""
     target = Target("http://127.0.0.1:1")

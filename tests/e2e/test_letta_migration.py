@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import re
+import shlex
 import subprocess
 import tomllib
 from collections.abc import Iterator
@@ -37,6 +39,8 @@ def expected(name: str) -> Any:
     return json.loads((RECORDED / "expected" / f"{name}.json").read_text())
 
 
+PAGE = CHECKOUT / "docs" / "moving-in.md"
+SHOWN_ADDRESS = "postgres://letta:letta@localhost:5432/letta"
 AGENT_IDS = [agent["id"] for agent in expected("agents")]
 
 
@@ -61,6 +65,21 @@ class OldServer:
             stderr=subprocess.PIPE,
             text=True,
         )
+
+    def run(self, command: str) -> str:
+        """What a command of the page says when it has ended well."""
+        done = subprocess.run(
+            shlex.split(command.replace(SHOWN_ADDRESS, self.url)),
+            cwd=self.heeler.checkout,
+            env=self.heeler.environment(),
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            text=True,
+            timeout=SECONDS_MAX * 2,
+            check=False,
+        )
+        assert done.returncode == 0, done.stderr
+        return done.stdout
 
     def report(self, *words: str) -> Any:
         """What a migration reports when it has ended well."""
@@ -250,6 +269,24 @@ def test_a_later_pass_brings_what_is_new(report: Any, old: OldServer, http: http
     assert old.report()["differences"] == []
     assert everything(http, f"/v1/agents/{GHOST}/messages")[-1]["id"] == message_id
     assert http.get(f"/v1/agents/{GHOST}").json()["message_ids"][-1] == message_id
+
+
+def test_every_command_of_the_page_does_what_it_says(
+    report: Any, old: OldServer, http: httpx.Client
+) -> None:
+    [block] = re.findall(r"```sh\n(.*?)```", PAGE.read_text(), re.DOTALL)
+    dry, whole, last = block.splitlines()
+    message_id = add_message(old, GHOST)
+
+    def is_here() -> bool:
+        found = everything(http, f"/v1/agents/{GHOST}/messages")
+        return any(message["id"] == message_id for message in found)
+
+    assert re.search(r"^messages +1\b", old.run(dry), re.MULTILINE)
+    assert not is_here()
+    assert re.search(r"^messages +1\b", old.run(whole), re.MULTILINE)
+    assert is_here()
+    assert re.search(r"^messages +0\b", old.run(last), re.MULTILINE)
 
 
 def shown_words(messages: list[Any]) -> Iterator[str]:

@@ -54,12 +54,15 @@ class Migration:
         with LettaDatabase(self.source) as database:
             org = organisation_of(database, self.organisation)
             passes, report = self.passes(org), Report()
-            if passes.is_under_way:
+            earlier = passes.report() if passes.is_under_way else None
+            if earlier is not None:
                 self.tell("Go on with the pass that was under way")
                 self.send(passes, report)
             progress = passes.draft()
             self.read(database, org, progress, report, passes, AskedVersions(self.target))
             self.send(passes, report)
+            if earlier is not None:
+                report.add_earlier(earlier)
             self.embed_again(database, org, report)
             self.tell("Compare both sides")
             Comparison(database, org, self.target, report).run()
@@ -77,7 +80,8 @@ class Migration:
         """Write the file of a pass."""
         self.tell(f"Read the database of a Letta server {database.release}")
         passed = self.make_pass(database, org, progress, report, target_versions)
-        passes.write(progress, encode_pass(passed, f"letta {database.release}", datetime.now(UTC)))
+        lines = encode_pass(passed, f"letta {database.release}", datetime.now(UTC))
+        passes.write(progress, report, lines)
         report.providers.extend(providers(database, org))
 
     def make_pass(

@@ -9,6 +9,7 @@ written is sent again until its import has ended, under the same id, so that not
 from __future__ import annotations
 
 import gzip
+import json
 import os
 import shutil
 import sqlite3
@@ -17,8 +18,10 @@ from contextlib import closing
 from dataclasses import dataclass
 from hashlib import sha256
 from pathlib import Path
+from typing import Any
 
 from deploy.letta_migration.progress import Progress
+from deploy.letta_migration.report import Report
 
 TAKEN, NEXT = "taken.sqlite", "next.sqlite"
 LINES = "pass.ndjson.gz"
@@ -67,8 +70,9 @@ class Passes:
                 taken.backup(progress.connection)
         return progress
 
-    def write(self, progress: Progress, lines: Iterable[bytes]) -> str:
-        """Write the file of a pass, which is under way from then on; returns its digest."""
+    def write(self, progress: Progress, report: Report, lines: Iterable[bytes]) -> str:
+        """Write the file of a pass, which is under way from then on, with what it reports; returns
+        its digest."""
         draft = self.folder / (LINES + DRAFT)
         digest, count = sha256(), 0
         with draft.open("wb") as file:
@@ -81,6 +85,7 @@ class Passes:
             os.fsync(file.fileno())
         progress.keep("pass", "sha256", digest.hexdigest())
         progress.keep("pass", "lines", str(count))
+        progress.keep("pass", "report", json.dumps(report.as_json()))
         progress.close()
         (self.folder / (NEXT + DRAFT)).replace(self.folder / NEXT)
         draft.replace(self.lines)
@@ -89,6 +94,11 @@ class Passes:
     def digest(self) -> str:
         """The digest of the lines of the pass that is under way."""
         return self.value("sha256")
+
+    def report(self) -> dict[str, Any]:
+        """What the pass that is under way reports, as `Report.as_json` says it."""
+        found: dict[str, Any] = json.loads(self.value("report"))
+        return found
 
     @property
     def is_empty(self) -> bool:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from dataclasses import dataclass, field
 from hashlib import sha256
+from typing import Any
 
 from libs.contracts.bus_messages import Json, JsonObject
 
@@ -55,6 +56,18 @@ class Report:
     def mend(self, what: str) -> None:
         """Count something broken in the old server's data that is whole afterwards."""
         self.mended[what] += 1
+
+    def add_earlier(self, told: dict[str, Any]) -> None:
+        """Add what a pass noted that nobody was told of, as its `as_json` says it. What stays
+        behind each time is counted once."""
+        for table, counts in told["tables"].items():
+            self.taken[table] += counts["taken"]
+        for noted in told["left"]:
+            key = (noted["table"], noted["reason"])
+            known = self.left.setdefault(key, [])
+            known += [name for name in noted["ids"] if name not in known]
+            self.left_counts[key] = max(self.left_counts[key], noted["count"], len(known))
+        self.mended |= Counter(told["mended"])
 
     @property
     def tables(self) -> list[str]:

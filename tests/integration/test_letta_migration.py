@@ -480,5 +480,32 @@ def test_what_was_deleted_here_is_said_and_stops_nothing(url: str, tmp_path: Pat
     assert AskedVersions(target).block_version("block-1") == 0
 
 
+class TakingTarget(EmptiedTarget):
+    """A server that imports whatever it is sent."""
+
+    def send(self, path: str, file: Path, *, key: str, **fields: str) -> Any:
+        return {"id": "import-1", "status": "completed"}
+
+
+def test_what_a_pass_that_died_noted_is_reported_when_it_was_sent_again(
+    url: str, tmp_path: Path
+) -> None:
+    with psycopg.connect(url) as old:
+        old.execute("update archival_passages set embedding = null where text like '%a%'")
+    target = TakingTarget("http://127.0.0.1:1")
+    migration = Migration(url, None, tmp_path, target, Opener(None), SEALER, True, print)
+    noted = Report()
+    with LettaDatabase(url) as database:
+        org = organisation_of(database, None)
+        passes = migration.passes(org)
+        migration.read(database, org, passes.draft(), noted, passes, AskedVersions(target))
+    report = migration.run()
+    assert report.taken == noted.taken
+    assert report.mended == noted.mended
+    assert noted.left.items() <= report.left.items()
+    assert "archival_passages" in {table for table, _ in noted.left}
+    assert report.left_counts | noted.left_counts == report.left_counts
+
+
 def test_every_event_is_one_that_the_services_know() -> None:
     assert {f"agent.{topic}" for topic in ("run.accepted", "message.appended")} <= EVENTS.keys()

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 from collections import Counter
-from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Sequence
+from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import Any
@@ -12,7 +12,14 @@ from typing import Any
 from pydantic_core import from_json, to_json
 
 from libs.contracts.agent.conversations import main_conversation
-from libs.contracts.agent_file import Definition, DefinitionKind, Footer, Header, SecretValues
+from libs.contracts.agent_file import (
+    LINE_BYTES_MAX,
+    Definition,
+    DefinitionKind,
+    Footer,
+    Header,
+    SecretValues,
+)
 from libs.contracts.bus_messages import JsonObject
 from libs.contracts.groups.groups import GroupConfig
 from libs.contracts.version import HEELER_VERSION
@@ -47,6 +54,8 @@ SECRETS_TOPIC = "agent.secrets_replaced"
 NOT_A_PART = frozenset({SECRETS_TOPIC, "agent.forked", "callback.attempted"})
 ARCHIVE_FIELDS = ("name", "description", "embedding_config", "metadata")
 FOLDER_FIELDS = ("name", "description", "instructions", "metadata", "embedding_config")
+# Of the events in one line of a short history, unless a single event is larger.
+HISTORY_LINE_BYTES_MAX = LINE_BYTES_MAX // 2
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -246,9 +255,8 @@ class AgentLines:
         found = await self.log.short_histories("memory", wanted.org, ids, wanted.cut)
         for aggregate_id in ids:
             events = present_life(found.get(aggregate_id, []))
-            if events:
-                joined = b", ".join(map(event_json, events))
-                yield line_of("memory", aggregate_id, 1, joined, complete=True)
+            for line in lines_of_history("memory", aggregate_id, events):
+                yield line
 
     async def pages(self, query: str, wanted: WantedAgent, **more: str) -> AsyncIterator[list[str]]:
         """The ids that a query finds, page by page."""
@@ -304,6 +312,22 @@ def event_json(event: LoggedEvent) -> bytes:
 def in_one_line(text: str) -> bytes:
     """JSON without the line feeds between its values: within them there are none."""
     return text.replace("\n", " ").replace("\r", " ").encode()
+
+
+def lines_of_history(
+    service: str, aggregate_id: str, events: Sequence[LoggedEvent]
+) -> Iterator[bytes]:
+    """The lines with the events of an aggregate: a block that was changed often has more of them
+    than one line may have."""
+    first, held, size = 1, list[bytes](), 0
+    for event in map(event_json, events):
+        if held and size + len(event) > HISTORY_LINE_BYTES_MAX:
+            yield line_of(service, aggregate_id, first, b", ".join(held), complete=False)
+            first, held, size = first + len(held), [], 0
+        held.append(event)
+        size += len(event)
+    if held:
+        yield line_of(service, aggregate_id, first, b", ".join(held), complete=True)
 
 
 def line_of(service: str, aggregate_id: str, first: int, events: bytes, *, complete: bool) -> bytes:

@@ -37,6 +37,8 @@ IMPORTS_OF_ORG_AT_ONCE_MAX = 2
 AGENTS_TAKEN_AT_ONCE = 100  # in one commit
 # After so long no command arrives any more that an attempt had sent before it was broken off.
 UNDO_AGAIN_SECONDS = COMMAND_SECONDS_MAX + 2.0
+# How long an attempt that has failed keeps its lease, times how many have failed in a row.
+RETRY_SECONDS, RETRY_SECONDS_MAX = 3.0, 60.0
 A_BUG = "It could not be imported, for a reason that the log of the server says"
 
 
@@ -93,7 +95,11 @@ class Imports(LeasedWork[DueWork]):
         await self.decide(lease, lambda known: known.give_up(errors, is_conflict=conflict, at=at))
 
     async def delay(self, lease: WorkLease[DueWork], reason: str) -> None:
-        """Record that an attempt has failed."""
+        """Record that an attempt has failed, after a pause: the next one begins at once then. Those
+        that failed before make it longer."""
+        known = await lease.unit().load(AgentImport, lease.work.id)
+        pause = RETRY_SECONDS * (known.state.attempts + 1)
+        await self.ports.clock.sleep(min(pause, RETRY_SECONDS_MAX))
         await self.decide(lease, lambda known: known.delay(reason, at=self.now()))
 
     def now(self) -> datetime:

@@ -19,7 +19,7 @@ from libs.contracts.memory.archives import PassageCreated
 from libs.contracts.memory.blocks import BlockCreated
 from services.api.domain.agent_import import AgentImport
 from services.api.domain.imported_agent import ImportedAgent
-from services.api.engine import import_transfer
+from services.api.engine import import_transfer, imports
 from tests.contract.examples import AGENT
 from tests.contract.histories import one
 from tests.unit.api.import_world import IMPORT, ORG, REFUSED, ImportWorld
@@ -138,6 +138,20 @@ async def test_a_service_that_never_answers_ends_the_import(
     assert (state.phase, state.errors[0].entry) == ("failed", "import")
     assert "tried 5 times" in state.errors[0].message
     assert all(not found for found in rows(world).values())
+
+
+async def test_attempts_that_fail_are_further_and_further_apart() -> None:
+    world = ImportWorld(Random(0), written(sound()))
+    world.elsewhere.lost = set(range(1, 100))
+    await world.request()
+    for _ in range(30):
+        await world.attempt()
+    assert (await world.state()).phase == "undoing"
+    longest = imports.RETRY_SECONDS_MAX
+    pauses = [pause for pause in world.clock.slept if pause != imports.UNDO_AGAIN_SECONDS]
+    assert pauses[:4] == [imports.RETRY_SECONDS * count for count in (1, 2, 3, 4)]
+    assert len(pauses) == 30, "no attempt follows another one at once"
+    assert pauses[-1] == max(pauses) == longest
 
 
 async def test_what_another_import_makes_at_the_same_time_is_not_waited_for(

@@ -130,6 +130,7 @@ TEMPLATE_EVENTS: list[Event] = [
         project_id="default",
         content=CONTENT,
         request=REQUEST,
+        follows_after=1,
     ),
     of(DeploymentCompleted, DEPLOYMENT, agent_ids=[AGENT], group_id=GROUP),
     of(DeploymentRefused, DEPLOYMENT, code="not_found", reason="There is no such model"),
@@ -141,8 +142,15 @@ TEMPLATE_EVENTS: list[Event] = [
         content=TEAM,
         options=OPTIONS,
         memory_variables={"name": "Ada L."},
+        follows_after=3,
     ),
-    of(MigrationEnded, DEPLOYMENT, version=2, refused=[f"{AGENT}: no such tool"]),
+    of(
+        MigrationEnded,
+        DEPLOYMENT,
+        version=2,
+        refused=[f"{AGENT}: no such tool"],
+        follows_after=3,
+    ),
     of(DeploymentEnded, DEPLOYMENT),
 ]
 SUBJECTS = {

@@ -74,7 +74,8 @@ class EndDeployment(DeploymentCommand):
 
 
 class DeploymentStarted(Event):
-    """Agents are made from this content of a template, in the name of `actor`."""
+    """Agents are made from this content of a template, in the name of `actor`; they follow to
+    versions after `follows_after` that want it."""
 
     service: ClassVar[str] = SERVICE
     topic: ClassVar[str] = "deployment.started"
@@ -84,6 +85,7 @@ class DeploymentStarted(Event):
     project_id: str
     content: TemplateContent
     request: DeploymentRequest
+    follows_after: int = Field(default=0, exclude_if=not_)
 
 
 class DeploymentCompleted(Event):
@@ -112,7 +114,8 @@ class DeploymentUndone(Event):
 
 
 class MigrationStarted(Event):
-    """The agents of a deployment become what this version of their template says."""
+    """The agents of a deployment become what this version of their template says, and follow to
+    versions after `follows_after` that want it."""
 
     service: ClassVar[str] = SERVICE
     topic: ClassVar[str] = "deployment.migration_started"
@@ -120,16 +123,20 @@ class MigrationStarted(Event):
     content: TemplateContent
     options: MigrationOptions
     memory_variables: dict[str, str] = Field(default_factory=dict, exclude_if=not_)
+    follows_after: int = Field(default=0, exclude_if=not_)
 
 
 class MigrationEnded(Event):
     """The agents of a deployment are what a version of their template says, but for those that
-    refused it: `refused` says why."""
+    refused it: `refused` says why.
+
+    They follow to versions after `follows_after` that want it."""
 
     service: ClassVar[str] = SERVICE
     topic: ClassVar[str] = "deployment.migration_ended"
     version: int
     refused: list[str] = Field(default_factory=list, exclude_if=not_)
+    follows_after: int = Field(default=0, exclude_if=not_)
 
 
 class DeploymentEnded(Event):

@@ -17,7 +17,7 @@ SWEPT_MAX = 100
 UNFINISHED = "api.deployments d where d.status in ('started', 'undoing', 'migrating')"
 BEHIND = (
     "api.templates t join api.deployments d on d.template_id = t.id and d.status = 'completed'"
-    " and d.version < t.migrating_to where t.migrating_to > 0"
+    " and d.follows_after < t.migrating_to where t.migrating_to > 0"
 )
 # Those of each organisation by turns.
 DUE_DEPLOYMENTS = f"""

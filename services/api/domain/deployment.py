@@ -32,12 +32,14 @@ Status = Literal["", "started", "completed", "undoing", "undone", "migrating", "
 
 class DeploymentState(BaseModel):
     """What is known of a deployment. It keeps the `content` that it is made from, or becomes, until
-    that is done, and the request for later versions of the template."""
+    that is done, and the request for later versions of the template. `follows_after` is the last
+    version that its agents need not follow to."""
 
     status: Status = ""
     template_id: str = ""
     project_id: str = ""
     version: int = 0
+    follows_after: int = 0
     content: TemplateContent | None = None
     request: DeploymentRequest = DeploymentRequest()
     actor: str = ""
@@ -61,19 +63,17 @@ class Deployment(Aggregate[DeploymentState]):
 
     def start(
         self,
-        template_id: str,
-        project_id: str,
-        version: int,
+        origin: Origin,
         content: TemplateContent,
         request: DeploymentRequest,
         *,
         actor: str,
+        follows_after: int,
         at: datetime,
     ) -> Rejected | None:
         """Begin to make agents from a content; once begun it stays as it is."""
         if self.exists:
             return None
-        origin = Origin(self.id, template_id, version, project_id)
         values, secrets = request.memory_variables, request.tool_variables
         refused = refusal_of_variables(content, values, secrets)
         refused = refused or refusal_of_plan(plan_of(origin, content, request))
@@ -81,12 +81,13 @@ class Deployment(Aggregate[DeploymentState]):
             self.record(
                 DeploymentStarted,
                 at=at,
-                template_id=template_id,
-                project_id=project_id,
-                version=version,
+                template_id=origin.template_id,
+                project_id=origin.project_id,
+                version=origin.version,
                 content=content,
                 request=request,
                 actor=actor,
+                follows_after=max(origin.version, follows_after),
             )
         return refused
 
@@ -113,6 +114,7 @@ class Deployment(Aggregate[DeploymentState]):
         options: MigrationOptions,
         variables: dict[str, str],
         *,
+        follows_after: int,
         at: datetime,
     ) -> Rejected | None:
         """Begin to become what a version of the template says. Variables that are given are added
@@ -131,6 +133,7 @@ class Deployment(Aggregate[DeploymentState]):
                 content=content,
                 options=options,
                 memory_variables=variables,
+                follows_after=max(version, follows_after),
             )
         return refused
 
@@ -142,12 +145,17 @@ class Deployment(Aggregate[DeploymentState]):
     def end_migration(self, version: int, refused: list[str], *, at: datetime) -> None:
         """The agents are what the version says; said once."""
         if self.state.status == "migrating" and self.state.target_version == version:
-            self.record(MigrationEnded, at=at, version=version, refused=refused)
+            after = self.state.follows_after
+            self.record(
+                MigrationEnded, at=at, version=version, refused=refused, follows_after=after
+            )
 
     def refuse_migration(self, version: int, reason: str, *, at: datetime) -> None:
         """The agents stay as they are, though others follow to the version; said once."""
-        if self.state.status == "completed" and self.state.version != version:
-            self.record(MigrationEnded, at=at, version=version, refused=[reason])
+        if self.state.status == "completed" and self.state.follows_after < version:
+            self.record(
+                MigrationEnded, at=at, version=version, refused=[reason], follows_after=version
+            )
 
     def end(self, *, at: datetime) -> None:
         """None of its agents is left; said once."""
@@ -162,7 +170,7 @@ class Deployment(Aggregate[DeploymentState]):
                 state.status, state.template_id = "started", event.template_id
                 state.project_id, state.version = event.project_id, event.version
                 state.content, state.request = event.content, event.request
-                state.actor = event.actor
+                state.actor, state.follows_after = event.actor, event.follows_after
             case DeploymentCompleted():
                 state.status, state.content = "completed", None
                 state.agent_ids, state.group_id = event.agent_ids, event.group_id
@@ -174,11 +182,13 @@ class Deployment(Aggregate[DeploymentState]):
             case MigrationStarted():
                 state.status, state.target_version = "migrating", event.version
                 state.content, state.options = event.content, event.options
+                state.follows_after = event.follows_after
                 state.migrations += 1
                 values = state.request.memory_variables | event.memory_variables
                 state.request = state.request.model_copy(update={"memory_variables": values})
             case MigrationEnded():
                 state.status, state.version = "completed", event.version
+                state.follows_after = event.follows_after
                 state.content, state.options = None, None
             case DeploymentEnded():
                 self.state = DeploymentState(status="ended")

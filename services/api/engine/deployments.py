@@ -111,13 +111,13 @@ class DeploymentAttempt:
         one."""
         template = await unit.load(Template, deployment.state.template_id)
         wanted, options = template.state.migrating_to, template.state.migration
-        if template.present is None or options is None or wanted <= deployment.state.version:
+        if template.present is None or options is None or wanted <= deployment.state.follows_after:
             return
         org, at = self.lease.work.org, self.ports.clock.now()
         content = await self.ports.queries.version_content(org, template.id, wanted)
         if content is None:
             return
-        refused = deployment.migrate(wanted, content, options, {}, at=at)
+        refused = deployment.migrate(wanted, content, options, {}, follows_after=wanted, at=at)
         if refused is not None:
             deployment.refuse_migration(wanted, refused.reason, at=at)
 

@@ -22,6 +22,7 @@ from libs.eventstore.unit_of_work import UnitOfWork
 from libs.work.work_lease import DueWork
 from services.api.domain.deployment import Deployment
 from services.api.domain.deployment import missing as missing_deployment
+from services.api.domain.deployment_plan import Origin
 from services.api.domain.template import Template, TemplateName, missing, refuse_taken_name
 from services.api.engine.deployments import Deployments
 from services.api.handlers.ports import HandlerPorts
@@ -163,12 +164,11 @@ class DeploymentHandlers:
             return found
         version, content = found
         refused = deployment.start(
-            template.id,
-            template.state.project_id,
-            version,
+            Origin(deployment.id, template.id, version, template.state.project_id),
             content,
             command.request,
             actor=work.context.actor,
+            follows_after=template.state.migrating_to,
             at=self.ports.clock.now(),
         )
         return refused or self.begin(deployment, work)
@@ -190,6 +190,7 @@ class DeploymentHandlers:
             content,
             command.options,
             command.memory_variables,
+            follows_after=template.state.migrating_to,
             at=self.ports.clock.now(),
         )
         return refused or self.begin(deployment, work)

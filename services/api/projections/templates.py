@@ -69,7 +69,11 @@ def project_deployment(event: Event, org: str, rows: RowWrites) -> None:
         case DeploymentStarted():
             own: JsonObject = {"org": org, "created_at": event.timestamp.isoformat()}
             told: JsonObject = {"template_id": event.template_id, "version": event.version}
-            started: JsonObject = {"status": "started", "agent_ids": []}
+            started: JsonObject = {
+                "status": "started",
+                "agent_ids": [],
+                "follows_after": event.follows_after,
+            }
             rows.upsert(DEPLOYMENTS, {**changes, **own, **told, **started})
         case DeploymentCompleted():
             made: JsonObject = {"agent_ids": [*event.agent_ids], "group_id": event.group_id}
@@ -84,6 +88,7 @@ def project_deployment(event: Event, org: str, rows: RowWrites) -> None:
         case MigrationEnded():
             refused = "; ".join(event.refused) or None
             ended: JsonObject = {"status": "completed", "version": event.version}
-            rows.patch(DEPLOYMENTS, {**changes, **ended, "refused_reason": refused})
+            after: JsonObject = {"follows_after": event.follows_after}
+            rows.patch(DEPLOYMENTS, {**changes, **ended, **after, "refused_reason": refused})
         case DeploymentEnded():
             rows.delete(DEPLOYMENTS, "id", event.originator_id)

@@ -139,7 +139,7 @@ class World:
         found = []
         for row in self.schema.rows("deployments"):
             newest = templates.get(row["template_id"], {}).get("migrating_to", 0)
-            behind = row["status"] == "completed" and int(str(row["version"])) < newest
+            behind = row["status"] == "completed" and int(str(row["follows_after"])) < newest
             if behind or row["status"] in ("started", "undoing", "migrating"):
                 found.append(DueWork(str(row["id"]), str(row["org"])))
         return found
@@ -215,9 +215,13 @@ class Process:
         reply = await self.tell(command)
         assert isinstance(reply, Accepted), reply
 
-    async def deploy(self, request: DeploymentRequest = ADA) -> Accepted | Rejected:
-        """Have agents made from the latest version."""
-        command = DeployTemplate(deployment_id=DEPLOYMENT, template_id=TEMPLATE, request=request)
+    async def deploy(
+        self, request: DeploymentRequest = ADA, version: int = 0
+    ) -> Accepted | Rejected:
+        """Have agents made from a version, 0 for the latest."""
+        command = DeployTemplate(
+            deployment_id=DEPLOYMENT, template_id=TEMPLATE, version=version, request=request
+        )
         return await self.tell(command)
 
     async def sweep(self) -> None:

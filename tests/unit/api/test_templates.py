@@ -366,6 +366,30 @@ class TestMigrations:
             "Be long.",
         ]
 
+    async def test_agents_follow_only_to_what_is_saved_after_they_were_made_or_moved(
+        self, world: World, process: Process
+    ) -> None:
+        await process.save(BRIEF)
+        await process.tell(ChangeTemplate(template_id=TEMPLATE, content=LONG))
+        save = SaveTemplateVersion(template_id=TEMPLATE, migration=MigrationOptions())
+        await process.tell(save)
+        await process.deploy(version=1)
+        await process.sweep()
+        assert world.story() == MADE, "they were wanted of version 1"
+        for version in (2, 1):
+            migrate = MigrateDeployment(
+                deployment_id=DEPLOYMENT,
+                template_id=TEMPLATE,
+                version=version,
+                options=MigrationOptions(),
+            )
+            assert isinstance(await process.tell(migrate), Accepted)
+            await process.sweep()
+            assert world.row("deployments")["version"] == version
+        await process.tell(save)
+        await process.sweep()
+        assert world.row("deployments")["version"] == 3
+
     async def test_a_deployment_of_another_template_is_not_found(
         self, world: World, process: Process
     ) -> None:

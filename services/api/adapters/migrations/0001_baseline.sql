@@ -178,6 +178,7 @@ create table {schema}.deployments (
     created_at     timestamptz not null,
     template_id    text not null,
     version        int not null,
+    follows_after  int not null,
     status         text not null,
     agent_ids      text[] not null,
     group_id       text,
@@ -186,8 +187,10 @@ create table {schema}.deployments (
 );
 create index deployments_unfinished on {schema}.deployments (id)
     where status in ('started', 'undoing', 'migrating');
-create index deployments_template on {schema}.deployments (template_id, version)
+create index deployments_template on {schema}.deployments (template_id, follows_after)
     where status = 'completed';
+comment on column {schema}.deployments.follows_after is
+    'The agents follow to versions of the template after this one that want it.';
 
 create view {schema}.deployment_view as
     select id, org, created_at, template_id, version, status, agent_ids, group_id, refused_code,

@@ -28,6 +28,9 @@ ATTACHED_LATER = frozenset({"folder_ids", "source_ids", "identity_ids"})
 # What a migration leaves as it is.
 NOT_MIGRATED = frozenset({"enable_sleeptime", "hidden", "template_id", "base_template_id"})
 
+# Lists that a template without them leaves out: a migration empties those of its agents.
+EMPTIED = ("tool_ids", "tool_rules", "tags")
+
 
 @dataclass(frozen=True, slots=True)
 class Origin:
@@ -231,7 +234,7 @@ def migrated_fields(
 ) -> JsonObject:
     """What a migration changes in the configuration of an agent."""
     names = UpdateAgent.model_fields.keys() - ATTACHED_LATER - NOT_MIGRATED
-    changes: JsonObject = {
+    changes: JsonObject = {name: [] for name in EMPTIED} | {
         name: value for name, value in agent.fields.items() if name in names and value is not None
     }
     if wanted.tags is not None:

@@ -97,7 +97,7 @@ class MigrationSteps:
         """Attach the folders of the template, and detach others unless they are kept."""
         wanted = names_in(agent.fields, "folder_ids")
         present = await self.steps.queries.folders_of(self.steps.context.org, agent_id)
-        gone = [] if self.options.preserve_sources else present
+        kept = present if self.options.preserve_sources else []
         commands: list[tuple[Command, str, str]] = [
             *(
                 (AttachFolder(agent_id=agent_id, folder_id=each, files_max=files_max), "to", each)
@@ -107,12 +107,12 @@ class MigrationSteps:
             *(
                 (AttachTool(agent_id=agent_id, tool_id=tool.id), "tool", tool.id)
                 for tool in FILE_TOOLS
-                if wanted
+                if wanted or kept
             ),
             *(
                 (DetachFolder(agent_id=agent_id, folder_id=each), "from", each)
-                for each in gone
-                if each not in wanted
+                for each in present
+                if each not in wanted and each not in kept
             ),
         ]
         for command, *name in commands:

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from libs.contracts.agent.agents import CreateAgent, UpdateAgent
+from libs.contracts.agent.agents import AttachTool, CreateAgent, UpdateAgent
 from libs.contracts.api.deployments import (
     DeploymentRequest,
     EndDeployment,
@@ -38,6 +38,7 @@ from libs.contracts.bus_messages import (
 )
 from libs.contracts.letta.request_size_limits import BLOCK_VALUE_CHARS_MAX
 from libs.contracts.memory.blocks import CreateBlocks, DeleteBlock, UpdateBlock
+from libs.contracts.tools.base_tools.file_tools import FILE_TOOLS
 from services.api.domain.deployment_plan import agent_id_of, group_id_of
 from services.api.domain.template import Template
 from services.api.domain.template_variables import substitute, substituted_chars
@@ -321,6 +322,27 @@ class TestMigrations:
             "deployment.migration_started",
             "deployment.migration_ended",
         ]
+
+    async def test_what_a_version_has_no_more_is_taken_from_its_agents(
+        self, world: World, process: Process
+    ) -> None:
+        """The tools for the files of folders that they keep stay."""
+        await process.save(BRIEF)
+        await process.deploy()
+        world.folders = ["source-22222222-2222-4222-8222-222222222222"]
+        bare = CLERK.model_copy(update={"fields": {"model": "openai/gpt-4o-mini"}})
+        content = BRIEF.model_copy(update={"agents": [bare]})
+        await process.tell(ChangeTemplate(template_id=TEMPLATE, content=content))
+        options = MigrationOptions(preserve_sources=True)
+        before = len(world.elsewhere.commands)
+        await process.tell(SaveTemplateVersion(template_id=TEMPLATE, migration=options))
+        await process.sweep()
+        asked = world.elsewhere.commands[before:]
+        [update] = [each for each in asked if isinstance(each, UpdateAgent)]
+        for name in ("tool_ids", "tool_rules", "tags"):
+            assert update.request[name] == []
+        attached = [each.tool_id for each in asked if isinstance(each, AttachTool)]
+        assert attached == [tool.id for tool in FILE_TOOLS]
 
     async def test_agents_that_lack_a_variable_stay_as_they_are(
         self, world: World, process: Process

@@ -200,6 +200,10 @@ def test_templates_are_listed_and_deleted(letta: Letta, http: httpx.Client, temp
     assert listed["latest_version"] == "2"
     by_id = http.get("/v1/templates", params={"template_id": listed["id"]}).json()["templates"]
     assert by_id == [listed]
+    base = http.get("/v1/templates", params={"template_id": agent.base_template_id}).json()
+    assert base["templates"] == [listed], "the id of the template, not of a version"
+    of_agent = http.get("/v1/templates", params={"template_id": agent.template_id}).json()
+    assert [each["latest_version"] for each in of_agent["templates"]] == ["1"]
     old = http.get("/v1/templates", params={"search": template, "version": "1"}).json()
     assert [each["latest_version"] for each in old["templates"]] == ["1"]
     assert letta.templates.delete(template).success

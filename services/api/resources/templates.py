@@ -77,10 +77,11 @@ async def list_templates(request: AnyRequest) -> Response[bytes]:
 
 
 def which_version(page: TemplatePage, found: Filter) -> None:
-    """Have a list show one version of each template; that of an id if one is named. Raises the 422
-    for what is no version."""
+    """Have a list show one version of each template: that whose id is named, else the latest one
+    or that of a number. Raises the 422 for what is no version."""
     if page.template_id and not page.version:
-        found.add("(v.id <> v.template_id or v.version = 0)")
+        latest = "(v.template_id <> %(named)s or v.version = v.latest_version)"
+        found.add(latest, named=page.template_id)
         return
     number = version_number(page.version or LATEST, "version")
     if number == 0:

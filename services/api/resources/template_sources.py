@@ -35,12 +35,14 @@ from services.api.v1.template_snapshots import content_of_agent
 
 SHOWN = document_with(ALL_RELATIONSHIPS - {"agent.secrets", "agent.managed_group"})
 ERRORS_SHOWN_MAX = 5
+UNKNOWN_OUTCOME = 500  # and more: a command may have been taken, or is when it is sent again
 
 
 @asynccontextmanager
 async def content_from(request: AnyRequest, body: CreateTemplate) -> AsyncIterator[TemplateContent]:
     """What a template holds that is made of an agent or of an agent file. Tools that the file
-    defines are made before, and deleted again where the template is refused. Raises Problem."""
+    defines are made before, and deleted again where the template is refused: where it is not known
+    whether it is there, as while a service is away, they stay. Raises Problem."""
     if body.type == "agent":
         assert body.agent_id is not None, "a body that was read names its source"
         yield await content_from_agent(request, body.agent_id)
@@ -53,7 +55,9 @@ async def content_from(request: AnyRequest, body: CreateTemplate) -> AsyncIterat
         for command in found.tools:
             ids[command.tool.id] = await make_tool(request, options, command)
         yield content_of_file(found, file, ids)
-    except Problem:
+    except Problem as problem:
+        if problem.status >= UNKNOWN_OUTCOME:
+            raise
         new = [each for each in ids.values() if each not in present.tools.values()]
         await delete_tools(request, options, new)
         raise

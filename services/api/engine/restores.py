@@ -39,6 +39,8 @@ log = logging.getLogger(__name__)
 RESTORES_AT_ONCE_MAX = 4
 RESTORES_OF_ORG_AT_ONCE_MAX = 2
 COMMAND_SECONDS_MAX = 30.0
+# How long an attempt that has failed keeps its lease, times how many have failed in a row.
+RETRY_SECONDS, RETRY_SECONDS_MAX = 0.5, 30.0
 A_BUG = "It could not be restored, for a reason that the log of the server says"
 
 
@@ -103,7 +105,11 @@ class Restores(LeasedWork[DueWork]):
             await self.delay(lease, A_BUG)
 
     async def delay(self, lease: WorkLease[DueWork], reason: str) -> None:
-        """Record that an attempt has failed. What it may have done is undone if it was the last."""
+        """Record that an attempt has failed, after a pause: the next one begins at once then. What
+        it may have done is undone if it was the last."""
+        known = await lease.unit().load(AgentRestores, lease.work.id)
+        pause = RETRY_SECONDS * (known.state.attempts + 1)
+        await self.ports.clock.sleep(min(pause, RETRY_SECONDS_MAX))
         at = self.now()
         await self.decide(lease, lambda known: known.delay(reason, begun=True, at=at))
 

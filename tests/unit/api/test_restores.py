@@ -12,6 +12,7 @@ from libs.contracts.api.restores import RestoredPart
 from libs.contracts.bus_messages import CONFLICT, Accepted, Command, Rejected
 from libs.contracts.memory.blocks import CreateBlocks, RestoreBlock
 from services.api.domain import agent_restore
+from services.api.engine import restores
 from tests.unit.api.restore_world import RestoreWorld
 
 PARTS: list[RestoredPart] = ["blocks", "configuration", "context"]
@@ -114,6 +115,8 @@ async def test_a_part_that_is_always_in_trouble_is_given_up(
 
     await world.end()
 
+    pauses = [restores.RETRY_SECONDS * count for count in (1, 2, 3)]
+    assert world.clock.slept[:3] == pauses, "no attempt follows another one at once"
     assert world.row()["code"] == "unavailable"
     assert "tried 3 times" in world.row()["reason"]
     assert [world.elsewhere.newest.of(part) for part in PARTS] == [

@@ -159,10 +159,12 @@ async def decide(ports: ImportPorts, wanted: WantedImport, checks: LineChecks) -
         return IdDecision(keeps_ids=True, present=frozenset(there))
     if wanted.source.form == "letta":  # made from the id of the import: they are new
         return IdDecision(keeps_ids=True)
+    # Those of other organisations cannot be replaced: they are in the way, as other things are.
+    replaceable = await ports.queries.agents(wanted.org, checks.agent_ids)
     present, usable = await find_present(
         ports, wanted.org, [*checks.agent_ids, *sorted(checks.own)]
     )
-    agent_ids = tuple(agent_id for agent_id in checks.agent_ids if agent_id in present)
+    agent_ids = tuple(agent_id for agent_id in checks.agent_ids if agent_id in replaceable)
     # Those that were deleted a moment ago are followed by what was their own.
     leaving = [agent_id for agent_id in checks.agent_ids if agent_id not in present]
     if wanted.options.conflicts == "replace":

@@ -154,6 +154,30 @@ async def test_attempts_that_fail_are_further_and_further_apart() -> None:
     assert pauses[-1] == max(pauses) == longest
 
 
+async def test_an_agent_of_another_organisation_is_in_the_way_at_once(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    world = ImportWorld(Random(0), written(sound()))
+
+    async def present(ids: Sequence[str]) -> set[str]:
+        return {AGENT} & {*ids}
+
+    async def usable(org: str, ids: Sequence[str]) -> set[str]:
+        return set()
+
+    async def agents(org: str, agent_ids: Sequence[str]) -> dict[str, Any]:
+        return {}
+
+    monkeypatch.setattr(world.elsewhere, "present", present)
+    monkeypatch.setattr(world.elsewhere, "usable", usable)
+    monkeypatch.setattr(world.elsewhere, "agents", agents)
+    await world.request(conflicts="replace")
+    state = await world.end()
+    assert (state.phase, [error.entry for error in state.errors]) == ("failed", [AGENT])
+    assert world.elsewhere.sent == [], "nothing is deleted, and nothing waited for"
+    assert world.clock.slept == []
+
+
 async def test_what_another_import_makes_at_the_same_time_is_not_waited_for(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:

@@ -207,6 +207,22 @@ async def test_folders_and_files_come_with_their_texts(
 
 
 @IMPORT
+def test_an_agent_without_a_model_gets_that_of_the_request(
+    http: httpx.Client, letta: Letta
+) -> None:
+    file = modern_file()
+    file["agents"][0]["llm_config"] = None
+    refused = sent(http, file)
+    assert refused.status_code == 422
+    assert refused.json()["errors"][0]["entry"] == "agents[0].llm_config"
+    agent = letta.agents.retrieve(imported(http, file, model=MODEL))
+    made = letta.agents.create(model=MODEL)
+    assert agent.llm_config.handle == MODEL
+    assert agent.llm_config.context_window == made.llm_config.context_window
+    assert ask(letta, agent.id, HELLO)[1] == "end_turn"
+
+
+@IMPORT
 def test_a_tool_of_a_file_is_called_only_after_an_approval(http: httpx.Client) -> None:
     file = here(modern_file())
     name = unique("roll_").replace("-", "_")

@@ -87,6 +87,7 @@ def options_of(wanted: WantedImport) -> ImportOptions:
         project_id=said.project_id,
         strip_messages=said.strip_messages,
         secrets=said.secrets or {},
+        model=said.model,
     )
 
 

@@ -15,6 +15,7 @@ from libs.contracts.deterministic_ids import derived_id
 from libs.contracts.letta.agent_state import AgentConfig
 from libs.contracts.letta.block_requests import CreateBlock
 from libs.contracts.letta.blocks import BlockState
+from libs.contracts.letta.model_configs import LLMConfig
 from libs.contracts.letta.tool_rules import RequiresApprovalToolRule
 from libs.contracts.memory.blocks import BlockCreated
 from libs.contracts.state_size_limits import oversize_agent, oversize_block
@@ -24,6 +25,8 @@ from services.api.v1.agent_file.definition_lines import Ids, TakenTool
 from services.api.v1.agent_file.entry_models import AgentEntry
 from services.api.v1.agent_file.entry_problems import AgentFileInvalid, LeftOut, Path, entry_name
 from services.api.v1.agent_file.import_options import COPY_SUFFIX, ImportOptions, PresentThings
+
+CONTEXT_WINDOW_UNTIL_CHANGED = 128_000
 
 
 class AgentHistories:
@@ -131,7 +134,7 @@ class AgentHistories:
     def config(self, index: int, entry: AgentEntry, tools: list[TakenTool]) -> AgentConfig:
         """The configuration of an agent. It refers to nothing that the file does not have."""
         place = self.file.agent_place(index)
-        llm_config = self.options.llm_config or entry.llm_config
+        llm_config = entry.llm_config or model_until_changed(self.options.model)
         if llm_config is None:
             where = entry_name((*place, "llm_config"))
             raise AgentFileInvalid([f"{where}: which model? Give one, or import with `model`"])
@@ -144,7 +147,7 @@ class AgentHistories:
             id=self.ids.agent(entry.id),
             name=self.name(index, entry),
             llm_config=llm_config,
-            embedding_config=self.options.embedding_config or entry.embedding_config,
+            embedding_config=entry.embedding_config,
             compaction_settings=None if settings is None else settings.model_dump(mode="json"),
             parallel_tool_calls=entry.parallel_tool_calls is not False,
             response_format=entry.response_format,
@@ -206,6 +209,20 @@ class AgentHistories:
                 why = "it has no value: set it by PATCH of the agent, or import with `secrets`"
                 self.leave_out((*place, "secrets", name), why)
         return {**self.options.secrets}
+
+
+def model_until_changed(handle: str | None) -> LLMConfig | None:
+    """A config for an agent whose file has none: before it ends, the import changes it to what this
+    server knows of the wanted model."""
+    if handle is None:
+        return None
+    provider, _, model = handle.partition("/")
+    return LLMConfig(
+        model=model,
+        model_endpoint_type=provider,
+        context_window=CONTEXT_WINDOW_UNTIL_CHANGED,
+        handle=handle,
+    )
 
 
 def inline_block_id(agent_id: str, number: int) -> str:

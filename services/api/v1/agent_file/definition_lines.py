@@ -179,8 +179,7 @@ class DefinitionLines:
                     f"there is a folder called '{entry.name}' already: this one is '{name}'",
                 )
             names.add(name)
-            override = self.options.embedding_config
-            config = entry.embedding_config if override is None else override
+            config = entry.embedding_config
             yield Definition(
                 of="folder",
                 id=self.ids.own("source", entry.id),

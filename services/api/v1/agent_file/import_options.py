@@ -6,8 +6,6 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
 
-from libs.contracts.letta.model_configs import EmbeddingConfig, LLMConfig
-
 COPY_SUFFIX = "_copy"
 
 
@@ -16,8 +14,8 @@ class ImportOptions:
     """How to take an agent file over.
 
     All ids follow from `import_id`, so that a second reading names everything the same. `name` is
-    that of the first agent. The values of `secrets` are sealed. `llm_config` and `embedding_config`
-    replace those of every agent of the file.
+    that of the first agent. The values of `secrets` are sealed. `model` is the handle of the model
+    that every agent gets once it is there.
 
     A tool that the file defines needs an approval for each call, unless they are `tools_accepted`.
     Only then a client's tool of the same name gets the definition of the file, if they say
@@ -36,8 +34,7 @@ class ImportOptions:
     project_id: str | None = None
     strip_messages: bool = False
     secrets: Mapping[str, str] = field(default_factory=dict)
-    llm_config: LLMConfig | None = None
-    embedding_config: EmbeddingConfig | None = None
+    model: str | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -106,6 +106,13 @@ def test_the_same_import_names_everything_the_same() -> None:
     assert lines_of(modern_file()) == lines_of(modern_file())
 
 
+def test_an_agent_without_a_model_is_taken_if_the_request_names_one() -> None:
+    file = modern_file()
+    file["agents"][0]["llm_config"] = None
+    created = payload(lines_of(file, options(model="openai/gpt-5")), "agent.created")
+    assert created["config"]["llm_config"]["handle"] == "openai/gpt-5"
+
+
 def test_an_agent_keeps_its_fields_and_gets_ids_of_its_own() -> None:
     created = payload(lines_of(modern_file()), "agent.created")
     assert created["config"]["id"].startswith("agent-")

@@ -27,6 +27,8 @@ KEYS_MAX = 1_000  # of an object that is gone into
 CHUNK_CHARS = 1 << 20
 
 WHITESPACE = re.compile(r"[ \t\n\r]*")
+# What may stand at the end of what was read, behind a number that goes on.
+CUT_NUMBER = {"", ".", "e", "E", "e+", "e-", "E+", "E-"}
 SUSPECT = re.compile(r"\\u(0000|[dD][89a-fA-F])|\x00")
 
 
@@ -153,7 +155,8 @@ class JsonFileScanner:
                 raise too_deep(path) from None
             except AgentFileInvalid as unfit:
                 raise AgentFileInvalid([f"{entry_name(path)}: {unfit}"]) from None
-            if end == len(self.buffer) and not isinstance(value, str) and self.fill(path):
+            unread = self.buffer[end : end + 3]
+            if unread in CUT_NUMBER and not isinstance(value, str) and self.fill(path):
                 continue  # a number may go on
             if end - self.at > VALUE_CHARS_MAX:
                 raise too_long(path)

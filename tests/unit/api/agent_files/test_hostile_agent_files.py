@@ -203,3 +203,13 @@ def test_a_value_on_the_border_of_what_is_read_at_once_is_whole() -> None:
     padding = "p" * (json_file_scanner.CHUNK_CHARS - len(json.dumps(file)) // 2)
     padded = {"padding": padding, **file, "number": 123456789}
     assert lines_of(padded) == lines_of(modern_file())
+
+
+def test_a_fraction_on_the_border_of_what_is_read_at_once_is_whole() -> None:
+    file = modern_file()
+    for length in range(1, 8):
+        before = '{"padding": "", "fraction": '
+        padding = "p" * (json_file_scanner.CHUNK_CHARS - len(before) - length)
+        begin = before.replace('""', f'"{padding}"')
+        data = f"{begin}-1.5e+3, {json.dumps(file)[1:]}".encode()
+        assert lines_of(data) == lines_of(file)

@@ -294,6 +294,30 @@ def test_a_refused_deployment_leaves_nothing(
     assert http.get("/v1/blocks/", params={"value_search": tag}).json() == []
 
 
+def test_what_a_request_says_of_its_agents_replaces_what_the_template_says(
+    letta: Letta, http: httpx.Client, template: str
+) -> None:
+    """Its first messages, its identities, and the value of a secret."""
+    body = {"identifier_key": unique("key"), "name": "Ada", "identity_type": "user"}
+    identity = http.post("/v1/identities", json=body).json()
+    greeting = {"role": "assistant", "content": "What is it, Ada?"}
+    agent = made(
+        letta,
+        template,
+        identity_ids=[identity["id"]],
+        tool_variables={"TOKEN": "of Ada"},
+        initial_message_sequence=[greeting],
+    )
+    shown = letta.agents.retrieve(agent.id, include=["agent.identities", "agent.secrets"])
+    assert shown.identity_ids == [identity["id"]]
+    assert [(each.key, each.value) for each in shown.secrets or []] == [("TOKEN", "of Ada")]
+    messages = letta.agents.messages.list(agent.id, order="asc").items
+    assert next(message.message_type for message in messages) == "system_message"
+    assert [getattr(message, "content", None) for message in messages][1:] == [greeting["content"]]
+    bare = made(letta, template, initial_message_sequence=[])
+    assert len(letta.agents.messages.list(bare.id).items) == 1, "the system message alone"
+
+
 async def test_agents_follow_to_a_new_version(
     letta: Letta, http: httpx.Client, template: str
 ) -> None:

@@ -5,6 +5,8 @@ from __future__ import annotations
 import re
 from collections.abc import Callable
 
+from pydantic import BaseModel
+
 from libs.contracts.agent_file import Definition
 from libs.contracts.api.attachments import AttachIdentity
 from libs.contracts.api.identities import CreateIdentity
@@ -14,10 +16,20 @@ from libs.contracts.api.projects import AddAgents, CreateProject
 from libs.contracts.bus_messages import CONFLICT, Accepted, Command, Rejected
 from libs.contracts.deterministic_ids import derived_id
 from libs.contracts.letta.error_bodies import id_pattern
+from libs.contracts.letta.request_size_limits import Name
 from services.api.engine.import_plan import Plan
 from services.api.engine.import_ports import Sender
 
 KINDS = frozenset({"identity", "project"})
+
+
+class IdentityNames(BaseModel):
+    """The names of an identity of a file, which are no longer than those of a request: one of its
+    keys that no index could hold would end in an error again and again."""
+
+    identifier_key: Name
+    name: Name
+    project_id: Name | None = None
 
 
 class Attachments:
@@ -75,6 +87,7 @@ def identity_command(definition: Definition, owner_id: str) -> Command:
     """The command that makes an identity. Raises ValidationError."""
     fields = definition.value.get("identity")
     named = {**(fields if isinstance(fields, dict) else {}), "id": owner_id}
+    IdentityNames.model_validate(named)
     return CreateIdentity.model_validate({"identity": named})
 
 

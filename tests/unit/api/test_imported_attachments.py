@@ -6,6 +6,7 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
+from pydantic import ValidationError
 
 from libs.contracts.agent_file import Definition
 from libs.contracts.api.attachments import AttachIdentity
@@ -97,6 +98,16 @@ async def test_what_cannot_be_made_ends_the_import_with_the_line() -> None:
         with pytest.raises(BadSource) as raised:
             await imported(ADA, Sender(*replies))
         assert "line 1" in str(raised.value.errors)
+
+
+@pytest.mark.parametrize("field", ["identifier_key", "name", "project_id"])
+async def test_names_of_an_identity_are_no_longer_than_in_a_request(field: str) -> None:
+    fields: Any = ADA.value["identity"]
+    long = ADA.model_copy(update={"value": {"identity": {**fields, field: "x" * 501}}})
+    sender = Sender()
+    with pytest.raises(ValidationError, match=field):
+        await imported(long, sender)
+    assert sender.sent == []
 
 
 async def test_a_project_of_another_kind_of_id_gets_the_same_one_each_time() -> None:

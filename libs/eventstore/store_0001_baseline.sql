@@ -231,7 +231,7 @@ returns bigint language sql security definer set search_path = '' as $$
         delete from {schema}.inbox where message_id in (select command_id from erased)
     ), letters as (
         delete from {schema}.dead_letters
-        where exists (select from unnest(ids) as erased(id) where position(id in subject) > 0)
+        where split_part(subject, '.', -1) = any(ids)
     )
     select count(*) from erased
 $$;

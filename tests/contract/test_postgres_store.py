@@ -7,6 +7,7 @@ import json
 import os
 import subprocess
 import sys
+from dataclasses import replace
 from pathlib import Path
 
 import psycopg
@@ -17,6 +18,7 @@ from libs.contracts.service_registry import names
 from libs.eventstore.aggregate_load_query import HISTORIES
 from libs.eventstore.commit_statement import commit_statement
 from libs.eventstore.connection_pool import Database
+from libs.eventstore.failed_messages.ports import park
 from libs.eventstore.migrations import RESTORED, migrate
 from libs.eventstore.ports import Commit, DuplicateMessage, Fence, InboxEntry, StoreUnavailable
 from libs.eventstore.postgres import (
@@ -28,7 +30,8 @@ from libs.eventstore.postgres import (
 )
 from libs.eventstore.read_model_rows import RowWrites
 from tests.chosen import new_postgres
-from tests.contract.ledger import ACCOUNTS, opened
+from tests.contract.dead_letter_examples import LETTER
+from tests.contract.ledger import ACCOUNTS, AT, opened
 from tests.contract.plans import Plan, generic_plan, index_columns, reads_by_key, scans
 from tests.contract.worlds import PASSWORD, PostgresWorld, postgres_world
 from tests.servers import PostgresServer
@@ -41,6 +44,21 @@ insert into {schema}.events
 select 'a' || n % 1000, n, 'account.opened', 1, 'org-1', 'a', '{{"owner": "Ada"}}', '{{}}', now()
 from generate_series(1, {count}) n
 """
+
+
+async def test_erasure_removes_dead_letters_about_the_aggregate_and_no_others(
+    postgres: PostgresWorld,
+) -> None:
+    store = postgres.store()
+    about_a = replace(LETTER, id="about-a", message_id="m-a", subject="x.command.y.z.org-1.a")
+    about_ab = replace(LETTER, id="about-ab", message_id="m-ab", subject="x.command.y.z.org-2.a-b")
+    commit = Commit([opened("a")])
+    for letter in (about_a, about_ab):
+        park(letter, commit.rows)
+    await store.commit(commit)
+    assert await store.erase(["a", "command", "org-2"], [], AT) == 1
+    assert await store.letters.find(about_a.id) is None
+    assert await store.letters.find(about_ab.id) is not None
 
 
 async def test_who_looks_for_rows_at_the_same_time_shares_a_statement(

@@ -47,6 +47,14 @@ def lines_of(file: bytes) -> list[dict[str, Any]]:
     return [json.loads(line) for line in gzip.decompress(file).splitlines()]
 
 
+def topics_of(file: bytes) -> Counter[str]:
+    """How many events of each topic a file has, which has to be there to its end."""
+    *lines, last = lines_of(file)
+    assert last["kind"] == "footer"
+    histories = [line["history"] for line in lines if line["kind"] == "history"]
+    return Counter(event["topic"] for history in histories for event in history["events"])
+
+
 def imported(http: httpx.Client, file: bytes, **fields: str) -> httpx.Response:
     """The answer to the import of a file."""
     return http.post("/v1/agents/import", files={"file": ("agent.heeler.gz", file)}, data=fields)
@@ -343,16 +351,22 @@ def test_exports_and_imports_at_the_same_time_are_each_whole(
     http: httpx.Client, rich_agent: AgentState
 ) -> None:
     file = exported(http, rich_agent.id)
+    appended = topics_of(file)["message.appended"]
+    assert appended > 4
     assert http.delete(f"/v1/agents/{rich_agent.id}").status_code == 200
 
-    def both(_: int) -> int:
+    def both(_: int) -> tuple[int, httpx.Response]:
         made = imported(http, file, conflicts="fail")
-        http.get(f"/v1/agents/{rich_agent.id}/export?format=heeler")
-        return made.status_code
+        return made.status_code, http.get(f"/v1/agents/{rich_agent.id}/export?format=heeler")
 
     with ThreadPoolExecutor(3) as threads:
-        codes = sorted(threads.map(both, range(3)))
+        answers = [*threads.map(both, range(3))]
 
+    codes = sorted(code for code, _ in answers)
+    for _, export in answers:
+        assert export.status_code in (200, 404), export.text
+        if export.status_code == 200:
+            assert topics_of(export.content)["message.appended"] == appended, "all or nothing"
     assert codes[0] == 200, codes
     assert set(codes[1:]) <= {409}, codes
     messages = [texts(message) for message in dump(http, rich_agent.id)["messages"]]

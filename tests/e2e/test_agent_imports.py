@@ -421,6 +421,8 @@ def test_an_import_that_is_cancelled_or_in_the_way_leaves_nothing(
 def test_an_agent_that_could_not_be_replaced_is_as_it_was(
     letta: Letta, http: httpx.Client, rich_agent: AgentState
 ) -> None:
+    folder = letta.folders.create(name=unique("books"), embedding="letta/letta-free")
+    letta.agents.folders.attach(folder.id, agent_id=rich_agent.id)
     before = dump(http, rich_agent.id)
     lines = lines_of(exported(http, rich_agent.id))[:-1]
     for line in lines:

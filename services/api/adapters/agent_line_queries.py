@@ -59,6 +59,16 @@ FOLDERS = """
 select f.id, f.document from memory.agent_folder_view a
 join memory.folder_view f on f.id = a.folder_id and f.org = a.org
 where a.agent_id = %(agent)s and a.org = %(org)s order by a.created_at, f.id"""
+# Those that the agent had at the cut, and that are still there.
+PAST_FOLDERS = """
+select f.id, f.document from (
+    select distinct on (e.payload->>'folder_id') e.payload->>'folder_id' as id, e.topic, e.version
+    from memory.recorded_event_view e
+    where e.aggregate_id = %(folders)s and e.org = %(org)s and e.commit_order <= %(cut)s
+      and e.topic in ('agent_folders.attached', 'agent_folders.detached')
+    order by e.payload->>'folder_id', e.version desc) a
+join memory.folder_view f on f.id = a.id and f.org = %(org)s
+where a.topic = 'agent_folders.attached' order by a.version, f.id"""
 IDENTITIES = """
 select i.id, json_build_object('identifier_key', i.identifier_key, 'name', i.name,
     'identity_type', i.identity_type, 'project_id', i.project_id, 'properties', i.properties)

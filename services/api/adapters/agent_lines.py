@@ -22,6 +22,7 @@ from libs.contracts.agent_file import (
 )
 from libs.contracts.bus_messages import JsonObject
 from libs.contracts.groups.groups import GroupConfig
+from libs.contracts.memory.agent_folders import agent_folders_id
 from libs.contracts.version import HEELER_VERSION
 from libs.eventstore.connection_pool import Database
 from services.api.adapters.agent_line_queries import (
@@ -34,6 +35,7 @@ from services.api.adapters.agent_line_queries import (
     IDENTITIES,
     OWN_BLOCKS,
     PASSAGES,
+    PAST_FOLDERS,
     PAST_PASSAGES,
     PROJECTS,
     SCHEDULES,
@@ -182,7 +184,9 @@ class AgentLines:
         for archive in await self.archives(wanted):
             stays = wanted.is_fork and archive.is_shared
             yield definition_of("archive", archive.id, {} if stays else archive.value, attached)
-        for folder_id, document in await self.rows(FOLDERS, wanted):
+        query = FOLDERS if wanted.cut is None else PAST_FOLDERS
+        folders = agent_folders_id(wanted.agent_id)
+        for folder_id, document in await self.rows(query, wanted, folders=folders):
             value = {name: from_json(document).get(name) for name in FOLDER_FIELDS}
             yield definition_of("folder", folder_id, {} if wanted.is_fork else value, attached)
         for identity_id, fields in await self.rows(IDENTITIES, wanted):

@@ -46,6 +46,8 @@ type Outcome = int | BaseException | None
 # The columns are qualified on purpose: an output alias `xid::text` would sort as text and lose
 # events when the number of digits grows. The horizon is what makes the order safe: below it no
 # transaction is still open, so nothing can appear later in what was already numbered.
+# In one statement, which has to end in time however much was deleted at once.
+ERASED_AT_ONCE_MAX = 100_000
 NUMBER_LOG = """
 with relay as (
     select r.xid, r.event_position, r.position from {schema}.relay r for update
@@ -301,11 +303,15 @@ class PostgresEventStore:
 
     async def erase(self, aggregate_ids: list[str], kept_topics: list[str], at: datetime) -> int:
         """Replace the payloads of aggregates by tombstones; see `ports.EventStore.erase`."""
-        row = await self.database.fetch_one(
-            self.sql("select {schema}.erase_events(%s::text[], %s::text[], %s)"),
-            [aggregate_ids, kept_topics, at],
-        )
-        return int(row[0]) if row else 0
+        erased, some = 0, ERASED_AT_ONCE_MAX
+        while some == ERASED_AT_ONCE_MAX:
+            row = await self.database.fetch_one(
+                self.sql("select {schema}.erase_events(%s::text[], %s::text[], %s, %s)"),
+                [aggregate_ids, kept_topics, at, ERASED_AT_ONCE_MAX],
+            )
+            some = int(row[0]) if row else 0
+            erased += some
+        return erased
 
     async def import_of(self, aggregate_id: str) -> Beginning | None:
         """The import that began an aggregate, the last one if several did; None if none did."""

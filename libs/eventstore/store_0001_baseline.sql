@@ -210,11 +210,11 @@ grant select on {schema}.dead_letter_view to heeler_reader;
 
 -- The only change of events that there is: of aggregates that were deleted, or whose owner was, the
 -- payload makes room for a tombstone. Services may call it, and cannot write to the table.
-create function {schema}.erase_events(ids text[], kept_topics text[], at timestamptz)
+create function {schema}.erase_events(
+    ids text[], kept_topics text[], at timestamptz, events_max integer)
 returns bigint language sql security definer set search_path = '' as $$
-    with erased as (
-        update {schema}.events e
-        set payload = json_build_object('erased_at', at), metadata = metadata || '{"erased": true}'
+    with due as (
+        select aggregate_id, version from {schema}.events e
         where aggregate_id = any(ids) and topic <> all(kept_topics) and not metadata ? 'erased'
           -- What was imported again since it was deleted stays.
           and not exists (
@@ -224,7 +224,12 @@ returns bigint language sql security definer set search_path = '' as $$
                 select from {schema}.events d
                 where d.aggregate_id = e.aggregate_id and d.version > b.version
                   and d.topic = any(kept_topics)))
-        returning metadata->>'command_id' as command_id
+        limit events_max
+    ), erased as (
+        update {schema}.events e
+        set payload = json_build_object('erased_at', at), metadata = metadata || '{"erased": true}'
+        from due where e.aggregate_id = due.aggregate_id and e.version = due.version
+        returning e.metadata->>'command_id' as command_id
     ), states as (
         delete from {schema}.snapshots where aggregate_id = any(ids)
     ), replies as (
@@ -236,7 +241,8 @@ returns bigint language sql security definer set search_path = '' as $$
     select count(*) from erased
 $$;
 comment on function {schema}.erase_events is
-    'Replaces the payloads of aggregates by tombstones, which keep id, kind, time and who asked;
+    'Replaces the payloads of aggregates by tombstones, which keep id, kind, time and who asked, of
+at most events_max events, and returns of how many;
 forgets their snapshots, the replies to their commands, and dead letters about them.';
 revoke execute on function {schema}.erase_events from public;
 

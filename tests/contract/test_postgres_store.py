@@ -61,6 +61,21 @@ async def test_erasure_removes_dead_letters_about_the_aggregate_and_no_others(
     assert await store.letters.find(about_ab.id) is not None
 
 
+async def test_more_is_erased_than_one_statement_may(
+    postgres: PostgresWorld, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("libs.eventstore.postgres.ERASED_AT_ONCE_MAX", 2)
+    store = postgres.store()
+    names = ["a", "b", "c", "d", "e"]
+    for name in names:
+        await store.commit(Commit([opened(name)]))
+    assert await store.erase(names[:4], [], AT) == 4
+    assert await store.erase(names, [], AT) == 1
+    for name in names:
+        [event] = (await store.load(name)).events
+        assert [*event.payload] == ["erased_at"], name
+
+
 async def test_who_looks_for_rows_at_the_same_time_shares_a_statement(
     postgres: PostgresWorld, monkeypatch: pytest.MonkeyPatch
 ) -> None:

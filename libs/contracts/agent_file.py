@@ -18,7 +18,6 @@ from pydantic import Field, TypeAdapter
 
 from libs.contracts.appended_histories import PastHistory
 from libs.contracts.bus_messages import JsonObject, Value
-from libs.contracts.memory.archives import Embedding
 from libs.contracts.sealed_text import Sealed
 
 FORMAT = "heeler-agent"
@@ -69,10 +68,9 @@ class HistoryPart(Value):
 
 
 class FileChunk(Value):
-    """A part of a file's text, with its vector if it was embedded."""
+    """A part of a file's text; it is embedded where the file is imported."""
 
     text: str
-    embedding: Embedding | None = None
 
 
 class FileText(Value):

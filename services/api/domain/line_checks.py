@@ -38,7 +38,6 @@ THINGS_MAX = 200_000
 DEFINITIONS_BYTES_MAX = 256 << 20
 # Histories that go on in later lines.
 OPEN_HISTORIES_MAX = 10_000
-EVENT_BYTES_MAX = 4 << 20
 STRING = re.compile(rb'"[^"\\]*(?:\\.[^"\\]*)*"', re.DOTALL)
 NOT_BRACKETS = bytes(set(range(256)) - set(b"[]{}"))
 # Secrets come in lines of their own: as events they would be sealed by another server's keys.

@@ -25,18 +25,20 @@ EARLIEST, LATEST = (end.replace(tzinfo=UTC) for end in (datetime.min, datetime.m
 MANAGER = (
     "coalesce(e.payload->'config'->>'manager_agent_id', e.payload->'changes'->>'manager_agent_id')"
 )
+# The copies of blocks that conversations have for themselves, or had.
+ISOLATED_BLOCKS = """select b.value as id from agent.recorded_event_view e
+ cross join lateral json_each_text(e.payload->'config'->'isolated_blocks') b
+ where e.topic = 'conversation.created' and e.payload->'config'->>'agent_id' = %(agent)s
+ and e.payload->'config'->>'agent_id' <> '' and e.org = %(org)s"""
 # The aggregates whose events are an agent's, by service: what it is, and what it ever had.
 PARTS = {
     "agent": """select %(agent)s as id union select %(main)s
  union select e.aggregate_id from agent.recorded_event_view e
  where e.topic = 'conversation.created' and e.payload->'config'->>'agent_id' = %(agent)s
  and e.payload->'config'->>'agent_id' <> '' and e.org = %(org)s""",
-    "memory": """select p.id from agent.part_of_agent_view p
+    "memory": f"""select p.id from agent.part_of_agent_view p
  where p.agent_id = %(agent)s and p.org = %(org)s and p.id like 'block-%%'
- union select b.value from agent.recorded_event_view e
- cross join lateral json_each_text(e.payload->'config'->'isolated_blocks') b
- where e.topic = 'conversation.created' and e.payload->'config'->>'agent_id' = %(agent)s
- and e.payload->'config'->>'agent_id' <> '' and e.org = %(org)s
+ union {ISOLATED_BLOCKS}
  union select id from archives
  union select %(folders)s
  union select id from folders

@@ -22,6 +22,8 @@ from libs.contracts.moments import MOMENT_IDS_MAX, SERVICES_WITH_MOMENTS, moment
 from libs.contracts.time_range_parsing import first_moment
 from libs.eventstore.as_of_reads import reading_as_of
 from libs.eventstore.connection_pool import Database
+from services.api.adapters.agent_event_statement import ISOLATED_BLOCKS
+from services.api.adapters.agent_event_statement import PARTS as LISTED_PARTS
 
 EVENT_ID = re.compile(
     r"(?P<aggregate>[a-z_]{1,40}-[0-9A-Za-z_-]{1,200})\.(?P<version>[1-9]\d{0,8})"
@@ -63,6 +65,8 @@ NEWEST_BEFORE = (
 # aggregates whose events `GET /v1/agents/{agent_id}/events` lists.
 PARTS = " union all ".join(
     (
+        ISOLATED_BLOCKS,
+        LISTED_PARTS["groups"],
         "select p.id from agent.part_of_agent_view p where p.agent_id = %(agent)s"
         " and p.org = %(org)s",
         "select a.id from memory.archive_of_agent_view a where a.agent_id = %(agent)s"

@@ -18,7 +18,15 @@ from libs.bus.fair_semaphore import FairSemaphore
 from libs.bus.ports import BusUnavailable, request_as_service
 from libs.bus.process_ports import ProcessPorts
 from libs.contracts.agent.agents import DetachBlock
-from libs.contracts.bus_messages import NOT_FOUND, Accepted, Command, Context, Rejected
+from libs.contracts.bus_messages import (
+    BUSY,
+    NOT_FOUND,
+    UNAVAILABLE,
+    Accepted,
+    Command,
+    Context,
+    Rejected,
+)
 from libs.contracts.deterministic_ids import derived_id
 from libs.eventstore import failpoints
 from libs.eventstore.unit_of_work import UnitOfWork
@@ -55,6 +63,14 @@ class RestoreStopped(Exception):
         super().__init__(refused.reason)
         self.refused = refused
         self.begun = begun
+
+
+class NeverShown(Exception):
+    """What was there at a moment cannot be shown, now or later."""
+
+    def __init__(self, refused: Rejected) -> None:
+        super().__init__(refused.reason)
+        self.refused = refused
 
 
 class RestoreWaits(Exception):
@@ -139,14 +155,20 @@ class Restores(LeasedWork[DueWork]):
         the first that is refused, but as an undo goes on."""
         plan = RestorePlan(self.ports.queries, lambda moment: self.as_of(state, moment), cut)
         begun = False
-        async for command in plan.commands(state.what):
-            reply = await self.send(state, cut, command)
-            if isinstance(reply, Rejected) and not is_done_already(command, reply):
-                if state.phase == "restoring":
-                    raise RestoreStopped(reply, begun=begun)
-                log.warning("%s: %s is not undone: %s", lease.work.id, command.topic, reply.reason)
-            begun = True
-            failpoints.reach("restore.part_sent")
+        try:
+            async for command in plan.commands(state.what):
+                reply = await self.send(state, cut, command)
+                if isinstance(reply, Rejected) and not is_done_already(command, reply):
+                    if state.phase == "restoring":
+                        raise RestoreStopped(reply, begun=begun)
+                    said = (lease.work.id, command.topic, reply.reason)
+                    log.warning("%s: %s is not undone: %s", *said)
+                begun = True
+                failpoints.reach("restore.part_sent")
+        except NeverShown as unknown:
+            if state.phase == "restoring":
+                raise RestoreStopped(unknown.refused, begun=begun) from None
+            log.warning("%s: the rest is not undone: %s", lease.work.id, unknown)
 
     async def send(self, state: RestoresState, cut: Cut, command: Command) -> Accepted | Rejected:
         """The answer to a command. Raises BusUnavailable."""
@@ -161,16 +183,18 @@ class Restores(LeasedWork[DueWork]):
 
     @asynccontextmanager
     async def as_of(self, state: RestoresState, cut: Cut) -> AsyncIterator[None]:
-        """Have queries answered as of a moment. Raises RestoreStopped and RestoreWaits."""
+        """Have queries answered as of a moment. Raises NeverShown and RestoreWaits."""
         try:
             context = context_of(state, cut.org, self.ports.ids.new("moment"))
             async with self.ports.past.as_of(cut, context):
                 yield
         except MomentUnavailable as unavailable:
-            raise RestoreWaits(str(unavailable)) from None
+            if unavailable.refusal.code in (UNAVAILABLE, BUSY):
+                raise RestoreWaits(str(unavailable)) from None
+            raise NeverShown(unavailable.refusal) from None
         except NoSuchMoment:
             reason = f"Agent {cut.agent_id} did not exist at that moment"
-            raise RestoreStopped(Rejected(code="not_found", reason=reason), begun=False) from None
+            raise NeverShown(Rejected(code=NOT_FOUND, reason=reason)) from None
 
     async def cut_of_request(self, work: DueWork, state: RestoresState) -> Cut:
         """The moment in which a restore was wanted. Raises RestoreWaits."""

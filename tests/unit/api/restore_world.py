@@ -72,6 +72,7 @@ class Elsewhere:
         self.now_at: int | None = None
         self.requested: dict[int, int] = {}
         self.refused: type[Command] | None = None
+        self.not_shown: dict[int, Exception] = {}  # commits as of which nothing can be read
         self.dies: set[str] = set()
         self.sent: list[Command] = []
 
@@ -145,6 +146,8 @@ class Elsewhere:
     @asynccontextmanager
     async def as_of(self, cut: Cut, context: Context) -> AsyncIterator[None]:
         """Show the parts as of a commit."""
+        if cut.commit_order in self.not_shown:
+            raise self.not_shown[cut.commit_order]
         self.now_at = cut.commit_order
         try:
             yield

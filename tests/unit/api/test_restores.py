@@ -9,8 +9,16 @@ import pytest
 from libs.contracts.agent.agents import AttachBlock, DetachBlock, RestoreConfiguration
 from libs.contracts.agent.compaction import ReplaceContext
 from libs.contracts.api.restores import RestoredPart
-from libs.contracts.bus_messages import CONFLICT, Accepted, Command, Rejected
+from libs.contracts.bus_messages import (
+    CONFLICT,
+    NOT_FOUND,
+    UNPROCESSABLE,
+    Accepted,
+    Command,
+    Rejected,
+)
 from libs.contracts.memory.blocks import CreateBlocks, RestoreBlock
+from services.api.adapters.past_reads import MomentUnavailable, NoSuchMoment
 from services.api.domain import agent_restore
 from services.api.engine import restores
 from tests.unit.api.restore_world import RestoreWorld
@@ -122,3 +130,39 @@ async def test_a_part_that_is_always_in_trouble_is_given_up(
     assert [world.elsewhere.newest.of(part) for part in PARTS] == [
         before.of(part) for part in PARTS
     ]
+
+
+TOO_LONG = MomentUnavailable(Rejected(code=UNPROCESSABLE, reason="the history is too long"))
+
+
+@pytest.mark.parametrize(
+    ("problem", "code"), [(TOO_LONG, UNPROCESSABLE), (NoSuchMoment("erased"), NOT_FOUND)]
+)
+async def test_what_can_never_be_shown_ends_a_restore_at_once(
+    problem: Exception, code: str
+) -> None:
+    world = RestoreWorld(Random(3))
+    world.live(20)
+    before = world.elsewhere.newest
+    world.elsewhere.not_shown = {2: problem}
+    await world.request(2, ["configuration", "blocks"])
+
+    await world.end(attempts_max=2)
+
+    assert (world.row()["status"], world.row()["code"]) == ("failed", code)
+    assert world.elsewhere.newest.configuration == before.configuration, "it is undone"
+    assert world.clock.slept == [], "nothing was waited for"
+
+
+@pytest.mark.parametrize("problem", [TOO_LONG, NoSuchMoment("erased")])
+async def test_an_undo_of_what_can_never_be_shown_ends(problem: Exception) -> None:
+    world = RestoreWorld(Random(3))
+    world.live(20)
+    world.elsewhere.refused = DetachBlock
+    world.elsewhere.not_shown = {len(world.elsewhere.commits) - 1: problem}
+    await world.request(2, ["configuration", "blocks"])
+
+    await world.end(attempts_max=2)
+
+    assert (world.row()["status"], world.row()["code"]) == ("failed", CONFLICT)
+    assert isinstance(await world.request(2, ["configuration"], "restore-2"), Accepted)

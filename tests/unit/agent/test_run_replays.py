@@ -182,6 +182,17 @@ class TestLive:
         await replay(process, calls(said), words(), mode="live")
         assert [answer["source"] for answer in steps(world)[0]["answers"]] == ["live"]
 
+    async def test_a_tool_that_needs_an_approval_by_now_is_not_called(self, world: World) -> None:
+        process = await ran(world, words())
+        name = "memory_finish_edits"
+        rules = [{"type": "requires_approval", "tool_name": name}]
+        update = UpdateAgent(agent_id=AGENT, request={"tool_rules": rules})
+        assert not isinstance(await process.tell(update, "update"), Rejected)
+        said = ToolCall(id="call_5", name=name, arguments="{}")
+        await replay(process, calls(said), words(), mode="live")
+        [answer] = steps(world)[0]["answers"]
+        assert (answer["source"], "needs an approval" in answer["note"]) == ("not_recorded", True)
+
     async def test_a_call_that_another_attempt_began_is_not_made_twice(
         self, world: World, monkeypatch: pytest.MonkeyPatch
     ) -> None:

@@ -107,5 +107,5 @@ export UV_COMPILE_BYTECODE=1
 echo "Installing the packages that uv.lock names, for $("$python" --version) ..." >&2
 "$uv" sync --frozen --inexact --quiet --python "$python" "${groups[@]}" || sync_from_mirror ||
     fail "uv could not install the packages that uv.lock names; see above."
-.venv/bin/python -m compileall -q -j 0 libs services deploy
+.venv/bin/python -m compileall -q -j 0 cli libs services deploy
 printf '%s\n%s\n' "$wanted" "$(fingerprint)" >"$STAMP"

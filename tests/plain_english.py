@@ -17,7 +17,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[1]
-PRODUCT = ("libs", "services", "deploy")
+PRODUCT = ("cli", "libs", "services", "deploy")
 SUPPORT = ("tests", "benchmarks")  # only the variables of these are looked at
 VAGUE_NAMES = {"one", "it", "x"}
 WORDS_MIN = 5

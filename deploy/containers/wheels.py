@@ -14,6 +14,7 @@ from pathlib import Path
 
 from deploy.containers.engine import docker, images
 from deploy.embedded.settings import CHECKOUT, LaunchError
+from libs.contracts.service_registry import names
 
 WHEELS = CHECKOUT / "deploy" / "wheels"
 DOCKERFILE = CHECKOUT / "deploy" / "Dockerfile"
@@ -62,7 +63,8 @@ def _fingerprint() -> str:
 
 
 def _export(path: Path) -> None:
-    words = ["export", "--quiet", "--frozen", "--all-packages", "--no-default-groups"]
+    words = ["export", "--quiet", "--frozen", "--no-default-groups"]
+    words += [f"--package={service}" for service in names()]
     words += ["--no-emit-workspace", "--no-annotate", "--output-file", str(path)]
     _run([_uv(), *words])
 

@@ -15,7 +15,7 @@ LAST_DECLARATION = '    Service(\n        name="api",\n'
 def copied_project(folder: Path) -> Path:
     """A copy of the project with the folder of one more service, `counter`."""
     copy = folder / "project"
-    for name in ("libs", "services", "deploy"):
+    for name in ("cli", "libs", "services", "deploy"):
         ignored = shutil.ignore_patterns(".venv")
         shutil.copytree(CHECKOUT / name, copy / name, ignore=ignored)
     (copy / ".venv").symlink_to(CHECKOUT / ".venv")

@@ -17,7 +17,7 @@ WRITTEN = [
     *(CHECKOUT / "docs").rglob("*.md"),
     *(
         path
-        for room in ("libs", "services", "deploy", "benchmarks", "tests")
+        for room in ("cli", "libs", "services", "deploy", "benchmarks", "tests")
         for kind in ("*.py", "*.sql")
         for path in (CHECKOUT / room).rglob(kind)
         if "node_modules" not in path.parts

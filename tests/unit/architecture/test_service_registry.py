@@ -26,11 +26,21 @@ def test_every_folder_of_a_service_is_declared() -> None:
 
 
 def test_every_folder_of_code_says_what_it_depends_on() -> None:
-    project = tomllib.loads((CHECKOUT / "pyproject.toml").read_text())["project"]
     folders = {path.parent for path in CHECKOUT.glob("[ls]*/*/__init__.py")}
     members = {folder for folder in folders if (folder / "pyproject.toml").is_file()}
     assert members == folders, "each has a pyproject.toml, and a place in that of the project"
-    assert {folder.name for folder in folders} <= {*project["dependencies"]}
+
+
+def test_the_project_depends_on_what_its_members_depend_on() -> None:
+    """`pip install .` knows no workspace."""
+    members = [*CHECKOUT.glob("libs/*/pyproject.toml"), *CHECKOUT.glob("services/*/pyproject.toml")]
+    wanted = {dependency for member in members for dependency in dependencies_of(member)}
+    wanted -= {member.parent.name for member in members}
+    assert wanted <= dependencies_of(CHECKOUT / "pyproject.toml")
+
+
+def dependencies_of(file: Path) -> set[str]:
+    return {*tomllib.loads(file.read_text())["project"]["dependencies"]}
 
 
 @pytest.mark.parametrize("service", SERVICES, ids=lambda service: service.name)

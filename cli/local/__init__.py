@@ -1,0 +1,1 @@
+"""The server on this machine: the launcher's commands."""

@@ -1,0 +1,140 @@
+"""The server that a command speaks to: the public SDK, and plain requests where it has no call."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from functools import cache, cached_property
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, cast
+
+from cli import remotes
+from cli.options import OPTIONS
+
+if TYPE_CHECKING:
+    from letta_client import Letta
+
+URL_DEFAULT = "http://127.0.0.1:8283"
+PAGE = 200  # how many entries of a list are asked for at once
+SECONDS_MAX = 600.0  # an answer may take as long as a model does
+
+
+@dataclass(frozen=True)
+class Address:
+    """Where a server is, what lets one in, and what said so."""
+
+    url: str
+    key: str | None
+    origin: str
+
+
+def address(environment: Mapping[str, str] = os.environ) -> Address:
+    """Of --url, --remote, HEELER_URL, LETTA_BASE_URL, `heeler remote use`, and the server of this
+    machine, the first that there is. A key of the environment goes to no remote that has a name.
+    """
+    key = environment.get("HEELER_API_KEY") or environment.get("LETTA_API_KEY")
+    if OPTIONS.url:
+        return Address(OPTIONS.url, key, "--url")
+    if OPTIONS.remote:
+        return _remote(OPTIONS.remote, "--remote")
+    for name in ("HEELER_URL", "LETTA_BASE_URL"):
+        if url := environment.get(name):
+            return Address(url, key, name)
+    if used := remotes.read(environment).use:
+        return _remote(used, "heeler remote use")
+    return Address(_local_url(environment), key or _local_password(environment), "this machine")
+
+
+def _remote(name: str, origin: str) -> Address:
+    remote = remotes.named(name)
+    return Address(remote.url, remote.key, origin)
+
+
+def _local_url(environment: Mapping[str, str]) -> str:
+    """As the running server's state says, else as the environment asks for."""
+    from deploy.embedded.settings import read_settings
+
+    settings = read_settings(environment)
+    try:
+        state: Any = json.loads((settings.home / "state.json").read_text())
+        return str(state["urls"]["api"])
+    except (OSError, ValueError, KeyError, TypeError):
+        return settings.api_url
+
+
+def _local_password(environment: Mapping[str, str]) -> str | None:
+    return environment.get("HEELER_PASSWORD") or environment.get("LETTA_SERVER_PASSWORD")
+
+
+class Server:
+    """One server. Its methods raise the SDK's errors, which `cli.api_problems` puts into words."""
+
+    def __init__(self, where: Address) -> None:
+        self.where = where
+
+    @cached_property
+    def letta(self) -> Letta:
+        """The public SDK; it retries what may be retried."""
+        from letta_client import Letta
+
+        return Letta(base_url=self.where.url, api_key=self.where.key, timeout=SECONDS_MAX)
+
+    def get(self, path: str, **query: Any) -> Any:
+        """The JSON document at a path; parameters that are None are left out."""
+        return self.letta.get(path, cast_to=object, options={"params": _given(query)})
+
+    def post(self, path: str, body: Any = None, **query: Any) -> Any:
+        """The JSON answer."""
+        options = cast(Any, {"params": _given(query)})
+        return self.letta.post(path, cast_to=object, body=body, options=options)
+
+    def patch(self, path: str, body: Any = None, **query: Any) -> Any:
+        """The JSON answer."""
+        options = cast(Any, {"params": _given(query)})
+        return self.letta.patch(path, cast_to=object, body=body, options=options)
+
+    def put(self, path: str, body: Any = None, **query: Any) -> Any:
+        """The JSON answer."""
+        options = cast(Any, {"params": _given(query)})
+        return self.letta.put(path, cast_to=object, body=body, options=options)
+
+    def delete(self, path: str, **query: Any) -> Any:
+        """The JSON answer."""
+        options = cast(Any, {"params": _given(query)})
+        return self.letta.delete(path, cast_to=object, options=options)
+
+    def pages(self, path: str, limit: int | None = None, **query: Any) -> Iterator[Any]:
+        """Each entry of a list that has cursors, the newest first, at most `limit` of them."""
+        after = None
+        left = limit
+        while left is None or left > 0:
+            size = PAGE if left is None else min(PAGE, left)
+            page = self.get(path, limit=size, after=after, **query)
+            yield from page
+            if len(page) < size:
+                return
+            after = page[-1]["id"]
+            left = None if left is None else left - len(page)
+
+
+def _given(query: Mapping[str, Any]) -> dict[str, Any]:
+    return {name: value for name, value in query.items() if value is not None}
+
+
+@cache
+def _server(where: Address) -> Server:
+    return Server(where)
+
+
+def server() -> Server:
+    """The server that this call of the command is for."""
+    return _server(address())
+
+
+def home() -> Path:
+    """The state folder of the server on this machine."""
+    from deploy.embedded.settings import read_settings
+
+    return read_settings().home

@@ -86,22 +86,22 @@ class Server:
         return self.letta.get(path, cast_to=object, options={"params": _given(query)})
 
     def post(self, path: str, body: Any = None, **query: Any) -> Any:
-        """The JSON answer."""
+        """The JSON answer; parameters that are None are left out."""
         options = cast(Any, {"params": _given(query)})
         return self.letta.post(path, cast_to=object, body=body, options=options)
 
     def patch(self, path: str, body: Any = None, **query: Any) -> Any:
-        """The JSON answer."""
+        """The JSON answer; parameters that are None are left out."""
         options = cast(Any, {"params": _given(query)})
         return self.letta.patch(path, cast_to=object, body=body, options=options)
 
     def put(self, path: str, body: Any = None, **query: Any) -> Any:
-        """The JSON answer."""
+        """The JSON answer; parameters that are None are left out."""
         options = cast(Any, {"params": _given(query)})
         return self.letta.put(path, cast_to=object, body=body, options=options)
 
     def delete(self, path: str, **query: Any) -> Any:
-        """The JSON answer."""
+        """The JSON answer; parameters that are None are left out."""
         options = cast(Any, {"params": _given(query)})
         return self.letta.delete(path, cast_to=object, options=options)
 

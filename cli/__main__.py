@@ -58,7 +58,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except KeyboardInterrupt:
         return ExitCode.INTERRUPTED
     except Exception as problem:
-        return _tell(_explained(problem))
+        return _tell(_explanation(problem))
     return ExitCode.OK
 
 
@@ -72,15 +72,15 @@ def _tell(problem: CommandError) -> int:
     return problem.code
 
 
-def _explained(problem: Exception) -> CommandError:
+def _explanation(problem: Exception) -> CommandError:
     """What a command did not expect, in words. Raises it again where there are none."""
     launcher = sys.modules.get("deploy.embedded.settings")
     if launcher and isinstance(problem, launcher.LaunchError):
         return CommandError(str(problem))
     if "letta_client" in sys.modules:
-        from cli.api_problems import explained
+        from cli.api_problems import explanation
 
-        if told := explained(problem):
+        if told := explanation(problem):
             return told
     raise problem
 

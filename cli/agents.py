@@ -7,7 +7,7 @@ from typing import Annotated
 from typer import Argument, Option
 
 from cli.commands import noun
-from cli.names import AGENT, found, id_of
+from cli.names import AGENT, find, id_of
 from cli.output import Column, confirm, say, show, show_rows
 from cli.server import server
 
@@ -38,7 +38,7 @@ def list_(
 @app.command()
 def get(agent: Annotated[str, Argument(help="Its name or id.")]) -> None:
     """Show an agent."""
-    show(found(server(), AGENT, agent), FIELDS)
+    show(find(server(), AGENT, agent), FIELDS)
 
 
 @app.command()

@@ -18,7 +18,7 @@ CODES = {
 }
 
 
-def explained(problem: Exception) -> CommandError | None:
+def explanation(problem: Exception) -> CommandError | None:
     """The problem in words; None if it is not the API's."""
     match problem:
         case letta_client.APIStatusError():

@@ -30,7 +30,7 @@ FOLDER = Noun("folder", "/v1/folders/", "source-")
 ARCHIVE = Noun("archive", "/v1/archives/", "archive-")
 
 
-def found(server: Server, noun: Noun, name_or_id: str) -> Any:
+def find(server: Server, noun: Noun, name_or_id: str) -> Any:
     """The document of what has that id, or that name alone. Raises CommandError."""
     if name_or_id.startswith(noun.prefix):
         return server.get(f"{noun.path.rstrip('/')}/{name_or_id}")
@@ -55,7 +55,7 @@ def id_of(server: Server, noun: Noun, name_or_id: str) -> str:
     """The id alone; one that is given as an id is not asked for."""
     if name_or_id.startswith(noun.prefix):
         return name_or_id
-    return str(found(server, noun, name_or_id)["id"])
+    return str(find(server, noun, name_or_id)["id"])
 
 
 def _listed(server: Server, noun: Noun, name: str) -> list[Any]:

@@ -51,7 +51,7 @@ def read(environment: Mapping[str, str] = os.environ) -> Remotes:
     return Remotes(by_name, document.get("use"))
 
 
-def named(name: str) -> Remote:
+def remote_of(name: str) -> Remote:
     """The server of that name. Raises CommandError where there is none."""
     by_name = read().by_name
     if name not in by_name:
@@ -68,7 +68,7 @@ def add(name: str, remote: Remote) -> None:
 
 def remove(name: str) -> None:
     """Forget a server. Raises CommandError where there is none."""
-    named(name)
+    remote_of(name)
     kept = read()
     rest = {other: remote for other, remote in kept.by_name.items() if other != name}
     _write(Remotes(rest, None if kept.use == name else kept.use))
@@ -77,7 +77,7 @@ def remove(name: str) -> None:
 def use(name: str | None) -> None:
     """Ask that server where nothing is said; None: the one on this machine."""
     if name is not None:
-        named(name)
+        remote_of(name)
     _write(replace(read(), use=name))
 
 

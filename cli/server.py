@@ -48,7 +48,7 @@ def address(environment: Mapping[str, str] = os.environ) -> Address:
 
 
 def _remote(name: str, origin: str) -> Address:
-    remote = remotes.named(name)
+    remote = remotes.remote_of(name)
     return Address(remote.url, remote.key, origin)
 
 

@@ -37,7 +37,7 @@ def list_(
 
 @app.command()
 def get(agent: Annotated[str, Argument(help="Its name or id.")]) -> None:
-    """Show an agent."""
+    """Show an agent with its blocks and tools."""
     show(find(server(), AGENT, agent), FIELDS)
 
 

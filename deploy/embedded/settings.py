@@ -12,6 +12,7 @@ from libs.contracts.service_registry import names
 from services.api.settings import HOST_DEFAULT, is_loopback, port
 
 CHECKOUT = Path(__file__).resolve().parents[2]
+IS_CHECKOUT = (CHECKOUT / "pyproject.toml").is_file()  # else CHECKOUT is a folder of packages
 SERVICES = names()  # start order
 PARTS = ("postgres", "nats", *SERVICES)
 ALL_SERVICES = "services"  # the part that all services are, in one process
@@ -93,7 +94,7 @@ def read_settings(environment: Mapping[str, str] = os.environ) -> Settings:
 
 def settings_of(environment: Mapping[str, str]) -> Settings:
     """The settings of the environment. Raises WrongSetting."""
-    home = Path(environment.get("HEELER_HOME") or CHECKOUT / ".heeler").expanduser()
+    home = Path(environment.get("HEELER_HOME") or default_home(environment)).expanduser()
     return Settings(
         home=home if home.is_absolute() else (Path.cwd() / home),
         host=host(environment, "HEELER_HOST", HOST_DEFAULT),
@@ -104,6 +105,13 @@ def settings_of(environment: Mapping[str, str]) -> Settings:
         services_package=environment.get("HEELER_SERVICES_PACKAGE") or "services",
         migrations_module=environment.get("HEELER_MIGRATIONS_MODULE") or "deploy.migrate",
     )
+
+
+def default_home(environment: Mapping[str, str]) -> Path:
+    """In a checkout its `.heeler`; of an installed command the user's folder for data."""
+    if IS_CHECKOUT:
+        return CHECKOUT / ".heeler"
+    return Path(environment.get("XDG_DATA_HOME") or "~/.local/share") / "heeler"
 
 
 def open_home(settings: Settings) -> None:

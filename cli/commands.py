@@ -11,7 +11,7 @@ from typing import Any
 import typer
 from typer.core import TyperGroup
 
-from cli.options import Command
+from cli.options import Command, with_text_coercion
 
 
 class Commands(typer.Typer):
@@ -48,6 +48,10 @@ class LazyGroup(TyperGroup):
     """The root: sections of commands, each imported when it is called."""
 
     sections: Mapping[str, Mapping[str, Entry]] = {}
+
+    def get_params(self, ctx: Any) -> list[Any]:
+        """All parameters, also `--help`, which can be parsed without Pydantic."""
+        return with_text_coercion(super().get_params(ctx))
 
     def list_commands(self, ctx: Any) -> list[str]:
         """In the order in which the help shows them."""

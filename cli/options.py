@@ -58,6 +58,32 @@ class Command(TyperCommand):
             if own.isdisjoint(parameter.opts):
                 self.params.append(parameter)
 
+    def get_params(self, ctx: Any) -> list[Any]:
+        """All parameters, also `--help`, which can be parsed without Pydantic."""
+        return with_text_coercion(super().get_params(ctx))
+
+
+def with_text_coercion(parameters: list[Any]) -> list[Any]:
+    """The same parameters, whose texts need no Pydantic."""
+    for parameter in parameters:
+        if getattr(parameter, "_runtime_param", ...) is None:
+            parameter._runtime_param = TextCoercion()
+    return parameters
+
+
+class TextCoercion:
+    """What Typer makes of the value of a parameter, without Pydantic where the value is a text that
+    stays one, or none: to load Pydantic takes longer than `status`."""
+
+    def coerce(self, value: Any, param: Any, ctx: Any) -> Any:
+        """The value; of other types as Typer makes it. Raises BadParameter."""
+        if value is None and not param.multiple and param.nargs != -1:
+            return None
+        if isinstance(value, str) and param.type_descriptor.annotation is str:
+            return value
+        param._runtime_param = None
+        return param.get_runtime_param().coerce(value, param=param, ctx=ctx)
+
 
 def _parameters() -> list[Any]:
     app = typer.Typer(add_completion=False)

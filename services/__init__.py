@@ -1,0 +1,1 @@
+from libs.contracts import deferred_validation  # noqa: F401

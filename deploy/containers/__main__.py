@@ -30,7 +30,7 @@ def main() -> int:
 
 
 def _run(arguments: argparse.Namespace, rest: list[str], settings: Settings) -> int:
-    from deploy.containers import up  # rich is slow to import
+    from deploy.containers import up
 
     match arguments.command:
         case "up":

@@ -8,9 +8,6 @@ import time
 from dataclasses import asdict, replace
 from urllib.parse import urlsplit
 
-from rich.console import Console
-from rich.table import Table
-
 from deploy.containers import wheels
 from deploy.containers.engine import require_engine
 from deploy.containers.project import Container, Project
@@ -25,7 +22,8 @@ from deploy.embedded.settings import (
     require_password,
 )
 from deploy.embedded.up import home_prefix, print_rows, require_free_port
-from services.api.settings import is_loopback
+from deploy.plain_tables import GREEN, RED, print_table
+from libs.contracts.listening_address import is_loopback
 
 ADDRESSES = (
     "OPENAI_API_BASE",
@@ -177,15 +175,10 @@ def _print_urls(project: Project) -> None:
 
 
 def _print_table(project: Project, found: list[Container]) -> None:
-    table = Table(title=f"Heeler as compose project {project.name}", title_justify="left")
-    for heading in ("part", "state", "the engine says", "container"):
-        table.add_column(heading, overflow="fold")
-    for container in found:
-        colour = "green" if container.well else "red"
-        table.add_row(
-            container.part, f"[{colour}]{_told(container)}[/]", container.since, container.name
-        )
-    for part in PARTS:
-        if part not in {container.part for container in found}:
-            table.add_row(part, "[red]down[/]", "-", "-")
-    Console().print(table)
+    print(f"Heeler as compose project {project.name}")
+    rows = [(each.part, _told(each), each.since, each.name) for each in found]
+    colours = [GREEN if each.well else RED for each in found]
+    missing = [part for part in PARTS if part not in {each.part for each in found}]
+    rows += [(part, "down", "-", "-") for part in missing]
+    colours += [RED for _ in missing]
+    print_table(("part", "state", "the engine says", "container"), rows, colours=colours)

@@ -52,7 +52,7 @@ def _run(arguments: argparse.Namespace, rest: list[str], settings: Settings) -> 
         case "run":
             return supervisor.main(settings)
         case "status":
-            from deploy.embedded.status import status  # rich is slow to import
+            from deploy.embedded.status import status
 
             return status(settings, as_json=arguments.json)
         case "watch":

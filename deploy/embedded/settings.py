@@ -8,8 +8,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from libs.contracts.environment_parsing import WrongSetting, host, one_of, seconds, whole_number
+from libs.contracts.listening_address import HOST_DEFAULT, is_loopback, port
 from libs.contracts.service_registry import names
-from services.api.settings import HOST_DEFAULT, is_loopback, port
 
 CHECKOUT = Path(__file__).resolve().parents[2]
 IS_CHECKOUT = (CHECKOUT / "pyproject.toml").is_file()  # else CHECKOUT is a folder of packages

@@ -14,8 +14,8 @@ from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 
 import psutil
-from pydantic import TypeAdapter
 
+from deploy.embedded import typed_json
 from deploy.embedded.settings import SERVICES, LaunchError
 from libs.contracts.nats_permissions import ADMIN, users
 
@@ -86,14 +86,10 @@ class InstanceState:
     parts: dict[str, PartState] = field(default_factory=dict)
 
 
-STATE = TypeAdapter(InstanceState)
-PORTS = TypeAdapter(dict[str, int])
-
-
 def read_state(home: Path) -> InstanceState | None:
     """The last written state, or None when there is none that can be read."""
     try:
-        return STATE.validate_json((home / STATE_FILE).read_bytes())
+        return typed_json.read(InstanceState, (home / STATE_FILE).read_bytes())
     except (OSError, ValueError):
         return None
 
@@ -145,9 +141,6 @@ class Secrets:
         )
 
 
-SECRETS = TypeAdapter(Secrets)
-
-
 def passwords(names: Iterable[str]) -> dict[str, str]:
     return {name: new_password() for name in names}
 
@@ -156,7 +149,7 @@ def open_secrets(home: Path) -> Secrets:
     """The passwords of this home: rolled at the first start, the same ever after."""
     path = home / "secrets.json"
     try:
-        known = SECRETS.validate_json(path.read_bytes())
+        known = typed_json.read(Secrets, path.read_bytes())
     except FileNotFoundError:
         known = Secrets(new_password(), new_password())
     except (OSError, ValueError) as error:
@@ -173,7 +166,7 @@ def open_secrets(home: Path) -> Secrets:
 def choose_ports(home: Path) -> dict[str, int]:
     """Loopback ports for Postgres and NATS: those of the last start, unless taken by now."""
     try:
-        remembered = PORTS.validate_json((home / PORTS_FILE).read_bytes())
+        remembered = typed_json.read(dict[str, int], (home / PORTS_FILE).read_bytes())
     except (OSError, ValueError):
         remembered = {}
     chosen: dict[str, int] = {}

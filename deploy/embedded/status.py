@@ -8,12 +8,11 @@ import time
 from dataclasses import asdict, dataclass
 
 import psutil
-from rich.console import Console
-from rich.table import Table
 
 from deploy.embedded.api_health import Health, read_health
 from deploy.embedded.settings import ALL_SERVICES, SERVICES, Settings, service_of
 from deploy.embedded.state import HomeLock, PartState, ProcessMark, read_state
+from deploy.plain_tables import GREEN, RED, print_table
 
 
 @dataclass(frozen=True)
@@ -102,27 +101,26 @@ def _memory(process: psutil.Process | None) -> int | None:
 
 
 def _print_table(settings: Settings, rows: list[Row], healthy: bool) -> None:
-    table = Table(title=f"Heeler in {settings.home}", title_justify="left")
-    for heading in ("part", "state", "pid", "restarts", "uptime", "memory"):
-        numeric = heading in ("pid", "restarts", "uptime", "memory")
-        table.add_column(heading, justify="right" if numeric else "left", overflow="fold")
-    for row in rows:
-        colour = "green" if row.state == "ok" else "red"
-        table.add_row(
+    print(f"Heeler in {settings.home}")
+    headings = ("part", "state", "pid", "restarts", "uptime", "memory")
+    cells = [
+        (
             row.name,
-            f"[{colour}]{row.state}[/]",
+            row.state,
             str(row.pid or "-"),
             str(row.restarts),
             _duration(row.uptime_seconds),
             f"{row.memory_bytes / 2**20:.0f} MB" if row.memory_bytes else "-",
         )
-    console = Console()
-    console.print(table)
+        for row in rows
+    ]
+    colours = [GREEN if row.state == "ok" else RED for row in rows]
+    print_table(headings, cells, right=headings[2:], colours=colours)
     for row in rows:
         if row.url:  # in no column: where a terminal is narrow it would be broken
             print(f"  {row.name:<8} {_without_login(row.url)}")
     if not healthy:
-        console.print(f"Not healthy. Logs: {settings.logs}", highlight=False)
+        print(f"Not healthy. Logs: {settings.logs}")
 
 
 def _without_login(url: str | None) -> str:

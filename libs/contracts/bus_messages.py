@@ -15,6 +15,8 @@ from typing import Annotated, Any, ClassVar, Literal
 from eventsourcing.domain import CanMutateAggregate
 from pydantic import BaseModel, ConfigDict, Field, JsonValue, TypeAdapter
 
+from libs.contracts import deferred_validation  # noqa: F401
+
 type Json = JsonValue
 type JsonObject = dict[str, JsonValue]
 

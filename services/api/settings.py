@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import ipaddress
 import os
 from collections.abc import Mapping
 from dataclasses import dataclass
-from functools import lru_cache
 
 from libs.contracts.environment_parsing import (
     WrongSetting,
@@ -15,11 +13,8 @@ from libs.contracts.environment_parsing import (
     seconds,
     whole_number,
 )
+from libs.contracts.listening_address import HOST_DEFAULT, is_loopback, port
 
-HOST_DEFAULT = "127.0.0.1"
-PORT_DEFAULT = 8283
-PORT_MOST = 65_535
-HOSTS_KNOWN_MAX = 256
 CONNECTIONS_MAX_DEFAULT = 2_000
 CONNECTIONS_MAX_MOST = 1_000_000
 DESCRIPTOR_MOST = 1_000_000
@@ -101,25 +96,9 @@ def mib(environment: Mapping[str, str], name: str, default: int) -> int:
     return whole_number(environment, name, default // MIB, most=MIB_MOST) * MIB
 
 
-def port(environment: Mapping[str, str] = os.environ) -> int:
-    """The port in HEELER_PORT. Raises WrongSetting."""
-    return whole_number(environment, "HEELER_PORT", PORT_DEFAULT, most=PORT_MOST)
-
-
 def listen_descriptor(environment: Mapping[str, str]) -> int | None:
     """HEELER_LISTEN_DESCRIPTOR, a socket that the supervisor opened. Raises WrongSetting."""
     name = "HEELER_LISTEN_DESCRIPTOR"
     if not environment.get(name):
         return None
     return whole_number(environment, name, 0, least=0, most=DESCRIPTOR_MOST)
-
-
-@lru_cache(maxsize=HOSTS_KNOWN_MAX)
-def is_loopback(host: str) -> bool:
-    """Whether only this machine can reach an address."""
-    if host == "localhost":
-        return True
-    try:
-        return ipaddress.ip_address(host.strip("[]")).is_loopback
-    except ValueError:
-        return False

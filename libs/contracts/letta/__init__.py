@@ -2,4 +2,6 @@
 
 from pydantic import JsonValue
 
+from libs.contracts import deferred_validation  # noqa: F401
+
 type JsonObject = dict[str, JsonValue]

@@ -18,9 +18,10 @@ from litestar.config.cors import CORSConfig
 from litestar.connection import ASGIConnection
 
 from libs.contracts.bus_messages import JsonObject
+from libs.contracts.listening_address import HOSTS_KNOWN_MAX, is_loopback
 from services.api.http.error_responses import Problem
 from services.api.http.password_attempt_limits import PasswordAttemptLimits, Proof
-from services.api.settings import ANY_ORIGIN, HOSTS_KNOWN_MAX, LOCAL_ORIGINS, is_loopback
+from services.api.settings import ANY_ORIGIN, LOCAL_ORIGINS
 
 OAUTH_CALLBACK = "/v1/tools/mcp/oauth/callback"  # browsers come there, who have no password
 START_PAGE = ""  # the path "/", as it is compared: without the slash at its end

@@ -22,6 +22,7 @@ from libs.bus.background_loops import forever
 from libs.bus.metrics_collection import Reports
 from libs.bus.moments import serve_moments
 from libs.bus.service_runner import Runtime, Wire
+from libs.contracts.api.configurations import ConfigurationDeleted
 from libs.contracts.api.deployments import DeploymentEnded
 from libs.contracts.api.identities import IdentityDeleted
 from libs.contracts.api.projects import ProjectDeleted, ProjectEmptied
@@ -34,6 +35,7 @@ from services.api import resources
 from services.api.adapters.agent_lines import AgentLines
 from services.api.adapters.attachment_queries import PostgresAttachmentQueries
 from services.api.adapters.block_history_queries import BlockHistoryQueries
+from services.api.adapters.configuration_queries import ConfigurationQueries
 from services.api.adapters.context_message_queries import ContextMessageQueries
 from services.api.adapters.conversation_run_queries import ConversationRunQueries
 from services.api.adapters.folder_queries import FolderQueries
@@ -74,6 +76,7 @@ from services.api.http.password_attempt_limits import PasswordAttemptLimits
 from services.api.http.per_path_concurrency_limits import ConcurrencyLimits
 from services.api.http.request_admission import admit
 from services.api.http.request_telemetry import TracedLitestar
+from services.api.policies.deleted_configurations import DeleteConfigurations
 from services.api.policies.deleted_projects import ClearDeletedProjects
 from services.api.policies.empty_deployments import EndEmptyDeployments
 from services.api.projections import READ_MODELS, project
@@ -228,9 +231,13 @@ async def apply_policies(runtime: Runtime, projects: PostgresProjectQueries) -> 
     await runtime.service.hear(ProjectDeleted, clear.look_at_all)
     templates = PostgresTemplateQueries(runtime.database)
     empty = EndEmptyDeployments(runtime.bus, templates, runtime.clock, runtime.ids)
-    runtime.service.sweepers += [clear.sweep, empty.sweep]
+    lost = DeleteConfigurations(
+        runtime.bus, ConfigurationQueries(runtime.database), runtime.clock, runtime.ids
+    )
+    runtime.service.sweepers += [clear.sweep, empty.sweep, lost.sweep]
     runtime.erase_what_ended(
-        *(IdentityDeleted, ProjectDeleted, ProjectEmptied, TemplateDeleted, DeploymentEnded)
+        *(IdentityDeleted, ProjectDeleted, ProjectEmptied, TemplateDeleted, DeploymentEnded),
+        ConfigurationDeleted,
     )
 
 

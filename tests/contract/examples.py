@@ -225,6 +225,10 @@ from tests.contract import (
     summary_examples,
 )
 from tests.contract.archive_examples import ARCHIVE_COMMANDS, ARCHIVE_EVENTS
+from tests.contract.configuration_examples import (
+    CONFIGURATION_COMMANDS,
+    CONFIGURATION_EVENTS,
+)
 from tests.contract.group_examples import GROUP_COMMANDS, GROUP_EVENTS
 from tests.contract.identity_examples import IDENTITY_COMMANDS, IDENTITY_EVENTS
 from tests.contract.import_examples import IMPORT_COMMANDS, IMPORT_EVENTS
@@ -622,6 +626,7 @@ COMMANDS: list[Command] = [
     *TEMPLATE_COMMANDS,
     *IMPORT_COMMANDS,
     *RESTORE_COMMANDS,
+    *CONFIGURATION_COMMANDS,
     *SLEEPTIME_COMMANDS,
     *MESSAGE_SEARCH_COMMANDS,
     *(
@@ -926,6 +931,7 @@ EVENTS: list[Event] = [
     *TEMPLATE_EVENTS,
     *IMPORT_EVENTS,
     *RESTORE_EVENTS,
+    *CONFIGURATION_EVENTS,
     *SLEEPTIME_EVENTS,
     of_tool(ToolCreated, tool=ROLL_DICE),
     of_tool(ToolChanged, changes={"tags": ["games"], "last_updated_by_id": USER}),

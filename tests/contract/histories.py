@@ -70,6 +70,11 @@ from libs.contracts.agent.steps import (
     ToolCallStarted,
 )
 from libs.contracts.api.attachments import AttachmentMade, AttachmentRemoved
+from libs.contracts.api.configurations import (
+    ConfigurationApplied,
+    ConfigurationDeleted,
+    ConfigurationRejected,
+)
 from libs.contracts.api.deployments import (
     DeploymentCompleted,
     DeploymentEnded,
@@ -252,6 +257,7 @@ from services.agent.domain.summaries.agent_summaries import AgentSummaries
 from services.api.domain.agent_import import AgentImport
 from services.api.domain.agent_restore import AgentRestores
 from services.api.domain.attachment import Attachment
+from services.api.domain.configuration import Configuration
 from services.api.domain.deployment import Deployment
 from services.api.domain.identity import Identity
 from services.api.domain.imported_agent import ImportedAgent
@@ -610,6 +616,8 @@ RESTORES = [
     one(RestoreRefused),
     one(RestoreUndone),
 ]
+CONFIGURATION = [one(ConfigurationApplied), one(ConfigurationRejected)]
+DELETED_CONFIGURATION = [*CONFIGURATION, one(ConfigurationDeleted)]
 CANCELLED_IMPORT = [one(ImportRequested), one(ImportCancelled, undoes=False)]
 IDENTITY_KEY = [one(IdentityKeyTaken), one(IdentityKeyFreed)]
 PROJECT = [one(ProjectCreated), one(ProjectChanged), one(ProjectDeleted), one(ProjectEmptied)]
@@ -651,6 +659,8 @@ HISTORIES: dict[str, tuple[type[Aggregate[Any]], list[Event]]] = {
     "Identity": (Identity, [*IDENTITY]),
     "AgentImport": (AgentImport, [*IMPORT]),
     "AgentRestores": (AgentRestores, [*RESTORES]),
+    "Configuration": (Configuration, [*CONFIGURATION]),
+    "Configuration.deleted": (Configuration, [*DELETED_CONFIGURATION]),
     "AgentImport.failed": (AgentImport, [*FAILED_IMPORT]),
     "AgentImport.cancelled": (AgentImport, [*CANCELLED_IMPORT]),
     "ImportedAgent": (ImportedAgent, [one(ImportedAgentTaken)]),

@@ -22,6 +22,7 @@ from libs.contracts.tools.tool_permissions import permissions_id
 from tests.contract import (
     agent_folder_examples,
     batch_examples,
+    configuration_examples,
     examples,
     file_examples,
     group_examples,
@@ -65,6 +66,7 @@ SUBJECTS = {
     **template_examples.SUBJECTS,
     **import_examples.SUBJECTS,
     **restore_examples.SUBJECTS,
+    **configuration_examples.SUBJECTS,
     "CreateAgent": f"agent.command.agent.create.org-1.{AGENT}",
     "UpdateAgent": f"agent.command.agent.update.org-1.{AGENT}",
     "RestoreConfiguration": f"agent.command.agent.restore_configuration.org-1.{AGENT}",

@@ -45,6 +45,7 @@ from services.api.adapters.agent_folder_queries import AgentFolderQueries
 from services.api.adapters.attachment_queries import PostgresAttachmentQueries
 from services.api.adapters.block_history_queries import BlockHistoryQueries, VersionSlice
 from services.api.adapters.capability_queries import CapabilityQueries
+from services.api.adapters.configuration_queries import ConfigurationQueries
 from services.api.adapters.context_message_queries import ContextMessageQueries
 from services.api.adapters.conversation_run_queries import ConversationRunQueries
 from services.api.adapters.folder_queries import FolderQueries
@@ -76,6 +77,7 @@ from services.api.adapters.tag_queries import TagQueries, TagSlice
 from services.api.adapters.tool_queries import TOOLS, ToolQueries, ToolUsageQueries
 from services.api.http.request_parsing import Page
 from services.api.resources.agent_blocks import ATTACHED, IS_ATTACHED
+from services.api.resources.agent_configuration import CONFIGURATIONS
 from services.api.resources.agent_groups import MEMBERS
 from services.api.resources.agents import AGENTS
 from services.api.resources.agents import TOOLS as AGENT_TOOLS
@@ -132,6 +134,7 @@ from services.tools.adapters.tool_run_queries import (
 from tests.clock_and_ids import ManualClock
 from tests.contract.archive_examples import ARCHIVE, PASSAGE
 from tests.contract.batch_examples import BATCH
+from tests.contract.configuration_examples import CONFIGURATION
 from tests.contract.examples import (
     AGENT,
     BESIDE,
@@ -180,6 +183,7 @@ TABLES = {
     "memory.forgotten_conversations": "'conv-' || n, '{org}', now()",
     "api.restores": "'restore-' || n, '{org}', 'restores-' || n, 'agent-' || n, now(), now(),"
     " 'completed', null, null",
+    "api.configurations": "'configuration-' || n, '{org}', 'agent-' || n, '{{}}', null",
     "api.uploads": "'file-' || n, '{org}', 1, true, now()",
     "api.upload_parts": "'file-' || n, 0, '{org}', 'a'",
     "tools.tools": "'tool-' || n, '{org}', now(), now(), 'roll_' || n, 'custom', '{{}}', '{{}}'",
@@ -477,6 +481,7 @@ ASKED: dict[type, dict[str, Callable[[Any], Awaitable[Any]]]] = {
         "commit_of": lambda queries: queries.commit_of(ORG, "restores-1", 1),
         "outcome": lambda queries: queries.outcome(ORG, "restore-1"),
     },
+    ConfigurationQueries: {},
     AgentDifferenceQueries: {
         "conversations": lambda reads: reads.conversations(ORG, AGENT),
         "messages_after": lambda reads: reads.messages_after(ORG, [CONVERSATION], 10),
@@ -655,6 +660,7 @@ ASKED: dict[type, dict[str, Callable[[Any], Awaitable[Any]]]] = {
 # What goes through all that there is, on purpose: it works on what lies about, and that is little.
 WHOLE: dict[type, set[str]] = {
     PostgresRestoreQueries: {"due_restores", "versions_at"},
+    ConfigurationQueries: {"abandoned_configurations"},
     PostgresBatchQueries: {
         *("due_batches", "has_open_batches", "open_batches", "due_batch_callbacks"),
     },
@@ -751,6 +757,9 @@ async def resources_have_keys(explained: Explained) -> None:
         assert explained.without_key() == []
     explained.scans = []
     await reads.one(TOOL_RUNS, ORG, TOOL_RUN)
+    assert explained.without_key() == []
+    explained.scans = []
+    await reads.one(CONFIGURATIONS, ORG, CONFIGURATION)
     assert explained.without_key() == []
     explained.scans = []
     await reads.one(AGENTS, ORG, AGENT, AGENT_TOOLS)

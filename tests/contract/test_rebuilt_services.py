@@ -55,6 +55,11 @@ from libs.contracts.agent.summaries import (
     SummaryWritten,
 )
 from libs.contracts.api.attachments import AttachmentMade, AttachmentRemoved
+from libs.contracts.api.configurations import (
+    ConfigurationApplied,
+    ConfigurationDeleted,
+    ConfigurationRejected,
+)
 from libs.contracts.api.deployments import (
     DeploymentCompleted,
     DeploymentEnded,
@@ -198,6 +203,7 @@ from libs.eventstore.ports import Commit, NewEvent
 from libs.eventstore.postgres import PostgresEventStore
 from tests.contract.archive_examples import ARCHIVE, PASSAGE
 from tests.contract.batch_examples import BATCH
+from tests.contract.configuration_examples import CONFIGURATION
 from tests.contract.examples import (
     AGENT,
     BLOCK,
@@ -259,6 +265,9 @@ STORIES: dict[str, list[list[type[Event]]]] = {
         [ImportRequested, ImportValidated, ImportCancelled, ImportUndone],
         [RestoreRequested, RestoreDelayed, RestoreCompleted],
         [RestoreRequested, RestoreRefused, RestoreUndone],
+        [ConfigurationApplied, ConfigurationRejected, ConfigurationApplied],
+        [ConfigurationRejected, ConfigurationApplied, ConfigurationRejected],
+        [ConfigurationApplied, ConfigurationDeleted],
         [AttachmentMade],
         [AttachmentMade, AttachmentRemoved],
         [TemplateCreated, TemplateVersionSaved, TemplateChanged, TemplateRenamed],
@@ -384,6 +393,7 @@ def story(number: int, kinds: list[type[Event]]) -> Iterator[Event]:
             IMPORT,
             RESTORE,
             RESTORES,
+            CONFIGURATION,
         ):
             text = text.replace(known, f"{known[:-1]}{number}")
         event = kind.model_validate_json(text).model_copy(

@@ -135,6 +135,8 @@ async def agent_and_what_it_has(client: httpx.AsyncClient) -> dict[str, str]:
     [tool_run] = await made(client, "GET", "/v1/tool-runs")
     [block] = agent["blocks"]
     await made(client, "PUT", f"{agent_path}/permissions", json={"tools": [tool_name]})
+    applied = {"file": f"{WORD}.toml", "fingerprint": WORD, "status": "applied"}
+    await made(client, "PUT", f"{agent_path}/configuration", json=applied)
     await made(client, "PUT", "/v1/permissions/tools", json={"tools": [tool_name]})
 
     await made(client, "PUT", f"{agent_path}/capabilities/{WORD}")

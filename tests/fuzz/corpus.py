@@ -215,6 +215,15 @@ BODIES: dict[str, list[Any]] = {
     "search_tools": [{"query": "roll dice", "tool_types": ["custom"], "tags": ["dice"]}],
     "generate_json_schema": [{"code": TOOL_SOURCE}],
     "undo_block_change": [{"to_version": 1}, {}],
+    "report_configuration": [
+        {"file": "ada.toml", "fingerprint": "1", "status": "applied"},
+        {
+            "file": "ada.toml",
+            "fingerprint": "2",
+            "status": "rejected",
+            "problems": [{"line": 1, "column": 1, "code": "a", "message": "b", "suggestion": "c"}],
+        },
+    ],
     "restore_agent": [{"at": "2999-01-01", "what": ["blocks", "configuration", "context"]}],
     "mcp": [{"jsonrpc": "2.0", "id": 1, "method": "tools/list", "params": {}}],
     "add_group_member": [{"agent_id": "agent-00000000-0000-4000-8000-000000000000"}],

@@ -9,6 +9,7 @@ from typing import Any
 from pydantic_core import to_json
 
 from libs.contracts.agent.conversations import main_conversation
+from libs.contracts.api.configurations import configuration_id
 from libs.contracts.api.restores import restores_id
 from libs.contracts.memory.agent_folders import agent_folders_id
 from libs.eventstore.connection_pool import Database
@@ -78,6 +79,7 @@ class AgentEventQueries:
             "main": main_conversation(wanted.agent_id),
             "folders": agent_folders_id(wanted.agent_id),
             "restores": restores_id(wanted.agent_id),
+            "configuration": configuration_id(wanted.agent_id),
             "limit": part.limit,
             "run": wanted.run_id,
             "quoted_call": to_json(wanted.tool_call_id).decode(),

@@ -52,7 +52,8 @@ PARTS = {
     "groups": f"""select distinct e.aggregate_id as id from groups.recorded_event_view e
  where e.topic in ('group.created', 'group.updated') and {MANAGER} = %(agent)s
  and {MANAGER} <> '' and e.org = %(org)s""",
-    "api": """select %(restores)s as id union select e.aggregate_id from api.recorded_event_view e
+    "api": """select %(restores)s as id union select %(configuration)s
+ union select e.aggregate_id from api.recorded_event_view e
  where e.topic = 'attachment.made' and e.about = %(agent)s and e.org = %(org)s""",
 }
 # A run has events of the agent service in its conversation alone.

@@ -10,6 +10,7 @@ from libs.contracts.bus_messages import Command
 from services.api.engine.imports import Imports
 from services.api.engine.restores import Restores
 from services.api.handlers.attachments import AttachmentHandlers
+from services.api.handlers.configurations import ConfigurationHandlers
 from services.api.handlers.identities import IdentityHandlers
 from services.api.handlers.imports import ImportHandlers
 from services.api.handlers.ports import HandlerPorts
@@ -24,6 +25,7 @@ class Handlers:
     def __init__(self, ports: HandlerPorts, imports: Imports, restores: Restores) -> None:
         self.attachments = AttachmentHandlers(ports)
         self.identities = IdentityHandlers(ports, self.attachments)
+        self.configurations = ConfigurationHandlers(ports)
         self.projects = ProjectHandlers(ports, self.attachments)
         self.templates = TemplateHandlers(ports)
         self.deployments = DeploymentHandlers(ports)

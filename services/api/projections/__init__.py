@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from libs.contracts.api.attachments import AttachmentMade, AttachmentRemoved
+from libs.contracts.api.configurations import ConfigurationEvent
 from libs.contracts.api.deployments import (
     DeploymentCompleted,
     DeploymentEnded,
@@ -31,6 +32,7 @@ from libs.contracts.api.templates import (
 from libs.contracts.bus_messages import Event
 from libs.eventstore.read_model_rows import RowWrites
 from services.api.projections.attachments import project_attachment
+from services.api.projections.configurations import project_configuration
 from services.api.projections.identities import project_identity
 from services.api.projections.imports import project_import
 from services.api.projections.projects import project_project
@@ -64,3 +66,5 @@ def project(event: Event, org: str, rows: RowWrites) -> None:
             project_import(event, org, rows)
         case RestoreEvent():
             project_restore(event, org, rows)
+        case ConfigurationEvent():
+            project_configuration(event, org, rows)

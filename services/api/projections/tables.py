@@ -13,6 +13,7 @@ TEMPLATES = Table("templates")
 TEMPLATE_VERSIONS = Table("template_versions", aggregate="template_id")
 DEPLOYMENTS = Table("deployments")
 RESTORES = Table("restores", aggregate="restores_id")
+CONFIGURATIONS = Table("configurations")
 READ_MODELS: tuple[Table, ...] = (
     IDENTITIES,
     ATTACHMENTS,
@@ -23,4 +24,5 @@ READ_MODELS: tuple[Table, ...] = (
     DEPLOYMENTS,
     IMPORTS,
     RESTORES,
+    CONFIGURATIONS,
 )

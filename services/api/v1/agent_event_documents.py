@@ -85,11 +85,22 @@ def gist_of(payload: Payload) -> str:
             return name
         case {"folder": {"name": str() as name}}:
             return name
+        case {"configuration": {"file": str() as file, "problems": [*problems]}}:
+            return configuration_gist(file, problems)
         case {"calls": [*calls]}:
             return ", ".join(str(call.get("tool", "")) for call in calls if isinstance(call, dict))
         case {"tool_calls": [_, *_] as calls}:
             return ", ".join(str(call.get("name", "")) for call in calls if isinstance(call, dict))
     return short_gist(payload)
+
+
+def configuration_gist(file: str, problems: list[Payload]) -> str:
+    """The file of an agent in a line: where it stands, and the first thing that is wrong in it."""
+    if not problems:
+        return file
+    first = problems[0]
+    line = f":{first['line']}" if first.get("line") else ""
+    return f"{first.get('file') or file}{line}: {first['message']}"
 
 
 # The fields that say most of a payload, the best first.

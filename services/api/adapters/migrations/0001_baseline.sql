@@ -260,3 +260,19 @@ comment on table {schema}.restores is
 create view {schema}.restore_view as
     select id, org, agent_id, created_at, completed_at, status, code, reason from {schema}.restores;
 grant select on {schema}.restore_view to heeler_reader;
+
+-- Configurations ---------------------------------------------------------------------------------
+
+create table {schema}.configurations (
+    id       text primary key,
+    org      text not null,
+    agent_id text not null,
+    applied  json,
+    rejected json
+);
+comment on table {schema}.configurations is
+    'The files that describe agents: the last one that was applied, and one that was rejected since.';
+
+create view {schema}.configuration_view as
+    select id, org, agent_id, applied, rejected from {schema}.configurations;
+grant select on {schema}.configuration_view to heeler_reader;

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import os
 import sys
 from collections.abc import Sequence
+from typing import Any
 
 import typer
 
@@ -31,6 +33,7 @@ class Root(LazyGroup):
     """All commands."""
 
     sections = SECTIONS
+    hides_shared = False
 
 
 app = Commands(cls=Root, no_args_is_help=True)
@@ -40,36 +43,61 @@ app = Commands(cls=Root, no_args_is_help=True)
 def root() -> None:
     """A server for stateful AI agents, and the agents on it.
 
-    Options of all commands: --json, --quiet, --remote, --url. `heeler COMMAND --help` has the rest.
+    `heeler COMMAND --help` says more of each. These options may stand behind every command:
     """
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run one command; returns its exit code."""
+    given = list(sys.argv[1:] if arguments is None else arguments)
     options.reset()
     try:
-        typer.main.get_command(app)(
-            list(sys.argv[1:] if arguments is None else arguments), prog_name="heeler"
-        )
-    except SystemExit as end:
-        return end.code if isinstance(end.code, int) else ExitCode.FAILED
-    except CommandError as problem:
-        return _tell(problem)
+        code = typer.main.get_command(app)(given, prog_name="heeler", standalone_mode=False)
+        sys.stdout.flush()
+    except (BrokenPipeError, options.ClosedPipe):
+        return _leave_pipe()
     except KeyboardInterrupt:
         return ExitCode.INTERRUPTED
+    except SystemExit as end:
+        return end.code if isinstance(end.code, int) else ExitCode.FAILED
+    except typer.TyperException as problem:
+        return _tell_usage(problem, as_json="--json" in given)
+    except CommandError as problem:
+        return _tell(problem)
     except Exception as problem:
         return _tell(_explanation(problem))
-    return ExitCode.OK
+    return code or ExitCode.OK
+
+
+def _tell_usage(problem: Any, *, as_json: bool) -> int:
+    """What Typer says of commands and options; some of it before --json was read."""
+    if as_json:
+        _print_error(problem.format_message(), problem.exit_code)
+    else:
+        problem.show()
+    return int(problem.exit_code)
 
 
 def _tell(problem: CommandError) -> int:
     if options.OPTIONS.json:
-        import json
-
-        print(json.dumps({"error": str(problem), "exit_code": int(problem.code)}), file=sys.stderr)
+        _print_error(str(problem), problem.code)
     else:
-        print(problem, file=sys.stderr)
+        from cli.output import printable
+
+        print(printable(str(problem), sys.stderr), file=sys.stderr)
     return problem.code
+
+
+def _print_error(message: str, code: int) -> None:
+    import json
+
+    print(json.dumps({"error": message, "exit_code": int(code)}), file=sys.stderr)
+
+
+def _leave_pipe() -> int:
+    """Nobody reads stdout any more: what Python still holds for it goes nowhere."""
+    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+    return ExitCode.CLOSED_PIPE
 
 
 def _explanation(problem: Exception) -> CommandError:

@@ -9,9 +9,8 @@ from dataclasses import dataclass
 from typing import Any
 
 import typer
-from typer.core import TyperGroup
 
-from cli.options import Command, with_text_coercion
+from cli.options import Command, Group
 
 
 class Commands(typer.Typer):
@@ -27,7 +26,7 @@ class Commands(typer.Typer):
 
 def noun(text: str) -> Commands:
     """Verbs of one noun: `app = noun("Agents.")`, then `@app.command()`."""
-    app = Commands(no_args_is_help=True)
+    app = Commands(cls=Group, no_args_is_help=True)
 
     @app.callback(help=text)
     def described() -> None:
@@ -44,14 +43,10 @@ class Entry:
     text: str
 
 
-class LazyGroup(TyperGroup):
+class LazyGroup(Group):
     """The root: sections of commands, each imported when it is called."""
 
     sections: Mapping[str, Mapping[str, Entry]] = {}
-
-    def get_params(self, ctx: Any) -> list[Any]:
-        """All parameters, also `--help`, which can be parsed without Pydantic."""
-        return with_text_coercion(super().get_params(ctx))
 
     def list_commands(self, ctx: Any) -> list[str]:
         """In the order in which the help shows them."""

@@ -15,6 +15,7 @@ class ExitCode(IntEnum):
     REFUSED = 4  # the server or a check refused it: wrong values, a conflict, a limit
     UNREACHABLE = 5  # no server answers, or it does not let one in
     INTERRUPTED = 130  # Ctrl-C
+    CLOSED_PIPE = 141  # as in `heeler agents list | head -1`
 
 
 MEANINGS = {
@@ -25,6 +26,7 @@ MEANINGS = {
     ExitCode.REFUSED: "refused: wrong values, a conflict, or a limit",
     ExitCode.UNREACHABLE: "no server answers, or it does not accept the key",
     ExitCode.INTERRUPTED: "interrupted by Ctrl-C",
+    ExitCode.CLOSED_PIPE: "the program that reads the output has ended",
 }
 
 

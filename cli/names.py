@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import difflib
+import re
 from dataclasses import dataclass
 from typing import Any
 
@@ -10,6 +11,9 @@ from cli.exit_codes import CommandError, ExitCode
 from cli.server import Server
 
 SUGGESTIONS_FROM = 1000  # how many names are looked through for one that is meant
+
+
+UUID = re.compile("-".join(f"[0-9a-f]{{{digits}}}" for digits in (8, 4, 4, 4, 12)))
 
 
 @dataclass(frozen=True)
@@ -21,9 +25,22 @@ class Noun:
     prefix: str  # how its ids begin: agent-
     field: str = "name"  # what its name is called
     query: str | None = "name"  # the filter of the list by name; None where there is none
+    include: tuple[str, ...] = ()  # what its document has only if it is asked for
+
+    def is_id(self, text: str) -> bool:
+        """Whether this is an id: a name may begin in the same way."""
+        return text.startswith(self.prefix) and bool(UUID.fullmatch(text.removeprefix(self.prefix)))
 
 
-AGENT = Noun("agent", "/v1/agents/", "agent-")
+AGENT = Noun(
+    "agent",
+    "/v1/agents/",
+    "agent-",
+    include=(
+        *("agent.blocks", "agent.tools", "agent.tags", "agent.sources", "agent.identities"),
+        *("agent.pending_approval", "agent.managed_group"),
+    ),
+)
 BLOCK = Noun("block", "/v1/blocks/", "block-", field="label", query="label")
 TOOL = Noun("tool", "/v1/tools/", "tool-")
 FOLDER = Noun("folder", "/v1/folders/", "source-")
@@ -31,14 +48,23 @@ ARCHIVE = Noun("archive", "/v1/archives/", "archive-")
 
 
 def find(server: Server, noun: Noun, name_or_id: str) -> Any:
-    """The document of what has that id, or that name alone. Raises CommandError."""
-    if name_or_id.startswith(noun.prefix):
-        return server.get(f"{noun.path.rstrip('/')}/{name_or_id}")
+    """The whole document of what has that id, or that name alone. Raises CommandError.
+
+    Lists leave fields out, so what is found by its name is asked for by its id.
+    """
+    path = f"{noun.path.rstrip('/')}/{id_of(server, noun, name_or_id)}"
+    return server.get(path, include=list(noun.include) or None)
+
+
+def id_of(server: Server, noun: Noun, name_or_id: str) -> str:
+    """The id alone; one that is given as an id is not asked for. Raises CommandError."""
+    if noun.is_id(name_or_id):
+        return name_or_id
     named = [
         entry for entry in _listed(server, noun, name_or_id) if entry[noun.field] == name_or_id
     ]
     if len(named) == 1:
-        return named[0]
+        return str(named[0]["id"])
     if named:
         ids = ", ".join(entry["id"] for entry in named)
         raise CommandError(
@@ -49,13 +75,6 @@ def find(server: Server, noun: Noun, name_or_id: str) -> Any:
     close = difflib.get_close_matches(name_or_id, names, n=1)
     hint = f": did you mean '{close[0]}'?" if close else ""
     raise CommandError(f"There is no {noun.word} '{name_or_id}'{hint}", ExitCode.NOT_FOUND)
-
-
-def id_of(server: Server, noun: Noun, name_or_id: str) -> str:
-    """The id alone; one that is given as an id is not asked for."""
-    if name_or_id.startswith(noun.prefix):
-        return name_or_id
-    return str(find(server, noun, name_or_id)["id"])
 
 
 def _listed(server: Server, noun: Noun, name: str) -> list[Any]:

@@ -7,7 +7,7 @@ from typing import Annotated, Any
 
 import typer
 from typer import Option
-from typer.core import TyperCommand
+from typer.core import TyperCommand, TyperGroup
 
 
 @dataclass
@@ -53,14 +53,44 @@ class Command(TyperCommand):
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
-        own = {flag for parameter in self.params for flag in parameter.opts}
-        for parameter in _parameters():
-            if own.isdisjoint(parameter.opts):
-                self.params.append(parameter)
+        _add_shared(self.params)
 
     def get_params(self, ctx: Any) -> list[Any]:
         """All parameters, also `--help`, which can be parsed without Pydantic."""
         return with_text_coercion(super().get_params(ctx))
+
+
+class Group(TyperGroup):
+    """Commands, with the same options before the name of one."""
+
+    hides_shared = True  # its help says nothing of them: that of each command does
+
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
+        _add_shared(self.params, hidden=self.hides_shared)
+
+    def get_params(self, ctx: Any) -> list[Any]:
+        """All parameters, also `--help`, which can be parsed without Pydantic."""
+        return with_text_coercion(super().get_params(ctx))
+
+    def invoke(self, ctx: Any) -> Any:
+        """Run the command; one whose output nobody reads any more ends the same everywhere."""
+        try:
+            return super().invoke(ctx)
+        except BrokenPipeError as closed:
+            raise ClosedPipe from closed
+
+
+class ClosedPipe(Exception):
+    """The program that reads the output has ended. Typer would end with 1 on a BrokenPipeError."""
+
+
+def _add_shared(parameters: list[Any], *, hidden: bool = False) -> None:
+    own = {flag for parameter in parameters for flag in parameter.opts}
+    for parameter in _parameters():
+        if own.isdisjoint(parameter.opts):
+            parameter.hidden = hidden
+            parameters.append(parameter)
 
 
 def with_text_coercion(parameters: list[Any]) -> list[Any]:

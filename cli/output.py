@@ -3,16 +3,31 @@
 from __future__ import annotations
 
 import json
+import re
 import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from typing import Any
+from typing import Any, TextIO
 
 from cli.options import OPTIONS
 
 CELL_CHARACTERS_MAX = 60
 
+# Characters that steer a terminal or turn the order of a text around; names, and what agents say,
+# come from others.
+UNSAFE = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069]")
+
 type Column = str | Callable[[Any], Any]
+
+
+def printable(text: str, stream: TextIO) -> str:
+    """The text without what would steer the terminal, if the stream is one."""
+    return UNSAFE.sub("", text) if stream.isatty() else text
+
+
+def write(text: str, *, end: str = "\n") -> None:
+    """A part of a result: on stdout at once, and harmless to a terminal."""
+    print(printable(text, sys.stdout), end=end, flush=not end)
 
 
 def show_rows(rows: Iterable[Any], columns: Mapping[str, Column]) -> None:
@@ -28,14 +43,14 @@ def show_rows(rows: Iterable[Any], columns: Mapping[str, Column]) -> None:
         return
     cells = [[_cell(_value(row, column)) for column in columns.values()] for row in rows]
     if OPTIONS.quiet:  # the first column alone, for scripts
-        print(*(line[0] for line in cells), sep="\n", end="\n" if cells else "")
+        for line in cells:
+            write(line[0])
         return
     table = [[heading.upper() for heading in columns], *cells]
     widths = [max(map(len, column)) for column in zip(*table, strict=True)]
     for line in table:
-        print(
-            "  ".join(cell.ljust(width) for cell, width in zip(line, widths, strict=True)).rstrip()
-        )
+        padded = (cell.ljust(width) for cell, width in zip(line, widths, strict=True))
+        write("  ".join(padded).rstrip())
 
 
 def show(document: Any, fields: Mapping[str, Column] | None = None) -> None:
@@ -48,25 +63,25 @@ def show(document: Any, fields: Mapping[str, Column] | None = None) -> None:
     for heading, value in shown.items():
         if value not in (None, "", [], {}):
             lines = (value if isinstance(value, str) else _text(value)).splitlines() or [""]
-            print(f"{heading.ljust(width)}  {lines[0]}")
+            write(f"{heading.ljust(width)}  {lines[0]}")
             for line in lines[1:]:
-                print(" " * width, line, sep="  ")
+                write(f"{' ' * width}  {line}")
 
 
 def show_json(value: Any) -> None:
     """As JSON, and nothing else."""
-    print(json.dumps(value, indent=2, ensure_ascii=False))
+    print(UNSAFE.sub(_escape, json.dumps(value, indent=2, ensure_ascii=False)))
 
 
 def show_text(text: str) -> None:
     """A result that is a text: on stdout, and with --json a JSON string."""
-    show_json(text) if OPTIONS.json else print(text)
+    show_json(text) if OPTIONS.json else write(text)
 
 
 def say(text: str) -> None:
     """What was done, or what one may do next: on stderr, and not with --quiet."""
     if not OPTIONS.quiet:
-        print(text, file=sys.stderr)
+        print(printable(text, sys.stderr), file=sys.stderr)
 
 
 @contextmanager
@@ -91,13 +106,18 @@ def confirm(question: str, *, yes: bool) -> None:
         return
     if not sys.stdin.isatty():
         raise CommandError(f"{question} Say so with --yes", ExitCode.USAGE)
-    print(f"{question} [y/N] ", end="", file=sys.stderr, flush=True)
+    asked = printable(question, sys.stderr)
+    print(f"{asked} [y/N] ", end="", file=sys.stderr, flush=True)
     if sys.stdin.readline().strip().lower() not in ("y", "yes"):
         raise CommandError("Nothing was changed")
 
 
 def _value(document: Any, column: Column) -> Any:
     return document.get(column) if isinstance(column, str) else column(document)
+
+
+def _escape(found: re.Match[str]) -> str:
+    return f"\\u{ord(found[0]):04x}"
 
 
 def _cell(value: Any) -> str:

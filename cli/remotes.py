@@ -94,6 +94,7 @@ def _write(remotes: Remotes) -> None:
     file = path()
     file.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
     beside = file.with_suffix(".new")
-    with open(os.open(beside, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600), "w") as writing:
+    beside.unlink(missing_ok=True)
+    with open(os.open(beside, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "w") as writing:
         writing.write(tomlkit.dumps(document))
     beside.replace(file)

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
 from cli import remotes
+from cli.exit_codes import CommandError, ExitCode
 from cli.options import OPTIONS
 
 if TYPE_CHECKING:
@@ -28,6 +29,7 @@ class Address:
     url: str
     key: str | None
     origin: str
+    has_name: bool = False  # one of `heeler remote list`, which has its own key
 
 
 def address(environment: Mapping[str, str] = os.environ) -> Address:
@@ -35,6 +37,8 @@ def address(environment: Mapping[str, str] = os.environ) -> Address:
     machine, the first that there is. A key of the environment goes to no remote that has a name.
     """
     key = environment.get("HEELER_API_KEY") or environment.get("LETTA_API_KEY")
+    if OPTIONS.url and OPTIONS.remote:
+        raise CommandError("Give --url or --remote, not both", ExitCode.USAGE)
     if OPTIONS.url:
         return Address(OPTIONS.url, key, "--url")
     if OPTIONS.remote:
@@ -49,7 +53,7 @@ def address(environment: Mapping[str, str] = os.environ) -> Address:
 
 def _remote(name: str, origin: str) -> Address:
     remote = remotes.remote_of(name)
-    return Address(remote.url, remote.key, origin)
+    return Address(remote.url, remote.key, origin, has_name=True)
 
 
 def _local_url(environment: Mapping[str, str]) -> str:
@@ -79,7 +83,11 @@ class Server:
         """The public SDK; it retries what may be retried."""
         from letta_client import Letta
 
-        return Letta(base_url=self.where.url, api_key=self.where.key, timeout=SECONDS_MAX)
+        client = Letta(base_url=self.where.url, timeout=SECONDS_MAX)
+        client.api_key = self.where.key  # without one it has taken LETTA_API_KEY
+        if self.where.has_name:
+            client._custom_headers = {}  # LETTA_CUSTOM_HEADERS may have a key, too
+        return client
 
     def get(self, path: str, **query: Any) -> Any:
         """The JSON document at a path; parameters that are None are left out."""

@@ -16,6 +16,7 @@ from tests.chosen import new_heeler
 from tests.e2e.asking import EMBEDDING, MODEL, SDK_HEADERS, SECONDS_MAX, says, unique
 from tests.e2e.node import Node, installed
 from tests.e2e.web import Web, serving
+from tests.heeler_command import HeelerCommand
 from tests.mcp_servers.listed import write_list
 from tests.scripted_model import ScriptedModelProcess
 from tests.servers import HeelerInstance
@@ -78,6 +79,14 @@ def heeler(
         yield instance
         checked = instance.command("rebuild", "--check")
         assert checked.returncode == 0, f"rows differ from what their events say: {checked.stdout}"
+
+
+@pytest.fixture
+def heeler_command(
+    heeler: HeelerInstance, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> HeelerCommand:
+    """The command `heeler` in this process, which asks that server."""
+    return HeelerCommand(monkeypatch, tmp_path, heeler.base_url)
 
 
 @pytest.fixture(scope="package")

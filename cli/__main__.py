@@ -21,6 +21,7 @@ SECTIONS = {
     },
     "Agents and what belongs to them": {
         "agents": Entry("cli.agents", "List, make, ask, change, compare and delete agents"),
+        "test": Entry("cli.testing", "Try scenarios on fresh agents"),
     },
     "The command itself": {
         "remote": Entry("cli.remote", "The servers that the command knows by name"),

@@ -49,6 +49,7 @@ from services.agent.adapters.models.model_router import ModelRouter
 from services.agent.adapters.models.model_telemetry import ObservedProvider
 from services.agent.adapters.models.ports import ModelLister, Provider
 from services.agent.adapters.models.prices import PriceTable, PublishedPrices, price_tables
+from services.agent.adapters.models.scripted_model import ScriptedProvider
 from services.agent.adapters.moment_aggregates import SKIPPED_TOPICS, AgentMomentAggregates
 from services.agent.adapters.multi_agent_tools import MultiAgentTools
 from services.agent.adapters.telemetry import COUNTED_EVENTS, AgentGauge, ObservedTools, count_run
@@ -269,8 +270,8 @@ def tool_router(
 
 
 def providers(settings: ProviderSettings, clock: Clock | None = None) -> list[Provider]:
-    """The configured providers, and always the demo, last. What one needs is imported if it is
-    there."""
+    """The configured providers, and always the demo and the model of scripts, last. What one needs
+    is imported if it is there."""
     configured: list[Provider] = []
     if settings.openai:
         from services.agent.adapters.models.openai_provider import OpenAIProvider
@@ -280,7 +281,7 @@ def providers(settings: ProviderSettings, clock: Clock | None = None) -> list[Pr
         from services.agent.adapters.models.anthropic_provider import AnthropicProvider
 
         configured.append(AnthropicProvider(**asdict(settings.anthropic), clock=clock))
-    return [*configured, DemoProvider()]
+    return [*configured, DemoProvider(), ScriptedProvider()]
 
 
 def embedders(settings: ProviderSettings) -> list[ModelLister]:

@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 from pydantic_core import to_json
 
 from libs.bus.ports import Clock
+from libs.contracts.agent import scripted_replies
 from libs.contracts.agent.provider_hints import provider_hint
 from libs.contracts.bus_messages import INVALID, NOT_FOUND, UNAVAILABLE, JsonObject, Rejected
 from libs.contracts.letta.error_bodies import handle_not_found
@@ -40,6 +41,8 @@ log = logging.getLogger(__name__)
 REFRESH_SECONDS = 60.0
 RETRY_SECONDS = 5.0
 HANDLES_NAMED_MAX = 200
+# The providers that need nothing from the environment.
+BUILT_IN = {handle.partition("/")[0] for handle in (demo_model.HANDLE, scripted_replies.HANDLE)}
 # So long a start waits for the lists of providers that the api has nothing of yet.
 FIRST_LISTS_SECONDS_MAX = 15.0
 
@@ -266,11 +269,14 @@ class ModelRouter:
 
     async def publish(self) -> None:
         """Let the api read what is on offer. What is known from an earlier start of a provider
-        that has not answered yet stays. The demo is not listed beside others, unless a client asks
-        for it: whoever takes the first model that there is wants a real one."""
+        that has not answered yet stays. The demo is not listed beside others, and the model of
+        scripts never, unless a client asks for them: whoever takes the first model that there is
+        wants a real one."""
+        alone = self.providers.keys() <= BUILT_IN
+        hidden = {scripted_replies.HANDLE} | ({demo_model.HANDLE} if not alone else set())
         rows = [
             {"handle": handle, "kind": "llm", "position": position, "fields": model_entry(config),
-             "listed": handle != demo_model.HANDLE or len(self.providers) == 1}
+             "listed": handle not in hidden}
             for position, (handle, config) in enumerate(
                 pair for offer in self.offers.values() for pair in offer.llms.items()
             )

@@ -1,0 +1,161 @@
+"""An agent that was made for one case: what is said to it, and what it does."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from cli.agent_tests.answers import (
+    FAILED,
+    NEEDS_APPROVAL,
+    Answer,
+    Call,
+    Event,
+    calls_of,
+    events_of,
+    said_in,
+)
+from cli.agent_tests.mocks import Mocks
+from cli.agent_tests.scenarios import Mock, ModelKind
+from cli.server import Server
+
+CLIENT_ROUNDS_MAX = 50  # how often mocked tools are answered in one turn
+RUNS_LOOKED_AT_MAX = 10
+
+
+class AgentUnderTest:
+    """One agent, and all that was said to it. `answers` has a turn each."""
+
+    def __init__(
+        self, server: Server, agent: Any, mocks: Sequence[Mock] = (), kind: ModelKind = "scripted"
+    ) -> None:
+        self.server = server
+        self.id = str(agent["id"])
+        self.name = str(agent["name"])
+        self.kind = kind
+        self.mocks = Mocks(mocks, agent["tools"])
+        self.memory_before = memory_of(agent["blocks"])
+        self.answers: list[Answer] = []
+        # A run that fails has failed: it is not asked for again.
+        self._letta = server.letta.with_options(max_retries=0)
+        self._runs: list[str] = []
+
+    @property
+    def memory(self) -> dict[str, str]:
+        """The values of the agent's blocks by their labels, as they are now."""
+        return memory_of(self.server.get(f"/v1/agents/{self.id}/core-memory/blocks"))
+
+    def say(self, message: str) -> Answer:
+        """Send a message of the user; what the agent did until its turn ended."""
+        return self._turn(message, [{"role": "user", "content": message}])
+
+    def approve(self, approve: bool = True, reason: str | None = None) -> Answer:
+        """Answer the calls that wait for an approval; what the agent did then."""
+        waiting = self.answers[-1].waiting if self.answers else []
+        answers = [
+            self.mocks.result(call)
+            if call.name in self.mocks.names
+            else {
+                "type": "approval",
+                "tool_call_id": call.id,
+                "approve": approve,
+                **({"reason": reason} if reason else {}),
+            }
+            for call in waiting
+        ]
+        said = "(approved)" if approve else f"(denied{f': {reason}' if reason else ''})"
+        return self._turn(said, [{"type": "approval", "approvals": answers}])
+
+    def _turn(self, said: str, messages: list[Any]) -> Answer:
+        heard: list[Any] = []
+        failure: str | None = None
+        stop_reason, steps, tokens = FAILED, 0, 0
+        first_run = len(self._runs)
+        for _ in range(CLIENT_ROUNDS_MAX):
+            sent = self._send(messages)
+            if isinstance(sent, str):
+                stop_reason, failure = FAILED, sent
+                break
+            heard += sent["messages"]
+            stop_reason = sent["stop_reason"]["stop_reason"]
+            steps += sent["usage"]["step_count"]
+            tokens += sent["usage"]["total_tokens"]
+            self._note_runs(sent["messages"])
+            waiting = [call for call in self._calls(heard) if call.returned is None]
+            if stop_reason != NEEDS_APPROVAL or not self._is_mocked(waiting):
+                break
+            returns = [self.mocks.result(call) for call in waiting]
+            messages = [{"type": "approval", "approvals": returns}]
+        events = [Event("user", said), *events_of(heard)]
+        runs = self._runs[first_run:]
+        answer = Answer(
+            said=said,
+            text=said_in(heard),
+            tool_calls=self._calls(heard),
+            events=[*events, Event("failure", failure)] if failure else events,
+            stop_reason=stop_reason,
+            error=failure,
+            run_ids=runs,
+            steps=steps,
+            tokens=tokens,
+            cost_usd=self._cost(runs),
+            memory=self.memory,
+            notes=tuple(self.mocks.unfitting),
+        )
+        self.mocks.unfitting.clear()
+        self.answers.append(answer)
+        return answer
+
+    def _is_mocked(self, waiting: Sequence[Call]) -> bool:
+        return bool(waiting) and all(call.name in self.mocks.names for call in waiting)
+
+    def _calls(self, messages: Sequence[Any]) -> list[Call]:
+        return calls_of(messages, self.mocks.names)
+
+    def _send(self, messages: list[Any]) -> Any:
+        """The answer of the server, or why the run failed."""
+        from letta_client import APIStatusError
+
+        body: dict[str, Any] = {"messages": messages}
+        if self.mocks.client_tools:
+            body["client_tools"] = self.mocks.client_tools
+        try:
+            return self._letta.post(f"/v1/agents/{self.id}/messages", cast_to=object, body=body)
+        except APIStatusError as problem:
+            # The answer has only the reason: what was done until then stands in the run.
+            failed = [run for run in self._failed_runs() if run["id"] not in self._runs]
+            if not failed:
+                raise
+            self._runs.append(failed[0]["id"])
+            return reason_of(problem.body) or str(problem)
+
+    def _failed_runs(self) -> list[Any]:
+        listed = self.server.get("/v1/runs/", agent_id=self.id, limit=RUNS_LOOKED_AT_MAX)
+        return [run for run in listed if run["status"] == "failed"]
+
+    def _note_runs(self, messages: Sequence[Any]) -> None:
+        for message in messages:
+            run_id = message.get("run_id")
+            if run_id and run_id not in self._runs:
+                self._runs.append(run_id)
+
+    def _cost(self, runs: Sequence[str]) -> float | None:
+        costs = [self.server.get(f"/v1/runs/{run}/usage").get("cost_usd") for run in runs]
+        if None not in costs:
+            return float(sum(costs))
+        # What is not known of a model without a provider is nothing.
+        return None if self.kind == "real" else float(sum(cost or 0 for cost in costs))
+
+
+def memory_of(blocks: Sequence[Any]) -> dict[str, str]:
+    """The values of blocks by their labels."""
+    return {block["label"]: block["value"] for block in blocks}
+
+
+def reason_of(body: Any) -> str:
+    """Why a run failed, as the error's body says it."""
+    match body:
+        case {"error": {"message": str(message)}} | {"detail": str(message)}:
+            return message
+        case _:
+            return ""

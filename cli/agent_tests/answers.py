@@ -1,0 +1,137 @@
+"""What an agent did in a turn, read from the messages of its runs."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+END_OF_TURN = "end_turn"
+NEEDS_APPROVAL = "requires_approval"
+FAILED = "error"
+
+
+@dataclass(frozen=True)
+class Call:
+    """A tool call with what came of it; `returned` is None while it waits for an approval."""
+
+    name: str
+    arguments: Any
+    id: str = ""
+    returned: str | None = None
+    status: str | None = None
+    mocked: bool = False
+
+
+@dataclass(frozen=True)
+class Event:
+    """A line of the transcript: who, and what was said, called or returned."""
+
+    who: str  # user, agent, thought, call, return, approval, failure
+    text: str
+
+
+@dataclass(frozen=True)
+class Answer:
+    """What an agent did in one turn. `cost_usd` is None where it is not known, and `error` says why
+    its run failed, where it did."""
+
+    said: str
+    text: str = ""
+    tool_calls: Sequence[Call] = ()
+    events: Sequence[Event] = ()
+    stop_reason: str = END_OF_TURN
+    error: str | None = None
+    run_ids: Sequence[str] = ()
+    steps: int = 0
+    tokens: int = 0
+    cost_usd: float | None = None
+    memory: Mapping[str, str] = field(default_factory=dict)
+    notes: Sequence[str] = ()
+
+    @property
+    def waiting(self) -> list[Call]:
+        """The calls that wait for an approval."""
+        return [call for call in self.tool_calls if call.returned is None]
+
+
+def arguments_of(text: str) -> Any:
+    """The arguments of a call as JSON, or as the text that they are."""
+    try:
+        return json.loads(text)
+    except ValueError:
+        return text
+
+
+def events_of(messages: Iterable[Any]) -> list[Event]:
+    """The transcript of these messages."""
+    return [event for message in messages if (event := _event(message))]
+
+
+def calls_of(messages: Sequence[Any], mocked: Iterable[str] = ()) -> list[Call]:
+    """The calls in these messages, each once, with what was returned."""
+    returned = {
+        entry["tool_call_id"]: entry
+        for message in messages
+        if message["message_type"] == "tool_return_message"
+        for entry in message["tool_returns"] or [message]
+    }
+    called: dict[str, Any] = {}
+    for message in messages:
+        if message["message_type"] in ("tool_call_message", "approval_request_message"):
+            calls = message["tool_calls"] or [message["tool_call"]]
+            called |= {call["tool_call_id"]: call for call in calls}
+    return [
+        Call(
+            name=call["name"],
+            arguments=arguments_of(call["arguments"]),
+            id=call_id,
+            returned=text_of(returned[call_id]["tool_return"]) if call_id in returned else None,
+            status=returned[call_id]["status"] if call_id in returned else None,
+            mocked=call["name"] in mocked,
+        )
+        for call_id, call in called.items()
+    ]
+
+
+def said_in(messages: Iterable[Any]) -> str:
+    """What the agent said to the user, a line for each message."""
+    return "\n".join(
+        text_of(message["content"])
+        for message in messages
+        if message["message_type"] == "assistant_message"
+    )
+
+
+def text_of(content: Any) -> str:
+    """A text, or the texts of parts."""
+    if isinstance(content, list):
+        return "".join(str(part.get("text", "")) for part in content)
+    return str(content)
+
+
+def _event(message: Any) -> Event | None:
+    match message["message_type"]:
+        case "assistant_message":
+            return Event("agent", text_of(message["content"]))
+        case "reasoning_message":
+            return Event("thought", str(message["reasoning"]))
+        case "tool_call_message" | "approval_request_message" as kind:
+            calls = message["tool_calls"] or [message["tool_call"]]
+            texts = [f"{call['name']}({_arguments(call['arguments'])})" for call in calls]
+            return Event("call" if kind == "tool_call_message" else "approval", "; ".join(texts))
+        case "tool_return_message":
+            failed = " failed" if message["status"] == "error" else ""
+            return Event("return", f"{message['name']}{failed}: {text_of(message['tool_return'])}")
+        case _:
+            return None
+
+
+def _arguments(text: str) -> str:
+    arguments = arguments_of(text)
+    if not isinstance(arguments, dict):
+        return str(arguments)
+    return ", ".join(
+        f"{name}={json.dumps(value, ensure_ascii=False)}" for name, value in arguments.items()
+    )

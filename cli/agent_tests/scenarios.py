@@ -1,0 +1,145 @@
+"""The form of a scenario: who is tested, what is said to it, and what is expected."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any, Literal, Self
+
+from pydantic import (
+    AfterValidator,
+    BaseModel,
+    BeforeValidator,
+    ConfigDict,
+    Field,
+    JsonValue,
+    model_validator,
+)
+
+from libs.contracts.agent.scripted_replies import REPLIES_MAX, ScriptedReply
+
+NAME_CHARACTERS_MAX = 200
+TEXT_CHARACTERS_MAX = 100_000
+PATTERN_CHARACTERS_MAX = 1_000
+TURNS_MAX = 200
+EXPECTATIONS_MAX = 100
+MOCKS_MAX = 100
+
+type ModelKind = Literal["scripted", "cassette", "real"]
+
+
+def _one_or_many(given: Any) -> Any:
+    return [given] if isinstance(given, str) else given
+
+
+def _pattern(pattern: str) -> str:
+    import re2
+
+    try:
+        re2.compile(pattern)
+    except re2.error as problem:
+        raise ValueError(f"no regular expression: {problem}") from problem
+    return pattern
+
+
+type Text = Annotated[str, Field(max_length=TEXT_CHARACTERS_MAX)]
+type Pattern = Annotated[str, Field(max_length=PATTERN_CHARACTERS_MAX), AfterValidator(_pattern)]
+type Texts = Annotated[
+    list[Text], BeforeValidator(_one_or_many), Field(max_length=EXPECTATIONS_MAX)
+]
+type Patterns = Annotated[
+    list[Pattern], BeforeValidator(_one_or_many), Field(max_length=EXPECTATIONS_MAX)
+]
+
+
+class Form(BaseModel):
+    """A table of a scenario file, which has these keys and no others."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+
+class TextExpectation(Form):
+    """What a text has to be like; all that is given has to hold."""
+
+    contains: Texts = []
+    not_contains: Texts = []
+    matches: Patterns = []
+    equals: Text | None = None
+
+
+class ExpectedCall(Form):
+    """A call of a tool. `arguments` are those that matter; others may be there, too."""
+
+    name: str
+    arguments: dict[str, JsonValue] = {}
+    returns: Texts = []
+    status: Literal["success", "error"] | None = None
+
+
+class Expectation(TextExpectation):
+    """What has to hold after a turn. The texts are about what the agent said in it."""
+
+    tool_calls: Annotated[list[ExpectedCall], Field(max_length=EXPECTATIONS_MAX)] = []
+    no_tool_calls: bool = False
+    memory: dict[str, TextExpectation] = {}
+    cost_usd_max: Annotated[float, Field(ge=0)] | None = None
+    tokens_max: Annotated[int, Field(ge=0)] | None = None
+    steps_max: Annotated[int, Field(ge=0)] | None = None
+    stop_reason: str | None = None
+    error: Text | None = None
+
+
+class Turn(Form):
+    """What is said to the agent, or the answer to the call that it wants approved."""
+
+    message: Text | None = None
+    approve: bool | None = None
+    reason: Text | None = None
+    expect: Expectation = Expectation()
+
+    @model_validator(mode="after")
+    def _says_one_thing(self) -> Self:
+        if (self.message is None) == (self.approve is None):
+            raise ValueError("give either `message` or `approve`")
+        return self
+
+
+class Mock(Form):
+    """What a tool returns instead of being called, to calls with these `arguments`."""
+
+    tool: str
+    arguments: dict[str, JsonValue] = {}
+    returns: JsonValue = None
+    error: Text | None = None
+
+    @model_validator(mode="after")
+    def _returns_one_thing(self) -> Self:
+        if (self.returns is None) == (self.error is None):
+            raise ValueError("give either `returns` or `error`")
+        return self
+
+
+class Header(Form):
+    """The table `[scenario]`. `model` is what answers; without it the replies of the file, or the
+    cassette where that is named."""
+
+    name: Annotated[str, Field(min_length=1, max_length=NAME_CHARACTERS_MAX)]
+    agent: str
+    description: Text | None = None
+    model: ModelKind | None = None
+    cassette: str | None = None
+
+
+class Scenario(Form):
+    """A scenario file. `memory` has values that blocks of the agent begin with."""
+
+    scenario: Header
+    turns: Annotated[list[Turn], Field(min_length=1, max_length=TURNS_MAX)]
+    model: Annotated[list[ScriptedReply], Field(max_length=REPLIES_MAX)] = []
+    mocks: Annotated[list[Mock], Field(max_length=MOCKS_MAX)] = []
+    memory: dict[str, Text] = {}
+
+    @property
+    def kind(self) -> ModelKind:
+        """Which model answers."""
+        if self.scenario.model:
+            return self.scenario.model
+        return "cassette" if self.scenario.cassette and not self.model else "scripted"

@@ -1,0 +1,157 @@
+"""A model for tests of agents: it gives the replies that stand in its agent's metadata.
+
+It needs no key and no network, and keeps nothing: which reply is next follows from the messages
+that it is shown, so a run that another process takes over goes on with the same reply.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import AsyncGenerator
+from hashlib import sha256
+
+from pydantic import ValidationError
+
+from libs.contracts.agent.conversations import Message, ToolCall, Usage
+from libs.contracts.agent.scripted_replies import (
+    HANDLE,
+    METADATA_KEY,
+    ScriptedReplies,
+    ScriptedReply,
+)
+from libs.contracts.agent.stored_to_letta_messages import text_of
+from libs.contracts.bus_messages import JsonObject
+from libs.contracts.letta.model_configs import EmbeddingConfig, LLMConfig
+from services.agent.adapters.models import openai_request
+from services.agent.adapters.models.demo_model import chunks_of, usage_of
+from services.agent.adapters.models.ports import Finished, ModelEvent, ModelFailed, ReasoningDelta
+from services.agent.domain.agents.model_config_resolution import llm_config
+from services.agent.domain.prompts.model_context import ModelRequest
+from services.agent.domain.runs.step_results import Failure, ModelReply
+
+CONTEXT_WINDOW = 128_000
+OUTPUT_TOKENS_MAX = 16_384
+HEARD_CHARACTERS_MAX = 200  # of what was said last, in the error of a script that has ended
+
+
+class ScriptedProvider:
+    """The provider `scripted` with its one model, `replies`."""
+
+    name = HANDLE.partition("/")[0]
+
+    async def stream(self, request: ModelRequest) -> AsyncGenerator[ModelEvent]:
+        """Give the next reply of the script. Raises ModelFailed where there is none."""
+        reply = answer(request)
+        if request.stream_tokens:
+            if reply.reasoning:
+                yield ReasoningDelta(reply.reasoning)
+            for chunk in chunks_of(reply):
+                yield chunk
+        yield Finished(reply)
+
+    async def close(self) -> None:
+        """Nothing is open, so nothing happens."""
+
+    def payload(self, request: ModelRequest) -> JsonObject:
+        """What it is asked, as a provider with OpenAI's API would be: it is sent nowhere."""
+        return openai_request.body_of(request)
+
+    def window_tokens(self, _model: str) -> int | None:
+        """Its window is as long as it says."""
+        return None
+
+    async def models(self) -> tuple[list[LLMConfig], list[EmbeddingConfig]]:
+        """The one language model, and no embedding models."""
+        config = llm_config(
+            HANDLE,
+            endpoint_type="openai",
+            endpoint=None,
+            context_window=CONTEXT_WINDOW,
+            max_tokens=OUTPUT_TOKENS_MAX,
+        )
+        return [config], []
+
+
+def answer(request: ModelRequest) -> ModelReply:
+    """The next reply of the agent's script. Raises ModelFailed where the script has no more, or
+    wants a failure."""
+    script = script_of(request)
+    given, heard = progress(script, request)
+    ordered = [reply for reply in script if reply.match is None]
+    reply = matching(script, heard) or (ordered[given] if given < len(ordered) else None)
+    if reply is None:
+        raise ModelFailed(
+            Failure(
+                "llm_error",
+                f"{HANDLE}: all {len(ordered)} replies of the script were given, and none matches "
+                f"{heard[:HEARD_CHARACTERS_MAX]!r}",
+            )
+        )
+    if reply.error:
+        raise ModelFailed(Failure(reply.error, f"{HANDLE}: the script wants {reply.error}"))
+    return reply_of(reply, request)
+
+
+def script_of(request: ModelRequest) -> list[ScriptedReply]:
+    """The script in the agent's metadata. Raises ModelFailed where that has none."""
+    try:
+        metadata = request.config.metadata or {}
+        return ScriptedReplies.model_validate({"replies": metadata.get(METADATA_KEY)}).replies
+    except ValidationError as problem:
+        first = problem.errors()[0]
+        where = ".".join(str(part) for part in first["loc"][1:])
+        place = f"metadata.{METADATA_KEY}" + (f".{where}" if where else "")
+        reason = f"{HANDLE}: `{place}` of the agent: {first['msg']}"
+        raise ModelFailed(Failure("llm_error", reason)) from problem
+
+
+def progress(script: list[ScriptedReply], request: ModelRequest) -> tuple[int, str]:
+    """How many of the ordered replies were given, and what the model has heard since its last
+    reply. Messages with which an agent begins are no replies."""
+    given, heard = 0, list[str]()
+    for message in request.messages:
+        if message.role != "assistant":
+            heard.append(text_of(message) if message.role in ("user", "tool") else "")
+        elif is_reply(message, request):
+            given += matching(script, "\n".join(heard)) is None
+            heard = []
+    return given, "\n".join(heard).strip()
+
+
+def is_reply(message: Message, request: ModelRequest) -> bool:
+    """Whether the model has said this, and the agent did not begin with it."""
+    return message.created_at > request.config.created_at
+
+
+def matching(script: list[ScriptedReply], heard: str) -> ScriptedReply | None:
+    """The first reply whose `match` stands in these words."""
+    return next((reply for reply in script if reply.match and reply.match in heard), None)
+
+
+def reply_of(reply: ScriptedReply, request: ModelRequest) -> ModelReply:
+    """The reply as any model's. Ids of calls follow from the message that is answered."""
+    calls = [
+        ToolCall(
+            id=call_id(request.messages[-1].id, number),
+            name=call.name,
+            arguments=json.dumps(call.arguments, ensure_ascii=False),
+        )
+        for number, call in enumerate(reply.tool_calls)
+    ]
+    estimate = usage_of(request, reply.text + "".join(call.arguments for call in calls))
+    usage = Usage(
+        prompt_tokens=first(reply.prompt_tokens, estimate.prompt_tokens),
+        completion_tokens=first(reply.completion_tokens, estimate.completion_tokens),
+    )
+    finish = "tool_calls" if calls else "stop"
+    return ModelReply(reply.text, calls, finish, usage, reasoning=reply.reasoning)
+
+
+def call_id(message_id: str, number: int) -> str:
+    """The same for the same call of the same step."""
+    return f"call_{sha256(f'{message_id}/{number}'.encode()).hexdigest()[:24]}"
+
+
+def first(scripted: int | None, estimated: int) -> int:
+    """What the script says, or else the estimate."""
+    return estimated if scripted is None else scripted

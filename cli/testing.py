@@ -41,7 +41,7 @@ def try_scenarios(
     from cli.agent_tests.reports import document_of, write_junit
     from cli.agent_tests.runner import run_all
 
-    files = chosen(paths or [Path()], only)
+    files = choose(paths or [Path()], only)
     results = run_all(files, FreshAgents(server()), workers, after_each=tell)
     if junit:
         write_junit(junit, results)
@@ -53,7 +53,7 @@ def try_scenarios(
         raise typer.Exit(ExitCode.FAILED)
 
 
-def chosen(paths: list[Path], only: str | None) -> list[ScenarioFile]:
+def choose(paths: list[Path], only: str | None) -> list[ScenarioFile]:
     """The scenarios to try. Raises CommandError."""
     from cli.agent_tests.scenario_files import WrongScenario, found_in, read
 

@@ -55,7 +55,7 @@ def _end(answer: Answer, expect: Expectation, path: Path) -> Iterator[Failure]:
 def _text(what: str, text: str, expect: TextExpectation, path: Path) -> Iterator[Failure]:
     import re2
 
-    shown = shortened(text)
+    shown = shorten(text)
     for number, part in enumerate(expect.contains):
         if part not in text:
             yield Failure(
@@ -107,10 +107,10 @@ def _misfits(call: Call, wanted: ExpectedCall) -> str:
     if not is_part(wanted.arguments, call.arguments):
         return "with other arguments"
     if wanted.status and call.status != wanted.status:
-        return f"with the status {call.status or 'waiting'}: {shortened(call.returned or '')}"
+        return f"with the status {call.status or 'waiting'}: {shorten(call.returned or '')}"
     for text in wanted.returns:
         if text not in (call.returned or ""):
-            return f"it returned nothing that contains {text!r}: {shortened(call.returned or '')}"
+            return f"it returned nothing that contains {text!r}: {shorten(call.returned or '')}"
     return ""
 
 
@@ -160,7 +160,7 @@ def _limits(answer: Answer, expect: Expectation, path: Path) -> Iterator[Failure
 
 def difference(expected: str, actual: str) -> str:
     """The lines in which two texts differ: `-` was expected, `+` was given."""
-    lines = difflib.ndiff(expected.splitlines(), shortened(actual).splitlines())
+    lines = difflib.ndiff(expected.splitlines(), shorten(actual).splitlines())
     return "\n".join(line.rstrip() for line in lines if not line.startswith("?"))
 
 
@@ -169,7 +169,7 @@ def as_json(value: Any) -> str:
     return json.dumps(value, indent=2, ensure_ascii=False, sort_keys=True)
 
 
-def shortened(text: str) -> str:
+def shorten(text: str) -> str:
     """A text as far as it is shown."""
     if len(text) <= SHOWN_CHARACTERS_MAX:
         return text

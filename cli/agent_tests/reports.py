@@ -10,7 +10,7 @@ from typing import Any
 
 from cli.agent_tests.answers import Answer
 from cli.agent_tests.cases import Result
-from cli.agent_tests.expectations import Failure, difference, shortened
+from cli.agent_tests.expectations import Failure, difference, shorten
 
 INDENT = "    "
 WIDTH_OF_WHO = 8
@@ -60,7 +60,7 @@ def transcript(answers: Sequence[Answer]) -> str:
         runs = ", ".join(answer.run_ids)
         lines.append(f"{INDENT}turn {number} ({answer.stop_reason}; {runs})")
         for event in answer.events:
-            first, *more = shortened(event.text).splitlines() or [""]
+            first, *more = shorten(event.text).splitlines() or [""]
             lines.append(f"{INDENT}  {event.who:<{WIDTH_OF_WHO}} {first}")
             lines += [f"{INDENT}  {'':<{WIDTH_OF_WHO}} {line}" for line in more]
     return "\n".join(lines)
@@ -75,7 +75,7 @@ def _blocks(before: Mapping[str, str], after: Mapping[str, str]) -> Iterator[str
     for label in {**before, **after}:
         old, new = before.get(label, ""), after.get(label, "")
         if old == new:
-            yield f"{INDENT}{label} (unchanged): {shortened(new) or '(empty)'}"
+            yield f"{INDENT}{label} (unchanged): {shorten(new) or '(empty)'}"
         else:
             yield f"{INDENT}{label}:"
             yield textwrap.indent(difference(old, new), INDENT * 2)

@@ -139,7 +139,7 @@ class Scenario(Form):
 
     @property
     def kind(self) -> ModelKind:
-        """Which model answers."""
+        """Return which model answers in this scenario."""
         if self.scenario.model:
             return self.scenario.model
         return "cassette" if self.scenario.cassette and not self.model else "scripted"

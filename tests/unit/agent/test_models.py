@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 
+from libs.contracts.agent import scripted_replies
 from libs.contracts.agent.conversations import Message, ToolCall
 from libs.contracts.agent.stored_to_letta_messages import text_of
 from libs.contracts.bus_messages import Rejected
@@ -27,6 +28,7 @@ from services.agent.adapters.models.ports import (
     TextDelta,
 )
 from services.agent.adapters.models.provider_error_words import failure_of
+from services.agent.adapters.models.scripted_model import ScriptedProvider
 from services.agent.domain.prompts.model_context import AttachedBlock, ModelRequest, system_prompt
 from services.agent.domain.runs.step_results import Failure, ModelReply
 from tests.clock_and_ids import ManualClock
@@ -583,6 +585,12 @@ class TestCatalogue:
             "a/x", HANDLE,
         ]  # fmt: skip
         assert isinstance(await beside.llm(HANDLE), LLMConfig)
+
+    async def test_the_model_of_scripts_is_not_listed_and_always_there(self) -> None:
+        catalogue, database, _ = self.catalogue(DemoProvider(), ScriptedProvider())
+        await catalogue.turn()
+        assert database.listed == [HANDLE], "the demo has no real model beside it"
+        assert isinstance(await catalogue.llm(scripted_replies.HANDLE), LLMConfig)
 
     @pytest.mark.parametrize(
         ("handle", "words"),

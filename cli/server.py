@@ -58,9 +58,9 @@ def _remote(name: str, origin: str) -> Address:
 
 def _local_url(environment: Mapping[str, str]) -> str:
     """As the running server's state says, else as the environment asks for."""
-    from deploy.embedded.settings import read_settings
+    from deploy.embedded.settings import read_settings_of_home
 
-    settings = read_settings(environment)
+    settings = read_settings_of_home(environment)
     try:
         state: Any = json.loads((settings.home / "state.json").read_text())
         return str(state["urls"]["api"])
@@ -69,6 +69,9 @@ def _local_url(environment: Mapping[str, str]) -> str:
 
 
 def _local_password(environment: Mapping[str, str]) -> str | None:
+    from deploy.embedded.settings import read_settings_of_home
+
+    environment = read_settings_of_home(environment).environment
     return environment.get("HEELER_PASSWORD") or environment.get("LETTA_SERVER_PASSWORD")
 
 
@@ -143,6 +146,6 @@ def server() -> Server:
 
 def home() -> Path:
     """The state folder of the server on this machine."""
-    from deploy.embedded.settings import read_settings
+    from deploy.embedded.settings import home_of
 
-    return read_settings().home
+    return home_of(os.environ)

@@ -12,7 +12,7 @@ app = Commands()
 @app.command()
 def down() -> None:
     """Stop the server on this machine; nothing happens when it does not run."""
-    from deploy.embedded.settings import read_settings
+    from deploy.embedded.settings import read_settings_of_home
     from deploy.embedded.up import down as stop
 
-    raise typer.Exit(stop(read_settings()))
+    raise typer.Exit(stop(read_settings_of_home()))

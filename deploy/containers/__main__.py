@@ -10,7 +10,13 @@ from pathlib import Path
 from deploy import database_dumps
 from deploy.containers.project import Project
 from deploy.database_dumps import PostgresPrograms
-from deploy.embedded.settings import DATABASE, LaunchError, Settings, read_settings
+from deploy.embedded.settings import (
+    DATABASE,
+    LaunchError,
+    Settings,
+    read_settings,
+    read_settings_of_home,
+)
 
 LOG_LINES = "20"
 
@@ -21,7 +27,8 @@ def main() -> int:
         print(f"Unknown arguments: {' '.join(rest)}", file=sys.stderr)
         return 2
     try:
-        return _run(arguments, rest, read_settings())
+        read = read_settings if arguments.command == "up" else read_settings_of_home
+        return _run(arguments, rest, read())
     except LaunchError as error:
         print(error, file=sys.stderr)
         return 1

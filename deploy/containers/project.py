@@ -96,7 +96,7 @@ class Project:
     def compose(self, *words: str) -> list[str]:
         """The command line of compose for this project."""
         where = ["--env-file", str(self.env_file), "--file", str(COMPOSE_FILE)]
-        if os.environ.get(SANDBOX) == SANDBOX_OF_PROCESSES:
+        if self.settings.environment.get(SANDBOX) == SANDBOX_OF_PROCESSES:
             where += ["--file", str(SANDBOX_FILE)]
         return ["docker", "compose", *where, *words]
 
@@ -113,7 +113,7 @@ class Project:
 
     def environment(self) -> dict[str, str]:
         # An empty variable would reach the providers' SDKs as an empty address.
-        given = {name: value for name, value in os.environ.items() if value}
+        given = {name: value for name, value in self.settings.environment.items() if value}
         host = {"localhost": "127.0.0.1"}.get(self.settings.host, self.settings.host)
         return given | {"HEELER_HOST": host, "HEELER_PORT": str(self.settings.port)}
 

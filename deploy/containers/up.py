@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 import time
 from dataclasses import asdict, replace
 from urllib.parse import urlsplit
@@ -40,7 +39,8 @@ def up(settings: Settings) -> int:
     if settings.processes == "one":
         raise LaunchError("HEELER_PROCESSES=one is not for containers: each of them is a service.")
     require_password(settings)
-    print_unused(os.environ, require_service_settings())
+    require_service_settings()
+    print_unused()
     require_engine()
     project = Project(settings)
     project.prepare()

@@ -15,7 +15,7 @@ from deploy.database_dumps import PostgresPrograms
 from deploy.embedded import postgres_location, postgres_server, supervisor
 from deploy.embedded.encryption_keys import KEYS_FILE
 from deploy.embedded.service_commands import PACKAGES_FOLDER, WORKSPACES_FOLDER
-from deploy.embedded.settings import LaunchError, Settings, read_settings
+from deploy.embedded.settings import LaunchError, Settings, read_settings, read_settings_of_home
 from deploy.embedded.state import require_running
 from deploy.embedded.up import down, up
 
@@ -32,7 +32,8 @@ def main() -> int:
         print(f"Unknown arguments: {' '.join(rest)}", file=sys.stderr)
         return 2
     try:
-        return _run(arguments, rest, read_settings())
+        read = read_settings if arguments.command in ("up", "run") else read_settings_of_home
+        return _run(arguments, rest, read())
     except LaunchError as error:
         print(error, file=sys.stderr)
         return 1

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 import sys
 from collections.abc import Mapping
 
@@ -35,7 +34,7 @@ def service_command(
     """How a process of a service is started: `agent`, or its second replica `agent-2`; or one of
     all services. The keys of secrets are those of the home, if the person has set no others."""
     service = service_of(name)
-    keys = os.environ.get(ENCRYPTION_KEYS) or open_encryption_keys(settings.home)
+    keys = settings.environment.get(ENCRYPTION_KEYS) or open_encryption_keys(settings.home)
     urls = {
         each: postgres_server.database_url(
             port=ports["postgres"],
@@ -49,7 +48,7 @@ def service_command(
         each: nats_url(port=ports["nats"], user=each, password=secrets.nats_passwords[each])
         for each in SERVICES
     }
-    given = service_environment.of_service(service, {**os.environ, ENCRYPTION_KEYS: keys})
+    given = service_environment.of_service(service, {**settings.environment, ENCRYPTION_KEYS: keys})
     ours: dict[str, str] = {}
     if service in HTTP_PARTS:
         ours |= {"HEELER_HOST": settings.host, "HEELER_PORT": str(settings.port)}

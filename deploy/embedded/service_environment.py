@@ -13,6 +13,7 @@ from collections.abc import Mapping
 from fnmatch import fnmatchcase
 
 from deploy.embedded.settings import ALL_SERVICES
+from libs.contracts.configuration.catalogue import CONFIG_VARIABLE
 from libs.contracts.service_registry import ENCRYPTION_KEYS, SERVICES, service_named
 
 # LD_* and FAKETIME* are for machines with libraries in unusual places, and for turning clocks.
@@ -31,12 +32,13 @@ def of_server(environment: Mapping[str, str] = os.environ) -> dict[str, str]:
 
 
 def of_service(service: str, environment: Mapping[str, str] = os.environ) -> dict[str, str]:
-    """What the process of a service gets. All services in one process share one environment."""
+    """What the process of a service gets: not the name of the configuration file, which the
+    launcher has read. All services in one process share one environment."""
     services = SERVICES if service == ALL_SERVICES else (service_named(service),)
     own = tuple(name for each in services for name in each.environment)
     shared = select_variables(environment, EVERY_SERVICE)
-    secret = {name for name in shared if name in SECRETS and name not in own}
-    return {name: shared[name] for name in shared if name not in secret} | select_variables(
+    unwanted = {name for name in (*SECRETS, CONFIG_VARIABLE) if name not in own}
+    return {name: shared[name] for name in shared if name not in unwanted} | select_variables(
         environment, own
     )
 
@@ -49,7 +51,7 @@ def fingerprints(environment: Mapping[str, str], key: str) -> dict[str, str]:
     return {
         name: hashlib.blake2b(value.encode(), key=key.encode()[:64], digest_size=8).hexdigest()
         for name, value in given.items()
-        if value and name != "HEELER_HOME"
+        if value and name not in ("HEELER_HOME", CONFIG_VARIABLE)
     }
 
 

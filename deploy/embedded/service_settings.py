@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Mapping
 from functools import partial
 
-from deploy.embedded.settings import LaunchError, settings_of
-from deploy.embedded.unused_variables import ReadNames, unused_variables
+from deploy.embedded.settings import LaunchError, launch_configuration, settings_of
+from deploy.embedded.unused_variables import unused_lines
+from libs.bus.configuration_file import Configuration
 from libs.bus.service_settings import erase_after_seconds, log_level
 from libs.contracts.environment_parsing import WrongSetting
 from libs.contracts.service_registry import ENCRYPTION_KEYS
@@ -58,20 +59,26 @@ READERS: tuple[Callable[[Mapping[str, str]], object], ...] = (
 )
 
 
-def require_service_settings(environment: Mapping[str, str] = os.environ) -> frozenset[str]:
-    """Raise LaunchError where a service would end at its start, again and again; returns the names
-    of the variables that somebody reads."""
-    asked = ReadNames(environment)
-    try:
-        settings_of(asked)
-        for read in READERS:
-            read(asked)
-    except WrongSetting as problem:
-        raise LaunchError(f"{problem}.") from problem
-    return frozenset(asked.names)
+def require_service_settings(environment: Mapping[str, str] = os.environ) -> None:
+    """Raise LaunchError where a service would end at its start, again and again: what the
+    environment and the configuration file say is wrong. All problems at once."""
+    configuration = launch_configuration(environment)
+    if problems := setting_problems(configuration):
+        raise LaunchError(".\n".join(problems) + ".")
 
 
-def print_unused(environment: Mapping[str, str], read: Collection[str]) -> None:
-    """Name what was set in vain, and what to use instead."""
-    for name, advice in unused_variables(environment, read).items():
-        print(f"{name} is not used: {advice}.", flush=True)
+def setting_problems(configuration: Configuration) -> list[str]:
+    """What the launcher and the services refuse, each with where it is set."""
+    problems: dict[str, None] = {}
+    for read in (settings_of, *READERS):
+        try:
+            read(configuration.environment)
+        except WrongSetting as problem:
+            problems[configuration.explain(problem)] = None
+    return list(problems)
+
+
+def print_unused(environment: Mapping[str, str] = os.environ) -> None:
+    """Name what was set in vain, in the environment and in the file, and what to use instead."""
+    for line in (*launch_configuration(environment).warnings, *unused_lines(environment)):
+        print(line, flush=True)

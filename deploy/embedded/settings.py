@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 
+from libs.bus.configuration_file import Configuration, read_configuration
+from libs.contracts.configuration.catalogue import CONFIG_FILE
 from libs.contracts.environment_parsing import WrongSetting, host, one_of, seconds, whole_number
-from libs.contracts.listening_address import HOST_DEFAULT, is_loopback, port
+from libs.contracts.listening_address import HOST_DEFAULT, PORT_DEFAULT, is_loopback, port
 from libs.contracts.service_registry import names
 
 CHECKOUT = Path(__file__).resolve().parents[2]
@@ -35,9 +37,12 @@ class LaunchError(Exception):
 
 @dataclass(frozen=True, kw_only=True)
 class Settings:
+    """One instance. `environment` is that of the person, with what the configuration file adds."""
+
     home: Path
     host: str
     port: int
+    environment: Mapping[str, str] = field(default_factory=lambda: dict(os.environ), repr=False)
     processes: str = PROCESSES[0]
     replicas: int = 1
     frozen_seconds_max: float = FROZEN_SECONDS_MAX
@@ -85,18 +90,42 @@ def service_of(part: str) -> str:
 
 
 def read_settings(environment: Mapping[str, str] = os.environ) -> Settings:
-    """The instance that the environment asks for. Raises LaunchError."""
+    """The instance that the environment and the configuration file ask for. Raises LaunchError."""
+    configuration = launch_configuration(environment)
     try:
-        return settings_of(environment)
+        return settings_of(configuration.environment)
     except WrongSetting as problem:
-        raise LaunchError(f"{problem}.") from problem
+        raise LaunchError(f"{configuration.explain(problem)}.") from problem
+
+
+def read_settings_of_home(environment: Mapping[str, str] = os.environ) -> Settings:
+    """The same for what an instance that was started is asked: a configuration that cannot be used
+    by now is no reason not to stop it."""
+    try:
+        return read_settings(environment)
+    except LaunchError:
+        return Settings(home=home_of(environment), host=HOST_DEFAULT, port=PORT_DEFAULT)
+
+
+def launch_configuration(environment: Mapping[str, str] = os.environ) -> Configuration:
+    """The environment and the file of HEELER_CONFIG, or else of the home. Raises LaunchError."""
+    try:
+        return read_configuration(environment, home_of(environment) / CONFIG_FILE)
+    except WrongSetting as problem:
+        raise LaunchError(str(problem)) from problem
+
+
+def home_of(environment: Mapping[str, str]) -> Path:
+    """The state folder that an environment names, or that of the checkout."""
+    home = Path(environment.get("HEELER_HOME") or default_home(environment)).expanduser()
+    return home if home.is_absolute() else (Path.cwd() / home)
 
 
 def settings_of(environment: Mapping[str, str]) -> Settings:
     """The settings of the environment. Raises WrongSetting."""
-    home = Path(environment.get("HEELER_HOME") or default_home(environment)).expanduser()
     return Settings(
-        home=home if home.is_absolute() else (Path.cwd() / home),
+        home=home_of(environment),
+        environment=environment,
         host=host(environment, "HEELER_HOST", HOST_DEFAULT),
         port=port(environment),
         processes=one_of(environment, "HEELER_PROCESSES", PROCESSES, PROCESSES[0]),
@@ -136,10 +165,10 @@ def close_home(settings: Settings) -> None:
             path.chmod(0o700 if path.is_dir() else 0o600)
 
 
-def require_password(settings: Settings, environment: Mapping[str, str] = os.environ) -> None:
+def require_password(settings: Settings) -> None:
     """Raise LaunchError where anybody could come in: say at once what the api would say."""
-    named = any(environment.get(name) for name in ("HEELER_PASSWORD", "LETTA_SERVER_PASSWORD"))
-    if not named and not is_loopback(settings.host):
+    passwords = ("HEELER_PASSWORD", "LETTA_SERVER_PASSWORD")
+    if not any(map(settings.environment.get, passwords)) and not is_loopback(settings.host):
         raise LaunchError(
             f"HEELER_HOST={settings.host} can be reached from other machines, and there is no "
             "password: set HEELER_PASSWORD, or leave HEELER_HOST at 127.0.0.1"

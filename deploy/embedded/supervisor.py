@@ -92,7 +92,7 @@ class Supervisor:
             phase="starting",
             supervisor=ProcessMark.of(os.getpid()),
             has_database=before is not None and before.has_database,
-            variables=fingerprints(os.environ, self._secrets.nats_password),
+            variables=fingerprints(settings.environment, self._secrets.nats_password),
             ports={"api": settings.port, **ports},
             urls={
                 "api": settings.api_url,

@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import difflib
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Collection, Mapping
 
-# Read by neither the launcher nor the services: by deploy/bootstrap.sh, in containers, in tests.
-READ_ELSEWHERE = frozenset({"HEELER_PYTHON", "HEELER_FAILPOINTS"})
+from libs.contracts.configuration.catalogue import read_variables
+
+# Read by neither the launcher nor the services: by deploy/bootstrap.sh, in containers, in tests,
+# and by the command.
+READ_ELSEWHERE = frozenset({"HEELER_PYTHON", "HEELER_FAILPOINTS", "HEELER_URL", "HEELER_API_KEY"})
 READ_ELSEWHERE_PREFIXES = ("HEELER_NATS_IMAGE", "HEELER_POSTGRES_IMAGE", "HEELER_PYTHON_IMAGE")
 SET_BY_THE_LAUNCHER = (
     *("HEELER_DATABASE_URL", "HEELER_DATABASE_URLS", "HEELER_NATS_URL", "HEELER_NATS_URLS"),
@@ -71,26 +74,14 @@ OF_V1 = {
 OF_V1_PREFIXES = {
     "LETTA_PG_": OWN_POSTGRES,
     "LETTA_REDIS_": "Heeler needs no Redis",
-    "LETTA_": "this variable of Letta is not read here; README.md lists those that are",
+    "LETTA_": "this variable of Letta is not read here; docs/configuration.md lists those that are",
 }
 
 
-class ReadNames(Mapping[str, str]):
-    """An environment that remembers which variables it was asked for."""
-
-    def __init__(self, environment: Mapping[str, str]) -> None:
-        self._environment = environment
-        self.names: set[str] = set()
-
-    def __getitem__(self, name: str) -> str:
-        self.names.add(name)
-        return self._environment[name]
-
-    def __iter__(self) -> Iterator[str]:
-        return iter(self._environment)
-
-    def __len__(self) -> int:
-        return len(self._environment)
+def unused_lines(environment: Mapping[str, str]) -> list[str]:
+    """A sentence for each variable that nobody reads."""
+    found = unused_variables(environment, read_variables())
+    return [f"{name} is not used: {advice}." for name, advice in found.items()]
 
 
 def unused_variables(environment: Mapping[str, str], read: Collection[str]) -> dict[str, str]:
@@ -111,7 +102,8 @@ def advice_about(name: str, read: Collection[str]) -> str:
         if name in READ_ELSEWHERE or name.startswith(READ_ELSEWHERE_PREFIXES):
             return ""
         alike = difflib.get_close_matches(name, sorted(read), n=1, cutoff=0.8)
-        return f"there is no such variable{f': {alike[0]}?' if alike else '; see README.md'}"
+        advice = f": {alike[0]}?" if alike else "; see docs/configuration.md"
+        return f"there is no such variable{advice}"
     if name in OF_CLIENTS or name.startswith((*HONOURED_OF_V1, *OF_CLIENTS_PREFIXES)):
         return ""
     prefixes = (advice for start, advice in OF_V1_PREFIXES.items() if name.startswith(start))

@@ -38,6 +38,7 @@ from deploy.embedded.state import (
 )
 from deploy.embedded.subprocesses import open_log, rotate, size_of, tail
 from deploy.embedded.supervisor import kill_leftovers
+from libs.contracts.configuration.catalogue import CONFIG_VARIABLE
 
 ORPHANS_SECONDS_MAX = 5.0  # children of a killed supervisor get this long to notice
 RECOVER_SECONDS_MAX = 15.0  # a running instance gets this long to heal before `up` complains
@@ -57,7 +58,8 @@ def up(settings: Settings) -> int:
 
     started = time.monotonic()
     require_password(settings)
-    print_unused(os.environ, require_service_settings())
+    require_service_settings()
+    print_unused()
     open_home(settings)
     if HomeLock(settings.home).holder():
         return _join_running(settings)
@@ -100,7 +102,7 @@ def _join_running(settings: Settings) -> int:
     state = _wait_healthy(settings, None, patience, None)
     print(f"Heeler is already up: {state.urls['api']}")
     _print_urls(settings, state)
-    now = fingerprints(os.environ, open_secrets(settings.home).nats_password)
+    now = fingerprints(settings.environment, open_secrets(settings.home).nats_password)
     if names := changed_variables(state.variables, now):
         print(
             f"It runs with other values of {', '.join(names)} than are set here. To run with those:"
@@ -164,12 +166,19 @@ def _spawn_supervisor(settings: Settings) -> subprocess.Popen[bytes]:
         return subprocess.Popen(
             [sys.executable, "-m", "deploy.embedded", "run"],
             cwd=CHECKOUT,
-            env={**os.environ, "HEELER_HOME": str(settings.home), "PYTHONUNBUFFERED": "1"},
+            env={**os.environ, **absolute_paths(settings), "PYTHONUNBUFFERED": "1"},
             stdin=subprocess.DEVNULL,
             stdout=log,
             stderr=log,
             start_new_session=True,
         )
+
+
+def absolute_paths(settings: Settings) -> dict[str, str]:
+    """The variables that name the home and the configuration file, for every working folder."""
+    file = os.environ.get(CONFIG_VARIABLE)
+    config = {CONFIG_VARIABLE: str(Path(file).expanduser().absolute())} if file else {}
+    return {"HEELER_HOME": str(settings.home), **config}
 
 
 def _wait_healthy(

@@ -3,7 +3,12 @@
 from __future__ import annotations
 
 import gc
+import os
+import sys
 from importlib import import_module
+
+from libs.bus.configuration_file import add_file_to
+from libs.contracts.environment_parsing import WrongSetting
 
 
 def start(name: str) -> None:
@@ -12,6 +17,7 @@ def start(name: str) -> None:
     What is loaded stays as long as the process does, so the garbage collector looks through it
     neither while it grows nor later.
     """
+    read_file()
     gc.disable()
     import_module("libs.bus.nats_clients_without_extras")
     runtime = import_module("libs.bus.service_runner")
@@ -20,3 +26,14 @@ def start(name: str) -> None:
     gc.freeze()
     gc.enable()
     runtime.main(name, project, wiring)
+
+
+def read_file() -> None:
+    """Add what the configuration file says to the environment, where HEELER_CONFIG names one: in a
+    container. A process of the launcher has it in its environment."""
+    try:
+        warnings = add_file_to(os.environ)
+    except WrongSetting as problem:
+        sys.exit(str(problem))
+    for warning in warnings:
+        print(warning, file=sys.stderr, flush=True)

@@ -55,13 +55,12 @@ def test_a_service_gets_what_it_reads(service: str, names: set[str]) -> None:
 
 @pytest.mark.parametrize("host", ["0.0.0.0", "::", "192.168.1.7", "example.org"])
 def test_an_address_that_others_reach_needs_a_password(host: str) -> None:
-    settings = read_settings({"HEELER_HOST": host})
     with pytest.raises(LaunchError, match="set HEELER_PASSWORD"):
-        require_password(settings, {"HEELER_PASSWORD": ""})
+        require_password(read_settings({"HEELER_HOST": host, "HEELER_PASSWORD": ""}))
     for name in PASSWORDS:
-        require_password(settings, {name: "secret"})
+        require_password(read_settings({"HEELER_HOST": host, name: "secret"}))
 
 
 @pytest.mark.parametrize("host", ["127.0.0.1", "::1", "localhost"])
 def test_an_address_of_this_machine_needs_none(host: str) -> None:
-    require_password(read_settings({"HEELER_HOST": host}), {})
+    require_password(read_settings({"HEELER_HOST": host}))

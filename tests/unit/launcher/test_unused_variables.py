@@ -7,16 +7,17 @@ from pathlib import Path
 
 import pytest
 
-from deploy.embedded.service_settings import print_unused, require_service_settings
+from deploy.embedded.service_settings import print_unused
 from deploy.embedded.settings import CHECKOUT
 from deploy.embedded.unused_variables import SET_BY_THE_LAUNCHER, unused_variables
+from libs.contracts.configuration.catalogue import read_variables
 
 # A constant of ours, and the mark of a process in the sandbox.
 NONE_OF_A_PERSON = {"HEELER_VERSION", "HEELER_SPAWNER"}
 
 
 def unused(**environment: str) -> dict[str, str]:
-    return unused_variables(environment, require_service_settings(environment))
+    return unused_variables(environment, read_variables())
 
 
 @pytest.mark.parametrize(
@@ -25,7 +26,7 @@ def unused(**environment: str) -> dict[str, str]:
         ("LETTA_PG_URI", "its own Postgres"),
         ("LETTA_PG_PASSWORD", "its own Postgres"),
         ("LETTA_SERVER_SECURE", "HEELER_PASSWORD"),
-        ("LETTA_SOMETHING_ELSE", "README.md"),
+        ("LETTA_SOMETHING_ELSE", "docs/configuration.md"),
         ("VLLM_API_BASE", "OPENAI_API_BASE"),
         ("LMSTUDIO_BASE_URL", "OPENAI_API_BASE"),
         ("GEMINI_API_KEY", "OPENAI_API_KEY"),
@@ -39,7 +40,7 @@ def test_a_variable_that_nobody_reads_is_named_with_what_to_use(
 ) -> None:
     environment = {name: "hunter2"}
 
-    print_unused(environment, require_service_settings(environment))
+    print_unused(environment)
 
     (line,) = capsys.readouterr().out.splitlines()
     assert line.startswith(f"{name} is not used: ")
@@ -75,13 +76,13 @@ def test_what_clients_and_letta_code_read_is_left_alone() -> None:
 
 
 def test_every_variable_in_the_readme_and_in_the_code_is_known() -> None:
-    files = [CHECKOUT / "README.md", CHECKOUT / "Makefile"]
+    files = [CHECKOUT / "README.md", CHECKOUT / "Makefile", CHECKOUT / "docs" / "configuration.md"]
     for folder in ("libs", "services"):
         files += (CHECKOUT / folder).rglob("*.py")
     found = set().union(*map(variables_in, files)) - NONE_OF_A_PERSON - {*SET_BY_THE_LAUNCHER}
     assert {"HEELER_SANDBOX", "HEELER_PACKAGES_DENIED"} <= found
 
-    assert unused_variables(dict.fromkeys(found, "set"), require_service_settings({})) == {}
+    assert unused_variables(dict.fromkeys(found, "set"), read_variables()) == {}
 
 
 def variables_in(file: Path) -> set[str]:

@@ -1,0 +1,110 @@
+"""`heeler config`: what the server on this machine is set to, and what sets it."""
+
+from __future__ import annotations
+
+import os
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+from typer import Argument, Option
+
+from cli.commands import noun
+from cli.exit_codes import CommandError, ExitCode
+from cli.options import OPTIONS
+from cli.output import Column, say, show_json, show_rows, show_text
+
+if TYPE_CHECKING:
+    from libs.bus.configuration_file import Configuration
+    from libs.contracts.configuration.key import Key
+
+app = noun("The configuration of the server on this machine: its file and its environment.")
+
+HIDDEN = "********"
+
+
+@app.command()
+def show(
+    origin: Annotated[bool, Option("--origin", help="Show what sets each key.")] = False,
+) -> None:
+    """Show each key with its value; what is secret is hidden."""
+    from deploy.embedded.settings import launch_configuration
+    from libs.contracts.configuration.catalogue import KEYS
+
+    configuration = launch_configuration()
+    columns: dict[str, Column] = {"key": "key", "value": "value"}
+    if origin:
+        columns["origin"] = lambda row: row["origin"]["where"] or row["origin"]["kind"]
+    show_rows([describe(configuration, key) for key in KEYS], columns)
+    _tell_notes(configuration)
+
+
+@app.command()
+def get(key: Annotated[str, Argument(metavar="KEY", help="As in server.port.")]) -> None:
+    """Print the value of one key; what is secret is hidden."""
+    from deploy.embedded.settings import launch_configuration
+
+    show_text(describe(launch_configuration(), key_named(key))["value"])
+
+
+@app.command()
+def validate() -> None:
+    """Check the file and the environment as the services would; nothing is started or changed."""
+    from deploy.embedded.service_settings import setting_problems
+    from deploy.embedded.settings import LaunchError, launch_configuration
+    from deploy.embedded.unused_variables import unused_lines
+
+    warnings, file = unused_lines(os.environ), None
+    try:
+        configuration = launch_configuration()
+    except LaunchError as problem:
+        problems = str(problem).splitlines()
+    else:
+        problems = setting_problems(configuration)
+        warnings, file = [*configuration.warnings, *warnings], configuration.file
+    if OPTIONS.json:
+        found = {"file": str(file) if file else None, "problems": problems, "warnings": warnings}
+        show_json(found)
+    else:
+        for line in (*warnings, *problems):
+            say(line)
+    if problems:
+        raise typer.Exit(ExitCode.REFUSED)
+    say(f"The configuration can be used: {file or 'there is no file, only the environment'}")
+
+
+def describe(configuration: Configuration, key: Key) -> dict[str, Any]:
+    """A key as `config show --json` prints it."""
+    origin, text = configuration.origin(key), configuration.text(key)
+    return {
+        "key": key.name,
+        "value": (HIDDEN if key.secret else text) if text else key.default_words,
+        "default": key.default_words,
+        "origin": {"kind": origin.kind, "where": origin.where},
+        "variable": key.variable,
+        "secret": key.secret,
+        "needs_start": key.needs_start,
+    }
+
+
+def key_named(name: str) -> Key:
+    """The key of that name. Raises CommandError, with what is like it."""
+    import difflib
+
+    from libs.contracts.configuration.catalogue import KEYS
+
+    known = {key.name: key for key in KEYS}
+    if name not in known:
+        close = difflib.get_close_matches(name, known, n=1)
+        hint = f" Did you mean '{close[0]}'?" if close else ""
+        raise CommandError(f"There is no key '{name}'.{hint}", ExitCode.NOT_FOUND)
+    return known[name]
+
+
+def _tell_notes(configuration: Configuration) -> None:
+    """What was set in vain, and whether a server runs with other values."""
+    from deploy.embedded.unused_variables import unused_lines
+
+    if configuration.file:
+        say(f"The file is {configuration.file}")
+    for line in (*configuration.warnings, *unused_lines(os.environ)):
+        say(line)

@@ -1,0 +1,1 @@
+"""The configuration of a server: what may be set, and as what."""

@@ -33,7 +33,7 @@ def show(
     configuration = launch_configuration()
     columns: dict[str, Column] = {"key": "key", "value": "value"}
     if origin:
-        columns["origin"] = lambda row: row["origin"]["where"] or row["origin"]["kind"]
+        columns["origin"] = _origin_words
     show_rows([describe(configuration, key) for key in KEYS], columns)
     _tell_notes(configuration)
 
@@ -98,6 +98,11 @@ def key_named(name: str) -> Key:
         hint = f" Did you mean '{close[0]}'?" if close else ""
         raise CommandError(f"There is no key '{name}'.{hint}", ExitCode.NOT_FOUND)
     return known[name]
+
+
+def _origin_words(row: Any) -> str:
+    """The line of the file, which is named below the table, the variable, or that it is neither."""
+    return str(row["origin"]["where"]).rpartition("/")[2] or str(row["origin"]["kind"])
 
 
 def _tell_notes(configuration: Configuration) -> None:

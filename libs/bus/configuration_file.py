@@ -108,7 +108,7 @@ def from_file(before: Mapping[str, str], file: Path) -> Configuration:
         document = tomllib.loads(text)
     except tomllib.TOMLDecodeError as problem:
         raise WrongConfiguration(f"{file}: this is no TOML: {problem}") from problem
-    reading = Reading(file, key_lines(text))
+    reading = FileReader(file, key_lines(text))
     reading.read(document)
     if reading.problems:
         raise WrongConfiguration("\n".join(reading.problems))
@@ -130,7 +130,7 @@ def add_file_to(environment: MutableMapping[str, str]) -> tuple[str, ...]:
     return configuration.warnings
 
 
-class Reading:
+class FileReader:
     """What is found in a file: the values of keys, problems, and names that nobody knows."""
 
     def __init__(self, file: Path, lines: Mapping[tuple[str, ...], int]) -> None:

@@ -21,8 +21,8 @@ from zoneinfo import ZoneInfo
 
 from apscheduler.triggers.cron import CronTrigger
 
+from libs.contracts.scheduler.cron_expressions import CronExpression, parse_cron
 from libs.contracts.wall_times import end_of_gap, moments_of, offset_of, zone_named
-from services.scheduler.domain.cron_expressions import CronExpression, parse_cron
 
 # Datetimes end a year later.
 YEAR_MAX = 9_998

@@ -14,8 +14,8 @@ from cronsim import CronSim
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from libs.contracts.scheduler.cron_expressions import parse_cron, why_not_cron
 from libs.contracts.wall_times import end_of_gap, moment_on_wall, near_names, zone_named
-from services.scheduler.domain.cron_expressions import parse_cron, why_not_cron
 from services.scheduler.domain.recurrence import next_slots
 
 ONE_MINUTE = timedelta(minutes=1)

@@ -1,0 +1,43 @@
+"""Agents as TOML files: their form, what is wrong with one, and how one is written."""
+
+from libs.agent_toml.checked_file import CheckedFile, read, read_file
+from libs.agent_toml.definition import AgentDefinition
+from libs.agent_toml.problems import Problem, to_text
+from libs.agent_toml.requests import (
+    block_request,
+    mcp_server_request,
+    permissions_request,
+    schedule_request,
+    to_create_request,
+    to_update_request,
+    tool_request,
+    variables_of,
+)
+from libs.agent_toml.server_documents import NotWritable, from_server
+from libs.agent_toml.sibling_files import ReadSibling
+from libs.agent_toml.tables import MissingVariable
+from libs.agent_toml.tool_checks import tool_name
+from libs.agent_toml.writing import write
+
+__all__ = [
+    "AgentDefinition",
+    "CheckedFile",
+    "MissingVariable",
+    "NotWritable",
+    "Problem",
+    "ReadSibling",
+    "block_request",
+    "from_server",
+    "mcp_server_request",
+    "permissions_request",
+    "read",
+    "read_file",
+    "schedule_request",
+    "to_create_request",
+    "to_text",
+    "to_update_request",
+    "tool_name",
+    "tool_request",
+    "variables_of",
+    "write",
+]

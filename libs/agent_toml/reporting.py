@@ -1,0 +1,111 @@
+"""Collect the problems of a file with their places."""
+
+from __future__ import annotations
+
+from difflib import get_close_matches
+
+from libs.agent_toml.problems import Problem
+from libs.agent_toml.toml_positions import Path, Place, Positions
+
+SHOWN_CHARS_MAX = 60
+SIMILAR_MIN = 0.6
+NAMES_SHOWN_MAX = 12
+PROBLEMS_MAX = 500
+
+
+class Reporter:
+    """The problems of one file; a problem is placed by the path of what it is about."""
+
+    def __init__(self, file: str, positions: Positions) -> None:
+        self.file = file
+        self.positions = positions
+        self.found: list[Problem] = []
+        self.broken: set[Path] = set()  # nothing more is said of these
+
+    def error(
+        self,
+        path: Path,
+        code: str,
+        message: str,
+        *,
+        expected: str = "",
+        suggestion: str = "",
+        at_key: bool = False,
+    ) -> None:
+        """Report what makes the file unusable."""
+        self._add("error", path, code, message, expected, suggestion, at_key)
+
+    def warn(
+        self,
+        path: Path,
+        code: str,
+        message: str,
+        *,
+        expected: str = "",
+        suggestion: str = "",
+        at_key: bool = False,
+    ) -> None:
+        """Report what may be a mistake."""
+        self._add("warning", path, code, message, expected, suggestion, at_key)
+
+    def _add(
+        self,
+        severity: str,
+        path: Path,
+        code: str,
+        message: str,
+        expected: str,
+        suggestion: str,
+        at_key: bool,
+    ) -> None:
+        if len(self.found) >= PROBLEMS_MAX or self.is_broken(path):
+            return
+        place: Place = self.positions.of_key(path) if at_key else self.positions.of_value(path)
+        problem = Problem(
+            file=self.file,
+            line=place.line,
+            column=place.column,
+            code=code,
+            message=message,
+            expected=expected,
+            suggestion=suggestion,
+            severity="error" if severity == "error" else "warning",
+            field=name_of(path),
+        )
+        if problem not in self.found:
+            self.found.append(problem)
+
+    def is_broken(self, path: Path) -> bool:
+        """Whether a problem of this value, or of what it is in, was reported already."""
+        return any(path[:length] in self.broken for length in range(1, len(path) + 1))
+
+    def in_order(self) -> tuple[Problem, ...]:
+        """The problems in the order of the file."""
+        return tuple(sorted(self.found, key=lambda each: (each.line, each.column, each.code)))
+
+
+def name_of(path: Path) -> str:
+    """A path as people write it: `memory[1].label`."""
+    text = ""
+    for part in path:
+        text += f"[{part}]" if isinstance(part, int) else f".{part}" if text else part
+    return text
+
+
+def similar(word: str, known: list[str]) -> str:
+    """The known word that somebody probably meant; empty if there is none."""
+    found = get_close_matches(word[:100].lower(), known, 1, SIMILAR_MIN)
+    return found[0] if found else ""
+
+
+def quote(value: object) -> str:
+    """A value of a file in a sentence, shortened."""
+    text = value if isinstance(value, str) else repr(value)
+    short = text if len(text) <= SHOWN_CHARS_MAX else f"{text[:SHOWN_CHARS_MAX]}..."
+    return f"'{short}'" if isinstance(value, str) else short
+
+
+def enumerate_words(words: list[str]) -> str:
+    """Words in a sentence, not too many of them."""
+    more = f" and {len(words) - NAMES_SHOWN_MAX} more" if len(words) > NAMES_SHOWN_MAX else ""
+    return ", ".join(words[:NAMES_SHOWN_MAX]) + more

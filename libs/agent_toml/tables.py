@@ -1,0 +1,48 @@
+"""What all tables of the form have in common."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping
+from typing import Annotated
+
+from pydantic import BaseModel, ConfigDict, Field
+
+from libs.contracts.letta.tool_requests import VARIABLE_NAME
+
+REFERENCE = re.compile(r"\$\{([A-Za-z_][A-Za-z0-9_]{0,255})\}")
+REFERENCE_CHARS_MAX = 16_384
+
+type Variable = Annotated[str, Field(pattern=VARIABLE_NAME)]
+# A text that may name environment variables as `${NAME}`.
+type Reference = Annotated[str, Field(max_length=REFERENCE_CHARS_MAX)]
+
+
+class Table(BaseModel):
+    """A table of the file: types are those of TOML, and unknown keys are refused."""
+
+    model_config = ConfigDict(extra="forbid", strict=True, frozen=True, protected_namespaces=())
+
+
+class MissingVariable(Exception):
+    """A file names an environment variable that is not set; `name` is the variable."""
+
+    def __init__(self, name: str) -> None:
+        super().__init__(f"the environment variable {name} is not set, and the file names it")
+        self.name = name
+
+
+def names_in(text: str) -> Iterator[str]:
+    """The environment variables that a text names as `${NAME}`."""
+    return (match[1] for match in REFERENCE.finditer(text))
+
+
+def with_values(text: str, environment: Mapping[str, str]) -> str:
+    """The text with the values of the variables that it names. Raises MissingVariable."""
+
+    def value(match: re.Match[str]) -> str:
+        if match[1] not in environment:
+            raise MissingVariable(match[1])
+        return environment[match[1]]
+
+    return REFERENCE.sub(value, text)

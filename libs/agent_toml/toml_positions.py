@@ -1,0 +1,207 @@
+"""Where each key and value of a TOML document stands. `tomllib` gives values without places, and
+`tomlkit` drops them, so this reads the document a second time, and only that far.
+
+The document must be valid: `tomllib` has read it already.
+"""
+
+from __future__ import annotations
+
+import re
+from bisect import bisect_right
+from dataclasses import dataclass, field
+from tomllib import loads
+
+Path = tuple[str | int, ...]
+
+_BLANK = re.compile(r"(?:[ \t\r\n]+|#[^\n]*)*")
+_SPACES = re.compile(r"[ \t]*")
+_BARE_KEY = re.compile(r"[A-Za-z0-9_-]+")
+_BASIC = re.compile(r'"(?:[^"\\\n]++|\\.)*+"')
+_LITERAL = re.compile(r"'[^'\n]*'")
+_BASIC_LINES = re.compile(r'"""(?:[^"\\]++|\\[\s\S]|"{1,2}(?!"))*+"{3,5}')
+_LITERAL_LINES = re.compile(r"'''(?:[^']++|'{1,2}(?!'))*+'{3,5}")
+_PLAIN = re.compile(r"[^,\]\}#\n]+")
+_STRINGS = (_BASIC_LINES, _LITERAL_LINES, _BASIC, _LITERAL)
+VALUES_MAX = 100_000
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """A place in the text: both numbers count from 1."""
+
+    line: int
+    column: int
+
+
+@dataclass(slots=True)
+class Positions:
+    """Where keys and values of a document stand, by their paths from its root."""
+
+    line_starts: list[int]
+    keys: dict[Path, int] = field(default_factory=dict)
+    values: dict[Path, int] = field(default_factory=dict)
+
+    def place(self, offset: int) -> Place:
+        """The place of a character."""
+        line = bisect_right(self.line_starts, offset)
+        return Place(line, offset - self.line_starts[line - 1] + 1)
+
+    def of_key(self, path: Path) -> Place:
+        """The place of a key, or of the nearest table around it."""
+        return self._nearest(path, self.keys, self.values)
+
+    def of_value(self, path: Path) -> Place:
+        """The place of a value, or of the nearest table around it."""
+        return self._nearest(path, self.values, self.keys)
+
+    def _nearest(self, path: Path, *tables: dict[Path, int]) -> Place:
+        for length in range(len(path), 0, -1):
+            for table in tables:
+                if path[:length] in table:
+                    return self.place(table[path[:length]])
+        return Place(1, 1)
+
+
+def positions_of(text: str) -> Positions:
+    """Where the keys and values of a valid document stand."""
+    starts = [0, *(match.end() for match in re.finditer("\n", text))]
+    return _Scan(text, Positions(starts)).document()
+
+
+class _Scan:
+    """One reading of a document from its beginning to its end."""
+
+    def __init__(self, text: str, positions: Positions) -> None:
+        self.text = text
+        self.at = 0
+        self.found = positions
+        self.tables_of_array: dict[Path, int] = {}
+
+    def document(self) -> Positions:
+        table: Path = ()
+        while True:
+            self.skip(_BLANK)
+            if self.at >= len(self.text):
+                return self.found
+            if self.text[self.at] == "[":
+                table = self.header()
+            else:
+                self.pair(table)
+
+    def skip(self, pattern: re.Pattern[str]) -> None:
+        match = pattern.match(self.text, self.at)
+        self.at = match.end() if match else self.at
+
+    def header(self) -> Path:
+        """Read `[a.b]` or `[[a.b]]`; returns the path of the table."""
+        begin = self.at
+        is_array = self.text.startswith("[[", self.at)
+        self.at += 2 if is_array else 1
+        keys = [key for key, _ in self.dotted_key()]
+        self.at += 2 if is_array else 1
+        path = self.resolve(keys[:-1])
+        last = (*path, keys[-1])
+        if is_array:
+            index = self.tables_of_array.get(last, -1) + 1
+            self.tables_of_array[last] = index
+            self.found.keys.setdefault(last, begin)
+            last = (*last, index)
+        else:
+            last = self.resolve(keys)
+        self.found.keys.setdefault(last, begin)
+        return last
+
+    def resolve(self, keys: list[str]) -> Path:
+        """The path of dotted keys of a header: within the latest table of each array."""
+        path: Path = ()
+        for key in keys:
+            path = (*path, key)
+            if path in self.tables_of_array:
+                path = (*path, self.tables_of_array[path])
+        return path
+
+    def pair(self, table: Path) -> None:
+        """Read one `a.b = value` of a table."""
+        path = table
+        for key, offset in self.dotted_key():
+            path = (*path, key)
+            self.found.keys.setdefault(path, offset)
+        self.skip(_SPACES)
+        self.at += 1  # the equals sign
+        self.skip(_SPACES)
+        self.value(path)
+
+    def dotted_key(self) -> list[tuple[str, int]]:
+        """The parts of a key, and where each stands."""
+        parts: list[tuple[str, int]] = []
+        while True:
+            self.skip(_SPACES)
+            begin = self.at
+            parts.append((self.key(), begin))
+            self.skip(_SPACES)
+            if not self.text.startswith(".", self.at):
+                return parts
+            self.at += 1
+
+    def key(self) -> str:
+        for pattern in (_BARE_KEY, _BASIC, _LITERAL):
+            match = pattern.match(self.text, self.at)
+            if match:
+                self.at = match.end()
+                return match[0] if pattern is _BARE_KEY else _string(match[0])
+        raise AssertionError(f"the document has no key at {self.at}: tomllib has read it")
+
+    def value(self, path: Path) -> None:
+        self.found.values[path] = self.at
+        character = self.text[self.at]
+        if character == "[":
+            self.array(path)
+        elif character == "{":
+            self.inline_table(path)
+        elif character in "\"'":
+            self.string()
+        else:
+            self.skip(_PLAIN)
+
+    def string(self) -> None:
+        for pattern in _STRINGS:
+            match = pattern.match(self.text, self.at)
+            if match:
+                self.at = match.end()
+                return
+        raise AssertionError(f"the document has no string at {self.at}: tomllib has read it")
+
+    def array(self, path: Path) -> None:
+        self.at += 1
+        index = 0
+        while True:
+            self.skip(_BLANK)
+            if self.text[self.at] == "]":
+                self.at += 1
+                return
+            if self.text[self.at] == ",":
+                self.at += 1
+                continue
+            self.value((*path, index))
+            index += 1
+
+    def inline_table(self, path: Path) -> None:
+        self.at += 1
+        while True:
+            self.skip(_BLANK)
+            if self.text[self.at] == "}":
+                self.at += 1
+                return
+            if self.text[self.at] == ",":
+                self.at += 1
+                continue
+            self.pair(path)
+
+
+def _string(quoted: str) -> str:
+    """What a quoted key says."""
+    if "\\" not in quoted:
+        return quoted[1:-1]
+    text = loads(f"k = {quoted}")["k"]
+    assert isinstance(text, str), "a quoted key is a string"
+    return text

@@ -23,6 +23,19 @@ SECTIONS = {
     "Agents and what belongs to them": {
         "agents": Entry("cli.agents", "List, make, ask, change, compare and delete agents"),
         "test": Entry("cli.testing", "Try scenarios on fresh agents"),
+        "tools": Entry("cli.tools", "What agents may call: from your own Python files, too"),
+        "mcp": Entry("cli.mcp", "MCP servers, whose tools agents may call"),
+        "files": Entry("cli.files", "Folders and files that agents open and search"),
+        "archives": Entry("cli.archives", "Long-term memory that agents search, and its passages"),
+        "models": Entry("cli.models", "The models that agents may have"),
+    },
+    "Many agents": {
+        "groups": Entry("cli.groups", "Agents that answer together"),
+        "schedules": Entry("cli.schedules", "Have agents act at a time, or again and again"),
+        "batches": Entry("cli.batches", "Many messages by one request"),
+        "templates": Entry("cli.templates", "Agents as saved values, from which others are made"),
+        "identities": Entry("cli.identities", "Whom agents and blocks are about"),
+        "projects": Entry("cli.projects", "Agents that belong together"),
     },
     "The command itself": {
         "remote": Entry("cli.remote", "The servers that the command knows by name"),

@@ -94,26 +94,26 @@ class Server:
 
     def get(self, path: str, **query: Any) -> Any:
         """The JSON document at a path; parameters that are None are left out."""
-        return self.letta.get(path, cast_to=object, options={"params": _given(query)})
+        return self.letta.get(path, cast_to=object, options={"params": given(query)})
 
     def post(self, path: str, body: Any = None, **query: Any) -> Any:
         """The JSON answer; parameters that are None are left out."""
-        options = cast(Any, {"params": _given(query)})
+        options = cast(Any, {"params": given(query)})
         return self.letta.post(path, cast_to=object, body=body, options=options)
 
     def patch(self, path: str, body: Any = None, **query: Any) -> Any:
         """The JSON answer; parameters that are None are left out."""
-        options = cast(Any, {"params": _given(query)})
+        options = cast(Any, {"params": given(query)})
         return self.letta.patch(path, cast_to=object, body=body, options=options)
 
     def put(self, path: str, body: Any = None, **query: Any) -> Any:
         """The JSON answer; parameters that are None are left out."""
-        options = cast(Any, {"params": _given(query)})
+        options = cast(Any, {"params": given(query)})
         return self.letta.put(path, cast_to=object, body=body, options=options)
 
     def delete(self, path: str, **query: Any) -> Any:
         """The JSON answer; parameters that are None are left out."""
-        options = cast(Any, {"params": _given(query)})
+        options = cast(Any, {"params": given(query)})
         return self.letta.delete(path, cast_to=object, options=options)
 
     def pages(self, path: str, limit: int | None = None, **query: Any) -> Iterator[Any]:
@@ -129,8 +129,22 @@ class Server:
             after = page[-1]["id"]
             left = None if left is None else left - len(page)
 
+    def numbered_pages(
+        self, path: str, inside: str, limit: int | None = None, **query: Any
+    ) -> Iterator[Any]:
+        """Each entry of a list in an object's field, that is read by offsets."""
+        offset = 0
+        while limit is None or offset < limit:
+            size = PAGE if limit is None else min(PAGE, limit - offset)
+            page = self.get(path, limit=size, offset=offset, **query)[inside]
+            yield from page
+            offset += len(page)
+            if len(page) < size:
+                return
 
-def _given(query: Mapping[str, Any]) -> dict[str, Any]:
+
+def given(query: Mapping[str, Any]) -> dict[str, Any]:
+    """Without what is None: what was not said."""
     return {name: value for name, value in query.items() if value is not None}
 
 

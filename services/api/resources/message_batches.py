@@ -25,6 +25,7 @@ from services.api.http.request_parsing import (
     valid_id,
 )
 from services.api.openapi.operation import returns
+from services.api.resources.batches import PROGRESS
 from services.api.v1.batch_request import batch_body_of, start_batch
 from services.api.v1.context_window import raw_message
 from services.api.v1.read_model_responses import (
@@ -44,7 +45,8 @@ JOBS = Resource(
         " 'job_type', 'batch', 'ttft_ns', null, 'total_duration_ns',"
         " (extract(epoch from v.completed_at - v.created_at) * 1000000000)::bigint,"
         " 'user_id', v.fields->'created_by_id', 'organization_id', v.org) || v.fields"
-        " || jsonb_build_object('id', v.id, 'status', v.status)"
+        " || jsonb_build_object('id', v.id, 'agent_id', v.agent_id, 'status', v.status)"
+        f" || {PROGRESS}"  # which V1 lacks
     ),
 )
 OPEN = "v.completed_at is null"

@@ -10,14 +10,14 @@ from cli.commands import noun
 from cli.names import AGENT, ARCHIVE, id_of
 from cli.output import Column, confirm, say, show, show_rows
 from cli.server import given, server
-from cli.verbs import LIST_ENTRIES, Limit, Yes, add_delete, add_get, named
+from cli.verbs import LIST_ENTRIES, Limit, Yes, add_delete, add_get, name_or_id
 
 app = noun("Archives: long-term memory that agents search.")
 passages = noun("The passages of archives: what they hold.")
 app.add_typer(passages, name="passages")
 
-Archive = Annotated[str, named("ARCHIVE")]
-Agent = Annotated[str, named("AGENT")]
+Archive = Annotated[str, name_or_id(ARCHIVE)]
+Agent = Annotated[str, name_or_id(AGENT)]
 Tags = Annotated[list[str] | None, Option("--tag", help="May be repeated.")]
 
 FIELDS: dict[str, Column] = {
@@ -139,7 +139,7 @@ def delete_passage(
     passage: Annotated[str, Argument(help="Its id, as search shows it.")],
     yes: Yes = False,
 ) -> None:
-    """Delete one passage."""
+    """Delete one passage of an archive."""
     archive_id = id_of(server(), ARCHIVE, archive)
     confirm(f"Delete the passage {passage}?", yes=yes)
     server().delete(f"/v1/archives/{archive_id}/passages/{passage}")

@@ -13,15 +13,15 @@ from cli.exit_codes import CommandError, ExitCode
 from cli.names import AGENT, FOLDER, Noun, find, id_of
 from cli.output import Column, confirm, progress, say, show, show_rows, show_text
 from cli.server import given, server
-from cli.verbs import LIST_ENTRIES, Limit, Yes, named
+from cli.verbs import LIST_ENTRIES, Limit, Yes, name_or_id
 
 app = noun("Folders and files that agents open and search.")
 
 POLL_SECONDS = 0.5
 ENDED = ("completed", "error")
 
-Folder = Annotated[str, named("FOLDER")]
-Agent = Annotated[str, named("AGENT")]
+Folder = Annotated[str, name_or_id(FOLDER)]
+Agent = Annotated[str, name_or_id(AGENT)]
 
 FOLDER_FIELDS: dict[str, Column] = {
     "name": "name",
@@ -69,7 +69,7 @@ def create(
     description: Annotated[str | None, Option(help="What is in it; agents read it.")] = None,
     embedding: Annotated[str | None, Option(help="The handle of an embedding model.")] = None,
 ) -> None:
-    """Make a folder."""
+    """Make a folder, which has no files yet."""
     fields = {"name": name, "description": description, "embedding": embedding}
     show(server().post(FOLDER.path, given(fields)), FOLDER_FIELDS)
 

@@ -12,12 +12,12 @@ from cli.files_and_json import json_object
 from cli.names import AGENT, GROUP, find, id_of
 from cli.output import Column, say, show, show_json, show_rows, show_text
 from cli.server import given, server
-from cli.verbs import LIST_ENTRIES, Limit, add_delete, named
+from cli.verbs import LIST_ENTRIES, Limit, add_delete, name_or_id
 
 app = noun("Groups: agents that answer together.")
 
-Group = Annotated[str, named("GROUP")]
-Agent = Annotated[str, named("AGENT")]
+Group = Annotated[str, name_or_id(GROUP)]
+Agent = Annotated[str, name_or_id(AGENT)]
 TYPES = "round_robin, broadcast, supervisor, dynamic, swarm, intelligent"
 
 COLUMNS: dict[str, Column] = {

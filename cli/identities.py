@@ -31,7 +31,7 @@ def create(
     name: Annotated[str | None, Option(help="What it is called; the key without.")] = None,
     kind: Annotated[str, Option("--type", help="user, org or other.")] = "user",
 ) -> None:
-    """Make an identity."""
+    """Make an identity, which nothing has yet."""
     fields = {"identifier_key": key, "name": name or key, "identity_type": kind}
     show(server().post(IDENTITY.path, fields), COLUMNS)
 

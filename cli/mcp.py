@@ -12,11 +12,11 @@ from cli.files_and_json import pairs
 from cli.names import MCP_SERVER, id_of
 from cli.output import Column, say, show, show_rows
 from cli.server import given, server
-from cli.verbs import add_delete, add_get, add_list, named
+from cli.verbs import add_delete, add_get, add_list, name_or_id
 
 app = noun("MCP servers, whose tools agents may call.")
 
-McpServer = Annotated[str, named("SERVER")]
+McpServer = Annotated[str, name_or_id(MCP_SERVER)]
 
 
 def _where(mcp_server: Any) -> str:

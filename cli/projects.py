@@ -10,12 +10,12 @@ from cli.commands import noun
 from cli.names import AGENT, PROJECT, find, id_of
 from cli.output import Column, confirm, say, show
 from cli.server import given, server
-from cli.verbs import Yes, add_get, add_list, named
+from cli.verbs import Yes, add_get, add_list, name_or_id
 
 app = noun("Projects: agents that belong together.")
 
-Project = Annotated[str, named("PROJECT")]
-Agent = Annotated[str, named("AGENT")]
+Project = Annotated[str, name_or_id(PROJECT)]
+Agent = Annotated[str, name_or_id(AGENT)]
 COLUMNS: dict[str, Column] = {
     "name": "name",
     "id": "id",

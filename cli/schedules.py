@@ -11,12 +11,12 @@ from cli.exit_codes import CommandError, ExitCode
 from cli.names import AGENT, SCHEDULE, find, id_of
 from cli.output import Column, confirm, say, show, show_rows
 from cli.server import given, server
-from cli.verbs import LIST_ENTRIES, Limit, Yes, named
+from cli.verbs import LIST_ENTRIES, Limit, Yes, name_or_id
 
 app = noun("Schedules: have an agent act at a time, or again and again.")
 
-Schedule = Annotated[str, named("SCHEDULE")]
-Agent = Annotated[str, named("AGENT")]
+Schedule = Annotated[str, name_or_id(SCHEDULE)]
+Agent = Annotated[str, name_or_id(AGENT)]
 At = Annotated[str | None, Option(help="Once, at this time: 2026-12-24T18:00.")]
 Cron = Annotated[str | None, Option(help="Again and again: '0 9 * * mon-fri', @daily.")]
 Timezone = Annotated[str | None, Option(help="The time zone of both; UTC without.")]

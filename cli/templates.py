@@ -13,11 +13,11 @@ from cli.files_and_json import json_object, pairs, text_of
 from cli.names import AGENT, TEMPLATE, find, id_of
 from cli.output import Column, confirm, say, show, show_rows
 from cli.server import given, server
-from cli.verbs import LIST_ENTRIES, Yes, add_get, add_list, named
+from cli.verbs import LIST_ENTRIES, Yes, add_get, add_list, name_or_id
 
 app = noun("Templates on the server: agents as saved values, from which others are made.")
 
-Template = Annotated[str, named("TEMPLATE")]
+Template = Annotated[str, name_or_id(TEMPLATE)]
 AgentFile = Annotated[Path | None, Option("--file", "-f", help="An agent file (.af).")]
 
 COLUMNS: dict[str, Column] = {

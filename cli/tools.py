@@ -12,12 +12,12 @@ from cli.files_and_json import json_object, text_of
 from cli.names import AGENT, TOOL, find, id_of
 from cli.output import Column, say, show, show_rows, show_text
 from cli.server import given, server
-from cli.verbs import LIST_ENTRIES, Limit, add_delete, add_get, named
+from cli.verbs import LIST_ENTRIES, Limit, add_delete, add_get, name_or_id
 
 app = noun("Tools: what agents may call.")
 
-Tool = Annotated[str, named("TOOL")]
-Agent = Annotated[str, named("AGENT")]
+Tool = Annotated[str, name_or_id(TOOL)]
+Agent = Annotated[str, name_or_id(AGENT)]
 Packages = Annotated[
     list[str] | None, Option("--package", help="A package from PyPI: requests, numpy==2.1.0.")
 ]

@@ -15,7 +15,7 @@ class ReportedFile(io.FileIO):
         self._update = update
 
     def read(self, size: int | None = -1, /) -> bytes:
-        """The next bytes."""
+        """The next bytes; empty at the end of the file."""
         read = super().read(-1 if size is None else size)
         self._update(self.tell())
         return read

@@ -18,9 +18,9 @@ Yes = Annotated[bool, Option("--yes", "-y", help="Do not ask.")]
 Limit = Annotated[int, Option(help="At most so many.", min=1)]
 
 
-def named(metavar: str) -> Any:
-    """An argument that names something by its name or id: `Annotated[str, named("AGENT")]`."""
-    return Argument(metavar=metavar, help="Its name or id.")
+def name_or_id(noun: Noun) -> Any:
+    """The argument that names an agent, a tool, ...: `Annotated[str, name_or_id(AGENT)]`."""
+    return Argument(metavar=noun.word.upper(), help="Its name or id.")
 
 
 def add_list(app: Commands, noun: Noun, columns: Mapping[str, Column], text: str) -> None:
@@ -38,7 +38,7 @@ def add_get(app: Commands, noun: Noun, fields: Mapping[str, Column], text: str) 
     def get(name: str) -> None:
         show(find(server(), noun, name), fields)
 
-    get.__annotations__["name"] = Annotated[str, named(noun.word.upper())]
+    get.__annotations__["name"] = Annotated[str, name_or_id(noun)]
     app.command(help=text)(get)
 
 
@@ -51,5 +51,5 @@ def add_delete(app: Commands, noun: Noun, text: str) -> None:
         server().delete(f"{noun.path.rstrip('/')}/{entry_id}")
         say(f"Deleted {entry_id}.")
 
-    delete.__annotations__["name"] = Annotated[str, named(noun.word.upper())]
+    delete.__annotations__["name"] = Annotated[str, name_or_id(noun)]
     app.command(help=text)(delete)

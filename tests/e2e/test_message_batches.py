@@ -22,6 +22,7 @@ FIELDS = {
     *("id", "status", "created_at", "updated_at", "completed_at", "metadata", "job_type"),
     *("callback_url", "callback_sent_at", "callback_status_code", "callback_error", "ttft_ns"),
     *("total_duration_ns", "user_id", "organization_id", "created_by_id", "last_updated_by_id"),
+    *("agent_id", "counts", "percentage", "failed_items"),  # which V1 lacks
 }
 
 
@@ -52,6 +53,8 @@ async def test_many_agents_answer_in_their_own_conversations(
     after = await ended(ahttp, job["id"])
     assert after["status"] == "completed"
     assert after["total_duration_ns"] > 0
+    assert (after["percentage"], after["counts"]["completed"]) == (100, 3)
+    assert (after["agent_id"], after["failed_items"]) == (None, [])
     for agent in agents:
         said = (await ahttp.get(f"/v1/agents/{agent.id}/messages")).json()
         assert [m["content"] for m in said if m["message_type"] == "assistant_message"] == [HELLO]

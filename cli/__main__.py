@@ -18,6 +18,7 @@ SECTIONS = {
         "up": Entry("cli.local.up", "Start it, wait until all is healthy"),
         "down": Entry("cli.local.down", "Stop it"),
         "status": Entry("cli.local.status", "Show what runs, and whether it is healthy"),
+        "doctor": Entry("cli.local.doctor", "Find what is wrong, and say how to mend it"),
         "config": Entry("cli.config", "What is set, and by what; check it; load it anew"),
     },
     "Agents and what belongs to them": {

@@ -9,6 +9,7 @@ import signal
 import subprocess
 import sys
 import time
+from collections.abc import Mapping
 from pathlib import Path
 
 import psutil
@@ -136,7 +137,7 @@ def require_free_port(settings: Settings) -> None:
     """Raise LaunchError, with the owner if he can be seen, when the API's port is taken."""
     if port_is_free(settings.host, settings.port):
         return
-    owner = _listener(settings.port)
+    owner = listener_of(settings.port)
     server = read_health(settings.reach_host, settings.port).server
     who = f" by {owner}" if owner else ""
     who += f", which is another Heeler ({server})" if server.startswith("heeler") else ""
@@ -146,7 +147,8 @@ def require_free_port(settings: Settings) -> None:
     )
 
 
-def _listener(port: int) -> str | None:
+def listener_of(port: int) -> str | None:
+    """The process that listens on a port, in words; None where it cannot be seen."""
     try:
         for connection in psutil.net_connections(kind="tcp"):
             listens = connection.status == psutil.CONN_LISTEN and connection.laddr
@@ -312,10 +314,10 @@ def _print_urls(settings: Settings, state: InstanceState) -> None:
     print_rows(rows)
 
 
-def home_prefix(settings: Settings) -> str:
+def home_prefix(settings: Settings, environment: Mapping[str, str] = os.environ) -> str:
     """What must stand before a command that is for this home."""
     words = shlex.quote(str(settings.home))
-    return f"HEELER_HOME={words} " if os.environ.get("HEELER_HOME") else ""
+    return f"HEELER_HOME={words} " if environment.get("HEELER_HOME") else ""
 
 
 def print_rows(rows: dict[str, str]) -> None:

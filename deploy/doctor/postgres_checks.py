@@ -1,0 +1,171 @@
+"""Postgres: reachable, new enough, with pgvector, migrated, with room for more."""
+
+from __future__ import annotations
+
+from contextlib import closing
+from typing import Any
+from urllib.parse import urlsplit
+
+import psycopg
+
+from deploy.doctor.examined import Examined
+from deploy.doctor.findings import Finding, ok, problem, skipped, warning
+from deploy.embedded.postgres_server import without_password
+from deploy.rebuild import migration_files
+from libs.contracts.service_registry import names
+from libs.eventstore.migrations import STORE_FILES, applied_checksums, checksum_of
+
+CONNECT_SECONDS_MAX = 4
+STATEMENT_MS_MAX = 5_000
+VERSION_LEAST = 17
+CONNECTIONS_LEFT_MIN, CONNECTIONS_LEFT_LOW = 3, 15
+DATABASE_BYTES_LARGE = 100 << 30
+NOT_RUNNING = "no server runs in this home, and HEELER_DATABASE_URL names no other"
+
+type Connection = psycopg.Connection[tuple[Any, ...]]
+
+
+def connect(url: str) -> Connection:
+    """A session that reads, for a few seconds. Raises psycopg.OperationalError."""
+    return psycopg.connect(
+        url,
+        autocommit=True,
+        connect_timeout=CONNECT_SECONDS_MAX,
+        options=f"-c statement_timeout={STATEMENT_MS_MAX} -c default_transaction_read_only=on",
+    )
+
+
+def check_postgres(examined: Examined) -> list[Finding]:
+    """Whether it answers, what it is, and whether its schemas are those of this release."""
+    if examined.database_url is None:
+        return [skipped(NOT_RUNNING)]
+    try:
+        with closing(connect(examined.database_url)) as connection:
+            return [
+                _version(connection),
+                *_vector(examined, connection),
+                _connections(connection),
+                _size(connection),
+            ]
+    except psycopg.Error as failed:
+        return [_unreachable(examined, examined.database_url, failed)]
+
+
+def check_migrations(examined: Examined) -> Finding:
+    """Whether every schema is as this release makes it."""
+    if examined.database_url is None:
+        return skipped(NOT_RUNNING)
+    try:
+        with closing(connect(examined.database_url)) as connection:
+            missing, foreign = _missing_migrations(connection)
+    except psycopg.errors.InsufficientPrivilege:
+        return skipped("the user of the url may not read which migrations are applied")
+    except psycopg.OperationalError:
+        return skipped("Postgres cannot be asked: see `postgres`")
+    except psycopg.Error as failed:
+        return problem(f"the migrations cannot be read: {_line(failed)}", examined.migrate)
+    if foreign:
+        return problem(
+            f"another commit of Heeler made this database: {foreign[0]} is not the migration of"
+            " this one",
+            "git checkout <the commit that made it>",
+        )
+    if missing:
+        return problem(f"migrations are missing: {', '.join(missing)}", examined.migrate)
+    return ok(f"the schemas of {len(names())} services are up to date")
+
+
+def _missing_migrations(connection: Connection) -> tuple[list[str], list[str]]:
+    """The services whose schemas lack migrations, with the first; and migrations that differ."""
+    missing, foreign = [], []
+    for service in names():
+        files = (*STORE_FILES, *sorted(migration_files(service)))
+        row = connection.execute("select to_regclass(%s)", [f"{service}.migrations"]).fetchone()
+        known = applied_checksums(connection, service) if row and row[0] else {}
+        absent = [file.name for file in files if file.name not in known]
+        if absent:
+            missing.append(f"{service} ({absent[0]})")
+        foreign += [
+            f"{service} {file.name}"
+            for file in files
+            if file.name in known and known[file.name] != checksum_of(file.read_text())
+        ]
+    return missing, foreign
+
+
+def _unreachable(examined: Examined, url: str, failed: psycopg.Error) -> Finding:
+    named, where = examined.named_database, _shown(url)
+    restart = f"{examined.command('down')} && {examined.command('up')}"
+    said = str(failed)
+    if "password authentication failed" in said or "no password supplied" in said:
+        fix = f"export {named}=<the same url with the password of its user>" if named else restart
+        return problem(f"{where} does not accept the user or the password", fix)
+    if "does not exist" in said:
+        fix = f"export {named}=<url of the database>" if named else restart
+        return problem(f"{where}: {_line(failed)}", fix)
+    fix = f"export {named}=<url of a Postgres that runs>" if named else restart
+    return problem(f"{where} does not answer: {_line(failed)}", fix)
+
+
+def _shown(url: str) -> str:
+    if not urlsplit(url).hostname:
+        return "Postgres"
+    return f"Postgres at {without_password(url)[0]}"
+
+
+def _line(failed: Exception) -> str:
+    """The last line of what psycopg says, which has the reason and no password."""
+    lines = [line.strip() for line in str(failed).splitlines() if line.strip()]
+    return (lines or [type(failed).__name__])[-1].rpartition("failed: ")[2]
+
+
+def _version(connection: Connection) -> Finding:
+    version = connection.info.server_version
+    if version < VERSION_LEAST * 10_000:
+        return problem(
+            f"Postgres {version // 10_000} is too old: {VERSION_LEAST} or newer is needed",
+            f"pg_upgrade <to Postgres {VERSION_LEAST} or newer>",
+        )
+    shown = connection.info.parameter_status("server_version") or str(version)
+    return ok(f"Postgres {shown} answers")
+
+
+def _vector(examined: Examined, connection: Connection) -> list[Finding]:
+    row = connection.execute(
+        "select (select extversion from pg_extension where extname = 'vector'),"
+        " (select default_version from pg_available_extensions where name = 'vector')"
+    ).fetchone()
+    installed, available = row or (None, None)
+    if installed:
+        return [ok(f"pgvector {installed}")]
+    if not available:
+        major = connection.info.server_version // 10_000
+        return [
+            problem(
+                "this Postgres has no pgvector, in which passages are found",
+                f"sudo apt-get install postgresql-{major}-pgvector",
+            )
+        ]
+    return [problem("pgvector is not installed in this database", examined.migrate)]
+
+
+def _connections(connection: Connection) -> Finding:
+    row = connection.execute(
+        "select current_setting('max_connections')::int, count(*) from pg_stat_activity"
+        " where backend_type = 'client backend'"
+    ).fetchone()
+    most, used = row or (0, 0)
+    text, left = f"{used} of {most} connections are used", most - used
+    more = f'psql "<url of a superuser>" -c "alter system set max_connections = {most * 2}"'
+    if left < CONNECTIONS_LEFT_MIN:
+        return problem(f"Postgres has no connections left: {text}", more)
+    return warning(text, more) if left < CONNECTIONS_LEFT_LOW else ok(text)
+
+
+def _size(connection: Connection) -> Finding:
+    row = connection.execute("select pg_database_size(current_database())").fetchone()
+    size = row[0] if row else 0
+    text = f"the database has {size / (1 << 30):.1f} GiB"
+    if size > DATABASE_BYTES_LARGE:
+        return warning(f"{text}: look for what grows", "make psql ARGS='-c \"\\dt+ *.*\"'")
+    return ok(text)

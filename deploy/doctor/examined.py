@@ -53,7 +53,7 @@ class Examined:
 
     @property
     def home(self) -> Path:
-        """The state folder."""
+        """The state folder of the installation."""
         return self.settings.home
 
     @cached_property

@@ -40,6 +40,6 @@ def problem(message: str, fix: str) -> Finding:
     return Finding(State.PROBLEM, message, fix)
 
 
-def skipped(reason: str) -> Finding:
+def skip(reason: str) -> Finding:
     """This could not be looked at."""
     return Finding(State.SKIPPED, reason)

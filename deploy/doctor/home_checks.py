@@ -11,7 +11,7 @@ from collections.abc import Iterable
 from pathlib import Path
 
 from deploy.doctor.examined import Examined
-from deploy.doctor.findings import Finding, ok, problem, skipped, warning
+from deploy.doctor.findings import Finding, ok, problem, skip, warning
 from deploy.embedded.api_health import read_health
 from deploy.embedded.service_environment import changed_variables, fingerprints
 from deploy.embedded.state import port_is_free
@@ -125,7 +125,7 @@ def check_owner_of_home(examined: Examined) -> Finding:
     """Whether the server that runs in this home is the one that is asked for here."""
     running = examined.running
     if running is None:
-        return skipped("no server runs in this home")
+        return skip("no server runs in this home")
     differences = []
     if (port := running.ports.get("api")) != examined.settings.port:
         differences.append(f"port {port} (here {examined.settings.port})")

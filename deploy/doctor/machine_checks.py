@@ -16,7 +16,7 @@ import psutil
 
 from deploy.doctor import clocks
 from deploy.doctor.examined import Examined
-from deploy.doctor.findings import Finding, ok, problem, skipped, warning
+from deploy.doctor.findings import Finding, ok, problem, skip, warning
 from deploy.embedded.postgres_server import memory_bytes
 from deploy.embedded.settings import CHECKOUT
 
@@ -87,7 +87,7 @@ def check_clock(examined: Examined) -> Finding:
     """The clock, compared with those of the servers and of the providers that can be reached."""
     found = clocks.others(examined)
     if not found:
-        return skipped("no other clock can be reached")
+        return skip("no other clock can be reached")
     name, skew = max(found.items(), key=lambda item: abs(item[1]))
     if abs(skew) > SKEW_SECONDS_MAX:
         direction = "ahead of" if skew > 0 else "behind"

@@ -10,7 +10,7 @@ from uuid import uuid4
 
 from deploy import container_health
 from deploy.doctor.examined import BUS_VARIABLE, Examined
-from deploy.doctor.findings import Finding, ok, problem, skipped
+from deploy.doctor.findings import Finding, ok, problem, skip
 from libs.contracts.stream_definitions import STREAM_NAMES, streams
 
 PORT_DEFAULT = 4222
@@ -25,7 +25,7 @@ def check_nats(examined: Examined) -> Finding:
     """Whether it answers, lets us in, and has every stream."""
     url = examined.bus_url
     if url is None:
-        return skipped("no server runs in this home, and HEELER_NATS_URL names no other")
+        return skip("no server runs in this home, and HEELER_NATS_URL names no other")
     address = urlsplit(url)
     where = f"NATS at {address.hostname}:{address.port or PORT_DEFAULT}"
     named = bool(examined.environment.get(BUS_VARIABLE))

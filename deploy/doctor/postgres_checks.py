@@ -9,7 +9,7 @@ from urllib.parse import urlsplit
 import psycopg
 
 from deploy.doctor.examined import Examined
-from deploy.doctor.findings import Finding, ok, problem, skipped, warning
+from deploy.doctor.findings import Finding, ok, problem, skip, warning
 from deploy.embedded.postgres_server import without_password
 from deploy.rebuild import migration_files
 from libs.contracts.service_registry import names
@@ -38,7 +38,7 @@ def connect(url: str) -> Connection:
 def check_postgres(examined: Examined) -> list[Finding]:
     """Whether it answers, what it is, and whether its schemas are those of this release."""
     if examined.database_url is None:
-        return [skipped(NOT_RUNNING)]
+        return [skip(NOT_RUNNING)]
     try:
         with closing(connect(examined.database_url)) as connection:
             return [
@@ -54,14 +54,14 @@ def check_postgres(examined: Examined) -> list[Finding]:
 def check_migrations(examined: Examined) -> Finding:
     """Whether every schema is as this release makes it."""
     if examined.database_url is None:
-        return skipped(NOT_RUNNING)
+        return skip(NOT_RUNNING)
     try:
         with closing(connect(examined.database_url)) as connection:
             missing, foreign = _missing_migrations(connection)
     except psycopg.errors.InsufficientPrivilege:
-        return skipped("the user of the url may not read which migrations are applied")
+        return skip("the user of the url may not read which migrations are applied")
     except psycopg.OperationalError:
-        return skipped("Postgres cannot be asked: see `postgres`")
+        return skip("Postgres cannot be asked: see `postgres`")
     except psycopg.Error as failed:
         return problem(f"the migrations cannot be read: {_line(failed)}", examined.migrate)
     if foreign:

@@ -9,7 +9,7 @@ from typing import Any
 from urllib.parse import urlsplit
 
 from deploy.doctor.examined import Examined
-from deploy.doctor.findings import Finding, ok, problem, skipped, warning
+from deploy.doctor.findings import Finding, ok, problem, skip, warning
 from deploy.doctor.provider_requests import ANTHROPIC, Answer, ask
 from libs.contracts.environment_parsing import WrongSetting
 from libs.egress.provider_endpoints import Endpoint
@@ -43,7 +43,7 @@ class Provider:
         return KEYS.get(self.name, "")
 
     def ask(self, path: str, *, base: str = "", body: Mapping[str, Any] | None = None) -> Answer:
-        """What the provider answers."""
+        """Send one request; returns what the provider answers, or why it does not."""
         return ask(self.endpoint, path, kind=self.name, base=base, body=body)
 
 
@@ -99,14 +99,14 @@ def _judge(provider: Provider, answer: Answer) -> Finding:
             f"{where} does not accept the key in {provider.key_variable} ({answer.status})",
             f"export {provider.key_variable}=<a key of this provider>",
         )
-    if answer.status in NOT_THERE or (answer.status == 200 and listed(answer) is None):
+    if answer.status in NOT_THERE or (answer.status == 200 and models_of(answer) is None):
         return _wrong_path(provider, answer, where)
     if answer.status != 200:
         return warning(
             f"{where} answers with {answer.status}: it may be overloaded",
             "sleep 60 # then ask again",
         )
-    return ok(f"{where} lists {len(listed(answer) or [])} models")
+    return ok(f"{where} lists {len(models_of(answer) or [])} models")
 
 
 def _unreachable(provider: Provider, answer: Answer, where: str) -> Finding:
@@ -128,7 +128,7 @@ def _wrong_path(provider: Provider, answer: Answer, where: str) -> Finding:
     text = f"{where} has no {LISTED[provider.name]} ({said}): the address is not right"
     for base in _alike(provider.endpoint.base_url):
         other = provider.ask(LISTED[provider.name], base=base)
-        if other.status in REFUSED or (other.status == 200 and listed(other) is not None):
+        if other.status in REFUSED or (other.status == 200 and models_of(other) is not None):
             shown = "<the same, with its path>" if _has_login(provider) else base
             return problem(f"{text}, {base} is", f"export {provider.base_variable}={shown}")
     return problem(text, f"export {provider.base_variable}=<its address, with its path>")
@@ -150,7 +150,7 @@ def _has_login(provider: Provider) -> bool:
     return bool(provider.endpoint.query or provider.endpoint.headers.get("Authorization"))
 
 
-def listed(answer: Answer) -> list[dict[str, Any]] | None:
+def models_of(answer: Answer) -> list[dict[str, Any]] | None:
     """The models of an answer; None where it has no list of models."""
     data = answer.document.get("data") if isinstance(answer.document, dict) else None
     if not isinstance(data, list):
@@ -163,7 +163,7 @@ def check_tools(examined: Examined) -> list[Finding]:
     something as a request says."""
     found: list[Finding] = []
     for provider, answer in answers(examined):
-        models = listed(answer) or []
+        models = models_of(answer) or []
         said = [
             (entry["id"], taken) for entry in models if (taken := takes_tools(entry)) is not None
         ]
@@ -181,9 +181,7 @@ def check_tools(examined: Examined) -> list[Finding]:
             )
         if examined.deep and models:
             found.append(_try_tools(provider, models))
-    return found or [
-        skipped("no list of models says it; --deep asks a model, which costs a little")
-    ]
+    return found or [skip("no list of models says it; --deep asks a model, which costs a little")]
 
 
 def takes_tools(entry: Mapping[str, Any]) -> bool | None:

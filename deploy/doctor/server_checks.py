@@ -7,7 +7,7 @@ from contextlib import closing
 import psycopg
 
 from deploy.doctor.examined import Examined
-from deploy.doctor.findings import Finding, ok, problem, skipped, warning
+from deploy.doctor.findings import Finding, ok, problem, skip, warning
 from deploy.doctor.postgres_checks import NOT_RUNNING, connect
 from deploy.embedded.api_health import Health, read_health
 from deploy.embedded.state import InstanceState
@@ -65,7 +65,7 @@ def _left_behind(examined: Examined, state: InstanceState) -> Finding:
 def check_health(examined: Examined) -> list[Finding]:
     """What the API says of itself and of all behind it."""
     if examined.running is None:
-        return [skipped("no server runs in this home")]
+        return [skip("no server runs in this home")]
     settings = examined.settings
     port = examined.running.ports.get("api", settings.port)
     health: Health = read_health(settings.reach_host, port)
@@ -82,7 +82,7 @@ def check_health(examined: Examined) -> list[Finding]:
 def check_backlog(examined: Examined) -> list[Finding]:
     """Events that wait to be published or handled, and messages that were given up."""
     if examined.database_url is None:
-        return [skipped(NOT_RUNNING)]
+        return [skip(NOT_RUNNING)]
     try:
         with closing(connect(examined.database_url)) as connection:
             lags = _lags(connection)
@@ -90,7 +90,7 @@ def check_backlog(examined: Examined) -> list[Finding]:
                 _number(connection, DEAD_LETTERS.format(schema=s.name)) for s in SERVICES
             )
     except psycopg.Error:
-        return [skipped("the logs cannot be read: see `postgres` and `migrations`")]
+        return [skip("the logs cannot be read: see `postgres` and `migrations`")]
     found = []
     name, lag = max(lags.items(), key=lambda item: item[1])
     text = f"{lag:,} events wait for {name}"

@@ -8,7 +8,7 @@ from collections.abc import Iterator, Mapping
 from itertools import islice
 
 from deploy.doctor.examined import BUS_VARIABLE, DATABASE_VARIABLES, Examined
-from deploy.doctor.findings import Finding, ok, problem, skipped, warning
+from deploy.doctor.findings import Finding, ok, problem, skip, warning
 from deploy.embedded.encryption_keys import KEYS_FILE
 from deploy.embedded.service_settings import READERS
 from deploy.embedded.settings import settings_of
@@ -61,7 +61,7 @@ def check_variables(examined: Examined) -> list[Finding]:
         try:
             read(asked)
         except WrongSetting:  # `settings` tells of it; what it would have read is not known
-            return [skipped("a value is wrong: see `settings`")]
+            return [skip("a value is wrong: see `settings`")]
     read_names = frozenset((*asked.names, *READ_BY_THE_DOCTOR))
     found = unused_variables(examined.environment, read_names)
     return [
@@ -108,7 +108,7 @@ def check_encryption_keys(examined: Examined) -> Finding:
     try:
         keys_of(examined)
     except WrongSetting:
-        return skipped(f"{ENCRYPTION_KEYS} cannot be used: see `settings`")
+        return skip(f"{ENCRYPTION_KEYS} cannot be used: see `settings`")
     except (OSError, ValueError):
         return problem(
             f"{path} is damaged: the secrets of agents cannot be read without its keys",

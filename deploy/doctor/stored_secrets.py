@@ -7,7 +7,7 @@ from contextlib import closing
 import psycopg
 
 from deploy.doctor.examined import Examined
-from deploy.doctor.findings import Finding, ok, problem, skipped
+from deploy.doctor.findings import Finding, ok, problem, skip
 from deploy.doctor.postgres_checks import NOT_RUNNING, connect
 from deploy.doctor.settings_checks import keys_of, keys_of_home
 from libs.contracts.environment_parsing import WrongSetting
@@ -29,16 +29,16 @@ union
 def check_stored_secrets(examined: Examined) -> Finding:
     """Whether a hundred of each kind of stored secret can be opened. None of them is shown."""
     if examined.database_url is None:
-        return skipped(NOT_RUNNING)
+        return skip(NOT_RUNNING)
     try:
         with closing(connect(examined.database_url)) as connection:
             sealed = [row[0] for row in connection.execute(STORED).fetchall() if row[0]]
     except psycopg.Error:  # it cannot be reached, has no such tables, or does not show them
-        return skipped("the secrets in Postgres cannot be read: see `postgres`, `migrations`")
+        return skip("the secrets in Postgres cannot be read: see `postgres`, `migrations`")
     try:
         closed = _closed(keys_of(examined), sealed)
     except (OSError, ValueError, WrongSetting):
-        return skipped("there are no keys to open them with: see `encryption`")
+        return skip("there are no keys to open them with: see `encryption`")
     if not closed:
         return ok(
             f"the keys open what is stored ({len(sealed)} tried)" if sealed else "none is stored"

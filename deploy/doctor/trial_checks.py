@@ -9,7 +9,7 @@ import subprocess
 import sys
 
 from deploy.doctor.examined import Examined
-from deploy.doctor.findings import Finding, ok, problem, skipped, warning
+from deploy.doctor.findings import Finding, ok, problem, skip, warning
 from deploy.embedded.settings import CHECKOUT
 from libs.contracts.environment_parsing import WrongSetting
 from services.tools.settings import CONTAINER, OFF, SANDBOX, UNCONFINED, ToolsSettings
@@ -27,7 +27,7 @@ def check_sandbox(examined: Examined) -> Finding:
     try:
         settings = ToolsSettings.from_environment(examined.environment)
     except WrongSetting:
-        return skipped("a value is wrong: see `settings`")
+        return skip("a value is wrong: see `settings`")
     if settings.sandbox == OFF:
         return warning(f"{SANDBOX}={OFF}: no code of tools runs on this server", f"unset {SANDBOX}")
     if wrong := _try(examined, "sandbox"):

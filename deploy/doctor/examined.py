@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import shlex
 import sys
 import threading
@@ -16,7 +17,7 @@ from typing import Any
 from deploy.embedded import typed_json
 from deploy.embedded.command_name import command_name
 from deploy.embedded.nats_server import nats_url
-from deploy.embedded.settings import Settings, settings_of
+from deploy.embedded.settings import LaunchError, Settings, launch_configuration, settings_of
 from deploy.embedded.state import (
     HomeLock,
     InstanceState,
@@ -25,6 +26,7 @@ from deploy.embedded.state import (
     read_state,
 )
 from deploy.embedded.up import home_prefix
+from libs.bus.configuration_file import Configuration
 from libs.contracts.environment_parsing import WrongSetting
 from libs.contracts.nats_permissions import SYSTEM
 
@@ -32,24 +34,44 @@ DATABASE_VARIABLES = ("HEELER_ADMIN_DATABASE_URL", "HEELER_DATABASE_URL")
 BUS_VARIABLE = "HEELER_NATS_URL"
 
 
+def variables_of(wrong: WrongSetting, environment: Mapping[str, str]) -> list[str]:
+    """The variables of which it says that they are wrong."""
+    return [name for name in environment if re.search(rf"\b{re.escape(name)}\b", str(wrong))]
+
+
 @dataclass(frozen=True)
 class Examined:
     """One installation. Nothing here is cached for longer than one examination."""
 
-    environment: Mapping[str, str] = field(default_factory=lambda: dict(os.environ))
+    given: Mapping[str, str] = field(default_factory=lambda: dict(os.environ))
     deep: bool = False  # requests that cost something may be made, too
     now: Callable[[], float] = time.time
     _kept: dict[str, Any] = field(default_factory=dict)
     _making: threading.RLock = field(default_factory=threading.RLock)
 
     @cached_property
-    def settings(self) -> Settings:
-        """As the environment asks for; where it asks for nonsense, with its home alone."""
+    def configuration(self) -> Configuration:
+        """The environment and the configuration file; without a file that cannot be used."""
         try:
-            return settings_of(self.environment)
-        except WrongSetting:
-            home = self.environment.get("HEELER_HOME", "")
-            return settings_of({"HEELER_HOME": home})
+            return launch_configuration(self.given)
+        except LaunchError:  # `settings` tells of it
+            return Configuration(self.given, self.given)
+
+    @property
+    def environment(self) -> Mapping[str, str]:
+        """What is given, with what the configuration file adds."""
+        return self.configuration.environment
+
+    @cached_property
+    def settings(self) -> Settings:
+        """As the environment asks for, without what cannot be used, of which `settings` tells."""
+        left = dict(self.environment)
+        while True:
+            try:
+                return settings_of(left)
+            except WrongSetting as wrong:
+                for name in variables_of(wrong, left) or list(left):
+                    del left[name]
 
     @property
     def home(self) -> Path:
@@ -119,7 +141,7 @@ class Examined:
 
     def command(self, words: str) -> str:
         """A command of `heeler` for this home."""
-        return f"{home_prefix(self.settings, self.environment)}{command_name()} {words}"
+        return f"{home_prefix(self.settings, self.given)}{command_name()} {words}"
 
     @property
     def migrate(self) -> str:

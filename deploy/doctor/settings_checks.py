@@ -4,15 +4,16 @@ from __future__ import annotations
 
 import re
 import shlex
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from itertools import islice
 
-from deploy.doctor.examined import BUS_VARIABLE, DATABASE_VARIABLES, Examined
+from deploy.doctor.examined import BUS_VARIABLE, DATABASE_VARIABLES, Examined, variables_of
 from deploy.doctor.findings import Finding, ok, problem, skip, warning
 from deploy.embedded.encryption_keys import KEYS_FILE
 from deploy.embedded.service_settings import READERS
-from deploy.embedded.settings import settings_of
-from deploy.embedded.unused_variables import ReadNames, unused_variables
+from deploy.embedded.settings import LaunchError, launch_configuration, settings_of
+from deploy.embedded.unused_variables import unused_lines
+from libs.bus.configuration_file import Configuration
 from libs.contracts.environment_parsing import WrongSetting
 from libs.contracts.listening_address import is_loopback
 from libs.contracts.service_registry import ENCRYPTION_KEYS
@@ -25,18 +26,25 @@ PASSWORDS = ("HEELER_PASSWORD", "LETTA_SERVER_PASSWORD")
 NEW_PASSWORD = 'export HEELER_PASSWORD="$(head -c 24 /dev/urandom | base64)"'
 # Names of the command, and of what the launcher gives to services; whoever examines a server whose
 # addresses are named sets them.
-READ_BY_THE_DOCTOR = (*DATABASE_VARIABLES, BUS_VARIABLE, "HEELER_SERVICE_PASSWORDS")
+READ_HERE = (*DATABASE_VARIABLES, BUS_VARIABLE, "HEELER_SERVICE_PASSWORDS")
 
 
 def check_settings(examined: Examined) -> list[Finding]:
-    """Values that a service would refuse to start with."""
-    wrong = list(islice(_wrong(examined.environment), WRONG_MAX))
-    return wrong or [ok("every value can be used")]
+    """Values that a service would refuse to start with, and a file that cannot be read."""
+    try:
+        configuration = launch_configuration(examined.given)
+    except LaunchError as wrong:
+        return [
+            problem(line, _edit(line, "<the configuration file>"))
+            for line in str(wrong).splitlines()[:WRONG_MAX]
+        ]
+    found = list(islice(_wrong(configuration), WRONG_MAX))
+    return found or [ok("every value can be used")]
 
 
-def _wrong(environment: Mapping[str, str]) -> Iterator[Finding]:
+def _wrong(configuration: Configuration) -> Iterator[Finding]:
     """Each wrong value once: a reader stops at the first, so it is asked again without that."""
-    left = dict(environment)
+    left = dict(configuration.environment)
     for read in (settings_of, *READERS):
         for _ in range(WRONG_MAX):
             try:
@@ -44,8 +52,11 @@ def _wrong(environment: Mapping[str, str]) -> Iterator[Finding]:
             except UnsafeSettings:  # `password` tells of it
                 break
             except WrongSetting as found:
-                named = [name for name in left if re.search(rf"\b{re.escape(name)}\b", str(found))]
-                yield problem(f"{found}", " ".join(("unset", *(named or ["<the variable>"]))))
+                named = variables_of(found, left)
+                text = configuration.explain(found)
+                of_file = not any(name in configuration.before for name in named)
+                unset = f"unset {' '.join(named)}"
+                yield problem(text, _edit(text, str(configuration.file)) if of_file else unset)
                 if not named:
                     break
                 for name in named:
@@ -54,19 +65,26 @@ def _wrong(environment: Mapping[str, str]) -> Iterator[Finding]:
                 break
 
 
+def _edit(text: str, file: str) -> str:
+    """The command that opens the line of the file of which a text speaks."""
+    found = re.match(r"(?P<file>/.+?):(?P<line>\d+):", text)
+    if found is None:
+        return f"${{EDITOR:-vi}} {shlex.quote(file)}"
+    return f"${{EDITOR:-vi}} +{found['line']} {shlex.quote(found['file'])}"
+
+
 def check_variables(examined: Examined) -> list[Finding]:
-    """Variables that are set in vain."""
-    asked = ReadNames(examined.environment)
-    for read in (settings_of, *READERS):
-        try:
-            read(asked)
-        except WrongSetting:  # `settings` tells of it; what it would have read is not known
-            return [skip("a value is wrong: see `settings`")]
-    read_names = frozenset((*asked.names, *READ_BY_THE_DOCTOR))
-    found = unused_variables(examined.environment, read_names)
-    return [
-        warning(f"{name} is not used: {advice}", f"unset {name}") for name, advice in found.items()
-    ] or [ok("every variable that is set is read")]
+    """Variables that are set in vain, and keys of the file that nobody knows."""
+    found = [
+        warning(text, _edit(text, str(examined.configuration.file)))
+        for text in examined.configuration.warnings
+    ]
+    ours = {name: value for name, value in examined.given.items() if name not in READ_HERE}
+    found += [
+        warning(line.removesuffix("."), f"unset {line.partition(' ')[0]}")
+        for line in unused_lines(ours)
+    ]
+    return found or [ok("every variable that is set is read")]
 
 
 def check_password(examined: Examined) -> Finding:

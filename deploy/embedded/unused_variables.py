@@ -5,17 +5,11 @@ from __future__ import annotations
 import difflib
 from collections.abc import Collection, Mapping
 
-<<<<<<< HEAD
 from libs.contracts.configuration.catalogue import read_variables
 
 # Read by neither the launcher nor the services: by deploy/bootstrap.sh, in containers, in tests,
 # and by the command.
 READ_ELSEWHERE = frozenset({"HEELER_PYTHON", "HEELER_FAILPOINTS", "HEELER_URL", "HEELER_API_KEY"})
-=======
-# Read by neither the launcher nor the services: by deploy/bootstrap.sh, by the command, in
-# containers, in tests.
-READ_ELSEWHERE = frozenset({"HEELER_PYTHON", "HEELER_URL", "HEELER_API_KEY", "HEELER_FAILPOINTS"})
->>>>>>> b7d68736 (Doctor: look at all that a server needs, and say the fix)
 READ_ELSEWHERE_PREFIXES = ("HEELER_NATS_IMAGE", "HEELER_POSTGRES_IMAGE", "HEELER_PYTHON_IMAGE")
 SET_BY_THE_LAUNCHER = (
     *("HEELER_DATABASE_URL", "HEELER_DATABASE_URLS", "HEELER_NATS_URL", "HEELER_NATS_URLS"),

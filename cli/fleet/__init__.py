@@ -1,0 +1,1 @@
+"""A fleet: agents as files, compared with a server and made so."""

@@ -1,0 +1,194 @@
+"""How an agent of the server differs from what a file says of it, field by field."""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+
+from cli.fleet.desired import Json
+
+SECRET = "(secret)"
+LINES_OF_CONTEXT = 2
+
+type Document = Mapping[str, Json]
+
+
+@dataclass(frozen=True)
+class Change:
+    """What becomes different: what it is now, and what it is to be. Secrets are never shown."""
+
+    field: str
+    before: Json
+    after: Json
+    secret: bool = False
+
+    def document(self) -> dict[str, Json]:
+        """As JSON."""
+        before = SECRET if self.secret and self.before is not None else self.before
+        after = SECRET if self.secret and self.after is not None else self.after
+        return {"field": self.field, "before": before, "after": after}
+
+    def lines(self) -> list[str]:
+        """As people read it: texts of several lines as a difference of texts."""
+        shown = self.document()
+        before, after = shown["before"], shown["after"]
+        texts = isinstance(before, str | None) and isinstance(after, str)
+        if texts and ("\n" in after or "\n" in (before or "")):
+            difference = difflib.unified_diff(
+                (before or "").splitlines(), after.splitlines(), lineterm="", n=LINES_OF_CONTEXT
+            )
+            return [f"{self.field}:", *(f"  {line}" for line in [*difference][2:])]
+        return [f"{self.field}: {_shown(before)} -> {_shown(after)}"]
+
+
+def _shown(value: Json) -> str:
+    match value:
+        case None:
+            return "(none)"
+        case list() | tuple():
+            return "[" + ", ".join(map(_shown, value)) + "]"
+        case dict():
+            return (
+                "{" + ", ".join(f"{name} = {_shown(inner)}" for name, inner in value.items()) + "}"
+            )
+        case _:
+            return repr(value)
+
+
+@dataclass(frozen=True)
+class Field:
+    """A field of agents that requests may change.
+
+    Args:
+        read: what the server's document has.
+        normal: brings what a file says into the form that the server shows.
+        cleared: what is sent where a file does not say it any more; None: nothing is.
+        merges: whether what the file does not say of it stays.
+        created_only: whether it cannot be changed.
+        secret: whether its value is never shown.
+    """
+
+    read: Callable[[Document], Json]
+    normal: Callable[[Json], Json] = lambda value: value
+    cleared: Callable[[], Json] | None = None
+    merges: bool = False
+    created_only: bool = False
+    secret: bool = False
+
+
+def _same(name: str) -> Callable[[Document], Json]:
+    return lambda agent: agent.get(name)
+
+
+def _capabilities(given: Json) -> Json:
+    whole = [{"name": each} if isinstance(each, str) else each for each in given or []]
+    return [{"description": None, "priority": 0, **each} for each in whole]
+
+
+def rules_beside_approvals(rules: Json) -> Json:
+    """Tool rules without those that wait for approvals, which tools bring themselves, and without
+    fields that say nothing."""
+    return [
+        {name: value for name, value in rule.items() if value is not None}
+        for rule in rules or []
+        if rule.get("type") != "requires_approval"
+    ]
+
+
+FIELDS: Mapping[str, Field] = {
+    "name": Field(_same("name")),
+    "system": Field(_same("system")),
+    "description": Field(_same("description"), cleared=lambda: None),
+    "agent_type": Field(_same("agent_type"), created_only=True),
+    "model": Field(_same("model")),
+    "embedding": Field(_same("embedding")),
+    "context_window_limit": Field(
+        lambda agent: (agent.get("llm_config") or {}).get("context_window")
+    ),
+    "model_settings": Field(_same("model_settings"), merges=True),
+    "response_format": Field(_same("response_format"), cleared=lambda: None),
+    "compaction_settings": Field(_same("compaction_settings"), merges=True),
+    "tags": Field(_same("tags"), normal=lambda tags: sorted(set(tags)), cleared=list),
+    "timezone": Field(_same("timezone"), cleared=lambda: "UTC"),
+    "project_id": Field(_same("project_id"), cleared=lambda: None),
+    "hidden": Field(_same("hidden"), cleared=lambda: None),
+    "message_buffer_autoclear": Field(_same("message_buffer_autoclear"), cleared=lambda: False),
+    "enable_sleeptime": Field(_same("enable_sleeptime")),
+    "max_files_open": Field(_same("max_files_open")),
+    "per_file_view_window_char_limit": Field(_same("per_file_view_window_char_limit")),
+    "tool_rules": Field(
+        lambda agent: rules_beside_approvals(agent.get("tool_rules")),
+        normal=rules_beside_approvals,
+        cleared=list,
+    ),
+    "capabilities": Field(
+        lambda agent: _capabilities(agent.get("capabilities")), normal=_capabilities, cleared=list
+    ),
+    "secrets": Field(
+        lambda agent: {each["key"]: each["value"] for each in agent.get("secrets") or []},
+        cleared=dict,
+        secret=True,
+    ),
+}
+
+
+def is_within(wanted: Json, there: Json) -> bool:
+    """Whether all that is wanted is there: objects may have more."""
+    if isinstance(wanted, Mapping) and isinstance(there, Mapping):
+        return all(
+            name in there and is_within(value, there[name]) for name, value in wanted.items()
+        )
+    return bool(wanted == there)
+
+
+def merged(there: Json, wanted: Json) -> Json:
+    """What is there, with what is wanted in it."""
+    if isinstance(wanted, Mapping) and isinstance(there, Mapping):
+        return {**there, **{name: merged(there.get(name), value) for name, value in wanted.items()}}
+    return wanted
+
+
+def differing_fields(
+    agent: Document, wanted: Mapping[str, Json], managed: tuple[str, ...]
+) -> Iterator[tuple[Change, Json]]:
+    """What differs, with the value that a request has for it.
+
+    Args:
+        wanted: the fields that the file says.
+        managed: those that it said when it was applied last.
+    """
+    for name, value in wanted.items():
+        field = FIELDS[name]
+        there, normal = field.read(agent), field.normal(value)
+        if is_within(normal, there) if field.merges else normal == there:
+            continue
+        yield (
+            Change(name, _part(there, normal, field), normal, field.secret),
+            _sent(name, field, there, value),
+        )
+    for name in managed:
+        field = FIELDS.get(name, Field(_same(name)))
+        if name in wanted or field.cleared is None:
+            continue
+        there, cleared = field.read(agent), field.cleared()
+        if there != cleared:
+            yield Change(name, there, cleared, field.secret), cleared
+
+
+def _part(there: Json, wanted: Json, field: Field) -> Json:
+    """Of what is there the part that the file speaks of."""
+    if field.merges and isinstance(there, Mapping) and isinstance(wanted, Mapping):
+        return {name: there.get(name) for name in wanted}
+    return there
+
+
+def _sent(name: str, field: Field, there: Json, value: Json) -> Json:
+    if not field.merges or not isinstance(there, Mapping):
+        return value
+    if name == "model_settings" and value.get("provider_type") not in (
+        None,
+        there.get("provider_type"),
+    ):
+        return value  # the settings of another provider do not go together with these
+    return merged(there, value)

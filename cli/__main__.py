@@ -22,6 +22,9 @@ SECTIONS = {
         "config": Entry("cli.config", "What is set, and by what; check it; load it anew"),
     },
     "Agents and what belongs to them": {
+        "create": Entry("cli.create", "Make a new agent of a TOML file"),
+        "apply": Entry("cli.apply", "Make agents what their TOML files say"),
+        "diff": Entry("cli.diff", "Show how agents differ from their TOML files"),
         "agents": Entry("cli.agents", "List, make, ask, change, compare and delete agents"),
         "test": Entry("cli.testing", "Try scenarios on fresh agents"),
         "tools": Entry("cli.tools", "What agents may call: from your own Python files, too"),

@@ -20,6 +20,11 @@ def digest(value: Json) -> str:
     return hashlib.sha256(text.encode()).hexdigest()[:DIGEST_CHARACTERS]
 
 
+def without_blanks(part: Mapping[str, Json]) -> dict[str, Json]:
+    """A part of a document without the fields that say nothing."""
+    return {name: value for name, value in part.items() if value not in (None, False)}
+
+
 @dataclass(frozen=True, kw_only=True)
 class Block:
     """A memory block. Its value is the one it begins with; None says nothing of a field."""
@@ -83,6 +88,9 @@ class DesiredAgent:
 
     Args:
         fields: the fields of the API's body that are the agent's own, but `metadata`.
+        creation: further fields of the body that makes it.
+        rules: rules of tools, but those that wait for approvals.
+        exact_rules: whether it is to have no others, also not those of its type.
         tools: names of tools on the server that it is to have.
         exact_tools: whether it is to have no others, also not those of its type.
         folders: names of folders that it is to see.
@@ -94,6 +102,9 @@ class DesiredAgent:
     file: str
     fields: Mapping[str, Json] = field(default_factory=dict)
     metadata: Mapping[str, Json] = field(default_factory=dict)
+    creation: Mapping[str, Json] = field(default_factory=dict)
+    rules: Sequence[Mapping[str, Json]] = ()
+    exact_rules: bool = False
     tools: Sequence[str] = ()
     exact_tools: bool = False
     folders: Sequence[str] = ()

@@ -86,16 +86,6 @@ def _capabilities(given: Json) -> Json:
     return [{"description": None, "priority": 0, **each} for each in whole]
 
 
-def rules_beside_approvals(rules: Json) -> Json:
-    """Tool rules without those that wait for approvals, which tools bring themselves, and without
-    fields that say nothing."""
-    return [
-        {name: value for name, value in rule.items() if value is not None}
-        for rule in rules or []
-        if rule.get("type") != "requires_approval"
-    ]
-
-
 FIELDS: Mapping[str, Field] = {
     "name": Field(_same("name")),
     "system": Field(_same("system")),
@@ -117,11 +107,6 @@ FIELDS: Mapping[str, Field] = {
     "enable_sleeptime": Field(_same("enable_sleeptime")),
     "max_files_open": Field(_same("max_files_open")),
     "per_file_view_window_char_limit": Field(_same("per_file_view_window_char_limit")),
-    "tool_rules": Field(
-        lambda agent: rules_beside_approvals(agent.get("tool_rules")),
-        normal=rules_beside_approvals,
-        cleared=list,
-    ),
     "capabilities": Field(
         lambda agent: _capabilities(agent.get("capabilities")), normal=_capabilities, cleared=list
     ),

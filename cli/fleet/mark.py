@@ -12,7 +12,7 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass, fields
 from typing import Any, Self
 
-from cli.fleet.desired import DesiredAgent, Json
+from cli.fleet.desired import DesiredAgent, Json, digest
 
 MARK = "heeler.fleet"  # the key in `metadata`
 
@@ -27,6 +27,7 @@ class Mark:
     fingerprint: str = ""
     fields: tuple[str, ...] = ()
     metadata: tuple[str, ...] = ()
+    rules: tuple[str, ...] = ()  # digests
     tools: tuple[str, ...] = ()
     mcp_servers: tuple[str, ...] = ()
     folders: tuple[str, ...] = ()
@@ -68,6 +69,7 @@ def mark_for(fleet: str, agent: DesiredAgent) -> Mark:
         fingerprint=agent.fingerprint,
         fields=tuple(sorted(agent.fields)),
         metadata=tuple(sorted(agent.metadata)),
+        rules=tuple(sorted(digest(dict(rule)) for rule in agent.rules)),
         tools=tuple(sorted({*agent.tools, *(tool.name for tool in agent.own_tools)})),
         mcp_servers=tuple(sorted(server.name for server in agent.mcp_servers)),
         folders=tuple(sorted(agent.folders)),

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from typing import Any
 
-from cli.fleet.desired import DesiredAgent, Json
+from cli.fleet.desired import DesiredAgent, Json, digest, without_blanks
 from cli.fleet.differences import FIELDS, Change, differing_fields
 from cli.fleet.mark import MARK, Mark, is_of, mark_for
 from cli.fleet.plan_blocks import new_block, plan_blocks
@@ -17,6 +17,7 @@ from cli.fleet.requests import Ref, Request
 from cli.fleet.server_state import ServerState
 
 AGENTS_PATH = "/v1/agents/"
+APPROVAL = "requires_approval"
 FILE_TOOLS = "letta_files_core"  # they come and go with folders
 
 
@@ -63,7 +64,8 @@ def _plan_new(plan: AgentPlan, desired: DesiredAgent, policy: Policy) -> None:
     plan.action = "create"
     ref = Ref("agent", desired.name)
     mark = mark_for(policy.fleet, desired)
-    body: dict[str, Json] = {"name": desired.name, **desired.fields}
+    body: dict[str, Json] = {"name": desired.name, **desired.fields, **desired.creation}
+    body["tool_rules"] = [dict(rule) for rule in desired.rules]
     body["metadata"] = {**desired.metadata, MARK: mark.document()}
     body["memory_blocks"] = [new_block(block, policy.fleet) for block in desired.own_blocks]
     body["block_ids"] = [Ref("shared_block", block.label) for block in desired.shared_blocks]
@@ -109,6 +111,7 @@ def _plan_changes(subject: Subject) -> None:
     is_ours = is_of(policy.fleet, agent)
     before = mark if mark is not None and is_ours else _blank(subject)
     body = _changed_fields(subject, before)
+    body |= _changed_rules(subject, before)
     body |= _changed_tools(subject, before)
     body |= _changed_folders(subject, before)
     if plan.problems:
@@ -201,6 +204,26 @@ def _changed_fields(subject: Subject, before: Mark) -> dict[str, Json]:
     return body
 
 
+def _changed_rules(subject: Subject, before: Mark) -> dict[str, Json]:
+    """The tool rules that come and go. Those that wait for approvals come and go with tools."""
+    there = subject.agent.get("tool_rules") or []
+    plain = [without_blanks(rule) for rule in there]
+    wanted = [dict(rule) for rule in subject.desired.rules]
+    gone = [
+        rule
+        for rule in plain
+        if rule["type"] != APPROVAL
+        and rule not in wanted
+        and (subject.desired.exact_rules or digest(rule) in before.rules)
+    ]
+    new = [rule for rule in wanted if rule not in plain]
+    if not gone and not new:
+        return {}
+    kept = [rule for rule in there if without_blanks(rule) not in gone]
+    subject.plan.changes.append(Change("tool_rules", gone, new))
+    return {"tool_rules": [*kept, *new]}
+
+
 def _changed_tools(subject: Subject, before: Mark) -> dict[str, Json]:
     """The tools that come and go, as the `tool_ids` of an update."""
     desired = subject.desired
@@ -265,7 +288,7 @@ def _changed_folders(subject: Subject, before: Mark) -> dict[str, Json]:
 
 def _plan_approvals(subject: Subject) -> None:
     rules = subject.agent.get("tool_rules") or []
-    waits = {rule["tool_name"] for rule in rules if rule.get("type") == "requires_approval"}
+    waits = {rule["tool_name"] for rule in rules if rule.get("type") == APPROVAL}
     attached = {tool["name"] for tool in subject.agent.get("tools") or []}
     for tool, wanted in subject.desired.approvals.items():
         is_waiting = tool in waits
@@ -283,7 +306,11 @@ def _plan_permissions(subject: Subject, before: Mark) -> None:
     none: Mapping[str, Json] = {"tools": None, "capabilities": None}
     there = subject.state.permissions.get(subject.agent_id, none)
     asked = {**none, **(wanted or {})}
-    if asked != {name: there.get(name) for name in none}:
+    if any(_as_set(asked[name]) != _as_set(there.get(name)) for name in none):
         subject.plan.changes.append(Change("permissions", dict(there), asked))
         requests = subject.plan.requests if wanted is not None else subject.cleanups
         requests.append(_permissions(subject.agent_id, asked))
+
+
+def _as_set(names: Json) -> set[str] | None:
+    return None if names is None else set(names)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
 
-from cli.fleet.desired import Block, DesiredAgent, Json, McpServer, OwnTool, digest
+from cli.fleet.desired import Block, DesiredAgent, Json, McpServer, OwnTool, digest, without_blanks
 from cli.fleet.differences import Change, is_within
 from cli.fleet.mark import Mark, is_of
 from cli.fleet.plan_blocks import BLOCKS_PATH, block_changes, new_block, with_mark
@@ -120,7 +120,7 @@ def _has(there: dict[str, Json] | Json, name: str, value: Json) -> bool:
     if name == "tags":
         return set(value) <= set(there.get("tags") or [])
     if name in ("pip_requirements", "npm_requirements"):
-        return [dict(each) for each in there.get(name) or []] == [dict(each) for each in value]
+        return [*map(without_blanks, there.get(name) or [])] == [*map(without_blanks, value)]
     return bool(there.get(name) == value)
 
 
@@ -143,7 +143,7 @@ class _McpPlanner:
         changed = {
             name: value
             for name, value in server.config.items()
-            if not is_within(value, there.get(name))
+            if (value or there.get(name)) and not is_within(value, there.get(name))
         }
         if not changed:
             return

@@ -1,0 +1,68 @@
+"""`heeler apply`: agents as their files say."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+from typer import Exit, Option
+
+from cli.commands import Commands
+from cli.exit_codes import ExitCode
+from cli.output import confirm
+
+app = Commands()
+
+Files = Annotated[
+    list[Path], Option("--file", "-f", help="A TOML file, or a folder of them; may be repeated.")
+]
+FleetName = Annotated[
+    str | None,
+    Option(
+        "--fleet",
+        help="What the agents of these files are called together. Without it: the name of the"
+        " repository, or of the folder.",
+    ),
+]
+Adopt = Annotated[
+    bool, Option("--adopt", help="Take over agents, tools and MCP servers that others have made.")
+]
+ResetMemory = Annotated[
+    bool,
+    Option(
+        "--reset-memory",
+        help="Write the values of the files over what agents made of their memory blocks.",
+    ),
+]
+Prune = Annotated[
+    bool, Option("--prune", help="Delete the agents of this fleet whose files are gone.")
+]
+
+
+@app.command()
+def apply(
+    file: Files,
+    prune: Prune = False,
+    dry_run: Annotated[bool, Option("--dry-run", help="Show what would change.")] = False,
+    yes: Annotated[bool, Option("--yes", "-y", help="Delete without asking.")] = False,
+    adopt: Adopt = False,
+    reset_memory: ResetMemory = False,
+    fleet: FleetName = None,
+) -> None:
+    """Make the server's agents what their TOML files say: create, change, and with --prune delete.
+
+    Only what differs is sent, and a second time changes nothing. Memory that agents have written
+    stays. A file that is wrong changes nothing; the others are applied, and the exit code is 4.
+    """
+    from cli.fleet.command import apply_with_progress, compared, end, new_run, show_plan
+
+    run, found = new_run(file, fleet, adopt=adopt, reset_memory=reset_memory, prune=prune)
+    comparison = compared(run, found)
+    if dry_run:
+        show_plan(comparison)
+        is_wrong = comparison.rejected or any(a.problems for a in comparison.plan.agents)
+        raise Exit(ExitCode.REFUSED if is_wrong else ExitCode.OK)
+    if deletions := comparison.plan.deletions:
+        names = ", ".join(agent.name for agent in deletions)
+        confirm(f"Delete {len(deletions)} agents ({names})?", yes=yes)
+    end(apply_with_progress(run, comparison))

@@ -1,0 +1,94 @@
+"""What the commands that speak of fleets have in common."""
+
+from __future__ import annotations
+
+import sys
+import threading
+from collections.abc import Sequence
+from pathlib import Path
+
+import typer
+
+from cli.exit_codes import ExitCode
+from cli.fleet.apply import Outcome
+from cli.fleet.files import Fleet, files_of, fleet_of, read_agents
+from cli.fleet.plan_parts import Policy
+from cli.fleet.run import Comparison, Run
+from cli.fleet.server_transport import ServerTransport
+from cli.fleet.view import (
+    counts_of_outcomes,
+    counts_of_plan,
+    outcome_document,
+    outcome_line,
+    plan_document,
+    plan_lines,
+    problem_lines,
+    summary,
+)
+from cli.options import OPTIONS
+from cli.output import progress, show_json
+from cli.server import server
+
+
+def new_run(
+    paths: Sequence[Path],
+    fleet: str | None,
+    *,
+    adopt: bool = False,
+    reset_memory: bool = False,
+    prune: bool = False,
+) -> tuple[Run, Fleet]:
+    """What compares and applies these files, and the fleet that they are."""
+    found = fleet_of(paths, fleet)
+    policy = Policy(fleet=found.name, adopt=adopt, reset_memory=reset_memory)
+    return Run(ServerTransport(server()), policy, prune=prune), found
+
+
+def compared(run: Run, fleet: Fleet) -> Comparison:
+    """The files against the server, with what is wrong told on stderr."""
+    comparison = run.compare(fleet, read_agents(fleet, files_of(fleet)))
+    if not OPTIONS.json:
+        for line in problem_lines(comparison):
+            print(line, file=sys.stderr)
+    return comparison
+
+
+def show_plan(comparison: Comparison) -> None:
+    """What would change."""
+    if OPTIONS.json:
+        show_json(plan_document(comparison))
+        return
+    for line in plan_lines(comparison.plan):
+        print(line)
+    print(summary(counts_of_plan(comparison)))
+
+
+def apply_with_progress(run: Run, comparison: Comparison) -> list[Outcome]:
+    """Send it all, and show what came of each agent."""
+    total = len(comparison.plan.agents) + len(comparison.plan.deletions)
+    outcomes: list[Outcome] = []
+    lock = threading.Lock()
+    with progress("Applying", total) as advance:
+
+        def report(outcome: Outcome) -> None:
+            with lock:
+                outcomes.append(outcome)
+                advance(len(outcomes))
+
+        found = run.apply(comparison, report=report)
+    if OPTIONS.json:
+        show_json(outcome_document(comparison, found))
+        return found
+    for outcome in found:
+        if outcome.failed:
+            print(outcome_line(outcome), file=sys.stderr)
+        elif outcome.action != "unchanged" and not OPTIONS.quiet:
+            print(outcome_line(outcome))
+    print(summary(counts_of_outcomes(found)))
+    return found
+
+
+def end(outcomes: Sequence[Outcome]) -> None:
+    """End the command with the exit code for what came of all agents."""
+    if any(outcome.failed for outcome in outcomes):
+        raise typer.Exit(ExitCode.REFUSED)

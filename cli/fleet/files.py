@@ -1,0 +1,170 @@
+"""The files of a fleet: found, read with what stands beside them, and checked all together."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from cli.exit_codes import CommandError, ExitCode
+from cli.fleet.desired import DesiredAgent, digest
+from cli.fleet.reading import desired_agent
+from libs.agent_toml.problems import Problem
+from libs.agent_toml.reading import FILE_CHARS_MAX, read_file
+from libs.agent_toml.tables import MissingVariable
+
+FILES_MAX = 10_000
+BYTES_MAX = 4 * FILE_CHARS_MAX
+NOT_AGENTS = frozenset({"pyproject.toml", "heeler.toml", "remotes.toml"})
+
+
+@dataclass(kw_only=True)
+class AgentFile:
+    """One file: what it wants, or what is wrong with it.
+
+    Args:
+        path: where it is.
+        name: the path from the folder of the fleet; the mark of its agent has it.
+        beside: the files that it was put together from besides.
+    """
+
+    path: Path
+    name: str
+    desired: DesiredAgent | None = None
+    problems: list[Problem] = field(default_factory=list)
+    beside: set[Path] = field(default_factory=set)
+    fingerprint: str = ""
+
+    @property
+    def errors(self) -> list[Problem]:
+        """The problems that keep it from being applied."""
+        return [problem for problem in self.problems if problem.severity == "error"]
+
+
+@dataclass(frozen=True)
+class Fleet:
+    """Which agents belong together: those of a repository, or of a folder.
+
+    Args:
+        name: what marks on the server say.
+        root: the folder that the names of files are from.
+        paths: the files and folders that were asked for.
+    """
+
+    name: str
+    root: Path
+    paths: tuple[Path, ...]
+
+    def name_of(self, path: Path) -> str:
+        """The name of a file, the same on each machine that has the folder."""
+        return path.relative_to(self.root).as_posix()
+
+    def is_asked_for(self, file: str) -> bool:
+        """Whether the file of that name is, or would be, among those that were asked for."""
+        path = self.root / file
+        return any(path == asked or asked in path.parents for asked in self.paths)
+
+
+def fleet_of(paths: Sequence[Path], name: str | None = None) -> Fleet:
+    """The fleet of some files and folders. Raises CommandError for what is not there."""
+    found = [path.resolve() for path in paths]
+    for path, given in zip(found, paths, strict=True):
+        if not path.exists():
+            raise CommandError(f"There is no file or folder {given}", ExitCode.NOT_FOUND)
+    folders = [path if path.is_dir() else path.parent for path in found]
+    shared = Path(os.path.commonpath(folders))
+    root = next((up for up in (shared, *shared.parents) if (up / ".git").exists()), shared)
+    return Fleet(name or root.name or "fleet", root, tuple(found))
+
+
+def files_of(fleet: Fleet) -> list[Path]:
+    """The files of agents, in order. Hidden ones, and TOML files of other programs, are none."""
+    found = sorted({file for path in fleet.paths for file in _within(path)})
+    if len(found) > FILES_MAX:
+        raise CommandError(
+            f"There are {len(found)} files, and at most {FILES_MAX} are applied at once: name"
+            " folders of fewer",
+            ExitCode.USAGE,
+        )
+    return found
+
+
+def _within(path: Path) -> Iterator[Path]:
+    if path.is_file():
+        yield path
+        return
+    for folder, folders, names in os.walk(path):
+        folders[:] = [name for name in folders if is_visible(name)]
+        yield from (Path(folder, name) for name in names if is_agent_file(name))
+
+
+def is_visible(name: str) -> bool:
+    """Whether a file or folder is looked at: no hidden one, no temporary one of an editor."""
+    return not name.startswith((".", "#", "~")) and not name.endswith("~")
+
+
+def is_agent_file(name: str) -> bool:
+    """Whether a file of that name in a folder is an agent's."""
+    is_test = name.endswith((".test.toml", "_test.toml"))
+    return name.endswith(".toml") and is_visible(name) and name not in NOT_AGENTS and not is_test
+
+
+def read_agents(
+    fleet: Fleet, paths: Iterable[Path], environment: Mapping[str, str] = os.environ
+) -> list[AgentFile]:
+    """The files, each with what it wants or its problems. Raises CommandError where two of them
+    have the same name: then nothing is sent."""
+    files = [read_agent(fleet, path, environment) for path in paths]
+    refuse_duplicates(files)
+    return files
+
+
+def read_agent(fleet: Fleet, path: Path, environment: Mapping[str, str] = os.environ) -> AgentFile:
+    """One file with what it wants, or its problems."""
+    file = AgentFile(path=path, name=fleet.name_of(path))
+    content = b""
+
+    def read_bytes() -> bytes:
+        nonlocal content
+        with path.open("rb") as opened:
+            content = opened.read(BYTES_MAX + 1)
+        return content
+
+    def read_sibling(name: str) -> str:
+        beside = path.parent / name
+        file.beside.add(beside)
+        with beside.open("rb") as opened:
+            return opened.read(BYTES_MAX + 1).decode("utf-8")
+
+    reading = read_file(read_bytes, file=file.name, read_sibling=read_sibling)
+    file.problems = [*reading.problems]
+    file.fingerprint = digest(content.decode("utf-8", "replace"))
+    if reading.definition is not None:
+        try:
+            file.desired = desired_agent(reading.definition, file.name, environment)
+            file.fingerprint = file.desired.fingerprint
+        except MissingVariable as missing:
+            file.problems.append(problem_of(file, "AGT214", str(missing)))
+    return file
+
+
+def problem_of(file: AgentFile, code: str, message: str) -> Problem:
+    """A problem of a file as a whole."""
+    return Problem(file=file.name, line=0, column=0, code=code, message=message)
+
+
+def refuse_duplicates(files: Iterable[AgentFile]) -> None:
+    """Raise CommandError where two files name the same agent."""
+    by_name: dict[str, list[str]] = {}
+    for file in files:
+        if file.desired is not None:
+            by_name.setdefault(file.desired.name, []).append(file.name)
+    problems = [
+        f"{' and '.join(names)} both describe the agent '{name}': nothing was sent; give one of"
+        " them another name"
+        for name, names in by_name.items()
+        if len(names) > 1
+    ]
+    if problems:
+        raise CommandError("\n".join(problems), ExitCode.REFUSED)

@@ -54,13 +54,13 @@ def apply(
     Only what differs is sent, and a second time changes nothing. Memory that agents have written
     stays. A file that is wrong changes nothing; the others are applied, and the exit code is 4.
     """
-    from cli.fleet.command import apply_with_progress, compared, end, new_run, show_plan
+    from cli.fleet.command import apply_with_progress, compare_files, end, new_run, show_plan
 
     run, found = new_run(file, fleet, adopt=adopt, reset_memory=reset_memory, prune=prune)
-    comparison = compared(run, found)
+    comparison = compare_files(run, found)
     if dry_run:
         show_plan(comparison)
-        is_wrong = comparison.rejected or any(a.problems for a in comparison.plan.agents)
+        is_wrong = comparison.rejected_files or any(a.problems for a in comparison.plan.agents)
         raise Exit(ExitCode.REFUSED if is_wrong else ExitCode.OK)
     if deletions := comparison.plan.deletions:
         names = ", ".join(agent.name for agent in deletions)

@@ -21,7 +21,7 @@ def create(
     fleet: FleetName = None,
 ) -> None:
     """Make a new agent of a TOML file. From then on `heeler apply` changes it."""
-    from cli.fleet.command import apply_with_progress, compared, end, new_run
+    from cli.fleet.command import apply_with_progress, compare_files, end, new_run
 
     if config.is_dir():
         raise CommandError(
@@ -29,7 +29,7 @@ def create(
             ExitCode.USAGE,
         )
     run, found = new_run([config], fleet)
-    comparison = compared(run, found)
+    comparison = compare_files(run, found)
     for agent in comparison.plan.agents:
         if agent.agent_id is not None:
             raise CommandError(

@@ -23,12 +23,12 @@ def diff(
 
     The exit code is 0 where nothing differs, 1 where something does, and 4 where a file is wrong.
     """
-    from cli.fleet.command import compared, new_run, show_plan
+    from cli.fleet.command import compare_files, new_run, show_plan
 
     run, found = new_run(file, fleet, adopt=adopt, reset_memory=reset_memory, prune=prune)
-    comparison = compared(run, found)
+    comparison = compare_files(run, found)
     show_plan(comparison)
-    if comparison.rejected or any(agent.problems for agent in comparison.plan.agents):
+    if comparison.rejected_files or any(agent.problems for agent in comparison.plan.agents):
         raise Exit(ExitCode.REFUSED)
     if comparison.differs:
         raise Exit(ExitCode.FAILED)

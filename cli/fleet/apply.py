@@ -27,7 +27,7 @@ class Outcome:
 
     @property
     def action(self) -> Action:
-        """What was done."""
+        """What was done with the agent."""
         return self.plan.action
 
 

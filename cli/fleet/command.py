@@ -44,7 +44,7 @@ def new_run(
     return Run(ServerTransport(server()), policy, prune=prune), found
 
 
-def compared(run: Run, fleet: Fleet) -> Comparison:
+def compare_files(run: Run, fleet: Fleet) -> Comparison:
     """The files against the server, with what is wrong told on stderr."""
     comparison = run.compare(fleet, read_agents(fleet, files_of(fleet)))
     if not OPTIONS.json:
@@ -54,7 +54,7 @@ def compared(run: Run, fleet: Fleet) -> Comparison:
 
 
 def show_plan(comparison: Comparison) -> None:
-    """What would change."""
+    """Show what would change on the server."""
     if OPTIONS.json:
         show_json(plan_document(comparison))
         return

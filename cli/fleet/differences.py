@@ -24,7 +24,7 @@ class Change:
     secret: bool = False
 
     def document(self) -> dict[str, Json]:
-        """As JSON."""
+        """The change as a JSON document."""
         before = SECRET if self.secret and self.before is not None else self.before
         after = SECRET if self.secret and self.after is not None else self.after
         return {"field": self.field, "before": before, "after": after}
@@ -127,10 +127,10 @@ def is_within(wanted: Json, there: Json) -> bool:
     return bool(wanted == there)
 
 
-def merged(there: Json, wanted: Json) -> Json:
+def merge(there: Json, wanted: Json) -> Json:
     """What is there, with what is wanted in it."""
     if isinstance(wanted, Mapping) and isinstance(there, Mapping):
-        return {**there, **{name: merged(there.get(name), value) for name, value in wanted.items()}}
+        return {**there, **{name: merge(there.get(name), value) for name, value in wanted.items()}}
     return wanted
 
 
@@ -176,4 +176,4 @@ def _sent(name: str, field: Field, there: Json, value: Json) -> Json:
         there.get("provider_type"),
     ):
         return value  # the settings of another provider do not go together with these
-    return merged(there, value)
+    return merge(there, value)

@@ -10,8 +10,8 @@ from pathlib import Path
 from cli.exit_codes import CommandError, ExitCode
 from cli.fleet.desired import DesiredAgent, digest
 from cli.fleet.reading import desired_agent
+from libs.agent_toml.checked_file import FILE_CHARS_MAX, read_file
 from libs.agent_toml.problems import Problem
-from libs.agent_toml.reading import FILE_CHARS_MAX, read_file
 from libs.agent_toml.tables import MissingVariable
 
 FILES_MAX = 10_000

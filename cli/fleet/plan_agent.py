@@ -24,7 +24,7 @@ FILE_TOOLS = "letta_files_core"  # they come and go with folders
 def plan_agent(desired: DesiredAgent, state: ServerState, policy: Policy) -> AgentPlan:
     """What becomes of the agent of a file."""
     plan = AgentPlan(name=desired.name, file=desired.file, desired=desired)
-    found = state.named(desired.name)
+    found = state.agents_named(desired.name)
     ours = [agent for agent in found if is_of(policy.fleet, agent)]
     candidates = ours or found
     agent = candidates[0] if candidates else _renamed(desired, state, policy)

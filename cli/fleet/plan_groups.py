@@ -93,7 +93,7 @@ def _change(
     field = f"group {plan.ref.name}"
     present = set(there["agent_ids"])
     for name in wanted:
-        known = state.named(name)
+        known = state.agents_named(name)
         if not known or known[0]["id"] not in present:
             body = {"agent_id": Ref("agent", name)}
             plan.changes.append(Change(field, None, name))
@@ -117,7 +117,7 @@ def _change(
 
 def _is_same(there: Json, wanted: Json, state: ServerState) -> bool:
     if isinstance(wanted, Ref):
-        return any(agent["id"] == there for agent in state.named(wanted.name))
+        return any(agent["id"] == there for agent in state.agents_named(wanted.name))
     return bool(there == wanted)
 
 

@@ -74,7 +74,7 @@ class Sender:
         self.scope = scope
 
     def send(self, request: Request) -> Json:
-        """The answer. Raises Refusal."""
+        """The answer to a request. Raises Refusal."""
         path = "/".join(self._segment(segment) for segment in request.path)
         body = self._resolved(request.body)
         if request.creates is not None:

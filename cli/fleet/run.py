@@ -32,7 +32,7 @@ class Comparison:
     plan: FleetPlan
 
     @property
-    def rejected(self) -> list[AgentFile]:
+    def rejected_files(self) -> list[AgentFile]:
         """The files that cannot be read as agents."""
         return [file for file in self.files if file.desired is None]
 
@@ -114,7 +114,7 @@ class Run:
             report(outcome)
 
         outcomes = apply_plan(comparison.plan, sender, report=done, workers=self.workers)
-        for file in comparison.rejected:
+        for file in comparison.rejected_files:
             outcome = Outcome(
                 plan=AgentPlan(name=_name_in(file) or file.path.stem, file=file.name),
                 problems=[problem.message for problem in file.errors],

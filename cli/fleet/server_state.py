@@ -33,7 +33,7 @@ class ServerState:
     groups: dict[str, Document] = field(default_factory=dict)
     permissions: dict[str, Document] = field(default_factory=dict)  # by the agent's id
 
-    def named(self, name: str) -> list[Document]:
+    def agents_named(self, name: str) -> list[Document]:
         """The agents of that name, the oldest first."""
         found = [agent for agent in self.agents.values() if agent["name"] == name]
         return sorted(found, key=lambda agent: (agent["created_at"], agent["id"]))
@@ -45,7 +45,7 @@ class ServerState:
         return list({agent["name"]: agent for agent in reversed(ours)}.values())
 
     def ids(self) -> dict[Ref, str]:
-        """What requests may name."""
+        """The ids of what requests may name."""
         of_servers = {
             Ref("mcp_tool", f"{server}/{name}"): tool_id
             for server, tools in self.mcp_tools.items()
@@ -135,7 +135,7 @@ class Reader:
             state.folders = {folder["name"]: folder for folder in folders}
 
     def _schedules(self, state: ServerState, desired: Sequence[DesiredAgent]) -> None:
-        ids = [a["id"] for agent in desired for a in state.named(agent.name)]
+        ids = [a["id"] for agent in desired for a in state.agents_named(agent.name)]
         if len(ids) <= BY_NAME_MAX:
             for agent_id in ids:
                 state.schedules[agent_id] = list(
@@ -147,7 +147,7 @@ class Reader:
 
     def _permissions(self, state: ServerState, desired: Iterable[DesiredAgent]) -> None:
         for wanted in desired:
-            for agent in state.named(wanted.name):
+            for agent in state.agents_named(wanted.name):
                 mark = Mark.of(agent)
                 if wanted.permissions is not None or (mark and mark.permissions):
                     path = f"/v1/agents/{agent['id']}/permissions"

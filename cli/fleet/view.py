@@ -67,7 +67,7 @@ def counts_of_plan(comparison: Comparison) -> dict[str, int]:
     plan = comparison.plan
     actions = [agent.action for agent in [*plan.agents, *plan.deletions]]
     counted = Counter(DONE.get(action, "failed") for action in actions)
-    counted["failed"] += len(comparison.rejected)
+    counted["failed"] += len(comparison.rejected_files)
     return _all_counts(counted)
 
 
@@ -88,7 +88,7 @@ def summary(counts: dict[str, int]) -> str:
 
 
 def plan_document(comparison: Comparison) -> dict[str, Json]:
-    """The comparison as JSON."""
+    """The comparison as a JSON document."""
     plan = comparison.plan
     agents = [_agent_document(agent) for agent in [*plan.agents, *plan.deletions]]
     return {
@@ -99,7 +99,7 @@ def plan_document(comparison: Comparison) -> dict[str, Json]:
 
 
 def outcome_document(comparison: Comparison, outcomes: Sequence[Outcome]) -> dict[str, Json]:
-    """What was applied as JSON."""
+    """What was applied, as a JSON document."""
     agents = [
         {
             **_agent_document(outcome.plan),
@@ -140,5 +140,5 @@ def _rejected_documents(comparison: Comparison) -> list[dict[str, Json]]:
             "changes": [],
             "problems": [problem.model_dump(mode="json") for problem in file.problems],
         }
-        for file in comparison.rejected
+        for file in comparison.rejected_files
     ]

@@ -9,7 +9,7 @@ from typing import Any
 
 import typer
 
-from cli import options
+from cli import completion, options
 from cli.commands import Commands, Entry, LazyGroup
 from cli.exit_codes import CommandError, ExitCode
 
@@ -43,6 +43,8 @@ SECTIONS = {
     },
     "The command itself": {
         "remote": Entry("cli.remote", "The servers that the command knows by name"),
+        "completion": Entry("cli.completion", "Have a shell complete commands and names"),
+        "man": Entry("cli.man", "Print the manual page"),
         "version": Entry("cli.version", "The version of the command, and of the server"),
     },
 }
@@ -70,6 +72,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     """Run one command; returns its exit code."""
     given = list(sys.argv[1:] if arguments is None else arguments)
     options.reset()
+    completion.prepare()
     try:
         code = typer.main.get_command(app)(given, prog_name="heeler", standalone_mode=False)
         sys.stdout.flush()

@@ -63,7 +63,8 @@ class LazyGroup(Group):
 
     def resolve_command(self, ctx: Any, args: list[str]) -> Any:
         """As Typer does, with a suggestion, which it takes from commands that are imported."""
-        if self.get_command(ctx, args[0]) is None and not args[0].startswith("-"):
+        unknown = self.get_command(ctx, args[0]) is None and not args[0].startswith("-")
+        if unknown and not ctx.resilient_parsing:
             close = difflib.get_close_matches(args[0], self.list_commands(ctx), n=1)
             hint = f" Did you mean '{close[0]}'?" if close else ""
             ctx.fail(f"No such command '{args[0]}'.{hint}")
@@ -74,3 +75,14 @@ class LazyGroup(Group):
         for title, entries in self.sections.items():
             with formatter.section(title):
                 formatter.write_dl([(name, entry.text) for name, entry in entries.items()])
+
+    def shell_complete(self, ctx: Any, incomplete: str) -> list[Any]:
+        """From the table, too: a shell that completes the first word waits for no import."""
+        from typer._click.shell_completion import CompletionItem
+
+        return [
+            CompletionItem(name, help=entry.text)
+            for entries in self.sections.values()
+            for name, entry in entries.items()
+            if name.startswith(incomplete)
+        ]

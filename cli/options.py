@@ -53,6 +53,8 @@ class Command(TyperCommand):
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
+        for parameter in self.params:
+            _name_value(parameter)
         _add_shared(self.params)
 
     def get_params(self, ctx: Any) -> list[Any]:
@@ -83,6 +85,21 @@ class Group(TyperGroup):
 
 class ClosedPipe(Exception):
     """The program that reads the output has ended. Typer would end with 1 on a BrokenPipeError."""
+
+
+def _name_value(parameter: Any) -> None:
+    """Have the help say `--limit LIMIT` and `AGENT`, not `--limit <int range>` and `{agent} <str>`.
+    Values that are chosen among a few stay listed."""
+    is_argument = parameter.param_type_name == "argument"
+    is_choice = parameter.type_descriptor.is_choice
+    if is_argument or not (is_choice or getattr(parameter, "is_flag", False)):
+        parameter.metavar = parameter.metavar or parameter.name.strip("_").upper()
+    if is_argument and not is_choice:
+        parameter.display_type_rich = lambda ctx: ""
+    if is_argument:
+        name = parameter.metavar
+        name = name if parameter.nargs == 1 or "..." in name else f"{name}..."
+        parameter._usage_display_name = lambda: name if parameter.required else f"[{name}]"
 
 
 def _add_shared(parameters: list[Any], *, hidden: bool = False) -> None:

@@ -8,6 +8,7 @@ from typing import Annotated, Any
 from typer import Argument, Option
 
 from cli.commands import Commands
+from cli.completion import names_of
 from cli.names import Noun, entries, find, id_of
 from cli.output import Column, confirm, say, show, show_rows
 from cli.server import server
@@ -20,7 +21,9 @@ Limit = Annotated[int, Option(help="At most so many.", min=1)]
 
 def name_or_id(noun: Noun) -> Any:
     """The argument that names an agent, a tool, ...: `Annotated[str, name_or_id(AGENT)]`."""
-    return Argument(metavar=noun.word.upper(), help="Its name or id.")
+    return Argument(
+        metavar=noun.word.upper(), help="Its name or id.", autocompletion=names_of(noun)
+    )
 
 
 def add_list(app: Commands, noun: Noun, columns: Mapping[str, Column], text: str) -> None:

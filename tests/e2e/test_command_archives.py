@@ -50,3 +50,15 @@ def test_passages_are_added_found_and_deleted(heeler_command: HeelerCommand) -> 
     heeler_command("archives", "passages", "delete", name, cats["id"], "--yes")
     assert found("who sleeps?") == ["Ships cross the sea"]
     heeler_command("archives", "delete", name, "--yes")
+
+
+def test_a_shell_completes_names(heeler_command: HeelerCommand) -> None:
+    name = unique("notes")
+    heeler_command("archives", "create", name)
+    heeler_command.monkeypatch.setenv("_HEELER_COMPLETE", "complete_bash")
+    heeler_command.monkeypatch.setenv("COMP_WORDS", f"heeler archives get {name[:-2]}")
+    heeler_command.monkeypatch.setenv("COMP_CWORD", "3")
+    assert heeler_command.run().out.split() == [name]
+    heeler_command.monkeypatch.setenv("HEELER_URL", "http://127.0.0.1:1")
+    ended = heeler_command.run()
+    assert (ended.out, ended.err) == ("\n", "")

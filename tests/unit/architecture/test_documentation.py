@@ -59,7 +59,7 @@ PRIVATE_WORDS = {
     r"whoever": "the process, the client, the user: a subject that the reader can name",
     r"(seen|held) by (an |the |its |other )?agents?": "attached",
 }
-GENERATED = {"compatibility.md", "limits.md"}
+GENERATED = {"cli.md", "compatibility.md", "limits.md"}
 # What is no prose: blocks and spans of code, the targets of links, and generated tables.
 NO_PROSE = re.compile(
     r"```.*?```|`[^`\n]*`|\]\([^)\s]*\)|<!-- score: begin -->.*?<!-- score: end -->", re.DOTALL

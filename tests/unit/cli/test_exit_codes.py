@@ -110,7 +110,7 @@ def test_where_no_server_answers_the_command_says_how_to_start_one(
         (["agents", "lits"], "list"),
         (["agents", "list", "--limti", "3"], "--limit"),
         (["agents", "list", "--limit", "many"], "--limit"),
-        (["agents", "get"], "Missing argument 'agent'"),
+        (["agents", "get"], "Missing argument 'AGENT'"),
         (["agents", "list", "--url", "http://a", "--remote", "b"], "not both"),
     ],
     ids=lambda value: " ".join(value) if isinstance(value, list) else "",

@@ -69,7 +69,7 @@ def _read_data(
     data: dict[str, Any], reporter: Reporter, read_sibling: ReadSibling | None
 ) -> CheckedFile:
     """The reading of a document whose text and size are all right."""
-    definition = checked_form(data, reporter)
+    definition = checked_form(data, reporter, AgentDefinition)
     if definition is not None:
         definition = with_siblings(definition, reporter, read_sibling)
         check_definition(definition, reporter)

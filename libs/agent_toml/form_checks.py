@@ -11,7 +11,6 @@ from typing import Any, get_args
 from pydantic import BaseModel, ValidationError
 from pydantic_core import ErrorDetails
 
-from libs.agent_toml.definition import AgentDefinition
 from libs.agent_toml.reporting import Reporter, enumerate_words, name_of, quote, similar
 from libs.agent_toml.toml_positions import Path
 from libs.contracts.letta.request_size_limits import walk
@@ -53,18 +52,20 @@ PATTERNS = {
 }
 
 
-def checked_form(data: dict[str, Any], reporter: Reporter) -> AgentDefinition | None:
-    """The definition, as far as the file has one: what is wrong is reported and left out, so that
-    the rest can be checked, too. None where too little is left."""
+def checked_form[Form: BaseModel](
+    data: dict[str, Any], reporter: Reporter, form: type[Form]
+) -> Form | None:
+    """The document in this form, as far as the file has one: what is wrong is reported and left
+    out, so that the rest can be checked, too. None where too little is left."""
     rest: dict[str, Any] = deepcopy(data)
     _check_values(rest, reporter)
     for _ in range(ROUNDS_MAX):
         try:
-            return AgentDefinition.model_validate(rest)
+            return form.model_validate(rest)
         except ValidationError as error:
             for details in error.errors(include_url=False):
-                _report(details, rest, reporter)
-            _leave_out(rest, error, reporter)
+                _report(details, rest, reporter, form)
+            _leave_out(rest, error, reporter, form)
     return None
 
 
@@ -92,7 +93,9 @@ def _is_moment(path: Path) -> bool:
     return len(path) == 3 and path[0] == "schedules" and path[2] == "at"
 
 
-def _report(details: ErrorDetails, data: dict[str, Any], reporter: Reporter) -> None:
+def _report(
+    details: ErrorDetails, data: dict[str, Any], reporter: Reporter, form: type[BaseModel]
+) -> None:
     """Report one error of the models, in the words of TOML."""
     path = _path_in(data, details["loc"])
     kind, given, context = details["type"], details["input"], details.get("ctx", {})
@@ -100,9 +103,9 @@ def _report(details: ErrorDetails, data: dict[str, Any], reporter: Reporter) -> 
     match kind:
         case "missing":
             words = f"`{path[-1]}` is missing{_in_table(path[:-1])}"
-            reporter.error(path, "AGT101", words, expected=_described(path))
+            reporter.error(path, "AGT101", words, expected=_described(path, form))
         case "extra_forbidden":
-            _report_unknown(path, reporter)
+            _report_unknown(path, reporter, form)
         case "literal_error":
             known = _words(context.get("expected", ""))
             reporter.error(
@@ -128,8 +131,8 @@ def _report(details: ErrorDetails, data: dict[str, Any], reporter: Reporter) -> 
             reporter.error(path, code, words, expected=expected, suggestion=_cast(kind, given))
 
 
-def _report_unknown(path: Path, reporter: Reporter) -> None:
-    known = keys_of(path[:-1])
+def _report_unknown(path: Path, reporter: Reporter, form: type[BaseModel]) -> None:
+    known = keys_of(path[:-1], form)
     reporter.error(
         path,
         "AGT102",
@@ -179,7 +182,9 @@ def _has(value: Any, part: int | str) -> bool:
     return isinstance(value, dict) and part in value
 
 
-def _leave_out(data: dict[str, Any], error: ValidationError, reporter: Reporter) -> None:
+def _leave_out(
+    data: dict[str, Any], error: ValidationError, reporter: Reporter, form: type[BaseModel]
+) -> None:
     """Take out what was reported; a key that is missing gets a value that nobody looks at."""
     for details in error.errors(include_url=False, include_input=False):
         path = _path_in(data, details["loc"])
@@ -189,7 +194,7 @@ def _leave_out(data: dict[str, Any], error: ValidationError, reporter: Reporter)
             reporter.broken.add(path[:-1] if is_entry else path)
             continue
         if details["type"] == "extra_forbidden":
-            meant = similar(str(path[-1]), keys_of(path[:-1]))
+            meant = similar(str(path[-1]), keys_of(path[:-1], form))
             reporter.broken |= {(*path[:-1], meant)} if meant else set()
         reporter.broken.add(path)
         _put(data, path, None)
@@ -220,15 +225,15 @@ def _drop_none(value: Any) -> None:
         _drop_none(each)
 
 
-def keys_of(path: Path) -> list[str]:
+def keys_of(path: Path, form: type[BaseModel]) -> list[str]:
     """The keys that the table at a path may have."""
-    model = model_at(path)
+    model = model_at(path, form)
     return [] if model is None else list(model.model_fields)
 
 
-def model_at(path: Path) -> type[BaseModel] | None:
+def model_at(path: Path, form: type[BaseModel]) -> type[BaseModel] | None:
     """The model of the table at a path; None where any keys may be."""
-    model: type[BaseModel] | None = AgentDefinition
+    model: type[BaseModel] | None = form
     for part in path:
         if isinstance(part, int):
             continue
@@ -250,8 +255,8 @@ def _model_in(annotation: Any) -> type[BaseModel] | None:
     return None
 
 
-def _described(path: Path) -> str:
-    model = model_at(path[:-1])
+def _described(path: Path, form: type[BaseModel]) -> str:
+    model = model_at(path[:-1], form)
     if model is None or path[-1] not in model.model_fields:
         return ""
     return model.model_fields[str(path[-1])].description or ""

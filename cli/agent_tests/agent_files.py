@@ -1,23 +1,61 @@
-"""The agent of a scenario, from its file to the request that makes it."""
+"""The agent of a scenario, from its file to the requests that make it."""
 
 from __future__ import annotations
 
-import tomllib
+import os
+from functools import cache
 from pathlib import Path
 from typing import Any
 
+from cli.exit_codes import CommandError, ExitCode
+from libs.agent_toml import AgentDefinition, CheckedFile, read_file, to_create_request, tool_request
+from libs.agent_toml.tables import MissingVariable
+from libs.agent_toml.tool_checks import tool_name
 
-def create_request(file: Path) -> dict[str, Any]:
-    """What makes the agent of a file."""
-    given = tomllib.loads(file.read_text())
-    return {
-        "name": given["name"],
-        "system": given["system_prompt"],
-        "description": given.get("description"),
-        "memory_blocks": [
-            {key: value for key, value in block.items() if key in ("label", "value", "limit")}
-            for block in given.get("memory", [])
-        ],
-        "tools": given.get("tools", []),
-        "include_base_tools": False,
-    }
+FILE_BYTES_MAX = 8 << 20
+
+
+@cache
+def reading_of(file: Path) -> CheckedFile:
+    """What the file of an agent says, with its problems."""
+    folder = file.parent
+
+    def sibling(name: str) -> str:
+        return _bytes_of(folder / name).decode()
+
+    return read_file(lambda: _bytes_of(file), file=str(file), read_sibling=sibling)
+
+
+def _bytes_of(file: Path) -> bytes:
+    with file.open("rb") as reading:
+        data = reading.read(FILE_BYTES_MAX + 1)
+    if len(data) > FILE_BYTES_MAX:
+        raise OSError(f"it has more than {FILE_BYTES_MAX} bytes")
+    return data
+
+
+def definition_of(file: Path) -> AgentDefinition:
+    """The agent of a file without errors. Raises CommandError."""
+    from libs.agent_toml import to_text
+
+    reading = reading_of(file)
+    if reading.definition is None:
+        problems = "\n".join(to_text(problem) for problem in reading.errors)
+        raise CommandError(problems, ExitCode.USAGE)
+    return reading.definition
+
+
+def create_request(definition: AgentDefinition) -> dict[str, Any]:
+    """What makes the agent of a file; blocks that it would share are its own. Raises
+    CommandError."""
+    blocks = [block.model_copy(update={"shared": False}) for block in definition.memory]
+    alone = definition.model_copy(update={"memory": blocks})
+    try:
+        return to_create_request(alone, os.environ)
+    except MissingVariable as problem:
+        raise CommandError(f"{definition.name}: {problem}") from problem
+
+
+def tool_requests(definition: AgentDefinition) -> dict[str, dict[str, Any]]:
+    """What makes the tools that stand beside the file, by their names."""
+    return {name: tool_request(tool) for tool in definition.tool if (name := tool_name(tool))}

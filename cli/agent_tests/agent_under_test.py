@@ -15,8 +15,10 @@ from cli.agent_tests.answers import (
     events_of,
     said_in,
 )
+from cli.agent_tests.diagnostics import failure_text
+from cli.agent_tests.expectations import check
 from cli.agent_tests.mocks import Mocks
-from cli.agent_tests.scenarios import Mock, ModelKind
+from cli.agent_tests.scenarios import Expectation, Mock, ModelKind
 from cli.server import Server
 
 CLIENT_ROUNDS_MAX = 50  # how often mocked tools are answered in one turn
@@ -65,6 +67,12 @@ class AgentUnderTest:
         ]
         said = "(approved)" if approve else f"(denied{f': {reason}' if reason else ''})"
         return self._turn(said, [{"type": "approval", "approvals": answers}])
+
+    def expect(self, **expected: Any) -> None:
+        """Check the last turn, as `[turns.expect]` of a scenario does; raises AssertionError."""
+        __tracebackhide__ = True
+        failures = check(self.answers[-1], Expectation.model_validate(expected))
+        assert not failures, "\n".join(failure_text("", failure) for failure in failures)
 
     def _turn(self, said: str, messages: list[Any]) -> Answer:
         heard: list[Any] = []

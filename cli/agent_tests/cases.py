@@ -4,17 +4,24 @@ from __future__ import annotations
 
 import time
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Literal
 
 from cli.agent_tests.agent_under_test import AgentUnderTest
 from cli.agent_tests.answers import Answer
+from cli.agent_tests.cassettes import (
+    Cassette,
+    first_departure,
+    read_cassette,
+    recorded_from,
+    write_cassette,
+)
 from cli.agent_tests.expectations import Failure, check
-from cli.agent_tests.fresh_agents import FreshAgents
+from cli.agent_tests.fresh_agents import FreshAgents, Wanted
 from cli.agent_tests.mocks import WrongMock
 from cli.agent_tests.scenario_files import ScenarioFile
-from cli.agent_tests.scenarios import ModelKind, Turn
+from cli.agent_tests.scenarios import ModelKind, Scenario, Turn
 from cli.exit_codes import CommandError
 
 
@@ -31,6 +38,7 @@ class Result:
     answers: Sequence[Answer] = ()
     memory_before: Mapping[str, str] = field(default_factory=dict)
     error: str = ""
+    is_kept: bool = False  # whether its agent is still there
 
     @property
     def run_ids(self) -> list[str]:
@@ -54,46 +62,97 @@ class Result:
         return None if None in costs else sum(cost or 0 for cost in costs)
 
 
-def run_case(file: ScenarioFile, agents: FreshAgents) -> Result:
+@dataclass(frozen=True)
+class Mode:
+    """How all scenarios are tried, where that is not what they say: on the agents' own models, and
+    whether cassettes are recorded on them."""
+
+    real: bool = False
+    record: bool = False
+
+    def kind_of(self, scenario: Scenario) -> ModelKind:
+        """Which model answers in a scenario."""
+        is_recorded = self.record and scenario.kind == "cassette"
+        return "real" if self.real or is_recorded else scenario.kind
+
+
+def run_case(file: ScenarioFile, agents: FreshAgents, mode: Mode) -> Result:
     """Try a scenario on an agent of its own, which is gone afterwards. Stops at the first turn in
     which something does not hold."""
     began = time.perf_counter()
-    scenario = file.scenario
-    under_test: AgentUnderTest | None = None
-    failures: list[Failure] = []
+    case = Case(file, agents, mode)
     error = ""
     try:
-        with agents.fresh(file) as under_test:
-            for number, turn in enumerate(scenario.turns):
-                failures = take(under_test, turn, number)
-                if failures:
-                    break
+        case.run()
     except (CommandError, WrongMock) as problem:
         error = str(problem)
-    status: Literal["passed", "failed", "error"] = "passed"
-    if error or failures:
-        status = "error" if error else "failed"
+    status: Literal["passed", "failed", "error"] = "failed" if case.failures else "passed"
+    under_test = case.under_test
     return Result(
-        name=scenario.scenario.name,
+        name=file.scenario.scenario.name,
         file=file.path,
-        kind=agents.kind_of(scenario),
-        status=status,
+        kind=case.kind,
+        status="error" if error else status,
         seconds=time.perf_counter() - began,
-        failures=[replace(failure, line=file.line_of(failure.path)) for failure in failures],
+        failures=[file.with_line(failure) for failure in case.failures],
         answers=under_test.answers if under_test else (),
         memory_before=under_test.memory_before if under_test else {},
         error=error,
+        is_kept=agents.keep,
     )
 
 
-def take(under_test: AgentUnderTest, turn: Turn, number: int) -> list[Failure]:
-    """Take one turn; what does not hold after it."""
-    path = ("turns", number)
-    if turn.message is not None:
-        answer = under_test.say(turn.message)
-    elif under_test.answers and under_test.answers[-1].waiting:
-        answer = under_test.approve(bool(turn.approve), turn.reason)
-    else:
-        return [Failure((*path, "approve"), "no call waits for an approval")]
-    found = check(answer, turn.expect, (*path, "expect"))
-    return found + [Failure((*path,), note) for note in answer.notes]
+class Case:
+    """A scenario that is tried: its agent, and what does not hold."""
+
+    def __init__(self, file: ScenarioFile, agents: FreshAgents, mode: Mode) -> None:
+        self.file = file
+        self.scenario = file.scenario
+        self.agents = agents
+        self.kind = mode.kind_of(self.scenario)
+        self.is_recorded = mode.record and self.scenario.kind == "cassette"
+        self.under_test: AgentUnderTest | None = None
+        self.failures: list[Failure] = []
+
+    def run(self) -> None:
+        """Take all turns, and record them. Raises CommandError and WrongMock."""
+        cassette = self._cassette() if self.kind == "cassette" else None
+        wanted = Wanted(
+            file=self.file.agent_file,
+            kind=self.kind,
+            replies=cassette.replies if cassette else self.scenario.model,
+            mocks=self.scenario.mocks,
+            memory=self.scenario.memory,
+        )
+        with self.agents.fresh(wanted) as self.under_test:
+            for number, turn in enumerate(self.scenario.turns):
+                self._take(self.under_test, turn, number, cassette)
+                if self.failures:
+                    return
+            if self.is_recorded:
+                runs = [answer.run_ids for answer in self.under_test.answers]
+                write_cassette(self.file.cassette_file, recorded_from(self.agents.server, runs))
+
+    def _cassette(self) -> Cassette:
+        runs = self.scenario.scenario.runs
+        if not runs:
+            return read_cassette(self.file.cassette_file)
+        recorded = recorded_from(self.agents.server, [[run] for run in runs])
+        return recorded.model_copy(update={"exact": False})
+
+    def _take(
+        self, under_test: AgentUnderTest, turn: Turn, number: int, cassette: Cassette | None
+    ) -> None:
+        path = ("turns", number)
+        if turn.message is not None:
+            answer = under_test.say(turn.message)
+        elif under_test.answers and under_test.answers[-1].waiting:
+            answer = under_test.approve(bool(turn.approve), turn.reason)
+        else:
+            self.failures.append(Failure((*path, "approve"), "no call waits for an approval"))
+            return
+        if cassette:
+            departure = first_departure(self.agents.server, cassette, number, answer.run_ids)
+            self.failures += [departure] if departure else []
+        self.failures += [Failure(path, note) for note in answer.notes]
+        self.failures += check(answer, turn.expect, (*path, "expect"))

@@ -1,48 +1,141 @@
-"""Agents that are made for one case each, from the files that scenarios name."""
+"""Agents that are made for one case each, and deleted afterwards."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from contextlib import contextmanager
-from typing import Any
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass, field
+from datetime import datetime, timedelta
+from pathlib import Path
+from types import TracebackType
+from typing import Any, Self
 from uuid import uuid4
 
-from cli.agent_tests.agent_files import create_request
+from cli.agent_tests.agent_files import create_request, definition_of, tool_requests
 from cli.agent_tests.agent_under_test import AgentUnderTest
-from cli.agent_tests.scenario_files import ScenarioFile
-from cli.agent_tests.scenarios import ModelKind, Scenario
+from cli.agent_tests.own_tools import OwnTools
+from cli.agent_tests.scenarios import Mock, ModelKind
+from cli.exit_codes import CommandError
 from cli.server import Server
-from libs.contracts.agent.scripted_replies import HANDLE, METADATA_KEY
+from libs.contracts.agent.scripted_replies import HANDLE, METADATA_KEY, ScriptedReply
 
 TAG = "heeler-test"  # of every agent that was made for a test
+TAG_KEPT = "heeler-test-kept"  # of those that --keep has left there
 SUFFIX_CHARACTERS = 8
+# A test that was killed leaves its agent behind; no case takes that long.
+LEFT_BEHIND_AGE = timedelta(hours=1)
+LEFT_BEHIND_MAX = 1_000
+# What a file says for its own model and provider, which another model does not take.
+OF_THE_REAL_MODEL = (
+    "model_settings",
+    "context_window_limit",
+    "compaction_settings",
+    "embedding",
+)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Wanted:
+    """The agent of a case: its file, its model, and what is not as in the file."""
+
+    file: Path
+    kind: ModelKind = "scripted"
+    replies: Sequence[ScriptedReply] = ()
+    mocks: Sequence[Mock] = ()
+    memory: Mapping[str, str] = field(default_factory=dict)
 
 
 class FreshAgents:
-    """Makes the agents of cases on a server, and deletes them again."""
+    """Makes the agents of cases on a server. As a context it deletes what they have in common.
 
-    def __init__(self, server: Server, kind: ModelKind | None = None) -> None:
+    Args:
+        keep: whether agents stay, so that one can look into them.
+        update_tools: whether tools of the server may be changed into those of the files.
+    """
+
+    def __init__(self, server: Server, *, keep: bool = False, update_tools: bool = False) -> None:
         self.server = server
-        self.kind = kind
+        self.keep = keep
+        self.tools = OwnTools(server, update=update_tools)
+        self._there: set[str] = set()
 
-    def kind_of(self, scenario: Scenario) -> ModelKind:
-        """Which model answers in a scenario."""
-        return self.kind or scenario.kind
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        if not self.keep:
+            self.delete_agents()
+            self.tools.delete()
+
+    def delete_agents(self) -> None:
+        """Delete the agents that there are, also where their cases go on. Safe to repeat."""
+        for agent_id in tuple(self._there):
+            self._delete(agent_id)
+
+    def _delete(self, agent_id: str) -> None:
+        from letta_client import NotFoundError
+
+        with suppress(NotFoundError):
+            self.server.delete(f"/v1/agents/{agent_id}")
+        self._there.discard(agent_id)
 
     @contextmanager
-    def fresh(self, file: ScenarioFile) -> Iterator[AgentUnderTest]:
-        """An agent of this scenario, deleted in the end, however that comes."""
-        scenario = file.scenario
-        kind = self.kind_of(scenario)
-        request = create_request(file.agent_file)
-        request["name"] = f"{request['name']}-test-{uuid4().hex[:SUFFIX_CHARACTERS]}"
-        request["tags"] = [*request.get("tags", []), TAG]
-        if kind != "real":
-            request["model"] = HANDLE
-            replies = [reply.model_dump(exclude_defaults=True) for reply in scenario.model]
-            request["metadata"] = {**request.get("metadata", {}), METADATA_KEY: replies}
+    def fresh(self, wanted: Wanted) -> Iterator[AgentUnderTest]:
+        """An agent of its own, deleted in the end, however that comes. Raises CommandError."""
+        definition = definition_of(wanted.file)
+        for name, tool in tool_requests(definition).items():
+            self.tools.provide(name, tool)
+        request = request_of(create_request(definition), wanted, TAG_KEPT if self.keep else TAG)
         agent: Any = self.server.post("/v1/agents/", request)
+        self._there.add(agent["id"])
         try:
-            yield AgentUnderTest(self.server, agent, scenario.mocks, kind)
+            yield AgentUnderTest(self.server, agent, wanted.mocks, wanted.kind)
         finally:
-            self.server.delete(f"/v1/agents/{agent['id']}")
+            if not self.keep:
+                self._delete(agent["id"])
+
+
+def request_of(request: dict[str, Any], wanted: Wanted, tag: str) -> dict[str, Any]:
+    """The request of the file, as this case wants it."""
+    changed = {
+        **request,
+        "name": f"{request['name']}-test-{uuid4().hex[:SUFFIX_CHARACTERS]}",
+        "tags": [*request["tags"], tag],
+        "memory_blocks": with_values(request["memory_blocks"], wanted.memory),
+    }
+    if wanted.kind == "real":
+        return changed
+    replies = [reply.model_dump(exclude_defaults=True) for reply in wanted.replies]
+    parallel = (request.get("model_settings") or {}).get("parallel_tool_calls")
+    return {
+        **{name: value for name, value in changed.items() if name not in OF_THE_REAL_MODEL},
+        **({"parallel_tool_calls": parallel} if parallel is not None else {}),
+        "model": HANDLE,
+        "metadata": {**request["metadata"], METADATA_KEY: replies},
+    }
+
+
+def with_values(blocks: Sequence[Any], memory: Mapping[str, str]) -> list[Any]:
+    """The blocks with other values to begin with. Raises CommandError."""
+    labels = [block["label"] for block in blocks]
+    for label in memory:
+        if label not in labels:
+            raise CommandError(f"The agent has no block '{label}', but {', '.join(labels)}")
+    return [{**block, "value": memory.get(block["label"], block["value"])} for block in blocks]
+
+
+def sweep(server: Server, now: datetime, age: timedelta = LEFT_BEHIND_AGE) -> int:
+    """Delete the agents of that age which earlier tests have left behind; returns how many."""
+    left = [
+        agent
+        for agent in server.pages("/v1/agents/", tags=[TAG], limit=LEFT_BEHIND_MAX)
+        if now - datetime.fromisoformat(agent["created_at"]) >= age
+    ]
+    for agent in left:
+        server.delete(f"/v1/agents/{agent['id']}")
+    return len(left)

@@ -2,18 +2,13 @@
 
 from __future__ import annotations
 
-import textwrap
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
-from cli.agent_tests.answers import Answer
 from cli.agent_tests.cases import Result
-from cli.agent_tests.expectations import Failure, difference, shorten
-
-INDENT = "    "
-WIDTH_OF_WHO = 8
+from cli.agent_tests.diagnostics import failure_text, memory_change, path_text, transcript
 
 
 def line_of(result: Result) -> str:
@@ -29,56 +24,16 @@ def line_of(result: Result) -> str:
 def details_of(result: Result) -> str:
     """What is to be known of a case that did not pass."""
     parts = [f"{result.file}: {result.error}"] if result.error else []
-    parts += [failure_text(result.file, failure) for failure in result.failures]
+    parts += [failure_text(str(result.file), failure) for failure in result.failures]
     if result.answers:
         parts.append("Transcript:\n" + transcript(result.answers))
     parts.append("Memory:\n" + memory_change(result.memory_before, result.memory_after))
     if result.run_ids:
-        parts.append(f"Look into it: heeler runs show {result.run_ids[-1]}")
+        parts.append(
+            f"{'Look' if result.is_kept else 'With --keep, look'} into it by: "
+            f"heeler runs show {result.run_ids[-1]}"
+        )
     return "\n".join(parts)
-
-
-def failure_text(file: Path, failure: Failure) -> str:
-    """Which expectation does not hold, and where it stands."""
-    place = f"{file}:{failure.line}" if failure.line else str(file)
-    key = path_text(failure.path)
-    text = f"{place}: {key}: {failure.message}" if key else f"{place}: {failure.message}"
-    return f"{text}\n{textwrap.indent(failure.difference, INDENT)}" if failure.difference else text
-
-
-def path_text(path: Sequence[str | int]) -> str:
-    """A place in a file as TOML's readers know it: turns[0].expect.contains[1]."""
-    return "".join(
-        f"[{part}]" if isinstance(part, int) else f".{part}" for part in path
-    ).removeprefix(".")
-
-
-def transcript(answers: Sequence[Answer]) -> str:
-    """Who said, called and returned what."""
-    lines = []
-    for number, answer in enumerate(answers, 1):
-        runs = ", ".join(answer.run_ids)
-        lines.append(f"{INDENT}turn {number} ({answer.stop_reason}; {runs})")
-        for event in answer.events:
-            first, *more = shorten(event.text).splitlines() or [""]
-            lines.append(f"{INDENT}  {event.who:<{WIDTH_OF_WHO}} {first}")
-            lines += [f"{INDENT}  {'':<{WIDTH_OF_WHO}} {line}" for line in more]
-    return "\n".join(lines)
-
-
-def memory_change(before: Mapping[str, str], after: Mapping[str, str]) -> str:
-    """What the blocks said, and what of that has changed."""
-    return "\n".join(_blocks(before, after)) or f"{INDENT}(no blocks)"
-
-
-def _blocks(before: Mapping[str, str], after: Mapping[str, str]) -> Iterator[str]:
-    for label in {**before, **after}:
-        old, new = before.get(label, ""), after.get(label, "")
-        if old == new:
-            yield f"{INDENT}{label} (unchanged): {shorten(new) or '(empty)'}"
-        else:
-            yield f"{INDENT}{label}:"
-            yield textwrap.indent(difference(old, new), INDENT * 2)
 
 
 def document_of(results: Sequence[Result]) -> dict[str, Any]:

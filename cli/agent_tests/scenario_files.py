@@ -5,14 +5,19 @@ from __future__ import annotations
 import re
 import tomllib
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
-from pydantic import ValidationError
-
+from cli.agent_tests.agent_files import reading_of
+from cli.agent_tests.cassettes import SUFFIX
+from cli.agent_tests.expectations import Failure
 from cli.agent_tests.scenarios import Scenario
+from libs.agent_toml.checked_file import syntax_problem
+from libs.agent_toml.form_checks import checked_form
+from libs.agent_toml.problems import Problem
+from libs.agent_toml.reporting import Reporter
+from libs.agent_toml.toml_positions import Positions, positions_of
 
-FILES_MAX = 10_000
 FILE_BYTES_MAX = 4 << 20
 SKIPPED_FOLDERS = frozenset({"node_modules", "__pycache__"})
 MARK = re.compile(r"^\s*\[\s*scenario\s*\]", re.MULTILINE)
@@ -20,24 +25,35 @@ MARK = re.compile(r"^\s*\[\s*scenario\s*\]", re.MULTILINE)
 
 @dataclass(frozen=True)
 class ScenarioFile:
-    """A scenario, and the file that it is from."""
+    """A scenario, the file that it is from, and where its keys stand there."""
 
     path: Path
-    text: str
     scenario: Scenario
+    positions: Positions
 
     @property
     def agent_file(self) -> Path:
         """The file of the agent that it tests."""
         return (self.path.parent / self.scenario.scenario.agent).resolve()
 
-    def line_of(self, path: Sequence[str | int]) -> int | None:
-        """The line of a key."""
-        return None
+    @property
+    def cassette_file(self) -> Path:
+        """Where its recorded replies are, or will be."""
+        named = self.scenario.scenario.cassette
+        name = named[0] if named else f"{self.path.stem}{SUFFIX}"
+        return self.path.parent / name
+
+    def with_line(self, failure: Failure) -> Failure:
+        """The failure with the line of the expectation that does not hold."""
+        return replace(failure, line=self.positions.of_key(failure.path).line)
 
 
 class WrongScenario(Exception):
-    """A file that is no scenario; the words say where and why."""
+    """A file that is no scenario, or whose agent's file is none; `problems` say where and why."""
+
+    def __init__(self, problems: Sequence[Problem]) -> None:
+        super().__init__(f"{len(problems)} problems")
+        self.problems = tuple(problems)
 
 
 def found_in(paths: Sequence[Path]) -> Iterator[Path]:
@@ -71,8 +87,32 @@ def is_scenario(file: Path) -> bool:
 
 def read(path: Path) -> ScenarioFile:
     """The scenario of a file. Raises WrongScenario."""
+    file = str(path)
     try:
-        text = path.read_text()
-        return ScenarioFile(path, text, Scenario.model_validate(tomllib.loads(text)))
-    except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError, ValidationError) as problem:
-        raise WrongScenario(f"{path}: {problem}") from problem
+        text = path.read_text(encoding="utf-8")
+        data = tomllib.loads(text)
+    except tomllib.TOMLDecodeError as error:
+        raise WrongScenario([syntax_problem(error, text, file)]) from error
+    except (OSError, UnicodeDecodeError, RecursionError) as error:
+        words = f"it cannot be read: {error}"
+        raise WrongScenario([_problem(file, "AGT004", words)]) from error
+    reporter = Reporter(file, positions_of(text.replace("\r\n", "\n")))
+    scenario = checked_form(data, reporter, Scenario)
+    if scenario is None or reporter.found:
+        raise WrongScenario(reporter.in_order())
+    found = ScenarioFile(path, scenario, reporter.positions)
+    if not found.agent_file.is_file():
+        reporter.error(
+            ("scenario", "agent"),
+            "AGT205",
+            f"there is no file {scenario.scenario.agent}",
+            expected="the agent's file, by its path from the folder of the scenario",
+        )
+        raise WrongScenario(reporter.in_order())
+    if wrong := reading_of(found.agent_file).errors:
+        raise WrongScenario(wrong)
+    return found
+
+
+def _problem(file: str, code: str, message: str) -> Problem:
+    return Problem(file=file, line=0, column=0, code=code, message=message)

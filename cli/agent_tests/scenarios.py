@@ -22,6 +22,7 @@ PATTERN_CHARACTERS_MAX = 1_000
 TURNS_MAX = 200
 EXPECTATIONS_MAX = 100
 MOCKS_MAX = 100
+RUN_PREFIX = "run-"
 
 type ModelKind = Literal["scripted", "cassette", "real"]
 
@@ -53,7 +54,7 @@ type Patterns = Annotated[
 class Form(BaseModel):
     """A table of a scenario file, which has these keys and no others."""
 
-    model_config = ConfigDict(extra="forbid", frozen=True)
+    model_config = ConfigDict(extra="forbid", strict=True, frozen=True)
 
 
 class TextExpectation(Form):
@@ -118,14 +119,26 @@ class Mock(Form):
 
 
 class Header(Form):
-    """The table `[scenario]`. `model` is what answers; without it the replies of the file, or the
-    cassette where that is named."""
+    """The table `[scenario]`. `model` is what answers; without it the replies of the file, or a
+    cassette where the file has none. `cassette` is its file, or the ids of runs to give again, one
+    for each turn."""
 
     name: Annotated[str, Field(min_length=1, max_length=NAME_CHARACTERS_MAX)]
     agent: str
     description: Text | None = None
     model: ModelKind | None = None
-    cassette: str | None = None
+    cassette: Texts = []
+
+    @property
+    def runs(self) -> list[str]:
+        """The runs whose replies are given again, if these and no file are the cassette."""
+        return [run for run in self.cassette if run.startswith(RUN_PREFIX)]
+
+    @model_validator(mode="after")
+    def _names_one_cassette(self) -> Self:
+        if self.cassette and not self.runs and len(self.cassette) > 1:
+            raise ValueError("`cassette` is one file, or the ids of runs")
+        return self
 
 
 class Scenario(Form):
@@ -142,4 +155,4 @@ class Scenario(Form):
         """Return which model answers in this scenario."""
         if self.scenario.model:
             return self.scenario.model
-        return "cassette" if self.scenario.cassette and not self.model else "scripted"
+        return "scripted" if self.model else "cassette"

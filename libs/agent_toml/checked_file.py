@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 import tomllib
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from libs.agent_toml.cross_checks import check_definition
@@ -13,13 +13,23 @@ from libs.agent_toml.definition import AgentDefinition
 from libs.agent_toml.form_checks import checked_form
 from libs.agent_toml.problems import Problem
 from libs.agent_toml.reporting import Reporter
+from libs.agent_toml.security_checks import check_security
+from libs.agent_toml.security_rules import DEFAULT_RULES, RuleSet
+from libs.agent_toml.server_checks import Catalogue, check_against
 from libs.agent_toml.sibling_files import ReadSibling, with_siblings
-from libs.agent_toml.toml_positions import Path, Positions, positions_of
+from libs.agent_toml.toml_positions import (
+    DEPTH_MAX,
+    VALUES_MAX,
+    NotToml,
+    Path,
+    Place,
+    Positions,
+    TooMuch,
+    positions_of,
+)
 from libs.contracts.letta.request_size_limits import walk
 
 FILE_CHARS_MAX = 4 << 20
-VALUES_MAX = 100_000
-DEPTH_MAX = 32
 _PLACE = re.compile(r" \(at (?:line (\d+), column (\d+)|end of document)\)$")
 
 
@@ -45,34 +55,71 @@ class CheckedFile:
 
 
 def read(
-    text: str, *, file: str = "agent.toml", read_sibling: ReadSibling | None = None
+    text: str,
+    *,
+    file: str = "agent.toml",
+    read_sibling: ReadSibling | None = None,
+    rules: RuleSet | None = DEFAULT_RULES,
+    catalogue: Catalogue | None = None,
 ) -> CheckedFile:
-    """What a file says, and its problems. `read_sibling` gives the texts of files beside it."""
+    """What a file says, and its problems: of its form, of security by the `rules`, and, with a
+    `catalogue`, what the server does not have. `read_sibling` gives the texts of files beside it.
+    """
     if len(text) > FILE_CHARS_MAX:
         words = f"it has {len(text)} characters, and may have {FILE_CHARS_MAX}"
-        return _unreadable(Problem(file=file, line=1, column=1, code="AGT002", message=words))
+        return _unreadable(_problem(file, "AGT002", words))
+    positions, begin = Positions(_line_starts(text)), 0
+    try:
+        positions = positions_of(text.replace("\r\n", "\n"))
+    except NotToml as error:
+        begin = error.offset
+    except TooMuch as error:
+        return _unreadable(_problem(file, "AGT002", str(error), positions.place(error.offset)))
     try:
         data = tomllib.loads(text)
     except tomllib.TOMLDecodeError as error:
-        return _unreadable(syntax_problem(error, text, file))
-    except RecursionError:
-        words = f"its tables and lists have more than {DEPTH_MAX} levels"
-        return _unreadable(Problem(file=file, line=1, column=1, code="AGT002", message=words))
-    positions = positions_of(text.replace("\r\n", "\n"))
-    reporter = Reporter(file, positions)
-    if not _fits(data, reporter):
-        return CheckedFile(None, reporter.in_order(), file, positions)
-    return _read_data(data, reporter, read_sibling)
+        return _unreadable(syntax_problem(error, file, positions.place(begin)))
+    return _check_data(data, Reporter(file, positions), read_sibling, rules, catalogue)
 
 
-def _read_data(
-    data: dict[str, Any], reporter: Reporter, read_sibling: ReadSibling | None
+def check(
+    document: dict[str, Any], *, file: str = "", rules: RuleSet | None = DEFAULT_RULES
 ) -> CheckedFile:
-    """The reading of a document whose text and size are all right."""
-    definition = checked_form(data, reporter, AgentDefinition)
+    """What a document that came as JSON says, in the form of a file; its problems have no place."""
+    found = _check_data(document, Reporter(file, Positions([0])), None, rules, None)
+    nowhere = {"line": 0, "column": 0}
+    placeless = (problem.model_copy(update=nowhere) for problem in found.problems)
+    return replace(found, problems=tuple(placeless))
+
+
+def _line_starts(text: str) -> list[int]:
+    return [0, *(match.end() for match in re.finditer("\n", text.replace("\r\n", "\n")))]
+
+
+def _problem(file: str, code: str, message: str, place: Place | None = None) -> Problem:
+    """A problem of a file as a whole."""
+    place = place or Place(0, 0)
+    return Problem(file=file, line=place.line, column=place.column, code=code, message=message)
+
+
+def _check_data(
+    data: dict[str, Any],
+    reporter: Reporter,
+    read_sibling: ReadSibling | None,
+    rules: RuleSet | None,
+    catalogue: Catalogue | None,
+) -> CheckedFile:
+    """What a document says, if it has the right size."""
+    if not _fits(data, reporter):
+        return CheckedFile(None, reporter.in_order(), reporter.file, reporter.positions)
+    definition = checked_form(data, reporter)
     if definition is not None:
         definition = with_siblings(definition, reporter, read_sibling)
         check_definition(definition, reporter)
+        if rules is not None:
+            check_security(definition, reporter, rules)
+        if catalogue is not None:
+            check_against(definition, reporter, catalogue)
     problems = reporter.in_order()
     is_usable = definition is not None and not any(p.severity == "error" for p in problems)
     return CheckedFile(
@@ -81,35 +128,37 @@ def _read_data(
 
 
 def read_file(
-    read_text: Callable[[], bytes], *, file: str, read_sibling: ReadSibling
+    read_bytes: Callable[[], bytes],
+    *,
+    file: str,
+    read_sibling: ReadSibling,
+    rules: RuleSet | None = DEFAULT_RULES,
+    catalogue: Catalogue | None = None,
 ) -> CheckedFile:
     """What the file says whose bytes `read_text` gives; a file that cannot be read is a problem."""
     try:
-        text = read_text().decode("utf-8")
+        text = read_bytes().decode("utf-8")
     except UnicodeDecodeError as error:
         words = f"byte {error.start} is no UTF-8"
-        return _unreadable(Problem(file=file, line=0, column=0, code="AGT003", message=words))
+        return _unreadable(_problem(file, "AGT003", words))
     except OSError as error:
         words = error.strerror or "it cannot be read"
-        return _unreadable(Problem(file=file, line=0, column=0, code="AGT004", message=words))
-    return read(text, file=file, read_sibling=read_sibling)
+        return _unreadable(_problem(file, "AGT004", words))
+    return read(text, file=file, read_sibling=read_sibling, rules=rules, catalogue=catalogue)
 
 
 def _unreadable(problem: Problem) -> CheckedFile:
     return CheckedFile(None, (problem,), problem.file)
 
 
-def syntax_problem(error: tomllib.TOMLDecodeError, text: str, file: str) -> Problem:
-    """Where the text is no TOML, in words; what comes behind it was not read."""
+def syntax_problem(error: tomllib.TOMLDecodeError, file: str, begin: Place) -> Problem:
+    """Where the text is no TOML, in words; what comes behind it was not read. Where something does
+    not end, that is the place at which it begins."""
     words = str(error)
     found = _PLACE.search(words)
-    line, column = len(text.splitlines()) or 1, 1
-    if found and found[1]:
-        line, column = int(found[1]), int(found[2])
+    place = Place(int(found[1]), int(found[2])) if found and found[1] else begin
     message = f"{_PLACE.sub('', words)}; what comes after this place was not looked at"
-    return Problem(
-        file=file, line=line, column=column, code="AGT001", message=message, expected="valid TOML"
-    )
+    return _problem(file, "AGT001", message, place)
 
 
 def _fits(data: dict[str, Any], reporter: Reporter) -> bool:
@@ -125,4 +174,4 @@ def _fits(data: dict[str, Any], reporter: Reporter) -> bool:
     return True
 
 
-__all__ = ["CheckedFile", "Path", "read", "read_file", "syntax_problem"]
+__all__ = ["CheckedFile", "Path", "check", "read", "read_file", "syntax_problem"]

@@ -142,6 +142,16 @@ CATALOGUE: dict[str, ProblemKind] = {
         "The whole of an agent has a size, too.",
         "Shorten its longest texts.",
     ),
+    "AGT214": ProblemKind(
+        "An environment variable is not set",
+        "The file names it as `${NAME}`, and it is not set where the file is applied.",
+        "Set the variable, or correct its name.",
+    ),
+    "AGT215": ProblemKind(
+        "Two files describe one agent",
+        "Agents are known by their names: one file would undo what the other does.",
+        "Rename one of them, or take one out.",
+    ),
     # What the server does not have
     "AGT301": ProblemKind(
         "The server has no such model",

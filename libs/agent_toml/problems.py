@@ -16,7 +16,7 @@ class Problem(BaseModel):
     """A problem of a file: `line` and `column` count from 1, and are 0 where it has no place.
 
     `expected` says what would be right, and `suggestion` what somebody probably meant; both may be
-    empty. `code` stands in the catalogue of problems.
+    empty. `code` stands in the catalogue of problems (`AGT`) or is that of a security rule.
     """
 
     model_config = ConfigDict(frozen=True)
@@ -30,6 +30,7 @@ class Problem(BaseModel):
     suggestion: str = ""
     severity: Severity = "error"
     field: str = ""
+    fix: str = ""
 
     @property
     def docs(self) -> str:
@@ -45,7 +46,18 @@ def to_text(problem: Problem) -> str:
         lines.append(f"    expected: {problem.expected}")
     if problem.suggestion:
         lines.append(f"    did you mean: {problem.suggestion}")
-    entry = CATALOGUE.get(problem.code)
-    if entry is not None and not problem.suggestion:
-        lines.append(f"    fix: {entry.fix}")
+    fix = fix_of(problem)
+    if fix and not problem.suggestion:
+        lines.append(f"    fix: {fix}")
     return "\n".join(lines)
+
+
+def fix_of(problem: Problem) -> str:
+    """What mends a problem, in a sentence."""
+    entry = CATALOGUE.get(problem.code)
+    return problem.fix or ("" if entry is None else entry.fix)
+
+
+def to_json(problem: Problem) -> dict[str, object]:
+    """The problem as programs read it."""
+    return {**problem.model_dump(mode="json"), "fix": fix_of(problem), "docs": problem.docs}

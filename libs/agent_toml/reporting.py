@@ -30,10 +30,11 @@ class Reporter:
         *,
         expected: str = "",
         suggestion: str = "",
+        fix: str = "",
         at_key: bool = False,
     ) -> None:
         """Report what makes the file unusable."""
-        self._add("error", path, code, message, expected, suggestion, at_key)
+        self._add("error", path, code, message, (expected, suggestion, fix), at_key)
 
     def warn(
         self,
@@ -43,10 +44,11 @@ class Reporter:
         *,
         expected: str = "",
         suggestion: str = "",
+        fix: str = "",
         at_key: bool = False,
     ) -> None:
         """Report what may be a mistake."""
-        self._add("warning", path, code, message, expected, suggestion, at_key)
+        self._add("warning", path, code, message, (expected, suggestion, fix), at_key)
 
     def _add(
         self,
@@ -54,10 +56,10 @@ class Reporter:
         path: Path,
         code: str,
         message: str,
-        expected: str,
-        suggestion: str,
+        advice: tuple[str, str, str],
         at_key: bool,
     ) -> None:
+        expected, suggestion, fix = advice
         if len(self.found) >= PROBLEMS_MAX or self.is_broken(path):
             return
         place: Place = self.positions.of_key(path) if at_key else self.positions.of_value(path)
@@ -71,6 +73,7 @@ class Reporter:
             suggestion=suggestion,
             severity="error" if severity == "error" else "warning",
             field=name_of(path),
+            fix=fix,
         )
         if problem not in self.found:
             self.found.append(problem)

@@ -1,7 +1,8 @@
 """Where each key and value of a TOML document stands. `tomllib` gives values without places, and
-`tomlkit` drops them, so this reads the document a second time, and only that far.
+`tomlkit` drops them, so this reads the document beside it, and only that far.
 
-The document must be valid: `tomllib` has read it already.
+It takes a little more than TOML is, never less: where it stops at an error, `tomllib` stops there,
+or before. It takes time in proportion to the text, and `tomllib` does so within its bounds.
 """
 
 from __future__ import annotations
@@ -23,6 +24,23 @@ _LITERAL_LINES = re.compile(r"'''(?:[^']++|'{1,2}(?!'))*+'{3,5}")
 _PLAIN = re.compile(r"[^,\]\}#\n]+")
 _STRINGS = (_BASIC_LINES, _LITERAL_LINES, _BASIC, _LITERAL)
 VALUES_MAX = 100_000
+DEPTH_MAX = 32
+
+
+class NotToml(Exception):
+    """The text stops being TOML; `tomllib` says why. `offset` is where its last value begins."""
+
+    def __init__(self, offset: int = 0) -> None:
+        super().__init__("the text is no TOML")
+        self.offset = offset
+
+
+class TooMuch(Exception):
+    """The document is too deep or has too many values; `offset` is where."""
+
+    def __init__(self, words: str, offset: int) -> None:
+        super().__init__(words)
+        self.offset = offset
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,9 +81,13 @@ class Positions:
 
 
 def positions_of(text: str) -> Positions:
-    """Where the keys and values of a valid document stand."""
+    """Where the keys and values of a document stand. Raises NotToml and TooMuch."""
     starts = [0, *(match.end() for match in re.finditer("\n", text))]
-    return _Scan(text, Positions(starts)).document()
+    scan = _Scan(text, Positions(starts))
+    try:
+        return scan.document()
+    except (IndexError, ValueError, NotToml):
+        raise NotToml(scan.begin) from None
 
 
 class _Scan:
@@ -76,6 +98,8 @@ class _Scan:
         self.at = 0
         self.found = positions
         self.tables_of_array: dict[Path, int] = {}
+        self.values = 0
+        self.begin = 0  # of the latest value
 
     def document(self) -> Positions:
         table: Path = ()
@@ -98,7 +122,7 @@ class _Scan:
         is_array = self.text.startswith("[[", self.at)
         self.at += 2 if is_array else 1
         keys = [key for key, _ in self.dotted_key()]
-        self.at += 2 if is_array else 1
+        self.expect("]]" if is_array else "]")
         path = self.resolve(keys[:-1])
         last = (*path, keys[-1])
         if is_array:
@@ -127,7 +151,7 @@ class _Scan:
             path = (*path, key)
             self.found.keys.setdefault(path, offset)
         self.skip(_SPACES)
-        self.at += 1  # the equals sign
+        self.expect("=")
         self.skip(_SPACES)
         self.value(path)
 
@@ -138,6 +162,8 @@ class _Scan:
             self.skip(_SPACES)
             begin = self.at
             parts.append((self.key(), begin))
+            if len(parts) > DEPTH_MAX:
+                raise TooMuch(f"tables and lists have more than {DEPTH_MAX} levels", begin)
             self.skip(_SPACES)
             if not self.text.startswith(".", self.at):
                 return parts
@@ -149,9 +175,21 @@ class _Scan:
             if match:
                 self.at = match.end()
                 return match[0] if pattern is _BARE_KEY else _string(match[0])
-        raise AssertionError(f"the document has no key at {self.at}: tomllib has read it")
+        raise NotToml
+
+    def expect(self, character: str) -> None:
+        """Go behind a character that has to be here."""
+        if not self.text.startswith(character, self.at):
+            raise NotToml
+        self.at += len(character)
 
     def value(self, path: Path) -> None:
+        self.values += 1
+        self.begin = self.at
+        if len(path) > DEPTH_MAX:
+            raise TooMuch(f"tables and lists have more than {DEPTH_MAX} levels", self.at)
+        if self.values > VALUES_MAX:
+            raise TooMuch(f"the file has more than {VALUES_MAX} values", self.at)
         self.found.values[path] = self.at
         character = self.text[self.at]
         if character == "[":
@@ -161,7 +199,10 @@ class _Scan:
         elif character in "\"'":
             self.string()
         else:
-            self.skip(_PLAIN)
+            plain = _PLAIN.match(self.text, self.at)
+            if plain is None:
+                raise NotToml
+            self.at = plain.end()
 
     def string(self) -> None:
         for pattern in _STRINGS:
@@ -169,7 +210,7 @@ class _Scan:
             if match:
                 self.at = match.end()
                 return
-        raise AssertionError(f"the document has no string at {self.at}: tomllib has read it")
+        raise NotToml
 
     def array(self, path: Path) -> None:
         self.at += 1
@@ -202,6 +243,4 @@ def _string(quoted: str) -> str:
     """What a quoted key says."""
     if "\\" not in quoted:
         return quoted[1:-1]
-    text = loads(f"k = {quoted}")["k"]
-    assert isinstance(text, str), "a quoted key is a string"
-    return text
+    return str(loads(f"k = {quoted}")["k"])

@@ -49,7 +49,7 @@ def definitions(draw: st.DrawFn) -> AgentDefinition:
 @settings(max_examples=200, deadline=None)
 @given(definitions())
 def test_a_written_definition_reads_back_as_the_same(definition: AgentDefinition) -> None:
-    reading = read(write(definition))
+    reading = read(write(definition), rules=None)
     assert reading.errors == ()
     assert reading.definition == definition
 
@@ -57,7 +57,7 @@ def test_a_written_definition_reads_back_as_the_same(definition: AgentDefinition
 @pytest.mark.parametrize("text", ['say "hi"\n', "C:\\temp\n'''", "tab\there\n", "a\r\nb\n", '\n"'])
 def test_texts_of_several_lines_are_kept_to_the_byte(text: str) -> None:
     definition = AgentDefinition.model_validate({"name": "ada", "system_prompt": f"x{text}"})
-    found = read(write(definition)).definition
+    found = read(write(definition), rules=None).definition
     assert found is not None
     assert found.system_prompt == f"x{text}"
 

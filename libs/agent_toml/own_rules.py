@@ -1,0 +1,104 @@
+"""The security rules of an operator, as a TOML file: rules of their own, and other severities for
+those that are built in."""
+
+from __future__ import annotations
+
+import re
+import tomllib
+from typing import Annotated, Literal
+
+from pydantic import Field, ValidationError
+
+from libs.agent_toml.definition import Environment
+from libs.agent_toml.security_rules import BUILT_IN, OwnPattern, RuleSet, SecurityRule
+from libs.agent_toml.tables import Table
+
+RULES_MAX = 200
+PATTERN_CHARS_MAX = 500
+RuleSeverity = Literal["error", "warning", "off"]
+
+
+class WrongRules(Exception):
+    """The file of rules cannot be used; the text says why."""
+
+
+class Severities(Table):
+    """How bad something is, by environment."""
+
+    development: RuleSeverity = "error"
+    staging: RuleSeverity = "error"
+    production: RuleSeverity = "error"
+
+
+class OwnRule(Severities):
+    """A rule of an operator: texts that fit its pattern break it."""
+
+    id: Annotated[str, Field(pattern=r"^[A-Z][A-Z0-9-]{2,31}$")]
+    title: Annotated[str, Field(min_length=1, max_length=200)]
+    pattern: Annotated[str, Field(min_length=1, max_length=PATTERN_CHARS_MAX)]
+    fields: list[str] = Field(default_factory=list)
+    reason: Annotated[str, Field(min_length=1, max_length=1_000)]
+    fix: Annotated[str, Field(max_length=1_000)] = ""
+
+
+class OwnRules(Table):
+    """The whole file."""
+
+    environment: Environment | None = None
+    severity: dict[str, Severities] = Field(default_factory=dict)
+    rule: Annotated[list[OwnRule], Field(max_length=RULES_MAX)] = Field(default_factory=list)
+
+
+def rules_from(text: str) -> RuleSet:
+    """The rules that hold with such a file. Raises WrongRules."""
+    try:
+        said = OwnRules.model_validate(tomllib.loads(text))
+    except tomllib.TOMLDecodeError as error:
+        raise WrongRules(f"it is no TOML: {error}") from None
+    except ValidationError as error:
+        first = error.errors(include_url=False)[0]
+        place = ".".join(str(part) for part in first["loc"])
+        raise WrongRules(f"{place}: {first['msg']}") from None
+    built_in = {rule.id: rule for rule in BUILT_IN}
+    unknown = sorted(said.severity.keys() - built_in.keys())
+    if unknown:
+        raise WrongRules(
+            f"severity.{unknown[0]}: there is no such rule: use SEC001 to {BUILT_IN[-1].id}"
+        )
+    return RuleSet(
+        [
+            *(_with_severity(rule, said.severity.get(rule.id)) for rule in BUILT_IN),
+            *(_rule(rule) for rule in said.rule),
+        ],
+        said.environment,
+    )
+
+
+def _with_severity(rule: SecurityRule, severities: Severities | None) -> SecurityRule:
+    if severities is None:
+        return rule
+    given = {name: getattr(severities, name) for name in severities.model_fields_set}
+    kept = {name: getattr(rule, name) for name in ("development", "staging", "production")}
+    return SecurityRule(
+        rule.id, rule.title, rule.detector, **{**kept, **given}, reason=rule.reason, fix=rule.fix
+    )
+
+
+def _rule(rule: OwnRule) -> SecurityRule:
+    if rule.id in {each.id for each in BUILT_IN}:
+        raise WrongRules(f"{rule.id} is a rule that is built in: use [severity.{rule.id}]")
+    try:
+        pattern = re.compile(rule.pattern)
+    except re.error as error:
+        raise WrongRules(f"{rule.id}: the pattern is wrong: {error}") from None
+    return SecurityRule(
+        rule.id,
+        rule.title,
+        "own",
+        rule.development,
+        rule.staging,
+        rule.production,
+        rule.reason,
+        rule.fix or "Take it out.",
+        OwnPattern(pattern, tuple(rule.fields)),
+    )

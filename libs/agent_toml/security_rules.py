@@ -1,0 +1,293 @@
+"""The security rules of files, as data: what each looks at, how bad it is where, why, and the fix.
+
+`detector` names the function of `security_checks` that finds it. An operator may have rules of
+their own beside these, and other severities for these (`own_rules`).
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Literal
+
+from libs.agent_toml.definition import Environment
+
+RuleSeverity = Literal["error", "warning", "off"]
+
+
+@dataclass(frozen=True, slots=True)
+class OwnPattern:
+    """What a rule of an operator's looks for: a pattern in the texts of some fields, by the
+    beginnings of their names; of all fields where there are none."""
+
+    pattern: re.Pattern[str]
+    fields: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class SecurityRule:
+    """One rule. A severity holds for an environment; `off` means that it is not looked for."""
+
+    id: str
+    title: str
+    detector: str
+    development: RuleSeverity
+    staging: RuleSeverity
+    production: RuleSeverity
+    reason: str
+    fix: str
+    own: OwnPattern | None = None
+
+    def severity(self, environment: Environment) -> RuleSeverity:
+        """How bad it is in an environment."""
+        severities: Mapping[Environment, RuleSeverity] = {
+            "development": self.development,
+            "staging": self.staging,
+            "production": self.production,
+        }
+        return severities[environment]
+
+
+@dataclass(frozen=True, slots=True)
+class RuleSet:
+    """The rules that hold, in their order. `environment` is one that holds whatever files say."""
+
+    rules: Sequence[SecurityRule] = field(default_factory=tuple)
+    environment: Environment | None = None
+
+
+BUILT_IN = (
+    SecurityRule(
+        "SEC001",
+        "A secret stands in the file",
+        "secrets_in_texts",
+        "error",
+        "error",
+        "error",
+        "Files are copied, shared and kept in version control: whoever reads one has the key.",
+        "Have the key revoked, and write `${NAME}` in `[secrets]`, a header or `env`.",
+    ),
+    SecurityRule(
+        "SEC002",
+        "A header or a variable for a secret has a plain value",
+        "plain_values",
+        "error",
+        "error",
+        "error",
+        "By its name it is a secret, and its value stands in the file.",
+        "Write the name of an environment variable: `${NAME}`.",
+    ),
+    SecurityRule(
+        "SEC003",
+        "A tool needs what the file does not declare",
+        "undeclared_needs",
+        "off",
+        "warning",
+        "error",
+        "Tools that run code, read files or reach the network are declared, so that a review of "
+        "the file shows them and nothing else can be called.",
+        "Add `[permissions]` with the `capabilities` that its tools need, or take the tool out.",
+    ),
+    SecurityRule(
+        "SEC004",
+        "A tool can never be called",
+        "needs_that_are_withheld",
+        "warning",
+        "error",
+        "error",
+        "`[permissions]` withholds what the tool needs: the file says two things.",
+        "Add the capability to `[permissions]`, or take the tool out.",
+    ),
+    SecurityRule(
+        "SEC005",
+        "A tool that runs programs needs no approval",
+        "unapproved_programs",
+        "off",
+        "warning",
+        "error",
+        "What the model reads may tell it to run anything; a person looks at each call first.",
+        "Add a `[[tool_rules]]` of the type `requires_approval` for it.",
+    ),
+    SecurityRule(
+        "SEC006",
+        "The source of a tool starts programs",
+        "sources_that_start_programs",
+        "warning",
+        "warning",
+        "error",
+        "`subprocess`, `os.system` and the like run whatever they are given.",
+        "Call a library instead, or set `requires_approval = true`.",
+    ),
+    SecurityRule(
+        "SEC007",
+        "The source of a tool evaluates text as code",
+        "sources_that_evaluate",
+        "warning",
+        "error",
+        "error",
+        "`eval` and `exec` run whatever the model, or what it has read, puts in.",
+        "Parse the text: `json.loads`, `ast.literal_eval`.",
+    ),
+    SecurityRule(
+        "SEC008",
+        "The source of a tool hides what it runs",
+        "sources_that_hide",
+        "error",
+        "error",
+        "error",
+        "Code that is decoded and then run cannot be reviewed.",
+        "Write the code itself.",
+    ),
+    SecurityRule(
+        "SEC009",
+        "The source of a tool reads the secrets of the machine",
+        "sources_that_read_secrets",
+        "error",
+        "error",
+        "error",
+        "It reads keys, password files, the whole environment, or the metadata of a cloud.",
+        "Name the one secret that it needs in `[secrets]`, and read that variable alone.",
+    ),
+    SecurityRule(
+        "SEC010",
+        "The source of a tool opens sockets",
+        "sources_with_sockets",
+        "warning",
+        "warning",
+        "error",
+        "A raw socket goes around what guards addresses, and can listen.",
+        "Use an HTTP client, or set `requires_approval = true`.",
+    ),
+    SecurityRule(
+        "SEC011",
+        "The source of a tool loads objects from bytes",
+        "sources_that_unpickle",
+        "warning",
+        "warning",
+        "error",
+        "`pickle` and `marshal` run code that is in the bytes.",
+        "Use JSON.",
+    ),
+    SecurityRule(
+        "SEC012",
+        "An MCP server is a shell",
+        "mcp_shells",
+        "error",
+        "error",
+        "error",
+        "A shell runs any command: the file could start anything on the machine of the server.",
+        "Name the program itself, with its arguments as a list.",
+    ),
+    SecurityRule(
+        "SEC013",
+        "An MCP server is fetched when it starts",
+        "mcp_fetched_programs",
+        "warning",
+        "error",
+        "error",
+        "`npx`, `uvx` and the like run what somebody has published meanwhile.",
+        "Install the program, and name its absolute path.",
+    ),
+    SecurityRule(
+        "SEC014",
+        "An address is not encrypted",
+        "plain_http",
+        "warning",
+        "warning",
+        "error",
+        "Tokens, prompts and answers can be read and changed on their way.",
+        "Use https://.",
+    ),
+    SecurityRule(
+        "SEC015",
+        "An address is that of the machine's cloud",
+        "metadata_addresses",
+        "error",
+        "error",
+        "error",
+        "The metadata service of a cloud hands out the keys of the machine.",
+        "Take the address out.",
+    ),
+    SecurityRule(
+        "SEC016",
+        "A text is a known attack on models",
+        "injections",
+        "warning",
+        "error",
+        "error",
+        "It tells the model to ignore its instructions, to reveal its prompt, or to have no rules.",
+        "Take the sentence out. To defend against it, say what the agent must never do.",
+    ),
+    SecurityRule(
+        "SEC017",
+        "A text has invisible characters",
+        "invisible_characters",
+        "error",
+        "error",
+        "error",
+        "Models read what people who review the file do not see.",
+        "Remove the characters.",
+    ),
+    SecurityRule(
+        "SEC018",
+        "An MCP server may ask the agent's model",
+        "sampling",
+        "off",
+        "warning",
+        "error",
+        "The server spends your tokens with prompts of its own.",
+        "Set `sampling = false`.",
+    ),
+    SecurityRule(
+        "SEC019",
+        "A package has no version",
+        "unpinned_packages",
+        "off",
+        "off",
+        "warning",
+        "Another version may do something else, or be somebody else's.",
+        "Write `name==version`.",
+    ),
+    SecurityRule(
+        "SEC020",
+        "A schedule fires more often than every five minutes",
+        "frequent_schedules",
+        "off",
+        "warning",
+        "warning",
+        "Each firing costs tokens, by day and by night.",
+        "Use a longer interval.",
+    ),
+    SecurityRule(
+        "SEC021",
+        "A hidden agent acts by itself",
+        "hidden_schedules",
+        "off",
+        "warning",
+        "error",
+        "Lists do not show it, and nobody asks it: nobody notices what it does.",
+        "Set `hidden = false`, or remove its schedules.",
+    ),
+    SecurityRule(
+        "SEC022",
+        "A limit leaves no room for the conversation",
+        "output_without_room",
+        "warning",
+        "error",
+        "error",
+        "An answer may be as long as all that the model is shown.",
+        "Lower `max_output_tokens`, or raise `context_window`.",
+    ),
+    SecurityRule(
+        "SEC023",
+        "A schedule may take very many steps",
+        "many_steps",
+        "off",
+        "warning",
+        "error",
+        "Nobody waits for the answer, so nobody stops an agent that goes in circles.",
+        "Lower `max_steps` to at most 200.",
+    ),
+)
+DEFAULT_RULES = RuleSet(BUILT_IN)

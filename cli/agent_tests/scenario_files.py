@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-import tomllib
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -12,11 +11,11 @@ from cli.agent_tests.agent_files import reading_of
 from cli.agent_tests.cassettes import SUFFIX
 from cli.agent_tests.expectations import Failure
 from cli.agent_tests.scenarios import Scenario
-from libs.agent_toml.checked_file import syntax_problem
+from libs.agent_toml.checked_file import document_in
 from libs.agent_toml.form_checks import checked_form
 from libs.agent_toml.problems import Problem
 from libs.agent_toml.reporting import Reporter
-from libs.agent_toml.toml_positions import Positions, positions_of
+from libs.agent_toml.toml_positions import Positions
 
 FILE_BYTES_MAX = 4 << 20
 SKIPPED_FOLDERS = frozenset({"node_modules", "__pycache__"})
@@ -90,13 +89,14 @@ def read(path: Path) -> ScenarioFile:
     file = str(path)
     try:
         text = path.read_text(encoding="utf-8")
-        data = tomllib.loads(text)
-    except tomllib.TOMLDecodeError as error:
-        raise WrongScenario([syntax_problem(error, text, file)]) from error
-    except (OSError, UnicodeDecodeError, RecursionError) as error:
+    except (OSError, UnicodeDecodeError) as error:
         words = f"it cannot be read: {error}"
         raise WrongScenario([_problem(file, "AGT004", words)]) from error
-    reporter = Reporter(file, positions_of(text.replace("\r\n", "\n")))
+    document = document_in(text, file)
+    if isinstance(document, Problem):
+        raise WrongScenario([document])
+    data, positions = document
+    reporter = Reporter(file, positions)
     scenario = checked_form(data, reporter, Scenario)
     if scenario is None or reporter.found:
         raise WrongScenario(reporter.in_order())

@@ -65,21 +65,29 @@ def read(
     """What a file says, and its problems: of its form, of security by the `rules`, and, with a
     `catalogue`, what the server does not have. `read_sibling` gives the texts of files beside it.
     """
+    found = document_in(text, file)
+    if isinstance(found, Problem):
+        return CheckedFile(None, (found,), file)
+    data, positions = found
+    return _check_data(data, Reporter(file, positions), read_sibling, rules, catalogue)
+
+
+def document_in(text: str, file: str) -> tuple[dict[str, Any], Positions] | Problem:
+    """What a text says as TOML, and where; or why it says nothing."""
     if len(text) > FILE_CHARS_MAX:
         words = f"it has {len(text)} characters, and may have {FILE_CHARS_MAX}"
-        return _unreadable(_problem(file, "AGT002", words))
+        return _problem(file, "AGT002", words)
     positions, begin = Positions(_line_starts(text)), 0
     try:
         positions = positions_of(text.replace("\r\n", "\n"))
     except NotToml as error:
         begin = error.offset
     except TooMuch as error:
-        return _unreadable(_problem(file, "AGT002", str(error), positions.place(error.offset)))
+        return _problem(file, "AGT002", str(error), positions.place(error.offset))
     try:
-        data = tomllib.loads(text)
+        return tomllib.loads(text), positions
     except tomllib.TOMLDecodeError as error:
-        return _unreadable(syntax_problem(error, file, positions.place(begin)))
-    return _check_data(data, Reporter(file, positions), read_sibling, rules, catalogue)
+        return syntax_problem(error, file, positions.place(begin))
 
 
 def check(
@@ -112,7 +120,7 @@ def _check_data(
     """What a document says, if it has the right size."""
     if not _fits(data, reporter):
         return CheckedFile(None, reporter.in_order(), reporter.file, reporter.positions)
-    definition = checked_form(data, reporter)
+    definition = checked_form(data, reporter, AgentDefinition)
     if definition is not None:
         definition = with_siblings(definition, reporter, read_sibling)
         check_definition(definition, reporter)
@@ -174,4 +182,4 @@ def _fits(data: dict[str, Any], reporter: Reporter) -> bool:
     return True
 
 
-__all__ = ["CheckedFile", "Path", "check", "read", "read_file", "syntax_problem"]
+__all__ = ["CheckedFile", "Path", "check", "document_in", "read", "read_file", "syntax_problem"]

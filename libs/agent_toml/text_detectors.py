@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
-from urllib.parse import urlsplit
 
 from libs.agent_toml.reporting import name_of
 from libs.agent_toml.secret_patterns import SECRET_NAME, secret_in
@@ -17,6 +16,7 @@ METADATA_HOSTS = re.compile(
     r"|\[?fd00:ec2::254\]?|0xa9fea9fe|2852039166",
     re.IGNORECASE,
 )
+HOST = re.compile(r"[a-z]+://(?:[^/?#@]*@)?(\[[^\]]*\]|[^:/?#]*)", re.IGNORECASE)
 LOCAL_HOSTS = ("localhost", "127.0.0.1", "::1")
 INVISIBLE = re.compile("[\u200b\u2060\u202a-\u202e\u2066-\u2069\U000e0000-\U000e007f]")
 INJECTIONS = re.compile(
@@ -69,10 +69,8 @@ def plain_http(subject: Subject) -> Iterator[Finding]:
 
 
 def _host(address: str) -> str:
-    try:
-        return (urlsplit(address).hostname or "").lower()
-    except ValueError:
-        return ""
+    found = HOST.match(address)
+    return found[1].strip("[]").lower() if found else ""
 
 
 def metadata_addresses(subject: Subject) -> Iterator[Finding]:

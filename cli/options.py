@@ -126,7 +126,7 @@ class TextCoercion:
         """The value; of other types as Typer makes it. Raises BadParameter."""
         if value is None and not param.multiple and param.nargs != -1:
             return None
-        if isinstance(value, str) and param.type_descriptor.annotation is str:
+        if type(value) is param.type_descriptor.annotation:  # a text, or a default
             return value
         param._runtime_param = None
         return param.get_runtime_param().coerce(value, param=param, ctx=ctx)

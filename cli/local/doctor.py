@@ -8,6 +8,7 @@ import typer
 
 from cli.commands import Commands
 from cli.exit_codes import CommandError, ExitCode
+from cli.local.places import Home, launch_variables
 from cli.options import OPTIONS
 
 app = Commands()
@@ -22,6 +23,7 @@ def doctor(
         bool,
         typer.Option("--deep", help="Ask models for a tool call, too, which may cost a little."),
     ] = False,
+    home: Home = None,
 ) -> None:
     """Look at everything that the server needs, and say how to mend what is wrong.
 
@@ -37,5 +39,6 @@ def doctor(
         raise CommandError(
             f"No such check: {', '.join(unknown)}. There are {', '.join(CHECKS)}", ExitCode.USAGE
         )
-    examined = Examined(deep=deep)
-    raise typer.Exit(examine(examined, chosen, as_json=OPTIONS.json, quiet=OPTIONS.quiet))
+    with launch_variables(home):
+        examined = Examined(deep=deep)
+        raise typer.Exit(examine(examined, chosen, as_json=OPTIONS.json, quiet=OPTIONS.quiet))

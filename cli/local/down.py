@@ -5,14 +5,19 @@ from __future__ import annotations
 import typer
 
 from cli.commands import Commands
+from cli.local.places import ChosenMode, Home, Mode, launch_variables
 
 app = Commands()
 
 
 @app.command()
-def down() -> None:
+def down(mode: ChosenMode = Mode.EMBEDDED, home: Home = None) -> None:
     """Stop the server on this machine; nothing happens when it does not run."""
     from deploy.embedded.settings import read_settings_of_home
-    from deploy.embedded.up import down as stop
 
-    raise typer.Exit(stop(read_settings_of_home()))
+    with launch_variables(home):
+        if mode is Mode.COMPOSE:
+            from deploy.containers.up import down as stop
+        else:
+            from deploy.embedded.up import down as stop
+        raise typer.Exit(stop(read_settings_of_home()))

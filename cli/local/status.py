@@ -5,15 +5,20 @@ from __future__ import annotations
 import typer
 
 from cli.commands import Commands
+from cli.local.places import ChosenMode, Home, Mode, launch_variables
 from cli.options import OPTIONS
 
 app = Commands()
 
 
 @app.command()
-def status() -> None:
+def status(mode: ChosenMode = Mode.EMBEDDED, home: Home = None) -> None:
     """Show what runs on this machine; the exit code is 0 if all of it is healthy."""
     from deploy.embedded.settings import read_settings_of_home
-    from deploy.embedded.status import status as show
 
-    raise typer.Exit(show(read_settings_of_home(), as_json=OPTIONS.json))
+    with launch_variables(home):
+        if mode is Mode.COMPOSE:
+            from deploy.containers.up import status as show
+        else:
+            from deploy.embedded.status import status as show
+        raise typer.Exit(show(read_settings_of_home(), as_json=OPTIONS.json))

@@ -16,7 +16,7 @@ from dataclasses import replace
 from functools import partial
 from typing import Any
 
-from deploy.embedded import postgres_location
+from deploy.embedded import postgres_location, systemd
 from deploy.embedded.api_health import read_health
 from deploy.embedded.nats_server import Nats, NatsStart
 from deploy.embedded.postgres_location import require_database
@@ -26,6 +26,7 @@ from deploy.embedded.service_environment import fingerprints, of_server
 from deploy.embedded.service_watch import ServiceWatch
 from deploy.embedded.settings import (
     DATABASE,
+    HEALTH_POLL_SECONDS,
     MIGRATE_SECONDS_MAX,
     NATS_READS_SECONDS_MAX,
     LaunchError,
@@ -136,6 +137,18 @@ class Supervisor:
         await self._start_servers()
         await self._start_services()
         self._keep(self._keep_written)
+        if systemd.is_listening():
+            self._watching.append(asyncio.create_task(self._tell_when_ready()))
+
+    async def _tell_when_ready(self) -> None:
+        """Tell systemd once all is well."""
+        settings = self._settings
+        while True:
+            health = await asyncio.to_thread(read_health, settings.reach_host, settings.port)
+            if health.all_ok:
+                break
+            await asyncio.sleep(HEALTH_POLL_SECONDS)
+        systemd.notify("READY=1", f"STATUS=ready at {settings.api_url}")
 
     async def _start_servers(self) -> None:
         await asyncio.to_thread(self._postgres.prepare)
@@ -291,6 +304,7 @@ class Supervisor:
     def _phase(self, phase: str) -> None:
         self._state.phase = phase
         log.info("%s", phase)
+        systemd.notify(f"STATUS={phase}", *(("STOPPING=1",) if phase == "stopping" else ()))
         self._write()
 
     def _write(self) -> None:

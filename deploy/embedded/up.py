@@ -15,6 +15,7 @@ from pathlib import Path
 import psutil
 
 from deploy.embedded.api_health import read_health
+from deploy.embedded.command_name import command_name
 from deploy.embedded.postgres_location import require_database
 from deploy.embedded.service_environment import changed_variables, fingerprints
 from deploy.embedded.settings import (
@@ -38,7 +39,7 @@ from deploy.embedded.state import (
     write_state,
 )
 from deploy.embedded.subprocesses import open_log, rotate, size_of, tail
-from deploy.embedded.supervisor import kill_leftovers
+from deploy.embedded.supervisor import kill_leftovers, main
 from libs.contracts.configuration.catalogue import CONFIG_VARIABLE
 
 ORPHANS_SECONDS_MAX = 5.0  # children of a killed supervisor get this long to notice
@@ -73,6 +74,22 @@ def up(settings: Settings) -> int:
     print(f"Heeler is up ({time.monotonic() - started:.1f} s).")
     _print_urls(settings, state)
     return 0
+
+
+def run(settings: Settings) -> int:
+    """Stay in the foreground until SIGTERM or SIGINT; returns the exit code. Refuses what `up`
+    refuses."""
+    from deploy.embedded.service_settings import print_unused, require_service_settings
+
+    require_password(settings)
+    require_service_settings()
+    print_unused()
+    open_home(settings)
+    if HomeLock(settings.home).holder() is None:
+        require_database(settings.home)
+        _await_orphans(settings)
+        require_free_port(settings)
+    return main(settings)
 
 
 def down(settings: Settings) -> int:
@@ -310,6 +327,7 @@ def _print_urls(settings: Settings, state: InstanceState) -> None:
         "logins": f"{home}make status ARGS=--json",
         "logs": str(settings.logs),
         "stop": f"{home}make down",
+        "command": f"{home}{command_name()} --help",
     }
     print_rows(rows)
 

@@ -1,0 +1,384 @@
+"""One agent of a YAML file as a definition, and what became of each of its fields."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from cli.yaml_agents.documents import YamlAgent
+
+# The same under other names. Of several that are there the first counts.
+NAMES = {
+    "name": ("name", "agent_name", "title"),
+    "description": ("description", "summary"),
+    "system_prompt": (
+        *("system_prompt", "system", "instructions", "system_message", "prompt", "persona_prompt"),
+    ),
+    "model": ("model", "llm", "model_name", "model_id"),
+    "embedding": ("embedding", "embedding_model"),
+    "context_window": ("context_window", "context_window_limit", "max_context_tokens"),
+    "tags": ("tags", "labels"),
+    "timezone": ("timezone",),
+    "folders": ("folders", "sources"),
+}
+SETTINGS = {
+    "temperature": ("temperature",),
+    "max_output_tokens": ("max_output_tokens", "max_tokens", "max_completion_tokens"),
+    "parallel_tool_calls": ("parallel_tool_calls",),
+}
+# Tables that say something of the model; what they say counts as if it stood beside them.
+MODEL_TABLES = ("llm_config", "model_config", "model_settings", "llm", "model", "parameters")
+# The same, where it stands in the agent itself.
+BESIDE = {*NAMES["model"], *NAMES["context_window"], "provider", *sum(SETTINGS.values(), ())}
+BLOCK_LISTS = ("memory_blocks", "memory", "blocks", "core_memory")
+PROVIDER_OF_NAME = {
+    "gpt": "openai",
+    "o1": "openai",
+    "o3": "openai",
+    "o4": "openai",
+    "claude": "anthropic",
+    "gemini": "google_ai",
+}
+LIMIT_MIN_CHARS = 1
+
+
+@dataclass
+class Translation:
+    """What an agent became: data of a definition, files to write beside it, and remarks."""
+
+    agent: YamlAgent
+    data: dict[str, Any] = field(default_factory=dict)
+    files: dict[str, Path] = field(default_factory=dict)  # name beside the TOML: where it is
+    remarks: list[str] = field(default_factory=list)
+    seen: set[str] = field(default_factory=set)
+
+    def remark(self, key: str, words: str) -> None:
+        """Something that a person should know of a field."""
+        self.remarks.append(f"{key}: {words}")
+
+    def take(self, keys: tuple[str, ...], table: Mapping[str, Any] | None = None) -> Any:
+        """The value of the first of these keys that there is; all count as looked at."""
+        source = self.agent.data if table is None else table
+        found = [key for key in keys if source.get(key) is not None]
+        if table is None:
+            self.seen |= {*keys}
+            for other in found[1:]:
+                self.remark(other, f"left out: `{found[0]}` says the same")
+        return source[found[0]] if found else None
+
+
+def translate(agent: YamlAgent) -> Translation:
+    """The agent as data of a definition; nothing is left out without a remark."""
+    done = Translation(agent)
+    _take_plain(done)
+    _take_prompt(done)
+    _take_model(done)
+    for take in (_take_blocks, _take_shared_blocks, _take_tools, _take_mcp, _take_metadata):
+        take(done)
+    for key in agent.data.keys() - done.seen:
+        done.remark(str(key), "left out: a TOML file of an agent has no such thing")
+    done.remarks.sort()
+    return done
+
+
+def text_of(done: Translation, key: str, value: Any) -> str | None:
+    """A text, or that of the file that it names."""
+    match value:
+        case str():
+            return value
+        case {"value": str(text)} | {"content": str(text)} | {"text": str(text)}:
+            return text
+        case {"from_file": str(name)} | {"file": str(name)} | {"path": str(name)}:
+            path = done.agent.folder / name
+            try:
+                return path.read_text(encoding="utf-8")
+            except (OSError, UnicodeDecodeError) as problem:
+                done.remark(key, f"left out: {path} cannot be read ({problem})")
+        case None:
+            pass
+        case _:
+            done.remark(key, "left out: it is neither a text nor the name of a file")
+    return None
+
+
+def _take_plain(done: Translation) -> None:
+    name = done.take(NAMES["name"]) or done.take(("role",)) or done.agent.file.stem
+    done.data["name"] = _allowed_name(done, str(name))
+    description = text_of(done, "description", done.take(NAMES["description"]))
+    if description:
+        done.data["description"] = description
+    timezone = done.take(NAMES["timezone"])
+    if timezone is not None:
+        done.data["timezone"] = str(timezone)
+    embedding = done.take(NAMES["embedding"])
+    if isinstance(embedding, str):
+        done.data["embedding"] = embedding
+    tags = done.take(NAMES["tags"])
+    if isinstance(tags, dict):
+        tags = [f"{key}={value}" for key, value in tags.items()]
+    if tags:
+        done.data["tags"] = [str(tag) for tag in tags]
+    folders = done.take(NAMES["folders"]) or []
+    if folders:
+        done.data["folders"] = [
+            str(folder["name"]) if isinstance(folder, dict) else str(folder) for folder in folders
+        ]
+        done.remark("folders", "the folders must be on the server: upload with `heeler files`")
+
+
+def _allowed_name(done: Translation, name: str) -> str:
+    allowed = re.sub(r"[^\w '\-]+", "-", name.strip()).strip("-") or "agent"
+    if allowed != name:
+        done.remark("name", f"'{name}' became '{allowed}'")
+    return allowed
+
+
+def _take_prompt(done: Translation) -> None:
+    prompt = text_of(done, "system_prompt", done.take(NAMES["system_prompt"]))
+    # The three texts that CrewAI makes a prompt of.
+    parts = [(key, done.take((key,))) for key in ("role", "goal", "backstory")]
+    said = [(key, str(text).strip()) for key, text in parts if text]
+    if prompt is None and said:
+        lines = {"role": "You are {}.", "goal": "Your goal: {}", "backstory": "{}"}
+        prompt = "\n\n".join(
+            lines[key].format(text.rstrip(".") if key == "role" else text) for key, text in said
+        )
+        done.remark("role", "role, goal and backstory are the prompt now")
+    if prompt is None:
+        prompt = done.data.get("description")
+        words = "the description stands for it" if prompt else "there is none: write one"
+        done.remark("system_prompt", words)
+    if prompt:
+        done.data["system_prompt"] = prompt
+
+
+def _take_model(done: Translation) -> None:
+    data = done.agent.data
+    tables = [table for key in MODEL_TABLES if isinstance(table := data.get(key), dict)]
+    said = {key: value for table in reversed(tables) for key, value in table.items()}
+    said |= {key: data[key] for key in BESIDE & data.keys() if not isinstance(data[key], dict)}
+    done.seen |= {*MODEL_TABLES, *BESIDE}
+    model = done.take((*NAMES["model"], "handle", "name"), said)
+    if isinstance(model, str) and (handle := _handle(done, model, said.get("provider"))):
+        done.data["model"] = handle
+    window = done.take(NAMES["context_window"], said)
+    if isinstance(window, int):
+        done.data["context_window"] = window
+    settings = {
+        key: value for key, keys in SETTINGS.items() if (value := done.take(keys, said)) is not None
+    }
+    if "temperature" in settings:
+        settings["temperature"] = float(settings["temperature"])
+    if settings:
+        done.data["model_settings"] = settings
+    for key in said.keys() - {*BESIDE, "handle", "name"}:
+        done.remark(f"model.{key}", "left out: a TOML file of an agent has no such setting")
+
+
+def _handle(done: Translation, model: str, provider: Any) -> str | None:
+    """`provider/name`; of a name alone what it is known for."""
+    if "/" in model:
+        return model
+    if ":" in model and not provider:  # provider:name
+        provider, model = model.split(":", 1)
+    if not provider:
+        known = (of for start, of in PROVIDER_OF_NAME.items() if model.startswith(start))
+        provider = next(known, None)
+    if not provider:
+        done.remark("model", f"left out: whose model is '{model}'? Write provider/{model}")
+        return None
+    handle = f"{provider}/{model}"
+    done.remark("model", f"'{model}' became '{handle}'")
+    return handle
+
+
+def _take_blocks(done: Translation) -> None:
+    blocks: list[dict[str, Any]] = []
+    for key in BLOCK_LISTS:
+        given = done.take((key,))
+        match given:
+            case None:
+                pass
+            case list():
+                blocks += [made for each in given if (made := block_of(done, key, each))]
+            case dict() if all(isinstance(value, str | dict) for value in given.values()):
+                entries = [_labelled(label, value) for label, value in given.items()]
+                blocks += [made for each in entries if (made := block_of(done, key, each))]
+            case _:
+                done.remark(key, "left out: it is no list of blocks")
+    for label in ("persona", "human"):
+        value = text_of(done, label, done.take((label,)))
+        if value is not None:
+            blocks.append({"label": label, "value": value})
+    if blocks:
+        done.data["memory"] = blocks
+
+
+def _labelled(label: Any, value: Any) -> dict[str, Any]:
+    return {"label": str(label), **(value if isinstance(value, dict) else {"value": value})}
+
+
+def block_of(done: Translation, key: str, given: Any) -> dict[str, Any] | None:
+    """A memory block; None, and a remark, where it has no name."""
+    if not isinstance(given, dict) or not (label := given.get("label") or given.get("name")):
+        done.remark(key, "left out: a block without a name")
+        return None
+    place = f"{key}.{label}"
+    block: dict[str, Any] = {"label": str(label)}
+    names_file = any(given.get(name) for name in ("from_file", "file", "path"))
+    value = given if names_file else given.get("value", given.get("content"))
+    text = text_of(done, place, value)
+    if text is not None:
+        block["value"] = text
+    limit = given.get("limit")
+    if isinstance(limit, int) and limit >= LIMIT_MIN_CHARS:
+        if text is not None and len(text) > limit:
+            done.remark(place, f"its limit was {limit}, and its text has {len(text)} characters")
+            limit = len(text)
+        block["limit"] = limit
+    if isinstance(given.get("description"), str):
+        block["description"] = given["description"]
+    if given.get("read_only"):
+        block["read_only"] = True
+    if given.get("agent_owned") is False:
+        done.remark(
+            place, "an agent keeps what it writes into it: `read_only = true` prevents that"
+        )
+    for other in given.keys() - {
+        "label",
+        "name",
+        "value",
+        "content",
+        "from_file",
+        "file",
+        "path",
+        "limit",
+        "description",
+        "read_only",
+        "agent_owned",
+    }:
+        done.remark(f"{place}.{other}", "left out: a block has no such thing")
+    return block
+
+
+def _take_shared_blocks(done: Translation) -> None:
+    wanted = done.take(("shared_blocks",)) or []
+    there = {
+        str(block.get("name") or block.get("label")): block
+        for block in done.agent.common.get("shared_blocks") or []
+        if isinstance(block, dict)
+    }
+    for name in wanted:
+        block = block_of(done, "shared_blocks", there.get(str(name)) or {"name": str(name)})
+        if str(name) not in there:
+            done.remark(f"shared_blocks.{name}", "its text is not in this file")
+        if block:
+            done.data.setdefault("memory", []).append({**block, "shared": True})
+
+
+def _take_tools(done: Translation) -> None:
+    names: list[str] = []
+    for tool in done.take(("tools",)) or []:
+        match tool:
+            case str():
+                own = done.agent.folder / "tools" / f"{tool}.py"
+                if own.is_file() and re.fullmatch(r"\w+", tool):
+                    _own_tool(done, {"name": tool}, own)
+                else:
+                    names.append(tool)
+            case {"name": str(name), "from_file": str(file)} | {
+                "name": str(name),
+                "file": str(file),
+            }:
+                _own_tool(done, {"name": name}, done.agent.folder / file)
+            case {"name": str(name), "source_code": str(source)}:
+                done.data.setdefault("tool", []).append({"name": name, "source": source})
+            case {"name": str(name)}:
+                names.append(name)
+            case {"type": str(kind)}:
+                done.remark("tools", f"left out: '{kind}' is a tool of another server")
+            case _:
+                done.remark("tools", "left out: a tool without a name")
+    if names:
+        done.data["tools"] = names
+
+
+def _own_tool(done: Translation, tool: dict[str, Any], path: Path) -> None:
+    if not path.is_file():
+        done.remark(f"tools.{tool['name']}", f"left out: there is no file {path}")
+        return
+    name = f"tools/{path.name}"
+    done.files[name] = path
+    done.data.setdefault("tool", []).append({**tool, "file": name})
+
+
+def _take_mcp(done: Translation) -> None:
+    common = done.agent.common.get("mcp_servers") or []
+    own = done.take(("mcp_servers",)) or []
+    wanted = {
+        str(entry.get("server")): entry.get("tools")
+        for entry in done.take(("mcp_tools",)) or []
+        if isinstance(entry, dict)
+    }
+    servers = [*_servers(own), *(each for each in _servers(common) if each.get("name") in wanted)]
+    for server in servers:
+        tools = wanted.get(str(server.get("name")))
+        made = _mcp_server(done, server)
+        if isinstance(tools, list):
+            made["tools"] = [str(tool) for tool in tools]
+        done.data.setdefault("mcp_servers", []).append(made)
+    for name in wanted.keys() - {str(server.get("name")) for server in servers}:
+        done.remark(f"mcp_tools.{name}", "left out: this file does not say where the server is")
+
+
+def _servers(given: Any) -> list[dict[str, Any]]:
+    if isinstance(given, dict):
+        return [{"name": name, **value} for name, value in given.items() if isinstance(value, dict)]
+    return [server for server in given if isinstance(server, dict)]
+
+
+def _mcp_server(done: Translation, given: dict[str, Any]) -> dict[str, Any]:
+    place = f"mcp_servers.{given.get('name')}"
+    made: dict[str, Any] = {"name": str(given.get("name") or "mcp")}
+    if url := given.get("server_url") or given.get("url"):
+        made["url"] = str(url)
+        if given.get("type") == "sse" or given.get("transport") == "sse":
+            made["transport"] = "sse"
+    if given.get("command"):
+        made["command"] = str(given["command"])
+        made["args"] = [str(word) for word in given.get("args") or []]
+    for key, target in (("env", "env"), ("custom_headers", "headers"), ("headers", "headers")):
+        if isinstance(given.get(key), dict):
+            made[target] = {
+                str(name): _reference(done, f"{place}.{key}.{name}", str(value))
+                for name, value in given[key].items()
+            }
+    if given.get("auth_token"):
+        made["auth_token"] = _reference(done, f"{place}.auth_token", str(given["auth_token"]))
+    if given.get("auth_header"):
+        made["auth_header"] = str(given["auth_header"])
+    return made
+
+
+def _reference(done: Translation, place: str, value: str) -> str:
+    """A secret as the name of an environment variable: values are not written into files."""
+    if re.fullmatch(r"\$\{\w+\}", value):
+        return value
+    if plain := re.fullmatch(r"\$(\w+)", value):
+        return f"${{{plain[1]}}}"
+    variable = re.sub(r"\W+", "_", place.removeprefix("mcp_servers.")).upper().strip("_")
+    if variable[:1].isdigit():
+        variable = f"MCP_{variable}"
+    done.remark(place, f"its value is not written: set the environment variable {variable}")
+    return f"${{{variable}}}"
+
+
+def _take_metadata(done: Translation) -> None:
+    metadata = done.take(("metadata",))
+    if isinstance(metadata, dict) and metadata:
+        done.data["metadata"] = {str(key): value for key, value in metadata.items()}
+    for key in ("version", "apiVersion", "kind"):
+        done.seen.add(key)

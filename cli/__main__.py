@@ -41,6 +41,9 @@ SECTIONS = {
         "identities": Entry("cli.identities", "Whom agents and blocks are about"),
         "projects": Entry("cli.projects", "Agents that belong together"),
     },
+    "Moving in": {
+        "migrate": Entry("cli.migrate", "Take over agents of other tools"),
+    },
     "The command itself": {
         "remote": Entry("cli.remote", "The servers that the command knows by name"),
         "completion": Entry("cli.completion", "Have a shell complete commands and names"),

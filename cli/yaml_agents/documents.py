@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -76,20 +76,18 @@ def _documents(file: Path) -> list[Any]:
 
 def _require_bounded(file: Path, document: Any) -> None:
     """Aliases may say the same a million times, or contain themselves."""
+    words = f"{file} has more than {VALUES_MAX} values or {DEPTH_MAX} levels"
     waiting = [(document, 0)]
     for _ in range(VALUES_MAX):
         if not waiting:
             return
         value, depth = waiting.pop()
-        inner = value.values() if isinstance(value, dict) else value
-        if isinstance(inner, str | bytes) or not hasattr(inner, "__iter__"):
-            continue
-        if depth >= DEPTH_MAX:
+        if depth > DEPTH_MAX:
             break
-        waiting += [(each, depth + 1) for each in inner]
-    if waiting:
-        words = f"{file} has more than {VALUES_MAX} values or {DEPTH_MAX} levels"
-        raise CommandError(words, ExitCode.REFUSED)
+        inner = value.values() if isinstance(value, dict) else value
+        if isinstance(inner, Iterable) and not isinstance(inner, str | bytes):
+            waiting += [(each, depth + 1) for each in inner]
+    raise CommandError(words, ExitCode.REFUSED)
 
 
 def _agents(file: Path, document: Any, place: str) -> Iterator[YamlAgent]:

@@ -26,7 +26,7 @@ class Migrated:
     problems: list[str]  # why it cannot be applied as it is
 
     def as_json(self) -> dict[str, Any]:
-        """As `--json` prints it."""
+        """The document that `--json` prints."""
         return asdict(self)
 
 
@@ -66,7 +66,10 @@ def _written(done: Translation, folder: Path, taken: set[str], *, overwrite: boo
     if target.exists() and not overwrite:
         words = f"{target} is there already: --force overwrites it"
         return Migrated(source, None, done.remarks, [words])
-    siblings = {name: path.read_text(encoding="utf-8") for name, path in done.files.items()}
+    siblings = {
+        name: path.read_text(encoding="utf-8", errors="replace")
+        for name, path in done.files.items()
+    }
     checked = read(text, file=str(target), read_sibling=siblings.__getitem__)
     for name, content in siblings.items():
         (folder / name).parent.mkdir(parents=True, exist_ok=True)

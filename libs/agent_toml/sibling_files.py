@@ -11,7 +11,10 @@ from libs.agent_toml.toml_positions import Path
 # The text of a file, by its path from the folder of the agent's file. Raises OSError or
 # UnicodeDecodeError.
 ReadSibling = Callable[[str], str]
-NO_FILES = "only the text itself was sent, so no file beside it can be read: write it into the file"
+NO_FILES = (
+    "only the text itself was sent, so no file beside it can be read: write its text here, or use"
+    " `heeler apply`"
+)
 
 
 def with_siblings(

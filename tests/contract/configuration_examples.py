@@ -34,6 +34,7 @@ REJECTED = Configuration(
             expected="a key of an agent",
             suggestion="model",
             severity="error",
+            field="modle",
         )
     ],
 )

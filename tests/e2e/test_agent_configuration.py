@@ -21,6 +21,7 @@ PROBLEM = {
     "expected": "a key of an agent",
     "suggestion": "model",
     "severity": "error",
+    "field": "modle",
 }
 REJECTED = {**APPLIED, "fingerprint": "sha256:2", "status": "rejected", "problems": [PROBLEM]}
 

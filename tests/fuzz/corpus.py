@@ -215,6 +215,17 @@ BODIES: dict[str, list[Any]] = {
     "search_tools": [{"query": "roll dice", "tool_types": ["custom"], "tags": ["dice"]}],
     "generate_json_schema": [{"code": TOOL_SOURCE}],
     "undo_block_change": [{"to_version": 1}, {}],
+    "create_native_agent": [
+        {
+            "name": "ada",
+            "system_prompt": "You are kind.",
+            "model": MODEL,
+            "tags": ["a"],
+            "memory": [{"label": "human", "value": "Ada"}],
+            "metadata": {"a": 1},
+        },
+    ],
+    "send_native_message": [{"message": "hi"}],
     "report_configuration": [
         {"file": "ada.toml", "fingerprint": "1", "status": "applied"},
         {
@@ -256,6 +267,7 @@ BODIES: dict[str, list[Any]] = {
 NOT_ASKED = (
     "delete_agent",
     "delete_agents",
+    "delete_native_agent",
     "delete_deployment",
     "delete_template",
     "delete_template_in_project",

@@ -35,6 +35,7 @@ class ConfigurationProblem(Value):
     expected: Message | None = None
     suggestion: Message | None = None
     severity: Literal["error", "warning"] = "error"
+    field: Path = ""
 
 
 class Configuration(Value):

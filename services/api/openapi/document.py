@@ -28,6 +28,7 @@ EVENT_STREAM = "text/event-stream"
 EVENTS: Schema = {"type": "string", "description": "Events; the data of each is JSON"}
 PAGE: Schema = {"type": "string"}
 NO_CONTENT = 204
+FILES = "libs.agent_toml."  # forms of files, where they are bodies
 SENTENCE_END = re.compile(r"(?<=[.!?]) ")
 
 # A server without a password wants neither, which is what the last one says.
@@ -119,14 +120,27 @@ def request_schemas(handlers: Iterable[HTTPRouteHandler]) -> dict[str, Schema]:
         handler.opt["description"] for _, handler in described_routes(handlers)
     ]
     bodies = {description.body for description in described if description.body}
+    files = {model for model in bodies if model.__module__.startswith(FILES)}
     _, schemas = models_json_schema(
-        [(model, "validation") for model in sorted(bodies, key=lambda model: model.__name__)],
+        [
+            (model, "validation")
+            for model in sorted(bodies - files, key=lambda model: model.__name__)
+        ],
         ref_template=REFERENCE,
     )
     found: dict[str, Schema] = dict(schemas.get("$defs", {}))
+    for model in files:
+        found |= schemas_of_file(model)
     for model in {description.query for description in described if description.query}:
         found |= model.model_json_schema(ref_template=REFERENCE).get("$defs", {})
     return found
+
+
+def schemas_of_file(model: type[BaseModel]) -> dict[str, Schema]:
+    """The schemas of a file's form: its tables have names that bodies of V1 have, too."""
+    schema = model.model_json_schema(ref_template=REFERENCE.format(model="AgentFile{model}"))
+    parts = schema.pop("$defs", {})
+    return {model.__name__: schema, **{f"AgentFile{name}": part for name, part in parts.items()}}
 
 
 def operation(path: str, method: str, handler: HTTPRouteHandler) -> dict[str, Any]:
@@ -152,10 +166,9 @@ def operation(path: str, method: str, handler: HTTPRouteHandler) -> dict[str, An
         found["parameters"] += query_parameters(described.query)
     if described.body:
         reference = {"$ref": REFERENCE.format(model=described.body.__name__)}
-        found["requestBody"] = {
-            "required": True,
-            "content": {"application/json": {"schema": reference}},
-        }
+        content = {"application/json": {"schema": reference}}
+        content |= {form: {"schema": {"type": "string"}} for form in described.also_takes}
+        found["requestBody"] = {"required": True, "content": content}
     return found
 
 

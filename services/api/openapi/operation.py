@@ -11,12 +11,14 @@ from pydantic import BaseModel
 
 @dataclass(frozen=True, slots=True)
 class Description:
-    """The models of an operation, where it has them."""
+    """The models of an operation, where it has them; `also_takes` are forms of a body beside JSON,
+    whose texts say the same."""
 
     query: type[BaseModel] | None = None
     body: type[BaseModel] | None = None
     gives: str = ""
     streams: bool = False
+    also_takes: tuple[str, ...] = ()
 
 
 def returns(
@@ -25,9 +27,10 @@ def returns(
     query: type[BaseModel] | None = None,
     body: type[BaseModel] | None = None,
     streams: bool = False,
+    also_takes: tuple[str, ...] = (),
 ) -> dict[str, Any]:
     """The `opt` of a route handler."""
-    return {"description": Description(query, body, gives, streams)}
+    return {"description": Description(query, body, gives, streams, also_takes)}
 
 
 def documented_path(path: str) -> str:

@@ -73,6 +73,7 @@ BY_WORDS: dict[str, Schema] = {
             "history of a schedule",
             *("identity", "project", "agent file"),
             *("replay of a run", "configuration of an agent"),
+            *("page of agents", "native agent", "answer of an agent"),
             *("import", "ids of the imported agents"),
             *("batch", "batch job", "the messages of a batch", "a status for each item"),
             *("template", "page of templates", "page of template versions", "agents of a template"),

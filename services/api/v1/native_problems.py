@@ -1,0 +1,40 @@
+"""The one form that errors of the native API have: `detail` is always a sentence, and `problems`,
+where there are any, say what is wrong with each field of a body."""
+
+from __future__ import annotations
+
+from litestar import Request, Response
+
+from libs.contracts.bus_messages import Json, JsonObject
+from services.api.http.error_responses import Problem, answer, as_problem
+
+
+def on_native_exception(request: Request, exception: Exception) -> Response[bytes]:  # type: ignore[type-arg]
+    """Whatever went wrong, in the form of the native API."""
+    problem = as_problem(request, exception)
+    body: JsonObject = {"detail": sentence_of(problem.body) or f"The server says {problem.status}"}
+    for name in ("problems", "ids"):
+        if name in problem.body:
+            body[name] = problem.body[name]
+    return answer(problem.status, body, problem.headers)
+
+
+def sentence_of(body: Json) -> str:
+    """What an error says, whichever of V1's shapes it has."""
+    match body:
+        case str():
+            return body
+        case {"detail": detail} if detail:
+            return sentence_of(detail)
+        case {"error": dict() as error}:
+            parts = [str(error[name]) for name in ("message", "detail") if error.get(name)]
+            return ": ".join(parts)
+        case {"message": str() as message}:
+            return message
+    return ""
+
+
+def unprocessable(detail: str, *problems: JsonObject) -> Problem:
+    """The 422 for a request that is not understood."""
+    body: JsonObject = {"detail": detail}
+    return Problem(422, {**body, "problems": [*problems]} if problems else body)

@@ -8,7 +8,7 @@ from typing import Annotated
 from typer import Exit, Option
 
 from cli.commands import Commands
-from cli.exit_codes import ExitCode
+from cli.exit_codes import CommandError, ExitCode
 from cli.output import confirm
 
 app = Commands()
@@ -44,6 +44,13 @@ def apply(
     file: Files,
     prune: Prune = False,
     dry_run: Annotated[bool, Option("--dry-run", help="Show what would change.")] = False,
+    watch: Annotated[
+        bool, Option("--watch", help="Apply again whenever a file is saved, until Ctrl-C.")
+    ] = False,
+    poll: Annotated[
+        bool,
+        Option("--poll", help="With --watch: look at the files often, where no events come."),
+    ] = False,
     yes: Annotated[bool, Option("--yes", "-y", help="Delete without asking.")] = False,
     adopt: Adopt = False,
     reset_memory: ResetMemory = False,
@@ -53,9 +60,20 @@ def apply(
 
     Only what differs is sent, and a second time changes nothing. Memory that agents have written
     stays. A file that is wrong changes nothing; the others are applied, and the exit code is 4.
+    With --watch a saved file counts from the agent's next run on.
     """
-    from cli.fleet.command import apply_with_progress, compare_files, end, new_run, show_plan
+    from cli.fleet.command import (
+        apply_with_progress,
+        compare_files,
+        end,
+        new_run,
+        show_plan,
+        watch_files,
+    )
 
+    if watch and prune and not yes:
+        text = "With --watch nobody is asked before agents are deleted: say so with --yes"
+        raise CommandError(text, ExitCode.USAGE)
     run, found = new_run(file, fleet, adopt=adopt, reset_memory=reset_memory, prune=prune)
     comparison = compare_files(run, found)
     if dry_run:
@@ -65,4 +83,7 @@ def apply(
     if deletions := comparison.plan.deletions:
         names = ", ".join(agent.name for agent in deletions)
         confirm(f"Delete {len(deletions)} agents ({names})?", yes=yes)
-    end(apply_with_progress(run, comparison))
+    outcomes = apply_with_progress(run, comparison)
+    if watch:
+        watch_files(run, comparison, poll=poll)
+    end(outcomes)

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import json
 import sys
 import threading
+import time
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 
 import typer
@@ -12,6 +15,7 @@ import typer
 from cli.exit_codes import ExitCode
 from cli.fleet.apply import Outcome
 from cli.fleet.files import Fleet, files_of, fleet_of, read_agents
+from cli.fleet.journal import journal_of
 from cli.fleet.plan_parts import Policy
 from cli.fleet.run import Comparison, Run
 from cli.fleet.server_transport import ServerTransport
@@ -25,8 +29,10 @@ from cli.fleet.view import (
     problem_lines,
     summary,
 )
+from cli.fleet.wakeups import wakeups
+from cli.fleet.watching import Watcher
 from cli.options import OPTIONS
-from cli.output import progress, show_json
+from cli.output import progress, say, show_json
 from cli.server import server
 
 
@@ -41,7 +47,9 @@ def new_run(
     """What compares and applies these files, and the fleet that they are."""
     found = fleet_of(paths, fleet)
     policy = Policy(fleet=found.name, adopt=adopt, reset_memory=reset_memory)
-    return Run(ServerTransport(server()), policy, prune=prune), found
+    asked = server()
+    journal = journal_of(asked.where.url, found.root)
+    return Run(ServerTransport(asked), policy, prune=prune, journal=journal), found
 
 
 def compare_files(run: Run, fleet: Fleet) -> Comparison:
@@ -86,6 +94,34 @@ def apply_with_progress(run: Run, comparison: Comparison) -> list[Outcome]:
             print(outcome_line(outcome))
     print(summary(counts_of_outcomes(found)))
     return found
+
+
+def watch_files(
+    run: Run, comparison: Comparison, *, poll: bool, stop: threading.Event | None = None
+) -> None:
+    """Apply files whenever they are saved, until Ctrl-C or until `stop` is set."""
+
+    def tell(comparison: Comparison, outcomes: Sequence[Outcome]) -> None:
+        if OPTIONS.json:
+            print(json.dumps(outcome_document(comparison, outcomes)), flush=True)
+            return
+        for line in problem_lines(comparison):
+            print(line, file=sys.stderr, flush=True)
+        for outcome in outcomes:
+            if outcome.failed:
+                kept = f"; the agent {outcome.agent_id} is as before" if outcome.agent_id else ""
+                print(f"{outcome_line(outcome)}{kept}", file=sys.stderr, flush=True)
+            elif outcome.action != "unchanged":
+                print(f"{time.strftime('%H:%M:%S')} {outcome_line(outcome)}", flush=True)
+
+    watcher = Watcher(
+        replace(run, policy=replace(run.policy, reset_memory=False)), comparison.fleet, tell, say
+    )
+    watcher.know(comparison.files)
+    folders = sorted({path if path.is_dir() else path.parent for path in comparison.fleet.paths})
+    say(f"Watching {', '.join(map(str, folders))}; Ctrl-C ends it.")
+    for _ in wakeups(folders, is_busy=lambda: watcher.is_busy, poll=poll, stop=stop):
+        watcher.look(time.monotonic())
 
 
 def end(outcomes: Sequence[Outcome]) -> None:

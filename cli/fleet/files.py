@@ -156,15 +156,19 @@ def problem_of(file: AgentFile, code: str, message: str) -> Problem:
 
 def refuse_duplicates(files: Iterable[AgentFile]) -> None:
     """Raise CommandError where two files name the same agent."""
+    problems = [
+        f"{' and '.join(names)} both describe the agent '{name}': nothing was sent; give one of"
+        " them another name"
+        for name, names in find_duplicates(files).items()
+    ]
+    if problems:
+        raise CommandError("\n".join(problems), ExitCode.REFUSED)
+
+
+def find_duplicates(files: Iterable[AgentFile]) -> dict[str, list[str]]:
+    """The names of agents that several files describe, with those files."""
     by_name: dict[str, list[str]] = {}
     for file in files:
         if file.desired is not None:
             by_name.setdefault(file.desired.name, []).append(file.name)
-    problems = [
-        f"{' and '.join(names)} both describe the agent '{name}': nothing was sent; give one of"
-        " them another name"
-        for name, names in by_name.items()
-        if len(names) > 1
-    ]
-    if problems:
-        raise CommandError("\n".join(problems), ExitCode.REFUSED)
+    return {name: names for name, names in by_name.items() if len(names) > 1}

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Any
 
 from cli.fleet.desired import Block, DesiredAgent, Json, McpServer, OwnTool, digest, without_blanks
 from cli.fleet.differences import Change, is_within
@@ -19,26 +20,44 @@ def plan_resources(
     desired: Sequence[DesiredAgent], state: ServerState, policy: Policy
 ) -> list[ResourcePlan]:
     """What becomes of them, in the order in which it is sent; those that stay are left out."""
+    planners: Mapping[str, Callable[[ResourcePlan, Any], None]] = {
+        "tool": _ToolPlanner(state, policy).plan,
+        "mcp_server": _McpPlanner(state, policy, desired).plan,
+        "shared_block": _BlockPlanner(state, policy).plan,
+    }
     planned = [
-        *_planned("tool", desired, lambda agent: agent.own_tools, _ToolPlanner(state, policy).plan),
-        *_planned(
-            "mcp_server", desired, lambda agent: agent.mcp_servers, _McpPlanner(state, policy).plan
-        ),
-        *_planned(
-            "shared_block",
-            desired,
-            lambda agent: agent.shared_blocks,
-            _BlockPlanner(state, policy).plan,
-        ),
+        plan
+        for kind, parts_of in PARTS.items()
+        for plan in _planned(kind, desired, parts_of, planners[kind])
     ]
     return [plan for plan in planned if plan.requests or plan.problem]
 
 
-def _planned[Part: (OwnTool, McpServer, Block)](
+def find_conflicts(desired: Sequence[DesiredAgent]) -> dict[str, str]:
+    """The agents whose files describe something otherwise than others do, with what that is."""
+    return {
+        user: plan.problem
+        for kind, parts_of in PARTS.items()
+        for plan in _planned(kind, desired, parts_of, lambda plan, part: None)
+        if plan.problem
+        for user in plan.users
+    }
+
+
+type Part = OwnTool | McpServer | Block
+
+PARTS: Mapping[str, Callable[[DesiredAgent], Iterable[Part]]] = {
+    "tool": lambda agent: agent.own_tools,
+    "mcp_server": lambda agent: agent.mcp_servers,
+    "shared_block": lambda agent: agent.shared_blocks,
+}
+
+
+def _planned(
     kind: str,
     desired: Sequence[DesiredAgent],
     parts_of: Callable[[DesiredAgent], Iterable[Part]],
-    plan_part: Callable[[ResourcePlan, Part], None],
+    plan_part: Callable[[ResourcePlan, Any], None],
 ) -> Iterable[ResourcePlan]:
     """A plan for each thing; one that two files describe differently is a problem of both."""
     found: dict[str, dict[str, tuple[Part, list[DesiredAgent]]]] = {}
@@ -60,11 +79,11 @@ def _planned[Part: (OwnTool, McpServer, Block)](
         yield plan
 
 
-def _name(part: OwnTool | McpServer | Block) -> str:
+def _name(part: Part) -> str:
     return part.label if isinstance(part, Block) else part.name
 
 
-def _meaning(part: OwnTool | McpServer | Block) -> str:
+def _meaning(part: Part) -> str:
     """What has to be the same in all files; which of its tools an agent has may differ."""
     match part:
         case McpServer():
@@ -125,9 +144,13 @@ def _has(there: dict[str, Json] | Json, name: str, value: Json) -> bool:
 
 
 class _McpPlanner:
-    def __init__(self, state: ServerState, policy: Policy) -> None:
+    def __init__(self, state: ServerState, policy: Policy, desired: Sequence[DesiredAgent]) -> None:
         self.state = state
         self.policy = policy
+        self.tools: dict[str, set[str]] = {}
+        for agent in desired:
+            for server in agent.mcp_servers:
+                self.tools.setdefault(server.name, set()).update(server.tools or ())
 
     def plan(self, plan: ResourcePlan, server: McpServer) -> None:
         there = self.state.mcp_servers.get(server.name)
@@ -145,7 +168,13 @@ class _McpPlanner:
             for name, value in server.config.items()
             if (value or there.get(name)) and not is_within(value, there.get(name))
         }
+        path = ("/v1/mcp-servers", str(there["id"]))
+        known = self.state.mcp_tools.get(server.name, {}).keys()
         if not changed:
+            unknown = self.tools[server.name] - known
+            if unknown or not known:
+                plan.changes = [Change(f"mcp server {server.name}.tools", None, sorted(unknown))]
+                plan.requests = [Request(method="PATCH", path=(*path, "refresh"))]
             return
         if not self._is_ours(server) and not self.policy.adopt:
             plan.problem = (
@@ -155,7 +184,6 @@ class _McpPlanner:
             )
             return
         kind = {"mcp_server_type": server.config["mcp_server_type"]}
-        path = ("/v1/mcp-servers", str(there["id"]))
         plan.changes = [
             Change(f"mcp server {server.name}.{name}", there.get(name), value, name in MCP_SECRETS)
             for name, value in changed.items()

@@ -10,6 +10,7 @@ from typing import Any
 from cli.fleet.apply import WORKERS, Outcome, apply_plan
 from cli.fleet.desired import Json
 from cli.fleet.files import AgentFile, Fleet
+from cli.fleet.journal import Journal
 from cli.fleet.mark import Mark
 from cli.fleet.plan import plan_fleet
 from cli.fleet.plan_parts import AgentPlan, FleetPlan, Policy
@@ -51,6 +52,7 @@ class Run:
     Args:
         policy: without the names of agents.
         known_agents: ids of agents by the names of their files, from earlier comparisons.
+        journal: remembers on this machine what was not reported yet.
     """
 
     transport: Transport
@@ -58,6 +60,7 @@ class Run:
     prune: bool = False
     workers: int = WORKERS
     known_agents: dict[str, str] = field(default_factory=dict)
+    journal: Journal = field(default_factory=Journal)
 
     def compare(
         self, fleet: Fleet, files: Sequence[AgentFile], *, others: frozenset[str] = frozenset()
@@ -102,6 +105,10 @@ class Run:
         """
         sender = Sender(self.transport, comparison.state.ids(), self.policy.fleet)
         by_name = {file.desired.name: file for file in comparison.files if file.desired}
+        unreported = self.journal.read()
+        self.journal.add(
+            agent.file for agent in comparison.plan.agents if agent.action != "unchanged"
+        )
         for agent in comparison.state.agents.values():
             sender.ids.setdefault(Ref("agent", str(agent["name"])), str(agent["id"]))
 
@@ -109,7 +116,7 @@ class Run:
             file = by_name.get(outcome.plan.name)
             if file is not None and outcome.agent_id and outcome.action != "delete":
                 self.known_agents[file.name] = outcome.agent_id
-                if outcome.action != "unchanged" or outcome.failed:
+                if outcome.action != "unchanged" or outcome.failed or file.name in unreported:
                     self._tell(sender, file, outcome.agent_id, outcome.problems)
             report(outcome)
 
@@ -125,6 +132,8 @@ class Run:
                 self._tell(sender, file, outcome.agent_id, [])
             outcomes.append(outcome)
             report(outcome)
+        self.journal.remove(outcome.plan.file for outcome in outcomes if not outcome.failed)
+        self.journal.add(outcome.plan.file for outcome in outcomes if outcome.failed)
         return outcomes
 
     def _agent_of(self, file: AgentFile, state: ServerState) -> str | None:

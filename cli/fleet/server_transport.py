@@ -3,35 +3,38 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Any, cast
 
 import letta_client
 
 from cli.api_problems import explanation
+from cli.exit_codes import CommandError, ExitCode
 from cli.fleet.desired import Json
 from cli.fleet.requests import Refusal
 from cli.server import Server
 
 REFUSED_FROM, REFUSED_BELOW = 400, 500
-NOT_LET_IN = (401, 403)
+# The key is wrong, or may not do this; too much was asked for at once.
+NOT_REFUSED = (401, 403, 408, 429)
 
 
 class ServerTransport:
-    """One server."""
+    """One server. What is no refusal of a request is raised as CommandError: the server cannot be
+    reached, lets nobody in, or fails."""
 
     def __init__(self, server: Server) -> None:
         self.server = server
 
     def get(self, path: str, **query: Any) -> Json:
         """The document at a path. Raises Refusal."""
-        try:
+        with _in_words():
             return self.server.get(path, **query)
-        except letta_client.APIStatusError as problem:
-            raise _refusal(problem) from problem
 
     def pages(self, path: str, limit: int | None = None, **query: Any) -> Iterator[Json]:
-        """Each entry of a list."""
-        return self.server.pages(path, limit, **query)
+        """Each entry of a list that has cursors."""
+        with _in_words():
+            yield from self.server.pages(path, limit, **query)
 
     def send(self, method: str, path: str, body: Json, key: str | None) -> Json:
         """The answer to a request. Raises Refusal."""
@@ -44,15 +47,20 @@ class ServerTransport:
             "DELETE": letta.delete,
         }
         call = cast(Any, calls[method])
-        try:
+        with _in_words():
             return call(path, cast_to=object, body=body, options=options)
-        except letta_client.APIStatusError as problem:
-            raise _refusal(problem) from problem
 
 
-def _refusal(problem: letta_client.APIStatusError) -> Exception:
-    """What is a refusal of this request; a server that fails, or lets nobody in, is raised."""
-    status = problem.status_code
-    if status in NOT_LET_IN or not REFUSED_FROM <= status < REFUSED_BELOW:
-        return problem
-    return Refusal(status, str(explanation(problem) or problem))
+@contextmanager
+def _in_words() -> Iterator[None]:
+    try:
+        yield
+    except letta_client.APIStatusError as problem:
+        status = problem.status_code
+        told = explanation(problem) or CommandError(str(problem))
+        if REFUSED_FROM <= status < REFUSED_BELOW and status not in NOT_REFUSED:
+            raise Refusal(status, str(told)) from problem
+        raise told from problem
+    except letta_client.APIConnectionError as problem:
+        told = explanation(problem) or CommandError(str(problem), ExitCode.UNREACHABLE)
+        raise told from problem

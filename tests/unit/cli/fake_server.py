@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from itertools import count
 from typing import Any
 
+from cli.exit_codes import CommandError, ExitCode
 from cli.fleet.requests import Refusal
 
 BASE_TOOLS = ("memory_insert", "memory_replace")
@@ -15,8 +16,11 @@ SERVER_TOOLS = (*BASE_TOOLS, "web_search")
 MODELS = ("openai/gpt-4.1", "openai/gpt-4.1-mini")
 
 
-class ConnectionLost(Exception):
+class ConnectionLost(CommandError):
     """The server cannot be reached any more."""
+
+    def __init__(self) -> None:
+        super().__init__("No server answers", ExitCode.UNREACHABLE)
 
 
 @dataclass
@@ -37,6 +41,7 @@ class FakeServer:
     configurations: dict[str, dict[str, Any]] = field(default_factory=dict)
     keys: dict[str, str] = field(default_factory=dict)
     gets: int = 0
+    is_down: bool = False
 
     def __post_init__(self) -> None:
         self.numbers = count(1)
@@ -95,8 +100,13 @@ class FakeServer:
 
     # The transport
 
-    def get(self, path: str, **query: Any) -> Any:
+    def _count_get(self) -> None:
         self.gets += 1
+        if self.is_down:
+            raise ConnectionLost
+
+    def get(self, path: str, **query: Any) -> Any:
+        self._count_get()
         match path.strip("/").split("/")[1:]:
             case ["mcp-servers"]:
                 return copy.deepcopy([*self.servers.values()])
@@ -110,7 +120,7 @@ class FakeServer:
                 raise AssertionError(path)
 
     def pages(self, path: str, limit: int | None = None, **query: Any) -> Iterator[Any]:
-        self.gets += 1
+        self._count_get()
         kind = path.strip("/").split("/")[-1]
         for document in [*self._table(kind).values()]:
             if "name" in query and document["name"] != query["name"]:

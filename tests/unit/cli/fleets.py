@@ -9,6 +9,7 @@ from typing import Any
 
 from cli.fleet.apply import Outcome
 from cli.fleet.files import files_of, fleet_of, read_agents
+from cli.fleet.journal import Journal
 from cli.fleet.plan_parts import Policy
 from cli.fleet.run import Comparison, Run
 from tests.unit.cli.fake_server import FakeServer
@@ -39,7 +40,9 @@ class Folder:
         """The files against the server."""
         prune = asked.pop("prune", False)
         fleet = fleet_of(asked.pop("paths", [self.path]), asked.pop("fleet", None))
-        run = Run(self.server, Policy(fleet=fleet.name, **asked), prune=prune, workers=1)
+        policy = Policy(fleet=fleet.name, **asked)
+        journal = Journal(self.path.parent / "journal.json")
+        run = Run(self.server, policy, prune=prune, workers=1, journal=journal)
         files = read_agents(fleet, files_of(fleet), self.environment)
         return run, run.compare(fleet, files)
 

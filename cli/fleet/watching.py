@@ -1,0 +1,161 @@
+"""Files that are applied again whenever they are saved.
+
+What was saved is found by looking at all files, not by what an event says: events wake the watcher
+up, and where none come it looks by itself. So it makes no difference how an editor saves, or
+whether the file system has events.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from cli.exit_codes import CommandError
+from cli.fleet.apply import Outcome
+from cli.fleet.files import (
+    AgentFile,
+    Fleet,
+    files_of,
+    find_duplicates,
+    problem_of,
+    read_agent,
+)
+from cli.fleet.plan_resources import find_conflicts
+from cli.fleet.run import Comparison, Run
+
+SECOND_LOOK_SECONDS = 0.15  # a file that is wrong may be one that is being written
+GONE_SECONDS = 2.0  # a file that is not there may be one that is being replaced
+DUPLICATE = "AGT201"
+
+type Signature = tuple[tuple[int, int, int] | None, ...]
+
+
+@dataclass
+class Watcher:
+    """Applies what was saved since it looked last.
+
+    Args:
+        tell: is given what was applied.
+        say: is given a sentence for people.
+    """
+
+    run: Run
+    fleet: Fleet
+    tell: Callable[[Comparison, Sequence[Outcome]], None]
+    say: Callable[[str], None]
+    files: dict[Path, AgentFile] = field(default_factory=dict)
+    signatures: dict[Path, Signature] = field(default_factory=dict)
+    doubtful: dict[Path, float] = field(default_factory=dict)  # and since when
+    gone: dict[Path, float] = field(default_factory=dict)  # and since when
+    waiting: set[Path] = field(default_factory=set)  # for a server
+    conflicting: set[Path] = field(default_factory=set)  # with other files
+    is_down: bool = False
+
+    @property
+    def is_busy(self) -> bool:
+        """Whether it wants to look again soon, without an event."""
+        return bool(self.doubtful or self.gone or self.waiting)
+
+    def know(self, files: Iterable[AgentFile]) -> None:
+        """These files are applied already."""
+        for file in files:
+            self.files[file.path] = file
+            self.signatures[file.path] = _signature(file)
+
+    def look(self, now: float) -> None:
+        """Apply what was saved since the last look. `now` is in seconds, of any clock."""
+        there = set(self._files_there())
+        self._note_gone(there, now)
+        changed = {path for path in there if self._is_changed(path)}
+        due = {path for path, at in self.doubtful.items() if now - at >= SECOND_LOOK_SECONDS}
+        again = self.conflicting if changed or self.gone else set()
+        wanted = [*self._read(sorted((changed | due | self.waiting | again) & there), now)]
+        pruned = self._take_gone(now)
+        if wanted or pruned:
+            self._apply(wanted)
+
+    def _files_there(self) -> list[Path]:
+        present = tuple(path for path in self.fleet.paths if path.exists())
+        return files_of(Fleet(self.fleet.name, self.fleet.root, present))
+
+    def _is_changed(self, path: Path) -> bool:
+        file = self.files.get(path)
+        return file is None or _signature(file) != self.signatures[path]
+
+    def _read(self, paths: Sequence[Path], now: float) -> Iterable[AgentFile]:
+        """The files to apply. One that is wrong is looked at once more before that is said."""
+        for path in paths:
+            before = self.files.get(path) or AgentFile(path=path, name=self.fleet.name_of(path))
+            file = read_agent(self.fleet, path)
+            file.beside |= before.beside if file.desired is None else set()
+            is_new = path not in self.signatures or _signature(file) != self.signatures[path]
+            self.files[path], self.signatures[path] = file, _signature(file)
+            if file.desired is None and (is_new or path not in self.doubtful):
+                self.doubtful[path] = now
+                continue
+            self.doubtful.pop(path, None)
+            yield file
+
+    def _note_gone(self, there: set[Path], now: float) -> None:
+        for path in self.files.keys() - there:
+            self.gone.setdefault(path, now)
+        for path in there:
+            self.gone.pop(path, None)
+
+    def _take_gone(self, now: float) -> bool:
+        """Forget files that are gone for good; whether agents are to be deleted."""
+        taken = [path for path, at in self.gone.items() if now - at >= GONE_SECONDS]
+        for path in taken:
+            file = self.files.pop(path)
+            del self.gone[path], self.signatures[path]
+            self.doubtful.pop(path, None)
+            if not self.run.prune:
+                self.say(f"{file.name} is gone; its agent stays (without --prune none is deleted)")
+        return bool(taken) and self.run.prune
+
+    def _apply(self, wanted: list[AgentFile]) -> None:
+        self._refuse_conflicts(wanted)
+        names = {file.desired.name for file in self.files.values() if file.desired}
+        try:
+            comparison = self.run.compare(self.fleet, wanted, others=frozenset(names))
+            outcomes = self.run.apply(comparison)
+        except CommandError as problem:
+            self.waiting |= {file.path for file in wanted}
+            if not self.is_down:
+                self.say(f"{problem}. Trying again until it goes")
+            self.is_down = True
+            return
+        self.waiting.clear()
+        self.is_down = False
+        self.tell(comparison, outcomes)
+
+    def _refuse_conflicts(self, wanted: Iterable[AgentFile]) -> None:
+        """Files that do not go together with the others are as wrong as files that cannot be
+        read."""
+        files = [file for file in self.files.values() if file.desired is not None]
+        duplicates = find_duplicates(files)
+        conflicts = find_conflicts([file.desired for file in files if file.desired])
+        for file in wanted:
+            self.conflicting.discard(file.path)
+            name = file.desired.name if file.desired else ""
+            words = [conflicts[name]] if name in conflicts else []
+            if names := duplicates.get(name):
+                words.append(f"{' and '.join(names)} both describe the agent '{name}'")
+            if words:
+                file.problems += [problem_of(file, DUPLICATE, text) for text in words]
+                file.desired = None
+                self.conflicting.add(file.path)
+
+
+def _signature(file: AgentFile) -> Signature:
+    """Differs where a file, or one beside it, was saved."""
+    return tuple(map(_state_of, [file.path, *sorted(file.beside)]))
+
+
+def _state_of(path: Path) -> tuple[int, int, int] | None:
+    try:
+        found = path.stat()
+    except OSError:
+        return None
+    return found.st_mtime_ns, found.st_size, found.st_ino

@@ -25,6 +25,7 @@ SECTIONS = {
         "create": Entry("cli.create", "Make a new agent of a TOML file"),
         "apply": Entry("cli.apply", "Make agents what their TOML files say"),
         "diff": Entry("cli.diff", "Show how agents differ from their TOML files"),
+        "export": Entry("cli.export", "Write agents to TOML files, or to files of their own forms"),
         "agents": Entry("cli.agents", "List, make, ask, change, compare and delete agents"),
         "test": Entry("cli.testing", "Try scenarios on fresh agents"),
         "tools": Entry("cli.tools", "What agents may call: from your own Python files, too"),

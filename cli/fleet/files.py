@@ -10,12 +10,19 @@ from pathlib import Path
 from cli.exit_codes import CommandError, ExitCode
 from cli.fleet.desired import DesiredAgent, digest
 from cli.fleet.reading import desired_agent
-from libs.agent_toml.checked_file import FILE_CHARS_MAX, read_file
-from libs.agent_toml.problems import Problem
-from libs.agent_toml.tables import MissingVariable
+from libs.agent_toml import (
+    DEFAULT_RULES,
+    Catalogue,
+    MissingVariable,
+    Problem,
+    RuleSet,
+    read_file,
+)
+from libs.agent_toml.checked_file import FILE_CHARS_MAX
 
 FILES_MAX = 10_000
 BYTES_MAX = 4 * FILE_CHARS_MAX
+MISSING_VARIABLE = "AGT214"
 NOT_AGENTS = frozenset({"pyproject.toml", "heeler.toml", "remotes.toml"})
 
 
@@ -110,18 +117,33 @@ def is_agent_file(name: str) -> bool:
     return name.endswith(".toml") and is_visible(name) and name not in NOT_AGENTS and not is_test
 
 
+@dataclass(frozen=True, kw_only=True)
+class Checks:
+    """What files are checked by, and where their secrets come from.
+
+    Args:
+        environment: the values of the variables that files name.
+        catalogue: what the server has; None: that is not checked.
+    """
+
+    environment: Mapping[str, str] = field(default_factory=lambda: os.environ)
+    rules: RuleSet = DEFAULT_RULES
+    catalogue: Catalogue | None = None
+
+
 def read_agents(
-    fleet: Fleet, paths: Iterable[Path], environment: Mapping[str, str] = os.environ
+    fleet: Fleet, paths: Iterable[Path], checks: Checks | None = None
 ) -> list[AgentFile]:
     """The files, each with what it wants or its problems. Raises CommandError where two of them
     have the same name: then nothing is sent."""
-    files = [read_agent(fleet, path, environment) for path in paths]
+    files = [read_agent(fleet, path, checks) for path in paths]
     refuse_duplicates(files)
     return files
 
 
-def read_agent(fleet: Fleet, path: Path, environment: Mapping[str, str] = os.environ) -> AgentFile:
+def read_agent(fleet: Fleet, path: Path, checks: Checks | None = None) -> AgentFile:
     """One file with what it wants, or its problems."""
+    checks = checks or Checks()
     file = AgentFile(path=path, name=fleet.name_of(path))
     content = b""
 
@@ -134,18 +156,26 @@ def read_agent(fleet: Fleet, path: Path, environment: Mapping[str, str] = os.env
     def read_sibling(name: str) -> str:
         beside = path.parent / name
         file.beside.add(beside)
+        if not beside.resolve().is_relative_to(path.parent.resolve()):
+            raise PermissionError(1, "it leads out of the folder of this file")
         with beside.open("rb") as opened:
             return opened.read(BYTES_MAX + 1).decode("utf-8")
 
-    reading = read_file(read_bytes, file=file.name, read_sibling=read_sibling)
-    file.problems = [*reading.problems]
+    checked = read_file(
+        read_bytes,
+        file=file.name,
+        read_sibling=read_sibling,
+        rules=checks.rules,
+        catalogue=checks.catalogue,
+    )
+    file.problems = [*checked.problems]
     file.fingerprint = digest(content.decode("utf-8", "replace"))
-    if reading.definition is not None:
+    if checked.definition is not None:
         try:
-            file.desired = desired_agent(reading.definition, file.name, environment)
+            file.desired = desired_agent(checked.definition, file.name, checks.environment)
             file.fingerprint = file.desired.fingerprint
         except MissingVariable as missing:
-            file.problems.append(problem_of(file, "AGT214", str(missing)))
+            file.problems.append(problem_of(file, MISSING_VARIABLE, str(missing)))
     return file
 
 

@@ -77,8 +77,11 @@ def _plan_new(plan: AgentPlan, desired: DesiredAgent, policy: Policy) -> None:
     body = {name: value for name, value in body.items() if value != []}
     plan.changes = [Change("name", None, desired.name)]
     plan.requests = [Request(method="POST", path=(AGENTS_PATH,), body=body, creates=ref)]
+    by_default = {
+        tool.name for tool in desired.own_tools if tool.fields.get("default_requires_approval")
+    }
     for tool, wanted in desired.approvals.items():
-        if wanted:
+        if wanted is not (tool in by_default):
             plan.requests.append(_approval(ref, tool, wanted))
     if desired.permissions is not None:
         plan.requests.append(_permissions(ref, desired.permissions))

@@ -13,7 +13,7 @@ from cli.fleet.differences import Change
 from cli.fleet.mark import MARK, block_mark, mark_of_block
 from cli.fleet.plan_parts import Policy, Subject
 from cli.fleet.requests import Ref, Request
-from cli.fleet.server_state import shared_block_tag
+from cli.fleet.server_state import is_shared, shared_block_tag
 
 BLOCKS_PATH = "/v1/blocks/"
 
@@ -83,11 +83,9 @@ def _unwanted(
     """Blocks of this fleet that the file does not say any more, or says otherwise: as shared."""
     own = {block.label for block in subject.desired.own_blocks}
     shared = {block.label for block in subject.desired.shared_blocks}
-    tag = shared_block_tag(subject.policy.fleet)
     found = []
     for label, there in attached.items():
-        is_shared = tag in (there.get("tags") or [])
-        is_wanted = label in (shared if is_shared else own)
+        is_wanted = label in (shared if is_shared(there) else own)
         is_marked = mark_of_block(there).get("fleet") == subject.policy.fleet
         if not is_wanted and (is_marked or label in shared):
             found.append(there)

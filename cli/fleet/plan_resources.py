@@ -11,7 +11,7 @@ from cli.fleet.mark import Mark, is_of
 from cli.fleet.plan_blocks import BLOCKS_PATH, block_changes, new_block, with_mark
 from cli.fleet.plan_parts import Policy, ResourcePlan
 from cli.fleet.requests import Ref, Request
-from cli.fleet.server_state import ServerState
+from cli.fleet.server_state import ServerState, is_shared, shared_block_tag
 
 MCP_SECRETS = frozenset({"auth_token", "custom_headers", "env"})
 
@@ -98,7 +98,7 @@ class _ToolPlanner:
     def __init__(self, state: ServerState, policy: Policy) -> None:
         self.state = state
         self.policy = policy
-        self.tag = f"heeler.fleet:{policy.fleet}"
+        self.tag = shared_block_tag(policy.fleet)
 
     def plan(self, plan: ResourcePlan, tool: OwnTool) -> None:
         there = self.state.tools.get(tool.name)
@@ -209,6 +209,8 @@ class _BlockPlanner:
 
     def plan(self, plan: ResourcePlan, block: Block) -> None:
         there = self.state.shared_blocks.get(block.label)
+        if there is None and self._is_shared_by_others(plan.users, block.label):
+            return
         if there is None:
             body = new_block(block, self.policy.fleet)
             plan.changes = [Change(f"shared memory.{block.label}", None, block.value)]
@@ -224,3 +226,14 @@ class _BlockPlanner:
                 Change(f"shared memory.{block.label}.{name}", there.get(name), value)
                 for name, value in (changes or {"file": block.label}).items()
             ]
+
+    def _is_shared_by_others(self, users: Sequence[str], label: str) -> bool:
+        """Whether all these agents share such a block already, as those of another fleet."""
+        return all(
+            any(
+                block["label"] == label and is_shared(block)
+                for agent in self.state.agents_named(user)
+                for block in agent.get("blocks") or []
+            )
+            for user in users
+        )

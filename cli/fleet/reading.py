@@ -39,8 +39,9 @@ def desired_agent(
     """What a file wants. Raises MissingVariable where it names a variable that is not set."""
     rules = [rule.model_dump(exclude_none=True) for rule in definition.tool_rules]
     approvals = {rule["tool_name"]: True for rule in rules if rule["type"] == APPROVAL}
+    is_exact = definition.include_base_tool_rules is False
     for tool in definition.tool:
-        approvals.setdefault(tool_name(tool), tool.requires_approval)
+        approvals.setdefault(tool_name(tool), tool.requires_approval and not is_exact)
     creation: dict[str, Json] = {}
     if definition.include_base_tool_rules is not None:
         creation["include_base_tool_rules"] = definition.include_base_tool_rules
@@ -52,7 +53,7 @@ def desired_agent(
         metadata=definition.metadata,
         creation=creation,
         rules=[without_blanks(rule) for rule in rules if rule["type"] != APPROVAL],
-        exact_rules=definition.include_base_tool_rules is False,
+        exact_rules=is_exact,
         tools=tuple(definition.tools),
         exact_tools=not definition.include_base_tools,
         folders=tuple(definition.folders),

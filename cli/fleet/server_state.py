@@ -13,7 +13,7 @@ from cli.fleet.requests import Ref, Transport
 
 BY_NAME_MAX = 20  # up to so many agents are asked for one by one, beyond that all are listed
 NAMES_AT_ONCE = 100
-SHOWN = ["agent.blocks", "agent.tools", "agent.tags", "agent.secrets"]
+SHOWN = ["agent.blocks", "agent.tools", "agent.tags", "agent.secrets", "agent.sources"]
 
 type Document = Mapping[str, Json]
 
@@ -154,6 +154,14 @@ class Reader:
                     state.permissions[agent["id"]] = self.transport.get(path)
 
 
+SHARED_BLOCK_TAG = "heeler.fleet:"
+
+
 def shared_block_tag(fleet: str) -> str:
-    """The tag of the blocks that agents of a fleet share."""
-    return f"heeler.fleet:{fleet}"
+    """The tag of the blocks that agents of a fleet share, and of the tools that are its own."""
+    return f"{SHARED_BLOCK_TAG}{fleet}"
+
+
+def is_shared(block: Document) -> bool:
+    """Whether agents of any fleet share a block."""
+    return any(tag.startswith(SHARED_BLOCK_TAG) for tag in block.get("tags") or [])

@@ -15,6 +15,7 @@ from cli.exit_codes import CommandError
 from cli.fleet.apply import Outcome
 from cli.fleet.files import (
     AgentFile,
+    Checks,
     Fleet,
     files_of,
     find_duplicates,
@@ -38,12 +39,14 @@ class Watcher:
     Args:
         tell: is given what was applied.
         say: is given a sentence for people.
+        checks: gives what files are checked by, as the server is then.
     """
 
     run: Run
     fleet: Fleet
     tell: Callable[[Comparison, Sequence[Outcome]], None]
     say: Callable[[str], None]
+    checks: Callable[[], Checks] = Checks
     files: dict[Path, AgentFile] = field(default_factory=dict)
     signatures: dict[Path, Signature] = field(default_factory=dict)
     doubtful: dict[Path, float] = field(default_factory=dict)  # and since when
@@ -85,9 +88,10 @@ class Watcher:
 
     def _read(self, paths: Sequence[Path], now: float) -> Iterable[AgentFile]:
         """The files to apply. One that is wrong is looked at once more before that is said."""
+        checks = self.checks() if paths else Checks()
         for path in paths:
             before = self.files.get(path) or AgentFile(path=path, name=self.fleet.name_of(path))
-            file = read_agent(self.fleet, path)
+            file = read_agent(self.fleet, path, checks)
             file.beside |= before.beside if file.desired is None else set()
             is_new = path not in self.signatures or _signature(file) != self.signatures[path]
             self.files[path], self.signatures[path] = file, _signature(file)

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from cli.fleet.apply import Outcome
-from cli.fleet.files import files_of, fleet_of, read_agents
+from cli.fleet.files import Checks, files_of, fleet_of, read_agents
 from cli.fleet.journal import Journal
 from cli.fleet.plan_parts import Policy
 from cli.fleet.run import Comparison, Run
@@ -43,7 +43,7 @@ class Folder:
         policy = Policy(fleet=fleet.name, **asked)
         journal = Journal(self.path.parent / "journal.json")
         run = Run(self.server, policy, prune=prune, workers=1, journal=journal)
-        files = read_agents(fleet, files_of(fleet), self.environment)
+        files = read_agents(fleet, files_of(fleet), Checks(environment=self.environment))
         return run, run.compare(fleet, files)
 
     def apply(self, **asked: Any) -> list[Outcome]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import re
 import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -68,9 +69,22 @@ def show(document: Any, fields: Mapping[str, Column] | None = None) -> None:
                 write(f"{' ' * width}  {line}")
 
 
+def show_made(document: Any) -> None:
+    """What a command has made: its id, for the next command, or with --json all of it."""
+    if OPTIONS.json:
+        show_json(document)
+    else:
+        write(document["id"])
+
+
 def show_json(value: Any) -> None:
     """As JSON, and nothing else."""
     print(UNSAFE.sub(_escape, json.dumps(value, indent=2, ensure_ascii=False)))
+
+
+def show_line(value: Any) -> None:
+    """As JSON in one line, where documents come one after the other."""
+    print(UNSAFE.sub(_escape, json.dumps(value, ensure_ascii=False)), flush=True)
 
 
 def show_text(text: str) -> None:
@@ -78,24 +92,33 @@ def show_text(text: str) -> None:
     show_json(text) if OPTIONS.json else write(text)
 
 
-def say(text: str) -> None:
+def say(text: str, *, dim: bool = False) -> None:
     """What was done, or what one may do next: on stderr, and not with --quiet."""
     if not OPTIONS.quiet:
-        print(printable(text, sys.stderr), file=sys.stderr)
+        shown = printable(text, sys.stderr)
+        if dim and sys.stderr.isatty() and not os.environ.get("NO_COLOR"):
+            shown = f"\x1b[2m{shown}\x1b[0m"
+        print(shown, file=sys.stderr, flush=True)
+
+
+def warn(text: str) -> None:
+    """What went wrong, where the command goes on: on stderr, also with --quiet."""
+    print(printable(text, sys.stderr), file=sys.stderr, flush=True)
 
 
 @contextmanager
-def progress(title: str, total: int | None = None) -> Iterator[Callable[[int], None]]:
-    """A bar on stderr, where that is a terminal. Gives a function: how many are done now."""
+def progress(title: str, total: int | None = None) -> Iterator[Callable[..., None]]:
+    """A bar on stderr, where that is a terminal. Gives a function: how many are done now, and of
+    how many, if that has become known."""
     if OPTIONS.quiet or not sys.stderr.isatty():
-        yield lambda done: None
+        yield lambda done, total=None: None
         return
     from rich.console import Console
     from rich.progress import Progress
 
     with Progress(console=Console(stderr=True), transient=True) as bars:
         bar = bars.add_task(title, total=total)
-        yield lambda done: bars.update(bar, completed=done)
+        yield lambda done, total=None: bars.update(bar, completed=done, total=total)
 
 
 def confirm(question: str, *, yes: bool) -> None:

@@ -9,6 +9,8 @@ from dataclasses import dataclass
 from functools import cache, cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
+from urllib.parse import quote
+from uuid import uuid4
 
 from cli import remotes
 from cli.exit_codes import CommandError, ExitCode
@@ -97,8 +99,9 @@ class Server:
         return self.letta.get(path, cast_to=object, options={"params": given(query)})
 
     def post(self, path: str, body: Any = None, **query: Any) -> Any:
-        """The JSON answer; parameters that are None are left out."""
-        options = cast(Any, {"params": given(query)})
+        """The JSON answer; parameters that are None are left out. The SDK sends a request again
+        that is not answered: by its key it has one effect."""
+        options = cast(Any, {"params": given(query), "headers": idempotency_key()})
         return self.letta.post(path, cast_to=object, body=body, options=options)
 
     def patch(self, path: str, body: Any = None, **query: Any) -> Any:
@@ -116,9 +119,22 @@ class Server:
         options = cast(Any, {"params": given(query)})
         return self.letta.delete(path, cast_to=object, options=options)
 
-    def pages(self, path: str, limit: int | None = None, **query: Any) -> Iterator[Any]:
-        """Each entry of a list that has cursors, the newest first, at most `limit` of them."""
-        after = None
+    def stream(self, path: str, body: Any, headers: Mapping[str, str]) -> Iterator[Any]:
+        """The server-sent events of an answer, each as its JSON document."""
+        from letta_client import Stream
+
+        options = cast(Any, {"headers": {"Accept": "text/event-stream", **headers}})
+        with self.letta.post(
+            path, cast_to=object, body=body, options=options, stream=True, stream_cls=Stream[object]
+        ) as events:
+            yield from events
+
+    def pages(
+        self, path: str, limit: int | None = None, begins_after: str | None = None, **query: Any
+    ) -> Iterator[Any]:
+        """Each entry of a list that has cursors, the newest first, at most `limit` of them; only
+        those behind the entry with the id `begins_after`, if that is given."""
+        after = begins_after
         left = limit
         while left is None or left > 0:
             size = PAGE if left is None else min(PAGE, left)
@@ -146,6 +162,16 @@ class Server:
 def given(query: Mapping[str, Any]) -> dict[str, Any]:
     """Without what is None: what was not said."""
     return {name: value for name, value in query.items() if value is not None}
+
+
+def idempotency_key() -> dict[str, str]:
+    """The header by which a server knows a request that it gets again."""
+    return {"Idempotency-Key": str(uuid4())}
+
+
+def segment(text: str) -> str:
+    """What somebody typed, as one part of a path."""
+    return quote(text, safe="")
 
 
 @cache

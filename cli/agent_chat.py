@@ -4,14 +4,15 @@ from __future__ import annotations
 
 from typing import Annotated
 
-from typer import Argument, Option
+from typer import Option
 
 from cli.names import AGENT, find
 from cli.server import server
+from cli.verbs import name_or_id
 
 
 def chat(
-    agent: Annotated[str, Argument(help="Its name or id.")],
+    agent: Annotated[str, name_or_id(AGENT)],
     model: Annotated[str | None, Option(help="Answer with this model in this session.")] = None,
 ) -> None:
     """Talk with an agent at the keyboard.

@@ -14,12 +14,13 @@ from typing import IO, Annotated, Any
 from typer import Argument, Option
 
 from cli.exit_codes import CommandError, ExitCode
+from cli.files_and_json import text_of, unreadable
 from cli.imports import wait_for_import
-from cli.inputs import read_text, unreadable
 from cli.names import AGENT, id_of
 from cli.options import OPTIONS
 from cli.output import progress, say, show_json, write
-from cli.server import idempotency_key, server
+from cli.server import given, idempotency_key, server
+from cli.verbs import name_or_id
 
 FORMATS = ("heeler", "letta", "legacy")
 IN_MEMORY_BYTES_MAX = 16 << 20  # of what comes by stdin; more is kept in a temporary file
@@ -30,7 +31,7 @@ Passphrase = Annotated[
 
 
 def export(
-    agent: Annotated[str, Argument(help="Its name or id.")],
+    agent: Annotated[str, name_or_id(AGENT)],
     file: Annotated[str, Argument(help="Where it is written; - is stdout.")] = "-",
     form: Annotated[
         str,
@@ -103,13 +104,12 @@ def _left_out(entry: Any) -> str:
 
 
 def _passphrase(file: Path | None) -> dict[str, str]:
-    return {} if file is None else {"X-Heeler-Passphrase": read_text(file).strip()}
+    return {} if file is None else {"X-Heeler-Passphrase": text_of(file).strip()}
 
 
 def _download(agent_id: str, query: dict[str, Any], headers: dict[str, str]) -> Iterator[bytes]:
-    given = {name: value for name, value in query.items() if value is not None}
     with server().letta.agents.with_streaming_response.export_file(
-        agent_id, extra_query=given, extra_headers=headers
+        agent_id, extra_query=given(query), extra_headers=headers
     ) as answer:
         yield from answer.iter_bytes()
 
@@ -117,10 +117,9 @@ def _download(agent_id: str, query: dict[str, Any], headers: dict[str, str]) -> 
 def _upload(
     file_name: str, reading: IO[bytes], query: dict[str, Any], headers: dict[str, str]
 ) -> Any:
-    given = {name: value for name, value in query.items() if value is not None}
     answer = server().letta.agents.with_raw_response.import_file(
         file=(file_name, reading),
-        extra_query=given,
+        extra_query=given(query),
         extra_headers={**headers, **idempotency_key()},
     )
     return answer.http_response.json()

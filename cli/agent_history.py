@@ -13,12 +13,13 @@ from cli.names import AGENT, id_of
 from cli.options import OPTIONS
 from cli.output import Column, say, show, show_json, show_line, show_made, show_rows, write
 from cli.server import server
+from cli.verbs import name_or_id
 
 FOLLOW_SECONDS = 1.0
 MOMENT = "the id of an event (heeler agents history), or a time in ISO 8601"
 PARTS = ("blocks", "configuration", "context")
 
-Agent = Annotated[str, Argument(help="Its name or id.")]
+Agent = Annotated[str, name_or_id(AGENT)]
 
 EVENTS: dict[str, Column] = {
     "event": "id",
@@ -54,7 +55,8 @@ def history(
         "until": until,
         "include": ["payload"] if payload else None,
     }
-    events = server().pages(path, limit=limit, **query)
+    # Pages are cut at a size, too, where they have payloads.
+    events = server().entries_after(None, path, query, limit, may_be_short=payload)
     if not follow:
         show_rows(events, EVENTS)
         return
@@ -71,7 +73,7 @@ def _follow(path: str, begun: list[Any], query: dict[str, Any]) -> Iterator[Any]
     last = begun[-1]["id"] if begun else None
     while True:
         sleep(FOLLOW_SECONDS)
-        for event in server().pages(path, order="asc", begins_after=last, **query):
+        for event in server().entries_after(last, path, {**query, "order": "asc"}):
             last = event["id"]
             yield event
 

@@ -15,12 +15,13 @@ from cli.options import OPTIONS
 from cli.output import say, show_json, show_made
 from cli.run_streams import WAITS, RunStream, user_message
 from cli.server import server
+from cli.verbs import name_or_id
 
 SECONDS_DEFAULT = 600.0
 
 
 def send(
-    agent: Annotated[str, Argument(help="Its name or id.")],
+    agent: Annotated[str, name_or_id(AGENT)],
     text: Annotated[str, Argument(help=f"What is said: {TEXT_HELP}.")],
     background: Annotated[
         bool, Option("--background", help="Do not wait: print the id of the run.")

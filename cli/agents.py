@@ -8,14 +8,16 @@ from typer import Argument, Option
 
 from cli import agent_chat, agent_files, agent_history, agent_messages
 from cli.commands import noun
-from cli.inputs import TEXT_HELP, fields_of, pairs_of, text_of
+from cli.files_and_json import pairs
+from cli.inputs import TEXT_HELP, fields_of, text_of
 from cli.names import AGENT, TOOL, find, id_of
 from cli.output import Column, confirm, say, show, show_made, show_rows
 from cli.server import server
+from cli.verbs import Yes, name_or_id
 
 app = noun("Agents: list, make, ask, change, compare and delete them.")
 
-Agent = Annotated[str, Argument(help="Its name or id.")]
+Agent = Annotated[str, name_or_id(AGENT)]
 Model = Annotated[str | None, Option(help="Its model, as openai/gpt-4.1.")]
 Embedding = Annotated[str | None, Option(help="What embeds its texts; a handle.")]
 System = Annotated[str | None, Option(help=f"Its system prompt: {TEXT_HELP}.")]
@@ -85,7 +87,7 @@ def create(
     """Make an agent and print its id."""
     blocks = [
         {"label": label, "value": text_of(value)}
-        for label, value in pairs_of(memory, "--memory").items()
+        for label, value in pairs(memory, "--memory").items()
     ]
     plain = {"name": name, "model": model, "embedding": embedding, "tags": tag}
     given = {field: value for field, value in plain.items() if value is not None}
@@ -127,7 +129,7 @@ FIELDS_SET: dict[str, Column] = {
 @app.command()
 def delete(
     agent: Agent,
-    yes: Annotated[bool, Option("--yes", "-y", help="Do not ask.")] = False,
+    yes: Yes = False,
 ) -> None:
     """Delete an agent, its conversations and its own blocks."""
     agent_id = id_of(server(), AGENT, agent)

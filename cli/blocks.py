@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any
+from typing import Annotated
 
 from typer import Argument, Option
 
@@ -12,7 +12,8 @@ from cli.inputs import TEXT_HELP, text_of
 from cli.names import AGENT, BLOCK, id_of
 from cli.options import OPTIONS
 from cli.output import Column, confirm, say, show, show_json, show_made, show_rows, write
-from cli.server import server
+from cli.server import given, server
+from cli.verbs import Yes, name_or_id
 
 app = noun("Memory blocks: read, change, compare, undo, share.")
 
@@ -109,10 +110,10 @@ def create(
     ] = None,
 ) -> None:
     """Make a block and print its id."""
-    given = {"description": description, "limit": limit, "read_only": read_only or None}
+    fields = {"description": description, "limit": limit, "read_only": read_only or None}
     agents = [id_of(server(), AGENT, name) for name in agent or ()]
     body = {"label": label, "value": text_of(value)}
-    made = server().post("/v1/blocks/", {**body, **_without_none(given)})
+    made = server().post("/v1/blocks/", {**body, **given(fields)})
     for agent_id in agents:
         server().patch(f"/v1/agents/{agent_id}/core-memory/blocks/attach/{made['id']}")
     show_made(made)
@@ -128,8 +129,8 @@ def set_(
     limit: Annotated[int | None, Option(help="At most so many characters.", min=1)] = None,
 ) -> None:
     """Change a block, for every agent that has it."""
-    given = {"label": label, "description": description, "limit": limit}
-    body = _without_none({**given, "value": None if value is None else text_of(value)})
+    fields = {"label": label, "description": description, "limit": limit}
+    body = given({**fields, "value": None if value is None else text_of(value)})
     if not body:
         raise CommandError("Say what is changed: a value, or a field", ExitCode.USAGE)
     changed = server().patch(f"/v1/blocks/{block_id(block, agent)}", body)
@@ -140,7 +141,7 @@ def set_(
 def delete(
     block: Block,
     agent: Agent = None,
-    yes: Annotated[bool, Option("--yes", "-y", help="Do not ask.")] = False,
+    yes: Yes = False,
 ) -> None:
     """Delete a block; no agent has it any more."""
     found = block_id(block, agent)
@@ -152,7 +153,7 @@ def delete(
 @app.command()
 def attach(
     block: Annotated[str, Argument(help="Its id, or its label if no other block has it.")],
-    agent: Annotated[str, Argument(help="The agent that gets it: its name or id.")],
+    agent: Annotated[str, name_or_id(AGENT)],
 ) -> None:
     """Give an agent a block; agents that have the same block share it."""
     found = id_of(server(), BLOCK, block)
@@ -164,7 +165,7 @@ def attach(
 @app.command()
 def detach(
     block: Block,
-    agent: Annotated[str, Argument(help="The agent that has it: its name or id.")],
+    agent: Annotated[str, name_or_id(AGENT)],
 ) -> None:
     """Take a block from an agent; the block stays."""
     found = block_id(block, agent)
@@ -219,10 +220,6 @@ def undo(
     if_version: IfVersion = None,
 ) -> None:
     """Take the last change back, as one more version: an undo is undone in the same way."""
-    body = _without_none({"to_version": to_version, "if_version": if_version})
+    body = given({"to_version": to_version, "if_version": if_version})
     restored = server().post(f"/v1/blocks/{block_id(block, agent)}/undo", body)
     show(restored, FIELDS)
-
-
-def _without_none(given: dict[str, Any]) -> dict[str, Any]:
-    return {name: value for name, value in given.items() if value is not None}

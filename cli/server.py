@@ -129,18 +129,27 @@ class Server:
         ) as events:
             yield from events
 
-    def pages(
-        self, path: str, limit: int | None = None, begins_after: str | None = None, **query: Any
+    def pages(self, path: str, limit: int | None = None, **query: Any) -> Iterator[Any]:
+        """Each entry of a list that has cursors, the newest first, at most `limit` of them."""
+        return self.entries_after(None, path, query, limit)
+
+    def entries_after(
+        self,
+        after: str | None,
+        path: str,
+        query: Mapping[str, Any],
+        limit: int | None = None,
+        *,
+        may_be_short: bool = False,
     ) -> Iterator[Any]:
-        """Each entry of a list that has cursors, the newest first, at most `limit` of them; only
-        those behind the entry with the id `begins_after`, if that is given."""
-        after = begins_after
+        """The same, only what stands behind the entry with the id `after`. Pages that
+        `may_be_short` are read until one is empty."""
         left = limit
         while left is None or left > 0:
             size = PAGE if left is None else min(PAGE, left)
             page = self.get(path, limit=size, after=after, **query)
             yield from page
-            if len(page) < size:
+            if not page or (len(page) < size and not may_be_short):
                 return
             after = page[-1]["id"]
             left = None if left is None else left - len(page)

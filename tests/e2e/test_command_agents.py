@@ -84,7 +84,7 @@ def test_an_agent_is_made_with_what_the_options_say(
 @pytest.mark.parametrize(
     ("arguments", "code", "text"),
     [
-        (["--memory", "human"], ExitCode.USAGE, "--memory NAME=VALUE"),
+        (["--memory", "human"], ExitCode.USAGE, "--memory is NAME=VALUE"),
         (["--system", "@missing.md"], ExitCode.NOT_FOUND, "missing.md"),
         (["--model", "gpt"], ExitCode.REFUSED, "provider/model-name"),
         (["--model", MODEL, "--tool", "no_such_tool"], ExitCode.NOT_FOUND, "no_such_tool"),

@@ -200,7 +200,7 @@ def test_a_session_through_a_pipe(heeler_command: HeelerCommand, letta: Letta, a
     ended = heeler_command("agents", "chat", agent.name, input="\n".join(lines))
     assert ended.out.splitlines() == [
         "Noted.",
-        "human  20 of 100000 characters",
+        "human  19 of 100000 characters",
         "persona  10 of 100000 characters",
         "Name: Ada",
         "Likes tea",

@@ -43,6 +43,8 @@ def explanation(problem: Exception) -> CommandError | None:
 def _texts(body: object) -> list[str]:
     """Each thing that an error's body says: V1 has texts, objects and lists of fields."""
     match body:
+        case str() if body.startswith("[{'type': "):
+            return _texts(_list_in(body)) or [body]
         case str():
             return [body]
         case {"detail": detail}:
@@ -50,10 +52,21 @@ def _texts(body: object) -> list[str]:
         case {"error": error}:
             return _texts(error)
         case {"loc": [*where], "msg": message}:
-            return [".".join(str(part) for part in where if part != "body") + f": {message}"]
+            fields = ".".join(str(part) for part in where if part not in ("body", "path", "query"))
+            return [f"{fields}: {message}" if fields else str(message)]
         case {"message": str(message)}:
             return [message]
         case list():
             return [text for entry in body for text in _texts(entry)]
         case _:
             return []
+
+
+def _list_in(text: str) -> object:
+    """The fields that are wrong: V1 sends Python's text of a list, and no JSON."""
+    from ast import literal_eval
+
+    try:
+        return literal_eval(text)
+    except (ValueError, SyntaxError, MemoryError, RecursionError):
+        return None

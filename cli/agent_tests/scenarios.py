@@ -19,6 +19,7 @@ from libs.contracts.agent.scripted_replies import REPLIES_MAX, ScriptedReply
 NAME_CHARACTERS_MAX = 200
 TEXT_CHARACTERS_MAX = 100_000
 PATTERN_CHARACTERS_MAX = 1_000
+PATTERN_BYTES_MAX = 8 << 20  # what a compiled expression may take
 TURNS_MAX = 200
 EXPECTATIONS_MAX = 100
 MOCKS_MAX = 100
@@ -34,10 +35,15 @@ def _one_or_many(given: Any) -> Any:
 def _pattern(pattern: str) -> str:
     import re2
 
+    options = re2.Options()
+    options.log_errors = False
+    options.max_mem = PATTERN_BYTES_MAX
     try:
-        re2.compile(pattern)
+        re2.compile(pattern, options)
     except re2.error as problem:
-        raise ValueError(f"no regular expression: {problem}") from problem
+        reason = problem.args[0]
+        words = reason.decode() if isinstance(reason, bytes) else str(reason)
+        raise ValueError(f"no regular expression: {words}") from problem
     return pattern
 
 

@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from copy import deepcopy
 from datetime import date, datetime, time
 from math import isfinite
-from typing import Any, get_args
+from typing import Any, get_args, get_origin
 
 from pydantic import BaseModel, ValidationError
 from pydantic_core import ErrorDetails
@@ -234,12 +234,15 @@ def keys_of(path: Path, form: type[BaseModel]) -> list[str]:
 def model_at(path: Path, form: type[BaseModel]) -> type[BaseModel] | None:
     """The model of the table at a path; None where any keys may be."""
     model: type[BaseModel] | None = form
+    is_any_name = False  # the next part is a name that somebody gave, as a label
     for part in path:
-        if isinstance(part, int):
+        if isinstance(part, int) or is_any_name:
+            is_any_name = False
             continue
         if model is None or part not in model.model_fields:
             return None
-        model = _model_in(model.model_fields[part].annotation)
+        annotation = model.model_fields[part].annotation
+        model, is_any_name = _model_in(annotation), get_origin(annotation) is dict
     return model
 
 

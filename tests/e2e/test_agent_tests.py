@@ -9,49 +9,16 @@ import httpx
 import pytest
 
 from deploy.embedded.settings import CHECKOUT
+from tests.agent_scenarios import MOCK, SCENARIO, agent_folder
 from tests.heeler_command import HeelerCommand
 
 EXAMPLES = CHECKOUT / "examples"
-
-AGENT = """
-name = "tested"
-description = "Made for tests of tests."
-system_prompt = "Be kind."
-tools = ["memory_insert"]
-include_base_tools = false
-
-[[memory]]
-label = "human"
-description = "Who it talks to."
-"""
-SCENARIO = """
-[scenario]
-name = "keeps what it is told"
-agent = "agent.toml"
-
-[[model]]
-tool_calls = [{ name = "memory_insert", arguments = { label = "human", new_string = "Likes tea" } }]
-
-[[model]]
-text = "Noted."
-
-[[turns]]
-message = "I like tea."
-
-[turns.expect]
-contains = "Noted"
-memory.human.contains = "tea"
-"""
 
 
 @pytest.fixture
 def folder(tmp_path: Path) -> Path:
     """An agent with one scenario, which passes."""
-    made = tmp_path / "agent"
-    made.mkdir()
-    (made / "agent.toml").write_text(AGENT)
-    (made / "keeps.toml").write_text(SCENARIO)
-    return made
+    return agent_folder(tmp_path)
 
 
 def agents_left(http: httpx.Client) -> list[str]:
@@ -96,3 +63,35 @@ def test_a_wrong_expectation_says_where_it_stands_and_what_differed(
     assert failure.tag == "failure"
     assert "heeler runs show run-" in str(failure.text)
     assert agents_left(http) == []
+
+
+def test_a_script_that_is_too_short_fails_the_case_with_what_was_heard(
+    heeler_command: HeelerCommand, folder: Path
+) -> None:
+    (folder / "keeps.toml").write_text(SCENARIO.replace('[[model]]\ntext = "Noted."', ""))
+    ended = heeler_command.run("test", str(folder))
+    assert ended.code == 1
+    assert "turns[0].expect: the run failed: scripted/replies: all 1 replies" in ended.out
+    assert "failure  scripted/replies" in ended.out
+    assert "nothing that contains" not in ended.out, "what follows from the failure is not told"
+
+
+def test_a_mock_answers_the_calls_that_it_is_for_and_the_tool_is_not_called(
+    heeler_command: HeelerCommand, folder: Path
+) -> None:
+    mocked = SCENARIO.replace('memory.human.contains = "tea"', 'memory.human.equals = ""') + MOCK
+    returns = """tool_calls = [{ name = "memory_insert", returns = '{"kept": true}' }]"""
+    mocked = mocked.replace('contains = "Noted"', returns)
+    (folder / "keeps.toml").write_text(mocked)
+    heeler_command("test", str(folder))
+    (folder / "keeps.toml").write_text(
+        mocked.replace('arguments = { label = "human" }\n', 'arguments = { label = "plans" }\n')
+    )
+    ended = heeler_command.run("test", str(folder))
+    assert ended.code == 1
+    assert 'turns[0]: no mock of memory_insert is for the arguments {"label": "human"' in ended.out
+    (folder / "keeps.toml").write_text(
+        mocked.replace('tool = "memory_insert"', 'tool = "memory_inserts"')
+    )
+    ended = heeler_command.run("test", str(folder))
+    assert "has no tool memory_inserts to mock: did you mean memory_insert?" in ended.out

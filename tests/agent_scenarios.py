@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import httpx
+
 AGENT = """
 name = "tested"
 description = "Made for tests of tests."
@@ -50,3 +52,9 @@ def agent_folder(parent: Path) -> Path:
     (folder / "agent.toml").write_text(AGENT)
     (folder / "keeps.toml").write_text(SCENARIO)
     return folder
+
+
+def agents_left(http: httpx.Client) -> list[str]:
+    """The agents of tests that are still there."""
+    listed = http.get("/v1/agents/", params={"tags": "heeler-test"}).json()
+    return [agent["name"] for agent in listed]

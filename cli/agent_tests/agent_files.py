@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -15,7 +14,6 @@ from libs.agent_toml.tool_checks import tool_name
 FILE_BYTES_MAX = 8 << 20
 
 
-@cache
 def reading_of(file: Path) -> CheckedFile:
     """What the file of an agent says, with its problems."""
     folder = file.parent

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from cli.agent_tests.answers import (
+    ASKS_FOR_APPROVAL,
     FAILED,
     NEEDS_APPROVAL,
     Answer,
@@ -41,6 +42,7 @@ class AgentUnderTest:
         # A run that fails has failed: it is not asked for again.
         self._letta = server.letta.with_options(max_retries=0)
         self._runs: list[str] = []
+        self._asked_for: list[Any] = []  # the messages with calls that wait for an approval
 
     @property
     def memory(self) -> dict[str, str]:
@@ -76,6 +78,7 @@ class AgentUnderTest:
 
     def _turn(self, said: str, messages: list[Any]) -> Answer:
         heard: list[Any] = []
+        asked_for, self._asked_for = self._asked_for, []
         failure: str | None = None
         stop_reason, steps, tokens = FAILED, 0, 0
         first_run = len(self._runs)
@@ -89,7 +92,7 @@ class AgentUnderTest:
             steps += sent["usage"]["step_count"]
             tokens += sent["usage"]["total_tokens"]
             self._note_runs(sent["messages"])
-            waiting = [call for call in self._calls(heard) if call.returned is None]
+            waiting = [call for call in self._calls([*asked_for, *heard]) if not call.is_over]
             if stop_reason != NEEDS_APPROVAL or not self._is_mocked(waiting):
                 break
             returns = [self.mocks.result(call) for call in waiting]
@@ -99,7 +102,7 @@ class AgentUnderTest:
         answer = Answer(
             said=said,
             text=said_in(heard),
-            tool_calls=self._calls(heard),
+            tool_calls=self._calls([*asked_for, *heard]),
             events=[*events, Event("failure", failure)] if failure else events,
             stop_reason=stop_reason,
             error=failure,
@@ -111,6 +114,10 @@ class AgentUnderTest:
             notes=tuple(self.mocks.unfitting),
         )
         self.mocks.unfitting.clear()
+        if answer.waiting:
+            self._asked_for = [
+                message for message in heard if message["message_type"] == ASKS_FOR_APPROVAL
+            ]
         self.answers.append(answer)
         return answer
 

@@ -10,6 +10,7 @@ from typing import Any
 END_OF_TURN = "end_turn"
 NEEDS_APPROVAL = "requires_approval"
 FAILED = "error"
+ASKS_FOR_APPROVAL = "approval_request_message"
 
 
 @dataclass(frozen=True)
@@ -22,6 +23,11 @@ class Call:
     returned: str | None = None
     status: str | None = None
     mocked: bool = False
+
+    @property
+    def is_over(self) -> bool:
+        """Whether it waits no longer."""
+        return self.returned is not None
 
 
 @dataclass(frozen=True)
@@ -53,7 +59,7 @@ class Answer:
     @property
     def waiting(self) -> list[Call]:
         """The calls that wait for an approval."""
-        return [call for call in self.tool_calls if call.returned is None]
+        return [call for call in self.tool_calls if not call.is_over]
 
 
 def arguments_of(text: str) -> Any:
@@ -79,7 +85,7 @@ def calls_of(messages: Sequence[Any], mocked: Iterable[str] = ()) -> list[Call]:
     }
     called: dict[str, Any] = {}
     for message in messages:
-        if message["message_type"] in ("tool_call_message", "approval_request_message"):
+        if message["message_type"] in ("tool_call_message", ASKS_FOR_APPROVAL):
             calls = message["tool_calls"] or [message["tool_call"]]
             called |= {call["tool_call_id"]: call for call in calls}
     return [

@@ -118,7 +118,7 @@ class Case:
         """Take all turns, and record them. Raises CommandError and WrongMock."""
         cassette = self._cassette() if self.kind == "cassette" else None
         wanted = Wanted(
-            file=self.file.agent_file,
+            agent=self.file.agent,
             kind=self.kind,
             replies=cassette.replies if cassette else self.scenario.model,
             mocks=self.scenario.mocks,

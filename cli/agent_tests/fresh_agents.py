@@ -6,17 +6,17 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
-from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
 from uuid import uuid4
 
-from cli.agent_tests.agent_files import create_request, definition_of, tool_requests
+from cli.agent_tests.agent_files import create_request, tool_requests
 from cli.agent_tests.agent_under_test import AgentUnderTest
 from cli.agent_tests.own_tools import OwnTools
 from cli.agent_tests.scenarios import Mock, ModelKind
 from cli.exit_codes import CommandError
 from cli.server import Server
+from libs.agent_toml import AgentDefinition
 from libs.contracts.agent.scripted_replies import HANDLE, METADATA_KEY, ScriptedReply
 
 TAG = "heeler-test"  # of every agent that was made for a test
@@ -36,9 +36,9 @@ OF_THE_REAL_MODEL = (
 
 @dataclass(frozen=True, kw_only=True)
 class Wanted:
-    """The agent of a case: its file, its model, and what is not as in the file."""
+    """The agent of a case: what its file says, its model, and what is not as in the file."""
 
-    file: Path
+    agent: AgentDefinition
     kind: ModelKind = "scripted"
     replies: Sequence[ScriptedReply] = ()
     mocks: Sequence[Mock] = ()
@@ -58,6 +58,7 @@ class FreshAgents:
         self.keep = keep
         self.tools = OwnTools(server, update=update_tools)
         self._there: set[str] = set()
+        self._is_over = False
 
     def __enter__(self) -> Self:
         return self
@@ -73,7 +74,9 @@ class FreshAgents:
             self.tools.delete()
 
     def delete_agents(self) -> None:
-        """Delete the agents that there are, also where their cases go on. Safe to repeat."""
+        """Delete the agents that there are, also where their cases go on; those that are made
+        from now on are deleted at once. Safe to repeat."""
+        self._is_over = True
         for agent_id in tuple(self._there):
             self._delete(agent_id)
 
@@ -87,13 +90,14 @@ class FreshAgents:
     @contextmanager
     def fresh(self, wanted: Wanted) -> Iterator[AgentUnderTest]:
         """An agent of its own, deleted in the end, however that comes. Raises CommandError."""
-        definition = definition_of(wanted.file)
-        for name, tool in tool_requests(definition).items():
+        for name, tool in tool_requests(wanted.agent).items():
             self.tools.provide(name, tool)
-        request = request_of(create_request(definition), wanted, TAG_KEPT if self.keep else TAG)
+        request = request_of(create_request(wanted.agent), wanted, TAG_KEPT if self.keep else TAG)
         agent: Any = self.server.post("/v1/agents/", request)
         self._there.add(agent["id"])
         try:
+            if self._is_over:
+                raise CommandError("The tests were interrupted")
             yield AgentUnderTest(self.server, agent, wanted.mocks, wanted.kind)
         finally:
             if not self.keep:

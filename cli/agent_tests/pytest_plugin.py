@@ -157,6 +157,7 @@ def _mode(config: pytest.Config) -> Mode:
 
 
 def _wanted(request: pytest.FixtureRequest, marker: pytest.Mark) -> Any:
+    from cli.agent_tests.agent_files import definition_of
     from cli.agent_tests.fresh_agents import Wanted
     from cli.agent_tests.scenarios import Mock
     from libs.contracts.agent.scripted_replies import ScriptedReply
@@ -164,7 +165,7 @@ def _wanted(request: pytest.FixtureRequest, marker: pytest.Mark) -> Any:
     given = dict(marker.kwargs)
     is_real = given.pop("real", False) or request.config.getoption("--heeler-real")
     wanted = Wanted(
-        file=(request.path.parent / marker.args[0]).resolve(),
+        agent=definition_of((request.path.parent / marker.args[0]).resolve()),
         kind="real" if is_real else "scripted",
         replies=[ScriptedReply.model_validate(reply) for reply in given.pop("replies", [])],
         mocks=[Mock.model_validate(mock) for mock in given.pop("mocks", [])],

@@ -12,6 +12,7 @@ from cli.agent_tests.cassettes import SUFFIX
 from cli.agent_tests.expectations import Failure
 from cli.agent_tests.scenarios import Scenario
 from libs.agent_toml.checked_file import document_in
+from libs.agent_toml.definition import AgentDefinition
 from libs.agent_toml.form_checks import checked_form
 from libs.agent_toml.problems import Problem
 from libs.agent_toml.reporting import Reporter
@@ -24,16 +25,12 @@ MARK = re.compile(r"^\s*\[\s*scenario\s*\]", re.MULTILINE)
 
 @dataclass(frozen=True)
 class ScenarioFile:
-    """A scenario, the file that it is from, and where its keys stand there."""
+    """A scenario, the agent that it tests, its file, and where its keys stand there."""
 
     path: Path
     scenario: Scenario
+    agent: AgentDefinition
     positions: Positions
-
-    @property
-    def agent_file(self) -> Path:
-        """The file of the agent that it tests."""
-        return (self.path.parent / self.scenario.scenario.agent).resolve()
 
     @property
     def cassette_file(self) -> Path:
@@ -100,8 +97,8 @@ def read(path: Path) -> ScenarioFile:
     scenario = checked_form(data, reporter, Scenario)
     if scenario is None or reporter.found:
         raise WrongScenario(reporter.in_order())
-    found = ScenarioFile(path, scenario, reporter.positions)
-    if not found.agent_file.is_file():
+    agent_file = path.parent / scenario.scenario.agent
+    if not agent_file.is_file():
         reporter.error(
             ("scenario", "agent"),
             "AGT205",
@@ -109,9 +106,10 @@ def read(path: Path) -> ScenarioFile:
             expected="the agent's file, by its path from the folder of the scenario",
         )
         raise WrongScenario(reporter.in_order())
-    if wrong := reading_of(found.agent_file).errors:
-        raise WrongScenario(wrong)
-    return found
+    agent = reading_of(agent_file.resolve())
+    if agent.definition is None:
+        raise WrongScenario(agent.errors)
+    return ScenarioFile(path, scenario, agent.definition, reporter.positions)
 
 
 def _problem(file: str, code: str, message: str) -> Problem:

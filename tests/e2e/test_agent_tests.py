@@ -9,7 +9,7 @@ import httpx
 import pytest
 
 from deploy.embedded.settings import CHECKOUT
-from tests.agent_scenarios import MOCK, SCENARIO, agent_folder
+from tests.agent_scenarios import AGENT, MOCK, SCENARIO, agent_folder, agents_left
 from tests.heeler_command import HeelerCommand
 
 EXAMPLES = CHECKOUT / "examples"
@@ -19,12 +19,6 @@ EXAMPLES = CHECKOUT / "examples"
 def folder(tmp_path: Path) -> Path:
     """An agent with one scenario, which passes."""
     return agent_folder(tmp_path)
-
-
-def agents_left(http: httpx.Client) -> list[str]:
-    return [
-        agent["name"] for agent in http.get("/v1/agents/", params={"tags": "heeler-test"}).json()
-    ]
 
 
 def test_the_scenarios_of_the_examples_pass(
@@ -95,3 +89,57 @@ def test_a_mock_answers_the_calls_that_it_is_for_and_the_tool_is_not_called(
     )
     ended = heeler_command.run("test", str(folder))
     assert "has no tool memory_inserts to mock: did you mean memory_insert?" in ended.out
+
+
+TOOL = """
+def book(seat: int) -> str:
+    '''Book a seat.
+
+    Args:
+        seat: which one
+    '''
+    return f"seat {seat} is booked"
+"""
+APPROVED = """
+[scenario]
+name = "asks before it books"
+agent = "agent.toml"
+
+[[model]]
+tool_calls = [{ name = "book", arguments = { seat = 4 } }]
+
+[[model]]
+text = "As you wish."
+
+[[turns]]
+message = "Book seat 4."
+expect.stop_reason = "requires_approval"
+
+[[turns]]
+approve = true
+
+[turns.expect]
+contains = "As you wish"
+tool_calls = [{ name = "book", returns = "seat 4 is booked" }]
+"""
+
+
+def test_a_tool_beside_the_agent_runs_when_it_is_approved_and_is_gone_afterwards(
+    heeler_command: HeelerCommand, http: httpx.Client, folder: Path
+) -> None:
+    own_tool = '\n[[tool]]\nfile = "book.py"\nrequires_approval = true\n'
+    (folder / "agent.toml").write_text(AGENT + own_tool)
+    (folder / "book.py").write_text(TOOL)
+    (folder / "keeps.toml").write_text(APPROVED)
+    denied = APPROVED.replace("approve = true", 'approve = false\nreason = "Too far back"')
+    (folder / "denied.toml").write_text(denied.replace("seat 4 is booked", "Too far back"))
+    heeler_command("test", str(folder), "-n", "2")
+    assert http.get("/v1/tools/", params={"name": "book"}).json() == []
+    other = http.put("/v1/tools/", json={"source_code": TOOL.replace("is booked", "is yours")})
+    ended = heeler_command.run("test", str(folder))
+    assert ended.code == 1
+    assert "The server has another tool called book" in ended.out
+    heeler_command("test", str(folder / "keeps.toml"), "--update-tools")
+    [changed] = http.get("/v1/tools/", params={"name": "book"}).json()
+    assert (changed["id"], changed["source_code"]) == (other.json()["id"], TOOL)
+    http.delete(f"/v1/tools/{changed['id']}")

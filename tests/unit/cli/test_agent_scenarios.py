@@ -48,7 +48,7 @@ WRONG = [
         "give either `returns` or `error`",
     ),
     (SCENARIO + "\nsteps_max = 2.5", "19:13: error AGT103", "expected: a whole number"),
-    (SCENARIO + "\nsteps_max = = 2", "19:13: error AGT001", "valid TOML"),
+    (SCENARIO + "\nsteps_max = = 2", "19:13: error AGT001", "Invalid value"),
 ]
 
 

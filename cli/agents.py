@@ -93,7 +93,7 @@ def create(
     given = {field: value for field, value in plain.items() if value is not None}
     if system is not None:
         given["system"] = text_of(system)
-    body = {**given, **_tools(tool), **fields_of(set_)}
+    body = {**given, **_tools(tool), **fields_of(set_, "CreateAgent")}
     show_made(server().post("/v1/agents/", {"memory_blocks": blocks, **body}))
 
 
@@ -115,7 +115,7 @@ def set_(
         body["system"] = text_of(system)
     if tool is not None:
         body["tool_ids"] = [id_of(server(), TOOL, each) for each in tool]
-    body |= fields_of(set_)
+    body |= fields_of(set_, "UpdateAgent")
     agent_id = id_of(server(), AGENT, agent)
     show(server().patch(f"/v1/agents/{agent_id}", body), FIELDS_SET)
     say(f"Changed {', '.join(sorted(body)) or 'nothing'}.")

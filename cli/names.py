@@ -31,6 +31,7 @@ class Noun:
     by_id: bool = True  # whether there is a route for one by its id alone
     inside: str | None = None  # the field that has the list, where its answer is an object
     is_whole: bool = False  # whether the list comes without pages
+    shows_hidden: str | None = None  # the parameter by which the list leaves nothing out
 
     def is_id(self, text: str) -> bool:
         """Whether this is an id: a name may begin in the same way."""
@@ -45,6 +46,7 @@ AGENT = Noun(
         *("agent.blocks", "agent.tools", "agent.tags", "agent.sources", "agent.identities"),
         *("agent.pending_approval", "agent.managed_group"),
     ),
+    shows_hidden="show_hidden_agents",
 )
 BLOCK = Noun("block", "/v1/blocks/", "block-", field="label", query="label")
 TOOL = Noun("tool", "/v1/tools/", "tool-")
@@ -114,5 +116,7 @@ def _named(server: Server, noun: Noun, name_or_id: str) -> Any:
 
 
 def _listed(server: Server, noun: Noun, name: str) -> list[Any]:
-    query = {noun.query: name} if noun.query else {}
+    query: dict[str, Any] = {noun.query: name} if noun.query else {}
+    if noun.shows_hidden:
+        query[noun.shows_hidden] = True
     return list(entries(server, noun, None if noun.query is None else NAMESAKES_MAX, **query))

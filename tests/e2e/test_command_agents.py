@@ -43,6 +43,26 @@ def test_a_name_that_two_agents_have_is_refused(
     assert all(agent_id in ended.err for agent_id in ids)
 
 
+def test_an_agent_that_lists_leave_out_is_found_by_its_name(
+    heeler_command: HeelerCommand, new_agent: NewAgent
+) -> None:
+    agent = new_agent(name=unique("hidden"), hidden=True)
+    assert heeler_command.json("agents", "get", agent.name)["id"] == agent.id
+
+
+def test_a_field_that_agents_do_not_have_is_refused_and_nothing_is_changed(
+    heeler_command: HeelerCommand, new_agent: NewAgent, http: httpx.Client
+) -> None:
+    agent, other = new_agent(), unique("other")
+    before = http.get(f"/v1/agents/{agent.id}").json()
+    for command in (("agents", "set", agent.id), ("agents", "create", other)):
+        ended = heeler_command.run(*command, "--set", "description=a", "--set", "modle=b")
+        assert ended.code == ExitCode.USAGE
+        assert "did you mean 'model'?" in ended.err
+    assert http.get(f"/v1/agents/{agent.id}").json() == before
+    assert http.get("/v1/agents/", params={"name": other}).json() == []
+
+
 def test_an_unknown_name_suggests_the_one_that_is_meant(
     heeler_command: HeelerCommand, new_agent: NewAgent
 ) -> None:

@@ -19,6 +19,10 @@ SECTIONS = {
         "down": Entry("cli.local.down", "Stop it"),
         "status": Entry("cli.local.status", "Show what runs, and whether it is healthy"),
         "doctor": Entry("cli.local.doctor", "Find what is wrong, and say how to mend it"),
+        "logs": Entry("cli.local.logs", "Follow what it logs"),
+        "watch": Entry("cli.local.watch", "Print the messages on its bus"),
+        "psql": Entry("cli.local.psql", "Open its database"),
+        "admin": Entry("cli.admin", "Rebuild, back up, restore it; its dead letters"),
         "config": Entry("cli.config", "What is set, and by what; check it; load it anew"),
     },
     "Agents and what belongs to them": {
@@ -46,7 +50,7 @@ SECTIONS = {
         "projects": Entry("cli.projects", "Agents that belong together"),
     },
     "Moving in": {
-        "migrate": Entry("cli.migrate", "Take over agents of other tools"),
+        "migrate": Entry("cli.migrate", "Take over the agents of a Letta server, or of YAML"),
     },
     "The command itself": {
         "remote": Entry("cli.remote", "The servers that the command knows by name"),

@@ -9,10 +9,12 @@ from typer import Argument, Option
 
 from cli.commands import noun
 from cli.exit_codes import CommandError, ExitCode
+from cli.letta_migration import letta
 from cli.options import OPTIONS
 from cli.output import say, show_json
 
-app = noun("Move in: agents that other tools keep.")
+app = noun("Move in: agents that other servers and tools keep.")
+app.command()(letta)
 
 
 @app.command("yaml")

@@ -72,9 +72,14 @@ class PostgresPrograms:
         return self.run("psql", *words, stdout=subprocess.PIPE).stdout.decode().strip()
 
 
-def dump(programs: PostgresPrograms, file: Path) -> None:
+def unfinished_dump(file: Path) -> Path:
+    """What a dump is written into, until it is whole."""
+    return file.with_name(f"{file.name}.unfinished")
+
+
+def dump(programs: PostgresPrograms, file: Path, say: Callable[[str], None] = print) -> None:
     """Write the database, as it is at one moment, into a file that only its owner may read."""
-    unfinished = file.with_name(f"{file.name}.unfinished")
+    unfinished = unfinished_dump(file)
     try:
         with open(unfinished, "wb", opener=lambda name, flags: os.open(name, flags, 0o600)) as out:
             options = ("--format=custom", f"--exclude-schema={CACHES}")
@@ -86,7 +91,7 @@ def dump(programs: PostgresPrograms, file: Path) -> None:
     finally:
         with suppress(OSError):
             unfinished.unlink()
-    print(f"The database is in {file}. Its secrets are sealed with the keys in encryption.keys.")
+    say(f"The database is in {file}. Its secrets are sealed with the keys in encryption.keys.")
 
 
 def contents(programs: PostgresPrograms) -> list[str]:
@@ -96,9 +101,15 @@ def contents(programs: PostgresPrograms) -> list[str]:
     return programs.ask(*asked).splitlines()
 
 
-def restore(programs: PostgresPrograms, file: Path) -> None:
+def restore(
+    programs: PostgresPrograms,
+    file: Path,
+    say: Callable[[str], None] = print,
+    follow: Callable[[int], None] = lambda descriptor: None,
+) -> None:
     """Fill the database of a new home from a dump, all or nothing. Heeler must be started again
-    afterwards: its processes know nothing of it."""
+    afterwards: its processes know nothing of it. `follow` learns the descriptor of the file, whose
+    offset says how far it was read."""
     if found := contents(programs):
         raise LaunchError(
             f"This home has {', '.join(found)}, and a restore would delete them. Restore into a new"
@@ -110,9 +121,10 @@ def restore(programs: PostgresPrograms, file: Path) -> None:
     except OSError as problem:
         raise LaunchError(f"Cannot read {file}: {problem.strerror}.") from problem
     with dumped:
+        follow(dumped.fileno())
         programs.ask(CLOSE, END_SESSIONS, DROP_CACHES)
         try:
             programs.run("pg_restore", *RESTORE, stdin=dumped.fileno(), stdout=subprocess.DEVNULL)
         finally:
             programs.ask(OPEN)
-    print(f"The database has what was in {file}.")
+    say(f"The database has what was in {file}.")

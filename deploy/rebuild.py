@@ -56,8 +56,10 @@ def rebuild(
     only_compare: bool = False,
     seconds_max: float = float("inf"),
     say: Callable[[str], None] = lambda _: None,
+    advance: Callable[[int, int], None] = lambda events, in_all: None,
 ) -> Rebuilt:
-    """Rebuild the read models of a service, or one table of them."""
+    """Rebuild the read models of a service, or one table of them. `advance` learns how many events
+    were read, and of about how many."""
     models = read_models(service)
     tables = tuple(read_model for read_model in models.tables if table in (None, read_model.name))
     if not tables:
@@ -69,7 +71,9 @@ def rebuild(
             for name in restore_missing(connection, service, files, models.tables):
                 say(f"{service}.{name} was missing and is made again")
         run = Rebuild(connection, service, models, tables, only_compare=only_compare)
-        rebuilt = run.run(seconds_max=seconds_max, progress=progress(connection, service, say))
+        rebuilt = run.run(
+            seconds_max=seconds_max, progress=progress(connection, service, say, advance)
+        )
         if rebuilt.complete and not only_compare:
             connection.execute(
                 f"delete from {service}.rebuilds where read_model = any(%s)".encode(),
@@ -92,15 +96,19 @@ def rebuild_asked(url: str, say: Callable[[str], None]) -> None:
 
 
 def progress(
-    connection: psycopg.Connection[Any], service: str, say: Callable[[str], None]
+    connection: psycopg.Connection[Any],
+    service: str,
+    say: Callable[[str], None],
+    advance: Callable[[int, int], None],
 ) -> Callable[[Rebuilt], None]:
-    """Say every few seconds how far it is."""
+    """Report how far it is, and say so every few seconds."""
     row = connection.execute(f"select position from {service}.relay".encode()).fetchone()
     in_all = int(row[0]) if row else 0
     last = time.monotonic()
 
     def report(rebuilt: Rebuilt) -> None:
         nonlocal last
+        advance(rebuilt.events, in_all)
         if time.monotonic() - last >= PROGRESS_SECONDS:
             last = time.monotonic()
             say(f"{service}: {rebuilt.events:,} of about {in_all:,} events")

@@ -268,8 +268,15 @@ class HeelerInstance:
 
     def command(self, *words: str) -> subprocess.CompletedProcess[str]:
         """`python -m deploy.embedded <words>` for this home, with its output."""
+        return self._ended("deploy.embedded", *words)
+
+    def heeler(self, *words: str) -> subprocess.CompletedProcess[str]:
+        """`heeler <words>` for this home, with its output."""
+        return self._ended("cli", *words)
+
+    def _ended(self, module: str, *words: str) -> subprocess.CompletedProcess[str]:
         return subprocess.run(
-            [self.python, "-m", "deploy.embedded", *words],
+            [self.python, "-m", module, *words],
             cwd=self.checkout,
             env=self.environment(),
             stdin=subprocess.DEVNULL,

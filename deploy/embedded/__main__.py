@@ -11,8 +11,8 @@ import sys
 from pathlib import Path
 
 from deploy import database_dumps
-from deploy.database_dumps import PostgresPrograms
-from deploy.embedded import postgres_location, postgres_server, supervisor
+from deploy.embedded import postgres_location, supervisor
+from deploy.embedded.database_access import database_url, postgres_programs
 from deploy.embedded.encryption_keys import KEYS_FILE
 from deploy.embedded.service_commands import PACKAGES_FOLDER, WORKSPACES_FOLDER
 from deploy.embedded.settings import LaunchError, Settings, read_settings, read_settings_of_home
@@ -65,10 +65,10 @@ def _run(arguments: argparse.Namespace, rest: list[str], settings: Settings) -> 
         case "psql":
             return _psql(settings, rest)
         case "dump":
-            database_dumps.dump(_programs(settings), arguments.file)
+            database_dumps.dump(postgres_programs(settings), arguments.file)
             return 0
         case "restore":
-            database_dumps.restore(_programs(settings), arguments.file)
+            database_dumps.restore(postgres_programs(settings), arguments.file)
             return 0
         case "rebuild":
             return _rebuild(settings, rest)
@@ -77,18 +77,9 @@ def _run(arguments: argparse.Namespace, rest: list[str], settings: Settings) -> 
 
 
 def _psql(settings: Settings, rest: list[str]) -> int:
-    programs = _programs(settings)
+    programs = postgres_programs(settings)
     command = [*programs.command("psql"), *rest]
     os.execve(command[0], command, dict(programs.environment))
-
-
-def _programs(settings: Settings) -> PostgresPrograms:
-    state = require_running(settings.home)
-    folder = postgres_server.wheel_tree() / "bin"
-    url, password = postgres_server.without_password(state.urls["database"])
-    # A command line can be read by everybody.
-    environment = {**os.environ, "PGPASSWORD": password}
-    return PostgresPrograms(lambda name: [str(folder / name), "--dbname", url], environment)
 
 
 def _rebuild(settings: Settings, rest: list[str]) -> int:
@@ -96,7 +87,7 @@ def _rebuild(settings: Settings, rest: list[str]) -> int:
     from deploy import rebuild
 
     if "--help" not in rest and "-h" not in rest:
-        os.environ["HEELER_ADMIN_DATABASE_URL"] = require_running(settings.home).urls["database"]
+        os.environ["HEELER_ADMIN_DATABASE_URL"] = database_url(settings)
     return rebuild.main(rest)
 
 

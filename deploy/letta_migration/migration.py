@@ -28,6 +28,7 @@ POLL_SECONDS = 0.5
 ENDED = ("completed", "failed", "cancelled")
 
 type Tell = Callable[[str], None]
+type Advance = Callable[[int, int], None]  # how many lines were imported, of how many
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,6 +43,7 @@ class Migration:
     sealer: Sealer | None
     is_last: bool
     tell: Tell
+    advance: Advance = lambda done, total: None
 
     def passes(self, org: str) -> Passes:
         """Where the migration of an organisation is."""
@@ -164,6 +166,7 @@ class Migration:
         while row["status"] not in ENDED:
             time.sleep(POLL_SECONDS)
             row = self.target.get(f"/v1/imports/{row['id']}")
+            self.advance(row["lines_done"] or 0, row["lines"] or 0)
         if row["status"] != "completed":
             passes.give_up()
             told = "; ".join(f"{error['entry']}: {error['message']}" for error in row["errors"])

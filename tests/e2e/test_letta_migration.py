@@ -55,9 +55,9 @@ class OldServer:
         load(self.url)
 
     def migrate(self, *words: str) -> subprocess.Popen[str]:
-        """`make migrate-letta`, as it goes on."""
+        """`heeler migrate letta`, as it goes on."""
         return subprocess.Popen(
-            [self.heeler.python, "-m", "deploy.letta_migration", self.url, "--json", *words],
+            [self.heeler.python, "-m", "cli", "migrate", "letta", self.url, "--json", *words],
             cwd=self.heeler.checkout,
             env=self.heeler.environment(),
             stdin=subprocess.DEVNULL,

@@ -109,12 +109,10 @@ def test_the_order_of_commits_goes_on_after_a_restore_into_another_cluster(
     second = write(heeler, "second")
     assert values_of_blocks(heeler, agent_id, first) == ["first"]
     dump = tmp_path / "heeler.dump"
-    assert heeler.command("dump", str(dump)).returncode == 0
+    assert heeler.heeler("admin", "backup", str(dump)).returncode == 0
 
-    restored = new_home.command("restore", str(dump))
+    restored = new_home.heeler("admin", "restore", str(dump))  # which starts it again
     assert restored.returncode == 0, restored.stderr
-    new_home.down()
-    new_home.up()
     third = write(new_home, "third")
 
     assert third.startswith("block-"), "it comes after all that was restored"

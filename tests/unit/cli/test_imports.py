@@ -18,7 +18,6 @@ LIGHT_COMMANDS = (
     ["approvals", "--help"],
     ["remote", "--help"],
     ["remote", "list"],
-    ["version"],
 )
 HEAVY = {
     *("aiohttp", "anthropic", "asyncio", "deploy", "eventsourcing", "faststream", "httpx"),

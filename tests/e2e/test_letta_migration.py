@@ -274,7 +274,7 @@ def test_a_later_pass_brings_what_is_new(report: Any, old: OldServer, http: http
 def test_every_command_of_the_page_does_what_it_says(
     report: Any, old: OldServer, http: httpx.Client
 ) -> None:
-    [block] = re.findall(r"```sh\n(.*?)```", PAGE.read_text(), re.DOTALL)
+    block = re.findall(r"```sh\n(make migrate-letta .*?)```", PAGE.read_text(), re.DOTALL)[0]
     dry, whole, last = block.splitlines()
     message_id = add_message(old, GHOST)
 

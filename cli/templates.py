@@ -8,10 +8,12 @@ from typing import Annotated, Any
 from typer import Argument, Option
 
 from cli.commands import noun
+from cli.create import OwnFolder
 from cli.exit_codes import CommandError, ExitCode
 from cli.files_and_json import json_object, pairs, text_of
 from cli.names import AGENT, TEMPLATE, find, id_of
-from cli.output import Column, confirm, say, show, show_rows
+from cli.options import OPTIONS
+from cli.output import Column, confirm, say, show, show_json, show_rows
 from cli.server import given, server
 from cli.verbs import LIST_ENTRIES, Yes, add_get, add_list, name_or_id
 
@@ -143,3 +145,37 @@ def _path(template: Any) -> str:
 def _agent_file(file: Path | None) -> dict[str, Any]:
     assert file is not None
     return json_object(text_of(file), f"the contents of {file}")
+
+
+@app.command()
+def starters(
+    name: Annotated[str | None, Argument(help="Show this one alone.")] = None,
+    templates: OwnFolder = None,
+) -> None:
+    """List the templates for `heeler create --template`: folders that become yours."""
+    from cli import starters as found
+
+    if name is not None:
+        document = found.starter(name, templates).as_json()
+        show(document, {key: key for key in document})
+        return
+    rows = [each.as_json() for each in found.starters(templates)]
+    show_rows(rows, {key: key for key in ("name", "version", "description", "author")})
+
+
+@app.command()
+def check(folder: Annotated[Path, Argument(help="The folder of a template.")]) -> None:
+    """Check a folder that shall be a template for others: what it says of itself, agents, tests."""
+    from cli import starters as found
+
+    problems = found.problems_of(found.starter_in(folder))
+    if OPTIONS.json:
+        show_json(problems)
+    elif problems:
+        print(*problems, sep="\n")
+    if problems:
+        raise CommandError(f"{folder} cannot be used as a template yet", ExitCode.REFUSED)
+    say(
+        f"{folder} is a template: heeler create --template {folder.name}"
+        f" --templates {folder.parent}"
+    )

@@ -52,12 +52,12 @@ def create(
             )
         _make([config], fleet)
         return
-    from cli import starters
+    from cli import starter_folders
 
     assert template is not None
     target = to or Path(name or template)
-    found = starters.starter(template, templates)
-    files = starters.copy(found, target, name=name, model=model)
+    found = starter_folders.starter(template, templates)
+    files = starter_folders.copy(found, target, name=name, model=model)
     say(f"Wrote {', '.join(str(file) for file in files)}")
     if not files_only:
         _make(files, fleet)

@@ -153,7 +153,7 @@ def starters(
     templates: OwnFolder = None,
 ) -> None:
     """List the templates for `heeler create --template`: folders that become yours."""
-    from cli import starters as found
+    from cli import starter_folders as found
 
     if name is not None:
         document = found.starter(name, templates).as_json()
@@ -166,7 +166,7 @@ def starters(
 @app.command()
 def check(folder: Annotated[Path, Argument(help="The folder of a template.")]) -> None:
     """Check a folder that shall be a template for others: what it says of itself, agents, tests."""
-    from cli import starters as found
+    from cli import starter_folders as found
 
     problems = found.problems_of(found.starter_in(folder))
     if OPTIONS.json:

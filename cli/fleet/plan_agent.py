@@ -43,7 +43,7 @@ def plan_agent(desired: DesiredAgent, state: ServerState, policy: Policy) -> Age
     if plan.problems:
         return plan
     if agent is None:
-        _plan_new(plan, desired, policy)
+        _plan_new(plan, desired, policy, state.default_model)
     else:
         _plan_changes(Subject(desired, agent, state, policy, plan))
     return plan
@@ -60,11 +60,15 @@ def _renamed(
     return None
 
 
-def _plan_new(plan: AgentPlan, desired: DesiredAgent, policy: Policy) -> None:
+def _plan_new(
+    plan: AgentPlan, desired: DesiredAgent, policy: Policy, default_model: str | None
+) -> None:
     plan.action = "create"
     ref = Ref("agent", desired.name)
     mark = mark_for(policy.fleet, desired)
     body: dict[str, Json] = {"name": desired.name, **desired.fields, **desired.creation}
+    if "model" not in body and default_model is not None:
+        body["model"] = default_model
     body["tool_rules"] = [dict(rule) for rule in desired.rules]
     body["metadata"] = {**desired.metadata, MARK: mark.document()}
     body["memory_blocks"] = [new_block(block, policy.fleet) for block in desired.own_blocks]

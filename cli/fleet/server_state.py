@@ -24,7 +24,7 @@ class ServerState:
 
     agents: dict[str, Document] = field(default_factory=dict)  # by id
     tools: dict[str, Document] = field(default_factory=dict)
-    models: frozenset[str] = frozenset()
+    default_model: str | None = None  # of agents whose files name none; where it was asked for
     mcp_servers: dict[str, Document] = field(default_factory=dict)
     mcp_tools: dict[str, dict[str, str]] = field(default_factory=dict)  # ids by server and name
     shared_blocks: dict[str, Document] = field(default_factory=dict)  # by label
@@ -75,6 +75,9 @@ class Reader:
         """The state as far as these agents need it; `everything`: all agents of the server."""
         state = ServerState()
         self._agents(state, [agent.name for agent in desired], everything)
+        if any("model" not in agent.fields for agent in desired):
+            models = self.transport.get("/v1/models/")
+            state.default_model = models[0]["handle"] if models else None
         self._tools(state, desired)
         self._shared_blocks(state, desired)
         ours = [agent for agent in state.agents.values() if is_of(self.fleet, agent)]

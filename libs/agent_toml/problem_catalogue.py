@@ -196,7 +196,7 @@ CATALOGUE: dict[str, ProblemKind] = {
     ),
     "AGT404": ProblemKind(
         "No model is named",
-        "Another server may have another default.",
+        "It gets the first model that its server lists, and another server may list another.",
         "Add `model`.",
     ),
     "AGT405": ProblemKind(

@@ -36,6 +36,7 @@ def test_a_wheel_has_every_file_of_the_product(installed: Path) -> None:
     there = {str(path.relative_to(installed)) for path in installed.rglob("*") if path.is_file()}
     assert len(files) > 500
     assert files <= there
+    assert "cli/starters/chatbot/template.toml" in there  # of `heeler create --template`
 
 
 def test_an_installed_command_keeps_its_data_in_the_users_folder(

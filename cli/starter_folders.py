@@ -106,16 +106,12 @@ def _set(file: Path, values: dict[str, str | None]) -> None:
     """Set plain keys of a file, keeping the rest to the byte, comments and all."""
     import tomlkit
 
-    given = {key: value for key, value in values.items() if value}
-    if not given:
-        return
     document = tomlkit.parse(file.read_text(encoding="utf-8"))
-    for key, value in given.items():
-        if key in document:
-            document[key] = value
-        else:
-            document.insert_after("name", key, value) if "name" in document else None
-    file.write_text(tomlkit.dumps(document), encoding="utf-8")
+    added = tomlkit.document()
+    for key, value in values.items():
+        if value:
+            (document if key in document else added)[key] = value
+    file.write_text(tomlkit.dumps(added) + tomlkit.dumps(document), encoding="utf-8")
 
 
 def problems_of(found: Starter) -> list[str]:

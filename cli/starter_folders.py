@@ -118,8 +118,9 @@ def problems_of(found: Starter) -> list[str]:
     """What keeps a folder from being a starter that others can use; nothing is run."""
     import difflib
 
+    from cli.agent_tests.agent_files import reading_of
     from cli.agent_tests.scenario_files import WrongScenario, found_in, read
-    from libs.agent_toml import read_file, to_text
+    from libs.agent_toml import to_text
 
     problems = [f"{ABOUT}: `{key}` is missing" for key in REQUIRED if not found.about.get(key)]
     for key in found.about.keys() - {*KEYS}:
@@ -132,12 +133,7 @@ def problems_of(found: Starter) -> list[str]:
     if not found.agent_files:
         problems.append(f"there is no {AGENT} in it")
     for file in found.agent_files:
-        checked = read_file(
-            file.read_bytes,
-            file=str(file),
-            read_sibling=lambda name, file=file: (file.parent / name).read_text(encoding="utf-8"),
-        )
-        problems += [to_text(problem) for problem in checked.errors]
+        problems += [to_text(problem) for problem in reading_of(file).errors]
     scenarios = list(found_in([found.folder]))
     if not scenarios:
         problems.append("there are no scenarios: see docs/testing-agents.md")

@@ -378,7 +378,9 @@ class AgentDefinition(Table):
     ] = None
     model: Annotated[
         Handle | None,
-        Field(description="The model, as `provider/name`; without it the first that the server lists."),
+        Field(
+            description="The model, as `provider/name`; without it the first that the server lists."
+        ),
     ] = None
     context_window: Annotated[
         Count | None, Field(description="How many tokens the model is shown at most.")

@@ -15,10 +15,10 @@ from cli.message_printing import (
     MessagePrinter,
     PlainWriter,
     call_text,
-    calls_of,
 )
 from cli.message_printing import text_of as content_text
 from cli.output import printable, say, warn, write
+from cli.pending_calls import own_calls
 from cli.run_streams import WAITS, RunStream, user_message
 from cli.server import Server
 
@@ -133,17 +133,14 @@ class ChatSession:
     def _answers(self) -> list[dict[str, Any]]:
         """A message that answers all calls that wait; none where nothing waits, or nobody is there
         to say yes or no."""
-        agent = self._server.get(self._path, include=["agent.pending_approval"])
-        if not (pending := agent.get("pending_approval")):
-            return []
         approvals = []
-        for call in calls_of(pending):
+        for call in own_calls(self._server, self._agent_id):
             said = self._read(f"Run {call_text(call)}? [y/n or why not] ")
             if said is None:
                 say("It waits: heeler approvals list")
                 return []
             approvals.append(_answer(call, said.strip()))
-        return [{"type": "approval", "approvals": approvals}]
+        return [{"type": "approval", "approvals": approvals}] if approvals else []
 
     def _read(self, prompt: str) -> str | None:
         """A line; None where there are no more. Ctrl-C empties the line."""
@@ -165,9 +162,10 @@ class ChatSession:
 
     def _show_history(self, given: str) -> None:
         limit = int(given) if given.isdecimal() and 0 < int(given) <= 200 else HISTORY_DEFAULT
-        messages = self._server.get(f"{self._path}/messages", limit=limit, order="desc")
+        # The newest messages, the oldest of them first; of this conversation alone.
+        query = {"limit": limit, "order": "desc", "conversation_id": "default"}
         printer = MessagePrinter(PlainWriter())
-        for message in reversed(messages):
+        for message in self._server.get(f"{self._path}/messages", **query):
             if message["message_type"] == "user_message":
                 printer.end()
                 write(f"> {content_text(message['content'])}")

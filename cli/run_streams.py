@@ -33,6 +33,7 @@ class RunStream:
     messages: Sequence[Mapping[str, Any]]
     tokens: bool = False
     override_model: str | None = None
+    conversation_id: str | None = None  # without one the agent's own
     run_id: str | None = None
     stop_reason: str | None = None
     usage: Mapping[str, Any] | None = None
@@ -117,7 +118,10 @@ class RunStream:
             "include_pings": True,
             **({"override_model": self.override_model} if self.override_model else {}),
         }
-        return self.server.stream(f"/v1/agents/{self.agent_id}/messages/stream", body, self._key)
+        path = f"/v1/agents/{self.agent_id}/messages/stream"
+        if self.conversation_id:
+            path = f"/v1/conversations/{self.conversation_id}/messages"
+        return self.server.stream(path, body, self._key)
 
     def _resume(self) -> Iterator[dict[str, Any]]:
         body = {"starting_after": self._seen, "include_pings": True}

@@ -19,7 +19,7 @@ from cli.exit_codes import ExitCode
 from cli.run_streams import RunStream
 from tests.e2e.asking import says, unique
 from tests.e2e.conftest import NewAgent
-from tests.e2e.test_approvals import ASK, BOTH, GATED, human
+from tests.e2e.test_approvals import ASK, BOTH, GATED, RULE, human
 from tests.heeler_command import HeelerCommand
 from tests.servers import HeelerInstance
 
@@ -175,12 +175,37 @@ def test_approvals_of_all_agents_are_listed_and_given(
     assert approved.out == "Noted.\n"
     assert human(letta, agents[0].id) == "Name: Ada\nLikes tea"
     denied = heeler_command("approvals", "deny", agents[1].name, "--reason", "Ask me on Monday")
+    assert "✗" in denied.err
     assert "Ask me on Monday" in denied.err
     assert human(letta, agents[1].id) == "Name: Ada"
     left = {call["agent_name"] for call in heeler_command.json("approvals", "list")}
     assert left.isdisjoint(agent.name for agent in agents)
     ended = heeler_command.run("approvals", "approve", call["tool_call_id"])
     assert ended.code == ExitCode.NOT_FOUND
+
+
+def test_approvals_are_given_one_by_one_and_in_every_conversation(
+    heeler_command: HeelerCommand, letta: Letta, new_agent: NewAgent
+) -> None:
+    rules = [*GATED["tool_rules"], {**RULE, "tool_name": "conversation_search"}]
+    agent = new_agent(**{**GATED, "tool_rules": rules})
+    letta.agents.messages.create(agent.id, messages=says(f"CALLS:{BOTH} SAY:Both."))
+    conversation = letta.conversations.create(agent_id=agent.id)
+    list(letta.conversations.messages.create(conversation.id, messages=says(ASK)))
+    calls = heeler_command.json("approvals", "list", "--agent", agent.id)
+    assert [(call["name"], call["conversation_id"]) for call in calls] == [
+        ("conversation_search", None),
+        ("memory_insert", None),
+        ("memory_insert", conversation.id),
+    ]
+    ids = [call["tool_call_id"] for call in calls]
+    ended = heeler_command("approvals", "deny", ids[0])
+    assert (ended.out, ended.err) == ("", "A tool call waits: heeler approvals list\n")
+    listed = heeler_command.json("approvals", "list", "--agent", agent.id)
+    assert [call["tool_call_id"] for call in listed] == ids[1:]
+    assert heeler_command("approvals", "approve", *ids[1:]).out == "Both.\nNoted.\n"
+    assert human(letta, agent.id) == "Name: Ada\nLikes tea\nLikes tea"
+    assert heeler_command.json("approvals", "list", "--agent", agent.id) == []
 
 
 def test_a_session_through_a_pipe(heeler_command: HeelerCommand, letta: Letta, agent: Any) -> None:
@@ -230,10 +255,7 @@ def test_a_session_has_a_model_of_its_own(
 def test_a_session_asks_for_approvals_in_place(
     heeler_command: HeelerCommand, letta: Letta, new_agent: NewAgent
 ) -> None:
-    rules = [
-        *GATED["tool_rules"],
-        {"type": "requires_approval", "tool_name": "conversation_search"},
-    ]
+    rules = [*GATED["tool_rules"], {**RULE, "tool_name": "conversation_search"}]
     agent = new_agent(**{**GATED, "tool_rules": rules})
     lines = [f"CALLS:{BOTH} SAY:Both.", "Not now", "y", "SAY:Next."]
     ended = heeler_command("agents", "chat", agent.id, input="\n".join(lines))

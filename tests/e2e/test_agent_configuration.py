@@ -23,7 +23,9 @@ PROBLEM = {
     "severity": "error",
     "field": "modle",
 }
-REJECTED = {**APPLIED, "fingerprint": "sha256:2", "status": "rejected", "problems": [PROBLEM]}
+WARNING = {**PROBLEM, "code": "no_description", "line": 1, "severity": "warning"}
+PROBLEMS = [WARNING, PROBLEM]
+REJECTED = {**APPLIED, "fingerprint": "sha256:2", "status": "rejected", "problems": PROBLEMS}
 
 
 def test_what_became_of_the_file_of_an_agent_is_reported_read_and_among_its_events(
@@ -43,7 +45,7 @@ def test_what_became_of_the_file_of_an_agent_is_reported_read_and_among_its_even
     applied, rejected = shown["applied"], shown["rejected"]
     assert applied.pop("at") < rejected.pop("at")
     assert applied == {"file": APPLIED["file"], "fingerprint": "sha256:1", "problems": []}
-    wanted = {"file": APPLIED["file"], "fingerprint": "sha256:2", "problems": [PROBLEM]}
+    wanted = {"file": APPLIED["file"], "fingerprint": "sha256:2", "problems": PROBLEMS}
     assert rejected == wanted
     told = events(http, agent.id, service="api", include="payload")
     assert [event["topic"] for event in told] == ["configuration.rejected", "configuration.applied"]
@@ -52,7 +54,7 @@ def test_what_became_of_the_file_of_an_agent_is_reported_read_and_among_its_even
         == "configuration rejected: agents/ada.toml:3: `modle` is no key of an agent"
     )
     assert told[1]["summary"] == "configuration applied: agents/ada.toml"
-    assert told[0]["payload"]["configuration"]["problems"] == [PROBLEM]
+    assert told[0]["payload"]["configuration"]["problems"] == PROBLEMS
     at_that_time = http.get(f"/v1/agents/{agent.id}", params={"at": told[0]["id"]})
     assert at_that_time.status_code == 200, "the event is a moment as all are"
 

@@ -2,14 +2,21 @@
 
 from __future__ import annotations
 
+import os
+import re
+import subprocess
+from pathlib import Path
 from typing import Any
 from urllib.parse import quote
 
 import httpx
 import pytest
 
-from tests.e2e.asking import EMBEDDING, HELLO, MODEL, NOBODY, is_id, unique
+from tests.e2e.asking import EMBEDDING, HELLO, MODEL, NOBODY, SECONDS_MAX, is_id, unique
 from tests.e2e.conftest import NewAgent
+from tests.servers import HeelerInstance
+
+PAGE = Path(__file__).parents[2] / "docs" / "native-api.md"
 
 TOML = """
 name = "{name}"
@@ -224,6 +231,27 @@ def test_what_one_request_cannot_make_is_refused_with_the_way_to_it(
     assert http.get(f"/agents/{name}").status_code == 404
 
 
+@pytest.mark.parametrize(
+    ("wrong", "names"),
+    [
+        ({"model": "openai/nobody"}, "openai/nobody"),
+        ({"tools": ["no_such_tool"]}, "no_such_tool"),
+        ({"embedding": "nobody/nothing"}, "nobody/nothing"),
+    ],
+)
+def test_what_the_server_does_not_have_is_a_wrong_field(
+    http: httpx.Client, wrong: dict[str, Any], names: str
+) -> None:
+    fields = {"name": unique("ada"), "system_prompt": "You are kind.", "model": MODEL}
+
+    answer = http.post("/agents", json={**fields, **wrong})
+
+    detail = refusal_of(answer, 422)
+    assert names in detail
+    assert not detail.startswith("NOT_FOUND")
+    assert http.get(f"/agents/{fields['name']}").status_code == 404
+
+
 def test_a_file_that_needs_another_one_beside_it_is_refused(http: httpx.Client) -> None:
     text = f'name = "{unique("ada")}"\nsystem_prompt_file = "ada.md"\n'.encode()
 
@@ -262,3 +290,24 @@ def test_a_refusal_has_its_status_and_one_form(
 
     assert names in refusal_of(answer, status)
     assert answer.json().keys() <= {"detail", "problems"}
+
+
+def test_the_examples_of_the_page_run(
+    http: httpx.Client, heeler: HeelerInstance, tmp_path: Path
+) -> None:
+    [example] = re.findall(r"```sh\n(.*?)```", PAGE.read_text(), re.DOTALL)
+    file_name = unique("bob")
+    (tmp_path / "ada.toml").write_bytes(toml(file_name))
+    for name in ("Ada", file_name):
+        assert http.get(f"/agents/{name}").status_code == 404, "no agent has the name yet"
+
+    subprocess.run(
+        ["bash", "-euc", example.replace("curl ", "curl -sS --fail-with-body ")],
+        cwd=tmp_path,
+        env={**os.environ, "HEELER": heeler.base_url},
+        check=True,
+        timeout=SECONDS_MAX,
+    )
+
+    assert http.get("/agents/Ada").status_code == 404, "the last line deletes it"
+    assert http.get(f"/agents/{file_name}").status_code == 200

@@ -33,7 +33,7 @@ from services.api.v1.native_agents import (
 )
 from services.api.v1.native_bodies import native_body, native_query
 from services.api.v1.native_definitions import TOML_TYPES, definition_in
-from services.api.v1.native_problems import on_native_exception
+from services.api.v1.native_problems import on_native_exception, wrong_fields_as_unprocessable
 from services.api.v1.read_model_responses import answer_page, document_of
 
 AGENT = "/agents/{agent_id:str}"
@@ -94,7 +94,8 @@ async def create_native_agent(request: AnyRequest) -> Response[bytes]:
     ids = await ids_named(request, AGENTS, definition.name)
     if ids and agent_id not in ids:
         raise name_conflict(definition.name, ids)
-    await created_agent(request, body, agent_id)
+    with wrong_fields_as_unprocessable():
+        await created_agent(request, body, agent_id)
     document = await document_of_agent(request, agent_id)
     answer = raw(to_json({**document, "warnings": warnings}), 201)
     answer.headers["location"] = f"/agents/{agent_id}"

@@ -95,10 +95,10 @@ def gist_of(payload: Payload) -> str:
 
 
 def configuration_gist(file: str, problems: list[Payload]) -> str:
-    """The file of an agent in a line: where it stands, and the first thing that is wrong in it."""
-    if not problems:
+    """The file of an agent in a line: where it stands, and the first error in it."""
+    first = next((problem for problem in problems if problem["severity"] == "error"), None)
+    if first is None:
         return file
-    first = problems[0]
     line = f":{first['line']}" if first.get("line") else ""
     return f"{first.get('file') or file}{line}: {first['message']}"
 

@@ -3,10 +3,18 @@ where there are any, say what is wrong with each field of a body."""
 
 from __future__ import annotations
 
+import re
+from collections.abc import Iterator
+from contextlib import contextmanager
+
 from litestar import Request, Response
 
 from libs.contracts.bus_messages import Json, JsonObject
 from services.api.http.error_responses import Problem, answer, as_problem
+
+CODE = re.compile(r"^[A-Z]+(_[A-Z]+)*: ")  # V1 begins some sentences so: `INVALID_ARGUMENT: `
+# What V1 says of a new agent whose model, tool or name is wrong.
+WRONG_FIELDS = (400, 404)
 
 
 def on_native_exception(request: Request, exception: Exception) -> Response[bytes]:  # type: ignore[type-arg]
@@ -23,7 +31,7 @@ def sentence_of(body: Json) -> str:
     """What an error says, whichever of V1's shapes it has."""
     match body:
         case str():
-            return body
+            return CODE.sub("", body)
         case {"detail": detail} if detail:
             return sentence_of(detail)
         case {"error": dict() as error}:
@@ -38,3 +46,14 @@ def unprocessable(detail: str, *problems: JsonObject) -> Problem:
     """The 422 for a request that is not understood."""
     body: JsonObject = {"detail": detail}
     return Problem(422, {**body, "problems": [*problems]} if problems else body)
+
+
+@contextmanager
+def wrong_fields_as_unprocessable() -> Iterator[None]:
+    """Within, what V1 refuses of a body as missing or wrong is a 422, as other wrong fields are."""
+    try:
+        yield
+    except Problem as problem:
+        if problem.status not in WRONG_FIELDS:
+            raise
+        raise unprocessable(sentence_of(problem.body)) from problem

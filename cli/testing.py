@@ -120,7 +120,8 @@ def conclude(results: list[Result], junit: Path | None) -> None:
 
 def choose(paths: list[Path], only: str | None) -> list[ScenarioFile]:
     """The scenarios to try. Raises CommandError."""
-    from cli.agent_tests.scenario_files import WrongScenario, found_in, read
+    from cli.agent_tests.found_files import found_in
+    from cli.agent_tests.scenario_files import WrongScenario, read
     from libs.agent_toml import to_text
 
     for path in paths:

@@ -19,7 +19,7 @@ from cli.agent_tests.answers import (
 from cli.agent_tests.diagnostics import failure_text
 from cli.agent_tests.expectations import check
 from cli.agent_tests.mocks import Mocks
-from cli.agent_tests.scenarios import Expectation, Mock, ModelKind
+from cli.agent_tests.scenarios import Expectation, ModelKind
 from cli.server import Server
 
 CLIENT_ROUNDS_MAX = 50  # how often mocked tools are answered in one turn
@@ -29,14 +29,12 @@ RUNS_LOOKED_AT_MAX = 10
 class AgentUnderTest:
     """One agent, and all that was said to it. `answers` has a turn each."""
 
-    def __init__(
-        self, server: Server, agent: Any, mocks: Sequence[Mock] = (), kind: ModelKind = "scripted"
-    ) -> None:
+    def __init__(self, server: Server, agent: Any, mocks: Mocks, kind: ModelKind) -> None:
         self.server = server
         self.id = str(agent["id"])
         self.name = str(agent["name"])
         self.kind = kind
-        self.mocks = Mocks(mocks, agent["tools"])
+        self.mocks = mocks
         self.memory_before = memory_of(agent["blocks"])
         self.answers: list[Answer] = []
         # A run that fails has failed: it is not asked for again.

@@ -79,6 +79,10 @@ class Mode:
 def run_case(file: ScenarioFile, agents: FreshAgents, mode: Mode) -> Result:
     """Try a scenario on an agent of its own, which is gone afterwards. Stops at the first turn in
     which something does not hold."""
+    from letta_client import APIStatusError
+
+    from cli.api_problems import explanation
+
     began = time.perf_counter()
     case = Case(file, agents, mode)
     error = ""
@@ -86,6 +90,8 @@ def run_case(file: ScenarioFile, agents: FreshAgents, mode: Mode) -> Result:
         case.run()
     except (CommandError, WrongMock) as problem:
         error = str(problem)
+    except APIStatusError as problem:
+        error = f"the server refused it: {explanation(problem) or problem}"
     status: Literal["passed", "failed", "error"] = "failed" if case.failures else "passed"
     under_test = case.under_test
     return Result(

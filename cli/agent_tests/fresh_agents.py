@@ -12,11 +12,13 @@ from uuid import uuid4
 
 from cli.agent_tests.agent_files import create_request, tool_requests
 from cli.agent_tests.agent_under_test import AgentUnderTest
+from cli.agent_tests.mocks import Mocks
 from cli.agent_tests.own_tools import OwnTools
 from cli.agent_tests.scenarios import Mock, ModelKind
+from cli.agent_tests.server_parts import ids_of_parts, mcp_tools_named
 from cli.exit_codes import CommandError
 from cli.server import Server
-from libs.agent_toml import AgentDefinition
+from libs.agent_toml import AgentDefinition, permissions_request
 from libs.contracts.agent.scripted_replies import HANDLE, METADATA_KEY, ScriptedReply
 
 TAG = "heeler-test"  # of every agent that was made for a test
@@ -93,12 +95,17 @@ class FreshAgents:
         for name, tool in tool_requests(wanted.agent).items():
             self.tools.provide(name, tool)
         request = request_of(create_request(wanted.agent), wanted, TAG_KEPT if self.keep else TAG)
+        request |= ids_of_parts(self.server, wanted.agent)
         agent: Any = self.server.post("/v1/agents/", request)
         self._there.add(agent["id"])
         try:
             if self._is_over:
                 raise CommandError("The tests were interrupted")
-            yield AgentUnderTest(self.server, agent, wanted.mocks, wanted.kind)
+            if wanted.agent.permissions:
+                allowed = permissions_request(wanted.agent)
+                self.server.put(f"/v1/agents/{agent['id']}/permissions", allowed)
+            mocks = Mocks(wanted.mocks, agent["tools"], more=mcp_tools_named(wanted.agent))
+            yield AgentUnderTest(self.server, agent, mocks, wanted.kind)
         finally:
             if not self.keep:
                 self._delete(agent["id"])

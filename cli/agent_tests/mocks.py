@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import difflib
 import json
-from collections.abc import Sequence
+from collections.abc import Container, Sequence
 from typing import Any
 
 from cli.agent_tests.answers import Call
 from cli.agent_tests.expectations import is_part
 from cli.agent_tests.scenarios import Mock
+
+ANY_ARGUMENTS = {"type": "object", "properties": {}, "additionalProperties": True}
 
 
 class WrongMock(Exception):
@@ -19,22 +21,26 @@ class WrongMock(Exception):
 class Mocks:
     """The mocks of one case."""
 
-    def __init__(self, mocks: Sequence[Mock], tools: Sequence[Any]) -> None:
+    def __init__(
+        self, mocks: Sequence[Mock], tools: Sequence[Any], *, more: Container[str] = ()
+    ) -> None:
         """
         Args:
             mocks: those of the scenario.
             tools: those of the agent, as its document has them. Raises WrongMock.
+            more: names of tools of which nothing is known, such as those of an MCP server that
+                this server does not have.
         """
         self.mocks = mocks
         self.names = list(dict.fromkeys(mock.tool for mock in mocks))
         self.unfitting: list[str] = []
         schemas = {tool["name"]: tool["json_schema"] or {} for tool in tools}
         for name in self.names:
-            if name not in schemas:
+            if name not in schemas and name not in more:
                 close = difflib.get_close_matches(name, schemas, n=1)
                 hint = f"did you mean {close[0]}?" if close else f"it has {', '.join(schemas)}"
                 raise WrongMock(f"the agent has no tool {name} to mock: {hint}")
-        self.client_tools = [_client_tool(name, schemas[name]) for name in self.names]
+        self.client_tools = [_client_tool(name, schemas.get(name, {})) for name in self.names]
 
     def result(self, call: Call) -> dict[str, Any]:
         """What goes back to the agent for a call."""
@@ -50,7 +56,7 @@ def _client_tool(name: str, schema: Any) -> dict[str, Any]:
     return {
         "name": name,
         "description": schema.get("description") or "",
-        "parameters": schema.get("parameters") or {"type": "object", "properties": {}},
+        "parameters": schema.get("parameters") or ANY_ARGUMENTS,
     }
 
 

@@ -10,8 +10,9 @@ from pydantic import BaseModel
 
 ID = re.compile(r"\b[a-z_]+-[0-9a-f]{8}-[0-9a-f]{4}-4[0-9a-f]{3}-[89ab][0-9a-f]{3}-[0-9a-f]{12}\b")
 TIME = re.compile(
-    r"\b\d{4}-\d\d-\d\d(?:[ T]\d\d:\d\d(?::\d\d(?:\.\d+)?)?)?(?: [AP]M)?"
-    r"(?: ?(?:[A-Z]{3,5}|Z)?(?:[+-]\d\d:?\d\d)?)?(?!\d)"
+    r"\b\d{4}-\d\d-\d\d"
+    r"(?:[ T]\d\d:\d\d(?::\d\d(?:\.\d+)?)?(?: [AP]M)?(?: ?[A-Z]{1,5}\b)?(?:[+-]\d\d:?\d\d)?)?"
+    r"(?!\d)"
 )
 
 

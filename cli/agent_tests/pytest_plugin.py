@@ -83,7 +83,7 @@ def pytest_collect_file(parent: pytest.Collector, file_path: Path) -> pytest.Col
     """Take scenario files for tests."""
     if file_path.suffix != ".toml":
         return None
-    from cli.agent_tests.scenario_files import is_scenario
+    from cli.agent_tests.found_files import is_scenario
 
     if not is_scenario(file_path):
         return None

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from cli.agent_tests.scenario_files import is_scenario
+from cli.agent_tests.found_files import is_scenario
 from cli.exit_codes import CommandError, ExitCode
 from cli.fleet.desired import DesiredAgent, digest
 from cli.fleet.reading import desired_agent
@@ -24,7 +24,7 @@ from libs.agent_toml.checked_file import FILE_CHARS_MAX
 FILES_MAX = 10_000
 BYTES_MAX = 4 * FILE_CHARS_MAX
 MISSING_VARIABLE = "AGT214"
-NOT_AGENTS = frozenset({"pyproject.toml", "heeler.toml", "remotes.toml", "template.toml"})
+NOT_AGENTS = frozenset({"pyproject.toml", "heeler.toml", "remotes.toml"})
 
 
 @dataclass(kw_only=True)
@@ -104,8 +104,8 @@ def _within(path: Path) -> Iterator[Path]:
         return
     for folder, folders, names in os.walk(path):
         folders[:] = [name for name in folders if is_visible(name)]
-        files = (Path(folder, name) for name in names if is_agent_file(name))
-        yield from (file for file in files if not is_scenario(file))
+        found = (Path(folder, name) for name in names if is_agent_file(name))
+        yield from (file for file in found if not is_scenario(file))
 
 
 def is_visible(name: str) -> bool:

@@ -6,7 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from cli.agent_tests.scenario_files import found_in, read
+from cli.agent_tests.found_files import found_in
+from cli.agent_tests.scenario_files import read
+from cli.fleet.files import files_of, fleet_of
 from tests.agent_scenarios import AGENT, SCENARIO, agent_folder
 from tests.heeler_command import HeelerCommand
 
@@ -86,6 +88,10 @@ def test_scenarios_are_found_among_other_files(command: HeelerCommand, folder: P
     assert command.run("test", str(folder / "nowhere")).code == 2
     ended = command.run("test", str(folder / "keeps.toml"), "-k", "no such name")
     assert (ended.code, ended.err) == (2, "There are no scenarios to try\n")
+
+
+def test_a_scenario_is_no_agent_of_the_fleet_that_it_stands_in(folder: Path) -> None:
+    assert files_of(fleet_of([folder])) == [folder / "agent.toml"]
 
 
 def test_the_replies_are_those_of_the_file_or_else_a_cassette(folder: Path) -> None:

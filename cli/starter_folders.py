@@ -119,7 +119,8 @@ def problems_of(found: Starter) -> list[str]:
     import difflib
 
     from cli.agent_tests.agent_files import reading_of
-    from cli.agent_tests.scenario_files import WrongScenario, found_in, read
+    from cli.agent_tests.found_files import found_in
+    from cli.agent_tests.scenario_files import WrongScenario, read
     from libs.agent_toml import to_text
 
     problems = [f"{ABOUT}: `{key}` is missing" for key in REQUIRED if not found.about.get(key)]

@@ -17,7 +17,7 @@ app = Commands()
 @app.command()
 def doctor(
     checks: Annotated[
-        list[str] | None, typer.Argument(metavar="[CHECK]...", help="Make these checks alone.")
+        list[str] | None, typer.Argument(metavar="CHECK", help="Make these checks alone.")
     ] = None,
     deep: Annotated[
         bool,

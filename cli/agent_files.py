@@ -7,7 +7,7 @@ import os
 import sys
 import tempfile
 from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from pathlib import Path
 from typing import IO, Annotated, Any
 
@@ -135,13 +135,19 @@ def _target(file: str) -> Iterator[IO[bytes]]:
     path = Path(file)
     try:
         with tempfile.NamedTemporaryFile(dir=path.parent, delete=False) as beside:
-            yield beside
-        os.replace(beside.name, path)
+            try:
+                yield beside
+                beside.flush()
+                os.replace(beside.name, path)
+            except BaseException:
+                os.unlink(beside.name)
+                raise
     except OSError as problem:
-        raise unreadable(path, problem) from problem
-    finally:
-        with suppress(OSError, UnboundLocalError):
-            os.unlink(beside.name)
+        raise CommandError(f"Cannot write {path}: {problem.strerror}", _code(problem)) from problem
+
+
+def _code(problem: OSError) -> ExitCode:
+    return ExitCode.NOT_FOUND if isinstance(problem, FileNotFoundError) else ExitCode.FAILED
 
 
 @contextmanager

@@ -8,6 +8,7 @@ from typer import Argument, Option
 
 from cli import agent_chat, agent_files, agent_history, agent_messages
 from cli.commands import noun
+from cli.exit_codes import CommandError, ExitCode
 from cli.files_and_json import pairs
 from cli.inputs import TEXT_HELP, fields_of, text_of
 from cli.names import AGENT, TOOL, find, id_of
@@ -94,6 +95,10 @@ def create(
     if system is not None:
         given["system"] = text_of(system)
     body = {**given, **_tools(tool), **fields_of(set_, "CreateAgent")}
+    if not body.keys() & {"model", "llm_config"}:
+        raise CommandError(
+            "Give its model: --model HANDLE, as `heeler models list` has them", ExitCode.USAGE
+        )
     show_made(server().post("/v1/agents/", {"memory_blocks": blocks, **body}))
 
 

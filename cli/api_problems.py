@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import httpx
 import letta_client
 
 from cli.exit_codes import CommandError, ExitCode
@@ -36,6 +37,8 @@ def explanation(problem: Exception) -> CommandError | None:
                 "`heeler up`, or name another with --url or --remote",
                 ExitCode.UNREACHABLE,
             )
+        case httpx.TransportError():
+            return CommandError(f"The connection broke: {problem}", ExitCode.UNREACHABLE)
         case _:
             return None
 

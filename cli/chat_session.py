@@ -149,7 +149,7 @@ class ChatSession:
                 if self._is_interactive:
                     return input(printable(prompt, sys.stdout))
                 if not prompt.startswith(">"):
-                    say(prompt.strip())
+                    warn(prompt.strip())
                 line = sys.stdin.readline()
                 return line.rstrip("\n") if line else None
             except EOFError:

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
 from time import sleep
 from typing import Any
 
 from cli.exit_codes import CommandError, ExitCode
-from cli.output import progress
+from cli.output import progress, say
 from cli.server import server
 
 LOOK_SECONDS, LOOK_SECONDS_MAX = 0.05, 1.0
@@ -24,11 +25,21 @@ def wait_for_import(document: Any, title: str) -> Any:
                 document = server().get(path)
                 done(document["lines_done"], document["lines"])
         except KeyboardInterrupt:
-            server().post(f"{path}/cancel")
+            _cancel(path)
             raise
     if document["status"] != "completed":
         raise _failure(document)
     return document
+
+
+def _cancel(path: str) -> None:
+    """Take an import back, unless it has just ended."""
+    import letta_client
+
+    with suppress(letta_client.APIStatusError):
+        server().post(f"{path}/cancel")
+    document = server().get(path)
+    say(f"{document['id']}: {document['status']}")
 
 
 def _failure(document: Any) -> CommandError:

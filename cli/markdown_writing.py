@@ -11,7 +11,8 @@ FENCE = "```"
 
 class MarkdownWriter:
     """Renders each paragraph, list or block of code when it is complete; what is not is shown as
-    it grows. A whole answer that is drawn again and again would flicker and leave the screen."""
+    it grows. A whole answer that is drawn again and again would flicker and leave the screen.
+    Addresses are shown: a link with another text could lead anywhere."""
 
     def __init__(self) -> None:
         from rich.console import Console
@@ -47,7 +48,7 @@ class MarkdownWriter:
                 console=self._console, transient=True, auto_refresh=False, redirect_stderr=False
             )
             self._live.start()
-        self._live.update(Markdown(self._text), refresh=True)
+        self._live.update(Markdown(self._text, hyperlinks=False), refresh=True)
 
     def _stop(self) -> None:
         if self._live:
@@ -58,7 +59,7 @@ class MarkdownWriter:
         from rich.markdown import Markdown
 
         if text.strip():
-            self._console.print(Markdown(text))
+            self._console.print(Markdown(text, hyperlinks=False))
 
 
 def _end_of_block(text: str) -> int | None:

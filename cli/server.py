@@ -148,6 +148,11 @@ class Server:
         while left is None or left > 0:
             size = PAGE if left is None else min(PAGE, left)
             page = self.get(path, limit=size, after=after, **query)
+            if not isinstance(page, list):
+                raise CommandError(
+                    f"{self.where.url} does not answer as a Heeler does: is the address right?",
+                    ExitCode.UNREACHABLE,
+                )
             yield from page
             if not page or (len(page) < size and not may_be_short):
                 return

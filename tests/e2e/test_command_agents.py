@@ -6,6 +6,7 @@ import gzip
 import json
 import re
 from pathlib import Path
+from typing import Any
 
 import httpx
 import pytest
@@ -15,6 +16,7 @@ from cli.exit_codes import ExitCode
 from tests.e2e.asking import EMBEDDING, MODEL, NOBODY, call_tool, says, unique
 from tests.e2e.conftest import NewAgent, NewTool
 from tests.heeler_command import HeelerCommand
+from tests.waiting import wait_for
 
 
 def test_agents_are_listed_and_shown_by_name_and_id(
@@ -104,6 +106,7 @@ def test_an_agent_is_made_with_what_the_options_say(
 @pytest.mark.parametrize(
     ("arguments", "code", "text"),
     [
+        ([], ExitCode.USAGE, "--model"),
         (["--memory", "human"], ExitCode.USAGE, "--memory is NAME=VALUE"),
         (["--system", "@missing.md"], ExitCode.NOT_FOUND, "missing.md"),
         (["--model", "gpt"], ExitCode.REFUSED, "provider/model-name"),
@@ -251,6 +254,31 @@ def test_an_agent_file_of_letta_is_written_and_read(
     [copy] = document["agent_ids"]
     assert document["status"] == "completed"
     assert letta.agents.retrieve(copy).name == name
+
+
+async def test_control_c_takes_an_import_back(
+    heeler_command: HeelerCommand, letta: Letta, new_agent: NewAgent, tmp_path: Path
+) -> None:
+    agent = new_agent()
+    file = tmp_path / "ada.gz"
+    heeler_command("agents", "export", agent.id, str(file))
+
+    def interrupt(_: float) -> None:
+        raise KeyboardInterrupt
+
+    heeler_command.monkeypatch.setattr("cli.imports.sleep", interrupt)
+    name = unique("copy")
+    ended = heeler_command.run("agents", "import", str(file), "--name", name)
+    assert (ended.code, ended.out) == (ExitCode.INTERRUPTED, "")
+    [import_id] = re.findall("import-[0-9a-f-]{36}", ended.err)
+
+    def how_it_ended() -> str | None:
+        found: Any = letta.get(f"/v1/imports/{import_id}", cast_to=object)
+        return found["status"] if found["completed_at"] else None
+
+    status = await wait_for("the end of the import", how_it_ended)
+    assert status in ("cancelled", "completed"), "it may have been complete before"
+    assert len(letta.agents.list(name=name).items) == (status == "completed")
 
 
 def test_what_is_wrong_with_a_file_is_told_and_nothing_is_made(

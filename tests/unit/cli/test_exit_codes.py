@@ -171,3 +171,10 @@ def test_control_c_ends_with_130(command: HeelerCommand) -> None:
     ended = command.run("agents", "list")
     assert (ended.code, ended.out) == (ExitCode.INTERRUPTED, "")
     assert "Traceback" not in ended.err
+
+
+def test_an_address_of_something_else_is_told_so(command: HeelerCommand, stand_in: StandIn) -> None:
+    stand_in.body = {"hello": "world"}
+    ended = command.run("agents", "list", "--url", stand_in.url)
+    assert (ended.code, ended.out) == (ExitCode.UNREACHABLE, "")
+    assert f"{stand_in.url} does not answer as a Heeler does" in ended.err

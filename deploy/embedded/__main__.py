@@ -1,4 +1,4 @@
-"""`python -m deploy.embedded up|down|status|watch|run|psql|dump|restore|rebuild|wipe`."""
+"""`python -m deploy.embedded up|down|status|watch|run|check|psql|dump|restore|rebuild|wipe`."""
 
 from __future__ import annotations
 
@@ -15,13 +15,19 @@ from deploy.embedded import postgres_location, supervisor
 from deploy.embedded.database_access import database_url, postgres_programs
 from deploy.embedded.encryption_keys import KEYS_FILE
 from deploy.embedded.service_commands import PACKAGES_FOLDER, WORKSPACES_FOLDER
-from deploy.embedded.settings import LaunchError, Settings, read_settings, read_settings_of_home
+from deploy.embedded.settings import (
+    LaunchError,
+    Settings,
+    launch_configuration,
+    read_settings,
+    read_settings_of_home,
+)
 from deploy.embedded.state import require_running
 from deploy.embedded.up import down, up
 
 HOME_ENTRIES = (
     *("postgres", "postgres.new", "nats", "logs", WORKSPACES_FOLDER, PACKAGES_FOLDER),
-    *("state.json", "ports.json", "secrets.json", KEYS_FILE, "lock"),
+    *("state.json", "configuration.json", "ports.json", "secrets.json", KEYS_FILE, "lock"),
     postgres_location.POINTER,
 )
 
@@ -52,6 +58,8 @@ def _run(arguments: argparse.Namespace, rest: list[str], settings: Settings) -> 
             return down(settings)
         case "run":
             return supervisor.main(settings)
+        case "check":
+            return _check()
         case "status":
             from deploy.embedded.status import status
 
@@ -74,6 +82,15 @@ def _run(arguments: argparse.Namespace, rest: list[str], settings: Settings) -> 
             return _rebuild(settings, rest)
         case _:
             return _wipe(settings)
+
+
+def _check() -> int:
+    """Print what the services would refuse in this environment, a line for each problem."""
+    from deploy.embedded.service_settings import setting_problems  # slow to import
+
+    problems = setting_problems(launch_configuration())
+    print(*problems, sep="\n", end="\n" if problems else "")
+    return 1 if problems else 0
 
 
 def _psql(settings: Settings, rest: list[str]) -> int:
@@ -113,6 +130,7 @@ def _parser() -> argparse.ArgumentParser:
     commands.add_parser("up", help="start, wait until all is healthy, return")
     commands.add_parser("down", help="stop; nothing happens when it is not running")
     commands.add_parser("run", help="supervise in the foreground")
+    commands.add_parser("check", help="say what the services would refuse of the settings")
     status = commands.add_parser("status", help="one row per part; exit code 0 if all is healthy")
     status.add_argument("--json", action="store_true")
     watch = commands.add_parser("watch", help="print the messages on the bus")

@@ -7,6 +7,7 @@ import sys
 from collections.abc import Mapping
 
 from deploy.embedded import postgres_server, service_environment
+from deploy.embedded.applied_configuration import FILE as CONFIGURATION_FILE
 from deploy.embedded.encryption_keys import open_encryption_keys
 from deploy.embedded.nats_server import nats_url
 from deploy.embedded.settings import (
@@ -22,6 +23,7 @@ from deploy.embedded.subprocesses import Command
 from libs.contracts.service_registry import ENCRYPTION_KEYS, database_role
 from libs.contracts.service_registry import SERVICES as REGISTRY
 
+CONFIGURATION_STATE = "HEELER_CONFIGURATION_STATE"
 WORKSPACES, WORKSPACES_FOLDER = "HEELER_WORKSPACES", "workspaces"
 PACKAGES, PACKAGES_FOLDER = "HEELER_PACKAGES_FOLDER", "packages"
 WITH_WORKSPACES = ("tools", ALL_SERVICES)
@@ -52,6 +54,7 @@ def service_command(
     ours: dict[str, str] = {}
     if service in HTTP_PARTS:
         ours |= {"HEELER_HOST": settings.host, "HEELER_PORT": str(settings.port)}
+        ours[CONFIGURATION_STATE] = str((settings.home / CONFIGURATION_FILE).resolve())
     if service in WITH_WORKSPACES and not given.get(WORKSPACES):
         ours[WORKSPACES] = str((settings.home / WORKSPACES_FOLDER).resolve())
     if service in WITH_WORKSPACES and not given.get(PACKAGES):

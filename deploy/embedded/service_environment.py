@@ -11,9 +11,11 @@ import hashlib
 import os
 from collections.abc import Mapping
 from fnmatch import fnmatchcase
+from pathlib import Path
 
 from deploy.embedded.settings import ALL_SERVICES
-from libs.contracts.configuration.catalogue import CONFIG_VARIABLE
+from libs.contracts.configuration.catalogue import CONFIG_VARIABLE, KEYS
+from libs.contracts.configuration.key import FILE_ENDING, Kind
 from libs.contracts.service_registry import ENCRYPTION_KEYS, SERVICES, service_named
 
 # LD_* and FAKETIME* are for machines with libraries in unusual places, and for turning clocks.
@@ -23,6 +25,10 @@ EVERY_PROCESS = (
 )
 CERTIFICATES = ("SSL_CERT_FILE", "SSL_CERT_DIR", "REQUESTS_CA_BUNDLE", "CURL_CA_BUNDLE")
 EVERY_SERVICE = (*EVERY_PROCESS, *CERTIFICATES, "HEELER_*", "OTEL_*", "LETTA_OTEL_*")
+CONTENT_BYTES_MAX = 1 << 20  # of a file that a variable names
+NAME_FILES = frozenset(
+    key.variable for key in KEYS if key.kind is Kind.PATH and key.name.endswith(FILE_ENDING)
+)
 SECRETS = ("HEELER_PASSWORD", "LETTA_SERVER_PASSWORD", ENCRYPTION_KEYS)
 
 
@@ -45,14 +51,28 @@ def of_service(service: str, environment: Mapping[str, str] = os.environ) -> dic
 
 def fingerprints(environment: Mapping[str, str], key: str) -> dict[str, str]:
     """The variables that processes of services are given, each with what tells whether it has
-    another value; which value it has cannot be seen without the key."""
+    another value; which value it has cannot be seen without the key. What a file says that a
+    variable names is a part of the value."""
     own = {name for service in SERVICES for name in service.environment}
     given = select_variables(environment, ("HEELER_*", *EVERY_SERVICE[len(EVERY_PROCESS) :], *own))
     return {
-        name: hashlib.blake2b(value.encode(), key=key.encode()[:64], digest_size=8).hexdigest()
+        name: hashlib.blake2b(
+            value.encode() + (content_of(value) if name in NAME_FILES else b""),
+            key=key.encode()[:64],
+            digest_size=8,
+        ).hexdigest()
         for name, value in given.items()
         if value and name not in ("HEELER_HOME", CONFIG_VARIABLE)
     }
+
+
+def content_of(path: str) -> bytes:
+    """What a file says; empty where it cannot be read."""
+    try:
+        with Path(path).open("rb") as file:
+            return b"\0" + file.read(CONTENT_BYTES_MAX)
+    except OSError:
+        return b""
 
 
 def changed_variables(before: Mapping[str, str], now: Mapping[str, str]) -> list[str]:

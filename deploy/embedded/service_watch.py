@@ -150,6 +150,14 @@ class ServiceWatch:
                 self.clients_answered_at = time.monotonic()
             await asyncio.sleep(COMMAND_EVERY_LOOKS * LOOK_SECONDS)
 
+    def ask_for_signs(self) -> None:
+        """Ask all processes for a sign of life, out of turn; nobody is judged by it."""
+        self._session.publish("$SRV.PING", b"", reply="sign")
+
+    def gave_sign(self, part: Part) -> bool:
+        """Whether the process that a part is now has ever given a sign of life."""
+        return part.pid is not None and part.pid in self.answers.signs
+
     def stores(self) -> bool:
         """Whether NATS stores what it is sent; of one that cannot be reached that is not known."""
         now = time.monotonic()

@@ -7,7 +7,7 @@ import contextlib
 import logging
 import signal
 import time
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 
 import psutil
@@ -22,6 +22,7 @@ BACKOFF_SECONDS_FIRST = 0.1
 BACKOFF_SECONDS_MAX = 5.0
 ALIVE_SECONDS_RESET = 2.0  # who lived this long was of use, and starts again without a wait
 READY_POLL_SECONDS = 0.01
+SIGN_POLL_SECONDS = 0.05
 # A look costs some milliseconds of the CPU; a server that is ill is ended after nine seconds.
 LOOK_SECONDS = 3.0
 FAILURES_MAX = 3
@@ -137,6 +138,7 @@ class Part:
         self._stopping = asyncio.Event()
         self._process: asyncio.subprocess.Process | None = None
         self._warned: asyncio.subprocess.Process | None = None  # told to stop, since it was ill
+        self._replaced: asyncio.subprocess.Process | None = None  # told to stop, for another
         self._keeper: asyncio.Task[None] | None = None
 
     @property
@@ -202,6 +204,37 @@ class Part:
         if self.well:
             self.starts_in_vain = 0
 
+    async def replace(self, command: Command) -> None:
+        """Run another command from now on; returns when the process of the one before has ended.
+        While one waits for its next start, that is made with the new command."""
+        self.command = command
+        process = self._process
+        if process is None or process.returncode is not None:
+            return
+        self._replaced = process
+        signal_group(process.pid, command.stop_signal)
+        try:
+            async with asyncio.timeout(command.stop_seconds_max):
+                await process.wait()
+        except TimeoutError:
+            log.warning("%s ignored the stop signal: killed", command.name)
+            signal_group(process.pid, signal.SIGKILL)
+            await process.wait()
+
+    async def wait_for_sign(
+        self, gives_sign: Callable[[], Awaitable[bool]], seconds_max: float
+    ) -> None:
+        """Return when the process that was started last says that it serves. Raises Failed where it
+        ends before, or does not in time."""
+        deadline, restarts = time.monotonic() + seconds_max, self.state.restarts
+        name = self.command.name
+        while self.pid is None or not await gives_sign():
+            if self.state.restarts > restarts:
+                raise Failed(name, f"{name} ended at its start, with {self.state.last_exit}")
+            if time.monotonic() > deadline:
+                raise Failed(name, f"{name} did not get healthy within {seconds_max:g} s")
+            await asyncio.sleep(SIGN_POLL_SECONDS)
+
     async def stop(self) -> None:
         self._stopping.set()
         if self._process and self._process.returncode is None:
@@ -220,6 +253,10 @@ class Part:
             code = await self._run_once()
             if self._stopping.is_set():
                 return
+            if self._replaced is not None and self._process is self._replaced:
+                log.info("%s exited with %s: another takes its place", self.command.name, code)
+                self._replaced = None
+                continue
             wait_seconds = self._backoff.after(time.monotonic() - started)
             log.warning(
                 "%s exited with %s: restart in %.1f s", self.command.name, code, wait_seconds
@@ -231,11 +268,12 @@ class Part:
                     await asyncio.wait_for(self._stopping.wait(), wait_seconds)
 
     async def _run_once(self) -> int:
+        command = self.command
         try:
             if self._prepare:
                 self._prepare(self)
-            with spawn_options(self.command) as options:
-                process = await asyncio.create_subprocess_exec(*self.command.argv, **options)
+            with spawn_options(command) as options:
+                process = await asyncio.create_subprocess_exec(*command.argv, **options)
         except OSError as error:
             log.error("%s cannot be started: %s", self.command.name, error)
             return CANNOT_START
@@ -244,8 +282,10 @@ class Part:
         self.state.started_at, self.started_at = time.time(), time.monotonic()
         self._note("running", mark=ProcessMark.of(process.pid))
         log.info("%s started, pid %s", self.command.name, process.pid)
-        if self._stopping.is_set():  # the stop came while the process was being made
-            signal_group(process.pid, self.command.stop_signal)
+        if self.command is not command:  # another came while the process was being made
+            self._replaced = process
+        if self._stopping.is_set() or self._replaced is process:
+            signal_group(process.pid, command.stop_signal)
         code = await process.wait()
         self.well = None
         if code == -signal.SIGKILL and process is not self._warned:  # where memory is short, say

@@ -14,13 +14,16 @@ import time
 from collections.abc import Callable, Coroutine
 from dataclasses import replace
 from functools import partial
+from http import HTTPStatus
 from typing import Any
 
 from deploy.embedded import postgres_location, systemd
 from deploy.embedded.api_health import read_health
+from deploy.embedded.applied_configuration import read_applied
 from deploy.embedded.nats_server import Nats, NatsStart
 from deploy.embedded.postgres_location import require_database
 from deploy.embedded.postgres_server import buffers_mb, memory_bytes
+from deploy.embedded.reload import Reloader, check_in_process
 from deploy.embedded.service_commands import HTTP_PARTS, python_command, service_command
 from deploy.embedded.service_environment import fingerprints, of_server
 from deploy.embedded.service_watch import ServiceWatch
@@ -32,6 +35,7 @@ from deploy.embedded.settings import (
     LaunchError,
     Settings,
     close_home,
+    launch_configuration,
     open_home,
     require_password,
     service_of,
@@ -55,6 +59,7 @@ from deploy.embedded.supervised_process import (
     Part,
     Well,
 )
+from libs.contracts.environment_parsing import is_ip_address
 from libs.contracts.nats_permissions import WATCH
 
 log = logging.getLogger("heeler.supervisor")
@@ -62,6 +67,7 @@ log = logging.getLogger("heeler.supervisor")
 LEFTOVER_SECONDS_MAX = 10.0
 LISTEN_BACKLOG = 2048
 STATE_CHECK_SECONDS = 3.0
+RELOADED_SECONDS_MAX = 60.0  # a service that is started anew must serve within this
 # One that is ended again and again without having been well gets a minute. Postgres and NATS, for
 # which all wait, get no more than the first time: on a full disk only a new start tells.
 SERVICE_LOOKS_MAX = 20
@@ -106,6 +112,9 @@ class Supervisor:
             parts={name: PartState(name) for name in settings.parts},
         )
         self._listener: socket.socket | None = None
+        self._reload_asked = asyncio.Event()
+        self._applied = read_applied(home)
+        self._applied.supervisor = os.getpid()
         self._parts: dict[str, Part] = {}
         self._watching: list[asyncio.Task[None]] = []
         self._services: ServiceWatch | None = None
@@ -118,6 +127,7 @@ class Supervisor:
         loop = asyncio.get_running_loop()
         for number in (signal.SIGTERM, signal.SIGINT):
             loop.add_signal_handler(number, stop.set)
+        loop.add_signal_handler(signal.SIGHUP, self._reload_asked.set)
         self._write()
         starting = asyncio.create_task(self._start())
         stopping = asyncio.create_task(stop.wait())
@@ -137,6 +147,9 @@ class Supervisor:
         await self._start_servers()
         await self._start_services()
         self._keep(self._keep_written)
+        self._applied.hold(self._state.variables, launch_configuration().file)
+        self._write_applied()
+        self._keep(self._reload_when_asked)
         if systemd.is_listening():
             self._watching.append(asyncio.create_task(self._tell_when_ready()))
 
@@ -220,7 +233,7 @@ class Supervisor:
         self._state.has_database = True
         self._phase("migrating")
         await self._migrate()
-        if self._settings.replicas > 1:
+        if self._settings.replicas > 1 or is_ip_address(self._settings.host):
             self._listener = open_listener(self._settings)
         self._services = ServiceWatch(
             self._nats.url,
@@ -229,7 +242,7 @@ class Supervisor:
         )
         self._keep(partial(self._services.run, self._answers_clients))
         for name in self._settings.services:
-            part = self._add(self._service_command(name))
+            part = self._add(self._service_command(self._settings, name))
             well = partial(self._services.is_well, part)
             self._keep(partial(part.watch, well, looks=1, looks_max=SERVICE_LOOKS_MAX))
         self._phase("running")
@@ -267,8 +280,8 @@ class Supervisor:
         if code != 0:
             raise Failed("migrate", f"the migrations ended with exit code {code}.")
 
-    def _service_command(self, name: str) -> Command:
-        command = service_command(self._settings, self._secrets, self._state.ports, name)
+    def _service_command(self, settings: Settings, name: str) -> Command:
+        command = service_command(settings, self._secrets, self._state.ports, name)
         command = replace(command, environment=command.environment | {"HEELER_INSTANCE": name})
         if self._listener is None or service_of(name) not in HTTP_PARTS:
             return command
@@ -317,6 +330,50 @@ class Supervisor:
                 log.warning("the state cannot be written: %s", error)
             self._unwritten = str(error)
 
+    async def _reload_when_asked(self) -> None:
+        """Load the configuration anew at each SIGHUP, one after the other."""
+        while True:
+            await self._reload_asked.wait()
+            self._reload_asked.clear()
+            reloader = Reloader(
+                settings=self._settings,
+                applied=self._applied,
+                variables=self._state.variables,
+                key=self._secrets.nats_password,
+                parts=[self._parts[name] for name in self._settings.services],
+                command=self._service_command,
+                wait_healthy=self._wait_healthy,
+                write=self._write_applied,
+                check=check_in_process,
+            )
+            await reloader.reload()
+            self._settings, self._state.variables = reloader.settings, {**reloader.variables}
+            self._write()
+
+    async def _wait_healthy(self, part: Part) -> None:
+        """Return when a service that was started anew serves. Raises Failed."""
+        watch = self._services
+        assert watch is not None, "services are replaced when they have been started"
+
+        async def serves() -> bool:
+            watch.ask_for_signs()
+            if not watch.gave_sign(part):
+                return False
+            is_api = service_of(part.command.name) in HTTP_PARTS
+            return not is_api or await asyncio.to_thread(self._is_ready_for_clients)
+
+        await part.wait_for_sign(serves, RELOADED_SECONDS_MAX)
+
+    def _is_ready_for_clients(self) -> bool:
+        """Whether the api says that nothing is missing."""
+        return read_health(self._settings.reach_host, self._settings.port).code == HTTPStatus.OK
+
+    def _write_applied(self) -> None:
+        try:
+            self._applied.write(self._settings.home)
+        except OSError as error:
+            log.warning("the state of the configuration cannot be written: %s", error)
+
     async def _keep_written(self) -> None:
         """Write the state again where it could not be written, or was damaged by somebody."""
         while True:
@@ -359,7 +416,8 @@ def _module_exists(module: str) -> bool:
 
 def open_listener(settings: Settings) -> socket.socket:
     """The socket that all replicas of the api accept from. A connection goes to one that is free
-    to take it, never to one that is frozen or dead; while all of them restart it waits."""
+    to take it, never to one that is frozen or dead; while all of them restart it waits. A name may
+    stand for several addresses, at which one api listens itself."""
     family = socket.AF_INET6 if ":" in settings.host else socket.AF_INET
     listener = socket.socket(family, socket.SOCK_STREAM)
     listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)

@@ -54,6 +54,7 @@ from services.api.adapters.run_follower import RunInbox
 from services.api.adapters.run_follower_queries import PostgresRunQueries
 from services.api.adapters.service_health import Health
 from services.api.adapters.sleeptime_queries import SleeptimeQueries
+from services.api.adapters.supervisor import Supervisor
 from services.api.adapters.tag_queries import TagQueries
 from services.api.adapters.template_queries import PostgresTemplateQueries
 from services.api.adapters.uploaded_file_store import UploadLimits, Uploads
@@ -162,6 +163,7 @@ def application(
     app.state.authenticator = authenticator
     app.state.password_limits = PasswordAttemptLimits()
     app.state.concurrency_limits = ConcurrencyLimits()
+    app.state.supervisor = Supervisor(settings.configuration_state)
     app.state.ping_seconds = settings.ping_seconds
     app.state.handlers = HANDLERS
     app.state.mcp_endpoint = McpEndpoint(

@@ -23,6 +23,7 @@ MIB = 1 << 20
 FILE_BYTES_MAX_DEFAULT = 512 * MIB
 FILES_BYTES_MAX_DEFAULT = 10_240 * MIB
 MIB_MOST = 100_000_000
+CONFIGURATION_STATE = "HEELER_CONFIGURATION_STATE"
 LOCAL_ORIGINS, ANY_ORIGIN = "local", "*"
 
 
@@ -47,6 +48,7 @@ class ApiSettings:
     file_bytes_max: int = FILE_BYTES_MAX_DEFAULT
     files_bytes_max: int = FILES_BYTES_MAX_DEFAULT
     cors_origins: tuple[str, ...] = (LOCAL_ORIGINS,)
+    configuration_state: str = ""
 
     @classmethod
     def from_environment(cls, environment: Mapping[str, str] = os.environ) -> ApiSettings:
@@ -54,7 +56,7 @@ class ApiSettings:
         HEELER_PING_SECONDS, HEELER_LISTEN_DESCRIPTOR, HEELER_HTTP_CONNECTIONS_MAX,
         HEELER_FILE_MIB_MAX, HEELER_FILES_MIB_MAX and HEELER_CORS_ORIGINS. In a
         container HEELER_PUBLISHED_ON is the address of the machine that leads to it: who can
-        reach that can reach us.
+        reach that can reach us. HEELER_CONFIGURATION_STATE is the file of the supervisor.
 
         Raises WrongSetting; UnsafeSettings for an address that others can reach, or for pages of
         every web site, without a password.
@@ -88,6 +90,7 @@ class ApiSettings:
             mib(environment, "HEELER_FILE_MIB_MAX", FILE_BYTES_MAX_DEFAULT),
             mib(environment, "HEELER_FILES_MIB_MAX", FILES_BYTES_MAX_DEFAULT),
             allowed or (LOCAL_ORIGINS,),
+            environment.get(CONFIGURATION_STATE, ""),
         )
 
 

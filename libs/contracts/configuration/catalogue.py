@@ -39,6 +39,7 @@ WITHOUT_KEY = {
     "HEELER_SERVICES_PACKAGE": "other services in place of Heeler's, for tests",
     "HEELER_MIGRATIONS_MODULE": "other migrations in place of Heeler's, for tests",
     "HEELER_LISTEN_DESCRIPTOR": "a socket that the launcher opened",
+    "HEELER_CONFIGURATION_STATE": "what the supervisor says of the configuration",
 }
 
 

@@ -30,7 +30,8 @@ class Key:
     what is set; where one of the `aliases` is set in the environment, that counts as well.
     `words_for_empty` is what an empty list is in the variable; None where a list may not be empty.
     `words_for_yes_and_no` are the words for true and false. A `secret` is never shown, and may
-    stand in a file of its own. What `needs_start` is read once, when the server starts.
+    stand in a file of its own. What `needs_start` is read once, when the server starts. `services`
+    are those that read it; none are all of them.
     """
 
     name: str
@@ -44,6 +45,7 @@ class Key:
     choices: tuple[str, ...] = ()
     secret: bool = False
     needs_start: bool = False
+    services: tuple[str, ...] = ()
     words_for_empty: str | None = None
     words_for_yes_and_no: tuple[str, str] = ("true", "false")
 

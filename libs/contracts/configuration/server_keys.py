@@ -8,6 +8,7 @@ SERVER = (
     Key(
         name="server.host",
         variable="HEELER_HOST",
+        services=("api",),
         text="The address at which the API listens; any but this machine's own needs a password.",
         default="127.0.0.1",
         example="localhost",
@@ -16,6 +17,7 @@ SERVER = (
     Key(
         name="server.port",
         variable="HEELER_PORT",
+        services=("api",),
         text="The port of the API.",
         kind=Kind.WHOLE_NUMBER,
         default=8283,
@@ -25,6 +27,7 @@ SERVER = (
     Key(
         name="server.published_on",
         variable="HEELER_PUBLISHED_ON",
+        services=("api",),
         text="In a container: the address of the machine that leads to it. Who can reach that can"
         " reach the server.",
         default_text="the host",
@@ -33,6 +36,7 @@ SERVER = (
     Key(
         name="server.password",
         variable="HEELER_PASSWORD",
+        services=("api",),
         text="What clients send as `Authorization: Bearer` or `X-BARE-PASSWORD: password ...`.",
         aliases=("LETTA_SERVER_PASSWORD",),
         example="a long password",
@@ -41,6 +45,7 @@ SERVER = (
     Key(
         name="server.cors_origins",
         variable="HEELER_CORS_ORIGINS",
+        services=("api",),
         text="Which web pages may call the API from a browser: origins such as"
         " `https://app.example`; `local` is every page on this machine, `*` (with a password) every"
         " page.",
@@ -51,6 +56,7 @@ SERVER = (
     Key(
         name="server.http_connections_max",
         variable="HEELER_HTTP_CONNECTIONS_MAX",
+        services=("api",),
         text="How many connections one process of the API has open at once.",
         kind=Kind.WHOLE_NUMBER,
         default=2000,
@@ -59,6 +65,7 @@ SERVER = (
     Key(
         name="server.ping_seconds",
         variable="HEELER_PING_SECONDS",
+        services=("api",),
         text="After how many silent seconds a stream sends a ping.",
         kind=Kind.NUMBER,
         default=20.0,
@@ -84,6 +91,7 @@ SERVER = (
     Key(
         name="server.encryption_keys",
         variable="HEELER_ENCRYPTION_KEYS",
+        services=("tools", "api"),
         text="The keys that seal secrets, the one that seals first, then older ones that only"
         " open: see [security](security.md).",
         kind=Kind.LIST,

@@ -8,6 +8,7 @@ TOOLS = (
     Key(
         name="tools.sandbox",
         variable="HEELER_SANDBOX",
+        services=("tools",),
         text="How the code of tools runs: in namespaces; `container`: in containers;"
         " `process-unconfined`: without walls; `off`: not at all. See [sandbox](sandbox.md).",
         default="process",
@@ -17,6 +18,7 @@ TOOLS = (
     Key(
         name="tools.sandbox_image",
         variable="HEELER_SANDBOX_IMAGE",
+        services=("tools",),
         text="The image of these containers, which must be there.",
         default="python:3.12-slim",
         example="python:3.13-slim",
@@ -24,6 +26,7 @@ TOOLS = (
     Key(
         name="tools.sandbox_network",
         variable="HEELER_SANDBOX_NETWORK",
+        services=("tools",),
         text="The network of these containers.",
         default="none",
         example="bridge",
@@ -31,6 +34,7 @@ TOOLS = (
     Key(
         name="tools.run_code_seconds",
         variable="HEELER_RUN_CODE_SECONDS",
+        services=("tools",),
         text="How long `run_code` may take, 300 at most.",
         kind=Kind.WHOLE_NUMBER,
         default=30,
@@ -39,6 +43,7 @@ TOOLS = (
     Key(
         name="tools.workspaces_folder",
         variable="HEELER_WORKSPACES",
+        services=("tools",),
         text="Where the folders of agents with `shell` or file tools are.",
         kind=Kind.PATH,
         default_text="`workspaces` in the home",
@@ -47,6 +52,7 @@ TOOLS = (
     Key(
         name="tools.allowed",
         variable="HEELER_ALLOWED_TOOLS",
+        services=("tools", "agent"),
         text="The only tools that agents may call, by name or id: see [security](security.md). An"
         " empty list allows none.",
         kind=Kind.LIST,
@@ -57,6 +63,7 @@ TOOLS = (
     Key(
         name="tools.allowed_capabilities",
         variable="HEELER_ALLOWED_CAPABILITIES",
+        services=("tools", "agent"),
         text="The only capabilities that tools may need: see [security](security.md). An empty"
         " list allows none.",
         kind=Kind.LIST,
@@ -67,6 +74,7 @@ TOOLS = (
     Key(
         name="tools.packages.enabled",
         variable="HEELER_PACKAGES",
+        services=("tools",),
         text="Whether tools may have packages: see [sandbox](sandbox.md).",
         kind=Kind.YES_OR_NO,
         default=True,
@@ -76,6 +84,7 @@ TOOLS = (
     Key(
         name="tools.packages.folder",
         variable="HEELER_PACKAGES_FOLDER",
+        services=("tools",),
         text="Where the packages of tools are kept.",
         kind=Kind.PATH,
         default_text="`packages` in the home",
@@ -84,6 +93,7 @@ TOOLS = (
     Key(
         name="tools.packages.mib_max",
         variable="HEELER_PACKAGES_MB",
+        services=("tools",),
         text="How many MiB they may take.",
         kind=Kind.WHOLE_NUMBER,
         default=4096,
@@ -92,6 +102,7 @@ TOOLS = (
     Key(
         name="tools.packages.allowed",
         variable="HEELER_PACKAGES_ALLOWED",
+        services=("tools",),
         text="The only packages that tools may have. An empty list allows none.",
         kind=Kind.LIST,
         default_text="all",
@@ -101,6 +112,7 @@ TOOLS = (
     Key(
         name="tools.packages.denied",
         variable="HEELER_PACKAGES_DENIED",
+        services=("tools",),
         text="Packages that tools may not have.",
         kind=Kind.LIST,
         example=["left-pad"],
@@ -109,6 +121,7 @@ TOOLS = (
     Key(
         name="tools.packages.index",
         variable="HEELER_PACKAGE_INDEX",
+        services=("tools",),
         text="Where packages come from: an index, or a folder of wheels.",
         default_text="PyPI",
         example="https://pypi.example/simple",
@@ -116,6 +129,7 @@ TOOLS = (
     Key(
         name="tools.packages.hosts",
         variable="HEELER_PACKAGE_HOSTS",
+        services=("tools",),
         text="Private hosts that packages may come from.",
         kind=Kind.LIST,
         example=["pypi.example.lan"],
@@ -126,6 +140,7 @@ MCP = (
     Key(
         name="mcp.servers_file",
         variable="HEELER_MCP_CONFIG",
+        services=("tools",),
         text="A TOML file of MCP servers that are there from the start: see [MCP](mcp.md).",
         kind=Kind.PATH,
         example="mcp-servers.toml",
@@ -133,6 +148,7 @@ MCP = (
     Key(
         name="mcp.commands_file",
         variable="HEELER_MCP_COMMANDS",
+        services=("tools",),
         text="A TOML file of the programs that may be MCP servers: see [MCP](mcp.md).",
         kind=Kind.PATH,
         example="mcp-commands.toml",
@@ -140,6 +156,7 @@ MCP = (
     Key(
         name="mcp.connect_seconds_max",
         variable="HEELER_MCP_CONNECT_SECONDS_MAX",
+        services=("tools",),
         text="How long an MCP server may take to say hello.",
         kind=Kind.NUMBER,
         default=30.0,
@@ -148,6 +165,7 @@ MCP = (
     Key(
         name="mcp.list_seconds_max",
         variable="HEELER_MCP_LIST_SECONDS_MAX",
+        services=("tools",),
         text="How long it may take to list what it offers.",
         kind=Kind.NUMBER,
         default=30.0,
@@ -156,6 +174,7 @@ MCP = (
     Key(
         name="mcp.call_seconds_max",
         variable="HEELER_MCP_CALL_SECONDS_MAX",
+        services=("tools",),
         text="How long it may take for a call.",
         kind=Kind.NUMBER,
         default=300.0,
@@ -164,6 +183,7 @@ MCP = (
     Key(
         name="mcp.sampling_tokens_max",
         variable="HEELER_MCP_SAMPLING_TOKENS_MAX",
+        services=("tools",),
         text="How many tokens an answer may have that an MCP server gets of an agent's model,"
         " where it may ask.",
         kind=Kind.WHOLE_NUMBER,
@@ -175,6 +195,7 @@ WEB_SEARCH = (
     Key(
         name="web_search.provider",
         variable="HEELER_WEB_SEARCH",
+        services=("tools",),
         text="Who searches.",
         default_text="by the key that there is",
         choices=("exa", "tavily"),
@@ -183,6 +204,7 @@ WEB_SEARCH = (
     Key(
         name="web_search.url",
         variable="HEELER_WEB_SEARCH_URL",
+        services=("tools",),
         text="Where the provider is asked.",
         default_text="its own address",
         example="https://search.example",
@@ -190,6 +212,7 @@ WEB_SEARCH = (
     Key(
         name="web_search.exa_api_key",
         variable="EXA_API_KEY",
+        services=("tools",),
         text="The key of Exa; an agent's secret of the variable's name comes first.",
         example="exa-example",
         secret=True,
@@ -197,6 +220,7 @@ WEB_SEARCH = (
     Key(
         name="web_search.tavily_api_key",
         variable="TAVILY_API_KEY",
+        services=("tools",),
         text="The key of Tavily; an agent's secret of the variable's name comes first.",
         example="tvly-example",
         secret=True,

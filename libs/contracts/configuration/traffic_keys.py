@@ -8,6 +8,7 @@ FILES = (
     Key(
         name="files.file_mib_max",
         variable="HEELER_FILE_MIB_MAX",
+        services=("api",),
         text="How large an uploaded file may be: see [files](files.md).",
         kind=Kind.WHOLE_NUMBER,
         default=512,
@@ -16,6 +17,7 @@ FILES = (
     Key(
         name="files.organisation_mib_max",
         variable="HEELER_FILES_MIB_MAX",
+        services=("api",),
         text="How large all files of an organisation may be.",
         kind=Kind.WHOLE_NUMBER,
         default=10240,
@@ -27,6 +29,7 @@ NETWORK = (
     Key(
         name="network.callback_hosts",
         variable="HEELER_CALLBACK_HOSTS",
+        services=("agent",),
         text="Private hosts that `callback_url` may name, as `host` or `host:port`.",
         kind=Kind.LIST,
         example=HOSTS,
@@ -35,6 +38,7 @@ NETWORK = (
     Key(
         name="network.mcp_hosts",
         variable="HEELER_MCP_HOSTS",
+        services=("tools",),
         text="Private hosts where MCP servers may be.",
         kind=Kind.LIST,
         example=HOSTS,
@@ -43,6 +47,7 @@ NETWORK = (
     Key(
         name="network.fetch_hosts",
         variable="HEELER_FETCH_HOSTS",
+        services=("tools",),
         text="Private hosts whose pages `fetch_webpage` may fetch.",
         kind=Kind.LIST,
         example=HOSTS,
@@ -51,6 +56,7 @@ NETWORK = (
     Key(
         name="network.embedding_hosts",
         variable="HEELER_EMBEDDING_HOSTS",
+        services=("memory",),
         text="Private hosts that an `embedding_config` of a client may name.",
         kind=Kind.LIST,
         example=HOSTS,

@@ -71,7 +71,7 @@ BY_WORDS: dict[str, Schema] = {
             *("capability", "subscription", "routed message"),
             *("schedule", "schedules of an agent", "success", "firing", "next times of a schedule"),
             "history of a schedule",
-            *("identity", "project", "agent file"),
+            *("identity", "project", "agent file", "configuration of the server"),
             *("replay of a run", "configuration of an agent"),
             *("page of agents", "native agent", "answer of an agent"),
             *("import", "ids of the imported agents"),

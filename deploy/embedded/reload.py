@@ -1,0 +1,214 @@
+"""Load the configuration anew, as a whole or not at all.
+
+The file is read and checked first: what a service would refuse changes nothing. Then each process
+whose environment is another by now is replaced, one after the other; where one of them does not get
+healthy, all of them go back to what they had. Settings that are read once, when the server starts,
+are named and keep their values.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import os
+import sys
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+
+from deploy.embedded.applied_configuration import (
+    APPLIED,
+    APPLYING,
+    REFUSED,
+    ROLLED_BACK,
+    UNCHANGED,
+    AppliedConfiguration,
+    Reload,
+)
+from deploy.embedded.service_environment import fingerprints
+from deploy.embedded.service_watch import services_of
+from deploy.embedded.settings import CHECKOUT, LaunchError, Settings, launch_configuration
+from deploy.embedded.subprocesses import Command, size_of, tail
+from deploy.embedded.supervised_process import Failed, Part
+from libs.bus.configuration_file import Configuration
+from libs.contracts.configuration.catalogue import CONFIG_VARIABLE, KEYS
+from libs.contracts.configuration.key import Key
+from libs.contracts.environment_parsing import WrongSetting
+
+log = logging.getLogger("heeler.supervisor")
+
+CHECK_SECONDS_MAX = 60.0
+LOG_CHARS_MAX = 500
+NO_FILE = os.devnull  # a configuration file that says nothing
+
+type Environment = Mapping[str, str]
+
+
+class NotUsable(Exception):
+    """A configuration is refused; `problems` say why, a sentence each."""
+
+    def __init__(self, problems: Sequence[str]) -> None:
+        super().__init__("; ".join(problems))
+        self.problems = list(problems)
+
+
+@dataclass(slots=True)
+class Reloader:
+    """Applies a configuration to the parts that run. `command` says how a part is started with some
+    settings, `wait_healthy` waits for one that was started anew, `write` notes how it goes."""
+
+    settings: Settings
+    applied: AppliedConfiguration
+    variables: Mapping[str, str]  # the fingerprints of those that hold
+    key: str  # of the fingerprints
+    parts: Sequence[Part]
+    command: Callable[[Settings, str], Command]
+    wait_healthy: Callable[[Part], Awaitable[None]]
+    write: Callable[[], None]
+    check: Callable[[Configuration], Awaitable[list[str]]]
+
+    async def reload(self) -> None:
+        """Load the configuration anew; `settings` and `variables` are those that hold after it."""
+        attempt = self.applied.begin()
+        self.write()
+        try:
+            configuration = await self._usable()
+            await self._apply(configuration, attempt)
+        except NotUsable as refusal:
+            attempt.problems = refusal.problems
+            self._end(attempt, REFUSED)
+        except Failed as failure:
+            attempt.problems = [str(failure)]
+            self._end(attempt, ROLLED_BACK)
+
+    async def _usable(self) -> Configuration:
+        """The configuration as it is by now. Raises NotUsable."""
+        try:
+            configuration = launch_configuration()
+        except LaunchError as problem:
+            raise NotUsable(str(problem).splitlines()) from problem
+        try:
+            problems = await self.check(configuration)
+        except OSError as problem:
+            raise NotUsable([f"the configuration cannot be checked: {problem}"]) from problem
+        if problems:
+            raise NotUsable([configuration.explain(WrongSetting(text)) for text in problems])
+        return configuration
+
+    async def _apply(self, configuration: Configuration, attempt: Reload) -> None:
+        """Raise Failed where a part does not get healthy; all of them have what they had then."""
+        before = self.settings.environment
+        environment, attempt.needs_start = keep_what_needs_start(before, configuration.environment)
+        variables = fingerprints(environment, self.key)
+        changed = [key for key in KEYS if differs(key, self.variables, variables)]
+        attempt.changed = [key.name for key in changed]
+        attempt.warnings = list(configuration.warnings)
+        settings = replace(self.settings, environment=environment)
+        commands = [self.command(settings, part.command.name) for part in self.parts]
+        affected = {
+            part.command.name: command
+            for part, command in zip(self.parts, commands, strict=True)
+            if is_affected(part, changed)
+        }
+        attempt.status = APPLYING
+        self.write()
+        await self._replace_all(affected, attempt)
+        for part, command in zip(self.parts, commands, strict=True):
+            part.command = command  # for its next start, where it reads nothing that has changed
+        self.settings, self.variables = settings, variables
+        self.applied.hold(variables, configuration.file)
+        self._end(attempt, APPLIED if changed else UNCHANGED)
+
+    async def _replace_all(self, affected: Mapping[str, Command], attempt: Reload) -> None:
+        begun: list[tuple[Part, Command]] = []
+        for part in self.parts:
+            name, old = part.command.name, part.command
+            if name not in affected:
+                continue
+            begun.append((part, old))
+            try:
+                await self._replace(part, affected[name])
+            except Failed as failure:
+                log.error("the configuration is rolled back: %s", failure)
+                for other, before in reversed(begun):
+                    await self._go_back(other, before, attempt)
+                raise
+            attempt.replaced.append(name)
+            self.write()
+
+    async def _replace(self, part: Part, command: Command) -> None:
+        before = size_of(command.log)
+        await part.replace(command)
+        try:
+            await self.wait_healthy(part)
+        except Failed as failure:
+            said = tail(command.log, 1, after=before)[:LOG_CHARS_MAX]
+            raise Failed(failure.part, f"{failure}: {said}" if said else str(failure)) from failure
+
+    async def _go_back(self, part: Part, command: Command, attempt: Reload) -> None:
+        """One that does not get healthy with what it had before is kept running as ever."""
+        try:
+            await self._replace(part, command)
+        except Failed as failure:
+            log.error("after the way back: %s", failure)
+            attempt.warnings.append(f"after the way back: {failure}")
+
+    def _end(self, attempt: Reload, status: str) -> None:
+        attempt.status, attempt.version = status, self.applied.version
+        for line in (*attempt.warnings, *attempt.problems):
+            log.warning("configuration: %s", line)
+        log.info(
+            "configuration: %s, version %d; changed: %s; after the next start: %s",
+            *(status, attempt.version),
+            *(", ".join(names) or "nothing" for names in (attempt.changed, attempt.needs_start)),
+        )
+        self.write()
+
+
+def is_affected(part: Part, changed: Sequence[Key]) -> bool:
+    """Whether a process reads one of these keys."""
+    services = services_of(part)
+    return any(not key.services or {*key.services} & {*services} for key in changed)
+
+
+def differs(key: Key, before: Environment, after: Environment) -> bool:
+    """Whether a key has another value in one environment than in the other, or in what was made of
+    both."""
+    return any(before.get(name, "") != after.get(name, "") for name in key.variables)
+
+
+def keep_what_needs_start(
+    before: Environment, after: Environment
+) -> tuple[dict[str, str], list[str]]:
+    """The new environment with the old values of what is read once, when the server starts; and
+    the names of these keys."""
+    kept, names = dict(after), []
+    for key in KEYS:
+        if key.needs_start and differs(key, before, after):
+            names.append(key.name)
+            for name in key.variables:
+                kept.pop(name, None)
+                if name in before:
+                    kept[name] = before[name]
+    return kept, names
+
+
+async def check_in_process(configuration: Configuration) -> list[str]:
+    """What the services would refuse, as a process of its own says that has their code."""
+    environment = {**configuration.environment, CONFIG_VARIABLE: NO_FILE}
+    process = await asyncio.create_subprocess_exec(
+        *(sys.executable, "-m", "deploy.embedded", "check"),
+        cwd=CHECKOUT,
+        env=environment,
+        stdin=asyncio.subprocess.DEVNULL,
+        stdout=asyncio.subprocess.PIPE,
+    )
+    try:
+        async with asyncio.timeout(CHECK_SECONDS_MAX):
+            out, _ = await process.communicate()
+    except TimeoutError:
+        process.kill()
+        await process.wait()
+        return [f"the configuration was not checked within {CHECK_SECONDS_MAX:g} s"]
+    if process.returncode == 0:
+        return []
+    return out.decode().splitlines() or ["the configuration could not be checked: see the log"]

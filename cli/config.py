@@ -113,3 +113,24 @@ def _tell_notes(configuration: Configuration) -> None:
         say(f"The file is {configuration.file}")
     for line in (*configuration.warnings, *unused_lines(os.environ)):
         say(line)
+
+
+@app.command()
+def reload() -> None:
+    """Load the configuration anew: all of it, or nothing where it cannot be used."""
+    from cli.reloads import ask_for_reload, wait_for_end
+
+    document = wait_for_end(*ask_for_reload())
+    attempt = document["reloads"][-1]
+    if OPTIONS.json:
+        show_json(document)
+    else:
+        for line in attempt["warnings"]:
+            say(line)
+        show_text(f"{attempt['status']}, version {document['version']}")
+        for title in ("changed", "replaced", "needs_start"):
+            if attempt[title]:
+                say(f"{title.replace('_', ' ')}: {', '.join(attempt[title])}")
+    if attempt["problems"]:
+        code = ExitCode.REFUSED if attempt["status"] == "refused" else ExitCode.FAILED
+        raise CommandError("\n".join(attempt["problems"]), code)

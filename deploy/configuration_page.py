@@ -55,8 +55,29 @@ with `HEELER_` or `LETTA_` and that nobody reads.
 | `heeler config show --origin` | shows each key, its value, and what sets it |
 | `heeler config get server.port` | prints one value |
 | `heeler config validate` | checks all of it as the services would, and changes nothing |
+| `heeler config reload` | loads the file anew into the server that runs, and says what came of it |
 
-**In containers** `make up MODE=compose` reads the same file and hands on what is in it. A service
+## Loading it anew
+
+`heeler config reload`, a SIGHUP to the supervisor, and `POST /v1/admin/configuration/reload` do the
+same. The file is read and checked as a whole; what a service would refuse changes nothing, and the
+answer says why, with the line. Then the processes that read a changed setting are replaced, one
+after the other: connections wait meanwhile, requests that are being answered get up to ten seconds,
+and runs go on in the new process. Where one of them does not get healthy, all of them go back to
+what they had. A file that a setting names (`models.prices_file`) counts with its content.
+
+Settings that are read when the server starts, such as the port, are named and keep their values
+until then. So do variables of the environment: they are those of the supervisor.
+
+Each configuration that is applied has a version. `GET /v1/admin/configuration` shows it, with a
+fingerprint and the last twenty attempts: `applied`, `unchanged`, `refused` or `rolled_back`, the
+names of the keys that changed, and the processes that were replaced. The supervisor's log has the
+same. Only the operator's organisation may ask. In containers nobody can load it anew: the route
+answers 409, and the containers are started again.
+
+## In containers
+
+`make up MODE=compose` reads the same file and hands on what is in it. A service
 that is started otherwise, in Kubernetes for instance, reads the file that `HEELER_CONFIG` names
 itself: mount it.
 """

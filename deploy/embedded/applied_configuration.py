@@ -62,7 +62,7 @@ class AppliedConfiguration:
             self.applied_at = now()
 
     def begin(self) -> Reload:
-        """A new attempt."""
+        """Begin and note a new attempt."""
         number = self.reloads[-1].number + 1 if self.reloads else 1
         attempt = Reload(number, at=now(), version=self.version)
         self.reloads = [*self.reloads[-RELOADS_KEPT + 1 :], attempt]

@@ -124,7 +124,7 @@ def _join_running(settings: Settings) -> int:
     if names := changed_variables(state.variables, now):
         print(
             f"It runs with other values of {', '.join(names)} than are set here. To run with those:"
-            f" {home_prefix(settings)}make down up"
+            f" {home_prefix(settings)}make down up; those of the file: heeler config reload"
         )
     return 0
 

@@ -20,6 +20,7 @@ from libs.contracts.nats_permissions import inbox_prefix
 from libs.contracts.stream_definitions import DELIVERIES_OF_COMMANDS
 
 REPLY_TO = "heeler-reply-to"
+NO_ORGANISATION = "nobody"
 
 
 def say(event: str, **fields: str) -> None:
@@ -73,5 +74,7 @@ async def service(name: str) -> AsyncIterator[tuple[Client, asyncio.Event]]:
 async def idle(name: str) -> None:
     if not await postgres_answers():
         raise SystemExit("Postgres does not answer")
+    if os.environ.get("OPENAI_ORG_ID") == NO_ORGANISATION:  # what no check of settings finds
+        raise SystemExit("OPENAI_ORG_ID is nobody")
     async with service(name) as (_, stop):
         await stop.wait()

@@ -34,9 +34,11 @@ from deploy.embedded.supervised_process import Backoff
 from libs.contracts.nats_permissions import ADMIN, inbox_prefix
 from libs.encryption.sealer import new_key
 from tests.chosen import new_nats
+from tests.heeler_command import HeelerCommand
 from tests.servers import HeelerInstance, NatsServer, PostgresServer, wait_until
 from tests.waiting import in_time, wait_for
 
+NO_ORGANISATION = "nobody"  # with which no stand-in of tests/dummies starts
 DUMMIES = {
     "HEELER_PROCESSES": "each",
     "HEELER_SERVICES_PACKAGE": "tests.dummies",
@@ -82,6 +84,37 @@ def test_what_is_in_the_home_is_for_the_owner_only(heeler: HeelerInstance) -> No
     assert heeler.home.stat().st_mode & 0o777 == 0o700
     for path in found:
         assert path.stat().st_mode & 0o077 == 0, path
+
+
+def test_a_configuration_is_loaded_anew_or_all_stays_as_it_was(
+    heeler: HeelerInstance, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    command = HeelerCommand(monkeypatch, tmp_path, None)
+    monkeypatch.setenv("HEELER_HOME", str(heeler.home))
+    file, before = heeler.home / "heeler.toml", {name: heeler.pid(name) for name in PARTS}
+
+    def run_seconds() -> str | None:
+        return psutil.Process(heeler.pid("agent")).environ().get("HEELER_RUN_SECONDS_MAX")
+
+    file.write_text("runs.seconds_max = 61\n")
+    applied = command.json("config", "reload")["reloads"][-1]
+    assert (applied["status"], applied["replaced"]) == ("applied", ["agent"])
+    assert run_seconds() == "61"
+
+    file.write_text("runs.seconds_max = 0\n")
+    refused = command.run("config", "reload")
+    assert (refused.code, refused.out) == (4, f"refused, version {applied['version']}\n")
+    assert f"{file}:1: runs.seconds_max: HEELER_RUN_SECONDS_MAX is '0'" in refused.err
+
+    file.write_text(f"runs.seconds_max = 62\nmodels.openai.organization = '{NO_ORGANISATION}'\n")
+    failed = command.run("config", "reload")
+    assert (failed.code, failed.out) == (1, f"rolled_back, version {applied['version']}\n")
+    assert "agent ended at its start, with 1: OPENAI_ORG_ID is nobody" in failed.err
+    assert run_seconds() == "61"
+    after = {name: heeler.pid(name) for name in PARTS}
+    assert {name for name in PARTS if after[name] != before[name]} == {"agent"}
+    assert heeler.status()["healthy"]
+    file.unlink()
 
 
 def test_strangers_are_refused(heeler: HeelerInstance) -> None:

@@ -48,6 +48,12 @@ def caller_of(request: AnyConnection) -> Caller:
     return caller
 
 
+def is_operator(request: AnyConnection) -> bool:
+    """Whether a request is sent for the organisation that is there from the start: that of whoever
+    runs the server."""
+    return org_of(request) == DEFAULT_ORG
+
+
 def org_of(request: AnyConnection) -> str:
     """The organisation of the caller of an admitted request."""
     return caller_of(request).org

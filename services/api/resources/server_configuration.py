@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from litestar import Response, get, post
 
-from libs.contracts.bus_messages import DEFAULT_ORG, JsonObject
+from libs.contracts.bus_messages import JsonObject
 from services.api.adapters.supervisor import CHECKED_SECONDS_MAX, NoSupervisor, Supervisor, latest
-from services.api.http.callers import org_of
+from services.api.http.callers import is_operator
 from services.api.http.error_responses import Problem, answer
 from services.api.http.request_parsing import AnyRequest
 from services.api.openapi.operation import returns
@@ -55,9 +55,8 @@ async def reload_configuration(request: AnyRequest) -> Response[bytes]:
 
 
 def supervisor_of(request: AnyRequest) -> Supervisor:
-    """The supervisor, for the operator: who sends requests for the organisation that is there from
-    the start. Raises the 403 for others."""
-    if org_of(request) != DEFAULT_ORG:
+    """The supervisor, for the operator alone. Raises the 403 for others."""
+    if not is_operator(request):
         raise Problem(403, {"detail": NOT_OPERATOR})
     supervisor: Supervisor = request.app.state.supervisor
     return supervisor
@@ -66,4 +65,4 @@ def supervisor_of(request: AnyRequest) -> Supervisor:
 def no_supervisor() -> Problem:
     """The answer where nobody can load the configuration anew."""
     detail: JsonObject = {"detail": NO_SUPERVISOR}
-    return Problem(409, detail)
+    return Problem(409, detail, {"x-should-retry": "false"})

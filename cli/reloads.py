@@ -1,0 +1,79 @@
+"""Ask a server to load its configuration anew: here by a signal, elsewhere by HTTP."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+from cli.exit_codes import CommandError
+from cli.output import say
+from cli.server import address, home, server
+
+PATH = "/v1/admin/configuration"
+POLL_SECONDS = 0.1
+END_SECONDS_MAX = 900.0
+UNFINISHED = ("checking", "applying")
+
+Read = Callable[[], Any]
+
+
+def ask_for_reload() -> tuple[Read, int]:
+    """How the attempts are read, and the number of the one that was asked for or a later one."""
+    from deploy.embedded.state import HomeLock
+
+    local = address().origin == "this machine" and home().exists()
+    supervisor = HomeLock(home()).holder() if local else None
+    if supervisor is None:
+        document = server().post(f"{PATH}/reload")
+        return read_remote, document["reloads"][-1]["number"]
+    before = read_local(home())
+    if before is None:
+        raise CommandError("The server is still starting: try again when it is up")
+    os.kill(supervisor.pid, signal.SIGHUP)
+    return lambda: read_local(home()), latest_number(before) + 1
+
+
+def wait_for_end(read: Read, number: int) -> Any:
+    """The document when the attempt has ended. Raises CommandError where that takes too long."""
+    deadline, status = time.monotonic() + END_SECONDS_MAX, ""
+    while time.monotonic() < deadline:
+        document = read()
+        if document is not None and latest_number(document) >= number:
+            found = document["reloads"][-1]["status"]
+            if found not in UNFINISHED:
+                return document
+            if found != status:
+                status = found
+                say(f"{status} ...")
+        time.sleep(POLL_SECONDS)
+    raise CommandError(f"The configuration was not loaded within {END_SECONDS_MAX:g} s")
+
+
+def latest_number(document: Any) -> int:
+    """The number of the latest attempt; 0 before the first."""
+    return document["reloads"][-1]["number"] if document["reloads"] else 0
+
+
+def read_local(folder: Path) -> Any:
+    """What the supervisor says; None where it has said nothing yet."""
+    from deploy.embedded.applied_configuration import FILE
+
+    try:
+        return json.loads((folder / FILE).read_text())
+    except (OSError, ValueError):
+        return None
+
+
+def read_remote() -> Any:
+    """What the server says; None while its api is replaced."""
+    from letta_client import APIConnectionError, InternalServerError
+
+    try:
+        return server().get(PATH)
+    except (APIConnectionError, InternalServerError):
+        return None

@@ -208,10 +208,9 @@ class Part:
         """Run another command from now on; returns when the process of the one before has ended.
         While one waits for its next start, that is made with the new command."""
         self.command = command
-        process = self._process
+        process = self._replaced = self._process  # also where its end is not yet counted
         if process is None or process.returncode is not None:
             return
-        self._replaced = process
         signal_group(process.pid, command.stop_signal)
         try:
             async with asyncio.timeout(command.stop_seconds_max):

@@ -155,6 +155,7 @@ def application(
         uploads=Uploads(database, upload_limits(settings)),
         past=PastReads(database, bus, clock, ids),
         agent_lines=AgentLines(database),
+        defaults=settings.defaults,
     )
     app.state.health = Health(database, bus, clock, ids)
     app.state.reports = Reports(clock)

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from libs.contracts.environment_parsing import (
     WrongSetting,
@@ -12,7 +13,10 @@ from libs.contracts.environment_parsing import (
     origins,
     seconds,
     whole_number,
+    wrong,
 )
+from libs.contracts.letta.block_requests import BLOCK_LIMIT_CHARS
+from libs.contracts.letta.request_size_limits import BLOCK_VALUE_CHARS_MAX
 from libs.contracts.listening_address import HOST_DEFAULT, is_loopback, port
 
 CONNECTIONS_MAX_DEFAULT = 2_000
@@ -23,12 +27,35 @@ MIB = 1 << 20
 FILE_BYTES_MAX_DEFAULT = 512 * MIB
 FILES_BYTES_MAX_DEFAULT = 10_240 * MIB
 MIB_MOST = 100_000_000
+DEFAULT_EMBEDDING = ("HEELER_DEFAULT_EMBEDDING", "LETTA_DEFAULT_EMBEDDING_HANDLE")
+DEFAULT_BLOCK_LIMIT = "HEELER_DEFAULT_BLOCK_LIMIT_CHARS"
+HANDLE = re.compile(r"[^/\s]+/\S+")
 CONFIGURATION_STATE = "HEELER_CONFIGURATION_STATE"
 LOCAL_ORIGINS, ANY_ORIGIN = "local", "*"
 
 
 class UnsafeSettings(WrongSetting):
     """Starting like this would let anybody in."""
+
+
+@dataclass(frozen=True, slots=True)
+class CreationDefaults:
+    """The embedding model, by its handle, of new agents, archives and folders (empty: none, or the
+    bundled one), and the limit of new blocks, where the request does not say."""
+
+    embedding: str = ""
+    block_limit_chars: int = BLOCK_LIMIT_CHARS
+
+    @classmethod
+    def from_environment(cls, environment: Mapping[str, str]) -> CreationDefaults:
+        """HEELER_DEFAULT_EMBEDDING or LETTA_DEFAULT_EMBEDDING_HANDLE, and
+        HEELER_DEFAULT_BLOCK_LIMIT_CHARS. Raises WrongSetting."""
+        return cls(
+            next(filter(None, (handle(environment, name) for name in DEFAULT_EMBEDDING)), ""),
+            whole_number(
+                environment, DEFAULT_BLOCK_LIMIT, BLOCK_LIMIT_CHARS, most=BLOCK_VALUE_CHARS_MAX
+            ),
+        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,6 +76,7 @@ class ApiSettings:
     files_bytes_max: int = FILES_BYTES_MAX_DEFAULT
     cors_origins: tuple[str, ...] = (LOCAL_ORIGINS,)
     configuration_state: str = ""
+    defaults: CreationDefaults = field(default_factory=CreationDefaults)
 
     @classmethod
     def from_environment(cls, environment: Mapping[str, str] = os.environ) -> ApiSettings:
@@ -91,7 +119,16 @@ class ApiSettings:
             mib(environment, "HEELER_FILES_MIB_MAX", FILES_BYTES_MAX_DEFAULT),
             allowed or (LOCAL_ORIGINS,),
             environment.get(CONFIGURATION_STATE, ""),
+            CreationDefaults.from_environment(environment),
         )
+
+
+def handle(environment: Mapping[str, str], name: str) -> str:
+    """The handle of a model; empty if it is not set. Raises WrongSetting."""
+    value = environment.get(name, "")
+    if value and HANDLE.fullmatch(value) is None:
+        raise wrong(name, value, "it must be like openai/text-embedding-3-small")
+    return value
 
 
 def mib(environment: Mapping[str, str], name: str, default: int) -> int:

@@ -13,7 +13,7 @@ from libs.contracts.configuration.key import Key
 from libs.contracts.configuration.model_keys import MODELS, RUNS
 from libs.contracts.configuration.server_keys import SERVER
 from libs.contracts.configuration.tool_keys import MCP, TOOLS, WEB_SEARCH
-from libs.contracts.configuration.traffic_keys import FILES, NETWORK, TELEMETRY
+from libs.contracts.configuration.traffic_keys import DEFAULTS, FILES, NETWORK, TELEMETRY
 
 CONFIG_VARIABLE = "HEELER_CONFIG"
 CONFIG_FILE = "heeler.toml"
@@ -21,6 +21,7 @@ CONFIG_FILE = "heeler.toml"
 SECTIONS = {
     "server": SERVER,
     "models": MODELS,
+    "defaults": DEFAULTS,
     "runs": RUNS,
     "tools": TOOLS,
     "mcp": MCP,

@@ -1,4 +1,4 @@
-"""The settings of files, private hosts and telemetry."""
+"""The settings of files, what is new, private hosts and telemetry."""
 
 from __future__ import annotations
 
@@ -25,6 +25,27 @@ FILES = (
     ),
 )
 HOSTS = ["tools.example.lan", "localhost:9000"]
+DEFAULTS = (
+    Key(
+        name="defaults.embedding",
+        variable="HEELER_DEFAULT_EMBEDDING",
+        services=("api",),
+        text="The handle of the model that embeds for new agents, archives and folders, where the"
+        " request names none.",
+        aliases=("LETTA_DEFAULT_EMBEDDING_HANDLE",),
+        default_text="none for agents, the bundled model for archives and folders",
+        example="openai/text-embedding-3-small",
+    ),
+    Key(
+        name="defaults.block_limit_chars",
+        variable="HEELER_DEFAULT_BLOCK_LIMIT_CHARS",
+        services=("api",),
+        text="The limit of new memory blocks, in characters, where the request has none.",
+        kind=Kind.WHOLE_NUMBER,
+        default=100_000,
+        example=5_000,
+    ),
+)
 NETWORK = (
     Key(
         name="network.callback_hosts",

@@ -25,6 +25,7 @@ from services.api.adapters.uploaded_file_store import Uploads
 from services.api.http.callers import org_of
 from services.api.http.error_responses import refusal_problem
 from services.api.http.request_parsing import AnyRequest, context_of
+from services.api.settings import CreationDefaults
 
 COMMAND_SECONDS_MAX = 10.0
 
@@ -51,6 +52,7 @@ class Api:
     uploads: Uploads
     past: PastReads
     agent_lines: AgentLines
+    defaults: CreationDefaults
 
     def new_id(self, request: AnyRequest, prefix: str, *scope: str) -> str:
         """A fresh id, or with an Idempotency-Key the same one each time."""

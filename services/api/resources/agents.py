@@ -38,6 +38,7 @@ from services.api.v1.attached_identities import (
     replace_identities,
 )
 from services.api.v1.client_versions import is_legacy
+from services.api.v1.creation_defaults import complete_agent
 from services.api.v1.folder_attachments import (
     FOLDER_FIELDS,
     attach,
@@ -299,6 +300,7 @@ async def created_agent(
 ) -> bytes:
     """The document of an agent that is created as a body says, of a deployment of a template or of
     none. Raises Problem."""
+    body = complete_agent(body, api_of(request).defaults)
     given = body.secrets or body.tool_exec_environment_variables
     wanted = sized_creation(plain_part(body) | sealed_part(request, given))
     command = CreateAgent(

@@ -76,10 +76,16 @@ async def create_archive(request: AnyRequest) -> Response[bytes]:
         archive_id=archive_id,
         name=body.name,
         description=body.description,
-        embedding_config=body.embedding_config or await embedding_config(request, body.embedding),
+        embedding_config=body.embedding_config or await embedding_of_new(request, body.embedding),
     )
     await api.send(request, command, message_id=f"create-{archive_id}")
     return await answer_document(request, ARCHIVES, archive_id)
+
+
+async def embedding_of_new(request: AnyRequest, handle: str | None) -> EmbeddingConfig | None:
+    """The config of the model that embeds something new: the one of that handle, or the default of
+    the operator; None where there is neither. Raises the 404 of `embedding_config`."""
+    return await embedding_config(request, handle or api_of(request).defaults.embedding or None)
 
 
 async def embedding_config(request: AnyRequest, handle: str | None) -> EmbeddingConfig | None:

@@ -19,6 +19,7 @@ from services.api.http.raw_json import raw
 from services.api.http.request_parsing import AnyRequest, Page, Query, body_of, query_of, valid_id
 from services.api.openapi.operation import returns
 from services.api.resources.agents import AGENTS, Including, document_with, relationships
+from services.api.v1.creation_defaults import complete_block
 from services.api.v1.read_model_responses import (
     answer_count,
     answer_document,
@@ -80,7 +81,7 @@ class AttachedAgentPage(Page, Including):
 async def create_block(request: AnyRequest) -> Response[bytes]:
     """Create a memory block without an agent."""
     api = api_of(request)
-    body = await body_of(request, all_request_bodies.CreateBlock)
+    body = complete_block(await body_of(request, all_request_bodies.CreateBlock), api.defaults)
     sized_block(body.model_dump(mode="json"))
     block_id = api.new_id(request, "block")
     command = CreateBlocks(blocks=[created_block(body, block_id)])

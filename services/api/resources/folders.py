@@ -21,7 +21,7 @@ from services.api.http.raw_json import raw
 from services.api.http.request_parsing import AnyRequest, Page, Query, body_of, query_of, valid_id
 from services.api.openapi.operation import returns
 from services.api.resources.agents import AGENTS
-from services.api.resources.archives import embedding_config
+from services.api.resources.archives import embedding_of_new
 from services.api.resources.passages import LIST_BYTES_MAX
 from services.api.v1.read_model_responses import (
     answer_count,
@@ -90,7 +90,7 @@ async def create_folder(request: AnyRequest) -> Response[bytes]:
         description=body.description,
         instructions=body.instructions,
         metadata=body.metadata,
-        embedding_config=body.embedding_config or await embedding_config(request, body.embedding),
+        embedding_config=body.embedding_config or await embedding_of_new(request, body.embedding),
         embedding_chunk_size=body.embedding_chunk_size,
     )
     await api.send(request, command, message_id=f"create-{folder_id}")

@@ -19,6 +19,8 @@ from deploy.embedded import nats_server, postgres_server
 from deploy.embedded.settings import SERVICES, Settings
 from deploy.nats_configuration import password_variable
 from libs.bus.service_settings import ServiceSettings
+from libs.contracts.configuration.catalogue import KEYS
+from libs.contracts.configuration.key import Key
 from libs.contracts.nats_permissions import users
 from libs.contracts.service_registry import SERVICES as REGISTRY
 from services.api.settings import ApiSettings, UnsafeSettings
@@ -205,3 +207,9 @@ def test_the_engine_is_sent_what_the_images_are_made_of() -> None:
     run = {f"deploy/{name}.py" for name in ("container_health", "migrate", "rebuild")}
     assert copied | run <= sent
     assert all((CHECKOUT / path).exists() for path in sent)
+
+
+@pytest.mark.parametrize("key", [key for key in KEYS if key.services], ids=lambda key: key.name)
+def test_a_service_gets_the_settings_that_it_reads(key: Key) -> None:
+    for service in key.services:
+        assert {*key.variables} <= {*COMPOSE["services"][service]["environment"]}, service

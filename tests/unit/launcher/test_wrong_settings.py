@@ -67,6 +67,8 @@ READS: list[tuple[Callable[[Environment], object], str, list[str], str]] = [
     (service_and_api, "HEELER_HTTP_CONNECTIONS_MAX", [*NUMBERS, "0"], "a number from 1 to"),
     (service_and_api, "HEELER_CORS_ORIGINS", ORIGINS, "it must be like https://app.example"),
     (service_and_api, "HEELER_CORS_ORIGINS", ORIGINS, "it must be like https://app.example"),
+    (service_and_api, "HEELER_DEFAULT_EMBEDDING", ["letta-free", "a/b c"], "must be like openai/"),
+    (service_and_api, "HEELER_DEFAULT_BLOCK_LIMIT_CHARS", [*NUMBERS, "0"], "a number from 1 to"),
     (service_and_api, "HEELER_FILE_MIB_MAX", [*NUMBERS, "0"], "a number from 1 to"),
     (service_and_api, "HEELER_FILES_MIB_MAX", [*NUMBERS, "0"], "a number from 1 to"),
     *(

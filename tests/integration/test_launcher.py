@@ -114,7 +114,10 @@ def test_a_configuration_is_loaded_anew_or_all_stays_as_it_was(
     after = {name: heeler.pid(name) for name in PARTS}
     assert {name for name in PARTS if after[name] != before[name]} == {"agent"}
     assert heeler.status()["healthy"]
+
     file.unlink()
+    command("config", "reload")
+    assert run_seconds() is None
 
 
 def test_strangers_are_refused(heeler: HeelerInstance) -> None:

@@ -112,8 +112,15 @@ def conclude(results: list[Result], junit: Path | None) -> None:
             raise CommandError(f"{junit} cannot be written: {problem}", ExitCode.USAGE) from None
     if OPTIONS.json:
         show_json(document_of(results))
-    failed = sum(result.status != "passed" for result in results)
-    say(f"{len(results) - failed} passed, {failed} did not pass")
+    failed = sum(not result.is_good for result in results)
+    skipped = sum(result.status == "skipped" for result in results)
+    passed = len(results) - failed - skipped
+    costs = sum(result.cost_usd or 0 for result in results)
+    say(
+        f"{passed} passed, {failed} did not pass"
+        + (f", {skipped} skipped" if skipped else "")
+        + (f"; {costs:.4f} USD" if costs else "")
+    )
     if failed:
         raise typer.Exit(ExitCode.FAILED)
 
@@ -147,8 +154,8 @@ def tell(result: Result) -> None:
     """Print what came of a case."""
     from cli.agent_tests.reports import details_of, line_of
 
-    if OPTIONS.json or (OPTIONS.quiet and result.status == "passed"):
+    if OPTIONS.json or (OPTIONS.quiet and result.is_good):
         return
     print(line_of(result))
-    if result.status != "passed":
+    if not result.is_good:
         print(details_of(result), end="\n\n")

@@ -22,6 +22,7 @@ MARKER = (
     "its file's path from the folder of the test; the replies of its model, the mocks of its tools "
     "and the values of its blocks are tables as in a scenario file"
 )
+NOT_ALLOWED = "it asks a real model: allow it by --heeler-real"
 AGENTS = pytest.StashKey["FreshAgents"]()
 
 
@@ -122,7 +123,9 @@ class ScenarioTest(pytest.Item):
         from cli.agent_tests.scenario_files import read
 
         result = run_case(read(self.path), agents_of(self.config), _mode(self.config))
-        if result.status != "passed":
+        if result.status == "skipped":
+            pytest.skip(NOT_ALLOWED)
+        if not result.is_good:
             raise CaseFailed(result)
 
     def repr_failure(self, excinfo: pytest.ExceptionInfo[BaseException], style: Any = None) -> Any:
@@ -163,7 +166,9 @@ def _wanted(request: pytest.FixtureRequest, marker: pytest.Mark) -> Any:
     from libs.contracts.agent.scripted_replies import ScriptedReply
 
     given = dict(marker.kwargs)
-    is_real = given.pop("real", False) or request.config.getoption("--heeler-real")
+    is_real = request.config.getoption("--heeler-real")
+    if given.pop("real", False) and not is_real:
+        pytest.skip(NOT_ALLOWED)
     wanted = Wanted(
         agent=definition_of((request.path.parent / marker.args[0]).resolve()),
         kind="real" if is_real else "scripted",

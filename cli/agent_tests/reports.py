@@ -10,13 +10,17 @@ from typing import Any
 from cli.agent_tests.cases import Result
 from cli.agent_tests.diagnostics import failure_text, memory_change, path_text, transcript
 
+WORDS = {"passed": "ok", "failed": "FAILED", "error": "ERROR", "skipped": "skipped"}
+
 
 def line_of(result: Result) -> str:
     """One line for a case."""
-    words = {"passed": "ok", "failed": "FAILED", "error": "ERROR"}[result.status]
+    words = WORDS[result.status]
+    if result.status == "skipped":
+        return f"{words:<7}  {result.file}  {result.name}  (asks a real model: allow it by --real)"
     cost = f", {result.cost_usd:.4f} USD" if result.cost_usd else ""
     return (
-        f"{words:<6}  {result.file}  {result.name}  ({result.seconds * 1000:.0f} ms, "
+        f"{words:<7}  {result.file}  {result.name}  ({result.seconds * 1000:.0f} ms, "
         f"{result.tokens} tokens{cost})"
     )
 
@@ -38,10 +42,7 @@ def details_of(result: Result) -> str:
 
 def document_of(results: Sequence[Result]) -> dict[str, Any]:
     """All results as one JSON document."""
-    count = {
-        status: sum(result.status == status for result in results)
-        for status in ("passed", "failed", "error")
-    }
+    count = {status: sum(result.status == status for result in results) for status in WORDS}
     return {**count, "cases": [_case(result) for result in results]}
 
 
@@ -81,6 +82,7 @@ def write_junit(file: Path, results: Sequence[Result]) -> None:
         tests=str(len(results)),
         failures=str(sum(result.status == "failed" for result in results)),
         errors=str(sum(result.status == "error" for result in results)),
+        skipped=str(sum(result.status == "skipped" for result in results)),
         time=f"{sum(result.seconds for result in results):.3f}",
     )
     for result in results:
@@ -92,7 +94,9 @@ def write_junit(file: Path, results: Sequence[Result]) -> None:
             file=str(result.file),
             time=f"{result.seconds:.3f}",
         )
-        if result.status != "passed":
+        if result.status == "skipped":
+            ElementTree.SubElement(case, "skipped", message="it asks a real model")
+        elif not result.is_good:
             kind = "error" if result.status == "error" else "failure"
             message = result.error or result.failures[0].message
             told = ElementTree.SubElement(case, kind, message=_printable(message))

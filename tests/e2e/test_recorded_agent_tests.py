@@ -55,6 +55,9 @@ def test_a_cassette_is_recorded_from_the_real_model_and_says_where_it_went_anoth
     assert (real["model"], real["status"]) == ("real", "passed")
     assert 0 < real["cost_usd"] < 0.01
     assert not cassette.exists()
+    scenario.write_text(REAL.replace('agent = "real', 'model = "real"\nagent = "real'))
+    assert heeler_command.json("test", str(folder))["skipped"] == 1
+    scenario.write_text(REAL)
     heeler_command("test", str(folder), "--record")
     assert json.loads(cassette.read_text())["model"] == PRICED
     [replayed] = heeler_command.json("test", str(folder))["cases"]

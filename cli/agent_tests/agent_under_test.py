@@ -24,6 +24,7 @@ from cli.server import Server
 
 CLIENT_ROUNDS_MAX = 50  # how often mocked tools are answered in one turn
 RUNS_LOOKED_AT_MAX = 10
+MESSAGES_SHOWN_MAX = 200  # of a run that failed
 
 
 class AgentUnderTest:
@@ -75,39 +76,23 @@ class AgentUnderTest:
         assert not failures, "\n".join(failure_text("", failure) for failure in failures)
 
     def _turn(self, said: str, messages: list[Any]) -> Answer:
-        heard: list[Any] = []
         asked_for, self._asked_for = self._asked_for, []
-        failure: str | None = None
-        stop_reason, steps, tokens = FAILED, 0, 0
         first_run = len(self._runs)
-        for _ in range(CLIENT_ROUNDS_MAX):
-            sent = self._send(messages)
-            if isinstance(sent, str):
-                stop_reason, failure = FAILED, sent
-                break
-            heard += sent["messages"]
-            stop_reason = sent["stop_reason"]["stop_reason"]
-            steps += sent["usage"]["step_count"]
-            tokens += sent["usage"]["total_tokens"]
-            self._note_runs(sent["messages"])
-            waiting = [call for call in self._calls([*asked_for, *heard]) if not call.is_over]
-            if stop_reason != NEEDS_APPROVAL or not self._is_mocked(waiting):
-                break
-            returns = [self.mocks.result(call) for call in waiting]
-            messages = [{"type": "approval", "approvals": returns}]
+        replies = self._replies(messages, asked_for)
+        heard = [message for reply in replies for message in reply["messages"]]
+        failure = replies[-1].get("failure")
         events = [Event("user", said), *events_of(heard)]
-        runs = self._runs[first_run:]
         answer = Answer(
             said=said,
             text=said_in(heard),
             tool_calls=self._calls([*asked_for, *heard]),
             events=[*events, Event("failure", failure)] if failure else events,
-            stop_reason=stop_reason,
+            stop_reason=replies[-1]["stop_reason"]["stop_reason"],
             error=failure,
-            run_ids=runs,
-            steps=steps,
-            tokens=tokens,
-            cost_usd=self._cost(runs),
+            run_ids=self._runs[first_run:],
+            steps=sum(reply["usage"]["step_count"] for reply in replies),
+            tokens=sum(reply["usage"]["total_tokens"] for reply in replies),
+            cost_usd=self._cost(self._runs[first_run:]),
             memory=self.memory,
             notes=tuple(self.mocks.unfitting),
         )
@@ -119,6 +104,22 @@ class AgentUnderTest:
         self.answers.append(answer)
         return answer
 
+    def _replies(self, messages: list[Any], asked_for: Sequence[Any]) -> list[Any]:
+        """What the server answers, until no call waits that a mock could answer."""
+        replies: list[Any] = []
+        heard = list(asked_for)
+        for _ in range(CLIENT_ROUNDS_MAX):
+            replies.append(self._send(messages))
+            heard += replies[-1]["messages"]
+            self._note_runs(replies[-1]["messages"])
+            waiting = [call for call in self._calls(heard) if not call.is_over]
+            is_over = replies[-1]["stop_reason"]["stop_reason"] != NEEDS_APPROVAL
+            if is_over or not self._is_mocked(waiting):
+                break
+            returns = [self.mocks.result(call) for call in waiting]
+            messages = [{"type": "approval", "approvals": returns}]
+        return replies
+
     def _is_mocked(self, waiting: Sequence[Call]) -> bool:
         return bool(waiting) and all(call.name in self.mocks.names for call in waiting)
 
@@ -126,7 +127,7 @@ class AgentUnderTest:
         return calls_of(messages, self.mocks.names)
 
     def _send(self, messages: list[Any]) -> Any:
-        """The answer of the server, or why the run failed."""
+        """The answer of the server; of a run that failed the same, with the `failure`."""
         from letta_client import APIStatusError
 
         body: dict[str, Any] = {"messages": messages}
@@ -135,16 +136,24 @@ class AgentUnderTest:
         try:
             return self._letta.post(f"/v1/agents/{self.id}/messages", cast_to=object, body=body)
         except APIStatusError as problem:
-            # The answer has only the reason: what was done until then stands in the run.
-            failed = [run for run in self._failed_runs() if run["id"] not in self._runs]
-            if not failed:
+            listed = self.server.get("/v1/runs/", agent_id=self.id, limit=RUNS_LOOKED_AT_MAX)
+            failed = [run["id"] for run in listed if run["status"] == "failed"]
+            if not failed or failed[0] in self._runs:
                 raise
-            self._runs.append(failed[0]["id"])
-            return reason_of(problem.body) or str(problem)
+            self._runs.append(failed[0])
+            return self._failed(failed[0], reason_of(problem.body) or str(problem))
 
-    def _failed_runs(self) -> list[Any]:
-        listed = self.server.get("/v1/runs/", agent_id=self.id, limit=RUNS_LOOKED_AT_MAX)
-        return [run for run in listed if run["status"] == "failed"]
+    def _failed(self, run_id: str, failure: str) -> Any:
+        """What a run did until it failed: the answer had the reason only."""
+        path = f"/v1/runs/{run_id}"
+        messages = self.server.get(f"{path}/messages", order="asc", limit=MESSAGES_SHOWN_MAX)
+        steps = {message["step_id"] for message in messages if message.get("step_id")}
+        return {
+            "messages": messages,
+            "stop_reason": {"stop_reason": FAILED},
+            "usage": {**self.server.get(f"{path}/usage"), "step_count": len(steps)},
+            "failure": failure,
+        }
 
     def _note_runs(self, messages: Sequence[Any]) -> None:
         for message in messages:

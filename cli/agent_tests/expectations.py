@@ -8,10 +8,12 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from cli.agent_tests.answers import FAILED, Answer, Call
+from cli.agent_tests.answers import END_OF_TURN, FAILED, NEEDS_APPROVAL, Answer, Call
 from cli.agent_tests.scenarios import Expectation, ExpectedCall, TextExpectation
 
 SHOWN_CHARACTERS_MAX = 2_000
+# Ends of runs that nobody has to expect.
+USUAL_ENDS = (END_OF_TURN, NEEDS_APPROVAL, "tool_rule")
 
 type Path = tuple[str | int, ...]
 
@@ -43,6 +45,8 @@ def _end(answer: Answer, expect: Expectation, path: Path) -> Iterator[Failure]:
     wanted = expect.stop_reason or (FAILED if expect.error is not None else None)
     if answer.error is not None and wanted != FAILED:
         yield Failure(path, f"the run failed: {answer.error}")
+    elif wanted is None and answer.stop_reason not in USUAL_ENDS:
+        yield Failure(path, f"the run ended with {answer.stop_reason}: expect it by `stop_reason`")
     elif wanted is not None and answer.stop_reason != wanted:
         where = (*path, "stop_reason" if expect.stop_reason else "error")
         yield Failure(where, f"the run ended with {answer.stop_reason}, not with {wanted}")

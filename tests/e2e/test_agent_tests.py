@@ -67,6 +67,7 @@ def test_a_script_that_is_too_short_fails_the_case_with_what_was_heard(
     assert ended.code == 1
     assert "turns[0].expect: the run failed: scripted/replies: all 1 replies" in ended.out
     assert "failure  scripted/replies" in ended.out
+    assert "return   memory_insert: Likes tea" in ended.out, "what was done before is shown"
     assert "nothing that contains" not in ended.out, "what follows from the failure is not told"
 
 

@@ -138,6 +138,14 @@ def test_a_run_that_fails_is_a_failure_whatever_else_is_expected() -> None:
     assert "but not with 'no such model'" in failure.message
 
 
+def test_a_run_that_ends_otherwise_than_usual_has_to_be_expected_to() -> None:
+    stopped = replace(ANSWER, stop_reason="max_steps")
+    [failure] = checked(stopped)
+    assert "the run ended with max_steps" in failure.message
+    assert checked(stopped, stop_reason="max_steps") == []
+    assert checked(replace(ANSWER, stop_reason="tool_rule")) == []
+
+
 def test_a_cost_that_is_not_known_is_not_within_a_limit() -> None:
     [failure] = checked(replace(ANSWER, cost_usd=None), cost_usd_max=1)
     assert "HEELER_PRICES" in failure.message

@@ -30,7 +30,7 @@ TEST_WORKERS ?= 4
 PYTEST = $(PYTHON) -m pytest -n $(TEST_WORKERS) --dist loadfile
 
 .DEFAULT_GOAL := help
-.PHONY: help up down status watch logs wheels psql test quick check types imports english unit bench bench-paired bench-memory bench-store chaos fuzz soak sim replays sim-score home clean wipe
+.PHONY: help up down status doctor watch logs wheels psql test quick check types imports english unit bench bench-paired bench-memory bench-store chaos fuzz soak sim replays sim-score home clean wipe
 
 help: ## List these targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  %-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -46,6 +46,10 @@ down: ## Stop it
 status: ## Show what runs, and whether it is healthy
 	@deploy/bootstrap.sh
 	@$(LAUNCH) status $(ARGS)
+
+doctor: ## Find what is wrong with it, and how to mend that (ARGS=--json)
+	@deploy/bootstrap.sh
+	@$(PYTHON) -m cli doctor $(ARGS)
 
 watch: ## Print the events on the bus (ARGS=--all: commands and deltas too)
 	@deploy/bootstrap.sh

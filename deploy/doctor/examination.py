@@ -100,8 +100,8 @@ def _make(name: str, examined: Examined, found: queue.SimpleQueue[Result]) -> No
     except Exception as failed:  # the edge of a check: the others are not to suffer
         log.debug("the check %s failed", name, exc_info=True)
         findings = problem(
-            f"the check itself failed ({type(failed).__name__}: {failed})",
-            "heeler --version # and report this, please",
+            f"the check itself failed ({type(failed).__name__})",  # its text may hold a password
+            "heeler version # and report this, please",
         )
     told = (findings,) if isinstance(findings, Finding) else tuple(findings)
     found.put(Result(name, told))

@@ -26,9 +26,15 @@ def check_nats(examined: Examined) -> Finding:
     url = examined.bus_url
     if url is None:
         return skip("no server runs in this home, and HEELER_NATS_URL names no other")
-    address = urlsplit(url)
-    where = f"NATS at {address.hostname}:{address.port or PORT_DEFAULT}"
     named = bool(examined.environment.get(BUS_VARIABLE))
+    try:
+        address = urlsplit(url)
+        where = f"NATS at {address.hostname}:{address.port or PORT_DEFAULT}"
+    except ValueError:
+        return problem(
+            f"{BUS_VARIABLE} is no address (it is not shown, since it may hold a password)",
+            f"export {BUS_VARIABLE}=<nats://user:password@host:port>",
+        )
     restart = f"{examined.command('down')} && {examined.command('up')}"
     try:
         greeting, found = _stream_names(url)

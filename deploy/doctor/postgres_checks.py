@@ -8,7 +8,7 @@ from urllib.parse import urlsplit
 
 import psycopg
 
-from deploy.doctor.examined import Examined
+from deploy.doctor.examined import DATABASE_VARIABLES, Examined
 from deploy.doctor.findings import Finding, ok, problem, skip, warning
 from deploy.embedded.postgres_server import without_password
 from deploy.rebuild import migration_files
@@ -40,15 +40,25 @@ def check_postgres(examined: Examined) -> list[Finding]:
     if examined.database_url is None:
         return [skip(NOT_RUNNING)]
     try:
-        with closing(connect(examined.database_url)) as connection:
-            return [
-                _version(connection),
+        connection = connect(examined.database_url)
+    except psycopg.Error as failed:
+        return [_unreachable(examined, examined.database_url, failed)]
+    with closing(connection):
+        found = [_version(connection)]
+        try:
+            found += [
                 *_vector(examined, connection),
                 _connections(connection),
                 _size(connection),
             ]
-    except psycopg.Error as failed:
-        return [_unreachable(examined, examined.database_url, failed)]
+        except psycopg.Error as failed:
+            found.append(
+                warning(
+                    f"it does not answer every question: {type(failed).__name__}",
+                    f"export {DATABASE_VARIABLES[0]}=<url of a superuser>",
+                )
+            )
+        return found
 
 
 def check_migrations(examined: Examined) -> Finding:
@@ -60,10 +70,8 @@ def check_migrations(examined: Examined) -> Finding:
             missing, foreign = _missing_migrations(connection)
     except psycopg.errors.InsufficientPrivilege:
         return skip("the user of the url may not read which migrations are applied")
-    except psycopg.OperationalError:
+    except psycopg.Error:
         return skip("Postgres cannot be asked: see `postgres`")
-    except psycopg.Error as failed:
-        return problem(f"the migrations cannot be read: {_line(failed)}", examined.migrate)
     if foreign:
         return problem(
             f"another commit of Heeler made this database: {foreign[0]} is not the migration of"
@@ -94,7 +102,13 @@ def _missing_migrations(connection: Connection) -> tuple[list[str], list[str]]:
 
 
 def _unreachable(examined: Examined, url: str, failed: psycopg.Error) -> Finding:
-    named, where = examined.named_database, _shown(url)
+    named = examined.named_database
+    if not isinstance(failed, psycopg.OperationalError):
+        return problem(
+            f"{named} is no address of Postgres (it is not shown, since it may hold a password)",
+            f"export {named}=<url of a Postgres that runs>",
+        )
+    where = _shown(url)
     restart = f"{examined.command('down')} && {examined.command('up')}"
     said = str(failed)
     if "password authentication failed" in said or "no password supplied" in said:
@@ -114,7 +128,7 @@ def _shown(url: str) -> str:
 
 
 def _line(failed: Exception) -> str:
-    """The last line of what psycopg says, which has the reason and no password."""
+    """The last line of what psycopg says of a server, which has the reason and no password."""
     lines = [line.strip() for line in str(failed).splitlines() if line.strip()]
     return (lines or [type(failed).__name__])[-1].rpartition("failed: ")[2]
 

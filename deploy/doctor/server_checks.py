@@ -101,7 +101,7 @@ def check_backlog(examined: Examined) -> list[Finding]:
         found.append(
             warning(
                 f"{given_up} messages were given up (dead letters)",
-                examined.command("admin dead-letters"),
+                examined.command("admin dead-letters list"),
             )
         )
     return found or [ok(f"no dead letters, at most {lag:,} events wait")]

@@ -21,6 +21,7 @@ from deploy.embedded.service_environment import changed_variables, fingerprints
 from deploy.embedded.settings import (
     CHECKOUT,
     HEALTH_POLL_SECONDS,
+    IS_CHECKOUT,
     MIGRATE_SECONDS_MAX,
     NATS_READS_SECONDS_MAX,
     START_SECONDS_MAX,
@@ -318,16 +319,18 @@ def _log_of(settings: Settings, part: str, logs: LogsOfThisStart | None) -> str:
 
 def _print_urls(settings: Settings, state: InstanceState) -> None:
     home = home_prefix(settings)
+    command = f"{home}{command_name()}"
+    launcher = f"{home}make" if IS_CHECKOUT else command
     rows = {
         "API": state.urls["api"],
         "OpenAPI": f"{state.urls['api']}/openapi",
         "health": f"{state.urls['api']}/v1/health",
-        "NATS": f"{home}make watch",
-        "SQL": f"{home}make psql",
-        "logins": f"{home}make status ARGS=--json",
+        "NATS": f"{launcher} watch",
+        "SQL": f"{launcher} psql",
+        "logins": f"{launcher} status {'ARGS=--json' if IS_CHECKOUT else '--json'}",
         "logs": str(settings.logs),
-        "stop": f"{home}make down",
-        "command": f"{home}{command_name()} --help",
+        "stop": f"{launcher} down",
+        "command": f"{command} --help",
     }
     print_rows(rows)
 

@@ -213,6 +213,13 @@ FAULTS = [
         forget_password,
         lambda site: {"the same url with the password of its user": site.environment[ADMIN]},
     ),
+    Fault(
+        "no address",
+        "postgres",
+        "is no address of Postgres",
+        variable(ADMIN, "postgress://heeler:hunter2hunter2@localhost/heeler"),
+        lambda site: {"url of a Postgres that runs": site.environment[ADMIN]},
+    ),
     Fault("old schemas", "migrations", "groups", lose_schema),
     Fault(
         "no NATS",

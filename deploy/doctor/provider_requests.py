@@ -42,10 +42,10 @@ class Answer:
     def reason(self) -> str:
         """Why there was no answer, in words."""
         match self.error:
-            case ssl.SSLCertVerificationError(verify_message=message):
-                return f"its certificate is not trusted ({message})"
+            case ssl.SSLCertVerificationError():
+                return f"its certificate is not trusted ({_say(self.error, 'verify_message')})"
             case ssl.SSLError():
-                return f"TLS fails ({self.error.reason or 'no reason given'})"
+                return f"TLS fails ({_say(self.error, 'reason')})"
             case socket.gaierror():
                 return "its name is not known"
             case TimeoutError():
@@ -54,6 +54,11 @@ class Answer:
                 return "nothing listens there"
             case _:
                 return f"it cannot be reached ({type(self.error).__name__})"
+
+
+def _say(error: Exception, field: str) -> str:
+    """What an error of TLS says of itself."""
+    return str(getattr(error, field, "") or "no reason given")
 
 
 class _NoRedirects(HTTPRedirectHandler):

@@ -100,6 +100,20 @@ def test_the_doctor_finds_the_fault_and_its_fix_mends_it(
     assert [each for each in site.examine() if each not in before] == []
 
 
+@pytest.mark.parametrize(("mode", "state"), [("off", "warning"), ("container", "problem")])
+def test_code_that_cannot_run_is_found(mode: str, state: str, site: Site) -> None:
+    """Where the machine grants no namespaces, the check says so before and after."""
+    before = site.examine("sandbox")
+    site.environment |= {"HEELER_SANDBOX": mode, "PATH": "/usr/bin:/bin"}
+    site.stand_in("docker", "exit 1")  # an engine that does not answer
+
+    [found] = site.examine("sandbox")
+
+    assert (found["state"], found["fix"]) == (state, "unset HEELER_SANDBOX")
+    site.execute(found["fix"], {})
+    assert site.examine("sandbox") == before
+
+
 def test_twelve_faults_and_more_are_planted() -> None:
     assert len(FAULTS) >= 12
     assert len({fault.check for fault in FAULTS}) >= 12

@@ -57,7 +57,7 @@ def send(
         raise
     finally:
         timer.cancel()
-    if run_stream.was_too_long:
+    if run_stream.was_too_long and run_stream.is_cancelled:
         raise CommandError(f"The run took longer than {timeout:g} s and was cancelled")
     check(run_stream)
 

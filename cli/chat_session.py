@@ -95,7 +95,7 @@ class ChatSession:
                 self._server, self._agent_id, messages, tokens=True, override_model=self._model
             )
             self._print(run)
-            if run.error or (run.has_failed and run.stop_reason != "cancelled"):
+            if run.error or (run.has_failed and not run.is_cancelled):
                 warn(f"The run failed: {run.error or run.stop_reason}")
             messages = self._answers() if run.stop_reason == WAITS else []
 
@@ -115,7 +115,7 @@ class ChatSession:
             except KeyboardInterrupt:
                 say(f"See how it ends: heeler runs show {run.run_id}")
                 return
-            say("Cancelled." if run.stop_reason == "cancelled" else "It had ended already.")
+            say("Cancelled." if run.is_cancelled else "It had ended already.")
         finally:
             printer.end()
 

@@ -41,12 +41,17 @@ class RunStream:
     was_too_long: bool = False
     _seen: int = 0
     _key: dict[str, str] = field(default_factory=idempotency_key)
-    _is_cancelled: bool = False
+    _wants_cancel: bool = False
 
     @property
     def has_ended(self) -> bool:
         """Whether the server has said how the run ended."""
         return self.stop_reason is not None or self.error is not None
+
+    @property
+    def is_cancelled(self) -> bool:
+        """Whether it ended because somebody cancelled it."""
+        return self.stop_reason == "cancelled"
 
     @property
     def has_failed(self) -> bool:
@@ -82,10 +87,11 @@ class RunStream:
         a run that has ended stays as it is."""
         import letta_client
 
-        self._is_cancelled = True
+        self._wants_cancel = True
         if self.run_id and not self.has_ended:
             path = f"/v1/agents/{self.agent_id}/messages/cancel"
-            with suppress(letta_client.ConflictError):  # it has just ended
+            # It has just ended, or the stream will tell that the server is away.
+            with suppress(letta_client.ConflictError, letta_client.APIConnectionError):
                 self.server.post(path, {"run_ids": [self.run_id]})
 
     def cancel_after(self, seconds: float) -> threading.Timer:
@@ -132,7 +138,7 @@ class RunStream:
         self._seen = event.get("seq_id") or self._seen
         if self.run_id is None and event.get("run_id"):
             self.run_id = event["run_id"]
-            if self._is_cancelled:
+            if self._wants_cancel:
                 self.cancel()
         match event.get("message_type"):
             case "stop_reason":

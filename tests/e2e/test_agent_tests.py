@@ -144,3 +144,48 @@ def test_a_tool_beside_the_agent_runs_when_it_is_approved_and_is_gone_afterwards
     [changed] = http.get("/v1/tools/", params={"name": "book"}).json()
     assert (changed["id"], changed["source_code"]) == (other.json()["id"], TOOL)
     http.delete(f"/v1/tools/{changed['id']}")
+
+
+ELSEWHERE = """
+[[mcp_servers]]
+name = "weather"
+url = "http://localhost:9/mcp"
+tools = ["forecast"]
+
+[permissions]
+tools = ["forecast"]
+"""
+FORECAST = """
+[scenario]
+name = "may do no more than its file allows"
+agent = "agent.toml"
+
+[[mocks]]
+tool = "forecast"
+arguments = { city = "Oslo" }
+returns = "rain"
+
+[[model]]
+tool_calls = [{ name = "forecast", arguments = { city = "Oslo" } }]
+
+[[model]]
+tool_calls = [{ name = "memory_insert", arguments = { label = "human", new_string = "Oslo" } }]
+
+[[model]]
+text = "It rains."
+
+[[turns]]
+message = "How is the weather in Oslo?"
+
+[turns.expect]
+tool_calls = [{ name = "forecast", returns = "rain" }, { name = "memory_insert", status = "error" }]
+memory.human.equals = ""
+"""
+
+
+def test_an_agent_may_do_what_its_file_allows_and_tools_of_servers_elsewhere_are_mocked(
+    heeler_command: HeelerCommand, folder: Path
+) -> None:
+    (folder / "agent.toml").write_text(AGENT + ELSEWHERE)
+    (folder / "keeps.toml").write_text(FORECAST)
+    heeler_command("test", str(folder))

@@ -6,9 +6,11 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from cli.agent_tests.answers import Answer, Call
-from cli.agent_tests.expectations import Failure, check
+from cli.agent_tests.expectations import Failure, check, is_part
 from cli.agent_tests.scenarios import Expectation
 
 SEARCH = Call("search", {"query": "tea", "limit": 3}, "1", "green tea", "success")
@@ -158,3 +160,20 @@ def test_true_is_not_one_and_a_difference_is_shown_by_lines() -> None:
     [failure] = checked(answer, tool_calls=[wanted])
     assert '-   "seats": true' in failure.difference
     assert '+   "seats": 1' in failure.difference
+
+
+VALUES = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.text(max_size=5),
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=3), inner),
+    max_leaves=8,
+)
+
+
+@given(st.dictionaries(st.text(max_size=3), VALUES, min_size=1), st.data())
+def test_arguments_fit_with_more_keys_and_never_with_fewer(
+    wanted: dict[str, Any], data: st.DataObject
+) -> None:
+    key = data.draw(st.sampled_from(sorted(wanted)))
+    assert is_part(wanted, {**wanted, "another key": 1})
+    assert not is_part(wanted, {name: value for name, value in wanted.items() if name != key})
+    assert not is_part(wanted, {**wanted, key: ["something else"]})

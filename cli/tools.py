@@ -8,6 +8,7 @@ from typing import Annotated, Any
 from typer import Argument, Option
 
 from cli.commands import noun
+from cli.exit_codes import CommandError, ExitCode
 from cli.files_and_json import json_object, text_of
 from cli.names import AGENT, TOOL, find, id_of
 from cli.output import Column, say, show, show_rows, show_text
@@ -88,9 +89,21 @@ def create(
 ) -> None:
     """Make a tool of a Python function; its name and arguments come from the source."""
     fields = _fields(text_of(file), description, tag, package, approval)
-    made = server().put(TOOL.path, fields) if replace else server().post(TOOL.path, fields)
+    if not replace:
+        _require_new(fields["source_code"])
+    made = server().put(TOOL.path, fields)
     say(f"Attach it: heeler tools attach {made['name']} AGENT")
     show(made, FIELDS)
+
+
+def _require_new(source: str) -> None:
+    """The API changes a tool of the same name without a word: agents would call the new one."""
+    name = server().post("/v1/tools/generate-schema", {"code": source})["name"]
+    if server().get(TOOL.path, name=name):
+        raise CommandError(
+            f"There is a tool '{name}': change it with --replace, or give the function another name",
+            ExitCode.REFUSED,
+        )
 
 
 @app.command("set")
@@ -164,8 +177,6 @@ def run(
         for text in result.get(stream) or []:
             say(text.rstrip("\n"))
     if result["status"] != "success":
-        from cli.exit_codes import CommandError
-
         raise CommandError(_returned(result))
     show_text(_returned(result))
 

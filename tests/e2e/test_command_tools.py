@@ -43,6 +43,11 @@ def test_a_tool_is_made_of_a_file_changed_and_deleted(
     assert changed["pip_requirements"] == [{"name": "greeting", "version": "1.0"}]
     assert "greeting==1.0" in heeler_command("tools", "get", name).out
 
+    refused = heeler_command.run("tools", "create", str(source))
+    assert (refused.code, "--replace" in refused.err) == (ExitCode.REFUSED, True)
+    replaced = heeler_command.json("tools", "create", str(source), "--replace", "--tag", "new")
+    assert (replaced["id"], replaced["tags"]) == (made["id"], ["new"])
+
     heeler_command("tools", "delete", name, "--yes")
     assert http.get(f"/v1/tools/{made['id']}").status_code == 404
 

@@ -10,8 +10,10 @@ import httpx
 import nats
 import pytest
 
+from cli.exit_codes import ExitCode
 from libs.contracts.bus_messages import DEFAULT_ORG
 from tests.e2e.asking import SECONDS_MAX, unique
+from tests.heeler_command import HeelerCommand
 from tests.servers import HeelerInstance
 from tests.waiting import wait_for
 
@@ -159,3 +161,18 @@ async def test_the_operations_stand_in_the_api_document(web: httpx.AsyncClient) 
     assert set(paths[ADMIN + "/{letter_id}/replay"]) == {"post"}
     names = {parameter["name"] for parameter in paths[ADMIN]["get"]["parameters"]}
     assert names == {"before", "after", "limit", "order", "service", "name", "kind", "status"}
+
+
+async def test_an_operator_reads_replays_and_discards_a_letter_by_command(
+    park: Park, heeler_command: HeelerCommand
+) -> None:
+    letter = await park("agent", "agent.update", b'{"how": "slowly"}')
+    verbs = ("admin", "dead-letters")
+    assert letter["id"] in heeler_command(*verbs, "list", "--service", "agent").out
+    shown = heeler_command(*verbs, "show", letter["id"]).out
+    assert '"how": "slowly"' in shown
+    assert letter["error_text"].split()[0] in shown
+    replayed = heeler_command.json(*verbs, "replay", letter["id"])
+    assert (replayed["id"], replayed["status"]) == (letter["id"], "parked")
+    heeler_command(*verbs, "discard", letter["id"], "--yes")
+    assert heeler_command.run(*verbs, "show", letter["id"]).code == ExitCode.NOT_FOUND

@@ -101,7 +101,7 @@ def _require_new(source: str) -> None:
     name = server().post("/v1/tools/generate-schema", {"code": source})["name"]
     if server().get(TOOL.path, name=name):
         raise CommandError(
-            f"There is a tool '{name}': change it with --replace, or give the function another name",
+            f"There is a tool '{name}': change it with --replace, or rename the function",
             ExitCode.REFUSED,
         )
 

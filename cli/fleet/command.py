@@ -32,7 +32,7 @@ from cli.fleet.view import (
 from cli.fleet.wakeups import wakeups
 from cli.fleet.watching import Watcher
 from cli.options import OPTIONS
-from cli.output import progress, say, show_json
+from cli.output import printable, progress, say, show_json, write
 from cli.server import server
 
 
@@ -57,7 +57,7 @@ def compare_files(run: Run, fleet: Fleet) -> Comparison:
     comparison = run.compare(fleet, read_agents(fleet, files_of(fleet)))
     if not OPTIONS.json:
         for line in problem_lines(comparison):
-            print(line, file=sys.stderr)
+            _complain(line)
     return comparison
 
 
@@ -67,8 +67,8 @@ def show_plan(comparison: Comparison) -> None:
         show_json(plan_document(comparison))
         return
     for line in plan_lines(comparison.plan):
-        print(line)
-    print(summary(counts_of_plan(comparison)))
+        write(line)
+    write(summary(counts_of_plan(comparison)))
 
 
 def apply_with_progress(run: Run, comparison: Comparison) -> list[Outcome]:
@@ -89,10 +89,10 @@ def apply_with_progress(run: Run, comparison: Comparison) -> list[Outcome]:
         return found
     for outcome in found:
         if outcome.failed:
-            print(outcome_line(outcome), file=sys.stderr)
+            _complain(outcome_line(outcome))
         elif outcome.action != "unchanged" and not OPTIONS.quiet:
-            print(outcome_line(outcome))
-    print(summary(counts_of_outcomes(found)))
+            write(outcome_line(outcome))
+    write(summary(counts_of_outcomes(found)))
     return found
 
 
@@ -106,13 +106,13 @@ def watch_files(
             print(json.dumps(outcome_document(comparison, outcomes)), flush=True)
             return
         for line in problem_lines(comparison):
-            print(line, file=sys.stderr, flush=True)
+            _complain(line)
         for outcome in outcomes:
             if outcome.failed:
                 kept = f"; the agent {outcome.agent_id} is as before" if outcome.agent_id else ""
-                print(f"{outcome_line(outcome)}{kept}", file=sys.stderr, flush=True)
+                _complain(f"{outcome_line(outcome)}{kept}")
             elif outcome.action != "unchanged":
-                print(f"{time.strftime('%H:%M:%S')} {outcome_line(outcome)}", flush=True)
+                write(f"{time.strftime('%H:%M:%S')} {outcome_line(outcome)}")
 
     watcher = Watcher(
         replace(run, policy=replace(run.policy, reset_memory=False)), comparison.fleet, tell, say
@@ -128,3 +128,8 @@ def end(outcomes: Sequence[Outcome]) -> None:
     """End the command with the exit code for what came of all agents."""
     if any(outcome.failed for outcome in outcomes):
         raise typer.Exit(ExitCode.REFUSED)
+
+
+def _complain(text: str) -> None:
+    """What is wrong, also with --quiet: on stderr, at once."""
+    print(printable(text, sys.stderr), file=sys.stderr, flush=True)

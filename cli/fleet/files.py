@@ -27,6 +27,18 @@ MISSING_VARIABLE = "AGT214"
 NOT_AGENTS = frozenset({"pyproject.toml", "heeler.toml", "remotes.toml"})
 
 
+type FileState = tuple[int, int, int] | None
+
+
+def state_of(path: Path) -> FileState:
+    """Differs where a file was saved; None if it is not there."""
+    try:
+        found = path.stat()
+    except OSError:
+        return None
+    return found.st_mtime_ns, found.st_size, found.st_ino
+
+
 @dataclass(kw_only=True)
 class AgentFile:
     """One file: what it wants, or what is wrong with it.
@@ -34,15 +46,20 @@ class AgentFile:
     Args:
         path: where it is.
         name: the path from the folder of the fleet; the mark of its agent has it.
-        beside: the files that it was put together from besides.
+        states: it and the files that it was put together from besides, as they were before they
+            were read.
     """
 
     path: Path
     name: str
     desired: DesiredAgent | None = None
     problems: list[Problem] = field(default_factory=list)
-    beside: set[Path] = field(default_factory=set)
+    states: dict[Path, FileState] = field(default_factory=dict)
     fingerprint: str = ""
+
+    def is_saved_since(self) -> bool:
+        """Whether it, or a file beside it, is another than the one that was read."""
+        return any(state_of(path) != state for path, state in self.states.items())
 
     @property
     def errors(self) -> list[Problem]:
@@ -151,13 +168,14 @@ def read_agent(fleet: Fleet, path: Path, checks: Checks | None = None) -> AgentF
 
     def read_bytes() -> bytes:
         nonlocal content
+        file.states[path] = state_of(path)
         with path.open("rb") as opened:
             content = opened.read(BYTES_MAX + 1)
         return content
 
     def read_sibling(name: str) -> str:
         beside = path.parent / name
-        file.beside.add(beside)
+        file.states[beside] = state_of(beside)
         if not beside.resolve().is_relative_to(path.parent.resolve()):
             raise PermissionError(1, "it leads out of the folder of this file")
         with beside.open("rb") as opened:

@@ -21,6 +21,7 @@ from cli.fleet.files import (
     find_duplicates,
     problem_of,
     read_agent,
+    state_of,
 )
 from cli.fleet.plan_resources import find_conflicts
 from cli.fleet.run import Comparison, Run
@@ -28,8 +29,6 @@ from cli.fleet.run import Comparison, Run
 SECOND_LOOK_SECONDS = 0.15  # a file that is wrong may be one that is being written
 GONE_SECONDS = 2.0  # a file that is not there may be one that is being replaced
 DUPLICATE = "AGT201"
-
-type Signature = tuple[tuple[int, int, int] | None, ...]
 
 
 @dataclass
@@ -48,7 +47,6 @@ class Watcher:
     say: Callable[[str], None]
     checks: Callable[[], Checks] = Checks
     files: dict[Path, AgentFile] = field(default_factory=dict)
-    signatures: dict[Path, Signature] = field(default_factory=dict)
     doubtful: dict[Path, float] = field(default_factory=dict)  # and since when
     gone: dict[Path, float] = field(default_factory=dict)  # and since when
     waiting: set[Path] = field(default_factory=set)  # for a server
@@ -64,7 +62,6 @@ class Watcher:
         """These files are applied already."""
         for file in files:
             self.files[file.path] = file
-            self.signatures[file.path] = _signature(file)
 
     def look(self, now: float) -> None:
         """Apply what was saved since the last look. `now` is in seconds, of any clock."""
@@ -84,17 +81,18 @@ class Watcher:
 
     def _is_changed(self, path: Path) -> bool:
         file = self.files.get(path)
-        return file is None or _signature(file) != self.signatures[path]
+        return file is None or file.is_saved_since()
 
     def _read(self, paths: Sequence[Path], now: float) -> Iterable[AgentFile]:
         """The files to apply. One that is wrong is looked at once more before that is said."""
         checks = self.checks() if paths else Checks()
         for path in paths:
-            before = self.files.get(path) or AgentFile(path=path, name=self.fleet.name_of(path))
-            file = read_agent(self.fleet, path, checks)
-            file.beside |= before.beside if file.desired is None else set()
-            is_new = path not in self.signatures or _signature(file) != self.signatures[path]
-            self.files[path], self.signatures[path] = file, _signature(file)
+            is_new = self._is_changed(path)
+            before = self.files.get(path)
+            self.files[path] = file = read_agent(self.fleet, path, checks)
+            if file.desired is None and before is not None:
+                for beside in before.states:  # so that mending one of these is seen
+                    file.states.setdefault(beside, state_of(beside))
             if file.desired is None and (is_new or path not in self.doubtful):
                 self.doubtful[path] = now
                 continue
@@ -112,7 +110,7 @@ class Watcher:
         taken = [path for path, at in self.gone.items() if now - at >= GONE_SECONDS]
         for path in taken:
             file = self.files.pop(path)
-            del self.gone[path], self.signatures[path]
+            del self.gone[path]
             self.doubtful.pop(path, None)
             if not self.run.prune:
                 self.say(f"{file.name} is gone; its agent stays (without --prune none is deleted)")
@@ -150,16 +148,3 @@ class Watcher:
                 file.problems += [problem_of(file, DUPLICATE, text) for text in words]
                 file.desired = None
                 self.conflicting.add(file.path)
-
-
-def _signature(file: AgentFile) -> Signature:
-    """Differs where a file, or one beside it, was saved."""
-    return tuple(map(_state_of, [file.path, *sorted(file.beside)]))
-
-
-def _state_of(path: Path) -> tuple[int, int, int] | None:
-    try:
-        found = path.stat()
-    except OSError:
-        return None
-    return found.st_mtime_ns, found.st_size, found.st_ino

@@ -174,8 +174,8 @@ def _schedule(schedule: Document) -> dict[str, Any] | None:
     if schedule.get("status") == "completed":
         return None
     action = schedule.get("action") or {}
-    message = _single_text(schedule)
     kind = action.get("type", "message")
+    message = _single_text(schedule) if kind == "message" else None
     if kind == "group_message" or (kind == "message" and message is None):
         return None
     is_once = schedule.get("schedule_type") == "one_time"

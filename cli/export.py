@@ -82,6 +82,7 @@ def _export_toml(ids: list[str], to: Path | None) -> None:
 
 def _download(agent_id: str, form: Form, folder: Path) -> Path:
     """Write an agent as the server writes it; the file that it is in."""
+    from cli import agent_files
     from cli.fleet.export import slug
     from cli.server import server
 
@@ -89,12 +90,7 @@ def _download(agent_id: str, form: Form, folder: Path) -> Path:
     file = folder / f"{name}{'.af' if form is Form.letta else '.heeler.gz'}"
     if file.exists():
         raise CommandError(f"{file} is there: write to another folder", ExitCode.REFUSED)
-    exported = server().letta.agents.with_streaming_response.export_file
-    with (
-        exported(agent_id, extra_query={"format": form.value}) as answer,
-        file.open("wb") as opened,
-    ):
-        opened.writelines(answer.iter_bytes())
+    agent_files.export(agent_id, str(file), form=form.value)
     return file
 
 

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from cli.fleet.apply import Outcome
-from cli.fleet.files import Checks, files_of, fleet_of, read_agents
+from cli.fleet.files import AgentFile, Checks, files_of, fleet_of, read_agents
 from cli.fleet.journal import Journal
 from cli.fleet.plan_parts import Policy
 from cli.fleet.run import Comparison, Run
@@ -28,6 +28,8 @@ class Folder:
     path: Path
     server: FakeServer = field(default_factory=FakeServer)
     environment: Mapping[str, str] = field(default_factory=dict)
+    journal: Path | None = None
+    files: list[AgentFile] | None = None  # instead of reading them each time
 
     def write(self, name: str, text: str) -> Path:
         """Write a file of the folder."""
@@ -36,14 +38,19 @@ class Folder:
         file.write_text(text)
         return file
 
+    def read(self) -> list[AgentFile]:
+        """The files as they are now."""
+        fleet = fleet_of([self.path])
+        return read_agents(fleet, files_of(fleet), Checks(environment=self.environment))
+
     def compare(self, **asked: Any) -> tuple[Run, Comparison]:
         """The files against the server."""
         prune = asked.pop("prune", False)
         fleet = fleet_of(asked.pop("paths", [self.path]), asked.pop("fleet", None))
         policy = Policy(fleet=fleet.name, **asked)
-        journal = Journal(self.path.parent / "journal.json")
+        journal = Journal(self.journal or self.path.parent / "journal.json")
         run = Run(self.server, policy, prune=prune, workers=1, journal=journal)
-        files = read_agents(fleet, files_of(fleet), Checks(environment=self.environment))
+        files = self.files or self.read()
         return run, run.compare(fleet, files)
 
     def apply(self, **asked: Any) -> list[Outcome]:

@@ -102,43 +102,51 @@ name = "choir"
 }
 
 
-def write_all(folder: Folder, files: dict[str, str]) -> None:
-    for path in folder.path.glob("*.toml"):
-        path.unlink()
-    for name, text in files.items():
-        folder.write(name, text)
+def versions_in(path: Path) -> list[Folder]:
+    """Both versions of the folder, read once."""
+    versions = []
+    for name, files in (("before", BEFORE), ("after", AFTER)):
+        folder = Folder(path / name / "agents")
+        for file, text in files.items():
+            folder.write(file, text)
+        folder.files = folder.read()
+        versions.append(folder)
+    return versions
 
 
-def apply_both(folder: Folder) -> FakeServer:
-    """The server after both versions of the files, in the way that nothing disturbs."""
-    for files in (BEFORE, AFTER):
-        write_all(folder, files)
-        assert not [outcome for outcome in folder.apply(prune=True) if outcome.failed]
-    return folder.server
+def on_new_server(versions: list[Folder], journal: Path) -> FakeServer:
+    """Have both versions applied to a server that has nothing yet."""
+    server = FakeServer()
+    for folder in versions:
+        folder.server, folder.journal = server, journal
+    return server
 
 
 @pytest.mark.parametrize("answer_lost", [False, True])
-@pytest.mark.parametrize("version", [0, 1])
+@pytest.mark.parametrize("disturbed", [0, 1])
 def test_a_run_that_ends_at_any_request_is_finished_by_the_next(
-    tmp_path: Path, version: int, answer_lost: bool
+    tmp_path: Path, disturbed: int, answer_lost: bool
 ) -> None:
-    expected = apply_both(Folder(tmp_path / "undisturbed" / "agents"))
-    versions = [BEFORE, AFTER]
+    versions = versions_in(tmp_path)
+    undisturbed = on_new_server(versions, tmp_path / "journal.json")
+    for folder in versions:
+        assert not [outcome for outcome in folder.apply(prune=True) if outcome.failed]
     number = 0
     while True:
         number += 1
-        folder = Folder(tmp_path / str(number) / "agents")
-        for index, files in enumerate(versions):
-            write_all(folder, files)
-            if index == version and not disturb(folder, number, answer_lost=answer_lost):
-                assert number > 10, "the fleet has more requests than that"
-                return
+        server = on_new_server(versions, tmp_path / f"journal-{number}.json")
+        for folder in versions[:disturbed]:
+            folder.apply(prune=True)
+        if not disturb(versions[disturbed], number, answer_lost=answer_lost):
+            assert number > 10, "the fleet has more requests than that"
+            return
+        for folder in versions[disturbed:]:
             outcomes = folder.apply(prune=True)
             assert [outcome.problems for outcome in outcomes if outcome.failed] == []
-        assert folder.server.content() == expected.content(), f"lost at request {number}"
-        sent = len(folder.server.sent)
-        folder.apply(prune=True)
-        assert len(folder.server.sent) == sent, "then nothing is left to do"
+        assert server.content() == undisturbed.content(), f"lost at request {number}"
+        sent = len(server.sent)
+        versions[1].apply(prune=True)
+        assert len(server.sent) == sent, "then nothing is left to do"
 
 
 def disturb(folder: Folder, number: int, **how: Any) -> bool:

@@ -2,48 +2,25 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import Annotated
 
 from typer import Exit, Option
 
 from cli.commands import Commands
 from cli.exit_codes import CommandError, ExitCode
+from cli.fleet_options import FleetCommand, fleet_options
 from cli.output import confirm
 
 app = Commands()
 
-Files = Annotated[
-    list[Path], Option("--file", "-f", help="A TOML file, or a folder of them; may be repeated.")
-]
-FleetName = Annotated[
-    str | None,
-    Option(
-        "--fleet",
-        help="What the agents of these files are called together. Without it: the name of the"
-        " repository, or of the folder.",
-    ),
-]
-Adopt = Annotated[
-    bool, Option("--adopt", help="Take over agents, tools and MCP servers that others have made.")
-]
-ResetMemory = Annotated[
-    bool,
-    Option(
-        "--reset-memory",
-        help="Write the values of the files over what agents made of their memory blocks.",
-    ),
-]
-Prune = Annotated[
-    bool, Option("--prune", help="Delete the agents of this fleet whose files are gone.")
-]
 
-
-@app.command()
+@app.command(cls=FleetCommand)
 def apply(
-    file: Files,
-    prune: Prune = False,
+    prune: Annotated[
+        bool, Option("--prune", help="Delete the agents of this fleet whose files are gone.")
+    ] = False,
     dry_run: Annotated[bool, Option("--dry-run", help="Show what would change.")] = False,
+    yes: Annotated[bool, Option("--yes", "-y", help="Delete without asking.")] = False,
     watch: Annotated[
         bool, Option("--watch", help="Apply again whenever a file is saved, until Ctrl-C.")
     ] = False,
@@ -51,10 +28,6 @@ def apply(
         bool,
         Option("--poll", help="With --watch: look at the files often, where no events come."),
     ] = False,
-    yes: Annotated[bool, Option("--yes", "-y", help="Delete without asking.")] = False,
-    adopt: Adopt = False,
-    reset_memory: ResetMemory = False,
-    fleet: FleetName = None,
 ) -> None:
     """Make the server's agents what their TOML files say: create, change, and with --prune delete.
 
@@ -74,12 +47,11 @@ def apply(
     if watch and prune and not yes:
         text = "With --watch nobody is asked before agents are deleted: say so with --yes"
         raise CommandError(text, ExitCode.USAGE)
-    run, found = new_run(file, fleet, adopt=adopt, reset_memory=reset_memory, prune=prune)
-    comparison = compare_files(run, found)
+    run, fleet = new_run(fleet_options(), prune=prune)
+    comparison = compare_files(run, fleet)
     if dry_run:
         show_plan(comparison)
-        is_wrong = comparison.rejected_files or any(a.problems for a in comparison.plan.agents)
-        raise Exit(ExitCode.REFUSED if is_wrong else ExitCode.OK)
+        raise Exit(ExitCode.REFUSED if comparison.is_wrong else ExitCode.OK)
     if deletions := comparison.plan.deletions:
         names = ", ".join(agent.name for agent in deletions)
         confirm(f"Delete {len(deletions)} agents ({names})?", yes=yes)

@@ -7,9 +7,9 @@ from typing import Annotated
 
 from typer import Option
 
-from cli.apply import FleetName
 from cli.commands import Commands
 from cli.exit_codes import CommandError, ExitCode
+from cli.fleet_options import FleetOptions
 from cli.output import say
 
 app = Commands()
@@ -37,7 +37,9 @@ def create(
     files_only: Annotated[
         bool, Option("--files-only", help="--template: write the files, and make no agent.")
     ] = False,
-    fleet: FleetName = None,
+    fleet: Annotated[
+        str | None, Option(metavar="NAME", help="As of `heeler apply`, which changes it later.")
+    ] = None,
 ) -> None:
     """Make a new agent of a TOML file, or of a template, whose files are yours from then on.
 
@@ -72,7 +74,7 @@ def _make(files: list[Path], fleet: str | None) -> None:
                 f"{file} is a folder: use `heeler apply -f {file}` for all agents in it",
                 ExitCode.USAGE,
             )
-    run, found = new_run(files, fleet)
+    run, found = new_run(FleetOptions(file=tuple(files), fleet=fleet))
     comparison = compare_files(run, found)
     for agent in comparison.plan.agents:
         if agent.agent_id is not None:

@@ -2,22 +2,22 @@
 
 from __future__ import annotations
 
-from typer import Exit
+from typing import Annotated
 
-from cli.apply import Adopt, Files, FleetName, Prune, ResetMemory
+from typer import Exit, Option
+
 from cli.commands import Commands
 from cli.exit_codes import ExitCode
+from cli.fleet_options import FleetCommand, fleet_options
 
 app = Commands()
 
 
-@app.command()
+@app.command(cls=FleetCommand)
 def diff(
-    file: Files,
-    prune: Prune = False,
-    adopt: Adopt = False,
-    reset_memory: ResetMemory = False,
-    fleet: FleetName = None,
+    prune: Annotated[
+        bool, Option("--prune", help="Show also which agents would be deleted.")
+    ] = False,
 ) -> None:
     """Show what `heeler apply` would change, field by field, and change nothing.
 
@@ -25,10 +25,10 @@ def diff(
     """
     from cli.fleet.command import compare_files, new_run, show_plan
 
-    run, found = new_run(file, fleet, adopt=adopt, reset_memory=reset_memory, prune=prune)
-    comparison = compare_files(run, found)
+    run, fleet = new_run(fleet_options(), prune=prune)
+    comparison = compare_files(run, fleet)
     show_plan(comparison)
-    if comparison.rejected_files or any(agent.problems for agent in comparison.plan.agents):
+    if comparison.is_wrong:
         raise Exit(ExitCode.REFUSED)
     if comparison.differs:
         raise Exit(ExitCode.FAILED)

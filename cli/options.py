@@ -54,7 +54,7 @@ class Command(TyperCommand):
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
         for parameter in self.params:
-            _name_value(parameter)
+            name_value(parameter)
         _add_shared(self.params)
 
     def get_params(self, ctx: Any) -> list[Any]:
@@ -87,7 +87,7 @@ class ClosedPipe(Exception):
     """The program that reads the output has ended. Typer would end with 1 on a BrokenPipeError."""
 
 
-def _name_value(parameter: Any) -> None:
+def name_value(parameter: Any) -> None:
     """Have the help say `--limit LIMIT` and `AGENT`, not `--limit <int range>` and `{agent} <str>`.
     Values that are chosen among a few stay listed."""
     is_argument = parameter.param_type_name == "argument"

@@ -8,12 +8,12 @@ import threading
 import time
 from collections.abc import Sequence
 from dataclasses import replace
-from pathlib import Path
 
 import typer
 
 from cli.exit_codes import ExitCode
 from cli.fleet.apply import Outcome
+from cli.fleet.checks import ServerChecks, rule_set
 from cli.fleet.files import Fleet, files_of, fleet_of, read_agents
 from cli.fleet.journal import journal_of
 from cli.fleet.plan_parts import Policy
@@ -31,30 +31,27 @@ from cli.fleet.view import (
 )
 from cli.fleet.wakeups import wakeups
 from cli.fleet.watching import Watcher
+from cli.fleet_options import FleetOptions
 from cli.options import OPTIONS
 from cli.output import printable, progress, say, show_json, write
 from cli.server import server
 
 
-def new_run(
-    paths: Sequence[Path],
-    fleet: str | None,
-    *,
-    adopt: bool = False,
-    reset_memory: bool = False,
-    prune: bool = False,
-) -> tuple[Run, Fleet]:
-    """What compares and applies these files, and the fleet that they are."""
-    found = fleet_of(paths, fleet)
-    policy = Policy(fleet=found.name, adopt=adopt, reset_memory=reset_memory)
-    asked = server()
-    journal = journal_of(asked.where.url, found.root)
-    return Run(ServerTransport(asked), policy, prune=prune, journal=journal), found
+def new_run(asked: FleetOptions, *, prune: bool = False) -> tuple[Run, Fleet]:
+    """What compares and applies the files that were asked for, and the fleet that they are."""
+    fleet = fleet_of(asked.file, asked.fleet)
+    policy = Policy(fleet=fleet.name, adopt=asked.adopt, reset_memory=asked.reset_memory)
+    where = server()
+    transport = ServerTransport(where)
+    checks = ServerChecks(transport, rule_set(asked.rules, asked.environment))
+    journal = journal_of(where.where.url, fleet.root)
+    return Run(transport, policy, checks, prune=prune, journal=journal), fleet
 
 
 def compare_files(run: Run, fleet: Fleet) -> Comparison:
     """The files against the server, with what is wrong told on stderr."""
-    comparison = run.compare(fleet, read_agents(fleet, files_of(fleet)))
+    files = files_of(fleet)
+    comparison = run.compare(fleet, read_agents(fleet, files, run.checks.current()))
     if not OPTIONS.json:
         for line in problem_lines(comparison):
             _complain(line)
@@ -114,9 +111,8 @@ def watch_files(
             elif outcome.action != "unchanged":
                 write(f"{time.strftime('%H:%M:%S')} {outcome_line(outcome)}")
 
-    watcher = Watcher(
-        replace(run, policy=replace(run.policy, reset_memory=False)), comparison.fleet, tell, say
-    )
+    again = replace(run, policy=replace(run.policy, reset_memory=False))
+    watcher = Watcher(again, comparison.fleet, tell, say)
     watcher.know(comparison.files)
     folders = sorted({path if path.is_dir() else path.parent for path in comparison.fleet.paths})
     say(f"Watching {', '.join(map(str, folders))}; Ctrl-C ends it.")

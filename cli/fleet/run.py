@@ -8,6 +8,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from cli.fleet.apply import WORKERS, Outcome, apply_plan
+from cli.fleet.checks import ServerChecks
 from cli.fleet.desired import Json
 from cli.fleet.files import AgentFile, Fleet
 from cli.fleet.journal import Journal
@@ -38,6 +39,11 @@ class Comparison:
         return [file for file in self.files if file.desired is None]
 
     @property
+    def is_wrong(self) -> bool:
+        """Whether a file cannot be applied."""
+        return bool(self.rejected_files) or any(agent.problems for agent in self.plan.agents)
+
+    @property
     def differs(self) -> bool:
         """Whether anything is to be sent."""
         plan = self.plan
@@ -57,6 +63,7 @@ class Run:
 
     transport: Transport
     policy: Policy
+    checks: ServerChecks
     prune: bool = False
     workers: int = WORKERS
     known_agents: dict[str, str] = field(default_factory=dict)

@@ -46,9 +46,12 @@ def _new_lines(agent: AgentPlan) -> Iterator[str]:
 
 
 def problem_lines(comparison: Comparison) -> Iterator[str]:
-    """What is wrong with files, each problem with its place and its fix; warnings too."""
+    """What is wrong with files, each problem with its place and its fix; warnings only of files
+    that are applied now."""
+    unchanged = {agent.file for agent in comparison.plan.agents if agent.action == "unchanged"}
     for file in comparison.files:
-        yield from map(to_text, file.problems)
+        if file.name not in unchanged:
+            yield from map(to_text, file.problems)
     for agent in comparison.plan.agents:
         for problem in agent.problems:
             yield f"{agent.file}: error: {problem}"

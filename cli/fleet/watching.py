@@ -15,7 +15,6 @@ from cli.exit_codes import CommandError
 from cli.fleet.apply import Outcome
 from cli.fleet.files import (
     AgentFile,
-    Checks,
     Fleet,
     files_of,
     find_duplicates,
@@ -38,14 +37,12 @@ class Watcher:
     Args:
         tell: is given what was applied.
         say: is given a sentence for people.
-        checks: gives what files are checked by, as the server is then.
     """
 
     run: Run
     fleet: Fleet
     tell: Callable[[Comparison, Sequence[Outcome]], None]
     say: Callable[[str], None]
-    checks: Callable[[], Checks] = Checks
     files: dict[Path, AgentFile] = field(default_factory=dict)
     doubtful: dict[Path, float] = field(default_factory=dict)  # and since when
     gone: dict[Path, float] = field(default_factory=dict)  # and since when
@@ -70,7 +67,12 @@ class Watcher:
         changed = {path for path in there if self._is_changed(path)}
         due = {path for path, at in self.doubtful.items() if now - at >= SECOND_LOOK_SECONDS}
         again = self.conflicting if changed or self.gone else set()
-        wanted = [*self._read(sorted((changed | due | self.waiting | again) & there), now)]
+        paths = sorted((changed | due | self.waiting | again) & there)
+        try:
+            wanted = [*self._read(paths, now)]
+        except CommandError as problem:  # of the server, which was asked what it has
+            self._wait(paths, problem)
+            return
         pruned = self._take_gone(now)
         if wanted or pruned:
             self._apply(wanted)
@@ -85,8 +87,8 @@ class Watcher:
 
     def _read(self, paths: Sequence[Path], now: float) -> Iterable[AgentFile]:
         """The files to apply. One that is wrong is looked at once more before that is said."""
-        checks = self.checks() if paths else Checks()
         for path in paths:
+            checks = self.run.checks.current()
             is_new = self._is_changed(path)
             before = self.files.get(path)
             self.files[path] = file = read_agent(self.fleet, path, checks)
@@ -95,6 +97,7 @@ class Watcher:
                     file.states.setdefault(beside, state_of(beside))
             if file.desired is None and (is_new or path not in self.doubtful):
                 self.doubtful[path] = now
+                self.run.checks.forget_if_missing(file)
                 continue
             self.doubtful.pop(path, None)
             yield file
@@ -123,14 +126,18 @@ class Watcher:
             comparison = self.run.compare(self.fleet, wanted, others=frozenset(names))
             outcomes = self.run.apply(comparison)
         except CommandError as problem:
-            self.waiting |= {file.path for file in wanted}
-            if not self.is_down:
-                self.say(f"{problem}. Trying again until it goes")
-            self.is_down = True
+            self._wait([file.path for file in wanted], problem)
             return
         self.waiting.clear()
         self.is_down = False
         self.tell(comparison, outcomes)
+
+    def _wait(self, paths: Iterable[Path], problem: CommandError) -> None:
+        """Try these files again when the server is back."""
+        self.waiting.update(paths)
+        if not self.is_down:
+            self.say(f"{problem}. Trying again until it goes")
+        self.is_down = True
 
     def _refuse_conflicts(self, wanted: Iterable[AgentFile]) -> None:
         """Files that do not go together with the others are as wrong as files that cannot be

@@ -15,6 +15,7 @@ import pytest
 from letta_client import Letta
 
 from cli.fleet.command import compare_files, new_run, watch_files
+from cli.fleet_options import FleetOptions
 from tests.e2e.asking import MODEL, says, unique
 from tests.heeler_command import HeelerCommand
 from tests.servers import HeelerInstance
@@ -266,7 +267,7 @@ async def test_a_saved_file_counts_for_the_next_run(
     name = unique("reloaded")
     folder = tmp_path / name
     write_agent(folder, name)
-    run, fleet = new_run([folder], None)
+    run, fleet = new_run(FleetOptions(file=(folder,)))
     comparison = compare_files(run, fleet)
     run.apply(comparison)
     agent = agent_named(http, name)

@@ -113,6 +113,13 @@ class FakeServer:
             case ["mcp-servers", server_id, "tools"]:
                 tag = f"mcp:{self.servers[server_id]['server_name']}"
                 return [tool for tool in self.tools.values() if tag in tool["tags"]]
+            case ["models"]:
+                shown = MODELS if "provider_name" not in query else ()
+                return [{"handle": handle, "max_context_window": 32_000} for handle in shown]
+            case ["models", "embedding"]:
+                return []
+            case ["permissions", "tools"]:
+                return {"tools": None, "capabilities": None}
             case ["agents", agent_id, "permissions"]:
                 none = {"tools": None, "capabilities": None}
                 return dict(self.permissions.get(agent_id, none))
@@ -192,7 +199,6 @@ class FakeServer:
             "schedules": self.schedules,
             "agent-groups": self.groups,
             "folders": {},
-            "models": {handle: {"handle": handle} for handle in MODELS},
         }[kind]
 
     def _keep(self, table: dict[str, Any], prefix: str, document: Any) -> Any:

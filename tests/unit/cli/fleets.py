@@ -8,10 +8,12 @@ from pathlib import Path
 from typing import Any
 
 from cli.fleet.apply import Outcome
+from cli.fleet.checks import ServerChecks
 from cli.fleet.files import AgentFile, Checks, files_of, fleet_of, read_agents
 from cli.fleet.journal import Journal
 from cli.fleet.plan_parts import Policy
 from cli.fleet.run import Comparison, Run
+from libs.agent_toml import DEFAULT_RULES
 from tests.unit.cli.fake_server import FakeServer
 
 ADA = """
@@ -49,7 +51,8 @@ class Folder:
         fleet = fleet_of(asked.pop("paths", [self.path]), asked.pop("fleet", None))
         policy = Policy(fleet=fleet.name, **asked)
         journal = Journal(self.journal or self.path.parent / "journal.json")
-        run = Run(self.server, policy, prune=prune, workers=1, journal=journal)
+        checks = ServerChecks(self.server, DEFAULT_RULES)
+        run = Run(self.server, policy, checks, prune=prune, workers=1, journal=journal)
         files = self.files or self.read()
         return run, run.compare(fleet, files)
 

@@ -201,8 +201,7 @@ def test_a_file_that_is_wrong_leaves_the_agent_and_says_why(folder: Folder, kind
     assert told[0].startswith("failed")
     assert folder.server.agent("ada") == before
     changes = [path for _, path, _ in folder.server.sent[sent:] if "configuration" not in path]
-    if kind != "a model that is not there":
-        assert changes == [], "nothing of the file is sent"
+    assert changes == [], "nothing of the file is sent"
     (configuration,) = folder.server.configurations.values()
     assert configuration["status"] == "rejected"
     assert configuration["problems"][-1]["message"]

@@ -1,0 +1,62 @@
+"""What the files of a fleet are checked by: security rules, and what the server has."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any, cast, get_args
+
+from cli.exit_codes import CommandError, ExitCode
+from cli.fleet.files import AgentFile, Checks
+from cli.fleet.requests import Transport
+from cli.server_catalogue import catalogue_of
+from libs.agent_toml import DEFAULT_RULES, Catalogue, RuleSet, WrongRules, rules_from
+from libs.agent_toml.definition import Environment
+
+# Lists of models leave these out, and they can be used all the same.
+UNLISTED_PROVIDERS = ("demo", "scripted")
+MISSING_ON_SERVER = frozenset({"AGT301", "AGT302", "AGT303"})
+
+
+def rule_set(file: Path | None, environment: str | None) -> RuleSet:
+    """The security rules that hold. Raises CommandError for a file of rules that is wrong, or an
+    environment that there is not."""
+    names = get_args(Environment)
+    if environment is not None and environment not in names:
+        words = f"'{environment}' is no environment: use {', '.join(names)}"
+        raise CommandError(words, ExitCode.USAGE)
+    rules = DEFAULT_RULES
+    if file is not None:
+        try:
+            rules = rules_from(file.read_text(encoding="utf-8"))
+        except (WrongRules, OSError, UnicodeDecodeError) as error:
+            raise CommandError(f"{file}: {error}", ExitCode.USAGE) from None
+    return rules if environment is None else replace(rules, environment=cast(Any, environment))
+
+
+@dataclass
+class ServerChecks:
+    """Checks of files against a server, which is asked what it has when that is needed."""
+
+    transport: Transport
+    rules: RuleSet
+    catalogue: Catalogue | None = None
+
+    def current(self) -> Checks:
+        """The checks, by what the server had when it was asked last."""
+        if self.catalogue is None:
+            self.catalogue = self._ask()
+        return Checks(rules=self.rules, catalogue=self.catalogue)
+
+    def forget_if_missing(self, file: AgentFile) -> None:
+        """Ask the server again before the next look, if the file names what it did not have."""
+        if any(problem.code in MISSING_ON_SERVER for problem in file.errors):
+            self.catalogue = None
+
+    def _ask(self) -> Catalogue:
+        found = catalogue_of(cast(Any, self.transport))
+        models = dict(found.models or {})
+        for provider in UNLISTED_PROVIDERS:
+            listed = self.transport.get("/v1/models/", provider_name=provider)
+            models |= {model["handle"]: model["max_context_window"] for model in listed}
+        return replace(found, models=models)

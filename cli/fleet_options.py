@@ -1,0 +1,93 @@
+"""The options of the commands that take the files of a fleet."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+from typer import Option
+
+from cli.options import Command, name_value
+
+
+@dataclass
+class FleetOptions:
+    """What was asked for in this call of the command."""
+
+    file: tuple[Path, ...] = ()
+    fleet: str | None = None
+    adopt: bool = False
+    reset_memory: bool = False
+    environment: str | None = None
+    rules: Path | None = None
+
+
+def _fleet_options(
+    file: Annotated[
+        list[Path],
+        Option("--file", "-f", help="A TOML file, or a folder of them; may be repeated."),
+    ],
+    fleet: Annotated[
+        str | None,
+        Option(
+            metavar="NAME",
+            help="What the agents of these files are called together. Without it: the name of the"
+            " repository, or of the folder.",
+        ),
+    ] = None,
+    adopt: Annotated[
+        bool,
+        Option("--adopt", help="Take over agents, tools and MCP servers that others have made."),
+    ] = False,
+    reset_memory: Annotated[
+        bool,
+        Option(
+            "--reset-memory",
+            help="Write the values of the files over what agents made of their memory blocks.",
+        ),
+    ] = False,
+    environment: Annotated[
+        str | None,
+        Option(
+            "--environment",
+            "-e",
+            metavar="NAME",
+            help="Whose security rules hold: development, staging or production; without it, what"
+            " each file says.",
+        ),
+    ] = None,
+    rules: Annotated[
+        Path | None, Option(metavar="FILE", help="Security rules of your own, as TOML.")
+    ] = None,
+) -> None:
+    """The options themselves."""
+
+
+class FleetCommand(Command):
+    """A command with these options, which `fleet_options()` has while it runs."""
+
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
+        app = typer.Typer(add_completion=False)
+        app.command()(_fleet_options)
+        options = typer.main.get_command(app).params
+        for parameter in options:
+            name_value(parameter)
+            parameter.expose_value = False
+            parameter.callback = _keep
+        self.params[:0] = options
+
+
+_asked = FleetOptions()
+
+
+def _keep(_: Any, parameter: Any, value: Any) -> Any:
+    setattr(_asked, parameter.name, tuple(value) if isinstance(value, list) else value)
+    return value
+
+
+def fleet_options() -> FleetOptions:
+    """What this call of the command was asked for."""
+    return _asked

@@ -11,7 +11,7 @@ from dataclasses import replace
 
 import typer
 
-from cli.exit_codes import ExitCode
+from cli.exit_codes import CommandError, ExitCode
 from cli.fleet.apply import Outcome
 from cli.fleet.checks import ServerChecks, rule_set
 from cli.fleet.files import Fleet, files_of, fleet_of, read_agents
@@ -28,6 +28,7 @@ from cli.fleet.view import (
     plan_lines,
     problem_lines,
     summary,
+    warnings_of,
 )
 from cli.fleet.wakeups import wakeups
 from cli.fleet.watching import Watcher
@@ -80,7 +81,13 @@ def apply_with_progress(run: Run, comparison: Comparison) -> list[Outcome]:
                 outcomes.append(outcome)
                 advance(len(outcomes))
 
-        found = run.apply(comparison, report=report)
+        try:
+            found = run.apply(comparison, report=report)
+        except CommandError:
+            say(
+                f"{len(outcomes)} of {total} agents were done. Run it again: it goes on from there."
+            )
+            raise
     if OPTIONS.json:
         show_json(outcome_document(comparison, found))
         return found
@@ -98,12 +105,15 @@ def watch_files(
 ) -> None:
     """Apply files whenever they are saved, until Ctrl-C or until `stop` is set."""
 
+    told = set(warnings_of(comparison))
+
     def tell(comparison: Comparison, outcomes: Sequence[Outcome]) -> None:
         if OPTIONS.json:
             print(json.dumps(outcome_document(comparison, outcomes)), flush=True)
             return
-        for line in problem_lines(comparison):
+        for line in problem_lines(comparison, without=told):
             _complain(line)
+        told.update(warnings_of(comparison))
         for outcome in outcomes:
             if outcome.failed:
                 kept = f"; the agent {outcome.agent_id} is as before" if outcome.agent_id else ""

@@ -102,19 +102,13 @@ class Exporter:
         return [server for server in self.servers if f"mcp:{server['server_name']}" in tags]
 
     def _without_notes(self, agent: Document) -> Document:
-        names = {f"mcp:{server['server_name']}" for server in self._servers_of(agent)}
         return {
             **agent,
             "metadata": _unmarked(agent),
             "blocks": [
                 {**block, "metadata": _unmarked(block)} for block in agent.get("blocks") or []
             ],
-            # Those of MCP servers are named by their servers.
-            "tools": [
-                self._plain(tool)
-                for tool in agent.get("tools") or []
-                if not names.intersection(tool.get("tags") or [])
-            ],
+            "tools": [self._plain(tool) for tool in agent.get("tools") or []],
         }
 
     def _plain(self, tool: Document) -> Document:

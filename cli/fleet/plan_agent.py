@@ -17,6 +17,7 @@ from cli.fleet.requests import Ref, Request
 from cli.fleet.server_state import ServerState
 
 AGENTS_PATH = "/v1/agents/"
+FIELDS_SHOWN_MAX = 5
 APPROVAL = "requires_approval"
 FILE_TOOLS = "letta_files_core"  # they come and go with folders
 
@@ -142,11 +143,12 @@ def _plan_changes(subject: Subject) -> None:
 
 def _refuse_others(plan: AgentPlan, mark: Mark | None) -> None:
     owner = f"belongs to the fleet '{mark.fleet}'" if mark else "was not made by this command"
+    fields = ", ".join(change.field for change in plan.changes[:FIELDS_SHOWN_MAX])
     plan.changes.clear()
     plan.requests.clear()
     plan.refuse(
-        f"the agent '{plan.name}' ({plan.agent_id}) {owner}, and differs from the file: take it"
-        " over with --adopt"
+        f"the agent '{plan.name}' ({plan.agent_id}) {owner}, and differs from the file in {fields}:"
+        " take it over with --adopt"
     )
 
 

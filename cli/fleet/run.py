@@ -89,10 +89,12 @@ class Run:
             self.known_agents[mark.file] = str(agent["id"])
         names = others | frozenset(self._names_of(files))
         there = {file.name for file in files}
+        # A file that does not even say its name may be that of any agent, under another path.
+        prune = self.prune and all(_name_in(file) for file in files)
 
         def is_orphan(file: str) -> bool:
             gone = file not in there and not (fleet.root / file).exists()
-            return self.prune and gone and fleet.is_asked_for(file)
+            return prune and gone and fleet.is_asked_for(file)
 
         policy = replace(self.policy, names=names)
         plan = plan_fleet(desired, state, policy, is_orphan=is_orphan)

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 
 from cli.fleet.apply import Outcome
 from cli.fleet.desired import Json
 from cli.fleet.plan_parts import AgentPlan, FleetPlan
 from cli.fleet.run import Comparison
-from libs.agent_toml.problems import to_text
+from libs.agent_toml.problems import Problem, to_text
 
 SIGNS = {"create": "+", "change": "~", "delete": "-", "unchanged": "=", "refuse": "!"}
 DONE = {"create": "created", "change": "changed", "delete": "deleted", "unchanged": "unchanged"}
@@ -45,16 +45,27 @@ def _new_lines(agent: AgentPlan) -> Iterator[str]:
             yield f"    {field}: {value if isinstance(value, str) else ', '.join(value)}"
 
 
-def problem_lines(comparison: Comparison) -> Iterator[str]:
+def problem_lines(comparison: Comparison, *, without: Collection[Problem] = ()) -> Iterator[str]:
     """What is wrong with files, each problem with its place and its fix; warnings only of files
-    that are applied now."""
+    that are applied now.
+
+    Args:
+        without: warnings that were told before.
+    """
     unchanged = {agent.file for agent in comparison.plan.agents if agent.action == "unchanged"}
     for file in comparison.files:
         if file.name not in unchanged:
-            yield from map(to_text, file.problems)
+            told = (p for p in file.problems if p.severity == "error" or p not in without)
+            yield from map(to_text, told)
     for agent in comparison.plan.agents:
         for problem in agent.problems:
             yield f"{agent.file}: error: {problem}"
+
+
+def warnings_of(comparison: Comparison) -> Iterator[Problem]:
+    """What may be a mistake in the files."""
+    for file in comparison.files:
+        yield from (problem for problem in file.problems if problem.severity == "warning")
 
 
 def outcome_line(outcome: Outcome) -> str:

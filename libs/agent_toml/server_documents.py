@@ -38,11 +38,16 @@ def from_server(
     """
     tools = agent.get("tools") or []
     custom = [tool for tool in tools if tool.get("tool_type") == "custom"]
+    of_servers = {f"mcp:{server['server_name']}" for server in mcp_servers}
     fields: dict[str, Any] = {
         **_own_fields(agent),
         "include_base_tools": False,
         "include_base_tool_rules": False,
-        "tools": [tool["name"] for tool in tools if tool not in custom],
+        "tools": [
+            tool["name"]
+            for tool in tools
+            if tool not in custom and not of_servers.intersection(tool.get("tags") or [])
+        ],
         "tool": [_tool(tool) for tool in custom],
         "folders": [folder["name"] for folder in agent.get("sources") or []],
         "secrets": {each["key"]: f"${{{each['key']}}}" for each in agent.get("secrets") or []},

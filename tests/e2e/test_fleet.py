@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import signal
 import subprocess
@@ -18,6 +19,7 @@ from cli.fleet.command import compare_files, new_run, watch_files
 from cli.fleet_options import FleetOptions
 from tests.e2e.asking import MODEL, says, unique
 from tests.heeler_command import HeelerCommand
+from tests.mcp_servers.asking import PROGRAM
 from tests.servers import HeelerInstance
 from tests.waiting import wait_for
 
@@ -170,6 +172,12 @@ action = {{ type = "summarize", summary_length = "short" }}
 name = "{group}"
 manager_type = "round_robin"
 description = "A pair"
+
+[[mcp_servers]]
+name = "{mcp}"
+command = "{program}"
+args = {arguments}
+env = {{ KEY = "${{FLEET_TOKEN}}" }}
 """
 
 
@@ -181,7 +189,10 @@ def test_an_agent_with_everything_is_exported_and_applied_without_a_change(
 ) -> None:
     monkeypatch.setenv("FLEET_TOKEN", "a-secret")
     folder, name, tool = tmp_path / unique("all"), unique("all"), unique("roll").replace("-", "_")
-    words = {"house": unique("house"), "group": unique("group"), "tool": tool}
+    words = {
+        **{"house": unique("house"), "group": unique("group"), "mcp": unique("mcp"), "tool": tool},
+        **{"program": PROGRAM[0], "arguments": json.dumps(PROGRAM[1:])},
+    }
     write_agent(folder, name, EVERYTHING, **words)
     other = AGENT + '[[groups]]\nname = "{group}"\n'
     write_agent(folder, unique("other"), other, **words)
@@ -207,6 +218,7 @@ def test_an_agent_with_everything_is_exported_and_applied_without_a_change(
     assert "a-secret" not in text
     assert "heeler.fleet" not in text
     monkeypatch.setenv("TOKEN", "a-secret")
+    monkeypatch.setenv(f"{words['mcp'].replace('-', '_').upper()}_KEY", "a-secret")
     ended = heeler_command("diff", "-f", str(exported))
     assert "created 0, changed 0, unchanged 1" in ended.out
     monkeypatch.setenv("TOKEN", "another-secret")

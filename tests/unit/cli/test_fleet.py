@@ -230,6 +230,15 @@ def test_a_file_that_is_wrong_is_not_pruned(folder: Folder) -> None:
     assert (configuration["status"], configuration["problems"][0]["line"]) == ("rejected", 1)
 
 
+def test_a_moved_file_that_is_wrong_keeps_its_agent_from_being_pruned(folder: Folder) -> None:
+    file = folder.write("ada.toml", ADA)
+    folder.apply()
+    file.unlink()
+    folder.write("team/ada.toml", "name = ")
+    folder.apply(prune=True)
+    assert folder.server.names() == ["ada"]
+
+
 def test_an_agent_of_somebody_else_is_changed_with_adopt_alone(folder: Folder) -> None:
     folder.server._act("POST", ["agents"], {"name": "ada", "system": "Mine"}, None)
     folder.write("ada.toml", ADA)

@@ -34,7 +34,7 @@ def own_server(environment: Mapping[str, str] = os.environ) -> Iterator[Server]:
     Raises CommandError where it does not start."""
     from deploy.embedded.postgres_location import folders_outside
 
-    home = Path(tempfile.mkdtemp(prefix="heeler-test-"))
+    home = Path(tempfile.mkdtemp(prefix="heeler-agent-tests-"))
     home.chmod(0o755)  # the account that Postgres runs under may have to enter
     port = free_port()
     kept = {name: value for name, value in environment.items() if name not in OF_OTHER_SERVERS}

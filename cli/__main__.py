@@ -82,6 +82,8 @@ def root() -> None:
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run one command; returns its exit code."""
     given = list(sys.argv[1:] if arguments is None else arguments)
+    if given[:1] == ["--version"]:  # as of other commands
+        given[0] = "version"
     options.reset()
     completion.prepare()
     try:

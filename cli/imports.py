@@ -43,8 +43,15 @@ def _cancel(path: str) -> None:
 
 
 def _failure(document: Any) -> CommandError:
-    errors = [str(error) for error in document["errors"] or ()]
+    errors = [_words(error) for error in document["errors"] or ()]
     why = [document["reason"], *errors] if document["reason"] else errors
     text = "\n".join(why) or f"The import {document['id']} ended as {document['status']}"
     is_refused = bool(errors) or document["is_conflict"]
     return CommandError(text, ExitCode.REFUSED if is_refused else ExitCode.FAILED)
+
+
+def _words(error: Any) -> str:
+    """An error as people read it: where in the file it is, and what is wrong there."""
+    if isinstance(error, dict):
+        return ": ".join(str(value) for value in error.values() if value is not None)
+    return str(error)

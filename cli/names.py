@@ -12,6 +12,7 @@ from cli.exit_codes import CommandError, ExitCode
 from cli.server import Server
 
 NAMESAKES_MAX = 100
+IDS_SHOWN_MAX = 10
 SUGGESTIONS_FROM = 1000  # how many names are looked through for one that is meant
 
 
@@ -104,9 +105,11 @@ def _named(server: Server, noun: Noun, name_or_id: str) -> Any:
     if len(named) == 1:
         return named[0]
     if named:
-        ids = ", ".join(entry["id"] for entry in named)
+        ids = ", ".join(entry["id"] for entry in named[:IDS_SHOWN_MAX])
+        more = ", ..." if len(named) > IDS_SHOWN_MAX else ""
+        number = f"At least {len(named)}" if len(named) == NAMESAKES_MAX else len(named)
         raise CommandError(
-            f"{len(named)} {noun.word}s are called '{name_or_id}': say which by its id ({ids})",
+            f"{number} {noun.word}s are called '{name_or_id}': say which by its id ({ids}{more})",
             ExitCode.REFUSED,
         )
     names = [entry[noun.field] or "" for entry in entries(server, noun, SUGGESTIONS_FROM)]

@@ -42,15 +42,23 @@ def address(environment: Mapping[str, str] = os.environ) -> Address:
     if OPTIONS.url and OPTIONS.remote:
         raise CommandError("Give --url or --remote, not both", ExitCode.USAGE)
     if OPTIONS.url:
-        return Address(OPTIONS.url, key, "--url")
+        return Address(_checked(OPTIONS.url), key, "--url")
     if OPTIONS.remote:
         return _remote(OPTIONS.remote, "--remote")
     for name in ("HEELER_URL", "LETTA_BASE_URL"):
         if url := environment.get(name):
-            return Address(url, key, name)
+            return Address(_checked(url), key, name)
     if used := remotes.read(environment).use:
         return _remote(used, "heeler remote use")
     return Address(_local_url(environment), key or _local_password(environment), "this machine")
+
+
+def _checked(url: str) -> str:
+    if not url.startswith(("http://", "https://")):
+        raise CommandError(
+            f"'{url}' is no address of a server: write it as {URL_DEFAULT}", ExitCode.USAGE
+        )
+    return url
 
 
 def _remote(name: str, origin: str) -> Address:

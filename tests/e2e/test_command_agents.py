@@ -217,6 +217,9 @@ def test_an_agent_is_forked_now_and_as_it_was(
     assert letta.agents.retrieve(now).name == name
     assert letta.agents.blocks.retrieve("human", agent_id=now).value == "Name: Ada\nLikes tea"
     assert letta.agents.blocks.retrieve("human", agent_id=then).value == "Name: Ada"
+    refused = heeler_command.run("agents", "fork", agent.id, "--name", "a/b")
+    assert refused.code == ExitCode.REFUSED
+    assert "'a/b' has characters" in refused.err
 
 
 @pytest.mark.parametrize("way", ["files", "pipes"])
@@ -289,6 +292,7 @@ def test_what_is_wrong_with_a_file_is_told_and_nothing_is_made(
     ended = heeler_command.run("agents", "import", str(file))
     assert (ended.code, ended.out) == (ExitCode.REFUSED, "")
     assert "agents[0]" in ended.err
+    assert "{" not in ended.err, "in words"
     ended = heeler_command.run("agents", "import", str(tmp_path / "missing.af"))
     assert ended.code == ExitCode.NOT_FOUND
 

@@ -6,6 +6,7 @@ from litestar import Response, post
 from pydantic import BaseModel, ConfigDict
 
 from libs.contracts.api.imports import ImportOptions, ImportSource, RequestImport
+from libs.contracts.letta.agent_requests import AgentName
 from libs.contracts.letta.request_size_limits import Name
 from services.api.http.handler_dependencies import api_of
 from services.api.http.raw_json import raw
@@ -28,7 +29,7 @@ class ForkAgent(BaseModel):
     model_config = ConfigDict(extra="ignore")
 
     at: Name | None = None
-    name: Name | None = None
+    name: AgentName | None = None
     background: bool = False
 
 

@@ -11,6 +11,7 @@ from pydantic_core import from_json, to_json
 
 from libs.contracts.api.imports import ConflictPolicy, ImportForm, ImportOptions
 from libs.contracts.letta import error_bodies
+from libs.contracts.letta.agent_requests import AgentName
 from libs.contracts.letta.request_size_limits import Name, Text
 from libs.encryption.passphrase_sealer import PASSPHRASE_CHARS_MAX, PASSPHRASE_CHARS_MIN
 from services.api.adapters.resource_query_builder import Resource
@@ -48,8 +49,8 @@ class ImportQuery(Query):
     strip_messages: bool = False
     env_vars_json: Text | None = None
     secrets: Text | None = None
-    name: Name | None = None
-    override_name: Name | None = None
+    name: AgentName | None = None
+    override_name: AgentName | None = None
     model: Name | None = None
     override_model_handle: Name | None = None
     embedding: Name | None = None

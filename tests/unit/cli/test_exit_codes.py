@@ -112,6 +112,7 @@ def test_where_no_server_answers_the_command_says_how_to_start_one(
         (["agents", "list", "--limit", "many"], "--limit"),
         (["agents", "get"], "Missing argument 'AGENT'"),
         (["agents", "list", "--url", "http://a", "--remote", "b"], "not both"),
+        (["agents", "list", "--url", "here:8283"], "write it as http://"),
     ],
     ids=lambda value: " ".join(value) if isinstance(value, list) else "",
 )
@@ -178,3 +179,18 @@ def test_an_address_of_something_else_is_told_so(command: HeelerCommand, stand_i
     ended = command.run("agents", "list", "--url", stand_in.url)
     assert (ended.code, ended.out) == (ExitCode.UNREACHABLE, "")
     assert f"{stand_in.url} does not answer as a Heeler does" in ended.err
+
+
+def test_of_many_of_one_name_some_ids_are_shown(command: HeelerCommand, stand_in: StandIn) -> None:
+    stand_in.body = [{"name": "ada", "id": f"agent-{number}"} for number in range(100)]
+    ended = command.run("agents", "get", "ada", "--url", stand_in.url)
+    assert ended.code == ExitCode.REFUSED
+    assert ended.err.startswith("At least 100 agents are called 'ada'")
+    assert ended.err.endswith("agent-8, agent-9, ...)\n")
+
+
+def test_the_version_may_be_asked_as_of_other_commands(
+    command: HeelerCommand, stand_in: StandIn
+) -> None:
+    command.monkeypatch.setenv("HEELER_URL", stand_in.url)
+    assert command("--version").out == command("version").out

@@ -113,6 +113,22 @@ def _tell_notes(configuration: Configuration) -> None:
         say(f"The file is {configuration.file}")
     for line in (*configuration.warnings, *unused_lines(os.environ)):
         say(line)
+    if names := _names_with_other_values(configuration):
+        say(f"The server runs with other values of {', '.join(names)}: heeler config reload")
+
+
+def _names_with_other_values(configuration: Configuration) -> list[str]:
+    """The variables with which the server on this machine does not run, as it would by now."""
+    from deploy.embedded.service_environment import changed_variables, fingerprints
+    from deploy.embedded.settings import home_of
+    from deploy.embedded.state import HomeLock, open_secrets, read_state
+
+    home = home_of(os.environ)
+    if not (home / "lock").exists() or HomeLock(home).holder() is None:
+        return []
+    state, key = read_state(home), open_secrets(home).nats_password
+    now = fingerprints(configuration.environment, key)
+    return changed_variables(state.variables, now) if state else []
 
 
 @app.command()

@@ -59,6 +59,7 @@ class World:
             nothing,
             nothing,
             nothing,
+            nothing,
         )
 
     def new_run(self) -> str:

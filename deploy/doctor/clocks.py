@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import closing, suppress
 from datetime import datetime
 from email.utils import parsedate_to_datetime
@@ -13,28 +13,33 @@ from deploy.doctor.examined import Examined
 from deploy.doctor.postgres_checks import connect
 from deploy.doctor.provider_checks import dates
 
-DATE_SECONDS = 0.5  # a Date has whole seconds: in the middle it is off by so much at most
+DATE_SECONDS = 1.0  # a Date has whole seconds: it was read within so many of them
 
 
 def others(examined: Examined) -> dict[str, float]:
-    """For each clock that can be read how many seconds ours is ahead of it."""
+    """For each clock that can be read how many seconds ours is ahead of it, at least."""
     found: dict[str, float] = {}
-    offset = examined.now() - time.time()
     for name, read in (("Postgres", _postgres), ("NATS", _nats)):
         with suppress(Exception):  # `postgres` and `nats` tell why
-            if (skew := _skew(examined, read)) is not None:
-                found[name] = skew
-    for name, date, read_at in dates(examined):
+            before = examined.now()
+            theirs = read(examined)
+            if theirs is not None:
+                found[name] = ahead((before, examined.now()), (theirs, theirs))
+    offset = examined.now() - time.time()
+    for name, answer in dates(examined):
         with suppress(ValueError, TypeError):
-            found[name] = read_at + offset - parsedate_to_datetime(date).timestamp() - DATE_SECONDS
+            theirs = parsedate_to_datetime(answer.date).timestamp()
+            ours = answer.asked_at + offset, answer.read_at + offset
+            found[name] = ahead(ours, (theirs, theirs + DATE_SECONDS))
     return found
 
 
-def _skew(examined: Examined, read: Callable[[Examined], float | None]) -> float | None:
-    before = examined.now()
-    theirs = read(examined)
-    after = examined.now()
-    return None if theirs is None else (before + after) / 2 - theirs
+def ahead(ours: tuple[float, float], theirs: tuple[float, float]) -> float:
+    """How far our time is ahead of theirs, of which only the bounds are known: 0.0 where they may
+    be the same, so that a machine that is slow is not taken for one whose clock is wrong."""
+    if ours[0] > theirs[1]:
+        return ours[0] - theirs[1]
+    return min(ours[1] - theirs[0], 0.0)
 
 
 def _postgres(examined: Examined) -> float | None:

@@ -74,11 +74,11 @@ def answers(examined: Examined) -> list[tuple[Provider, Answer]]:
     return examined.once("providers", ask_all)
 
 
-def dates(examined: Examined) -> Iterator[tuple[str, str, float]]:
-    """The provider, the Date that it sent, and when that was read."""
+def dates(examined: Examined) -> Iterator[tuple[str, Answer]]:
+    """The providers that sent a Date, with what they answered."""
     for provider, answer in answers(examined):
         if answer.date:
-            yield provider.name, answer.date, answer.read_at
+            yield provider.name, answer
 
 
 def check_providers(examined: Examined) -> list[Finding]:

@@ -24,13 +24,14 @@ ANTHROPIC_VERSION = "2023-06-01"
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """What came of a request: a status with a document, or an error. `date` is the header, and
-    `read_at` when it was read."""
+    """What came of a request: a status with a document, or an error. `date` is the header, which
+    was written between `asked_at` and `read_at`."""
 
     status: int = 0
     document: Any = None
     error: Exception | None = None
     date: str = ""
+    asked_at: float = 0.0
     read_at: float = 0.0
 
     @property
@@ -84,6 +85,7 @@ def ask(
         data=None if body is None else json.dumps(body).encode(),
         headers={"Content-Type": "application/json", **headers(endpoint, kind)},
     )
+    asked_at = time.time()
     try:
         with build_opener(_NoRedirects).open(request, timeout=ANSWER_SECONDS_MAX) as answer:
             read_at = time.time()
@@ -91,12 +93,13 @@ def ask(
                 answer.status,
                 _document(answer.read(BODY_BYTES_MAX)),
                 date=answer.headers.get("Date", ""),
+                asked_at=asked_at,
                 read_at=read_at,
             )
     except HTTPError as refused:
         with refused:
             date = refused.headers.get("Date", "")
-            return Answer(refused.code, date=date, read_at=time.time())
+            return Answer(refused.code, date=date, asked_at=asked_at, read_at=time.time())
     except URLError as failed:
         reason = failed.reason
         return Answer(error=reason if isinstance(reason, Exception) else failed)

@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+from deploy.doctor import examination, nats_checks, postgres_checks, provider_requests
 from deploy.embedded.encryption_keys import open_encryption_keys
 from libs.bus.jetstream import declare_streams
 from libs.contracts.service_registry import names
@@ -22,6 +23,8 @@ from tests.integration.doctor.faults import (
 from tests.integration.doctor.site import KEY, WRONG_KEY, Provider, Site, provider
 from tests.ports import free_port
 from tests.servers import SERVICE_PASSWORD, NatsServer, PostgresServer
+
+SECONDS_MAX = 60
 
 
 @pytest.fixture(scope="module")
@@ -44,6 +47,16 @@ def openai(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Provider]:
     """A provider of models."""
     with provider(tmp_path_factory.mktemp("provider") / "clock") as server:
         yield server
+
+
+@pytest.fixture(autouse=True)
+def patience(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A machine that is busy is no fault."""
+    monkeypatch.setattr(examination, "CHECK_SECONDS_MAX", 4 * SECONDS_MAX)
+    monkeypatch.setattr(postgres_checks, "CONNECT_SECONDS_MAX", SECONDS_MAX)
+    monkeypatch.setattr(postgres_checks, "STATEMENT_MS_MAX", 1_000 * SECONDS_MAX)
+    monkeypatch.setattr(nats_checks, "ANSWER_SECONDS_MAX", SECONDS_MAX)
+    monkeypatch.setattr(provider_requests, "ANSWER_SECONDS_MAX", SECONDS_MAX)
 
 
 @pytest.fixture
@@ -69,13 +82,6 @@ def site(tmp_path: Path, database: str, bus: NatsServer, openai: Provider) -> It
         },
         secrets=(KEY, WRONG_KEY, "hunter2hunter2"),
     )
-
-    def wipe() -> None:
-        bus.stop()
-        bus.wipe_store()
-        bus.start()
-
-    made.kept["wipe"] = wipe
     yield made
     if "socket" in made.kept:
         made.kept["socket"].close()

@@ -118,17 +118,22 @@ def _tell_notes(configuration: Configuration) -> None:
 
 
 def _names_with_other_values(configuration: Configuration) -> list[str]:
-    """The variables with which the server on this machine does not run, as it would by now."""
+    """The keys of the file with whose values the server on this machine does not run, and would
+    after a reload."""
     from deploy.embedded.service_environment import changed_variables, fingerprints
     from deploy.embedded.settings import home_of
     from deploy.embedded.state import HomeLock, open_secrets, read_state
+    from libs.bus.configuration_file import FILE
+    from libs.contracts.configuration.catalogue import KEYS
 
     home = home_of(os.environ)
     if not (home / "lock").exists() or HomeLock(home).holder() is None:
         return []
     state, key = read_state(home), open_secrets(home).nats_password
     now = fingerprints(configuration.environment, key)
-    return changed_variables(state.variables, now) if state else []
+    changed = changed_variables(state.variables, now) if state else []
+    keys = [key for key in KEYS if configuration.origin(key).kind == FILE and not key.needs_start]
+    return [key.name for key in keys if key.variable in changed]
 
 
 @app.command()

@@ -97,7 +97,7 @@ def test_a_configuration_is_loaded_anew_or_all_stays_as_it_was(
         return psutil.Process(heeler.pid("agent")).environ().get("HEELER_RUN_SECONDS_MAX")
 
     file.write_text("runs.seconds_max = 61\n")
-    note = "The server runs with other values of HEELER_RUN_SECONDS_MAX: heeler config reload"
+    note = "The server runs with other values of runs.seconds_max: heeler config reload"
     assert note in command("config", "show").err
     applied = command.json("config", "reload")["reloads"][-1]
     assert (applied["status"], applied["replaced"]) == ("applied", ["agent"])

@@ -155,6 +155,11 @@ bench-history: ## Measure an agent with 100,000 messages beside empty ones (ARGS
 	@deploy/bootstrap.sh --dev
 	@$(PYTHON) -m benchmarks.long_history $(ARGS)
 
+.PHONY: bench-agent-toml
+bench-agent-toml: ## Measure how long the file of an agent takes to read and to check
+	@deploy/bootstrap.sh --dev
+	@$(PYTHON) -m benchmarks.agent_toml $(ARGS)
+
 .PHONY: bench-migration
 bench-migration: ## Measure how 100,000 messages move in from a Letta database (ARGS=--server)
 	@deploy/bootstrap.sh --dev

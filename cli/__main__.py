@@ -27,6 +27,7 @@ SECTIONS = {
     },
     "Agents and what belongs to them": {
         "create": Entry("cli.create", "Make a new agent of a TOML file"),
+        "validate": Entry("cli.validate", "Find what is wrong with the TOML files of agents"),
         "apply": Entry("cli.apply", "Make agents what their TOML files say"),
         "diff": Entry("cli.diff", "Show how agents differ from their TOML files"),
         "export": Entry("cli.export", "Write agents to TOML files, or to files of their own forms"),

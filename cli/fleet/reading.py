@@ -15,7 +15,6 @@ from cli.fleet.desired import (
     without_blanks,
 )
 from libs.agent_toml.definition import AgentDefinition, MemoryBlock
-from libs.agent_toml.definition import Schedule as ScheduleTable
 from libs.agent_toml.requests import (
     block_request,
     mcp_server_request,
@@ -23,6 +22,7 @@ from libs.agent_toml.requests import (
     to_update_request,
     tool_request,
 )
+from libs.agent_toml.schedule_tables import Schedule as ScheduleTable
 from libs.agent_toml.tool_checks import tool_name
 from libs.agent_toml.tool_tables import Tool
 

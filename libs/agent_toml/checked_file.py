@@ -26,6 +26,7 @@ from libs.agent_toml.toml_positions import (
     Positions,
     TooMuch,
     positions_of,
+    with_literal_strings,
 )
 from libs.contracts.letta.request_size_limits import walk
 
@@ -77,15 +78,16 @@ def document_in(text: str, file: str) -> tuple[dict[str, Any], Positions] | Prob
     if len(text) > FILE_CHARS_MAX:
         words = f"it has {len(text)} characters, and may have {FILE_CHARS_MAX}"
         return _problem(file, "AGT002", words)
+    text = text.replace("\r\n", "\n")
     positions, begin = Positions(_line_starts(text)), 0
     try:
-        positions = positions_of(text.replace("\r\n", "\n"))
+        positions = positions_of(text)
     except NotToml as error:
         begin = error.offset
     except TooMuch as error:
         return _problem(file, "AGT002", str(error), positions.place(error.offset))
     try:
-        return tomllib.loads(text), positions
+        return tomllib.loads(with_literal_strings(text, positions)), positions
     except tomllib.TOMLDecodeError as error:
         return syntax_problem(error, file, positions.place(begin))
 

@@ -6,7 +6,7 @@ from collections.abc import Callable, Hashable, Iterable, Sequence
 
 from libs.agent_toml.definition import AgentDefinition, MemoryBlock
 from libs.agent_toml.model_providers import SETTINGS_OF, provider_of
-from libs.agent_toml.reporting import Reporter, enumerate_words, similar
+from libs.agent_toml.reporting import Reporter, enumerate_words
 from libs.agent_toml.schedule_checks import check_schedules
 from libs.agent_toml.tables import Table
 from libs.agent_toml.toml_positions import Path
@@ -139,7 +139,7 @@ def _check_model(definition: AgentDefinition, reporter: Reporter) -> None:
         words = f"'{provider}' is no provider of settings"
         path: Path = ("model_settings", "provider_type")
         reporter.error(path, "AGT105", words, expected=f"one of {enumerate_words(known)}",
-                       suggestion=similar(provider, known))  # fmt: skip
+                       suggestion=reporter.suggest(provider, known))  # fmt: skip
         return
     taken = SETTINGS_OF[provider].model_fields
     for key in settings.model_fields_set - taken.keys():

@@ -11,11 +11,12 @@ from typing import Any, get_args, get_origin
 from pydantic import BaseModel, ValidationError
 from pydantic_core import ErrorDetails
 
-from libs.agent_toml.reporting import Reporter, enumerate_words, name_of, quote, similar
+from libs.agent_toml.reporting import Reporter, enumerate_words, name_of, quote
 from libs.agent_toml.toml_positions import Path
 from libs.contracts.letta.request_size_limits import walk
 
 ROUNDS_MAX = 8
+ERRORS_MAX = 500
 PLACEHOLDER = "missing"
 # In the words of TOML.
 TYPES = {
@@ -41,7 +42,15 @@ TOML_TYPES: tuple[tuple[type, str], ...] = (
     (list, "a list"),
     (dict, "a table"),
 )
-LONG = ("string_too_long", "too_long", "less_than_equal", "less_than", "json_too_long")
+LONG = (
+    "string_too_long",
+    "too_long",
+    "less_than_equal",
+    "less_than",
+    "json_too_long",
+    "json_too_deep",
+    "json_too_many_keys",
+)
 SHORT = ("string_too_short", "too_short", "greater_than_equal", "greater_than")
 PATTERNS = {
     "model": "a handle such as 'openai/gpt-4.1'",
@@ -63,8 +72,11 @@ def checked_form[Form: BaseModel](
         try:
             return form.model_validate(rest)
         except ValidationError as error:
-            for details in error.errors(include_url=False):
+            found = error.errors(include_url=False)
+            for details in found[:ERRORS_MAX]:
                 _report(details, rest, reporter, form)
+            if len(found) > ERRORS_MAX:
+                return None
             _leave_out(rest, error, reporter, form)
     return None
 
@@ -113,7 +125,7 @@ def _report(
                 "AGT105",
                 f"{name} is {quote(given)}",
                 expected=f"one of {enumerate_words(known)}",
-                suggestion=similar(str(given), known),
+                suggestion=reporter.suggest(str(given), known),
             )
         case "string_pattern_mismatch":
             pattern = next((PATTERNS[str(p)] for p in path if p in PATTERNS), "")
@@ -122,7 +134,10 @@ def _report(
         case _ if kind in LONG or kind in SHORT:
             code = "AGT104" if kind in LONG else "AGT108"
             reporter.error(
-                path, code, f"{name}: {_size_words(given)}", expected=_limit_words(kind, context)
+                path,
+                code,
+                f"{name}: {_size_words(given)}",
+                expected=_limit_words(kind, context) or details["msg"],
             )
         case _:
             expected = TYPES.get(kind, "")
@@ -138,7 +153,7 @@ def _report_unknown(path: Path, reporter: Reporter, form: type[BaseModel]) -> No
         "AGT102",
         f"there is no key `{path[-1]}`{_in_table(path[:-1])}",
         expected=f"one of {enumerate_words(known)}",
-        suggestion=similar(str(path[-1]), known) or _elsewhere(str(path[-1])),
+        suggestion=reporter.suggest(str(path[-1]), known) or _elsewhere(str(path[-1])),
         at_key=True,
     )
 
@@ -194,7 +209,7 @@ def _leave_out(
             reporter.broken.add(path[:-1] if is_entry else path)
             continue
         if details["type"] == "extra_forbidden":
-            meant = similar(str(path[-1]), keys_of(path[:-1], form))
+            meant = reporter.suggest(str(path[-1]), keys_of(path[:-1], form))
             reporter.broken |= {(*path[:-1], meant)} if meant else set()
         reporter.broken.add(path)
         _put(data, path, None)

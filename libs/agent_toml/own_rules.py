@@ -9,9 +9,8 @@ from typing import Annotated, Literal
 
 from pydantic import Field, ValidationError
 
-from libs.agent_toml.definition import Environment
 from libs.agent_toml.security_rules import BUILT_IN, OwnPattern, RuleSet, SecurityRule
-from libs.agent_toml.tables import Table
+from libs.agent_toml.tables import Environment, Table
 
 RULES_MAX = 200
 PATTERN_CHARS_MAX = 500

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from difflib import get_close_matches
 
 from libs.agent_toml.problems import Problem
@@ -9,8 +10,11 @@ from libs.agent_toml.toml_positions import Path, Place, Positions
 
 SHOWN_CHARS_MAX = 60
 SIMILAR_MIN = 0.6
+WORD_CHARS_MAX = 100
 NAMES_SHOWN_MAX = 12
 PROBLEMS_MAX = 500
+# To find one costs as much as the names that there are.
+SUGGESTIONS_MAX = 50
 
 
 class Reporter:
@@ -21,6 +25,8 @@ class Reporter:
         self.positions = positions
         self.found: list[Problem] = []
         self.broken: set[Path] = set()  # nothing more is said of these
+        self.said: set[Problem] = set()
+        self.suggestions = 0
 
     def error(
         self,
@@ -75,8 +81,17 @@ class Reporter:
             field=name_of(path),
             fix=fix,
         )
-        if problem not in self.found:
+        if problem not in self.said:
+            self.said.add(problem)
             self.found.append(problem)
+
+    def suggest(self, word: str, known: Iterable[str]) -> str:
+        """The known word that somebody probably meant; empty if there is none, and after many."""
+        if self.suggestions >= SUGGESTIONS_MAX:
+            return ""
+        self.suggestions += 1
+        found = get_close_matches(word[:WORD_CHARS_MAX].lower(), known, 1, SIMILAR_MIN)
+        return found[0] if found else ""
 
     def is_broken(self, path: Path) -> bool:
         """Whether a problem of this value, or of what it is in, was reported already."""
@@ -93,12 +108,6 @@ def name_of(path: Path) -> str:
     for part in path:
         text += f"[{part}]" if isinstance(part, int) else f".{part}" if text else part
     return text
-
-
-def similar(word: str, known: list[str]) -> str:
-    """The known word that somebody probably meant; empty if there is none."""
-    found = get_close_matches(word[:100].lower(), known, 1, SIMILAR_MIN)
-    return found[0] if found else ""
 
 
 def quote(value: object) -> str:

@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from libs.agent_toml.definition import AgentDefinition, MemoryBlock, Schedule
+from libs.agent_toml.definition import AgentDefinition, MemoryBlock
 from libs.agent_toml.model_providers import provider_of
+from libs.agent_toml.schedule_tables import Schedule
 from libs.agent_toml.schedule_times import cron_of, moment_of
 from libs.agent_toml.tables import Table, names_in, with_values
 from libs.agent_toml.tool_checks import is_typescript, tool_name

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from libs.agent_toml.definition import AgentDefinition, Schedule, ScheduleAction
+from libs.agent_toml.definition import AgentDefinition
 from libs.agent_toml.reporting import Reporter, enumerate_words
+from libs.agent_toml.schedule_tables import Schedule, ScheduleAction
 from libs.agent_toml.schedule_times import cron_of, moment_of
 from libs.agent_toml.toml_positions import Path
 from libs.contracts.letta.schedule_requests import check_address

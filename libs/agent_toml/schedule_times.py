@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from datetime import datetime
 
-from libs.agent_toml.definition import Schedule
+from libs.agent_toml.schedule_tables import Schedule
 
 EVERY = re.compile(r"([1-9][0-9]{0,3})\s*(m|min|minutes?|h|hours?|d|days?)")
 EVERY_EXAMPLES = "'15m', '6h' or '1d'"

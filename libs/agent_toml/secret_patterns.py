@@ -40,16 +40,18 @@ SECRET_PATTERNS = (
     _kind("a key of SendGrid", "SG.", r"\bSG\.[\w-]{16,}\.[\w-]{16,}"),
     _kind("a token of npm", "npm_", r"\bnpm_[A-Za-z0-9]{36}"),
     _kind("a token of PyPI", "pypi-", r"\bpypi-[A-Za-z0-9_-]{40,}"),
-    _kind("a signed token", "eyJ", r"\beyJ[\w-]{15,}\.eyJ[\w-]{15,}\.[\w-]{15,}"),
-    _kind("a private key", "PRIVATE KEY", r"-----BEGIN [A-Z ]*PRIVATE KEY-----"),
+    _kind("a signed token", "eyJ", r"\beyJ[\w-]{15,500}\.eyJ[\w-]{15,2000}\.[\w-]{15}"),
+    _kind("a private key", "PRIVATE KEY", r"-----BEGIN [A-Z ]{0,20}PRIVATE KEY-----"),
     _kind(
-        "an address with a password", "://", r"\b[a-z][a-z0-9+.-]{1,20}://[^\s/:@]{1,80}:[^\s/@]+@"
+        "an address with a password",
+        "://",
+        r"\b[a-z][a-z0-9+.-]{1,20}://[^\s/:@]{1,80}:[^\s/@]{1,200}@",
     ),
     _kind(
         "a password",
         "",
         r"(?i)\b(?:password|passwd|api[_-]?key|secret[_-]?key|access[_-]?token)[\"']?\s*[:=]\s*"
-        r"[\"']?(?=[^\s\"']*\d)[A-Za-z0-9!@#%^&*()_+/=.-]{12,}",
+        r"[\"']?(?=[^\s\"']{0,80}\d)[A-Za-z0-9!@#%^&*()_+/=.-]{12,200}",
     ),
 )
 _PASSWORD_WORDS = ("password", "passwd", "api", "secret", "token")

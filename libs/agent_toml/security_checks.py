@@ -5,10 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping
 
 from libs.agent_toml import limit_detectors, text_detectors, tool_detectors
-from libs.agent_toml.definition import AgentDefinition, Environment
+from libs.agent_toml.definition import AgentDefinition
 from libs.agent_toml.reporting import Reporter, name_of
 from libs.agent_toml.security_rules import RuleSet, SecurityRule
 from libs.agent_toml.security_subject import Finding, Subject
+from libs.agent_toml.tables import Environment
 from libs.agent_toml.toml_positions import Path
 from libs.agent_toml.tool_detectors import detector_of
 

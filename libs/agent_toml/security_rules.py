@@ -11,7 +11,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Literal
 
-from libs.agent_toml.definition import Environment
+from libs.agent_toml.tables import Environment
 
 RuleSeverity = Literal["error", "warning", "off"]
 
@@ -65,7 +65,7 @@ BUILT_IN = (
         "error",
         "error",
         "error",
-        "Files are copied, shared and kept in version control: whoever reads one has the key.",
+        "Files are copied and kept in version control: everybody who reads one has the key.",
         "Have the key revoked, and write `${NAME}` in `[secrets]`, a header or `env`.",
     ),
     SecurityRule(

@@ -32,6 +32,7 @@ class Subject:
             for path, value in walk(definition.model_dump(mode="json", exclude_none=True))
             if isinstance(value, str)
         ]
+        self.tool_names = [tool_name(tool) for tool in definition.tool]
         self.dangers: list[tuple[int, Danger]] = [
             (index, danger)
             for index, tool in enumerate(definition.tool)
@@ -45,8 +46,8 @@ class Subject:
             tool = SERVER_TOOLS.get(name)
             if tool is not None:
                 yield ("tools", index), name, needs_of(called_tool(tool))
-        for index, own in enumerate(self.definition.tool):
-            yield ("tool", index), tool_name(own), frozenset({"code"})
+        for index in range(len(self.definition.tool)):
+            yield ("tool", index), self.tool_names[index], frozenset({"code"})
         for index, server in enumerate(self.definition.mcp_servers):
             if server.tools != []:
                 yield ("mcp_servers", index), server.name, frozenset({"mcp"})
@@ -55,9 +56,8 @@ class Subject:
         """The tools whose calls a person has to approve."""
         rules = self.definition.tool_rules
         by_rule = {rule.tool_name for rule in rules if rule.type == "requires_approval"}
-        return by_rule | {
-            tool_name(tool) for tool in self.definition.tool if tool.requires_approval
-        }
+        names = zip(self.tool_names, self.definition.tool, strict=True)
+        return by_rule | {name for name, tool in names if tool.requires_approval}
 
     def addresses(self) -> Iterator[tuple[Path, str]]:
         """The addresses that the server asks for the agent."""

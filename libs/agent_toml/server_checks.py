@@ -6,7 +6,7 @@ from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
 
 from libs.agent_toml.definition import AgentDefinition
-from libs.agent_toml.reporting import Reporter, enumerate_words, similar
+from libs.agent_toml.reporting import Reporter, enumerate_words
 from libs.agent_toml.toml_positions import Path
 from libs.agent_toml.tool_checks import tool_name
 from libs.contracts.tools.base_tools.catalogue import SERVER_TOOLS
@@ -59,7 +59,7 @@ def _check_models(definition: AgentDefinition, reporter: Reporter, catalogue: Ca
         words = f"the server has no {key.replace('embedding', 'embedding model')} `{handle}`"
         expected = f"one of {enumerate_words(sorted(found))}"
         reporter.error((key,), "AGT301", words, expected=expected,
-                       suggestion=similar(handle, [*found]))  # fmt: skip
+                       suggestion=reporter.suggest(handle, [*found]))  # fmt: skip
     shown = None if models is None or definition.model is None else models.get(definition.model)
     if shown and window and window > shown:
         words = f"`{definition.model}` is shown {shown} tokens at most, and this says {window}"
@@ -77,7 +77,7 @@ def _check_names(
     for index, name in enumerate(names):
         if name not in known:
             words = f"the server has no {kind} `{name}`"
-            reporter.error((key, index), code, words, suggestion=similar(name, [*known]))
+            reporter.error((key, index), code, words, suggestion=reporter.suggest(name, [*known]))
 
 
 def _called_tools(definition: AgentDefinition) -> list[tuple[Path, CalledTool]]:

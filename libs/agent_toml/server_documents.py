@@ -8,7 +8,8 @@ from typing import Any
 
 from pydantic import ValidationError
 
-from libs.agent_toml.definition import AgentDefinition, ModelSettings, Schedule
+from libs.agent_toml.definition import AgentDefinition
+from libs.agent_toml.model_tables import ModelSettings
 from libs.contracts.letta.agent_state import file_limits
 from libs.contracts.letta.block_requests import BLOCK_LIMIT_CHARS
 from libs.contracts.letta.tools import RETURN_CHARS_MAX
@@ -255,6 +256,3 @@ def _without_nulls(value: Any) -> Any:
     if isinstance(value, (list, tuple)):
         return [_without_nulls(each) for each in value if each is not None]
     return value
-
-
-__all__ = ["NotWritable", "Schedule", "from_server"]

@@ -4,16 +4,34 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping
-from typing import Annotated
+from typing import Annotated, Literal
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import BaseModel, ConfigDict, Field, JsonValue
 
+from libs.contracts.letta.request_size_limits import (
+    INTEGER_MAX,
+    NAME_CHARS_MAX,
+    NAMES_MAX,
+    PROMPT_CHARS_MAX,
+    TEXT_CHARS_MAX,
+    JsonLimit,
+)
 from libs.contracts.letta.tool_requests import VARIABLE_NAME
 
 REFERENCE = re.compile(r"\$\{([A-Za-z_][A-Za-z0-9_]{0,255})\}")
 REFERENCE_CHARS_MAX = 16_384
 
 type Variable = Annotated[str, Field(pattern=VARIABLE_NAME)]
+Environment = Literal["development", "staging", "production"]
+
+type Name = Annotated[str, Field(min_length=1, max_length=NAME_CHARS_MAX)]
+type Text = Annotated[str, Field(max_length=TEXT_CHARS_MAX)]
+type Prompt = Annotated[str, Field(max_length=PROMPT_CHARS_MAX)]
+type Count = Annotated[int, Field(ge=1, le=INTEGER_MAX)]
+type Names = Annotated[list[Name], Field(max_length=NAMES_MAX)]
+type Handle = Annotated[Name, Field(pattern=r"^[^/\s]+/\S+$")]
+type AgentName = Annotated[Name, Field(pattern=r"^[\w '\-]+$")]
+type Metadata = Annotated[dict[str, JsonValue], JsonLimit()]
 # A text that may name environment variables as `${NAME}`.
 type Reference = Annotated[str, Field(max_length=REFERENCE_CHARS_MAX)]
 

@@ -37,7 +37,9 @@ INJECTION_HINTS = (
     *("developer mode", "jailbreak", "reveal", "print", "repeat", "output", "you have no"),
     *("send ", "<|im_", "[inst]", "[/inst]", "<<sys>>"),
 )
-DENIAL = re.compile(r"(?:never|not|n't|refuse|decline|reject|ignore requests|if .{0,40})\W*$", re.I)
+DENIAL = re.compile(
+    r"(?:\b(?:never|not|refuse|decline|reject|if)\b|n't\b)[^.!?\n]*$", re.IGNORECASE
+)
 DENIAL_CHARS = 60
 
 
@@ -90,7 +92,7 @@ def injections(subject: Subject) -> Iterator[Finding]:
             continue
         for match in INJECTIONS.finditer(text):
             before = text[max(0, match.start() - DENIAL_CHARS) : match.start()]
-            if DENIAL.search(before.rstrip("\"'“‘ ")) is None:
+            if DENIAL.search(before) is None:
                 yield Finding(path, f"{name_of(path)} says '{match[0][:60]}'")
                 break
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 
 from libs.agent_toml.definition import AgentDefinition
-from libs.agent_toml.reporting import Reporter, enumerate_words, similar
+from libs.agent_toml.reporting import Reporter, enumerate_words
 from libs.agent_toml.tables import REFERENCE
 from libs.agent_toml.toml_positions import Path
 from libs.agent_toml.tool_sources import UnusableSource, name_in
@@ -118,7 +118,8 @@ def names_of_tools(definition: AgentDefinition) -> list[str]:
 
 def check_tool_rules(definition: AgentDefinition, reporter: Reporter) -> None:
     """Report rules about tools that the agent does not have, and keys without an effect."""
-    known = names_of_tools(definition)
+    listed = names_of_tools(definition)
+    known = {*listed}
     # Tools of a server that lists none of them are not known here.
     is_open = any(server.tools is None for server in definition.mcp_servers)
     for index, rule in enumerate(definition.tool_rules):
@@ -144,8 +145,10 @@ def check_tool_rules(definition: AgentDefinition, reporter: Reporter) -> None:
                     place,
                     "AGT208",
                     words,
-                    expected=f"one of {enumerate_words(known)}" if known else "a tool that it has",
-                    suggestion=similar(name, [*known, *SERVER_TOOLS]),
+                    expected=f"one of {enumerate_words(listed)}"
+                    if listed
+                    else "a tool that it has",
+                    suggestion=reporter.suggest(name, [*listed, *SERVER_TOOLS]),
                 )
 
 

@@ -7,7 +7,6 @@ from collections.abc import Callable, Iterator
 
 from libs.agent_toml.security_subject import Finding, Subject
 from libs.agent_toml.toml_positions import Path
-from libs.agent_toml.tool_checks import tool_name
 
 # Declared by all agents that have any tools: reading and writing their own memory.
 HARMLESS = frozenset({"memory"})
@@ -60,7 +59,7 @@ def detector_of(
             tool = subject.definition.tool[index]
             if danger.kind != kind or (unless_approved and tool.requires_approval):
                 continue
-            place = f"`{tool_name(tool)}`, line {danger.line} of its source"
+            place = f"`{subject.tool_names[index]}`, line {danger.line} of its source"
             yield Finding(("tool", index, "source"), f"{place}: {words} ({danger.what})")
 
     return detect
@@ -75,7 +74,7 @@ def sources_that_read_secrets(subject: Subject) -> Iterator[Finding]:
             continue
         line = tool.source.splitlines()[danger.line - 1]
         if re.search(r"environ(\s*\[|\.get\s*\(|\.setdefault\s*\()", line) is None:
-            place = f"`{tool_name(tool)}`, line {danger.line} of its source"
+            place = f"`{subject.tool_names[index]}`, line {danger.line} of its source"
             yield Finding(("tool", index, "source"), f"{place}: it takes the whole environment")
 
 

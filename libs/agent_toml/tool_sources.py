@@ -4,6 +4,9 @@ from __future__ import annotations
 
 import ast
 import warnings
+from functools import lru_cache
+
+SOURCES_KEPT_MAX = 32
 
 
 class UnusableSource(Exception):
@@ -26,11 +29,25 @@ def module_of(source: str) -> ast.Module:
 
 def name_in(source: str) -> str:
     """The name of the tool: that of the last function. Raises UnusableSource."""
-    functions = [
-        node
-        for node in module_of(source).body
-        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef)
-    ]
+    name, problem = _name_or_problem(source)
+    if problem:
+        raise UnusableSource(problem)
+    return name
+
+
+@lru_cache(maxsize=SOURCES_KEPT_MAX)
+def _name_or_problem(source: str) -> tuple[str, str]:
+    """The name of the tool, or why the source is none: several checks of a file ask for it."""
+    try:
+        body = module_of(source).body
+    except UnusableSource as problem:
+        return "", str(problem)
+    functions = [node for node in body if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef)]
     if not functions:
-        raise UnusableSource("it has no function: define one at the top level")
-    return functions[-1].name
+        return "", "it has no function: define one at the top level"
+    return functions[-1].name, ""
+
+
+def forget_sources() -> None:
+    """Forget the sources that were looked at, so that the next look takes as long as the first."""
+    _name_or_problem.cache_clear()

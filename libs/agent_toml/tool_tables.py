@@ -4,29 +4,26 @@ from __future__ import annotations
 
 from typing import Annotated, Literal
 
-from pydantic import Field, JsonValue
+from pydantic import Field
 
-from libs.agent_toml.tables import Reference, Table
+from libs.agent_toml.tables import Metadata, Name, Names, Reference, Table, Text
 from libs.contracts.letta.mcp_servers import (
     ARGUMENTS_MAX,
     COMMAND_CHARS_MAX,
     ENTRIES_MAX,
     URL_CHARS_MAX,
 )
-from libs.contracts.letta.request_size_limits import NAME_CHARS_MAX, NAMES_MAX, TEXT_CHARS_MAX
+from libs.contracts.letta.request_size_limits import JsonLimit
 from libs.contracts.letta.tool_requests import (
     REQUIREMENTS_MAX,
     RETURN_CHAR_LIMIT_MAX,
     SOURCE_CHARS_MAX,
 )
-from libs.contracts.tools.tool_permissions import TOOLS_OF_LIST_MAX, Capability
+from libs.contracts.tools.tool_permissions import CAPABILITIES, TOOLS_OF_LIST_MAX, Capability
 
 TOOL_NAME_CHARS_MAX = 64
 CALLS_MAX = 1_000_000
 
-type Name = Annotated[str, Field(min_length=1, max_length=NAME_CHARS_MAX)]
-type Text = Annotated[str, Field(max_length=TEXT_CHARS_MAX)]
-type Names = Annotated[list[Name], Field(max_length=NAMES_MAX)]
 RuleType = Literal[
     "run_first",
     "exit_loop",
@@ -84,7 +81,7 @@ class Tool(Table):
         ),
     ] = Field(default_factory=list)
     json_schema: Annotated[
-        dict[str, JsonValue] | None,
+        Metadata | None,
         Field(description="What models are shown; without it, what follows from the source."),
     ] = None
 
@@ -95,10 +92,10 @@ class ToolRule(Table):
     type: Annotated[RuleType, Field(description="What the rule says.")]
     tool_name: Annotated[Name, Field(description="The tool that it is about.")]
     prompt_template: Annotated[
-        Text | None, Field(description="What the model is told of the rule.")
+        Text | None, Field(description="What the prompt says of the rule.")
     ] = None
     args: Annotated[
-        dict[str, JsonValue] | None,
+        Metadata | None,
         Field(description="`run_first`: what the tool is called with."),
     ] = None
     children: Annotated[
@@ -113,14 +110,14 @@ class ToolRule(Table):
         Name | None, Field(description="`conditional`: the tool after any other result.")
     ] = None
     child_output_mapping: Annotated[
-        dict[str, str] | None,
+        Annotated[dict[str, str], JsonLimit()] | None,
         Field(description="`conditional`: the tool after each result."),
     ] = None
     require_output_mapping: Annotated[
         bool | None, Field(description="`conditional`: whether other results are an error.")
     ] = None
     child_arg_nodes: Annotated[
-        list[dict[str, JsonValue]] | None,
+        Annotated[list[Metadata], JsonLimit()] | None,
         Field(description="`constrain_child_tools`: what those are called with."),
     ] = None
 
@@ -138,6 +135,7 @@ class McpServer(Table):
     ] = "streamable_http"
     headers: Annotated[
         dict[str, Reference],
+        JsonLimit(),
         Field(
             max_length=ENTRIES_MAX,
             description="What it is sent with each request; `${NAME}` is an environment variable.",
@@ -161,6 +159,7 @@ class McpServer(Table):
     ] = Field(default_factory=list)
     env: Annotated[
         dict[str, Reference],
+        JsonLimit(),
         Field(
             max_length=ENTRIES_MAX,
             description="Its environment; `${NAME}` is an environment variable.",
@@ -182,5 +181,5 @@ class Permissions(Table):
     ] = None
     capabilities: Annotated[
         list[Capability] | None,
-        Field(description="The only things that tools may need."),
+        Field(max_length=len(CAPABILITIES), description="The only things that tools may need."),
     ] = None

@@ -72,6 +72,7 @@ BY_WORDS: dict[str, Schema] = {
             *("schedule", "schedules of an agent", "success", "firing", "next times of a schedule"),
             "history of a schedule",
             *("identity", "project", "agent file", "configuration of the server"),
+            "what is wrong with a file",
             *("replay of a run", "configuration of an agent"),
             *("page of agents", "native agent", "answer of an agent"),
             *("import", "ids of the imported agents"),

@@ -1,0 +1,124 @@
+"""Check the files of agents on this machine, and show what is wrong."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+from cli.exit_codes import CommandError, ExitCode
+from cli.fleet.files import BYTES_MAX, files_of, fleet_of
+from cli.options import OPTIONS
+from cli.output import say, show_json, write
+from libs.agent_toml import (
+    DEFAULT_RULES,
+    Catalogue,
+    CheckedFile,
+    Problem,
+    RuleSet,
+    WrongRules,
+    read_file,
+    rules_from,
+    to_json,
+    to_text,
+)
+
+
+def rule_set(path: Path | None, environment: Any) -> RuleSet:
+    """The security rules that hold. Raises CommandError for a file of rules that is wrong."""
+    rules = DEFAULT_RULES
+    if path is not None:
+        try:
+            rules = rules_from(path.read_text(encoding="utf-8"))
+        except (WrongRules, OSError, UnicodeDecodeError) as error:
+            raise CommandError(f"{path}: {error}", ExitCode.USAGE) from None
+    return rules if environment is None else replace(rules, environment=environment)
+
+
+def check_files(
+    paths: Sequence[Path], rules: RuleSet, catalogue: Catalogue | None = None
+) -> tuple[list[Problem], int]:
+    """The problems of all files, and how many files there are. Raises CommandError for a path
+    that is not there, and where there is no file at all."""
+    files = files_of(fleet_of(paths))
+    if not files:
+        raise CommandError("There is no TOML file in there", ExitCode.NOT_FOUND)
+    checked = [check_file(file, rules, catalogue) for file in files]
+    problems = [problem for each in checked for problem in each.problems]
+    return [*problems, *_names_of_two(checked)], len(files)
+
+
+def check_file(
+    path: Path, rules: RuleSet = DEFAULT_RULES, catalogue: Catalogue | None = None
+) -> CheckedFile:
+    """What one file says, with its problems."""
+
+    def read_bytes() -> bytes:
+        with path.open("rb") as opened:
+            return opened.read(BYTES_MAX + 1)
+
+    def read_sibling(name: str) -> str:
+        beside = (path.parent / name).resolve()
+        if not beside.is_relative_to(path.parent.resolve()):
+            raise PermissionError(1, "it leads out of the folder of this file")
+        with beside.open("rb") as opened:
+            return opened.read(BYTES_MAX + 1).decode("utf-8")
+
+    return read_file(
+        read_bytes,
+        file=_name_of(path),
+        read_sibling=read_sibling,
+        rules=rules,
+        catalogue=catalogue,
+    )
+
+
+def _name_of(path: Path) -> str:
+    """The path as people read it: from the working folder, if it is below that."""
+    here = Path(os.path.realpath("."))
+    return str(path.relative_to(here)) if path.is_relative_to(here) else str(path)
+
+
+def _names_of_two(files: Sequence[CheckedFile]) -> list[Problem]:
+    """A problem for each file whose agent an earlier one describes, too."""
+    first: dict[str, str] = {}
+    problems = []
+    for checked in files:
+        if checked.definition is None:
+            continue
+        name = checked.definition.name
+        if name in first:
+            place = checked.positions.of_value(("name",))
+            words = f"{first[name]} describes the agent '{name}', too"
+            problems.append(
+                Problem(
+                    file=checked.file,
+                    line=place.line,
+                    column=place.column,
+                    code="AGT215",
+                    message=words,
+                    field="name",
+                )
+            )
+        first.setdefault(name, checked.file)
+    return problems
+
+
+def show_problems(problems: Sequence[Problem], files: int) -> None:
+    """Print the problems, and on stderr how many there are."""
+    if OPTIONS.json:
+        show_json([to_json(problem) for problem in problems])
+    else:
+        for problem in problems:
+            write(to_text(problem))
+    errors = sum(problem.severity == "error" for problem in problems)
+    say(
+        f"{_count(files, 'file')}: {_count(errors, 'error')},"
+        f" {_count(len(problems) - errors, 'warning')}"
+    )
+
+
+def _count(count: int, noun: str) -> str:
+    return f"{count} {noun}" if count == 1 else f"{count} {noun}s"

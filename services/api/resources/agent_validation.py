@@ -1,0 +1,99 @@
+"""Files of agents, checked without making anything; and the JSON Schema of such files."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from dataclasses import replace
+from typing import Annotated
+
+from litestar import Response, get, post
+from pydantic import BaseModel, ConfigDict, Field
+from pydantic_core import to_json
+
+from libs.agent_toml import DEFAULT_RULES, CheckedFile, read
+from libs.agent_toml import to_json as problem_document
+from libs.agent_toml.json_schema import PATH as SCHEMA_PATH
+from libs.agent_toml.json_schema import json_schema
+from libs.agent_toml.tables import Environment
+from libs.contracts.letta.request_size_limits import JsonLimit, Name
+from services.api.http.error_responses import Problem
+from services.api.http.raw_json import raw
+from services.api.http.request_parsing import AnyRequest, Query, parse, query_of
+from services.api.openapi.operation import returns
+
+TOML_TYPES = ("application/toml", "text/toml", "text/plain")
+FILE_CHARS_MAX = 512 << 10
+FILES_MAX = 200
+FILES_BYTES_MAX = 1 << 20  # of all that stand beside it, as JSON
+
+
+class FileToCheck(BaseModel):
+    """The file of an agent, and the texts of the files beside it by their paths."""
+
+    model_config = ConfigDict(extra="forbid")
+
+    toml: Annotated[str, Field(max_length=FILE_CHARS_MAX)]
+    files: Annotated[dict[Name, str], Field(max_length=FILES_MAX), JsonLimit(FILES_BYTES_MAX)] = {}
+    file: Name = "agent.toml"
+
+
+class CheckWanted(Query):
+    """How to check: by which security rules, and whether warnings make a file invalid."""
+
+    environment: Environment | None = None
+    strict: bool = False
+
+
+@post(
+    "/v1/agents/validate",
+    status_code=200,
+    opt=returns("what is wrong with a file", query=CheckWanted, body=FileToCheck),
+)
+async def validate_agent_file(request: AnyRequest) -> Response[bytes]:
+    """Say what is wrong with the TOML file of an agent; nothing is made. The body is JSON, or the
+    text of the file itself as `application/toml`."""
+    wanted = query_of(request, CheckWanted)
+    asked = await file_in(request)
+    # Work for the processor: the rest of the api goes on meanwhile.
+    checked = await asyncio.to_thread(check_file, asked, wanted.environment)
+    problems = [problem_document(problem) for problem in checked.problems]
+    errors = [each for each in problems if wanted.strict or each["severity"] == "error"]
+    warnings = [each for each in problems if each not in errors]
+    return raw(to_json({"valid": not errors, "errors": errors, "warnings": warnings}))
+
+
+async def file_in(request: AnyRequest) -> FileToCheck:
+    """The file that a body has. Raises the 422 of one that is too large, or none."""
+    body = await request.body()
+    kind = request.headers.get("content-type", "").partition(";")[0].strip().lower()
+    if kind in TOML_TYPES:
+        body = to_json({"toml": text_of(body)})
+    return parse(body, FileToCheck)
+
+
+def text_of(body: bytes) -> str:
+    """A body as text. Raises the 422 of one that is no UTF-8."""
+    try:
+        return body.decode("utf-8-sig")
+    except UnicodeDecodeError as error:
+        detail = f"The body is no UTF-8: byte {error.start} is wrong"
+        raise Problem(422, {"detail": detail}) from None
+
+
+def check_file(asked: FileToCheck, environment: Environment | None) -> CheckedFile:
+    """What is wrong with a file."""
+
+    def read_sibling(name: str) -> str:
+        if name not in asked.files:
+            raise FileNotFoundError(2, "it was not sent along: put its text into `files`")
+        return asked.files[name]
+
+    rules = replace(DEFAULT_RULES, environment=environment)
+    return read(asked.toml, file=asked.file, read_sibling=read_sibling, rules=rules)
+
+
+@get(SCHEMA_PATH, opt={"hidden": True})
+async def agent_schema() -> Response[bytes]:
+    """Retrieve the JSON Schema of the TOML file of an agent."""
+    return Response(json.dumps(json_schema()).encode(), media_type="application/schema+json")

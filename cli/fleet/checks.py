@@ -11,7 +11,7 @@ from cli.fleet.files import AgentFile, Checks
 from cli.fleet.requests import Transport
 from cli.server_catalogue import catalogue_of
 from libs.agent_toml import DEFAULT_RULES, Catalogue, RuleSet, WrongRules, rules_from
-from libs.agent_toml.definition import Environment
+from libs.agent_toml.tables import Environment
 
 # Lists of models leave these out, and they can be used all the same.
 UNLISTED_PROVIDERS = ("demo", "scripted")

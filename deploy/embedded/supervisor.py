@@ -113,6 +113,7 @@ class Supervisor:
         )
         self._listener: socket.socket | None = None
         self._reload_asked = asyncio.Event()
+        self._file = launch_configuration(settings.environment).file  # before it may change
         self._applied = read_applied(home)
         self._applied.supervisor = os.getpid()
         self._parts: dict[str, Part] = {}
@@ -147,7 +148,7 @@ class Supervisor:
         await self._start_servers()
         await self._start_services()
         self._keep(self._keep_written)
-        self._applied.hold(self._state.variables, launch_configuration().file)
+        self._applied.hold(self._state.variables, self._file)
         self._write_applied()
         self._keep(self._reload_when_asked)
         if systemd.is_listening():

@@ -15,10 +15,10 @@ from cli.agent_tests.agent_under_test import AgentUnderTest
 from cli.agent_tests.mocks import Mocks
 from cli.agent_tests.own_tools import OwnTools
 from cli.agent_tests.scenarios import Mock, ModelKind
-from cli.agent_tests.server_parts import ids_of_parts, mcp_tools_named
+from cli.agent_tests.server_parts import ids_of_parts, limit, mcp_tools_named
 from cli.exit_codes import CommandError
 from cli.server import Server
-from libs.agent_toml import AgentDefinition, permissions_request
+from libs.agent_toml import AgentDefinition
 from libs.contracts.agent.scripted_replies import HANDLE, METADATA_KEY, ScriptedReply
 
 TAG = "heeler-test"  # of every agent that was made for a test
@@ -101,9 +101,7 @@ class FreshAgents:
         try:
             if self._is_over:
                 raise CommandError("The tests were interrupted")
-            if wanted.agent.permissions:
-                allowed = permissions_request(wanted.agent)
-                self.server.put(f"/v1/agents/{agent['id']}/permissions", allowed)
+            limit(self.server, agent, wanted.agent)
             mocks = Mocks(wanted.mocks, agent["tools"], more=mcp_tools_named(wanted.agent))
             yield AgentUnderTest(self.server, agent, mocks, wanted.kind)
         finally:

@@ -200,6 +200,11 @@ bench-store: ## Measure appending to the event store
 	@deploy/bootstrap.sh --dev
 	@$(PYTHON) -m benchmarks.eventstore $(ARGS)
 
+.PHONY: walk
+walk: ## Walk through the tutorial as a new user, in a clean container, by the clock
+	@deploy/bootstrap.sh --dev
+	@$(PYTHON) -m tests.walk $(ARGS)
+
 chaos: ## Kill parts, cut connections, turn clocks under load; look for losses (ARGS=--help)
 	@deploy/bootstrap.sh --dev
 	@$(PYTHON) -m tests.chaos $(ARGS)

@@ -21,7 +21,9 @@ CERTIFICATES = "/etc/ssl/certs"  # of a machine that reaches packages through a 
 def main() -> int:
     """Run it; returns the exit code of the tutorial."""
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--image", default=IMAGE, help="with Python 3.12 or newer, and nothing else")
+    parser.add_argument(
+        "--image", default=IMAGE, help="with Python 3.12 or newer, and nothing else"
+    )
     image = parser.parse_args().image
     began = time.monotonic()
     with tempfile.TemporaryDirectory() as folder:

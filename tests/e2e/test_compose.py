@@ -237,7 +237,7 @@ def test_status_names_what_is_down(running: Composed) -> None:
     docker("stop", "--time", "10", running.containers()["memory"])
     done = running.try_make("status")
     assert done.returncode != 0
-    assert "memory" in [line.split("│")[1].strip() for line in lines_with(done.stdout, "exited")]
+    assert "memory" in [line.split()[0] for line in lines_with(done.stdout, "exited")]
     docker("start", running.containers()["memory"])
     wait_until("all is healthy", running.well, RESTART_SECONDS_MAX)
 

@@ -77,13 +77,21 @@ def describe(configuration: Configuration, key: Key) -> dict[str, Any]:
     origin, text = configuration.origin(key), configuration.text(key)
     return {
         "key": key.name,
-        "value": (HIDDEN if key.secret else text) if text else key.default_words,
+        "value": (HIDDEN if key.secret else without_logins(text)) if text else key.default_words,
         "default": key.default_words,
         "origin": {"kind": origin.kind, "where": origin.where},
         "variable": key.variable,
         "secret": key.secret,
         "needs_start": key.needs_start,
     }
+
+
+def without_logins(text: str) -> str:
+    """The same without what only who is let in should know: logins and queries of addresses."""
+    import re
+
+    hidden = re.sub(r"(\w://)[^\s,]*@", rf"\1{HIDDEN}@", text)
+    return re.sub(r"(://[^\s,?]*\?)[^\s,]+", rf"\1{HIDDEN}", hidden)
 
 
 def key_named(name: str) -> Key:

@@ -8,15 +8,19 @@ import signal
 import time
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from cli.exit_codes import CommandError
 from cli.output import say
 from cli.server import address, home, server
 
+if TYPE_CHECKING:
+    from deploy.embedded.state import ProcessMark
+
 PATH = "/v1/admin/configuration"
 POLL_SECONDS = 0.1
 END_SECONDS_MAX = 900.0
+RUNNING = "running"  # the phase of the server
 UNFINISHED = ("checking", "applying")
 
 Read = Callable[[], Any]
@@ -24,18 +28,22 @@ Read = Callable[[], Any]
 
 def ask_for_reload() -> tuple[Read, int]:
     """How the attempts are read, and the number of the one that was asked for or a later one."""
-    from deploy.embedded.state import HomeLock
+    from deploy.embedded.state import HomeLock, read_state
 
     local = address().origin == "this machine" and home().exists()
     supervisor = HomeLock(home()).holder() if local else None
     if supervisor is None:
         document = server().post(f"{PATH}/reload")
         return read_remote, document["reloads"][-1]["number"]
-    before = read_local(home())
-    if before is None:
-        raise CommandError("The server is still starting: try again when it is up")
-    os.kill(supervisor.pid, signal.SIGHUP)
-    return lambda: read_local(home()), latest_number(before) + 1
+    before, state = read_local(home()), read_state(home())
+    if before is None or state is None or state.phase != RUNNING:
+        raise CommandError("The server starts or stops: try again when it is up")
+    try:
+        os.kill(supervisor.pid, signal.SIGHUP)
+    except PermissionError:
+        raise CommandError("The server belongs to another user: ask as that user") from None
+    number = latest_number(before) + 1
+    return lambda: read_of(supervisor, number), number
 
 
 def wait_for_end(read: Read, number: int) -> Any:
@@ -67,6 +75,16 @@ def read_local(folder: Path) -> Any:
         return json.loads((folder / FILE).read_text())
     except (OSError, ValueError):
         return None
+
+
+def read_of(supervisor: ProcessMark, number: int) -> Any:
+    """What a supervisor says. Raises CommandError where it was stopped before the attempt ended."""
+    runs = supervisor.process() is not None  # looked at first: it may say its last word meanwhile
+    document = read_local(home())
+    ended = document is not None and latest_number(document) >= number
+    if not runs and not (ended and document["reloads"][-1]["status"] not in UNFINISHED):
+        raise CommandError("The server was stopped meanwhile: it reads the file when it starts")
+    return document
 
 
 def read_remote() -> Any:

@@ -73,10 +73,15 @@ def _edit(text: str, file: str) -> str:
     return f"${{EDITOR:-vi}} +{found['line']} {shlex.quote(found['file'])}"
 
 
+def _command_in(text: str) -> str:
+    """The command that a text ends with, if it does."""
+    return "".join(re.findall(r": (chmod \d+ .+)$", text))
+
+
 def check_variables(examined: Examined) -> list[Finding]:
     """Variables that are set in vain, and keys of the file that nobody knows."""
     found = [
-        warning(text, _edit(text, str(examined.configuration.file)))
+        warning(text, _command_in(text) or _edit(text, str(examined.configuration.file)))
         for text in examined.configuration.warnings
     ]
     ours = {name: value for name, value in examined.given.items() if name not in READ_HERE}

@@ -79,6 +79,12 @@ class Reloader:
         except Failed as failure:
             attempt.problems = [str(failure)]
             self._end(attempt, ROLLED_BACK)
+        except Exception as error:  # whoever asked waits for an end
+            log.exception("the configuration could not be loaded")
+            known = isinstance(error, LaunchError)
+            unknown = f"{type(error).__name__}: see the log of the supervisor"
+            attempt.problems = [str(error) if known else unknown]
+            self._end(attempt, ROLLED_BACK if attempt.status == APPLYING else REFUSED)
 
     async def _usable(self) -> Configuration:
         """The configuration as it is by now. Raises NotUsable."""
@@ -86,13 +92,19 @@ class Reloader:
             configuration = launch_configuration()
         except LaunchError as problem:
             raise NotUsable(str(problem).splitlines()) from problem
+        await self._require_usable(configuration)
+        kept, names = keep_what_needs_start(self.settings.environment, configuration.environment)
+        if names:  # what is new must go with what stays as well, as a password with an address
+            await self._require_usable(replace(configuration, environment=kept))
+        return configuration
+
+    async def _require_usable(self, configuration: Configuration) -> None:
         try:
             problems = await self.check(configuration)
         except OSError as problem:
             raise NotUsable([f"the configuration cannot be checked: {problem}"]) from problem
         if problems:
             raise NotUsable([configuration.explain(WrongSetting(text)) for text in problems])
-        return configuration
 
     async def _apply(self, configuration: Configuration, attempt: Reload) -> None:
         """Raise Failed where a part does not get healthy; all of them have what they had then."""
@@ -127,7 +139,7 @@ class Reloader:
             begun.append((part, old))
             try:
                 await self._replace(part, affected[name])
-            except Failed as failure:
+            except Exception as failure:  # whatever it was, half of it must not stay
                 log.error("the configuration is rolled back: %s", failure)
                 for other, before in reversed(begun):
                     await self._go_back(other, before, attempt)
@@ -148,7 +160,7 @@ class Reloader:
         """One that does not get healthy with what it had before is kept running as ever."""
         try:
             await self._replace(part, command)
-        except Failed as failure:
+        except Exception as failure:  # the others go back nevertheless
             log.error("after the way back: %s", failure)
             attempt.warnings.append(f"after the way back: {failure}")
 

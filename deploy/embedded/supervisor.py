@@ -17,7 +17,7 @@ from functools import partial
 from http import HTTPStatus
 from typing import Any
 
-from deploy.embedded import postgres_location, systemd
+from deploy.embedded import postgres_location, systemd, terminals
 from deploy.embedded.api_health import read_health
 from deploy.embedded.applied_configuration import read_applied
 from deploy.embedded.nats_server import Nats, NatsStart
@@ -128,7 +128,13 @@ class Supervisor:
         loop = asyncio.get_running_loop()
         for number in (signal.SIGTERM, signal.SIGINT):
             loop.add_signal_handler(number, stop.set)
-        loop.add_signal_handler(signal.SIGHUP, self._reload_asked.set)
+        ends_with_terminal = terminals.ends_with_terminal()
+
+        def hang_up() -> None:
+            is_closed = ends_with_terminal and not terminals.has_terminal()
+            (stop if is_closed else self._reload_asked).set()
+
+        loop.add_signal_handler(signal.SIGHUP, hang_up)
         self._write()
         starting = asyncio.create_task(self._start())
         stopping = asyncio.create_task(stop.wait())
@@ -453,6 +459,7 @@ def main(settings: Settings, kind: type[Supervisor] = Supervisor) -> int:
     logging.basicConfig(
         level=logging.INFO, stream=sys.stderr, format="%(asctime)s %(levelname)s %(message)s"
     )
+    terminals.outlive_hangups()
     require_password(settings)
     open_home(settings)
     require_database(settings.home)

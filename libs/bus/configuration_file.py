@@ -7,6 +7,7 @@ one that HEELER_CONFIG names, else `heeler.toml` in the home, where there is a h
 from __future__ import annotations
 
 import difflib
+import os
 import re
 import tomllib
 from collections.abc import Collection, Iterator, Mapping, MutableMapping
@@ -96,7 +97,7 @@ def read_configuration(
     before = dict(environment)
     if named := environment.get(CONFIG_VARIABLE):
         return from_file(before, Path(named).expanduser().absolute())
-    if default_file and default_file.is_file():
+    if default_file and os.path.lexists(default_file):  # a link to nowhere is no absent file
         return from_file(before, default_file.absolute())
     return Configuration(before, before)
 

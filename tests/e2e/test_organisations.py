@@ -152,6 +152,15 @@ async def test_what_another_organisation_has_is_on_every_route_as_if_it_were_now
         assert await read(owner, theirs) == shown, "nothing was changed"
 
 
+async def test_the_configuration_of_the_server_is_the_operators(
+    stranger: httpx.AsyncClient,
+) -> None:
+    path = "/v1/admin/configuration"
+    for answer in (await stranger.get(path), await stranger.post(f"{path}/reload")):
+        assert answer.status_code == 403
+        assert "Only the operator" in answer.json()["detail"]
+
+
 async def test_over_mcp_an_agent_of_another_organisation_is_as_if_it_were_nowhere(
     owner: httpx.AsyncClient, stranger: httpx.AsyncClient
 ) -> None:

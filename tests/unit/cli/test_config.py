@@ -45,6 +45,17 @@ def test_each_key_is_shown_with_what_sets_it(
     assert SECRET not in shown.out + shown.err
 
 
+def test_an_address_is_shown_without_what_lets_in(
+    command: HeelerCommand, file: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("OPENAI_API_BASE", f"https://me:{SECRET}/@host:1/v1?key={SECRET}")
+    monkeypatch.setenv("HEELER_PACKAGE_INDEX", f"https://{SECRET}@host/simple")
+    shown = command("config", "show").out
+    assert SECRET not in shown
+    assert "https://********@host:1/v1?********" in shown
+    assert "https://********@host/simple" in shown
+
+
 def test_what_nobody_reads_is_named_once(
     command: HeelerCommand, file: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -83,3 +94,24 @@ def test_the_password_and_the_address_of_the_file_lead_to_the_server(
     file.write_text(f'[server]\nport = 8301\npassword = "{SECRET}"\n')
     assert address().url == "http://127.0.0.1:8301"
     assert address().key == SECRET
+
+
+def test_who_waits_for_a_reload_is_told_that_the_server_was_stopped(
+    command: HeelerCommand, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from cli.exit_codes import CommandError
+    from cli.reloads import read_of
+    from deploy.embedded.applied_configuration import AppliedConfiguration
+    from deploy.embedded.state import ProcessMark
+
+    (tmp_path / "server").mkdir()
+    gone, applied = ProcessMark(2**22 + 1, 0.0), AppliedConfiguration()
+    attempt = applied.begin()
+    applied.write(tmp_path / "server")
+    with pytest.raises(CommandError, match="was stopped meanwhile"):
+        read_of(gone, 1)
+    attempt.status = "applied"
+    applied.write(tmp_path / "server")
+    assert read_of(gone, 1)["reloads"][0]["status"] == "applied"
+    with pytest.raises(CommandError, match="was stopped meanwhile"):
+        read_of(gone, 2)

@@ -256,6 +256,10 @@ def test_the_file_is_that_of_the_variable_else_that_of_the_home(folder: Path) ->
     assert read_settings({**home, "HEELER_PORT": "8303"}).port == 8303
     with pytest.raises(LaunchError, match=r"nowhere\.toml cannot be read: No such file"):
         read_settings({**home, "HEELER_CONFIG": "/nowhere.toml"})
+    (folder / "heeler.toml").unlink()
+    (folder / "heeler.toml").symlink_to("/nowhere.toml")
+    with pytest.raises(LaunchError, match=r"heeler\.toml cannot be read: No such file"):
+        read_settings(home)
 
 
 def test_a_service_that_no_launcher_starts_reads_the_file_itself(folder: Path) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import os
 import signal
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, cast
@@ -46,6 +46,7 @@ class Server:
     home: Path
     parts: dict[str, FakePart] = field(default_factory=dict)
     problems: list[str] = field(default_factory=list)  # that the check finds
+    refuses: Callable[[Mapping[str, str]], str] | None = None  # what the check finds, if anything
     fails: Callable[[FakePart], bool] = lambda _: False
     reloader: Reloader = field(init=False)
 
@@ -80,8 +81,9 @@ class Server:
         if self.fails(cast(FakePart, part)):
             raise Failed(part.command.name, f"{part.command.name} did not get healthy")
 
-    async def check(self, _: Configuration) -> list[str]:
-        return self.problems
+    async def check(self, configuration: Configuration) -> list[str]:
+        problems = [self.refuses(configuration.environment)] if self.refuses else []
+        return [*self.problems, *filter(None, problems)]
 
     async def reload(self, text: str) -> dict[str, Any]:
         """The latest attempt, as it is written."""
@@ -174,6 +176,40 @@ async def test_a_part_that_fails_on_the_way_back_too_is_named(server: Server) ->
     assert attempt["status"] == "rolled_back"
     assert attempt["warnings"] == ["after the way back: agent did not get healthy"]
     assert "HEELER_RUN_SECONDS_MAX" not in server.parts["agent"].command.environment
+
+
+async def test_whatever_goes_wrong_an_attempt_ends_and_all_is_as_before(server: Server) -> None:
+    def break_down(part: FakePart) -> bool:
+        if part.command.environment.get("HEELER_RUN_SECONDS_MAX"):
+            raise KeyError("somebody's secret")
+        return False
+
+    server.fails = break_down
+    attempt = await server.reload("runs.seconds_max = 60\n")
+    assert attempt["status"] == "rolled_back"
+    assert attempt["problems"] == ["KeyError: see the log of the supervisor"]
+    assert server.started["agent"] == ["60", ""]
+
+    server.reloader.command = lambda *_: 1 / 0  # type: ignore[assignment, return-value]
+    attempt = await server.reload("runs.seconds_max = 60\n")
+    assert attempt["status"] == "refused"
+    assert attempt["problems"] == ["ZeroDivisionError: see the log of the supervisor"]
+
+
+async def test_what_is_new_must_go_with_what_needs_a_start(server: Server) -> None:
+    """The address of all machines stays until the next start, and needs its password."""
+
+    def refuse(environment: Mapping[str, str]) -> str:
+        is_open = environment.get("HEELER_HOST") == "0.0.0.0"
+        return "there is no password" if is_open and not environment.get("HEELER_PASSWORD") else ""
+
+    public = {"HEELER_HOST": "0.0.0.0", "HEELER_PASSWORD": "x"}
+    settings = server.reloader.settings
+    server.reloader.settings = replace(settings, environment={**settings.environment, **public})
+    server.refuses = refuse
+    attempt = await server.reload("server.host = '127.0.0.1'\n")
+    assert (attempt["status"], attempt["problems"]) == ("refused", ["there is no password"])
+    assert server.started["api"] == []
 
 
 async def test_what_is_read_at_the_start_alone_is_named_and_keeps_its_value(

@@ -12,7 +12,8 @@ from pydantic import ValidationError
 
 from cli.exit_codes import CommandError, ExitCode
 from cli.yaml_agents.documents import agents_in, yaml_files
-from cli.yaml_agents.translation import Translation, translate
+from cli.yaml_agents.translated_agent import Translation
+from cli.yaml_agents.translation import translate
 from libs.agent_toml import AgentDefinition, read, to_text, write
 
 

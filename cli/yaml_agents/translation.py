@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
-from dataclasses import dataclass, field
-from pathlib import Path
 from typing import Any
 
 from cli.yaml_agents.documents import YamlAgent
+from cli.yaml_agents.tool_translation import take_mcp_servers, take_tools
+from cli.yaml_agents.translated_agent import Translation, text_of
 
 # The same under other names. Of several that are there the first counts.
 NAMES = {
@@ -45,63 +44,18 @@ PROVIDER_OF_NAME = {
 LIMIT_MIN_CHARS = 1
 
 
-@dataclass
-class Translation:
-    """What an agent became: data of a definition, files to write beside it, and remarks."""
-
-    agent: YamlAgent
-    data: dict[str, Any] = field(default_factory=dict)
-    files: dict[str, Path] = field(default_factory=dict)  # name beside the TOML: where it is
-    remarks: list[str] = field(default_factory=list)
-    seen: set[str] = field(default_factory=set)
-
-    def remark(self, key: str, words: str) -> None:
-        """Something that a person should know of a field."""
-        self.remarks.append(f"{key}: {words}")
-
-    def take(self, keys: tuple[str, ...], table: Mapping[str, Any] | None = None) -> Any:
-        """The value of the first of these keys that there is; all count as looked at."""
-        source = self.agent.data if table is None else table
-        found = [key for key in keys if source.get(key) is not None]
-        if table is None:
-            self.seen |= {*keys}
-            for other in found[1:]:
-                self.remark(other, f"left out: `{found[0]}` says the same")
-        return source[found[0]] if found else None
-
-
 def translate(agent: YamlAgent) -> Translation:
     """The agent as data of a definition; nothing is left out without a remark."""
     done = Translation(agent)
     _take_plain(done)
     _take_prompt(done)
     _take_model(done)
-    for take in (_take_blocks, _take_shared_blocks, _take_tools, _take_mcp, _take_metadata):
+    for take in (_take_blocks, _take_shared_blocks, take_tools, take_mcp_servers, _take_metadata):
         take(done)
     for key in agent.data.keys() - done.seen:
         done.remark(str(key), "left out: a TOML file of an agent has no such thing")
     done.remarks.sort()
     return done
-
-
-def text_of(done: Translation, key: str, value: Any) -> str | None:
-    """A text, or that of the file that it names."""
-    match value:
-        case str():
-            return value
-        case {"value": str(text)} | {"content": str(text)} | {"text": str(text)}:
-            return text
-        case {"from_file": str(name)} | {"file": str(name)} | {"path": str(name)}:
-            path = done.agent.folder / name
-            try:
-                return path.read_text(encoding="utf-8")
-            except (OSError, UnicodeDecodeError) as problem:
-                done.remark(key, f"left out: {path} cannot be read ({problem})")
-        case None:
-            pass
-        case _:
-            done.remark(key, "left out: it is neither a text nor the name of a file")
-    return None
 
 
 def _take_plain(done: Translation) -> None:
@@ -277,103 +231,6 @@ def _take_shared_blocks(done: Translation) -> None:
             done.remark(f"shared_blocks.{name}", "its text is not in this file")
         if block:
             done.data.setdefault("memory", []).append({**block, "shared": True})
-
-
-def _take_tools(done: Translation) -> None:
-    names: list[str] = []
-    for tool in done.take(("tools",)) or []:
-        match tool:
-            case str():
-                own = done.agent.folder / "tools" / f"{tool}.py"
-                if own.is_file() and re.fullmatch(r"\w+", tool):
-                    _own_tool(done, {"name": tool}, own)
-                else:
-                    names.append(tool)
-            case {"name": str(name), "from_file": str(file)} | {
-                "name": str(name),
-                "file": str(file),
-            }:
-                _own_tool(done, {"name": name}, done.agent.folder / file)
-            case {"name": str(name), "source_code": str(source)}:
-                done.data.setdefault("tool", []).append({"name": name, "source": source})
-            case {"name": str(name)}:
-                names.append(name)
-            case {"type": str(kind)}:
-                done.remark("tools", f"left out: '{kind}' is a tool of another server")
-            case _:
-                done.remark("tools", "left out: a tool without a name")
-    if names:
-        done.data["tools"] = names
-
-
-def _own_tool(done: Translation, tool: dict[str, Any], path: Path) -> None:
-    if not path.is_file():
-        done.remark(f"tools.{tool['name']}", f"left out: there is no file {path}")
-        return
-    name = f"tools/{path.name}"
-    done.files[name] = path
-    done.data.setdefault("tool", []).append({**tool, "file": name})
-
-
-def _take_mcp(done: Translation) -> None:
-    common = done.agent.common.get("mcp_servers") or []
-    own = done.take(("mcp_servers",)) or []
-    wanted = {
-        str(entry.get("server")): entry.get("tools")
-        for entry in done.take(("mcp_tools",)) or []
-        if isinstance(entry, dict)
-    }
-    servers = [*_servers(own), *(each for each in _servers(common) if each.get("name") in wanted)]
-    for server in servers:
-        tools = wanted.get(str(server.get("name")))
-        made = _mcp_server(done, server)
-        if isinstance(tools, list):
-            made["tools"] = [str(tool) for tool in tools]
-        done.data.setdefault("mcp_servers", []).append(made)
-    for name in wanted.keys() - {str(server.get("name")) for server in servers}:
-        done.remark(f"mcp_tools.{name}", "left out: this file does not say where the server is")
-
-
-def _servers(given: Any) -> list[dict[str, Any]]:
-    if isinstance(given, dict):
-        return [{"name": name, **value} for name, value in given.items() if isinstance(value, dict)]
-    return [server for server in given if isinstance(server, dict)]
-
-
-def _mcp_server(done: Translation, given: dict[str, Any]) -> dict[str, Any]:
-    place = f"mcp_servers.{given.get('name')}"
-    made: dict[str, Any] = {"name": str(given.get("name") or "mcp")}
-    if url := given.get("server_url") or given.get("url"):
-        made["url"] = str(url)
-        if given.get("type") == "sse" or given.get("transport") == "sse":
-            made["transport"] = "sse"
-    if given.get("command"):
-        made["command"] = str(given["command"])
-        made["args"] = [str(word) for word in given.get("args") or []]
-    for key, target in (("env", "env"), ("custom_headers", "headers"), ("headers", "headers")):
-        if isinstance(given.get(key), dict):
-            made[target] = {
-                str(name): _reference(done, f"{place}.{key}.{name}", str(value))
-                for name, value in given[key].items()
-            }
-    if given.get("auth_token"):
-        made["auth_token"] = _reference(done, f"{place}.auth_token", str(given["auth_token"]))
-    if given.get("auth_header"):
-        made["auth_header"] = str(given["auth_header"])
-    return made
-
-
-def _reference(done: Translation, place: str, value: str) -> str:
-    """A secret as the name of an environment variable: values are not written into files."""
-    if re.fullmatch(r"\$\{\w+\}", value):
-        return value
-    if plain := re.fullmatch(r"\$(\w+)", value):
-        return f"${{{plain[1]}}}"
-    variable = re.sub(r"\W+", "_", place.removeprefix("mcp_servers.")).upper().strip("_")
-    if variable[:1].isdigit():
-        variable = f"MCP_{variable}"
-    done.remark(place, f"its value is not written: set the environment variable {variable}")
-    return f"${{{variable}}}"
 
 
 def _take_metadata(done: Translation) -> None:

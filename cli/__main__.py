@@ -141,6 +141,10 @@ def _explanation(problem: Exception) -> CommandError:
     launcher = sys.modules.get("deploy.embedded.settings")
     if launcher and isinstance(problem, launcher.LaunchError):
         return CommandError(str(problem))
+    if isinstance(problem, PermissionError) and problem.filename:
+        return CommandError(f"No access to {problem.filename}: it belongs to somebody else")
+    if isinstance(problem, OSError) and problem.filename:
+        return CommandError(f"{problem.filename}: {problem.strerror}")
     if "letta_client" in sys.modules:
         from cli.api_problems import explanation
 

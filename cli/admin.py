@@ -31,7 +31,7 @@ LETTERS = "/v1/admin/dead-letters"
 Letter = Annotated[str, Argument(metavar="LETTER", help="Its id, as the list shows it.")]
 
 
-@app.command()
+@app.local_command()
 def rebuild(
     service: Annotated[str | None, Option(help="The read models of this service alone.")] = None,
     table: Annotated[str | None, Option(help="This one alone; it goes with --service.")] = None,
@@ -93,7 +93,7 @@ def _as_json(service: str, rebuilt: Rebuilt) -> dict[str, Any]:
     }
 
 
-@app.command()
+@app.local_command()
 def backup(file: Annotated[Path, Argument(help="The file that is written.")]) -> None:
     """Write the database of the server on this machine into a file, while it serves."""
     from deploy.database_dumps import dump, unfinished_dump
@@ -110,7 +110,7 @@ def backup(file: Annotated[Path, Argument(help="The file that is written.")]) ->
     show_text(str(file))
 
 
-@app.command()
+@app.local_command()
 def restore(
     file: Annotated[Path, Argument(help="A file of `heeler admin backup`.")],
 ) -> None:

@@ -10,7 +10,7 @@ from typing import Any
 
 import typer
 
-from cli.options import Command, Group
+from cli.options import Command, Group, LocalCommand
 
 
 class Commands(typer.Typer):
@@ -22,6 +22,10 @@ class Commands(typer.Typer):
     def command(self, name: str | None = None, **settings: Any) -> Callable[[Any], Any]:
         """A verb; its docstring is its help."""
         return super().command(name, **{"cls": Command, **settings})
+
+    def local_command(self, name: str | None = None, **settings: Any) -> Callable[[Any], Any]:
+        """The same for the server on this machine alone."""
+        return self.command(name, cls=LocalCommand, **settings)
 
 
 def noun(text: str) -> Commands:

@@ -22,7 +22,7 @@ app = noun("The configuration of the server on this machine: its file and its en
 HIDDEN = "********"
 
 
-@app.command()
+@app.local_command()
 def show(
     origin: Annotated[bool, Option("--origin", help="Show what sets each key.")] = False,
 ) -> None:
@@ -38,7 +38,7 @@ def show(
     _tell_notes(configuration)
 
 
-@app.command()
+@app.local_command()
 def get(key: Annotated[str, Argument(metavar="KEY", help="As in server.port.")]) -> None:
     """Print the value of one key; what is secret is hidden."""
     from deploy.embedded.settings import launch_configuration
@@ -46,7 +46,7 @@ def get(key: Annotated[str, Argument(metavar="KEY", help="As in server.port.")])
     show_text(describe(launch_configuration(), key_named(key))["value"])
 
 
-@app.command()
+@app.local_command()
 def validate() -> None:
     """Check the file and the environment as the services would; nothing is started or changed."""
     from deploy.embedded.service_settings import setting_problems

@@ -9,6 +9,10 @@ import typer
 from typer import Option
 from typer.core import TyperCommand, TyperGroup
 
+from cli.exit_codes import CommandError, ExitCode
+
+ELSEWHERE = ("remote", "url")  # options that name another server
+
 
 @dataclass
 class Options:
@@ -60,6 +64,28 @@ class Command(TyperCommand):
     def get_params(self, ctx: Any) -> list[Any]:
         """All parameters, also `--help`, which can be parsed without Pydantic."""
         return with_text_coercion(super().get_params(ctx))
+
+
+class LocalCommand(Command):
+    """A command for the server on this machine alone: it refuses to be asked for another, since
+    `down --remote production` must not stop what is here."""
+
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
+        parameters: list[Any] = self.params
+        for parameter in parameters:
+            if parameter.name in ELSEWHERE:
+                parameter.hidden = True
+
+    def invoke(self, ctx: Any) -> Any:
+        """Run it, where no other server is meant. Raises CommandError."""
+        for name in ELSEWHERE:
+            if getattr(OPTIONS, name):
+                raise CommandError(
+                    f"`{ctx.command_path}` is for the server on this machine: leave out --{name}",
+                    ExitCode.USAGE,
+                )
+        return super().invoke(ctx)
 
 
 class Group(TyperGroup):

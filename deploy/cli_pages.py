@@ -34,6 +34,8 @@ def _lines() -> Iterator[str]:
     yield INTRODUCTION
     yield "\n## Options of all commands\n"
     yield from _table(reference.options_of_all())
+    yield "\nA command for the server on this machine alone, such as `heeler down`, refuses"
+    yield "`--remote` and `--url`."
     for title, commands in reference.described_sections():
         yield f"\n## {title}"
         for command in commands:

@@ -67,7 +67,8 @@ and runs go on in the new process. Where one of them does not get healthy, all o
 what they had. A file that a setting names (`models.prices_file`) counts with its content.
 
 Settings that are read when the server starts, such as the port, are named and keep their values
-until then. So do variables of the environment: they are those of the supervisor.
+until then. So do variables of the environment: they are those of the supervisor. `heeler up
+--foreground` in a terminal ends when that is closed, unless `nohup` started it.
 
 Each configuration that is applied has a version. `GET /v1/admin/configuration` shows it, with a
 fingerprint and the last twenty attempts: `applied`, `unchanged`, `refused` or `rolled_back`, the

@@ -14,7 +14,7 @@ from cli.options import OPTIONS
 app = Commands()
 
 
-@app.command()
+@app.local_command()
 def doctor(
     checks: Annotated[
         list[str] | None, typer.Argument(metavar="CHECK", help="Make these checks alone.")

@@ -10,7 +10,7 @@ from cli.local.places import ChosenMode, Home, Mode, launch_variables
 app = Commands()
 
 
-@app.command()
+@app.local_command()
 def down(mode: ChosenMode = Mode.EMBEDDED, home: Home = None) -> None:
     """Stop the server on this machine; nothing happens when it does not run."""
     from deploy.embedded.settings import read_settings_of_home

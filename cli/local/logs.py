@@ -14,7 +14,7 @@ from cli.exit_codes import CommandError, ExitCode
 app = Commands()
 
 
-@app.command()
+@app.local_command()
 def logs(
     parts: Annotated[
         list[str] | None,

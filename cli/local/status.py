@@ -11,7 +11,7 @@ from cli.options import OPTIONS
 app = Commands()
 
 
-@app.command()
+@app.local_command()
 def status(mode: ChosenMode = Mode.EMBEDDED, home: Home = None) -> None:
     """Show what runs on this machine; the exit code is 0 if all of it is healthy."""
     from deploy.embedded.settings import read_settings_of_home

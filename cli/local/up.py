@@ -23,7 +23,7 @@ Foreground = Annotated[
 ]
 
 
-@app.command()
+@app.local_command()
 def up(
     mode: ChosenMode = Mode.EMBEDDED,
     home: Home = None,

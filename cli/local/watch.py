@@ -11,7 +11,7 @@ from cli.commands import Commands
 app = Commands()
 
 
-@app.command()
+@app.local_command()
 def watch(
     everything: Annotated[
         bool, typer.Option("--all", help="Commands and deltas, too, not events alone.")

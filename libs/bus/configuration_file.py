@@ -7,7 +7,6 @@ one that HEELER_CONFIG names, else `heeler.toml` in the home, where there is a h
 from __future__ import annotations
 
 import difflib
-import os
 import re
 import tomllib
 from collections.abc import Collection, Iterator, Mapping, MutableMapping
@@ -97,9 +96,21 @@ def read_configuration(
     before = dict(environment)
     if named := environment.get(CONFIG_VARIABLE):
         return from_file(before, Path(named).expanduser().absolute())
-    if default_file and os.path.lexists(default_file):  # a link to nowhere is no absent file
+    if default_file and is_there(default_file):
         return from_file(before, default_file.absolute())
     return Configuration(before, before)
+
+
+def is_there(file: Path) -> bool:
+    """Whether there is something by that name, if only a link to nowhere or what nobody lets us
+    see: then the settings in it may not be left out without a word."""
+    try:
+        file.lstat()
+    except (FileNotFoundError, NotADirectoryError):
+        return False
+    except OSError:
+        return True
+    return True
 
 
 def from_file(before: Mapping[str, str], file: Path) -> Configuration:

@@ -113,6 +113,8 @@ def test_where_no_server_answers_the_command_says_how_to_start_one(
         (["agents", "get"], "Missing argument 'AGENT'"),
         (["agents", "list", "--url", "http://a", "--remote", "b"], "not both"),
         (["agents", "list", "--url", "here:8283"], "write it as http://"),
+        (["down", "--url", "http://a"], "`heeler down` is for the server on this machine"),
+        (["--remote", "b", "admin", "backup", "x"], "on this machine: leave out --remote"),
     ],
     ids=lambda value: " ".join(value) if isinstance(value, list) else "",
 )
@@ -194,3 +196,22 @@ def test_the_version_may_be_asked_as_of_other_commands(
 ) -> None:
     command.monkeypatch.setenv("HEELER_URL", stand_in.url)
     assert command("--version").out == command("version").out
+
+
+@pytest.mark.parametrize(
+    ("problem", "said"),
+    [
+        (PermissionError(13, "Permission denied", "/a/lock"), "No access to /a/lock: it belongs"),
+        (OSError(28, "No space left on device", "/a/file"), "/a/file: No space left on device"),
+    ],
+)
+def test_a_file_that_cannot_be_used_is_named(
+    command: HeelerCommand, monkeypatch: pytest.MonkeyPatch, problem: OSError, said: str
+) -> None:
+    def fail() -> None:
+        raise problem
+
+    monkeypatch.setattr("deploy.embedded.settings.read_settings_of_home", fail)
+    ended = command.run("status")
+    assert (ended.code, ended.out) == (ExitCode.FAILED, "")
+    assert ended.err.startswith(said)

@@ -10,6 +10,7 @@ import tempfile
 from collections.abc import Iterable
 from pathlib import Path
 
+from deploy.containers.project import Project
 from deploy.doctor.examined import Examined
 from deploy.doctor.findings import Finding, ok, problem, skip, warning
 from deploy.embedded.api_health import read_health
@@ -60,7 +61,7 @@ def check_home(examined: Examined) -> Finding:
 
 
 def _private(home: Path) -> Iterable[Path]:
-    names = (SECRETS, "encryption.keys", "state.json")
+    names = (SECRETS, "encryption.keys", "state.json", "compose.env")
     return (path for path in (home, *(home / name for name in names)) if path.exists())
 
 
@@ -109,6 +110,8 @@ def check_port(examined: Examined) -> Finding:
     owner = listener_of(settings.port) or "another process"
     server = read_health(settings.reach_host, settings.port).server
     if server.startswith("heeler"):
+        if Project(settings).env_file.exists() and not examined.running:
+            return ok(f"a server in containers listens on {where}, or another one does")
         owner += ", another Heeler"
     return problem(
         f"{where} is taken by {owner}", f"export HEELER_PORT={_free_port(examined) or '<another>'}"

@@ -6,7 +6,7 @@ import os
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from libs.contracts.environment_parsing import WrongSetting, whole_number
+from libs.contracts.environment_parsing import HIDDEN, WrongSetting, whole_number
 from libs.egress.address_guard import AddressGuard
 from services.tools.adapters.package_installer import PackageIndex
 from services.tools.domain.package_requirements import PackageRules, normalize_name
@@ -60,7 +60,7 @@ def package_index(environment: Mapping[str, str]) -> PackageIndex:
     address = environment.get(PACKAGE_INDEX, "").removeprefix("file://")
     if address and not address.startswith(("https://", "/")):
         raise WrongSetting(
-            f"{PACKAGE_INDEX} is {address!r}: it must begin with https://, or be a folder of wheels"
+            f"{PACKAGE_INDEX} must begin with https://, or be a folder of wheels ({HIDDEN})"
         )
     hosts = AddressGuard.from_environment(PACKAGE_HOSTS, environment).allowed
     return PackageIndex(address, frozenset(host.partition(":")[0] for host in hosts))

@@ -159,6 +159,12 @@ def test_what_a_service_would_refuse_is_refused_before_anything_is_started(
         require_service_settings({name: value})
 
 
+def test_the_token_of_an_index_is_not_shown() -> None:
+    with pytest.raises(LaunchError, match="HEELER_PACKAGE_INDEX must begin") as refused:
+        require_service_settings({"HEELER_PACKAGE_INDEX": "http://me:token@host/simple"})
+    assert "token" not in str(refused.value)
+
+
 @pytest.mark.parametrize(
     "host", ["127.0.0.1", "::1", "[::1]", "fe80::1%eth0", "localhost", "my-host.example", "0.0.0.0"]
 )

@@ -10,7 +10,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from cli.exit_codes import CommandError
+from cli.exit_codes import CommandError, ExitCode
 from cli.output import say
 from cli.server import address, home, server
 
@@ -88,10 +88,17 @@ def read_of(supervisor: ProcessMark, number: int) -> Any:
 
 
 def read_remote() -> Any:
-    """What the server says; None while its api is replaced."""
-    from letta_client import APIConnectionError, InternalServerError
+    """What the server says; None while its api is replaced. Raises CommandError where it has a new
+    password by now."""
+    from letta_client import APIConnectionError, AuthenticationError, InternalServerError
 
     try:
         return server().get(PATH)
+    except AuthenticationError:
+        raise CommandError(
+            "The server does not accept this password any more: that of the new configuration"
+            " holds. Give it in HEELER_API_KEY to see how the reload ends",
+            ExitCode.UNREACHABLE,
+        ) from None
     except (APIConnectionError, InternalServerError):
         return None

@@ -8,6 +8,7 @@ import pytest
 
 from libs.contracts.configuration.catalogue import KEYS
 from tests.heeler_command import HeelerCommand
+from tests.unit.cli.stand_in import StandIn
 
 SECRET = "hunter2"
 
@@ -115,3 +116,17 @@ def test_who_waits_for_a_reload_is_told_that_the_server_was_stopped(
     assert read_of(gone, 1)["reloads"][0]["status"] == "applied"
     with pytest.raises(CommandError, match="was stopped meanwhile"):
         read_of(gone, 2)
+
+
+def test_who_reloads_a_new_password_from_afar_is_told_to_give_it(
+    command: HeelerCommand, stand_in: StandIn, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from cli.exit_codes import CommandError
+    from cli.reloads import read_remote
+
+    monkeypatch.setenv("HEELER_URL", stand_in.url)
+    stand_in.body = {"version": 1}
+    assert read_remote() == {"version": 1}
+    stand_in.status = 401
+    with pytest.raises(CommandError, match="that of the new configuration holds"):
+        read_remote()

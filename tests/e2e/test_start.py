@@ -16,7 +16,8 @@ from tests.servers import HeelerInstance, wait_until
 
 # So many there are, and a few more, for releases of libraries differ: who needs more here says why.
 MODULES_MAX = {
-    "api": 1_500,  # imports, templates, replays and moments have some 100 modules of ours
+    # imports, templates, replays, moments and the files of agents have some 130 modules of ours
+    "api": 1_550,
     "agent": 1_050,
     "memory": 920,
     "tools": 1_000,

@@ -37,6 +37,7 @@ from services.api.http.request_parsing import body_of
 from services.api.resources.agent_messages import send_message, whole_answer
 from services.api.resources.folder_files import upload_file
 from services.api.resources.runs import resume_stream
+from services.api.settings import CreationDefaults
 from services.api.v1.message_request import Addressee, address
 from services.groups import projections as groups_projections
 from services.memory import app as memory_app
@@ -290,6 +291,7 @@ class Process:
             uploads=self.uploads,
             past=unread,
             agent_lines=unread,
+            defaults=CreationDefaults(),
         )
 
 

@@ -20,14 +20,16 @@ def configured(**environment: str) -> ProviderSettings:
 def test_without_settings_there_is_only_the_demo() -> None:
     empty = configured(OPENAI_API_KEY="", ANTHROPIC_API_KEY="", ANTHROPIC_BASE_URL="")
     assert empty == ProviderSettings(openai=None, anthropic=None)
-    assert [provider.name for provider in providers(empty)] == ["demo"]
+    assert [provider.name for provider in providers(empty)] == ["demo", "scripted"]
 
 
 def test_a_key_is_enough() -> None:
     settings = configured(OPENAI_API_KEY="sk-1", ANTHROPIC_API_KEY="sk-2")
     assert settings.openai == Endpoint("sk-1", "https://api.openai.com/v1")
     assert settings.anthropic == Endpoint("sk-2", "https://api.anthropic.com")
-    assert [provider.name for provider in providers(settings)] == ["openai", "anthropic", "demo"]
+    assert [provider.name for provider in providers(settings)] == [
+        *("openai", "anthropic", "demo", "scripted")
+    ]
 
 
 @pytest.mark.parametrize("base", ["http://a:1", "http://a:1/", "http://a:1/v1", "http://a:1/v1/"])

@@ -290,7 +290,7 @@ async def test_what_stands_in_an_address_is_used_and_never_shown(name: str) -> N
     host = f"127.0.0.1:{server.sockets[0].getsockname()[1]}"
     base = f"http://ada:{SECRETS[0]}@{host}/v1?api_key={SECRETS[2]}"
     settings = ProviderSettings.from_environment({name: base})
-    provider, _ = providers(settings)
+    provider, *_ = providers(settings)
     assert isinstance(provider, HttpProvider)
     async with server:
         with pytest.raises(ProviderUnreachable) as unreachable:

@@ -19,7 +19,9 @@ ENVIRONMENT = {
         "The password of the server on this machine, to start it and to ask it."
     ),
     "HEELER_HOME": "The folder in which the server on this machine keeps its data.",
+    "HEELER_CONFIG": "Its configuration file; heeler.toml in that folder without.",
     "HEELER_PORT": "The port of its API; 8283 without.",
+    "HEELER_TEMPLATES": "A folder of your own with templates, for `heeler create`.",
     "NO_COLOR": "Print no colours.",
     "XDG_CONFIG_HOME": "The folder of settings; ~/.config without.",
 }

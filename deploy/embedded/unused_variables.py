@@ -9,7 +9,9 @@ from libs.contracts.configuration.catalogue import read_variables
 
 # Read by neither the launcher nor the services: by deploy/bootstrap.sh, in containers, in tests,
 # and by the command.
-READ_ELSEWHERE = frozenset({"HEELER_PYTHON", "HEELER_FAILPOINTS", "HEELER_URL", "HEELER_API_KEY"})
+READ_ELSEWHERE = frozenset(
+    f"HEELER_{name}" for name in ("PYTHON", "FAILPOINTS", "URL", "API_KEY", "TEMPLATES")
+)
 READ_ELSEWHERE_PREFIXES = ("HEELER_NATS_IMAGE", "HEELER_POSTGRES_IMAGE", "HEELER_PYTHON_IMAGE")
 SET_BY_THE_LAUNCHER = (
     *("HEELER_DATABASE_URL", "HEELER_DATABASE_URLS", "HEELER_NATS_URL", "HEELER_NATS_URLS"),
@@ -47,6 +49,9 @@ OF_V1 = {
     "LETTA_SERVER_PORT": "set HEELER_PORT",
     "LETTA_SERVER_HOST": "set HEELER_HOST",
     "LETTA_DIR": "set HEELER_HOME",
+    "LETTA_ENCRYPTION_KEY": (
+        "`heeler migrate letta` alone reads it; HEELER_ENCRYPTION_KEYS has the keys of this server"
+    ),
     "LETTA_DEBUG": "set HEELER_LOG_LEVEL=debug",
     "LETTA_LOG_LEVEL": "set HEELER_LOG_LEVEL",
     "LETTA_UVICORN_WORKERS": "set HEELER_REPLICAS",

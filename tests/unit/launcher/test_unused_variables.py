@@ -30,6 +30,7 @@ def unused(**environment: str) -> dict[str, str]:
         ("VLLM_API_BASE", "OPENAI_API_BASE"),
         ("LMSTUDIO_BASE_URL", "OPENAI_API_BASE"),
         ("GEMINI_API_KEY", "OPENAI_API_KEY"),
+        ("LETTA_ENCRYPTION_KEY", "HEELER_ENCRYPTION_KEYS"),
         ("HEELER_REPLICA", "HEELER_REPLICAS?"),
         ("HEELER_TEAPOT", "no such variable"),
         ("HEELER_DATABASE_URL", "the launcher sets it itself"),
@@ -77,7 +78,7 @@ def test_what_clients_and_letta_code_read_is_left_alone() -> None:
 
 def test_every_variable_in_the_readme_and_in_the_code_is_known() -> None:
     files = [CHECKOUT / "README.md", CHECKOUT / "Makefile", CHECKOUT / "docs" / "configuration.md"]
-    for folder in ("libs", "services"):
+    for folder in ("cli", "libs", "services"):
         files += (CHECKOUT / folder).rglob("*.py")
     found = set().union(*map(variables_in, files)) - NONE_OF_A_PERSON - {*SET_BY_THE_LAUNCHER}
     assert {"HEELER_SANDBOX", "HEELER_PACKAGES_DENIED"} <= found

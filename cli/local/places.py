@@ -3,13 +3,29 @@
 from __future__ import annotations
 
 import os
+import sys
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager, redirect_stdout
 from enum import StrEnum
 from pathlib import Path
 from typing import Annotated
 
 from typer import Option
+
+from cli.options import OPTIONS
+
+
+@contextmanager
+def notes_apart() -> Iterator[None]:
+    """Print what the launcher tells of its progress where --json and --quiet want it: to stderr, or
+    nowhere."""
+    with ExitStack() as stack:
+        if OPTIONS.quiet:
+            nowhere = stack.enter_context(open(os.devnull, "w", encoding="utf-8"))
+            stack.enter_context(redirect_stdout(nowhere))
+        elif OPTIONS.json:
+            stack.enter_context(redirect_stdout(sys.stderr))
+        yield
 
 
 class Mode(StrEnum):

@@ -8,7 +8,9 @@ import typer
 from typer import Option
 
 from cli.commands import Commands
-from cli.local.places import ChosenMode, Home, Mode, launch_variables
+from cli.local.places import ChosenMode, Home, Mode, launch_variables, notes_apart
+from cli.local.status import status_of
+from cli.options import OPTIONS
 
 app = Commands()
 
@@ -32,14 +34,21 @@ def up(
     replicas: Replicas = None,
     foreground: Foreground = False,
 ) -> None:
-    """Start the server on this machine, and return when all of it is healthy."""
+    """Start the server on this machine, and return when all of it is healthy.
+
+    With --json it prints what `heeler status --json` does.
+    """
     with launch_variables(
         home,
         HEELER_PORT=port,
         HEELER_PROCESSES=processes,
         HEELER_REPLICAS=replicas,
     ):
-        raise typer.Exit(_start(mode, foreground=foreground))
+        with notes_apart():
+            code = _start(mode, foreground=foreground)
+        if OPTIONS.json and not foreground:
+            code = status_of(mode) or code
+        raise typer.Exit(code)
 
 
 def _start(mode: Mode, *, foreground: bool) -> int:

@@ -7,7 +7,7 @@ import shlex
 import sys
 from pathlib import Path
 
-from deploy.embedded.settings import CHECKOUT
+from deploy.embedded.settings import CHECKOUT, IS_CHECKOUT
 
 
 def command_name() -> str:
@@ -19,3 +19,8 @@ def command_name() -> str:
         return shlex.quote(str(own)) if found else "heeler"
     here = Path.cwd()
     return "./heeler" if here == CHECKOUT else shlex.quote(str(script))
+
+
+def launch_words(verb: str) -> str:
+    """What somebody types for `up`, `down` or `status` here: an installed command has no `make`."""
+    return f"make {verb}" if IS_CHECKOUT else f"{command_name()} {verb}"

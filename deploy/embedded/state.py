@@ -16,6 +16,7 @@ from pathlib import Path
 import psutil
 
 from deploy.embedded import typed_json
+from deploy.embedded.command_name import launch_words
 from deploy.embedded.settings import SERVICES, LaunchError
 from libs.contracts.nats_permissions import ADMIN, users
 
@@ -249,5 +250,5 @@ def _lock(descriptor: int, kind: int) -> bool:
 def require_running(home: Path) -> InstanceState:
     state = read_state(home)
     if state is None or not state.urls or HomeLock(home).holder() is None:
-        raise LaunchError("Heeler is not running. Start it with `make up`.")
+        raise LaunchError(f"Heeler is not running. Start it with `{launch_words('up')}`.")
     return state

@@ -15,7 +15,7 @@ from pathlib import Path
 import psutil
 
 from deploy.embedded.api_health import read_health
-from deploy.embedded.command_name import command_name
+from deploy.embedded.command_name import command_name, launch_words
 from deploy.embedded.postgres_location import require_database
 from deploy.embedded.service_environment import changed_variables, fingerprints
 from deploy.embedded.settings import (
@@ -123,9 +123,10 @@ def _join_running(settings: Settings) -> int:
     _print_urls(settings, state)
     now = fingerprints(settings.environment, open_secrets(settings.home).nats_password)
     if names := changed_variables(state.variables, now):
+        again = "make down up" if IS_CHECKOUT else f"{command_name()} down && {command_name()} up"
         print(
             f"It runs with other values of {', '.join(names)} than are set here. To run with those:"
-            f" {home_prefix(settings)}make down up; those of the file: heeler config reload"
+            f" {home_prefix(settings)}{again}; those of the file: heeler config reload"
         )
     return 0
 
@@ -137,7 +138,7 @@ def _await_orphans(settings: Settings) -> None:
         if time.monotonic() > deadline:
             raise LaunchError(
                 f"The supervisor of {settings.home} is gone but {', '.join(orphans)} still runs. "
-                "Clean up with `make down`, then try again."
+                f"Clean up with `{launch_words('down')}`, then try again."
             )
         time.sleep(HEALTH_POLL_SECONDS)
 
@@ -159,9 +160,10 @@ def require_free_port(settings: Settings) -> None:
     server = read_health(settings.reach_host, settings.port).server
     who = f" by {owner}" if owner else ""
     who += f", which is another Heeler ({server})" if server.startswith("heeler") else ""
+    option = "HEELER_PORT=" if IS_CHECKOUT else "--port "
     raise LaunchError(
         f"Cannot listen on {settings.host}:{settings.port}: the port is taken{who}. "
-        f"Choose another, for example: make up HEELER_PORT={settings.port + 1}"
+        f"Choose another, for example: {launch_words('up')} {option}{settings.port + 1}"
     )
 
 
@@ -278,7 +280,7 @@ def _not_healthy(
     part, reason = _ailing(settings, state)
     return LaunchError(
         f"Heeler is not healthy after {seconds_max:.0f} s: {part} {reason}. "
-        f"Stop it with `make down`, then start again.{_log_of(settings, part, logs)}"
+        f"Stop it with `{launch_words('down')}`, then start again.{_log_of(settings, part, logs)}"
     )
 
 

@@ -13,6 +13,7 @@ from nats.errors import Error as NatsError
 from rich.console import Console
 from rich.text import Text
 
+from deploy.embedded.command_name import launch_words
 from deploy.embedded.settings import LaunchError
 from libs.contracts.nats_permissions import WATCH, inbox_prefix
 
@@ -57,7 +58,7 @@ async def watch(
             error_cb=_quiet,
         )
     except NatsError as error:
-        raise LaunchError("NATS does not answer. Look at `make status`.") from error
+        raise LaunchError(f"NATS does not answer. Look at `{launch_words('status')}`.") from error
     for pattern in ALL if everything else EVENTS:
         await client.subscribe(pattern, cb=show)
     await client.flush()

@@ -70,6 +70,26 @@ def test_each_mode_has_its_launcher(
     assert [(each, settings.home) for each, settings in called] == [(name, tmp_path)]
 
 
+@pytest.mark.parametrize("verb", ["up", "down"])
+def test_with_json_stdout_has_the_state_alone(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], verb: str, tmp_path: Path
+) -> None:
+    def tell(_: Settings) -> int:
+        print("Starting")
+        return 0
+
+    def show(_: Settings, *, as_json: bool) -> int:
+        print("{}" if as_json else "a table")
+        return 0
+
+    monkeypatch.setattr(up, verb, tell)
+    monkeypatch.setattr(status, "status", show)
+    words = [verb, "--home", str(tmp_path)]
+    for options, out, err in ((["--json"], "{}\n", "Starting\n"), (["-q"], "", "")):
+        assert main([*words, *options]) == 0
+        assert tuple(capsys.readouterr()) == (out, err)
+
+
 @pytest.mark.parametrize(
     "words",
     [["--mode", "cloud"], ["--port", "many"], ["--processes", "two"], ["--replicas", "0"]],

@@ -10,7 +10,7 @@ from typing import Any
 
 import typer
 
-from cli.options import Command, Group, LocalCommand
+from cli.options import Command, Group, LocalCommand, LocalTextCommand
 
 
 class Commands(typer.Typer):
@@ -23,9 +23,11 @@ class Commands(typer.Typer):
         """A verb; its docstring is its help."""
         return super().command(name, **{"cls": Command, **settings})
 
-    def local_command(self, name: str | None = None, **settings: Any) -> Callable[[Any], Any]:
+    def local_command(
+        self, name: str | None = None, *, has_json: bool = True, **settings: Any
+    ) -> Callable[[Any], Any]:
         """The same for the server on this machine alone."""
-        return self.command(name, cls=LocalCommand, **settings)
+        return self.command(name, cls=LocalCommand if has_json else LocalTextCommand, **settings)
 
 
 def noun(text: str) -> Commands:

@@ -70,22 +70,31 @@ class LocalCommand(Command):
     """A command for the server on this machine alone: it refuses to be asked for another, since
     `down --remote production` must not stop what is here."""
 
+    refused: tuple[str, ...] = ELSEWHERE
+
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
         parameters: list[Any] = self.params
         for parameter in parameters:
-            if parameter.name in ELSEWHERE:
+            if parameter.name in self.refused:
                 parameter.hidden = True
 
     def invoke(self, ctx: Any) -> Any:
         """Run it, where no other server is meant. Raises CommandError."""
-        for name in ELSEWHERE:
+        for name in self.refused:
             if getattr(OPTIONS, name):
+                is_elsewhere = name in ELSEWHERE
+                why = "is for the server on this machine" if is_elsewhere else "prints no JSON"
                 raise CommandError(
-                    f"`{ctx.command_path}` is for the server on this machine: leave out --{name}",
-                    ExitCode.USAGE,
+                    f"`{ctx.command_path}` {why}: leave out --{name}", ExitCode.USAGE
                 )
         return super().invoke(ctx)
+
+
+class LocalTextCommand(LocalCommand):
+    """One that hands the terminal over to what has no JSON."""
+
+    refused = (*ELSEWHERE, "json")
 
 
 class Group(TyperGroup):

@@ -10,6 +10,7 @@ import typer
 
 from cli.commands import Commands
 from cli.exit_codes import CommandError, ExitCode
+from cli.options import OPTIONS
 
 app = Commands()
 
@@ -31,7 +32,8 @@ def logs(
     from deploy.embedded.settings import read_settings_of_home
 
     files = _files(read_settings_of_home().home / "logs", parts or [])
-    words = ["tail", "-n", str(lines), *(["-F"] if follow else []), *map(str, files)]
+    alone = ["-q"] if OPTIONS.json else []  # no headings: the lines are JSON
+    words = ["tail", "-n", str(lines), *alone, *(["-F"] if follow else []), *map(str, files)]
     raise typer.Exit(subprocess.run(words, check=False).returncode)
 
 

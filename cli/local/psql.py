@@ -13,7 +13,7 @@ app = Commands()
 REST = {"ignore_unknown_options": True, "allow_interspersed_args": False}
 
 
-@app.local_command(context_settings=REST)
+@app.local_command(has_json=False, context_settings=REST)
 def psql(
     words: Annotated[
         list[str] | None,

@@ -11,7 +11,7 @@ from cli.commands import Commands
 app = Commands()
 
 
-@app.local_command()
+@app.local_command(has_json=False)
 def watch(
     everything: Annotated[
         bool, typer.Option("--all", help="Commands and deltas, too, not events alone.")

@@ -115,6 +115,8 @@ def test_where_no_server_answers_the_command_says_how_to_start_one(
         (["agents", "list", "--url", "here:8283"], "write it as http://"),
         (["down", "--url", "http://a"], "`heeler down` is for the server on this machine"),
         (["--remote", "b", "admin", "backup", "x"], "on this machine: leave out --remote"),
+        (["watch", "--json"], "prints no JSON: leave out --json"),
+        (["psql", "--json"], "prints no JSON: leave out --json"),
     ],
     ids=lambda value: " ".join(value) if isinstance(value, list) else "",
 )

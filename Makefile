@@ -92,7 +92,7 @@ rebuild: ## Rebuild what clients read from the events, while it serves (ARGS=--h
 	@$(LAUNCH) rebuild $(ARGS)
 
 # What takes longest of those that hurt a running server: `make chaos` runs them.
-LONGEST_CHAOS = r14_late_acks r16_slow_and_lossy r17_disk_full r19_clocks r20_starving r28_hot_agents r36_soak
+LONGEST_CHAOS = r14_late_acks r15_partitions r16_slow_and_lossy r17_disk_full r19_clocks r20_starving r28_hot_agents r36_soak
 test: ## Check the code and run all tests (TEST_SERVERS=containers: on real images)
 	@deploy/bootstrap.sh --dev
 	@$(MAKE) --no-print-directory check BESIDE=compiled

@@ -311,3 +311,10 @@ def test_the_examples_of_the_page_run(
 
     assert http.get("/agents/Ada").status_code == 404, "the last line deletes it"
     assert http.get(f"/agents/{file_name}").status_code == 200
+
+
+def test_a_file_that_is_too_large_is_refused(http: httpx.Client) -> None:
+    text = f'name = "large"\nsystem_prompt = "{"x" * (512 << 10)}"\n'
+    answer = http.post("/agents", content=text, headers={"content-type": "application/toml"})
+    assert answer.status_code == 422
+    assert "may have 524288" in answer.text

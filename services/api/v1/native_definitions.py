@@ -3,6 +3,7 @@ file, with all that is wrong in it."""
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Iterator
 
 from libs.agent_toml.checked_file import CheckedFile, Path, check, read
@@ -19,6 +20,7 @@ TOML_TYPES = ("application/toml", "text/toml", "text/plain")
 JSON_TYPES = ("application/json", "")
 FILE, BODY = "agent.toml", "body"
 PROBLEMS_SHOWN_MAX = 100
+FILE_CHARS_MAX = 512 << 10  # of TOML, as for `POST /v1/agents/validate`
 # What of a file is made by requests of its own, one after the other.
 OF_OTHER_REQUESTS = {
     "tool": "tools of its own source",
@@ -51,14 +53,19 @@ async def checked_body(request: AnyRequest) -> CheckedFile:
     body = await request.body()
     kind = request.headers.get("content-type", "").partition(";")[0].strip().lower()
     if kind in TOML_TYPES:
-        return read(text_of(body), file=FILE)
+        text = text_of(body)
+        if len(text) > FILE_CHARS_MAX:
+            words = f"it has {len(text)} characters, and may have {FILE_CHARS_MAX}"
+            raise unprocessable(f"The file is too large: {words}")
+        # Work for the processor: the rest of the api goes on meanwhile.
+        return await asyncio.to_thread(read, text, file=FILE)
     if kind not in JSON_TYPES and not body.lstrip().startswith(b"{"):
         detail = f"A body of `{kind}` is not read: send application/json or application/toml"
         raise error_responses.Problem(415, {"detail": detail})
     document = native_json(body)
     if not isinstance(document, dict):
         raise unprocessable("`body`: an agent is an object with `name` and what else it has")
-    return check(document, file=BODY)
+    return await asyncio.to_thread(check, document, file=BODY)
 
 
 def text_of(body: bytes) -> str:

@@ -107,11 +107,11 @@ quick: ## What a change needs while one works: check, units, contracts in memory
 	@$(PYTEST) --quick tests/e2e/test_messages.py tests/sim tests/contract tests/unit \
 		$(addprefix --ignore=tests/unit/,scripted_model benchmarks chaos) $(ARGS)
 
-check: ## Lint, format, plain names, types, and who may import whom
+check: ## Lint, format, plain names, linear patterns, types, and who may import whom
 	@deploy/bootstrap.sh --dev
 	@.venv/bin/ruff check
 	@.venv/bin/ruff format --check
-	@$(MAKE) --no-print-directory -j2 --output-sync=target types english imports $(BESIDE)
+	@$(MAKE) --no-print-directory -j2 --output-sync=target types english patterns imports $(BESIDE)
 
 # The tests, as pytest compiles them: by one process, while mypy has the other processor, instead of
 # by each worker at the same time.
@@ -127,6 +127,10 @@ imports:
 
 english:
 	@$(PYTHON) -m tests.plain_english
+
+.PHONY: patterns
+patterns:
+	@$(PYTHON) -m tests.slow_patterns
 
 unit: ## Run the tests that need no server
 	@deploy/bootstrap.sh --dev
@@ -154,6 +158,16 @@ bench-rebuild: ## Measure a rebuild of 1,000 agents and 20,000 messages under lo
 bench-history: ## Measure an agent with 100,000 messages beside empty ones (ARGS=--help)
 	@deploy/bootstrap.sh --dev
 	@$(PYTHON) -m benchmarks.long_history $(ARGS)
+
+.PHONY: bench-growth
+bench-growth: ## Measure what requests read with 1,000 and 20,000 agents (ARGS=--help)
+	@deploy/bootstrap.sh --dev
+	@$(PYTHON) -m benchmarks.growth $(ARGS)
+
+.PHONY: bench-neighbours
+bench-neighbours: ## Measure a client beside hostile requests and heavy work (ARGS=--help)
+	@deploy/bootstrap.sh --dev
+	@$(PYTHON) -m benchmarks.neighbours $(ARGS)
 
 .PHONY: bench-agent-toml
 bench-agent-toml: ## Measure how long the file of an agent takes to read and to check
@@ -191,6 +205,11 @@ bench-routing: ## Measure what it takes to route a message (ARGS=--help)
 	@deploy/bootstrap.sh --dev
 	@$(PYTHON) -m benchmarks.routing $(ARGS)
 
+.PHONY: bench-idle
+bench-idle: ## Measure what is read while nobody asks, with 1,000 and 20,000 agents (ARGS=--help)
+	@deploy/bootstrap.sh --dev
+	@$(PYTHON) -m benchmarks.idle $(ARGS)
+
 .PHONY: bench-schedules
 bench-schedules: ## Measure how late 1,000 schedules fire that are due at one moment (ARGS=--help)
 	@deploy/bootstrap.sh --dev
@@ -213,6 +232,11 @@ chaos: ## Kill parts, cut connections, turn clocks under load; look for losses (
 large-files: ## Upload 200 MiB, and files that unpack to 300; no service may grow (ARGS=--help)
 	@deploy/bootstrap.sh --dev
 	@$(PYTHON) -m tests.chaos --only LARGE-FILES --minutes 5 $(ARGS)
+
+.PHONY: slow-text
+slow-text: ## Fill each field and file with what is slow to read (ARGS='--fillings 5 --path mcp')
+	@deploy/bootstrap.sh --dev
+	@$(PYTHON) -m tests.slow_text $(ARGS)
 
 fuzz: ## Ask hostile requests, and look for answers of 500 (ARGS='--seeds 9 --requests 10000')
 	@deploy/bootstrap.sh --dev

@@ -1,5 +1,5 @@
 """python -m benchmarks.passages: how passages are embedded, stored and found, in one archive of
-many and in many archives of few."""
+many, in one where nearly all are alike, and in many archives of few."""
 
 from __future__ import annotations
 
@@ -16,9 +16,9 @@ from datetime import UTC, datetime, timedelta
 
 import numpy as np
 
+from benchmarks.alike_passages import OTHERS, log_of
 from deploy.embedded.postgres_server import buffers_mb, memory_bytes
 from deploy.migrate import migrate_all
-from libs.bus.clock_and_ids import SystemClock
 from libs.contracts.service_registry import names
 from libs.embeddings.bundled_model_config import DIMENSIONS, HANDLE
 from libs.embeddings.ports import Vector
@@ -29,12 +29,12 @@ from libs.eventstore.ports import Commit
 from libs.eventstore.read_model_rows import RowWrites
 from services.memory.adapters.embedders.local_embedder import LocalEmbedder
 from services.memory.adapters.embedders.minilm import MiniLm
-from services.memory.adapters.hnsw_indexing import LargeCollections
+from services.memory.adapters.halfvec_dumper import HalfVector
 from services.memory.adapters.passage_search import (
     PassageQuery,
     PostgresPassageSearch,
     QueryVector,
-    search_statement,
+    filters_of,
 )
 from services.memory.projections.passages import passage_row
 from services.memory.projections.tables import PASSAGES
@@ -42,11 +42,20 @@ from tests.servers import PostgresServer
 
 WRITTEN_AT_ONCE = 250
 SYNTHETIC_CENTRES = 2_000
+# Of logs so many are embedded; all others are as near to one of them as a log with other numbers.
+EMBEDDED_LOGS = 1_000
+LOG_DISTANCE = 0.2
+LONG_DIMENSIONS = 1_536
 VACUUM_SECONDS_MAX = 180.0
 MADE_AT_ONCE = 20_000
 type Halves = np.ndarray[tuple[int, int], np.dtype[np.float16]]
 START = datetime(2026, 1, 1, tzinfo=UTC)
 ORG = "org-1"
+# All vectors that the filters leave, in the order of their distance.
+EXACT = """
+select p.id from memory.passages p
+where {filters} and p.embedding_model = %(model)s and vector_dims(p.embedding) = {dimensions}
+order by p.embedding <#> %(vector)s::halfvec limit %(limit)s"""
 # What a passage is about: enough that hardly two are the same.
 SUBJECTS = "her sister|the customer|our team|a neighbour|the doctor|my boss|the old cat|his band"
 VERBS = "prefers|remembers|sold|repaired|asked about|forgot|dreams of|complained about|ordered"
@@ -82,14 +91,14 @@ def text_of(number: int) -> str:
     return f"{said}, {chance.randrange(10_000)} times."
 
 
-def synthetic(count: int) -> Halves:
+def synthetic(count: int, dimensions: int = DIMENSIONS) -> Halves:
     """Vectors in clusters, as texts have them."""
     chance = np.random.default_rng(7)
-    centres = chance.standard_normal((SYNTHETIC_CENTRES, DIMENSIONS), np.float32)
-    vectors = np.empty((count, DIMENSIONS), np.float16)
+    centres = chance.standard_normal((SYNTHETIC_CENTRES, dimensions), np.float32)
+    vectors = np.empty((count, dimensions), np.float16)
     for begin in range(0, count, MADE_AT_ONCE):
         some = min(MADE_AT_ONCE, count - begin)
-        noise = chance.standard_normal((some, DIMENSIONS), np.float32)
+        noise = chance.standard_normal((some, dimensions), np.float32)
         found = centres[chance.integers(0, SYNTHETIC_CENTRES, some)] + 0.7 * noise
         vectors[begin : begin + some] = found / np.linalg.norm(found, axis=1, keepdims=True)
     return vectors
@@ -110,6 +119,25 @@ async def embedded(count: int) -> Halves:
     return vectors
 
 
+async def alike(count: int) -> tuple[Halves, Halves]:
+    """Vectors of logs and tickets that are nearly all alike, the last ones on other subjects; and
+    those of questions about these."""
+    embedder = LocalEmbedder(HANDLE, DIMENSIONS, MiniLm)
+    logs = np.array(await embedder.embed([log_of(n) for n in range(EMBEDDED_LOGS)]), np.float32)
+    others = np.array(await embedder.embed([text for text, _ in OTHERS]), np.float16)
+    questions = np.array(await embedder.embed([text for _, text in OTHERS]), np.float16)
+    await embedder.aclose()
+    chance = np.random.default_rng(17)
+    vectors = np.empty((count, DIMENSIONS), np.float16)
+    for begin in range(0, count, MADE_AT_ONCE):
+        some = min(MADE_AT_ONCE, count - begin)
+        noise = chance.standard_normal((some, DIMENSIONS), np.float32) / math.sqrt(DIMENSIONS)
+        found = logs[chance.integers(0, len(logs), some)] + LOG_DISTANCE * noise
+        vectors[begin : begin + some] = found / np.linalg.norm(found, axis=1, keepdims=True)
+    vectors[-len(others) :] = others
+    return vectors, questions
+
+
 async def kept(file: str, count: int) -> Halves:
     """The vectors of the model, from a file if it is there; else they are kept in it."""
     try:
@@ -120,7 +148,7 @@ async def kept(file: str, count: int) -> Halves:
     return vectors
 
 
-async def write(database: Database, vectors: Halves, archives: int) -> None:
+async def write(database: Database, vectors: Halves, archives: int, name: str = "archive") -> None:
     """Store passages as commits do, each archive its share; says how many in a second."""
     began = time.monotonic()
     for begin in range(0, len(vectors), WRITTEN_AT_ONCE):
@@ -131,10 +159,10 @@ async def write(database: Database, vectors: Halves, archives: int) -> None:
             row = passage_row(
                 {
                     "organization_id": ORG,
-                    "archive_id": f"archive-{archives}-{number % archives}",
+                    "archive_id": f"{name}-{archives}-{number % archives}",
                     "file_id": None,
                     "tags": [*tags],
-                    "id": f"passage-{archives}-{number}",
+                    "id": f"passage-{name}-{archives}-{number}",
                     "text": text,
                 },
                 created_at=START + timedelta(seconds=number),
@@ -174,21 +202,26 @@ async def searched(
         found = {passage.id for passage in await search.search(query)}
         seconds.append(time.perf_counter() - began)
         if exactly:
-            right = {row[0] for row in await database.fetch(*search_statement(query))}
+            right = await nearest(database, query)
             hits, wanted = hits + len(found & right), wanted + len(right)
     return Row(name, seconds, hits / wanted if wanted else None)
 
 
+async def nearest(database: Database, query: PassageQuery) -> set[str]:
+    """What is nearest of all that there is."""
+    filters, parameters = filters_of(query)
+    [wanted] = query.vectors
+    values = {"model": wanted.model, "vector": HalfVector.of(wanted.vector), "limit": query.limit}
+    statement = EXACT.format(filters=filters, dimensions=len(wanted.vector))
+    rows = await database.fetch(statement, parameters | values)
+    return {passage_id for (passage_id,) in rows}
+
+
 async def one_archive(database: Database, vectors: Halves, searches: int) -> None:
-    """An archive of many: with the graph, with and without filters."""
+    """An archive of many, with and without filters."""
     chance = random.Random(11)
-    large = LargeCollections(database, SystemClock())
-    search = PostgresPassageSearch(database, large)
-    large.suspect(ORG, ["archive-1-0"])
-    began = time.monotonic()
-    await large.turn()
-    await database.fetch("analyze memory.passages -- org")
-    print(f"put them into the graph: {len(vectors) / (time.monotonic() - began):.0f}/s")
+    search = PostgresPassageSearch(database)
+    await database.fetch("vacuum analyze memory.passages -- org")
     plain = PassageQuery(org=ORG, collection_ids=["archive-1-0"])
     age = timedelta(seconds=len(vectors))
     for name, asked in (
@@ -211,10 +244,55 @@ async def one_archive(database: Database, vectors: Halves, searches: int) -> Non
     print(await searched(database, search, both, "vector and words", exactly=False), flush=True)
 
 
+async def alike_archive(database: Database, count: int, searches: int) -> None:
+    """An archive of logs and a few other passages: what is found of these, and of the logs; and an
+    archive of few beside it."""
+    chance = random.Random(19)
+    search = PostgresPassageSearch(database)
+    vectors, asked = await alike(count)
+    few = synthetic(1_000)
+    await write(database, few, 1, "few")
+    await write(database, vectors, 1, "alike")
+    await database.fetch("vacuum analyze memory.passages -- org")
+    sought = [f"passage-alike-1-{count - len(asked) + n}" for n in range(len(asked))]
+    first, exact = 0, 0
+    for passage_id, question in zip(sought, asked, strict=True):
+        query = query_for("alike-1-0", question.tolist())
+        first += passage_id in {found.id for found in await search.search(query)}
+        exact += passage_id in await nearest(database, query)
+    print(f"of {len(asked)} on other subjects among the first ten: {first}; exactly {exact}")
+    for name, archive, questions in (
+        (f"{count} alike, other subjects", "alike-1-0", [*map(np.ndarray.tolist, asked)]),
+        (f"{count} alike, one of them", "alike-1-0", [near(chance, vectors) for _ in asked]),
+        ("1000 beside them", "few-1-0", [near(chance, few) for _ in asked]),
+    ):
+        queries = [query_for(archive, questions[n % len(questions)]) for n in range(searches)]
+        print(await searched(database, search, queries, name, exactly=True), flush=True)
+
+
+async def long_archive(database: Database, count: int, searches: int) -> None:
+    """An archive of vectors that are too long for the index of whole ones."""
+    chance = random.Random(23)
+    vectors = synthetic(count, LONG_DIMENSIONS)
+    await write(database, vectors, 1, "long")
+    await database.fetch("vacuum analyze memory.passages -- org")
+    queries = [query_for("long-1-0", near(chance, vectors)) for _ in range(searches)]
+    row = f"{count} of {LONG_DIMENSIONS} numbers"
+    search = PostgresPassageSearch(database)
+    print(await searched(database, search, queries, row, exactly=True), flush=True)
+
+
+def query_for(archive_id: str, vector: Vector) -> PassageQuery:
+    """A search in one archive."""
+    return PassageQuery(
+        org=ORG, collection_ids=[archive_id], vectors=(QueryVector(HANDLE, vector),)
+    )
+
+
 async def many_archives(database: Database, vectors: Halves, archives: int, searches: int) -> None:
     """Archives of few, among many."""
     chance = random.Random(13)
-    search = PostgresPassageSearch(database, LargeCollections(database, SystemClock()))
+    search = PostgresPassageSearch(database)
     queries = [
         PassageQuery(
             org=ORG,
@@ -236,7 +314,7 @@ async def vacuumed(database: Database) -> float:
     began = time.monotonic()
     while time.monotonic() - began < VACUUM_SECONDS_MAX:
         [(share,)] = await database.fetch(
-            "select relallvisible::float8 / greatest(relpages, 1) from pg_class"
+            "select relallvisible::float8 / greatest(pg_relation_size(oid) / 8192, 1) from pg_class"
             " where oid = 'memory.passages'::regclass and 'org' is not null"
         )
         if share > 0.9:
@@ -255,15 +333,19 @@ async def run(options: argparse.Namespace) -> None:
         migrate_all(url, dict.fromkeys(names(), "bench"))
         async with open_pool(url) as pool:
             database = Database(pool)
-            count = options.passages
-            if options.synthetic:
-                vectors = synthetic(count)
-            elif options.vectors:
-                vectors = await kept(options.vectors, count)
-            else:
-                vectors = await embedded(count)
-            await write(database, vectors, 1)
-            await one_archive(database, vectors, options.searches)
+            if options.alike:
+                await alike_archive(database, options.alike, options.searches)
+            if options.long:
+                await long_archive(database, options.long, options.searches)
+            if count := options.passages:
+                if options.synthetic:
+                    vectors = synthetic(count)
+                elif options.vectors:
+                    vectors = await kept(options.vectors, count)
+                else:
+                    vectors = await embedded(count)
+                await write(database, vectors, 1)
+                await one_archive(database, vectors, options.searches)
             if options.spread:
                 spread = synthetic(options.spread)
                 await write(database, spread, options.archives)
@@ -275,6 +357,8 @@ async def run(options: argparse.Namespace) -> None:
 def main() -> int:
     parser = argparse.ArgumentParser(prog="python -m benchmarks.passages", description=__doc__)
     parser.add_argument("--passages", type=int, default=100_000, help="in one archive")
+    parser.add_argument("--alike", type=int, default=100_000, help="nearly all alike, in another")
+    parser.add_argument("--long", type=int, default=0, help="with vectors of 1,536 numbers")
     parser.add_argument(
         "--vectors", metavar="FILE.npy", help="keeps the vectors of the model for the next time"
     )

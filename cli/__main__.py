@@ -2,16 +2,21 @@
 
 from __future__ import annotations
 
+import errno
+import io
 import os
 import sys
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, TextIO
 
 import typer
 
 from cli import completion, options
 from cli.commands import Commands, Entry, LazyGroup
 from cli.exit_codes import CommandError, ExitCode
+
+# Of a stream, not of a file that has a name.
+UNWRITABLE = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO, errno.EBADF)
 
 SECTIONS = {
     "The server on this machine": {
@@ -87,6 +92,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         given[0] = "version"
     options.reset()
     completion.prepare()
+    _prepare_streams()
     try:
         code = typer.main.get_command(app)(given, prog_name="heeler", standalone_mode=False)
         sys.stdout.flush()
@@ -100,9 +106,26 @@ def main(arguments: Sequence[str] | None = None) -> int:
         return _tell_usage(problem, as_json="--json" in given)
     except CommandError as problem:
         return _tell(problem)
+    except OSError as problem:
+        if problem.errno not in UNWRITABLE or problem.filename:
+            return _tell(_explanation(problem))
+        _leave(sys.stdout)
+        return _tell(CommandError(f"The output cannot be written: {problem.strerror}"))
     except Exception as problem:
         return _tell(_explanation(problem))
     return code or ExitCode.OK
+
+
+def _prepare_streams() -> None:
+    """Have stdout and stderr take all that is printed: a character that they do not have is written
+    as its number, and one that is closed takes nothing."""
+    for name in ("stdout", "stderr"):
+        stream = getattr(sys, name)
+        if stream is None:
+            nowhere = open(os.devnull, "w", encoding="utf-8", errors="backslashreplace")  # noqa: SIM115
+            setattr(sys, name, nowhere)
+        elif isinstance(stream, io.TextIOWrapper) and stream.errors != "backslashreplace":
+            stream.reconfigure(errors="backslashreplace")
 
 
 def _tell_usage(problem: Any, *, as_json: bool) -> int:
@@ -110,7 +133,9 @@ def _tell_usage(problem: Any, *, as_json: bool) -> int:
     if as_json:
         _print_error(problem.format_message(), problem.exit_code)
     else:
-        problem.show()
+        shown = io.StringIO()
+        problem.show(shown)
+        _print_last(shown.getvalue(), end="")
     return int(problem.exit_code)
 
 
@@ -120,20 +145,39 @@ def _tell(problem: CommandError) -> int:
     else:
         from cli.output import printable
 
-        print(printable(str(problem), sys.stderr), file=sys.stderr)
+        _print_last(printable(str(problem), sys.stderr))
     return problem.code
 
 
 def _print_error(message: str, code: int) -> None:
     import json
 
-    print(json.dumps({"error": message, "exit_code": int(code)}), file=sys.stderr)
+    _print_last(json.dumps({"error": message, "exit_code": int(code)}))
+
+
+def _print_last(text: str, *, end: str = "\n") -> None:
+    """Print on stderr, behind what is on stdout. Where that cannot be, the exit code says it."""
+    try:
+        sys.stdout.flush()
+    except OSError:
+        _leave(sys.stdout)
+    try:
+        print(text, end=end, file=sys.stderr, flush=True)
+    except OSError:
+        _leave(sys.stderr)
 
 
 def _leave_pipe() -> int:
-    """Nobody reads stdout any more: what Python still holds for it goes nowhere."""
-    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+    """Nobody reads stdout any more."""
+    _leave(sys.stdout)
     return ExitCode.CLOSED_PIPE
+
+
+def _leave(stream: TextIO) -> None:
+    """What Python still holds for a stream goes nowhere."""
+    nowhere = os.open(os.devnull, os.O_WRONLY)
+    os.dup2(nowhere, stream.fileno())
+    os.close(nowhere)
 
 
 def _explanation(problem: Exception) -> CommandError:
@@ -145,12 +189,28 @@ def _explanation(problem: Exception) -> CommandError:
         return CommandError(f"No access to {problem.filename}: it belongs to somebody else")
     if isinstance(problem, OSError) and problem.filename:
         return CommandError(f"{problem.filename}: {problem.strerror}")
+    if isinstance(problem, UnicodeEncodeError):
+        return CommandError("A text or a name has bytes that are no UTF-8", ExitCode.USAGE)
     if "letta_client" in sys.modules:
         from cli.api_problems import explanation
 
         if told := explanation(problem):
             return told
+        if told := _other_server():  # whose answers have another form
+            return told
     raise problem
+
+
+def _other_server() -> CommandError | None:
+    """That the server of this call is no Heeler; None if it is one."""
+    from cli.api_problems import is_heeler, no_heeler
+    from cli.server import address
+
+    try:
+        url = address().url
+        return None if is_heeler(url) else no_heeler(url)
+    except CommandError as told:
+        return told
 
 
 if __name__ == "__main__":

@@ -24,6 +24,7 @@ from libs.agent_toml import (
     to_json,
     to_text,
 )
+from libs.contracts.outside_texts import decode_text
 
 
 def rule_set(path: Path | None, environment: Any) -> RuleSet:
@@ -31,7 +32,7 @@ def rule_set(path: Path | None, environment: Any) -> RuleSet:
     rules = DEFAULT_RULES
     if path is not None:
         try:
-            rules = rules_from(path.read_text(encoding="utf-8"))
+            rules = rules_from(decode_text(path.read_bytes()))
         except (WrongRules, OSError, UnicodeDecodeError) as error:
             raise CommandError(f"{path}: {error}", ExitCode.USAGE) from None
     return rules if environment is None else replace(rules, environment=environment)
@@ -64,7 +65,7 @@ def check_file(
         if not beside.is_relative_to(path.parent.resolve()):
             raise PermissionError(1, "it leads out of the folder of this file")
         with beside.open("rb") as opened:
-            return opened.read(BYTES_MAX + 1).decode("utf-8")
+            return decode_text(opened.read(BYTES_MAX + 1))
 
     return read_file(
         read_bytes,

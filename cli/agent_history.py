@@ -14,6 +14,7 @@ from cli.options import OPTIONS
 from cli.output import Column, say, show, show_json, show_line, show_made, show_rows, write
 from cli.server import server
 from cli.verbs import name_or_id
+from libs.contracts.outside_texts import lines_of
 
 FOLLOW_SECONDS = 1.0
 MOMENT = "the id of an event (heeler agents history), or a time in ISO 8601"
@@ -56,7 +57,7 @@ def history(
         "include": ["payload"] if payload else None,
     }
     # Pages are cut at a size, too, where they have payloads.
-    events = server().entries_after(None, path, query, limit, may_be_short=payload)
+    events = server().entries_after(None, path, query, limit)
     if not follow:
         show_rows(events, EVENTS)
         return
@@ -107,7 +108,7 @@ def _difference_lines(difference: Any) -> Iterator[str]:
         for entry in changes["changed"]:
             yield f"~ {part[:-1]} {_name(entry)}"
             for key in ("value_diff", "source_code_diff"):
-                yield from (f"  {line}" for line in (entry.get(key) or "").splitlines())
+                yield from (f"  {line}" for line in lines_of(entry.get(key) or ""))
     for part in ("messages", "context", "passages"):
         changes = difference[part]
         for mark, key in (("+", "added"), ("-", "removed")):

@@ -12,6 +12,7 @@ from cli.exit_codes import CommandError, ExitCode
 from cli.files_and_json import pairs
 from cli.inputs import TEXT_HELP, fields_of, text_of
 from cli.names import AGENT, TOOL, find, id_of
+from cli.options import TextCommand
 from cli.output import Column, confirm, say, show, show_made, show_rows
 from cli.server import server
 from cli.verbs import Yes, name_or_id
@@ -151,7 +152,7 @@ def _tools(given: list[str] | None) -> dict[str, list[str]]:
 
 
 app.command("send")(agent_messages.send)
-app.command("chat")(agent_chat.chat)
+app.command("chat", cls=TextCommand)(agent_chat.chat)
 app.command("history")(agent_history.history)
 app.command("diff")(agent_history.diff)
 app.command("fork")(agent_history.fork)

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from functools import cache
+
 import httpx
 import letta_client
 
 from cli.exit_codes import CommandError, ExitCode
+from cli.proxies import client_of, proxy_remark
 
 CODES = {
     400: ExitCode.REFUSED,
@@ -17,12 +20,18 @@ CODES = {
     422: ExitCode.REFUSED,
     429: ExitCode.REFUSED,
 }
+LETS_NOBODY_IN = (401, 403, 429)
+PROBE_SECONDS_MAX = 5.0
 
 
 def explanation(problem: Exception) -> CommandError | None:
     """The problem in words; None if it is not the API's."""
     match problem:
         case letta_client.APIStatusError():
+            if not _is_word_of_heeler(problem):
+                base = str(problem.request.url).partition("/v1/")[0]
+                if not is_heeler(base):
+                    return no_heeler(base, f" ({problem.response.status_code})")
             code = CODES.get(problem.status_code, ExitCode.FAILED)
             text = "\n".join(_texts(problem.body)) or str(problem)
             if problem.status_code == 401:
@@ -32,15 +41,60 @@ def explanation(problem: Exception) -> CommandError | None:
             return CommandError("The server did not answer in time", ExitCode.UNREACHABLE)
         case letta_client.APIConnectionError():
             url = problem.request.url
-            return CommandError(
-                f"No server answers at {url.scheme}://{url.netloc.decode()}: start one with "
-                "`heeler up`, or name another with --url or --remote",
-                ExitCode.UNREACHABLE,
-            )
+            return _no_server(f"{url.scheme}://{url.netloc.decode()}", str(problem.__cause__))
         case httpx.TransportError():
             return CommandError(f"The connection broke: {problem}", ExitCode.UNREACHABLE)
         case _:
             return None
+
+
+def no_heeler(base: str, answered: str = "") -> CommandError:
+    """That something else answers at an address."""
+    return CommandError(
+        f"{base} does not answer as a Heeler does{answered}: is the address right? It is given by "
+        f"--url, --remote or HEELER_URL, as http://127.0.0.1:8283{proxy_remark(base)}",
+        ExitCode.UNREACHABLE,
+    )
+
+
+def _no_server(base: str, why: str) -> CommandError:
+    """That nothing answers at an address, or nothing that is trusted."""
+    if "CERTIFICATE_VERIFY_FAILED" in why:
+        reason = why.rpartition("certificate verify failed: ")[2].partition(" (_ssl")[0]
+        words = (
+            f"The certificate of {base} is not trusted ({reason}): if it is the right one, name "
+            "the file of its authority in SSL_CERT_FILE"
+        )
+    else:
+        words = (
+            f"No server answers at {base}: start one with `heeler up`, or name another with --url "
+            "or --remote"
+        )
+    return CommandError(words + proxy_remark(base), ExitCode.UNREACHABLE)
+
+
+@cache
+def is_heeler(base: str) -> bool:
+    """Whether the health of the server at an address is that of a Heeler; asks it once."""
+    with client_of(base, httpx.Client) as client:
+        try:
+            health = client.get(f"{base}/v1/health", timeout=PROBE_SECONDS_MAX).json()
+        except (httpx.HTTPError, ValueError):
+            return False
+    return isinstance(health, dict) and str(health.get("server")).startswith("heeler ")
+
+
+def _is_word_of_heeler(problem: letta_client.APIStatusError) -> bool:
+    """Whether an error may be a Heeler's, which says what is not there, or who may not come in."""
+    match problem.body:
+        case {"detail": detail}:
+            return bool(detail != "Not Found")
+        case dict():
+            return problem.status_code != 404
+        case str(text) if text.lstrip().startswith("<"):
+            return False
+        case _:
+            return problem.status_code in LETS_NOBODY_IN
 
 
 def _texts(body: object) -> list[str]:

@@ -17,6 +17,7 @@ from cli.names import AGENT, id_of
 from cli.output import Column, progress, say, show, show_rows
 from cli.server import server
 from cli.verbs import LIST_ENTRIES, Limit
+from libs.contracts.outside_texts import lines_of
 
 app = noun("Batches: many messages by one request.")
 
@@ -97,12 +98,12 @@ def create(
 
 def _items(file: Path) -> list[tuple[int, Any]]:
     items: list[tuple[int, Any]] = []
-    for number, line in enumerate(text_of(file).splitlines(), start=1):
+    for number, line in enumerate(lines_of(text_of(file)), start=1):
         if not line.strip():
             continue
         try:
             item = json.loads(line)
-        except ValueError as problem:
+        except (ValueError, RecursionError) as problem:
             raise CommandError(
                 f"{file}:{number}: no JSON: {problem}", ExitCode.REFUSED
             ) from problem

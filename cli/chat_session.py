@@ -21,14 +21,19 @@ from cli.output import printable, say, warn, write
 from cli.pending_calls import own_calls
 from cli.run_streams import WAITS, RunStream, user_message
 from cli.server import Server
+from cli.typed_lines import discard_typed, has_typed_line, pasted_lines
 
+APPROVE, DENY = "/approve", "/deny"
 HISTORY_DEFAULT = 10  # messages that /history shows
+DISCARDED_SHOWN_MAX = 200  # characters
 HELP = """\
 /help            this list
 /history [N]     the last messages, 10 without a number
 /memory [LABEL]  the memory blocks, or the text of one
 /model [HANDLE]  the model of this session; - is that of the agent
 /send @FILE      say what is in a file
+/approve         the answer to a question that lines of a pipe give; at a terminal y does as well
+/deny [WHY]      the same: no
 /exit            end the session, as Ctrl-D does; Ctrl-C cancels an answer"""
 
 
@@ -44,11 +49,13 @@ class ChatSession:
         self._name = name
         self._model = model
         self._is_interactive = sys.stdin.isatty()
+        self._has_brackets = False  # whether the terminal says where a paste begins and ends
+        self._kept: list[str] = []  # lines of a pipe that answered no question
 
     def run(self) -> None:
         """Read lines until there are no more."""
         say(f"Talking with {self._name}. /help says what can be typed.")
-        with line_history(self._is_interactive):
+        with line_history(self._is_interactive) as self._has_brackets:
             self._guarded(self._answer_pending)
             while (line := self._read("> ")) is not None:
                 if line.strip() in ("/exit", "/quit"):
@@ -80,6 +87,8 @@ class ChatSession:
             "/memory": self._show_memory,
             "/model": self._choose_model,
             "/send": lambda given: self._ask([user_message(text_of(given.strip()))]),
+            APPROVE: lambda _: warn("No question waits for an answer: heeler approvals list"),
+            DENY: lambda _: warn("No question waits for an answer: heeler approvals list"),
         }
         if word in commands:
             commands[word](rest.strip())
@@ -135,21 +144,39 @@ class ChatSession:
         to say yes or no."""
         approvals = []
         for call in own_calls(self._server, self._agent_id):
-            said = self._read(f"Run {call_text(call)}? [y/n or why not] ")
+            said = self._answer_to(f"Run {call_text(call)}?")
             if said is None:
                 say("It waits: heeler approvals list")
                 return []
             approvals.append(_answer(call, said.strip()))
         return [{"type": "approval", "approvals": approvals}] if approvals else []
 
+    def _answer_to(self, question: str) -> str | None:
+        """What is said to a question after it was shown; None where nobody answers it. Lines that
+        were typed before, and lines of a pipe that are meant for the agent, are no answer."""
+        if self._is_interactive:
+            if typed := discard_typed(sys.stdin.fileno()):
+                shown = f"{typed[:DISCARDED_SHOWN_MAX]!r}{'…' * (len(typed) > DISCARDED_SHOWN_MAX)}"
+                warn(f"Discarded, since it was typed before this question: {shown}")
+            return self._read(f"{question} [y/n or why not] ")
+        warn(f"{question} [{APPROVE}, or {DENY} and why not]")
+        line = self._read("")
+        if line is None or line.strip().partition(" ")[0] in (APPROVE, DENY):
+            return line
+        self._kept.append(line)
+        return None
+
     def _read(self, prompt: str) -> str | None:
-        """A line; None where there are no more. Ctrl-C empties the line."""
+        """A line, or all lines of a paste; None at the end. Ctrl-C empties the line."""
+        if self._kept:
+            return self._kept.pop()
         while True:
             try:
                 if self._is_interactive:
-                    return input(printable(prompt, sys.stdout))
-                if not prompt.startswith(">"):
-                    warn(prompt.strip())
+                    # A paste has marks only where it comes while a line is read.
+                    has_marks = self._has_brackets and not has_typed_line()
+                    line = input(printable(prompt, sys.stdout))
+                    return line if has_marks else "\n".join([line, *pasted_lines()])
                 line = sys.stdin.readline()
                 return line.rstrip("\n") if line else None
             except EOFError:
@@ -191,8 +218,14 @@ class ChatSession:
 
 
 def _answer(call: Mapping[str, Any], said: str) -> dict[str, Any]:
-    """A yes for y; everything else is a no, with what was said as the reason."""
-    approve = said.lower() in ("y", "yes")
+    """A yes for y, and for /approve whatever stands behind it; everything else is a no, with what
+    was said as the reason."""
+    word, _, rest = said.partition(" ")
+    if word.lower() == DENY:
+        said = rest.strip()
+        approve = False
+    else:
+        approve = word.lower() == APPROVE or said.lower() in ("y", "yes")
     reason = None if approve or said.lower() in ("", "n", "no") else said
     given = {"type": "approval", "tool_call_id": call["tool_call_id"], "approve": approve}
     return {**given, "reason": reason}

@@ -12,6 +12,7 @@ from typer import Argument
 
 from cli.commands import Commands
 from cli.exit_codes import CommandError
+from cli.options import PageCommand
 
 if TYPE_CHECKING:
     from cli.names import Noun
@@ -40,7 +41,7 @@ HOW = {
 }
 
 
-@app.command()
+@app.command(cls=PageCommand)
 def completion(shell: Annotated[Shell, Argument(help="The shell that is to complete.")]) -> None:
     """Print a script with which a shell completes commands, options and names of agents."""
     from typer._completion_shared import get_completion_script
@@ -80,7 +81,7 @@ def _known(noun: Noun) -> list[str]:
     query = {} if noun.is_whole else {"limit": NAMES_MAX}
     try:
         page: Any = client.get(noun.path, cast_to=object, options={"params": query})
-    except LettaError:
+        names = [entry[noun.field] for entry in (page[noun.inside] if noun.inside else page)]
+    except (LettaError, KeyError, TypeError):  # no server, or one that is no Heeler
         return []
-    names = [entry[noun.field] for entry in (page[noun.inside] if noun.inside else page)]
     return [name for name in names if name and not set(name) & set(" \t\n:")]

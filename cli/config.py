@@ -48,7 +48,9 @@ def get(key: Annotated[str, Argument(metavar="KEY", help="As in server.port.")])
 
 @app.local_command()
 def validate() -> None:
-    """Check the file and the environment as the services would; nothing is started or changed."""
+    """Check the file and the environment as the services would; nothing is changed. The sandbox
+    that they name is tried with a call."""
+    from deploy.doctor.trial_checks import sandbox_problems
     from deploy.embedded.service_settings import setting_problems
     from deploy.embedded.settings import LaunchError, launch_configuration
     from deploy.embedded.unused_variables import unused_lines
@@ -59,7 +61,7 @@ def validate() -> None:
     except LaunchError as problem:
         problems = str(problem).splitlines()
     else:
-        problems = setting_problems(configuration)
+        problems = setting_problems(configuration) or sandbox_problems(configuration)
         warnings, file = [*configuration.warnings, *warnings], configuration.file
     if OPTIONS.json:
         found = {"file": str(file) if file else None, "problems": problems, "warnings": warnings}

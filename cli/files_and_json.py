@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from cli.exit_codes import CommandError, ExitCode
+from libs.contracts.outside_texts import decode_text
 
 STDIN = "-"
 
@@ -15,13 +16,21 @@ STDIN = "-"
 def text_of(file: Path) -> str:
     """What is in a text file; `-` is stdin. Raises CommandError."""
     if str(file) == STDIN:
-        return sys.stdin.read()
+        return stdin_text()
     try:
-        return file.read_text(encoding="utf-8")
+        return decode_text(file.read_bytes())
     except UnicodeDecodeError as problem:
         raise CommandError(f"{file} is no text in UTF-8: {problem.reason}") from problem
     except OSError as problem:
         raise unreadable(file, problem) from problem
+
+
+def stdin_text() -> str:
+    """All of stdin, which is a text in UTF-8 whatever the terminal has. Raises CommandError."""
+    try:
+        return decode_text(sys.stdin.buffer.read())
+    except UnicodeDecodeError as problem:
+        raise CommandError(f"stdin is no text in UTF-8: {problem.reason}") from problem
 
 
 def unreadable(file: Path, problem: OSError) -> CommandError:
@@ -34,10 +43,10 @@ def unreadable(file: Path, problem: OSError) -> CommandError:
 def json_object(text: str, what: str) -> dict[str, Any]:
     """A JSON object that somebody typed; `-` is stdin. Raises CommandError."""
     if text == STDIN:
-        text = sys.stdin.read()
+        text = stdin_text()
     try:
-        value = json.loads(text)
-    except ValueError as problem:
+        value = json.loads(text.removeprefix("\ufeff"))
+    except (ValueError, RecursionError) as problem:
         raise CommandError(f"{what} are no JSON: {problem}", ExitCode.USAGE) from problem
     if not isinstance(value, dict):
         raise CommandError(f"{what} must be a JSON object, as {{}}", ExitCode.USAGE)

@@ -8,12 +8,13 @@ from collections.abc import Iterable, Iterator
 from cli import reference
 from cli.commands import Commands
 from cli.exit_codes import MEANINGS
+from cli.options import PageCommand
 from cli.reference import Described
 
 app = Commands()
 
 
-@app.command()
+@app.command(cls=PageCommand)
 def man() -> None:
     """Print the manual page: heeler man | man -l -"""
     print(page(), end="")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from io import StringIO
 
 from cli.output import printable
 
@@ -65,7 +66,7 @@ class MarkdownWriter:
 def _end_of_block(text: str) -> int | None:
     """Where the first block of the text ends: at an empty line that is not within code."""
     at, is_code = 0, False
-    for line in text.splitlines(keepends=True):
+    for line in StringIO(text):
         if line.lstrip().startswith(FENCE):
             is_code = not is_code
         at += len(line)

@@ -53,13 +53,31 @@ def _keep(_: Any, parameter: Any, value: Any) -> Any:
 
 
 class Command(TyperCommand):
-    """A command with the options that every command has."""
+    """A command with the options that every command has. It refuses those of them that would have
+    no effect."""
+
+    refused: tuple[str, ...] = ()
+    why_not_elsewhere = "is for the server on this machine"
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
         for parameter in self.params:
             name_value(parameter)
         _add_shared(self.params)
+        parameters: list[Any] = self.params
+        for parameter in parameters:
+            if parameter.name in self.refused:
+                parameter.hidden = True
+
+    def invoke(self, ctx: Any) -> Any:
+        """Run it, where each option that was given has an effect. Raises CommandError."""
+        for name in self.refused:
+            if getattr(OPTIONS, name):
+                why = self.why_not_elsewhere if name in ELSEWHERE else "prints no JSON"
+                raise CommandError(
+                    f"`{ctx.command_path}` {why}: leave out --{name}", ExitCode.USAGE
+                )
+        return super().invoke(ctx)
 
     def get_params(self, ctx: Any) -> list[Any]:
         """All parameters, also `--help`, which can be parsed without Pydantic."""
@@ -72,29 +90,24 @@ class LocalCommand(Command):
 
     refused: tuple[str, ...] = ELSEWHERE
 
-    def __init__(self, *args: Any, **kwargs: Any) -> None:
-        super().__init__(*args, **kwargs)
-        parameters: list[Any] = self.params
-        for parameter in parameters:
-            if parameter.name in self.refused:
-                parameter.hidden = True
-
-    def invoke(self, ctx: Any) -> Any:
-        """Run it, where no other server is meant. Raises CommandError."""
-        for name in self.refused:
-            if getattr(OPTIONS, name):
-                is_elsewhere = name in ELSEWHERE
-                why = "is for the server on this machine" if is_elsewhere else "prints no JSON"
-                raise CommandError(
-                    f"`{ctx.command_path}` {why}: leave out --{name}", ExitCode.USAGE
-                )
-        return super().invoke(ctx)
-
 
 class LocalTextCommand(LocalCommand):
     """One that hands the terminal over to what has no JSON."""
 
     refused = (*ELSEWHERE, "json")
+
+
+class TextCommand(Command):
+    """One that asks a server, and is a conversation: it has no JSON."""
+
+    refused = ("json",)
+
+
+class PageCommand(Command):
+    """One that prints a text of its own, and asks no server."""
+
+    refused = (*ELSEWHERE, "json")
+    why_not_elsewhere = "asks no server"
 
 
 class Group(TyperGroup):

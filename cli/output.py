@@ -11,6 +11,7 @@ from contextlib import contextmanager
 from typing import Any, TextIO
 
 from cli.options import OPTIONS
+from libs.contracts.outside_texts import lines_of
 
 CELL_CHARACTERS_MAX = 60
 
@@ -63,7 +64,7 @@ def show(document: Any, fields: Mapping[str, Column] | None = None) -> None:
     width = max(map(len, shown), default=0)
     for heading, value in shown.items():
         if value not in (None, "", [], {}):
-            lines = (value if isinstance(value, str) else _text(value)).splitlines() or [""]
+            lines = lines_of(value if isinstance(value, str) else _text(value)) or [""]
             write(f"{heading.ljust(width)}  {lines[0]}")
             for line in lines[1:]:
                 write(f"{' ' * width}  {line}")
@@ -79,12 +80,18 @@ def show_made(document: Any) -> None:
 
 def show_json(value: Any) -> None:
     """As JSON, and nothing else."""
-    print(UNSAFE.sub(_escape, json.dumps(value, indent=2, ensure_ascii=False)))
+    print(_json(value, indent=2))
 
 
 def show_line(value: Any) -> None:
     """As JSON in one line, where documents come one after the other."""
-    print(UNSAFE.sub(_escape, json.dumps(value, ensure_ascii=False)), flush=True)
+    print(_json(value), flush=True)
+
+
+def _json(value: Any, indent: int | None = None) -> str:
+    """JSON that can be printed: where stdout has not all characters, they are escaped."""
+    has_all = (sys.stdout.encoding or "utf-8").lower().replace("-", "").startswith("utf")
+    return UNSAFE.sub(_escape, json.dumps(value, indent=indent, ensure_ascii=not has_all))
 
 
 def show_text(text: str) -> None:
@@ -98,12 +105,18 @@ def say(text: str, *, dim: bool = False) -> None:
         shown = printable(text, sys.stderr)
         if dim and sys.stderr.isatty() and not os.environ.get("NO_COLOR"):
             shown = f"\x1b[2m{shown}\x1b[0m"
-        print(shown, file=sys.stderr, flush=True)
+        _note(shown)
 
 
 def warn(text: str) -> None:
     """What went wrong, where the command goes on: on stderr, also with --quiet."""
-    print(printable(text, sys.stderr), file=sys.stderr, flush=True)
+    _note(printable(text, sys.stderr))
+
+
+def _note(text: str, *, end: str = "\n") -> None:
+    """Print on stderr, behind what was printed on stdout before, where both are one pipe."""
+    sys.stdout.flush()
+    print(text, end=end, file=sys.stderr, flush=True)
 
 
 @contextmanager
@@ -129,8 +142,11 @@ def confirm(question: str, *, yes: bool) -> None:
         return
     if not sys.stdin.isatty():
         raise CommandError(f"{question} Say so with --yes", ExitCode.USAGE)
+    from cli.typed_lines import discard_typed
+
+    discard_typed(sys.stdin.fileno())  # a line that was typed ahead answers no question
     asked = printable(question, sys.stderr)
-    print(f"{asked} [y/N] ", end="", file=sys.stderr, flush=True)
+    _note(f"{asked} [y/N] ", end="")
     if sys.stdin.readline().strip().lower() not in ("y", "yes"):
         raise CommandError("Nothing was changed")
 

@@ -47,10 +47,13 @@ def ask_for_reload() -> tuple[Read, int]:
 
 
 def wait_for_end(read: Read, number: int) -> Any:
-    """The document when the attempt has ended. Raises CommandError where that takes too long."""
-    deadline, status = time.monotonic() + END_SECONDS_MAX, ""
+    """The document when the attempt has ended. Raises CommandError where it says nothing new for
+    too long."""
+    deadline, status, known = time.monotonic() + END_SECONDS_MAX, "", None
     while time.monotonic() < deadline:
         document = read()
+        if document is not None and document != known:
+            deadline, known = time.monotonic() + END_SECONDS_MAX, document
         if document is not None and latest_number(document) >= number:
             found = document["reloads"][-1]["status"]
             if found not in UNFINISHED:

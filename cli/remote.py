@@ -11,6 +11,7 @@ from typer import Argument, Option
 from cli import remotes
 from cli.commands import noun
 from cli.output import say, show_rows
+from cli.server import base_url_of
 
 app = noun("The servers that the command knows by name, with their keys.")
 
@@ -25,7 +26,7 @@ def add(
 ) -> None:
     """Keep a server under a name."""
     secret = _secret() if key else None
-    remotes.add(name, remotes.Remote(url.rstrip("/"), secret))
+    remotes.add(name, remotes.Remote(base_url_of(url), secret))
     say(f"Kept in {remotes.path()}.")
     say(f"Ask it with `--remote {name}`, or from now on: heeler remote use {name}")
 

@@ -9,6 +9,8 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from cli.exit_codes import CommandError, ExitCode
+from cli.user_folders import configuration_folder
+from libs.contracts.outside_texts import decode_text
 
 
 @dataclass(frozen=True)
@@ -29,8 +31,7 @@ class Remotes:
 
 def path(environment: Mapping[str, str] = os.environ) -> Path:
     """`remotes.toml` in the user's configuration folder."""
-    folder = environment.get("XDG_CONFIG_HOME") or Path.home() / ".config"
-    return Path(folder) / "heeler" / "remotes.toml"
+    return configuration_folder(environment) / "remotes.toml"
 
 
 def read(environment: Mapping[str, str] = os.environ) -> Remotes:
@@ -39,14 +40,14 @@ def read(environment: Mapping[str, str] = os.environ) -> Remotes:
     try:
         if file.stat().st_mode & 0o077:
             raise CommandError(f"Others may read the keys in {file}: chmod 600 {file}")
-        document = tomllib.loads(file.read_text(encoding="utf-8"))
+        document = tomllib.loads(decode_text(file.read_bytes()))
         by_name = {
             name: Remote(str(entry["url"]), entry.get("key"))
             for name, entry in document.get("remotes", {}).items()
         }
-    except FileNotFoundError:
+    except (FileNotFoundError, NotADirectoryError):
         return Remotes()
-    except (tomllib.TOMLDecodeError, KeyError, TypeError, AttributeError) as problem:
+    except (ValueError, KeyError, TypeError, AttributeError) as problem:
         raise CommandError(f"{file} cannot be read: {problem}") from problem
     return Remotes(by_name, document.get("use"))
 

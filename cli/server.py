@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from functools import cache, cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
-from urllib.parse import quote
+from urllib.parse import quote, urlsplit
 from uuid import uuid4
 
 from cli import remotes
@@ -42,28 +42,41 @@ def address(environment: Mapping[str, str] = os.environ) -> Address:
     if OPTIONS.url and OPTIONS.remote:
         raise CommandError("Give --url or --remote, not both", ExitCode.USAGE)
     if OPTIONS.url:
-        return Address(_checked(OPTIONS.url), key, "--url")
+        return Address(base_url_of(OPTIONS.url), key, "--url")
     if OPTIONS.remote:
         return _remote(OPTIONS.remote, "--remote")
     for name in ("HEELER_URL", "LETTA_BASE_URL"):
         if url := environment.get(name):
-            return Address(_checked(url), key, name)
+            return Address(base_url_of(url), key, name)
     if used := remotes.read(environment).use:
         return _remote(used, "heeler remote use")
     return Address(_local_url(environment), key or _local_password(environment), "this machine")
 
 
-def _checked(url: str) -> str:
-    if not url.startswith(("http://", "https://")):
+def base_url_of(url: str) -> str:
+    """The address without what clients of others write behind it: their paths begin after `/v1`."""
+    url = url.strip()
+    if not url.startswith(("http://", "https://")) or not _has_host(url):
         raise CommandError(
             f"'{url}' is no address of a server: write it as {URL_DEFAULT}", ExitCode.USAGE
         )
-    return url
+    return url.rstrip("/").removesuffix("/v1").rstrip("/")
+
+
+def _has_host(url: str) -> bool:
+    """Whether an address names a host that can be asked."""
+    import httpx
+
+    try:
+        parts = urlsplit(url)
+        return bool(parts.hostname and parts.port != 0 and httpx.URL(url).host)
+    except (ValueError, httpx.InvalidURL):
+        return False
 
 
 def _remote(name: str, origin: str) -> Address:
     remote = remotes.remote_of(name)
-    return Address(remote.url, remote.key, origin, has_name=True)
+    return Address(base_url_of(remote.url), remote.key, origin, has_name=True)
 
 
 def _local_url(environment: Mapping[str, str]) -> str:
@@ -94,9 +107,20 @@ class Server:
     @cached_property
     def letta(self) -> Letta:
         """The public SDK; it retries what may be retried."""
-        from letta_client import Letta
+        from letta_client import DefaultHttpxClient, Letta
 
-        client = Letta(base_url=self.where.url, timeout=SECONDS_MAX)
+        from cli.proxies import client_of
+
+        if self.where.key and not (self.where.key.isascii() and self.where.key.isprintable()):
+            raise CommandError(
+                "The key or password has characters that cannot be sent: is HEELER_API_KEY right?",
+                ExitCode.USAGE,
+            )
+        client = Letta(
+            base_url=self.where.url,
+            timeout=SECONDS_MAX,
+            http_client=client_of(self.where.url, DefaultHttpxClient),
+        )
         client.api_key = self.where.key  # without one it has taken LETTA_API_KEY
         if self.where.has_name:
             client._custom_headers = {}  # LETTA_CUSTOM_HEADERS may have a key, too
@@ -104,28 +128,41 @@ class Server:
 
     def get(self, path: str, **query: Any) -> Any:
         """The JSON document at a path; parameters that are None are left out."""
-        return self.letta.get(path, cast_to=object, options={"params": given(query)})
+        return self._document(
+            self.letta.get(path, cast_to=object, options={"params": given(query)})
+        )
 
     def post(self, path: str, body: Any = None, **query: Any) -> Any:
         """The JSON answer; parameters that are None are left out. The SDK sends a request again
         that is not answered: by its key it has one effect."""
         options = cast(Any, {"params": given(query), "headers": idempotency_key()})
-        return self.letta.post(path, cast_to=object, body=body, options=options)
+        return self._document(self.letta.post(path, cast_to=object, body=body, options=options))
 
     def patch(self, path: str, body: Any = None, **query: Any) -> Any:
         """The JSON answer; parameters that are None are left out."""
         options = cast(Any, {"params": given(query)})
-        return self.letta.patch(path, cast_to=object, body=body, options=options)
+        return self._document(self.letta.patch(path, cast_to=object, body=body, options=options))
 
     def put(self, path: str, body: Any = None, **query: Any) -> Any:
         """The JSON answer; parameters that are None are left out."""
         options = cast(Any, {"params": given(query)})
-        return self.letta.put(path, cast_to=object, body=body, options=options)
+        return self._document(self.letta.put(path, cast_to=object, body=body, options=options))
 
     def delete(self, path: str, **query: Any) -> Any:
         """The JSON answer; parameters that are None are left out."""
         options = cast(Any, {"params": given(query)})
-        return self.letta.delete(path, cast_to=object, options=options)
+        return self._document(self.letta.delete(path, cast_to=object, options=options))
+
+    def _document(self, answer: Any) -> Any:
+        """The answer, which is no page for a browser. Raises CommandError."""
+        if isinstance(answer, str) and answer.lstrip().startswith("<"):
+            raise self._no_heeler()
+        return answer
+
+    def _no_heeler(self) -> CommandError:
+        from cli.api_problems import no_heeler
+
+        return no_heeler(self.where.url)
 
     def stream(self, path: str, body: Any, headers: Mapping[str, str]) -> Iterator[Any]:
         """The server-sent events of an answer, each as its JSON document."""
@@ -147,23 +184,19 @@ class Server:
         path: str,
         query: Mapping[str, Any],
         limit: int | None = None,
-        *,
-        may_be_short: bool = False,
     ) -> Iterator[Any]:
-        """The same, only what stands behind the entry with the id `after`. Pages that
-        `may_be_short` are read until one is empty."""
+        """The same, only what stands behind the entry with the id `after`. A page is short where
+        its entries are large: the last one is empty."""
         left = limit
         while left is None or left > 0:
             size = PAGE if left is None else min(PAGE, left)
             page = self.get(path, limit=size, after=after, **query)
             if not isinstance(page, list):
-                raise CommandError(
-                    f"{self.where.url} does not answer as a Heeler does: is the address right?",
-                    ExitCode.UNREACHABLE,
-                )
-            yield from page
-            if not page or (len(page) < size and not may_be_short):
+                raise self._no_heeler()
+            # A server that knows no `after` sends all again.
+            if not page or page[-1]["id"] == after:
                 return
+            yield from page
             after = page[-1]["id"]
             left = None if left is None else left - len(page)
 

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from cli.exit_codes import CommandError, ExitCode
+from libs.contracts.outside_texts import decode_text
 
 ABOUT = "template.toml"  # what a starter says of itself
 AGENT = "agent.toml"  # the file of an agent in it
@@ -62,11 +63,11 @@ def starters(own: Path | None = None) -> Iterator[Starter]:
 def starter_in(folder: Path) -> Starter:
     """The starter of a folder. Raises CommandError where it is none."""
     try:
-        about = tomllib.loads((folder / ABOUT).read_text(encoding="utf-8"))
+        about = tomllib.loads(decode_text((folder / ABOUT).read_bytes()))
     except OSError as problem:
         words = f"{folder} has no {ABOUT}, which says what it is"
         raise CommandError(words, ExitCode.NOT_FOUND) from problem
-    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as problem:
+    except ValueError as problem:
         raise CommandError(f"{folder / ABOUT}: {problem}", ExitCode.REFUSED) from problem
     return Starter(folder.name, folder, about)
 
@@ -106,7 +107,7 @@ def _set(file: Path, values: dict[str, str | None]) -> None:
     """Set plain keys of a file, keeping the rest to the byte, comments and all."""
     import tomlkit
 
-    document = tomlkit.parse(file.read_text(encoding="utf-8"))
+    document = tomlkit.parse(decode_text(file.read_bytes()))
     added = tomlkit.document()
     for key, value in values.items():
         if value:

@@ -31,15 +31,17 @@ def version() -> None:
 def _server() -> tuple[str, dict[str, Any]]:
     """Where the server is, and its health; empty where none answers."""
     from http.client import HTTPException
-    from urllib.request import urlopen
+    from urllib.request import ProxyHandler, build_opener
 
+    from cli.proxies import is_of_this_machine
     from cli.server import address
 
     url = address().url.rstrip("/")
     if not url.startswith(("http://", "https://")):
         return url, {}
+    opener = build_opener(*([ProxyHandler({})] if is_of_this_machine(url) else []))
     try:
-        with urlopen(f"{url}/v1/health", timeout=ANSWER_SECONDS_MAX) as answer:
+        with opener.open(f"{url}/v1/health", timeout=ANSWER_SECONDS_MAX) as answer:
             health = json.loads(answer.read(HEALTH_BYTES_MAX))
     except (OSError, ValueError, HTTPException):
         return url, {}

@@ -48,7 +48,9 @@ was expected, what was probably meant, and how to mend it; all problems of a fil
 once, except that nothing behind an error of TOML itself can be read. [The page of all
 codes](agent-errors.md) explains each. `POST /v1/agents/validate` takes the text itself, or JSON:
 `{"toml": "...", "files": {"tools/weather.py": "..."}, "environment": "production"}`, and answers
-`{"valid": ..., "errors": [...], "warnings": [...]}`.
+`{"valid": ..., "errors": [...], "warnings": [...]}`. It is checked in a process with limits: one
+that takes more than 10 s of processor or 1 GiB of memory is a 422, and where 32 files of an
+organisation wait already, or one has waited for 10 s, the answer is a 503 with `Retry-After`.
 
 **Editors** complete keys and show these texts, where a plug-in for TOML reads JSON Schemas
 (Taplo, Even Better TOML): write `#:schema https://.../agent.schema.json` into the first line. The

@@ -34,8 +34,10 @@ def _lines() -> Iterator[str]:
     yield INTRODUCTION
     yield "\n## Options of all commands\n"
     yield from _table(reference.options_of_all())
-    yield "\nA command for the server on this machine alone, such as `heeler down`, refuses"
-    yield "`--remote` and `--url`."
+    yield "\nAn option that would have no effect is refused: `--remote` and `--url` by a command"
+    yield "for the server on this machine alone, such as `heeler down`, and `--json` by one that"
+    yield "prints no JSON, such as `heeler logs`. An address may end in `/` or `/v1`, and a server"
+    yield "on this machine is asked without the proxy that the environment names."
     for title, commands in reference.described_sections():
         yield f"\n## {title}"
         for command in commands:

@@ -54,16 +54,17 @@ with `HEELER_` or `LETTA_` and that nobody reads.
 |---|---|
 | `heeler config show --origin` | shows each key, its value, and what sets it |
 | `heeler config get server.port` | prints one value |
-| `heeler config validate` | checks all of it as the services would, and changes nothing |
+| `heeler config validate` | checks all of it as the services would, and tries a named sandbox |
 | `heeler config reload` | loads the file anew into the server that runs, and says what came of it |
 
 ## Loading it anew
 
 `heeler config reload`, a SIGHUP to the supervisor, and `POST /v1/admin/configuration/reload` do the
 same. The file is read and checked as a whole; what a service would refuse changes nothing, and the
-answer says why, with the line. Then the processes that read a changed setting are replaced, one
-after the other: connections wait meanwhile, requests that are being answered get up to ten seconds,
-and runs go on in the new process. Where one of them does not get healthy, all of them go back to
+answer says why, with the line. A sandbox whose settings changed is tried with a call first. Then
+the processes that read a changed setting are replaced, one after the other: connections wait
+meanwhile, requests that are being answered get up to ten seconds, and runs go on in the new
+process. Where one of them does not get healthy, all of them go back to
 what they had. A file that a setting names (`models.prices_file`) counts with its content.
 
 Settings that are read when the server starts, such as the port, are named and keep their values

@@ -9,8 +9,9 @@ from typing import Any
 from pydantic import BaseModel
 
 from libs.contracts.letta import request_size_limits as limits
-from libs.contracts.state_size_limits import TOOL_BYTES_MAX
+from libs.contracts.state_size_limits import AGENT_TOOLS_BYTES_MAX, TOOL_BYTES_MAX
 from services.agent.domain.agents.agent import AGENT_BLOCKS_MAX
+from services.agent.domain.agents.agent_configuration import RULE_VALUES_MAX, TOOL_RULES_BYTES_MAX
 from services.api.app import HANDLERS
 from services.api.http.error_responses import BODY_BYTES_MAX
 from services.api.openapi.operation import Description
@@ -30,7 +31,10 @@ keep every row, index entry and event storable. What is over one is refused with
 A body as a whole has at most {BODY_BYTES_MAX:,} bytes (else 413), {limits.BODY_DEPTH_MAX} levels
 and {limits.BODY_VALUES_MAX:,} keys and items; a number is finite and, if it is whole, has at most
 {limits.INTEGER_DIGITS_MAX} digits. The `value` of a block is no longer than its `limit`, and an
-agent sees at most {AGENT_BLOCKS_MAX} blocks. A tool as a whole has at most {TOOL_BYTES_MAX:,}
+agent sees at most {AGENT_BLOCKS_MAX} blocks. The `tool_rules` of an agent have at most
+{TOOL_RULES_BYTES_MAX:,} bytes as JSON, and at most {RULE_VALUES_MAX:,} keys and items in the
+arguments that they give, and the schemas of its tools at most {AGENT_TOOLS_BYTES_MAX:,} bytes as
+JSON when one is attached. A tool as a whole has at most {TOOL_BYTES_MAX:,}
 bytes, and an organisation at most {TOOLS_OF_ORG_MAX:,} tools, which take at most
 {TOOLS_OF_ORG_BYTES_MAX:,} bytes as they are stored.
 

@@ -25,7 +25,6 @@ from deploy.nats_configuration import password_variable, quote
 from libs.contracts.nats_permissions import users
 from tests.ports import free_port
 from tests.servers import (
-    START_SECONDS_MAX,
     HeelerInstance,
     NatsServer,
     PostgresServer,
@@ -37,6 +36,7 @@ from tests.servers import (
 
 # `close` removes what a test made, so no container of somebody else's need watch over ours.
 testcontainers_config.ryuk_disabled = True
+START_SECONDS_MAX = 30.0
 STOP_SECONDS_MAX = 30
 UP_SECONDS_MAX = 60
 PASSWORD = "test"

@@ -13,6 +13,7 @@ from typing import Any
 
 import pytest
 
+from cli import options
 from cli.__main__ import main
 
 SETTINGS = ("HEELER_", "LETTA_", "NO_COLOR", "COLUMNS")  # of the person who runs the tests
@@ -61,7 +62,10 @@ class HeelerCommand:
         out, err = _stream(), _stream()
         with self.monkeypatch.context() as changed, redirect_stdout(out), redirect_stderr(err):
             changed.setattr(sys, "stdin", _stream(data))
-            code = main(arguments)
+            try:
+                code = main(arguments)
+            finally:
+                options.reset()  # for tests that call no command
         return Ended(code, _written(out), _written(err).decode())
 
     def __call__(self, *arguments: str, input: str | bytes = "") -> Ended:

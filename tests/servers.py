@@ -26,6 +26,7 @@ import psycopg
 from deploy.embedded import postgres_location
 from deploy.embedded.api_health import read_health
 from deploy.embedded.nats_server import Nats, nats_url
+from deploy.embedded.process_activity import Allowance
 from deploy.embedded.service_commands import service_command
 from deploy.embedded.settings import ALL_SERVICES, CHECKOUT, SERVICES, Settings, service_of
 from deploy.embedded.state import (
@@ -36,17 +37,18 @@ from deploy.embedded.state import (
     read_state,
     write_ports,
 )
-from deploy.embedded.subprocesses import Command, signal_group, spawn, tail
+from deploy.embedded.subprocesses import Command, signal_group, spawn, tail, wait_within
+from deploy.embedded.supervised_process import SERVER_STARTS_WITHIN
 from deploy.embedded.supervisor import kill_leftovers
 from deploy.migrate import migrate_all
 from libs.contracts.nats_permissions import SYSTEM, users
 from libs.contracts.service_registry import names
 from tests.ports import free_port
-from tests.waiting import pause
+from tests.waiting import PATIENCE, pause
 
-FOREIGN = ("HEELER_", "OPENAI_", "ANTHROPIC_")  # settings of somebody else's server
-START_SECONDS_MAX = 30.0
+FOREIGN = ("HEELER_", "OPENAI_", "ANTHROPIC_", "ARGS")  # settings of somebody else's server
 DOWN_SECONDS_MAX = 45.0
+KILLED_SECONDS_MAX = 30.0
 SERVICE_PASSWORD = "secret"  # of each service's role in a migrated database
 # How NATS logs a refused "Publish Violation" or "Subscription Violation".
 VIOLATION = " Violation - "
@@ -65,12 +67,18 @@ def delete_home(home: Path) -> None:
         shutil.rmtree(folder, ignore_errors=True)
 
 
+def wipe(folder: Path) -> None:
+    """Delete a folder at once, as a lost disk would, even one in which a server still writes:
+    under its new name nothing new comes to it."""
+    shutil.rmtree(folder.rename(folder.with_name(f"{folder.name}-gone")))
+
+
 def wait_until(what: str, condition: Callable[[], bool], seconds_max: float) -> None:
     began = time.monotonic()
     while not condition():
         waited = time.monotonic() - began
-        if waited > seconds_max:
-            raise AssertionError(f"{what}: not within {seconds_max} s")
+        if waited > PATIENCE * seconds_max:
+            raise AssertionError(f"{what}: not within {waited:.0f} s")
         time.sleep(pause(waited))
 
 
@@ -88,27 +96,20 @@ class _Server:
 
     def start(self) -> Self:
         self._prepare()
-        command = self._command()
-        self._process = spawn(command)
-
-        def ready() -> bool:
-            # After a kill -9 the first start may meet the dying children of the old server.
-            if self._process is None or self._process.poll() is not None:
-                self._prepare()
-                self._process = spawn(command)
-            return self._ready()
-
-        try:
-            wait_until(f"{command.name} ready", ready, START_SECONDS_MAX)
-        except AssertionError as error:
-            self.kill9()
-            raise AssertionError(f"{error}\n{tail(command.log)}") from None
+        command, began = self._command(), time.monotonic()
+        self._process = process = spawn(command)
+        allowance = Allowance(SERVER_STARTS_WITHIN, has_children=command.works_in_children)
+        while not self._ready():
+            if process.poll() is not None or allowance.is_spent(process.pid):
+                self.kill9()
+                raise AssertionError(f"{command.name} did not get ready\n{tail(command.log)}")
+            time.sleep(pause(time.monotonic() - began))
         return self
 
     def stop(self) -> None:
         if self._process:
             signal_group(self._process.pid, self._command().stop_signal)
-            self._process.wait(START_SECONDS_MAX)
+            wait_within(self._process, SERVER_STARTS_WITHIN)
         self._process = None
 
     def kill9(self) -> None:
@@ -283,7 +284,6 @@ class HeelerInstance:
             capture_output=True,
             text=True,
             check=False,
-            timeout=120,
         )
 
     def popen(self, *words: str) -> subprocess.Popen[str]:
@@ -321,7 +321,8 @@ class HeelerInstance:
             with suppress(ProcessLookupError):
                 os.kill(supervisor.pid, signal.SIGTERM)
             if not supervisor.wait_gone(DOWN_SECONDS_MAX):
-                self.down()
+                with suppress(ProcessLookupError):
+                    os.kill(supervisor.pid, signal.SIGKILL)
         kill_leftovers(read_state(self.home))
         delete_home(self.home)
 
@@ -389,15 +390,14 @@ class HeelerInstance:
         return ALL_SERVICES + name.removeprefix(service) if in_one else name
 
     def pid(self, name: str) -> int:
-        mark = self.mark(name)
-        assert mark, f"{name} is not running"
-        return mark.pid
+        return self.running_mark(name).pid
 
     def kill9(self, name: str) -> int:
-        """Kill it like a power cut would; its pid."""
-        pid = self.pid(name)
-        os.kill(pid, signal.SIGKILL)
-        return pid
+        """Kill it like a power cut would, and wait until it is gone; its pid."""
+        mark = self.running_mark(name)
+        os.kill(mark.pid, signal.SIGKILL)
+        assert mark.wait_gone(KILLED_SECONDS_MAX), f"{name} outlived SIGKILL"
+        return mark.pid
 
     def wait_restarted(self, name: str, old_pid: int, seconds_max: float = 30.0) -> int:
         """The pid of the process that took the place of the killed one."""
@@ -452,6 +452,11 @@ class HeelerInstance:
                 process.kill()
                 process.wait()
         self._replicas.clear()
+
+    def running_mark(self, name: str) -> ProcessMark:
+        mark = self.mark(name)
+        assert mark, f"{name} is not running"
+        return mark
 
     def mark(self, name: str) -> ProcessMark | None:
         """The process of a part, or None while it has none."""

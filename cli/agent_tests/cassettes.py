@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
-from pydantic import BaseModel, ValidationError
+from pydantic import BaseModel
 
 from cli.agent_tests.answers import arguments_of, text_of
 from cli.agent_tests.expectations import Failure, difference
@@ -15,6 +15,7 @@ from cli.agent_tests.model_requests import Asked, asked_in
 from cli.exit_codes import CommandError, ExitCode
 from cli.server import Server
 from libs.contracts.agent.scripted_replies import ScriptedCall, ScriptedReply
+from libs.contracts.outside_texts import decode_text
 
 SUFFIX = ".cassette.json"
 FILE_BYTES_MAX = 16 << 20
@@ -50,12 +51,12 @@ def read_cassette(file: Path) -> Cassette:
     try:
         if file.stat().st_size > FILE_BYTES_MAX:
             raise CommandError(f"{file} has more than {FILE_BYTES_MAX} bytes", ExitCode.USAGE)
-        return Cassette.model_validate_json(file.read_bytes())
+        return Cassette.model_validate_json(decode_text(file.read_bytes()))
     except FileNotFoundError:
         raise CommandError(
             f"There is no {file}: record one with `heeler test --record`, or write `[[model]]`"
         ) from None
-    except (OSError, ValidationError) as problem:
+    except (OSError, ValueError) as problem:
         raise CommandError(f"{file} is no cassette: {problem}", ExitCode.USAGE) from problem
 
 

@@ -7,6 +7,7 @@ from collections.abc import Iterator, Mapping, Sequence
 
 from cli.agent_tests.answers import Answer
 from cli.agent_tests.expectations import Failure, difference, shorten
+from libs.contracts.outside_texts import lines_of
 
 INDENT = "    "
 WIDTH_OF_WHO = 8
@@ -33,7 +34,7 @@ def transcript(answers: Sequence[Answer]) -> str:
         runs = ", ".join(answer.run_ids)
         lines.append(f"{INDENT}turn {number} ({answer.stop_reason}; {runs})")
         for event in answer.events:
-            first, *more = shorten(event.text).splitlines() or [""]
+            first, *more = lines_of(shorten(event.text)) or [""]
             lines.append(f"{INDENT}  {event.who:<{WIDTH_OF_WHO}} {first}")
             lines += [f"{INDENT}  {'':<{WIDTH_OF_WHO}} {line}" for line in more]
     return "\n".join(lines)

@@ -10,6 +10,7 @@ from typing import Any
 
 from cli.agent_tests.answers import END_OF_TURN, FAILED, NEEDS_APPROVAL, Answer, Call
 from cli.agent_tests.scenarios import Expectation, ExpectedCall, TextExpectation
+from libs.contracts.outside_texts import lines_of
 
 SHOWN_CHARACTERS_MAX = 2_000
 # Ends of runs that nobody has to expect.
@@ -164,7 +165,7 @@ def _limits(answer: Answer, expect: Expectation, path: Path) -> Iterator[Failure
 
 def difference(expected: str, actual: str) -> str:
     """The lines in which two texts differ: `-` was expected, `+` was given."""
-    lines = difflib.ndiff(expected.splitlines(), shorten(actual).splitlines())
+    lines = difflib.ndiff(lines_of(expected), lines_of(shorten(actual)))
     return "\n".join(line.rstrip() for line in lines if not line.startswith("?"))
 
 

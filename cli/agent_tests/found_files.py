@@ -6,9 +6,20 @@ import re
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
+from libs.contracts.outside_texts import decode_text
+
 FILE_BYTES_MAX = 4 << 20
 SKIPPED_FOLDERS = frozenset({"node_modules", "__pycache__"})
-MARK = re.compile(r"^\s*\[\s*scenario\s*\]", re.MULTILINE)
+MARK = re.compile(r"^[ \t]*\[[ \t]*scenario[ \t]*\]", re.MULTILINE)
+# Files of other projects may have a table of that name, too: ours name the file of an agent, or say
+# what is expected of a turn.
+OWN_MARK = re.compile(
+    r"""^[ \t]*(?:agent[ \t]*=[ \t]*["'][^"'\n]*\.toml["']|\[[ \t]*turns[ \t]*\.[ \t]*expect\b)""",
+    re.MULTILINE,
+)
+
+# What each scenario has; a table `[scenario]` that names an agent may be of another project.
+TURNS = re.compile(r"^[ \t]*(?:\[\[[ \t]*turns[ \t]*\]\]|turns[ \t]*=)", re.MULTILINE)
 
 
 def found_in(paths: Sequence[Path]) -> Iterator[Path]:
@@ -33,8 +44,24 @@ def _files_of(folder: Path) -> Iterator[Path]:
 
 
 def is_scenario(file: Path) -> bool:
-    """Whether a TOML file has the table `[scenario]`."""
+    """Whether a TOML file has the table `[scenario]` and is one of ours."""
+    text = _text_of(file)
+    return bool(MARK.search(text) and OWN_MARK.search(text))
+
+
+def is_test(file: Path) -> bool:
+    """Whether a file that nobody named as a scenario is one: something is said to the agent."""
+    return is_scenario(file) and bool(TURNS.search(_text_of(file)))
+
+
+def has_scenario_table(file: Path) -> bool:
+    """Whether a TOML file has a table `[scenario]`, of this or another project: it is no agent."""
+    return bool(MARK.search(_text_of(file)))
+
+
+def _text_of(file: Path) -> str:
+    """The text of a file; empty where it cannot be read, or is too large."""
     try:
-        return file.stat().st_size <= FILE_BYTES_MAX and bool(MARK.search(file.read_text()))
+        return decode_text(file.read_bytes()) if file.stat().st_size <= FILE_BYTES_MAX else ""
     except (OSError, UnicodeDecodeError):
-        return False
+        return ""

@@ -15,7 +15,6 @@ from pathlib import Path
 from cli.exit_codes import CommandError
 from cli.server import Address, Server
 
-START_SECONDS_MAX = 180.0
 # What says where the server of this machine is, and what lets one in there.
 OF_OTHER_SERVERS = (
     "HEELER_API_KEY",
@@ -68,5 +67,4 @@ def _launch(word: str, environment: Mapping[str, str]) -> subprocess.CompletedPr
         capture_output=True,
         text=True,
         check=False,
-        timeout=START_SECONDS_MAX,
     )

@@ -84,9 +84,9 @@ def pytest_collect_file(parent: pytest.Collector, file_path: Path) -> pytest.Col
     """Take scenario files for tests."""
     if file_path.suffix != ".toml":
         return None
-    from cli.agent_tests.found_files import is_scenario
+    from cli.agent_tests.found_files import is_test
 
-    if not is_scenario(file_path):
+    if not is_test(file_path):
         return None
     return ScenarioCollector.from_parent(parent, path=file_path)
 

@@ -16,6 +16,7 @@ from libs.agent_toml.form_checks import checked_form
 from libs.agent_toml.problems import Problem
 from libs.agent_toml.reporting import Reporter
 from libs.agent_toml.toml_positions import Positions
+from libs.contracts.outside_texts import decode_text
 
 
 @dataclass(frozen=True)
@@ -51,7 +52,7 @@ def read(path: Path) -> ScenarioFile:
     """The scenario of a file. Raises WrongScenario."""
     file = str(path)
     try:
-        text = path.read_text(encoding="utf-8")
+        text = decode_text(path.read_bytes())
     except (OSError, UnicodeDecodeError) as error:
         words = f"it cannot be read: {error}"
         raise WrongScenario([_problem(file, "AGT004", words)]) from error

@@ -12,6 +12,7 @@ from cli.fleet.requests import Transport
 from cli.server_catalogue import catalogue_of
 from libs.agent_toml import DEFAULT_RULES, Catalogue, RuleSet, WrongRules, rules_from
 from libs.agent_toml.tables import Environment
+from libs.contracts.outside_texts import decode_text
 
 # Lists of models leave these out, and they can be used all the same.
 UNLISTED_PROVIDERS = ("demo", "scripted")
@@ -28,7 +29,7 @@ def rule_set(file: Path | None, environment: str | None) -> RuleSet:
     rules = DEFAULT_RULES
     if file is not None:
         try:
-            rules = rules_from(file.read_text(encoding="utf-8"))
+            rules = rules_from(decode_text(file.read_bytes()))
         except (WrongRules, OSError, UnicodeDecodeError) as error:
             raise CommandError(f"{file}: {error}", ExitCode.USAGE) from None
     return rules if environment is None else replace(rules, environment=cast(Any, environment))

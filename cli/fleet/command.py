@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import json
-import sys
 import threading
 import time
 from collections.abc import Sequence
@@ -34,7 +32,7 @@ from cli.fleet.wakeups import wakeups
 from cli.fleet.watching import Watcher
 from cli.fleet_options import FleetOptions
 from cli.options import OPTIONS
-from cli.output import printable, progress, say, show_json, write
+from cli.output import progress, say, show_json, show_line, warn, write
 from cli.server import server
 
 
@@ -55,7 +53,7 @@ def compare_files(run: Run, fleet: Fleet) -> Comparison:
     comparison = run.compare(fleet, read_agents(fleet, files, run.checks.current()))
     if not OPTIONS.json:
         for line in problem_lines(comparison):
-            _complain(line)
+            warn(line)
     return comparison
 
 
@@ -93,7 +91,7 @@ def apply_with_progress(run: Run, comparison: Comparison) -> list[Outcome]:
         return found
     for outcome in found:
         if outcome.failed:
-            _complain(outcome_line(outcome))
+            warn(outcome_line(outcome))
         elif outcome.action != "unchanged" and not OPTIONS.quiet:
             write(outcome_line(outcome))
     write(summary(counts_of_outcomes(found)))
@@ -109,15 +107,15 @@ def watch_files(
 
     def tell(comparison: Comparison, outcomes: Sequence[Outcome]) -> None:
         if OPTIONS.json:
-            print(json.dumps(outcome_document(comparison, outcomes)), flush=True)
+            show_line(outcome_document(comparison, outcomes))
             return
         for line in problem_lines(comparison, without=told):
-            _complain(line)
+            warn(line)
         told.update(warnings_of(comparison))
         for outcome in outcomes:
             if outcome.failed:
                 kept = f"; the agent {outcome.agent_id} is as before" if outcome.agent_id else ""
-                _complain(f"{outcome_line(outcome)}{kept}")
+                warn(f"{outcome_line(outcome)}{kept}")
             elif outcome.action != "unchanged":
                 write(f"{time.strftime('%H:%M:%S')} {outcome_line(outcome)}")
 
@@ -134,8 +132,3 @@ def end(outcomes: Sequence[Outcome]) -> None:
     """End the command with the exit code for what came of all agents."""
     if any(outcome.failed for outcome in outcomes):
         raise typer.Exit(ExitCode.REFUSED)
-
-
-def _complain(text: str) -> None:
-    """What is wrong, also with --quiet: on stderr, at once."""
-    print(printable(text, sys.stderr), file=sys.stderr, flush=True)

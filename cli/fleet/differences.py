@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 
 from cli.fleet.desired import Json
+from libs.contracts.outside_texts import lines_of
 
 SECRET = "(secret)"
 LINES_OF_CONTEXT = 2
@@ -36,7 +37,7 @@ class Change:
         texts = isinstance(before, str | None) and isinstance(after, str)
         if texts and ("\n" in after or "\n" in (before or "")):
             difference = difflib.unified_diff(
-                (before or "").splitlines(), after.splitlines(), lineterm="", n=LINES_OF_CONTEXT
+                lines_of(before or ""), lines_of(after), lineterm="", n=LINES_OF_CONTEXT
             )
             return [f"{self.field}:", *(f"  {line}" for line in [*difference][2:])]
         return [f"{self.field}: {_shown(before)} -> {_shown(after)}"]

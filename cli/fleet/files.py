@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from cli.agent_tests.found_files import is_scenario
+from cli.agent_tests.found_files import has_scenario_table
 from cli.exit_codes import CommandError, ExitCode
 from cli.fleet.desired import DesiredAgent, digest
 from cli.fleet.reading import desired_agent
@@ -20,6 +20,7 @@ from libs.agent_toml import (
     read_file,
 )
 from libs.agent_toml.checked_file import FILE_CHARS_MAX
+from libs.contracts.outside_texts import decode_text
 
 FILES_MAX = 10_000
 BYTES_MAX = 4 * FILE_CHARS_MAX
@@ -122,7 +123,7 @@ def _within(path: Path) -> Iterator[Path]:
     for folder, folders, names in os.walk(path):
         folders[:] = [name for name in folders if is_visible(name)]
         found = (Path(folder, name) for name in names if is_agent_file(name))
-        yield from (file for file in found if not is_scenario(file))
+        yield from (file for file in found if not has_scenario_table(file))
 
 
 def is_visible(name: str) -> bool:
@@ -179,7 +180,7 @@ def read_agent(fleet: Fleet, path: Path, checks: Checks | None = None) -> AgentF
         if not beside.resolve().is_relative_to(path.parent.resolve()):
             raise PermissionError(1, "it leads out of the folder of this file")
         with beside.open("rb") as opened:
-            return opened.read(BYTES_MAX + 1).decode("utf-8")
+            return decode_text(opened.read(BYTES_MAX + 1))
 
     checked = read_file(
         read_bytes,

@@ -13,12 +13,13 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from cli.fleet.desired import digest
+from cli.output import warn
+from cli.user_folders import state_folder
 
 
 def journal_of(server: str, root: Path, environment: Mapping[str, str] = os.environ) -> Journal:
     """The journal of a folder against a server."""
-    state = environment.get("XDG_STATE_HOME") or Path.home() / ".local" / "state"
-    return Journal(Path(state) / "heeler" / f"apply-{digest([server, str(root)])}.json")
+    return Journal(state_folder(environment) / f"apply-{digest([server, str(root)])}.json")
 
 
 @dataclass(frozen=True)
@@ -45,12 +46,23 @@ class Journal:
         self._write(self.read().difference(names))
 
     def _write(self, names: frozenset[str]) -> None:
+        """Keep these names, where that can be: what is applied does not depend on them."""
         if self.path is None or names == self.read():
             return
-        if not names:
-            self.path.unlink(missing_ok=True)
-            return
-        self.path.parent.mkdir(parents=True, exist_ok=True)
-        beside = self.path.with_suffix(".new")
-        beside.write_text(json.dumps(sorted(names)))
-        beside.replace(self.path)
+        try:
+            _replace(self.path, names)
+        except OSError as problem:
+            warn(
+                f"{self.path} cannot be written ({problem.strerror}): if this run is killed, the "
+                "next one does not tell the server which of its files are applied"
+            )
+
+
+def _replace(path: Path, names: frozenset[str]) -> None:
+    if not names:
+        path.unlink(missing_ok=True)
+        return
+    path.parent.mkdir(parents=True, exist_ok=True)
+    beside = path.with_suffix(".new")
+    beside.write_text(json.dumps(sorted(names)))
+    beside.replace(path)

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from typing import Any, Protocol
 from urllib.parse import quote
 
+from cli.exit_codes import CommandError, ExitCode
 from cli.fleet.desired import Json, digest
 
 KEYS_MAX = 20  # how often the same thing may be created, deleted and created again
@@ -44,11 +45,11 @@ class Request:
     absent_is_done: bool = False
 
 
-class Refusal(Exception):
+class Refusal(CommandError):
     """The server refused a request."""
 
     def __init__(self, status: int, text: str) -> None:
-        super().__init__(text)
+        super().__init__(text, ExitCode.REFUSED)
         self.status = status
 
 

@@ -18,6 +18,7 @@ from cli.fleet.plan_parts import AgentPlan, FleetPlan, Policy
 from cli.fleet.requests import Ref, Refusal, Request, Sender, Transport
 from cli.fleet.server_state import Reader, ServerState
 from libs.agent_toml.problems import Problem
+from libs.contracts.outside_texts import decode_text
 
 REPORTED_MAX = 100
 TEXT_CHARS_MAX = 2_000
@@ -197,8 +198,7 @@ def _name_in(file: AgentFile) -> str:
     if file.desired is not None:
         return file.desired.name
     try:
-        with file.path.open("rb") as opened:
-            name = tomllib.load(opened).get("name")
+        name = tomllib.loads(decode_text(file.path.read_bytes())).get("name")
     except (OSError, ValueError, RecursionError):
         return ""
     return name if isinstance(name, str) else ""

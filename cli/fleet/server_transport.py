@@ -58,6 +58,8 @@ def _in_words() -> Iterator[None]:
     except letta_client.APIStatusError as problem:
         status = problem.status_code
         told = explanation(problem) or CommandError(str(problem))
+        if told.code == ExitCode.UNREACHABLE:
+            raise told from problem
         if REFUSED_FROM <= status < REFUSED_BELOW and status not in NOT_REFUSED:
             raise Refusal(status, str(told)) from problem
         raise told from problem

@@ -15,7 +15,7 @@ from cli.options import OPTIONS
 app = Commands()
 
 
-@app.local_command()
+@app.local_command(has_json=False)
 def logs(
     parts: Annotated[
         list[str] | None,
@@ -32,7 +32,7 @@ def logs(
     from deploy.embedded.settings import read_settings_of_home
 
     files = _files(read_settings_of_home().home / "logs", parts or [])
-    alone = ["-q"] if OPTIONS.json else []  # no headings: the lines are JSON
+    alone = ["-q"] if OPTIONS.quiet else []  # no headings
     words = ["tail", "-n", str(lines), *alone, *(["-F"] if follow else []), *map(str, files)]
     raise typer.Exit(subprocess.run(words, check=False).returncode)
 

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from cli.exit_codes import CommandError, ExitCode
+from libs.contracts.outside_texts import decode_text
 
 FILE_BYTES_MAX = 4 << 20
 VALUES_MAX = 100_000
@@ -65,7 +66,7 @@ def _documents(file: Path) -> list[Any]:
     if file.stat().st_size > FILE_BYTES_MAX:
         raise CommandError(f"{file} has more than {FILE_BYTES_MAX} bytes", ExitCode.REFUSED)
     try:
-        documents = list(YAML(typ="safe", pure=True).load_all(file.read_text(encoding="utf-8")))
+        documents = list(YAML(typ="safe", pure=True).load_all(decode_text(file.read_bytes())))
     except (YAMLError, UnicodeDecodeError, ValueError, RecursionError) as problem:
         words = " ".join(str(problem).split())
         raise CommandError(f"{file} is no YAML: {words}", ExitCode.REFUSED) from problem

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from cli.yaml_agents.documents import YamlAgent
+from libs.contracts.outside_texts import decode_text
 
 
 @dataclass
@@ -45,7 +46,7 @@ def text_of(done: Translation, key: str, value: Any) -> str | None:
         case {"from_file": str(name)} | {"file": str(name)} | {"path": str(name)}:
             path = done.agent.folder / name
             try:
-                return path.read_text(encoding="utf-8")
+                return decode_text(path.read_bytes())
             except (OSError, UnicodeDecodeError) as problem:
                 done.remark(key, f"left out: {path} cannot be read ({problem})")
         case None:

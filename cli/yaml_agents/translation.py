@@ -41,6 +41,8 @@ PROVIDER_OF_NAME = {
     "claude": "anthropic",
     "gemini": "google_ai",
 }
+PLACEHOLDER = re.compile(r"\{[A-Za-z_][A-Za-z0-9_-]{0,63}\}")  # as CrewAI knows them
+PLACEHOLDERS_NAMED_MAX = 20
 LIMIT_MIN_CHARS = 1
 
 
@@ -59,7 +61,7 @@ def translate(agent: YamlAgent) -> Translation:
 
 
 def _take_plain(done: Translation) -> None:
-    name = done.take(NAMES["name"]) or done.take(("role",)) or done.agent.file.stem
+    name = done.take(NAMES["name"]) or _crew_text(done.take(("role",))) or done.agent.file.stem
     done.data["name"] = _allowed_name(done, str(name))
     description = text_of(done, "description", done.take(NAMES["description"]))
     if description:
@@ -93,7 +95,7 @@ def _allowed_name(done: Translation, name: str) -> str:
 def _take_prompt(done: Translation) -> None:
     prompt = text_of(done, "system_prompt", done.take(NAMES["system_prompt"]))
     # The three texts that CrewAI makes a prompt of.
-    parts = [(key, done.take((key,))) for key in ("role", "goal", "backstory")]
+    parts = [(key, _crew_text(done.take((key,)))) for key in ("role", "goal", "backstory")]
     said = [(key, str(text).strip()) for key, text in parts if text]
     if prompt is None and said:
         lines = {"role": "You are {}.", "goal": "Your goal: {}", "backstory": "{}"}
@@ -101,12 +103,32 @@ def _take_prompt(done: Translation) -> None:
             lines[key].format(text.rstrip(".") if key == "role" else text) for key, text in said
         )
         done.remark("role", "role, goal and backstory are the prompt now")
+        for key, text in said:
+            _tell_placeholders(done, key, text)
     if prompt is None:
         prompt = done.data.get("description")
         words = "the description stands for it" if prompt else "there is none: write one"
         done.remark("system_prompt", words)
     if prompt:
         done.data["system_prompt"] = prompt
+
+
+def _crew_text(value: Any) -> Any:
+    """What CrewAI has as a text: a placeholder without quotes is a table in YAML."""
+    match value:
+        case dict() if [*value.values()] == [None]:
+            return f"{{{next(iter(value))}}}"
+        case _:
+            return value
+
+
+def _tell_placeholders(done: Translation, key: str, text: str) -> None:
+    """Name what CrewAI would fill in: nothing does that here."""
+    found = dict.fromkeys(PLACEHOLDER.findall(text))
+    if found:
+        names = ", ".join([*found][:PLACEHOLDERS_NAMED_MAX])
+        words = f"CrewAI fills in {names} when a crew starts; here it stays as it is"
+        done.remark(key, f"{words}: write what it stands for")
 
 
 def _take_model(done: Translation) -> None:

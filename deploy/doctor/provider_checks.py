@@ -15,7 +15,10 @@ from libs.contracts.environment_parsing import WrongSetting
 from libs.egress.provider_endpoints import Endpoint
 from services.agent.settings import ProviderSettings
 
+CHAT, MESSAGES = "/chat/completions", "/v1/messages"
 LISTED = {"openai": "/models", "anthropic": "/v1/models", "ollama": "/models"}
+ASKED = {"openai": CHAT, "anthropic": MESSAGES, "ollama": CHAT}
+NO_LIST = (404, 405, 501)
 BASES = {
     "openai": ("OPENAI_API_BASE", "OPENAI_BASE_URL"),
     "anthropic": ("ANTHROPIC_BASE_URL",),
@@ -99,7 +102,9 @@ def _judge(provider: Provider, answer: Answer) -> Finding:
             f"{where} does not accept the key in {provider.key_variable} ({answer.status})",
             f"export {provider.key_variable}=<a key of this provider>",
         )
-    if answer.status in NOT_THERE or (answer.status == 200 and models_of(answer) is None):
+    if answer.status in (*NOT_THERE, *NO_LIST) or (
+        answer.status == 200 and models_of(answer) is None
+    ):
         return _wrong_path(provider, answer, where)
     if answer.status != 200:
         return warning(
@@ -125,6 +130,8 @@ def _unreachable(provider: Provider, answer: Answer, where: str) -> Finding:
 def _wrong_path(provider: Provider, answer: Answer, where: str) -> Finding:
     """Tells the base that works, where one that is much like it does."""
     said = f"{answer.status}" if answer.status != 200 else "no list of models"
+    if answer.status in NO_LIST and _takes_questions(provider):
+        return ok(f"{where} has no list of models ({said}): name them as {provider.name}/<model>")
     text = f"{where} has no {LISTED[provider.name]} ({said}): the address is not right"
     for base in _alike(provider.endpoint.base_url):
         other = provider.ask(LISTED[provider.name], base=base)
@@ -132,6 +139,13 @@ def _wrong_path(provider: Provider, answer: Answer, where: str) -> Finding:
             shown = "<the same, with its path>" if _has_login(provider) else base
             return problem(f"{text}, {base} is", f"export {provider.base_variable}={shown}")
     return problem(text, f"export {provider.base_variable}=<its address, with its path>")
+
+
+def _takes_questions(provider: Provider) -> bool:
+    """Whether the address is right although it has no list: a question that asks nothing is
+    refused for what it lacks."""
+    answer = provider.ask(ASKED[provider.name], body={})
+    return not answer.error and answer.status not in (*NOT_THERE, *NO_LIST)
 
 
 def _alike(base: str) -> list[str]:
@@ -201,10 +215,10 @@ def _try_tools(provider: Provider, models: list[dict[str, Any]]) -> Finding:
     """Ask the first model for a tool call."""
     name = str(models[0]["id"])
     if provider.name == ANTHROPIC:
-        answer = provider.ask("/v1/messages", body=_anthropic_trial(name))
+        answer = provider.ask(MESSAGES, body=_anthropic_trial(name))
         called = "tool_use" in str(answer.document)
     else:
-        answer = provider.ask("/chat/completions", body=_openai_trial(name))
+        answer = provider.ask(CHAT, body=_openai_trial(name))
         called = "tool_calls" in str(answer.document) and TRIAL_TOOL in str(answer.document)
     if answer.status == 200 and called:
         return ok(f"{provider.name}/{name} calls a tool when it is asked to")

@@ -11,8 +11,8 @@ from deploy.doctor.findings import Finding, ok, problem, skip, warning
 from deploy.doctor.postgres_checks import NOT_RUNNING, connect
 from deploy.embedded.api_health import Health, read_health
 from deploy.embedded.state import InstanceState
-from libs.contracts.service_registry import SERVICES
-from libs.eventstore.backlog_counts import CONSUMER_LAG, DEAD_LETTERS, RELAY_LAG
+from libs.contracts.service_registry import SERVICES, Service
+from libs.eventstore.backlog_counts import CONSUMER_LAG, CONSUMERS, DEAD_LETTERS, RELAY_LAG
 
 LAG_EVENTS_LOW, LAG_EVENTS_MAX = 2_000, 50_000
 RESTARTS_MANY = 5
@@ -114,11 +114,18 @@ def _lags(connection: psycopg.Connection[tuple[object, ...]]) -> dict[str, int]:
         lags[f"the relay of {service.name}"] = _number(
             connection, RELAY_LAG.format(schema=service.name)
         )
-        for upstream in service.follows:
+        for upstream in _followed(connection, service):
             lags[f"{service.name}, which follows {upstream}"] = _number(
                 connection, CONSUMER_LAG.format(schema=service.name, upstream=upstream)
             )
     return lags
+
+
+def _followed(connection: psycopg.Connection[tuple[object, ...]], service: Service) -> list[str]:
+    """The services whose logs a service reads to their ends. Where it only hears events, nothing
+    waits for it: it stores no position."""
+    stored = connection.execute(CONSUMERS.format(schema=service.name).encode()).fetchall()
+    return sorted({str(name) for (name,) in stored} & {*service.follows})
 
 
 def _number(connection: psycopg.Connection[tuple[object, ...]], statement: str) -> int:

@@ -59,7 +59,7 @@ def _run(arguments: argparse.Namespace, rest: list[str], settings: Settings) -> 
         case "run":
             return supervisor.main(settings)
         case "check":
-            return _check()
+            return _check(tries=arguments.sandbox)
         case "status":
             from deploy.embedded.status import status
 
@@ -84,11 +84,16 @@ def _run(arguments: argparse.Namespace, rest: list[str], settings: Settings) -> 
             return _wipe(settings)
 
 
-def _check() -> int:
-    """Print what the services would refuse in this environment, a line for each problem."""
-    from deploy.embedded.service_settings import setting_problems  # slow to import
+def _check(*, tries: bool) -> int:
+    """Print what the services would refuse in this environment, a line for each problem, and why no
+    call ends well in the sandbox, if that is tried."""
+    from deploy.doctor.trial_checks import sandbox_problems  # these are slow to import
+    from deploy.embedded.service_settings import setting_problems
 
-    problems = setting_problems(launch_configuration())
+    configuration = launch_configuration()
+    problems = setting_problems(configuration)
+    if tries and not problems:
+        problems = sandbox_problems(configuration)
     print(*problems, sep="\n", end="\n" if problems else "")
     return 1 if problems else 0
 
@@ -130,7 +135,8 @@ def _parser() -> argparse.ArgumentParser:
     commands.add_parser("up", help="start, wait until all is healthy, return")
     commands.add_parser("down", help="stop; nothing happens when it is not running")
     commands.add_parser("run", help="supervise in the foreground")
-    commands.add_parser("check", help="say what the services would refuse of the settings")
+    check = commands.add_parser("check", help="say what the services would refuse of the settings")
+    check.add_argument("--sandbox", action="store_true", help="try the sandbox that is named")
     status = commands.add_parser("status", help="one row per part; exit code 0 if all is healthy")
     status.add_argument("--json", action="store_true")
     watch = commands.add_parser("watch", help="print the messages on the bus")

@@ -7,6 +7,7 @@ import json
 from dataclasses import dataclass, field
 
 PROBE_SECONDS_MAX = 2.0
+PATIENT_PROBE_SECONDS_MAX = 10.0  # of one who waits for a server that may be slow
 
 
 @dataclass(frozen=True)
@@ -27,8 +28,8 @@ class Health:
         return [name for name, value in self.parts.items() if value != "ok"]
 
 
-def read_health(host: str, port: int) -> Health:
-    connection = http.client.HTTPConnection(host, port, timeout=PROBE_SECONDS_MAX)
+def read_health(host: str, port: int, seconds_max: float = PROBE_SECONDS_MAX) -> Health:
+    connection = http.client.HTTPConnection(host, port, timeout=seconds_max)
     try:
         connection.request("GET", "/v1/health")
         response = connection.getresponse()

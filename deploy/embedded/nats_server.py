@@ -14,17 +14,19 @@ from pathlib import Path
 
 from deploy import container_health
 from deploy.embedded import service_environment
-from deploy.embedded.settings import PART_READY_SECONDS_MAX, LaunchError
+from deploy.embedded.process_activity import Allowance, OwnTime
+from deploy.embedded.settings import LaunchError
 from deploy.embedded.state import write_private
 from deploy.embedded.subprocesses import Command
-from deploy.embedded.supervised_process import Failed
+from deploy.embedded.supervised_process import SERVER_STARTS_WITHIN, Failed, Part
 from deploy.nats_configuration import configuration, quote
 from libs.contracts.nats_permissions import ADMIN, SYSTEM
 
 # Go collects garbage when the heap has grown by so many percent, its own figure being 100: with a
 # heap of a few MB that is all the time. The limit keeps a large heap from growing fivefold.
 GARBAGE_COLLECTION = {"GOGC": "400", "GOMEMLIMIT": "768MiB"}
-UNWELL_SECONDS_MAX = 1.0
+CONNECT_SECONDS_MAX = 1.0
+UNWELL_WITHIN = OwnTime(processor_seconds=10.0, idle_seconds=1.0)  # by its own word
 FREE_BYTES_MIN = 64 << 20
 
 
@@ -81,7 +83,7 @@ class Nats:
     def listens(self) -> bool:
         """Whether it hears clients, which it does once it has read its store."""
         try:
-            socket.create_connection(("127.0.0.1", self.port), UNWELL_SECONDS_MAX).close()
+            socket.create_connection(("127.0.0.1", self.port), CONNECT_SECONDS_MAX).close()
         except ConnectionRefusedError:
             return False
         except OSError:
@@ -118,28 +120,27 @@ class Nats:
 class NatsStart:
     """Whether a server that starts is ready. Raises Failed once it has said for a while that
     it is not, or has said nothing useful for long though it listens: then it has read its store,
-    and waits for nothing."""
+    and waits for nothing. The time is its own."""
 
-    def __init__(self, nats: Nats) -> None:
+    def __init__(self, nats: Nats, part: Part) -> None:
         self._nats = nats
-        self._listens_since: float | None = None
-        self._unwell_since: float | None = None
+        self._part = part
+        self._silent: Allowance | None = None
+        self._unwell: Allowance | None = None
 
     def ready(self) -> bool:
         """Ask NATS once whether it serves clients; returns whether it does."""
         try:
             problem = self._nats.problem()
         except ConnectionRefusedError:  # it reads its store, or has ended
-            self._listens_since = self._unwell_since = None
+            self._silent = self._unwell = None
             return False
         except (OSError, ValueError, KeyError) as error:
             problem = f"{type(error).__name__} {error}"
-            since = self._listens_since = self._listens_since or time.monotonic()
-            seconds_max = PART_READY_SECONDS_MAX
+            allowance = self._silent = self._silent or self._part.allowance(SERVER_STARTS_WITHIN)
         else:
-            since = self._unwell_since = self._unwell_since or time.monotonic()
-            seconds_max = UNWELL_SECONDS_MAX
-        if problem is not None and time.monotonic() - since > seconds_max:
+            allowance = self._unwell = self._unwell or self._part.allowance(UNWELL_WITHIN)
+        if problem is not None and allowance.is_spent(self._part.pid):
             raise Failed("nats", f"nats did not get ready: {problem}.")
         return problem is None
 

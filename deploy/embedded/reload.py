@@ -24,11 +24,12 @@ from deploy.embedded.applied_configuration import (
     AppliedConfiguration,
     Reload,
 )
+from deploy.embedded.process_activity import LOOK_AGAIN_SECONDS, Allowance
 from deploy.embedded.service_environment import fingerprints
 from deploy.embedded.service_watch import services_of
 from deploy.embedded.settings import CHECKOUT, LaunchError, Settings, launch_configuration
 from deploy.embedded.subprocesses import Command, size_of, tail
-from deploy.embedded.supervised_process import Failed, Part
+from deploy.embedded.supervised_process import FIRST_ANSWER_WITHIN, Failed, Part
 from libs.bus.configuration_file import Configuration
 from libs.contracts.configuration.catalogue import CONFIG_VARIABLE, KEYS
 from libs.contracts.configuration.key import Key
@@ -36,8 +37,9 @@ from libs.contracts.environment_parsing import WrongSetting
 
 log = logging.getLogger("heeler.supervisor")
 
-CHECK_SECONDS_MAX = 60.0
+CHECKS_WITHIN = FIRST_ANSWER_WITHIN  # it loads what the services load
 LOG_CHARS_MAX = 500
+SANDBOX_KEYS = frozenset({"tools.sandbox", "tools.sandbox_image", "tools.sandbox_network"})
 NO_FILE = os.devnull  # a configuration file that says nothing
 
 type Environment = Mapping[str, str]
@@ -64,7 +66,7 @@ class Reloader:
     command: Callable[[Settings, str], Command]
     wait_healthy: Callable[[Part], Awaitable[None]]
     write: Callable[[], None]
-    check: Callable[[Configuration], Awaitable[list[str]]]
+    check: Callable[[Configuration, bool], Awaitable[list[str]]]  # with a trial of the sandbox
 
     async def reload(self) -> None:
         """Load the configuration anew; `settings` and `variables` are those that hold after it."""
@@ -99,8 +101,12 @@ class Reloader:
         return configuration
 
     async def _require_usable(self, configuration: Configuration) -> None:
+        after = fingerprints(configuration.environment, self.key)
+        tries = any(
+            key.name in SANDBOX_KEYS and differs(key, self.variables, after) for key in KEYS
+        )
         try:
-            problems = await self.check(configuration)
+            problems = await self.check(configuration, tries)
         except OSError as problem:
             raise NotUsable([f"the configuration cannot be checked: {problem}"]) from problem
         if problems:
@@ -204,23 +210,25 @@ def keep_what_needs_start(
     return kept, names
 
 
-async def check_in_process(configuration: Configuration) -> list[str]:
-    """What the services would refuse, as a process of its own says that has their code."""
+async def check_in_process(configuration: Configuration, tries: bool) -> list[str]:
+    """What the services would refuse, as a process of its own says that has their code, and, if it
+    `tries`, why no call ends well in the sandbox."""
     environment = {**configuration.environment, CONFIG_VARIABLE: NO_FILE}
     process = await asyncio.create_subprocess_exec(
-        *(sys.executable, "-m", "deploy.embedded", "check"),
+        *(sys.executable, "-m", "deploy.embedded", "check", *(["--sandbox"] if tries else [])),
         cwd=CHECKOUT,
         env=environment,
         stdin=asyncio.subprocess.DEVNULL,
         stdout=asyncio.subprocess.PIPE,
     )
-    try:
-        async with asyncio.timeout(CHECK_SECONDS_MAX):
-            out, _ = await process.communicate()
-    except TimeoutError:
-        process.kill()
-        await process.wait()
-        return [f"the configuration was not checked within {CHECK_SECONDS_MAX:g} s"]
+    said = asyncio.ensure_future(process.communicate())
+    allowance = Allowance(CHECKS_WITHIN, has_children=True)
+    while not (await asyncio.wait([said], timeout=LOOK_AGAIN_SECONDS))[0]:
+        if allowance.is_spent(process.pid):
+            process.kill()
+            await said
+            return [f"the configuration was not checked within {CHECKS_WITHIN}"]
+    out, _ = said.result()
     if process.returncode == 0:
         return []
     return out.decode().splitlines() or ["the configuration could not be checked: see the log"]

@@ -2,9 +2,9 @@
 
 Every process is asked for a sign of life in NATS' own protocol for services, and every service by a
 command, which NATS has to store and the service to answer after it has written to Postgres; the api
-by HTTP, too. Each is
-judged by its own answer, and only for the time in which Postgres and NATS are known to have been
-well: what waits for another is not ill. `docs/operations.md` has the bounds in a table.
+by HTTP, too. Each is judged by its own answer, in its own time (`process_activity.py`), and only
+for the time in which Postgres and NATS are known to have been well: what waits for another, for a
+processor or for a disk is not ill. `docs/operations.md` has the bounds in a table.
 """
 
 from __future__ import annotations
@@ -14,34 +14,34 @@ import json
 import time
 from collections import deque
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from itertools import count
 from uuid import uuid4
 
 from deploy.embedded.nats_session import NatsSession
+from deploy.embedded.process_activity import OwnTime
 from deploy.embedded.service_commands import HTTP_PARTS
 from deploy.embedded.settings import ALL_SERVICES, SERVICES, service_of
 from deploy.embedded.supervised_process import (
+    FIRST_ANSWER_WITHIN,
     LOOK_SECONDS,
+    Look,
+    Missing,
     Part,
     Well,
-    processor_seconds,
-    waits_for_disk,
 )
 from libs.contracts.stream_definitions import is_stored
 
 COMMAND_EVERY_LOOKS = 3  # a command costs a commit
-# Since a process was started: it may wait for others, or for a processor.
-FIRST_ANSWER_SECONDS_MAX = 60.0
-BUSY_SECONDS_MAX = 60.0  # without a sign of life, while it takes the processor, or a disk stalls
-BUSY_SHARE_MIN = 0.005
-COMMAND_SECONDS_MAX = 30.0  # a command waits behind a restart and a lot of others
+BUSY_SECONDS_MAX = 60.0  # on a processor, without an answer
+COMMAND_SECONDS_MAX = 30.0  # idle: a command waits behind a restart and a lot of others
 PAUSE_SECONDS_MAX = 2 * LOOK_SECONDS
 ASKED_KEPT = 64
 STORED_SECONDS_MAX = 3.0
 RELAY_SECONDS_MAX = 10.0  # with events to publish, and none published
 QUESTION_SECONDS_MAX = 10.0
 SIGN_KEPT_SECONDS = 86_400.0
+NEVER = float("-inf")
 
 
 Answer = dict[str, dict[str, dict[str, int]]]
@@ -51,18 +51,9 @@ Answer = dict[str, dict[str, dict[str, int]]]
 class Heard:
     """What is known of one service, in seconds of the supervisor's clock."""
 
-    answered_at: float = float("-inf")
+    answered_at: float = NEVER
     published: int = -1  # how far its relay is
     published_at: float = float("inf")  # since when it is there with something left to publish
-
-
-@dataclass(slots=True)
-class Busyness:
-    """How long a process had the processor, and whether it waited for a disk, at a look."""
-
-    seconds: float = 0.0
-    looked_at: float = 0.0
-    on_disk: bool = False
 
 
 @dataclass(slots=True)
@@ -130,10 +121,9 @@ class ServiceWatch:
         self._session = NatsSession(url, self._hear)
         self._dependencies = tuple(dependencies)
         self._frozen_seconds_max = frozen_seconds_max
-        self._busyness: dict[str, Busyness] = {}
         self._asked: deque[float] = deque(maxlen=ASKED_KEPT)
-        self._asking_since = float("-inf")
-        self.clients_answered_at = float("-inf")
+        self._asking_since = NEVER
+        self.clients_answered_at = NEVER
 
     async def run(self, answers_clients: Callable[[], bool]) -> None:
         """Ask until this is cancelled; `answers_clients` asks the api by HTTP."""
@@ -167,43 +157,35 @@ class ServiceWatch:
         """Whether it has asked lately: else the supervisor, or the machine, stood still."""
         return bool(self._asked) and now - self._asked[-1] <= PAUSE_SECONDS_MAX
 
-    def is_well(self, part: Part) -> bool:
-        """Whether a process gave a sign of life in time, and its service an answer; one that waits
-        for Postgres or NATS is not ill."""
+    def look(self, part: Part) -> Look:
+        """Whether a process gave a sign of life, and its service an answer, and what each of them
+        owes; one that waits for Postgres or NATS owes nothing."""
         now = time.monotonic()
-        busy = self._is_busy(part, now)
         wells = [well for dependency in self._dependencies if (well := dependency()) is not None]
         if part.pid is None or len(wells) < len(self._dependencies) or not self._asks(now):
-            return True
+            return Look(is_well=False)
         since = max(part.started_at, self._asking_since, *(well.since for well in wells))
-        until = min(well.until for well in wells)
-        answered = [self.answers.services[name].answered_at for name in services_of(part)]
+        sign = self.answers.signs.get(part.pid, NEVER)
+        heard = {
+            f"an answer of {name}": self.answers.services[name].answered_at
+            for name in services_of(part)
+        }
         if service_of(part.command.name) in HTTP_PARTS:
-            answered.append(self.clients_answered_at)
-        return self._gives_signs(part.pid, since, until, busy=busy) and all(
-            self._answered_in_time(heard, since, until) for heard in answered
-        )
+            heard["an answer by HTTP"] = self.clients_answered_at
+        missing = [
+            self._owed(what, max(at, since), COMMAND_SECONDS_MAX, is_first=at <= since)
+            for what, at in heard.items()
+        ]
+        if any(asked > max(sign, since) for asked in [*self._asked]):
+            owed_since, is_first = max(sign, since), sign == NEVER
+            missing.append(self._owed("a sign of life", owed_since, 0.0, is_first=is_first))
+        is_well = min(sign, *heard.values()) > since
+        return Look(is_well, tuple(missing), min(well.until for well in wells))
 
-    def _gives_signs(self, pid: int, since: float, until: float, *, busy: bool) -> bool:
-        heard = self.answers.signs.get(pid)
-        if heard is None:
-            return until - since <= FIRST_ANSWER_SECONDS_MAX
-        bound = BUSY_SECONDS_MAX if busy else 0.0
-        unanswered = (asked for asked in [*self._asked] if asked > max(heard, since))
-        return until - next(unanswered, until) <= max(bound, self._frozen_seconds_max)
-
-    def _answered_in_time(self, heard: float, since: float, until: float) -> bool:
-        bound = COMMAND_SECONDS_MAX if heard > since else FIRST_ANSWER_SECONDS_MAX
-        return until - max(heard, since) <= max(bound, self._frozen_seconds_max)
-
-    def _is_busy(self, part: Part, now: float) -> bool:
-        """Whether the process took the processor since the last look, or waited for a disk at this
-        one or the last."""
-        known = self._busyness.get(part.command.name, Busyness())
-        new = Busyness(processor_seconds(part.pid), now, waits_for_disk(part.pid))
-        self._busyness[part.command.name] = new
-        share = BUSY_SHARE_MIN * (now - known.looked_at)
-        return new.seconds - known.seconds > share or new.on_disk or known.on_disk
+    def _owed(self, what: str, since: float, idle_seconds: float, *, is_first: bool) -> Missing:
+        bound = FIRST_ANSWER_WITHIN if is_first else OwnTime(BUSY_SECONDS_MAX, idle_seconds)
+        idle_seconds = max(bound.idle_seconds, self._frozen_seconds_max)
+        return Missing(what, since, replace(bound, idle_seconds=idle_seconds))
 
     def _ask(self, *, commands: bool) -> None:
         now = time.monotonic()

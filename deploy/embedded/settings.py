@@ -22,11 +22,7 @@ PROCESSES = ("each", "one")  # a process for each service, or one for all of the
 DATABASE = "heeler"
 REPLICAS_MAX = 16
 
-START_SECONDS_MAX = 60.0  # `up` gives up waiting after this
-PART_READY_SECONDS_MAX = 30.0  # Postgres or NATS must answer within this
-NATS_READS_SECONDS_MAX = 600.0  # NATS must have read its store within this
-MIGRATE_SECONDS_MAX = 3600.0  # millions of events may have to be written again
-STOP_SECONDS_MAX = 10.0  # SIGTERM, then SIGKILL
+STILL_SECONDS_MAX = 60.0  # `up` and `down` give up when nothing has moved for so long
 FROZEN_SECONDS_MAX = 6.0  # a process without a sign of life is replaced after this
 HEALTH_POLL_SECONDS = 0.05
 
@@ -116,8 +112,12 @@ def launch_configuration(environment: Mapping[str, str] = os.environ) -> Configu
 
 
 def home_of(environment: Mapping[str, str]) -> Path:
-    """The state folder that an environment names, or that of the checkout."""
-    home = Path(environment.get("HEELER_HOME") or default_home(environment)).expanduser()
+    """The state folder that an environment names, or that of the checkout. Raises LaunchError."""
+    named = Path(environment.get("HEELER_HOME") or default_home(environment))
+    try:
+        home = named.expanduser()
+    except RuntimeError as problem:
+        raise LaunchError(f"{named}: this user has no home; set HEELER_HOME") from problem
     return home if home.is_absolute() else (Path.cwd() / home)
 
 

@@ -16,11 +16,12 @@ from typing import IO, Any
 import psutil
 
 from deploy.embedded.postgres_account import Account
-from deploy.embedded.settings import STOP_SECONDS_MAX
+from deploy.embedded.process_activity import LOOK_AGAIN_SECONDS, Allowance, OwnTime
 
 LOG_BYTES_MAX = 20 * 1024 * 1024
 LOGS_KEPT = 3
 PR_SET_PDEATHSIG = 1
+STOPS_WITHIN = OwnTime(processor_seconds=30.0, idle_seconds=10.0)
 # Loaded before any fork: the child may not load libraries between fork and exec.
 _LIBC = ctypes.CDLL(None, use_errno=True) if sys.platform == "linux" else None
 
@@ -36,7 +37,8 @@ class Command:
     stop_signal: signal.Signals = signal.SIGTERM
     # Sent by the kernel when the supervisor dies without saying goodbye.
     orphan_signal: signal.Signals = signal.SIGKILL
-    stop_seconds_max: float = STOP_SECONDS_MAX
+    stops_within: OwnTime = STOPS_WITHIN  # SIGKILL then
+    works_in_children: bool = False  # what it does is done by its children
     descriptors: tuple[int, ...] = ()  # open files of ours that the child gets too
 
 
@@ -69,6 +71,18 @@ def spawn_options(command: Command) -> Iterator[dict[str, Any]]:
 def spawn(command: Command) -> subprocess.Popen[bytes]:
     with spawn_options(command) as options:
         return subprocess.Popen(command.argv, **options)
+
+
+def wait_within(process: subprocess.Popen[bytes], bound: OwnTime) -> int:
+    """The exit code of a program. It and its children are killed where they take more time of
+    their own than that."""
+    allowance = Allowance(bound, has_children=True)
+    while True:
+        try:
+            return process.wait(LOOK_AGAIN_SECONDS)
+        except subprocess.TimeoutExpired:
+            if allowance.is_spent(process.pid):
+                kill_tree(process.pid)
 
 
 def die_with_parent(orphan_signal: signal.Signals) -> Callable[[], None] | None:
@@ -132,10 +146,11 @@ def kill_tree(pid: int) -> None:
     """Kill a child that is frozen, and all that descends from it: those of Postgres, which have
     groups of their own, may be frozen too and would not notice."""
     try:
-        below = psutil.Process(pid).children(recursive=True)
+        process = psutil.Process(pid)
+        family = [process, *process.children(recursive=True)]
     except (psutil.Error, OSError):
-        below = []
+        family = []
     signal_group(pid, signal.SIGKILL)
-    for process in below:
+    for process in family:
         with contextlib.suppress(psutil.Error, OSError):
             process.kill()

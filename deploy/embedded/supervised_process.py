@@ -10,9 +10,14 @@ import time
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 
-import psutil
-
-from deploy.embedded.settings import FROZEN_SECONDS_MAX, PART_READY_SECONDS_MAX
+from deploy.embedded.process_activity import (
+    LOOK_AGAIN_SECONDS,
+    Activity,
+    Allowance,
+    OwnTime,
+    pause_seconds,
+)
+from deploy.embedded.settings import FROZEN_SECONDS_MAX
 from deploy.embedded.state import PartState, ProcessMark
 from deploy.embedded.subprocesses import Command, kill_tree, signal_group, spawn_options
 
@@ -21,11 +26,12 @@ log = logging.getLogger("heeler.supervisor")
 BACKOFF_SECONDS_FIRST = 0.1
 BACKOFF_SECONDS_MAX = 5.0
 ALIVE_SECONDS_RESET = 2.0  # who lived this long was of use, and starts again without a wait
-READY_POLL_SECONDS = 0.01
 SIGN_POLL_SECONDS = 0.05
-# A look costs some milliseconds of the CPU; a server that is ill is ended after nine seconds.
-LOOK_SECONDS = 3.0
-FAILURES_MAX = 3
+LOOK_SECONDS = 3.0  # a look costs some milliseconds of the CPU
+# Postgres reads its log after a crash, and NATS its store: that takes a processor or a disk.
+SERVER_STARTS_WITHIN = OwnTime(processor_seconds=600.0, idle_seconds=30.0)
+FIRST_ANSWER_WITHIN = OwnTime(processor_seconds=300.0, idle_seconds=60.0)  # it loads its modules
+DOUBLINGS_MAX = 4  # of what a process has, that was ended and did not get well by that
 RESTARTS_BEFORE_READY_MAX = 4
 CANNOT_START = 127
 
@@ -69,49 +75,51 @@ class Well:
         return None if at is None else Well(before.since if before else at, at)
 
 
-class FrozenProcess:
-    """For how long a process has been stopped by a signal, as somebody sees who looks at times. One
-    that is stopped and continued all the time, as `cpulimit` does it, is not frozen."""
+@dataclass(frozen=True, slots=True)
+class Missing:
+    """Something that a part owes: what, since when, and the own time that it has for it. What it
+    owes since another moment is owed anew."""
+
+    what: str
+    since: float
+    bound: OwnTime
+
+
+@dataclass(frozen=True, slots=True)
+class Look:
+    """What a look found: whether the part is known to be well, what is missing, and until when that
+    counts against it. A part that waits for others is not well, and owes nothing."""
+
+    is_well: bool
+    missing: tuple[Missing, ...] = ()
+    until: float = float("inf")
+
+
+class Silences:
+    """For how much of its own time a part has owed what is missing."""
 
     def __init__(self) -> None:
-        self._since: float | None = None
-        self._seen: tuple[int | None, float] = (None, 0.0)
+        self._passed: dict[tuple[str, float], OwnTime] = {}
+        self._unsure: list[tuple[float, OwnTime]] = []  # later than what counts so far
 
-    def seconds(self, pid: int | None) -> float:
-        """0.0 for one that is not."""
-        seen, self._seen = self._seen, (pid, processor_seconds(pid))
-        if self._seen != seen or not is_stopped(pid):
-            self._since = None
-            return 0.0
-        self._since = self._since or time.monotonic() - LOOK_SECONDS
-        return time.monotonic() - self._since
+    def note(self, at: float, own: OwnTime, look: Look) -> None:
+        """Count what passed since the last look for what was missing then and still is."""
+        known, self._passed = self._passed, {}
+        self._unsure.append((at, own))
+        sure = sum((own for end, own in self._unsure if end <= look.until), OwnTime())
+        self._unsure = [(end, own) for end, own in self._unsure if end > look.until]
+        for missing in look.missing:
+            key = (missing.what, missing.since)
+            self._passed[key] = known[key] + sure if key in known else OwnTime()
+        if not look.missing:
+            self._unsure.clear()
 
-
-def is_stopped(pid: int | None) -> bool:
-    """Whether a process is stopped by a signal."""
-    return status_of(pid) == str(psutil.STATUS_STOPPED)
-
-
-def waits_for_disk(pid: int | None) -> bool:
-    """Whether a process waits for a disk and can do nothing else."""
-    return status_of(pid) == str(psutil.STATUS_DISK_SLEEP)
-
-
-def status_of(pid: int | None) -> str:
-    """What psutil says that a process does; empty where that cannot be read."""
-    try:
-        return str(psutil.Process(pid).status()) if pid is not None else ""
-    except (psutil.Error, OSError):
-        return ""
-
-
-def processor_seconds(pid: int | None) -> float:
-    """How long a process has had a processor; 0.0 where there is none."""
-    try:
-        times = psutil.Process(pid).cpu_times() if pid is not None else None
-    except (psutil.Error, OSError):
-        return 0.0
-    return times.user + times.system if times else 0.0
+    def too_long(self, look: Look, factor: float) -> Missing | None:
+        """What has been missing for more than so many times its bound, if anything."""
+        for missing in look.missing:
+            if self._passed[missing.what, missing.since].exceeds(missing.bound * factor):
+                return missing
+        return None
 
 
 class Part:
@@ -137,7 +145,8 @@ class Part:
         self._backoff = Backoff()
         self._stopping = asyncio.Event()
         self._process: asyncio.subprocess.Process | None = None
-        self._warned: asyncio.subprocess.Process | None = None  # told to stop, since it was ill
+        self._ended_in_vain = 0  # since it was well, because it was ill
+        self._ended: asyncio.subprocess.Process | None = None  # the last of these
         self._replaced: asyncio.subprocess.Process | None = None  # told to stop, for another
         self._keeper: asyncio.Task[None] | None = None
 
@@ -151,100 +160,107 @@ class Part:
         self._keeper = asyncio.create_task(self._keep(), name=self.command.name)
 
     async def wait_ready(
-        self, ready: Callable[[], bool], seconds_max: float = PART_READY_SECONDS_MAX
+        self, ready: Callable[[], bool], bound: OwnTime = SERVER_STARTS_WITHIN
     ) -> None:
-        deadline, restarts_before = time.monotonic() + seconds_max, self.state.restarts
+        """Return when the part is ready. Raises Failed where it ends again and again, or is not
+        ready within so much of its own time."""
+        began, restarts_before, name = time.monotonic(), self.state.restarts, self.command.name
+        allowance = self.allowance(bound)
         while not await asyncio.to_thread(ready):
             if self._keeper and self._keeper.done():
                 self._keeper.result()
-            name = self.command.name
             if self.state.restarts - restarts_before > RESTARTS_BEFORE_READY_MAX:
                 ended = f"it ended again and again, with {self.state.last_exit}"
                 raise EndsAgainAndAgain(name, f"{name} did not get ready: {ended}.")
-            if time.monotonic() > deadline:
+            if allowance.is_spent(self.pid):
                 raise Failed(name, f"{name} did not get ready.")
-            await asyncio.sleep(READY_POLL_SECONDS)
+            await asyncio.sleep(pause_seconds(time.monotonic() - began))
         self._note_health(time.monotonic())
 
-    async def watch(
-        self,
-        well: Callable[[], bool | None],
-        *,
-        looks: int = FAILURES_MAX,
-        looks_max: int = FAILURES_MAX,
-    ) -> None:
-        """End the process, so that it is started again, when it lives and has not been well for so
-        many looks in a row: some troubles end with a new start only. Never gives up; it waits twice
-        as long, up to `looks_max`, each time that a new start was of no use. `well` says None of
-        one that still starts, which is left alone."""
-        failures, patience = 0, looks
-        frozen = FrozenProcess()
+    async def watch(self, ask: Callable[[], Look], *, backs_off: bool = False) -> None:
+        """End the process, so that it is started again, when it is frozen, or has owed something
+        for more of its own time than it has for that: some troubles end with a new start only.
+        Never gives up. With `backs_off` it has twice as long each time that a new start was of no
+        use, until it was well."""
+        activity, workers = Activity(), self._activity()
+        silences, seen = Silences(), self._process
         while True:
             await asyncio.sleep(LOOK_SECONDS)
-            began, seen, pid = time.monotonic(), self._process, self.pid
-            frozen_seconds = frozen.seconds(pid)
-            good = False if frozen_seconds else await asyncio.to_thread(well)
-            if self._process is not seen or pid is None:
-                failures = 0
+            began, pid = time.monotonic(), self.pid
+            if self._process is not seen:
+                silences, seen = Silences(), self._process
+            own, is_frozen = activity.look(pid), activity.frozen_seconds > 0
+            if seen is None or pid is None:
                 continue
-            self._note_health(began if good else None)
-            if frozen_seconds > self._frozen_seconds_max:
+            look = Look(is_well=False) if is_frozen else await asyncio.to_thread(ask)
+            if self._process is not seen:
+                continue
+            self._note_health(began if look.is_well else None)
+            if look.missing and self.command.works_in_children:
+                own = workers.look(pid)
+            else:  # they are many: nobody looks at them while all is well
+                workers = self._activity()
+            silences.note(began, own, look)
+            factor = 2.0 ** min(self._ended_in_vain, DOUBLINGS_MAX) if backs_off else 1.0
+            if activity.frozen_seconds > self._frozen_seconds_max:
                 log.error("%s is frozen: SIGKILL", self.command.name)
                 kill_tree(pid)
-            elif frozen_seconds or good is not False:
-                failures, patience = 0, looks if good else patience
-            elif (failures := failures + 1) >= (looks if seen is self._warned else patience):
-                number = signal.SIGKILL if seen is self._warned else self.command.stop_signal
-                log.error("%s does not get well: %s", self.command.name, number.name)
-                signal_group(pid, number)
-                failures, self._warned, patience = 0, seen, min(2 * patience, looks_max)
+            elif missing := silences.too_long(look, factor):
+                log.error("%s does not get well: %s is missing", self.command.name, missing.what)
+                self._ended_in_vain, self._ended = self._ended_in_vain + 1, seen
+                await self._end(seen, self.command)
 
     def _note_health(self, well_at: float | None) -> None:
         self.well = Well.going_on(self.well, well_at)
         if self.well:
-            self.starts_in_vain = 0
+            self.starts_in_vain = self._ended_in_vain = 0
 
     async def replace(self, command: Command) -> None:
         """Run another command from now on; returns when the process of the one before has ended.
         While one waits for its next start, that is made with the new command."""
         self.command = command
         process = self._replaced = self._process  # also where its end is not yet counted
-        if process is None or process.returncode is not None:
-            return
-        signal_group(process.pid, command.stop_signal)
-        try:
-            async with asyncio.timeout(command.stop_seconds_max):
-                await process.wait()
-        except TimeoutError:
-            log.warning("%s ignored the stop signal: killed", command.name)
-            signal_group(process.pid, signal.SIGKILL)
-            await process.wait()
+        if process is not None and process.returncode is None:
+            await self._end(process, command)
 
-    async def wait_for_sign(
-        self, gives_sign: Callable[[], Awaitable[bool]], seconds_max: float
-    ) -> None:
+    async def wait_for_sign(self, gives_sign: Callable[[], Awaitable[bool]]) -> None:
         """Return when the process that was started last says that it serves. Raises Failed where it
-        ends before, or does not in time."""
-        deadline, restarts = time.monotonic() + seconds_max, self.state.restarts
-        name = self.command.name
+        ends before, or does not in time, which is its own."""
+        restarts, name, bound = self.state.restarts, self.command.name, FIRST_ANSWER_WITHIN
+        allowance, began = self.allowance(bound), time.monotonic()
         while self.pid is None or not await gives_sign():
             if self.state.restarts > restarts:
                 raise Failed(name, f"{name} ended at its start, with {self.state.last_exit}")
-            if time.monotonic() > deadline:
-                raise Failed(name, f"{name} did not get healthy within {seconds_max:g} s")
-            await asyncio.sleep(SIGN_POLL_SECONDS)
+            if allowance.is_spent(self.pid):
+                raise Failed(name, f"{name} did not get healthy within {bound}")
+            await asyncio.sleep(max(pause_seconds(time.monotonic() - began), SIGN_POLL_SECONDS))
 
     async def stop(self) -> None:
+        """End the process, and let nothing take its place."""
         self._stopping.set()
-        if self._process and self._process.returncode is None:
-            signal_group(self._process.pid, self.command.stop_signal)
-        if self._keeper:
-            _, pending = await asyncio.wait([self._keeper], timeout=self.command.stop_seconds_max)
-            if pending and self._process:
-                log.warning("%s ignored the stop signal: killed", self.command.name)
-                signal_group(self._process.pid, signal.SIGKILL)
-                await asyncio.wait([self._keeper])
+        while self._keeper and not self._keeper.done():  # a process may just be made
+            if self._process and self._process.returncode is None:
+                await self._end(self._process, self.command)
+            await asyncio.wait([self._keeper], timeout=SIGN_POLL_SECONDS)
         self._note("stopped", mark=None)
+
+    async def _end(self, process: asyncio.subprocess.Process, command: Command) -> None:
+        """Ask a process to stop, and kill it where it does not within its own time for that."""
+        signal_group(process.pid, command.stop_signal)
+        ended = asyncio.ensure_future(process.wait())
+        allowance = self.allowance(command.stops_within)
+        while not (await asyncio.wait([ended], timeout=LOOK_AGAIN_SECONDS))[0]:
+            if allowance.is_spent(process.pid):
+                log.warning("%s ignored the stop signal: killed", command.name)
+                kill_tree(process.pid)
+                await ended
+
+    def allowance(self, bound: OwnTime) -> Allowance:
+        """So much of the own time of the processes that this part is."""
+        return Allowance(bound, has_children=self.command.works_in_children)
+
+    def _activity(self) -> Activity:
+        return Activity(has_children=self.command.works_in_children)
 
     async def _keep(self) -> None:
         while not self._stopping.is_set():
@@ -287,7 +303,7 @@ class Part:
             signal_group(process.pid, command.stop_signal)
         code = await process.wait()
         self.well = None
-        if code == -signal.SIGKILL and process is not self._warned:  # where memory is short, say
+        if code == -signal.SIGKILL and process is not self._ended:  # where memory is short, say
             self.starts_in_vain = max(self.starts_in_vain - 1, 0)
         signal_group(process.pid, signal.SIGKILL)  # what it left behind
         return code

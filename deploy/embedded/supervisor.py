@@ -10,7 +10,6 @@ import os
 import signal
 import socket
 import sys
-import time
 from collections.abc import Callable, Coroutine
 from dataclasses import replace
 from functools import partial
@@ -18,11 +17,13 @@ from http import HTTPStatus
 from typing import Any
 
 from deploy.embedded import postgres_location, systemd, terminals
-from deploy.embedded.api_health import read_health
+from deploy.embedded.api_health import PATIENT_PROBE_SECONDS_MAX, read_health
 from deploy.embedded.applied_configuration import read_applied
+from deploy.embedded.migration_run import run_migrations
 from deploy.embedded.nats_server import Nats, NatsStart
 from deploy.embedded.postgres_location import require_database
 from deploy.embedded.postgres_server import buffers_mb, memory_bytes
+from deploy.embedded.process_activity import LOOK_AGAIN_SECONDS, Allowance, OwnTime
 from deploy.embedded.reload import Reloader, check_in_process
 from deploy.embedded.service_commands import HTTP_PARTS, python_command, service_command
 from deploy.embedded.service_environment import fingerprints, of_server
@@ -30,8 +31,6 @@ from deploy.embedded.service_watch import ServiceWatch
 from deploy.embedded.settings import (
     DATABASE,
     HEALTH_POLL_SECONDS,
-    MIGRATE_SECONDS_MAX,
-    NATS_READS_SECONDS_MAX,
     LaunchError,
     Settings,
     close_home,
@@ -51,11 +50,19 @@ from deploy.embedded.state import (
     read_state,
     write_state,
 )
-from deploy.embedded.subprocesses import Command, signal_group, spawn_options
+from deploy.embedded.subprocesses import (
+    STOPS_WITHIN,
+    Command,
+    kill_tree,
+    signal_group,
+)
 from deploy.embedded.supervised_process import (
     LOOK_SECONDS,
+    SERVER_STARTS_WITHIN,
     EndsAgainAndAgain,
     Failed,
+    Look,
+    Missing,
     Part,
     Well,
 )
@@ -64,13 +71,13 @@ from libs.contracts.nats_permissions import WATCH
 
 log = logging.getLogger("heeler.supervisor")
 
-LEFTOVER_SECONDS_MAX = 10.0
 LISTEN_BACKLOG = 2048
 STATE_CHECK_SECONDS = 3.0
-RELOADED_SECONDS_MAX = 60.0  # a service that is started anew must serve within this
-# One that is ended again and again without having been well gets a minute. Postgres and NATS, for
-# which all wait, get no more than the first time: on a full disk only a new start tells.
-SERVICE_LOOKS_MAX = 20
+KILLED_SECONDS_MAX = 10.0
+SYSTEMD_SECONDS = 60.0  # that it waits for the next word
+# Postgres and NATS, for which all wait, get no more than this the next time either: on a full disk
+# only a new start tells.
+SERVER_ANSWERS_WITHIN = OwnTime(processor_seconds=60.0, idle_seconds=6.0)
 STARTS_IN_VAIN_MAX = 2  # of NATS, before its store is taken for the reason
 
 
@@ -136,6 +143,7 @@ class Supervisor:
 
         loop.add_signal_handler(signal.SIGHUP, hang_up)
         self._write()
+        extending = asyncio.create_task(self._extend_timeouts())  # as long as it runs
         starting = asyncio.create_task(self._start())
         stopping = asyncio.create_task(stop.wait())
         await asyncio.wait([starting, stopping], return_when=asyncio.FIRST_COMPLETED)
@@ -143,6 +151,7 @@ class Supervisor:
         if failure is None:
             await stopping
             await self._stop("stopped")
+            extending.cancel()
             return 0
         self._state.problem = str(failure) or type(failure).__name__
         self._state.problem_part = failure.part if isinstance(failure, Failed) else "supervisor"
@@ -170,20 +179,27 @@ class Supervisor:
             await asyncio.sleep(HEALTH_POLL_SECONDS)
         systemd.notify("READY=1", f"STATUS=ready at {settings.api_url}")
 
+    async def _extend_timeouts(self) -> None:
+        """Let systemd wait for what this waits for: its clock knows no slow machine."""
+        while systemd.is_listening():
+            if self._state.phase != "running":
+                systemd.notify(f"EXTEND_TIMEOUT_USEC={SYSTEMD_SECONDS * 1_000_000:.0f}")
+            await asyncio.sleep(STATE_CHECK_SECONDS)
+
     async def _start_servers(self) -> None:
         await asyncio.to_thread(self._postgres.prepare)
         self._nats.prepare()
-        store = self._add(self._postgres.command(), lambda _: self._postgres.clear_stale_pid())
+        store = self._add(self._postgres.command(), lambda _: self._postgres.clear_what_died())
         await asyncio.gather(store.wait_ready(self._postgres.ready), self._start_nats())
-        self._keep(partial(store.watch, self._session.answers))
-        self._keep(partial(self._parts["nats"].watch, self._nats_is_well))
+        self._keep(partial(store.watch, self._look_at_postgres))
+        self._keep(partial(self._parts["nats"].watch, self._look_at_nats))
 
     async def _start_nats(self) -> None:
         """Start NATS; where it does not get ready, once more with an empty store."""
         for last in (False, True):
             bus = self._add(self._nats.command(), self._mend_nats)
             try:
-                await bus.wait_ready(NatsStart(self._nats).ready, NATS_READS_SECONDS_MAX)
+                await bus.wait_ready(NatsStart(self._nats, bus).ready)
             except Failed as failure:
                 in_vain = bus.starts_in_vain >= STARTS_IN_VAIN_MAX
                 killed = isinstance(failure, EndsAgainAndAgain) and not in_vain
@@ -224,16 +240,25 @@ class Supervisor:
     def _answers_clients(self) -> bool:
         """Whether the api answers, if only that something is missing."""
         settings = self._settings
-        return read_health(settings.reach_host, settings.port).code != 0
+        health = read_health(settings.reach_host, settings.port, PATIENT_PROBE_SECONDS_MAX)
+        return health.code != 0
 
-    def _nats_is_well(self) -> bool | None:
-        """None while it reads its store, which may take long."""
-        alive_seconds = time.monotonic() - self._parts["nats"].started_at
-        if not self._nats.listens() and alive_seconds < NATS_READS_SECONDS_MAX:
-            return None
-        well = self._nats.ready() and (self._services is None or self._services.stores())
-        self._has_empty_store = self._has_empty_store and not well
-        return well
+    def _look_at_postgres(self) -> Look:
+        return self._found("postgres", is_well=self._session.answers())
+
+    def _look_at_nats(self) -> Look:
+        """One that reads its store is heard of once it has read it, which may take long."""
+        if not self._nats.listens():
+            reads = Missing("its store", self._parts["nats"].started_at, SERVER_STARTS_WITHIN)
+            return Look(is_well=False, missing=(reads,))
+        is_well = self._nats.ready() and (self._services is None or self._services.stores())
+        self._has_empty_store = self._has_empty_store and not is_well
+        return self._found("nats", is_well=is_well)
+
+    def _found(self, server: str, *, is_well: bool) -> Look:
+        since = self._parts[server].started_at
+        missing = Missing("an answer", since, SERVER_ANSWERS_WITHIN)
+        return Look(is_well, () if is_well else (missing,))
 
     async def _start_services(self) -> None:
         await asyncio.to_thread(self._postgres.create_database, DATABASE)
@@ -250,8 +275,8 @@ class Supervisor:
         self._keep(partial(self._services.run, self._answers_clients))
         for name in self._settings.services:
             part = self._add(self._service_command(self._settings, name))
-            well = partial(self._services.is_well, part)
-            self._keep(partial(part.watch, well, looks=1, looks_max=SERVICE_LOOKS_MAX))
+            look = partial(self._services.look, part)
+            self._keep(partial(part.watch, look, backs_off=True))
         self._phase("running")
 
     def _servers_well(self) -> list[Callable[[], Well | None]]:
@@ -273,19 +298,7 @@ class Supervisor:
             HEELER_ADMIN_DATABASE_URL=self._postgres.url(DATABASE),
             HEELER_SERVICE_PASSWORDS=json.dumps(self._secrets.service_passwords),
         )
-        with spawn_options(command) as options:
-            process = await asyncio.create_subprocess_exec(*command.argv, **options)
-        try:
-            code = await asyncio.wait_for(process.wait(), MIGRATE_SECONDS_MAX)
-        except TimeoutError:
-            late = f"the migrations took longer than {MIGRATE_SECONDS_MAX:g} s and were ended."
-            raise Failed("migrate", late) from None
-        finally:
-            if process.returncode is None:
-                signal_group(process.pid, signal.SIGKILL)
-                await process.wait()
-        if code != 0:
-            raise Failed("migrate", f"the migrations ended with exit code {code}.")
+        await run_migrations(command, self._parts.get("postgres"))
 
     def _service_command(self, settings: Settings, name: str) -> Command:
         command = service_command(settings, self._secrets, self._state.ports, name)
@@ -369,7 +382,7 @@ class Supervisor:
             is_api = service_of(part.command.name) in HTTP_PARTS
             return not is_api or await asyncio.to_thread(self._is_ready_for_clients)
 
-        await part.wait_for_sign(serves, RELOADED_SECONDS_MAX)
+        await part.wait_for_sign(serves)
 
     def _is_ready_for_clients(self) -> bool:
         """Whether the api says that nothing is missing."""
@@ -439,19 +452,22 @@ def open_listener(settings: Settings) -> socket.socket:
     return listener
 
 
-def kill_leftovers(state: InstanceState | None, seconds_max: float = LEFTOVER_SECONDS_MAX) -> None:
+def kill_leftovers(state: InstanceState | None, bound: OwnTime = STOPS_WITHIN) -> None:
     """End the children that a dead supervisor recorded, services first; only if still the same."""
     if state is None:
         return
     for part in reversed(state.parts.values()):
         if part.mark is None or part.mark.process() is None:
             continue
-        pid = part.mark.pid
+        pid, is_postgres = part.mark.pid, part.name == "postgres"
         log.warning("ending %s (pid %s), left by an earlier supervisor", part.name, pid)
-        signal_group(pid, signal.SIGINT if part.name == "postgres" else signal.SIGTERM)
-        if not part.mark.wait_gone(seconds_max):
-            signal_group(pid, signal.SIGKILL)
-            part.mark.wait_gone(seconds_max)
+        signal_group(pid, signal.SIGINT if is_postgres else signal.SIGTERM)
+        allowance = Allowance(bound, has_children=is_postgres)
+        while not part.mark.wait_gone(LOOK_AGAIN_SECONDS):
+            if allowance.is_spent(pid):
+                kill_tree(pid)
+                part.mark.wait_gone(KILLED_SECONDS_MAX)
+                break
 
 
 def main(settings: Settings, kind: type[Supervisor] = Supervisor) -> int:

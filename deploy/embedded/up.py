@@ -9,26 +9,27 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Mapping
+from collections.abc import Hashable, Iterator, Mapping
 from pathlib import Path
 
 import psutil
 
-from deploy.embedded.api_health import read_health
+from deploy.embedded.api_health import PATIENT_PROBE_SECONDS_MAX, Health, read_health
 from deploy.embedded.command_name import command_name, launch_words
+from deploy.embedded.movement import PARENTS, SUPERVISOR, Movement
 from deploy.embedded.postgres_location import require_database
+from deploy.embedded.process_activity import pause_seconds
+from deploy.embedded.service_commands import HTTP_PARTS
 from deploy.embedded.service_environment import changed_variables, fingerprints
 from deploy.embedded.settings import (
     CHECKOUT,
-    HEALTH_POLL_SECONDS,
     IS_CHECKOUT,
-    MIGRATE_SECONDS_MAX,
-    NATS_READS_SECONDS_MAX,
-    START_SECONDS_MAX,
+    STILL_SECONDS_MAX,
     LaunchError,
     Settings,
     open_home,
     require_password,
+    service_of,
 )
 from deploy.embedded.state import (
     HomeLock,
@@ -43,14 +44,9 @@ from deploy.embedded.subprocesses import open_log, rotate, size_of, tail
 from deploy.embedded.supervisor import kill_leftovers, main
 from libs.contracts.configuration.catalogue import CONFIG_VARIABLE
 
-ORPHANS_SECONDS_MAX = 5.0  # children of a killed supervisor get this long to notice
-RECOVER_SECONDS_MAX = 15.0  # a running instance gets this long to heal before `up` complains
-DOWN_SECONDS_MAX = 45.0
-# The supervisor gives up by itself, and says why, where these take too long.
-PHASE_SECONDS_MAX = {
-    "starting": NATS_READS_SECONDS_MAX + START_SECONDS_MAX,
-    "migrating": MIGRATE_SECONDS_MAX + START_SECONDS_MAX,
-}
+ORPHANS_SECONDS_MAX = 5.0  # children of a killed supervisor that do nothing for so long stay
+RECOVER_SECONDS_MAX = 15.0  # `up` complains of a running instance where nothing moves for so long
+RESTARTS_MAX = 4  # of a part, after which another start is no progress
 
 
 def up(settings: Settings) -> int:
@@ -71,7 +67,7 @@ def up(settings: Settings) -> int:
     require_free_port(settings)
     logs = LogsOfThisStart(settings)
     supervisor = _spawn_supervisor(settings)
-    state = _wait_healthy(settings, supervisor, START_SECONDS_MAX, logs)
+    state = _wait_healthy(settings, supervisor, STILL_SECONDS_MAX, logs)
     print(f"Heeler is up ({time.monotonic() - started:.1f} s).")
     _print_urls(settings, state)
     return 0
@@ -100,7 +96,7 @@ def down(settings: Settings) -> int:
         return 0
     supervisor = HomeLock(settings.home).holder()
     if supervisor:
-        _stop_supervisor(supervisor)
+        _stop_supervisor(settings, supervisor)
     state = read_state(settings.home)
     leftovers = _alive(state)
     kill_leftovers(state)
@@ -117,7 +113,7 @@ def _join_running(settings: Settings) -> int:
     """Another supervisor holds this home: wait for it to be healthy, or say what ails it."""
     state = read_state(settings.home)
     starting = state is None or state.phase != "running"
-    patience = START_SECONDS_MAX if starting else RECOVER_SECONDS_MAX
+    patience = STILL_SECONDS_MAX if starting else RECOVER_SECONDS_MAX
     state = _wait_healthy(settings, None, patience, None)
     print(f"Heeler is already up: {state.urls['api']}")
     _print_urls(settings, state)
@@ -133,23 +129,25 @@ def _join_running(settings: Settings) -> int:
 
 def _await_orphans(settings: Settings) -> None:
     """Children die with their supervisor; wait for that, and say which one does not."""
-    deadline = time.monotonic() + ORPHANS_SECONDS_MAX
+    movement = Movement()
     while orphans := _alive(read_state(settings.home)):
-        if time.monotonic() > deadline:
+        movement.note(orphans)
+        movement.tell()
+        if movement.still_seconds > ORPHANS_SECONDS_MAX:
+            named = ", ".join(f"{name} (pid {pid})" for name, pid in orphans.items())
             raise LaunchError(
-                f"The supervisor of {settings.home} is gone but {', '.join(orphans)} still runs. "
+                f"The supervisor of {settings.home} is gone but {named} still runs. "
                 f"Clean up with `{launch_words('down')}`, then try again."
             )
-        time.sleep(HEALTH_POLL_SECONDS)
+        time.sleep(pause_seconds(movement.waited_seconds))
 
 
-def _alive(state: InstanceState | None) -> list[str]:
+def _alive(state: InstanceState | None) -> dict[str, int | None]:
+    """The parts that have a process, with its pid."""
     parts = state.parts if state else {}
-    return [
-        f"{part.name} (pid {part.mark.pid})"
-        for part in parts.values()
-        if part.mark and part.mark.process()
-    ]
+    return {
+        part.name: part.mark.pid for part in parts.values() if part.mark and part.mark.process()
+    }
 
 
 def require_free_port(settings: Settings) -> None:
@@ -206,30 +204,73 @@ def absolute_paths(settings: Settings) -> dict[str, str]:
 def _wait_healthy(
     settings: Settings,
     supervisor: subprocess.Popen[bytes] | None,
-    seconds_max: float,
+    still_seconds_max: float,
     logs: LogsOfThisStart | None,
 ) -> InstanceState:
-    """Tell how the start goes until all is healthy; raises when it fails or takes too long."""
-    started = phase_began = time.monotonic()
-    phase = ""
-    told: set[str] = set()
+    """Tell how the start goes until all is healthy; raises when it fails, or nothing has moved for
+    so long."""
+    movement, told, restarts = Movement(), set[str](), dict[str, int]()
     while True:
         state = _current(settings, supervisor)
-        if state:
-            if state.phase != phase:
-                phase, phase_began = state.phase, time.monotonic()
-            if supervisor:
-                _tell_progress(state, told, time.monotonic() - started)
-            if state.phase == "running" and _healthy(settings, state):
-                return state
+        awaited = _awaited(settings, state, supervisor)
+        if state and supervisor:
+            _tell_progress(state, told, movement.waited_seconds)
+        if state and state.phase == "running" and not awaited:
+            return state
+        in_vain = _restarted_in_vain(state, restarts)
+        movement.note(awaited, _facts(settings, state, in_vain), in_vain)
+        movement.tell(_said_of_migrations(settings, state))
         if supervisor is None or supervisor.poll() is not None:
             if HomeLock(settings.home).holder() is None:
                 raise _start_failed(settings, state, logs)
             supervisor = None  # another `up` at the same moment was faster
-        patience = max(seconds_max, PHASE_SECONDS_MAX.get(phase, 0.0))
-        if time.monotonic() - phase_began > patience:
-            raise _not_healthy(settings, state, patience, logs)
-        time.sleep(HEALTH_POLL_SECONDS)
+        if movement.still_seconds > still_seconds_max:
+            raise _not_healthy(settings, state, movement, logs)
+        time.sleep(pause_seconds(movement.waited_seconds))
+
+
+def _awaited(
+    settings: Settings, state: InstanceState | None, supervisor: subprocess.Popen[bytes] | None
+) -> dict[str, int | None]:
+    """The processes that something waits for: while Heeler starts the supervisor and what runs, and
+    then each part that is not well."""
+    alive, names = _alive(state), [*state.parts] if state else []
+    holder = supervisor or HomeLock(settings.home).holder()
+    starting: dict[str, int | None] = {"supervisor": holder.pid if holder else None}
+    if state is None or state.phase != "running":
+        return starting | alive
+    if missing := [name for name in names if name not in alive]:
+        is_first = any(state.parts[name].state == "waiting" for name in missing)
+        return (starting if is_first else {}) | dict.fromkeys(missing)
+    health = read_health(settings.reach_host, state.ports["api"], PATIENT_PROBE_SECONDS_MAX)
+    ailing = {name: alive[name] for name in names if not _is_ok(service_of(name), health)}
+    # The api calls itself unwell for the sake of any other.
+    others = {name: pid for name, pid in ailing.items() if service_of(name) not in HTTP_PARTS}
+    return others or ailing
+
+
+def _is_ok(service: str, health: Health) -> bool:
+    return health.all_ok if service in HTTP_PARTS else service not in health.failing
+
+
+def _restarted_in_vain(state: InstanceState | None, before: dict[str, int]) -> set[str]:
+    """The parts that were started anew so often since the first look that it is no progress."""
+    parts = state.parts if state else {}
+    return {
+        name
+        for name, part in parts.items()
+        if part.restarts - before.setdefault(name, part.restarts) > RESTARTS_MAX
+    }
+
+
+def _facts(
+    settings: Settings, state: InstanceState | None, in_vain: set[str]
+) -> Iterator[Hashable]:
+    """What shows progress when it is seen for the first time."""
+    if state is not None:
+        yield state.phase
+        yield "migrate", size_of(settings.log("migrate"))
+        yield from ((name, part.mark) for name, part in state.parts.items() if name not in in_vain)
 
 
 def _current(
@@ -246,9 +287,10 @@ def _current(
     return state if ours or failed else None
 
 
-def _healthy(settings: Settings, state: InstanceState) -> bool:
-    all_run = all(part.mark for part in state.parts.values())
-    return all_run and read_health(settings.reach_host, state.ports["api"]).all_ok
+def _said_of_migrations(settings: Settings, state: InstanceState | None) -> str:
+    """The last that the migrations have said, while they run."""
+    said = tail(settings.log("migrate"), 1) if state and state.phase == "migrating" else ""
+    return f"; migrating: {said}" if said else ""
 
 
 def _tell_progress(state: InstanceState, told: set[str], seconds: float) -> None:
@@ -274,13 +316,14 @@ def _start_failed(
 def _not_healthy(
     settings: Settings,
     state: InstanceState | None,
-    seconds_max: float,
+    movement: Movement,
     logs: LogsOfThisStart | None,
 ) -> LaunchError:
     part, reason = _ailing(settings, state)
     return LaunchError(
-        f"Heeler is not healthy after {seconds_max:.0f} s: {part} {reason}. "
-        f"Stop it with `{launch_words('down')}`, then start again.{_log_of(settings, part, logs)}"
+        f"Heeler is not healthy, and nothing moved for {movement.still_seconds:.0f} s: "
+        f"{part} {reason}. Stop it with `{launch_words('down')}`, then start again."
+        f"{_log_of(settings, part, logs)}"
     )
 
 
@@ -349,10 +392,23 @@ def print_rows(rows: dict[str, str]) -> None:
     sys.stdout.flush()
 
 
-def _stop_supervisor(supervisor: ProcessMark) -> None:
-    for number in (signal.SIGTERM, signal.SIGKILL):  # its children go with it
+def _stop_supervisor(settings: Settings, supervisor: ProcessMark) -> None:
+    """End it as long as something of it moves; what does not is killed, and its children with it.
+    Its parts serve clients until it has told them to end, and for as long as it stands still: what
+    they do then is no movement. Raises LaunchError."""
+    state = read_state(settings.home)
+    parents = ("postgres",) if state and state.phase == "running" else PARENTS
+    for number in (signal.SIGTERM, signal.SIGKILL):
         with contextlib.suppress(ProcessLookupError):
             os.kill(supervisor.pid, number)
-        if supervisor.wait_gone(DOWN_SECONDS_MAX):
-            return
+        movement = Movement(parents)
+        while movement.still_seconds < STILL_SECONDS_MAX:
+            if supervisor.wait_gone(pause_seconds(movement.waited_seconds)):
+                return
+            state = read_state(settings.home)
+            alive = _alive(state)
+            is_asked = state is not None and state.phase != "running"
+            in_vain = alive if not is_asked or movement.is_frozen(SUPERVISOR) else ()
+            movement.note({**alive, SUPERVISOR: supervisor.pid}, [frozenset(alive)], in_vain)
+            movement.tell()
     raise LaunchError(f"The supervisor (pid {supervisor.pid}) cannot be ended.")

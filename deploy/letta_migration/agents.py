@@ -125,8 +125,12 @@ class Agents:
             history.add(AgentCreated, config.created_at, own_block_ids=[], **fields)
         elif digest != mine.digest:
             history.add(AgentUpdated, config.updated_at, changed=["tags", "config"], **fields)
-        secrets = self.secrets(row["id"])
+        secrets, closed = self.secrets(row["id"])
         told = sha256(to_json(secrets)).hexdigest() if secrets else ""
+        if lost := sorted(closed & {*mine.secret_names}):
+            told = mine.secrets  # they were open once: what is there stays
+            reason = f"{', '.join(lost)} cannot be opened any more: all of them stay as they were"
+            self.report.leave("agent_environment_variables", row["id"], reason)
         if told != mine.secrets and self.sealer is not None:
             sealed = {name: self.sealer.seal(value) for name, value in secrets.items()}
             history.add(AgentSecretsReplaced, config.updated_at, secrets=sealed)
@@ -137,6 +141,8 @@ class Agents:
             self.report.count("agents")
         if told != mine.secrets:
             self.report.count("agent_environment_variables", len(secrets))
+        if told != mine.secrets:
+            mine.secret_names = sorted(secrets)
         mine.digest, mine.secrets = digest, told if self.sealer is not None else ""
         mine.version = history.version
         self.progress.keep_agent(row["id"], mine)
@@ -169,21 +175,23 @@ class Agents:
             ],
         }
 
-    def secrets(self, agent_id: str) -> dict[str, str]:
-        """The variables of an agent that can be opened."""
+    def secrets(self, agent_id: str) -> tuple[dict[str, str], set[str]]:
+        """The variables of an agent that can be opened, and the names of the others."""
         opened: dict[str, str] = {}
+        closed: set[str] = set()
         table = "agent_environment_variables"
         for row in self.database.rows(
             table, "agent_id = %s and not is_deleted", [agent_id], key=("created_at", "id")
         ):
             try:
                 value = self.opener.open(row.get("value_enc"), row["value"])
-            except Closed as closed:
-                self.report.leave(table, f"{agent_id} {row['key']}", str(closed))
+            except Closed as why:
+                self.report.leave(table, f"{agent_id} {row['key']}", str(why))
+                closed.add(row["key"])
                 continue
             if self.sealer is None:
                 reason = "it cannot be sealed: HEELER_ENCRYPTION_KEYS of this server is not known"
                 self.report.leave(table, f"{agent_id} {row['key']}", reason)
                 continue
             opened[row["key"]] = value or ""
-        return opened
+        return opened, closed

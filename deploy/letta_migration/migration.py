@@ -155,13 +155,13 @@ class Migration:
             passes.end()
             return
         self.tell(f"Send {passes.lines.stat().st_size} bytes to {self.target.url}")
+        # Said in the address: the form of an import that is under way already is not read.
         row = self.target.send(
-            IMPORT,
+            f"{IMPORT}?background=true",
             passes.lines,
             key=f"letta-{passes.digest()}",
             conflicts="continue",
             accept_tools="true",
-            background="true",
         )
         while row["status"] not in ENDED:
             time.sleep(POLL_SECONDS)

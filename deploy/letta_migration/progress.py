@@ -33,6 +33,7 @@ class AgentProgress(BaseModel):
     version: int = 0
     digest: str = ""
     secrets: str = ""
+    secret_names: list[str] = []
 
 
 class ConversationProgress(BaseModel):

@@ -5,17 +5,38 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Iterator, Sequence
-from typing import Any
+from typing import Any, override
 
 import psycopg
 from psycopg import sql
 from psycopg.rows import dict_row
 from psycopg.types.json import set_json_loads
 
-from deploy.letta_migration.versions import UnknownDatabase, release_of
+from deploy.letta_migration.versions import NEWEST, UnknownDatabase, release_of
 from libs.contracts.storable_text import storable
 
 type Row = dict[str, Any]
+
+
+class TableRow(dict[str, Any]):
+    """A row of a table. A column that is not there is an error, not a value that nobody gave: also
+    when it is asked for by `get`, if the schema is said to be the newest (`whole`)."""
+
+    def __init__(self, table: str, fields: Row, *, whole: bool) -> None:
+        super().__init__(fields)
+        self.table = table
+        self.whole = whole
+
+    def __missing__(self, column: str) -> Any:
+        raise UnknownDatabase(
+            f"The table `{self.table}` has no column `{column}`, so this is not the schema that"
+            " its revision names: nothing was taken over in this pass. If the column was renamed,"
+            " give it its name back"
+        )
+
+    @override
+    def get(self, column: str, default: Any = None) -> Any:
+        return self[column] if self.whole or column in self else default
 
 
 def storable_json(text: str | bytes) -> Any:
@@ -127,7 +148,8 @@ class LettaDatabase:
                 sql.Literal(page),
             )
             rows = self.connection.execute(query, [*values, *(last or [])]).fetchall()
-            yield from rows
+            whole = self.release == NEWEST
+            yield from (TableRow(table, row, whole=whole) for row in rows)
             if len(rows) < page:
                 return
             last = [rows[-1][column] for column in key]

@@ -70,13 +70,14 @@ class Target:
         return json.loads(text)
 
     def all(self, path: str, **query: object) -> Iterator[dict[str, Any]]:
-        """Everything that a list has, page by page, the oldest first."""
+        """Everything that a list has, page by page, the oldest first. A page is short where its
+        entries are large: the last one is empty."""
         after: dict[str, object] = {}
         while True:
             page = self.get(path, limit=PAGE, order="asc", **query, **after)
-            yield from page
-            if len(page) < PAGE:
+            if not page:
                 return
+            yield from page
             after = {"after": page[-1]["id"]}
 
     def send(self, path: str, file: Path, *, key: str, **fields: str) -> Any:

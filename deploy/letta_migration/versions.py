@@ -23,6 +23,7 @@ REVISIONS = {
     "a08c972e781b": "0.16.7",
     "1c28e167b74f": "0.16.8",
 }
+NEWEST = "0.16.8"
 OLDER = frozenset(
     {
         "2e5e90d3cdf8", "af842aa6f743", "175dd10fb916", "b1c2d3e4f5a6", "2dbb2cf49e07",

@@ -19,6 +19,7 @@ from libs.agent_toml.server_checks import Catalogue, check_against
 from libs.agent_toml.sibling_files import ReadSibling, with_siblings
 from libs.agent_toml.toml_positions import (
     DEPTH_MAX,
+    DIGITS_MAX,
     VALUES_MAX,
     NotToml,
     Path,
@@ -29,6 +30,7 @@ from libs.agent_toml.toml_positions import (
     with_literal_strings,
 )
 from libs.contracts.letta.request_size_limits import walk
+from libs.contracts.outside_texts import decode_text
 
 FILE_CHARS_MAX = 4 << 20
 _PLACE = re.compile(r" \(at (?:line (\d+), column (\d+)|end of document)\)$")
@@ -87,9 +89,13 @@ def document_in(text: str, file: str) -> tuple[dict[str, Any], Positions] | Prob
     except TooMuch as error:
         return _problem(file, "AGT002", str(error), positions.place(error.offset))
     try:
-        return tomllib.loads(with_literal_strings(text, positions)), positions
+        document = tomllib.loads(with_literal_strings(text, positions))
     except tomllib.TOMLDecodeError as error:
         return syntax_problem(error, file, positions.place(begin))
+    except ValueError:
+        words = f"a whole number has more than {DIGITS_MAX} digits"
+        return _problem(file, "AGT001", words, positions.place(begin))
+    return document, positions
 
 
 def check(
@@ -147,9 +153,9 @@ def read_file(
 ) -> CheckedFile:
     """What the file says whose bytes `read_text` gives; a file that cannot be read is a problem."""
     try:
-        text = read_bytes().decode("utf-8")
+        text = decode_text(read_bytes())
     except UnicodeDecodeError as error:
-        words = f"byte {error.start} is no UTF-8"
+        words = f"byte {error.start} is no {'UTF-16' if '16' in error.encoding else 'UTF-8'}"
         return _unreadable(_problem(file, "AGT003", words))
     except OSError as error:
         words = error.strerror or "it cannot be read"
@@ -161,7 +167,7 @@ def _unreadable(problem: Problem) -> CheckedFile:
     return CheckedFile(None, (problem,), problem.file)
 
 
-def syntax_problem(error: tomllib.TOMLDecodeError, file: str, begin: Place) -> Problem:
+def syntax_problem(error: ValueError, file: str, begin: Place) -> Problem:
     """Where the text is no TOML, in words; what comes behind it was not read. Where something does
     not end, that is the place at which it begins."""
     words = str(error)

@@ -99,11 +99,12 @@ def _check_names(definition: AgentDefinition, reporter: Reporter) -> None:
     _differ(definition.groups, lambda each: each.name, ("groups",), "name", reporter)
     _differ(definition.capabilities, lambda each: each.name, ("capabilities",), "name", reporter)
     for key in ("tools", "tags", "folders"):
-        names: list[str] = getattr(definition, key)
-        for index, name in enumerate(names):
-            if name in names[:index]:
+        earlier: set[str] = set()
+        for index, name in enumerate(getattr(definition, key)):
+            if name in earlier:
                 words = f"'{name}' stands in `{key}` twice"
                 reporter.error((key, index), "AGT201", words, expected="each name once")
+            earlier.add(name)
 
 
 def _differ[Entry: Table](

@@ -12,11 +12,12 @@ from pydantic import BaseModel, ValidationError
 from pydantic_core import ErrorDetails
 
 from libs.agent_toml.reporting import Reporter, enumerate_words, name_of, quote
-from libs.agent_toml.toml_positions import Path
+from libs.agent_toml.toml_positions import DIGITS_MAX, Path
 from libs.contracts.letta.request_size_limits import walk
 
 ROUNDS_MAX = 8
 ERRORS_MAX = 500
+INTEGER_MAX = 10**DIGITS_MAX - 1
 PLACEHOLDER = "missing"
 # In the words of TOML.
 TYPES = {
@@ -91,6 +92,10 @@ def _check_values(data: dict[str, Any], reporter: Reporter) -> None:
             )
         elif isinstance(value, float) and not isfinite(value):
             reporter.error(path, "AGT107", f"{name_of(path)} is no finite number")
+        elif isinstance(value, int) and abs(value) > INTEGER_MAX:
+            # Written as hexadecimal, octal or binary: there is no limit on reading those.
+            words = f"{name_of(path)} is a whole number of more than {DIGITS_MAX} digits"
+            reporter.error(path, "AGT107", words)
         elif isinstance(value, str) and "\x00" in value:
             words = f"{name_of(path)} has the character NUL, which cannot be kept"
             reporter.error(path, "AGT107", words)

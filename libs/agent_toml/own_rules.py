@@ -52,12 +52,12 @@ def rules_from(text: str) -> RuleSet:
     """The rules that hold with such a file. Raises WrongRules."""
     try:
         said = OwnRules.model_validate(tomllib.loads(text))
-    except tomllib.TOMLDecodeError as error:
-        raise WrongRules(f"it is no TOML: {error}") from None
     except ValidationError as error:
         first = error.errors(include_url=False)[0]
         place = ".".join(str(part) for part in first["loc"])
         raise WrongRules(f"{place}: {first['msg']}") from None
+    except ValueError as error:  # a number of thousands of digits is one as well
+        raise WrongRules(f"it is no TOML: {error}") from None
     built_in = {rule.id: rule for rule in BUILT_IN}
     unknown = sorted(said.severity.keys() - built_in.keys())
     if unknown:

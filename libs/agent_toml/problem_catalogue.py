@@ -26,12 +26,13 @@ CATALOGUE: dict[str, ProblemKind] = {
     ),
     "AGT002": ProblemKind(
         "The file is too large or too deep",
-        "A file has at most 4 MiB, 100,000 values and 32 levels of tables and lists.",
+        "A file has at most 4 MiB, 100,000 values and 32 levels of tables and lists, and the files "
+        "beside it have at most 4 MiB together, each as often as it is named.",
         "Put long texts into files of their own: `system_prompt_file`, `value_file`, `file`.",
     ),
     "AGT003": ProblemKind(
         "The file is no UTF-8",
-        "TOML is always UTF-8.",
+        "TOML is UTF-8; a file that begins with the mark of UTF-16 is read as that.",
         "Save the file as UTF-8.",
     ),
     "AGT004": ProblemKind(

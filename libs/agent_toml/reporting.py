@@ -13,8 +13,8 @@ SIMILAR_MIN = 0.6
 WORD_CHARS_MAX = 100
 NAMES_SHOWN_MAX = 12
 PROBLEMS_MAX = 500
-# To find one costs as much as the names that there are.
-SUGGESTIONS_MAX = 50
+# Of all suggestions for a file: the characters of a word times those of the names beside it.
+COMPARED_MAX = 2_000_000
 
 
 class Reporter:
@@ -26,7 +26,7 @@ class Reporter:
         self.found: list[Problem] = []
         self.broken: set[Path] = set()  # nothing more is said of these
         self.said: set[Problem] = set()
-        self.suggestions = 0
+        self.compared = 0
 
     def error(
         self,
@@ -86,11 +86,13 @@ class Reporter:
             self.found.append(problem)
 
     def suggest(self, word: str, known: Iterable[str]) -> str:
-        """The known word that somebody probably meant; empty if there is none, and after many."""
-        if self.suggestions >= SUGGESTIONS_MAX:
+        """The known word that somebody probably meant; empty if there is none, and where it would
+        cost too much to look for it."""
+        short, names = word[:WORD_CHARS_MAX].lower(), [*known]
+        self.compared += len(short) * sum(map(len, names))
+        if self.compared > COMPARED_MAX:
             return ""
-        self.suggestions += 1
-        found = get_close_matches(word[:WORD_CHARS_MAX].lower(), known, 1, SIMILAR_MIN)
+        found = get_close_matches(short, names, 1, SIMILAR_MIN)
         return found[0] if found else ""
 
     def is_broken(self, path: Path) -> bool:

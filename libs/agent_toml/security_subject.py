@@ -6,9 +6,10 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from libs.agent_toml.definition import AgentDefinition
-from libs.agent_toml.source_dangers import Danger, dangers_in
+from libs.agent_toml.source_dangers import Danger
 from libs.agent_toml.toml_positions import Path
 from libs.agent_toml.tool_checks import is_typescript, tool_name
+from libs.agent_toml.tool_sources import look_at
 from libs.contracts.letta.request_size_limits import walk
 from libs.contracts.tools.base_tools.catalogue import SERVER_TOOLS
 from libs.contracts.tools.tool_permission_evaluation import called_tool, needs_of
@@ -37,7 +38,7 @@ class Subject:
             (index, danger)
             for index, tool in enumerate(definition.tool)
             if tool.source is not None and not is_typescript(tool)
-            for danger in dangers_in(tool.source)
+            for danger in look_at(tool.source).dangers
         ]
 
     def needs(self) -> Iterator[tuple[Path, str, frozenset[str]]]:

@@ -4,14 +4,16 @@ from __future__ import annotations
 
 import ast
 import re
-from collections.abc import Iterator, Mapping
+from collections import deque
+from collections.abc import Iterable, Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass
-from itertools import islice
-
-from libs.agent_toml.tool_sources import UnusableSource, module_of
+from itertools import groupby, islice
 
 NODES_MAX = 50_000
 DANGERS_MAX = 100
+
+# A node of a source, and the node that it stands in.
+type Around = tuple[ast.AST, ast.AST | None]
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,6 +46,11 @@ CALLS: Mapping[str, str] = {
         "unpickling",
     ),
 }  # fmt: skip
+CALLS_BY_MODULE: Mapping[str, Sequence[str]] = {
+    module: [*patterns]
+    for module, patterns in groupby(sorted(CALLS), key=lambda name: name.partition(".")[0])
+}
+ENVIRONMENT = "os.environ"
 DECODERS = ("base64.*", "codecs.decode", "zlib.decompress", "bytes.fromhex", "binascii.*")
 SECRET_PLACES = re.compile(
     r"/etc/(passwd|shadow|sudoers)|\.ssh(/|$)|id_(rsa|ed25519|ecdsa)|\.aws/|\.kube/config"
@@ -61,25 +68,44 @@ HINTS = re.compile(
 )
 
 
-def dangers_in(source: str) -> list[Danger]:
-    """The dangers of a Python source, each once; none where it cannot be parsed."""
-    if source.isascii() and HINTS.search(source) is None:
-        return []
-    try:
-        tree = module_of(source)
-    except UnusableSource:
-        return []
-    nodes: list[ast.AST] = []
-    for node in ast.walk(tree):
-        nodes.append(node)
-        if len(nodes) > NODES_MAX:
-            break
-    names = dict(_imported(nodes))
-    found = (danger for node in nodes for danger in _dangers_of(node, names))
-    return list(dict.fromkeys(islice(found, DANGERS_MAX)))
+def may_be_dangerous(source: str) -> bool:
+    """Whether a source has to be looked at: it names something dangerous, or spells names in other
+    letters."""
+    return not source.isascii() or HINTS.search(source) is not None
 
 
-def _imported(nodes: list[ast.AST]) -> Iterator[tuple[str, str]]:
+def dangers_in(module: ast.Module) -> tuple[Danger, ...]:
+    """The dangers of a Python source, each once."""
+    nodes = list(islice(_with_what_is_around(module), NODES_MAX))
+    names = dict(_imported(node for node, _ in nodes))
+    decoders = _around_decoders(nodes, names)
+    found = (danger for node, _ in nodes for danger in _dangers_of(node, names, decoders))
+    return tuple(dict.fromkeys(islice(found, DANGERS_MAX)))
+
+
+def _with_what_is_around(module: ast.Module) -> Iterator[Around]:
+    """Every node of a source, level by level, and which node each stands in."""
+    waiting: deque[Around] = deque([(module, None)])
+    while waiting:
+        node, around = waiting.popleft()
+        yield node, around
+        waiting.extend((below, node) for below in ast.iter_child_nodes(node))
+
+
+def _around_decoders(nodes: Sequence[Around], names: Mapping[str, str]) -> Set[ast.AST]:
+    """The nodes that have a call of a decoder in them, or are one."""
+    found: set[ast.AST] = set()
+    for node, around in reversed(nodes):
+        if node not in found and isinstance(node, ast.Call):
+            called = _full_name(node.func, names)
+            if any(_fits(called, pattern) for pattern in DECODERS):
+                found.add(node)
+        if node in found and around is not None:
+            found.add(around)
+    return found
+
+
+def _imported(nodes: Iterable[ast.AST]) -> Iterator[tuple[str, str]]:
     """The names that imports give, and what each of them is."""
     for node in nodes:
         if isinstance(node, ast.Import):
@@ -93,13 +119,15 @@ def _imported(nodes: list[ast.AST]) -> Iterator[tuple[str, str]]:
                 yield alias.asname or alias.name, f"{node.module}.{alias.name}"
 
 
-def _dangers_of(node: ast.AST, names: Mapping[str, str]) -> Iterator[Danger]:
+def _dangers_of(
+    node: ast.AST, names: Mapping[str, str], decoders: Set[ast.AST]
+) -> Iterator[Danger]:
     if isinstance(node, ast.Call):
         called = _full_name(node.func, names)
         kind = _kind_of(called)
         if kind:
             yield Danger(kind, node.lineno, called)
-        if kind == "evaluation" and _decodes(node, names):
+        if kind == "evaluation" and any(argument in decoders for argument in node.args):
             yield Danger("hiding", node.lineno, f"{called} of decoded text")
         if called == "getattr" and _is_hidden_attribute(node):
             yield Danger("hiding", node.lineno, "getattr of a name that is put together")
@@ -107,8 +135,16 @@ def _dangers_of(node: ast.AST, names: Mapping[str, str]) -> Iterator[Danger]:
         found = SECRET_PLACES.search(node.value)
         if found and not _is_documentation(node.value):
             yield Danger("secrets", node.lineno, found[0])
-    elif _full_name(node, names) == "os.environ":
-        yield Danger("environment", getattr(node, "lineno", 0), "os.environ")
+    elif _is_environment(node, names):
+        yield Danger("environment", getattr(node, "lineno", 0), ENVIRONMENT)
+
+
+def _is_environment(node: ast.AST, names: Mapping[str, str]) -> bool:
+    """Whether an expression is the whole environment. Of longer names nothing is read."""
+    is_short = isinstance(node, ast.Name) or (
+        isinstance(node, ast.Attribute) and isinstance(node.value, ast.Name)
+    )
+    return is_short and _full_name(node, names) == ENVIRONMENT
 
 
 def _is_documentation(text: str) -> bool:
@@ -128,11 +164,9 @@ def _full_name(node: ast.AST, names: Mapping[str, str]) -> str:
 
 
 def _kind_of(called: str) -> str:
-    if not called:
-        return ""
-    for pattern, kind in CALLS.items():
+    for pattern in CALLS_BY_MODULE.get(called.partition(".")[0], ()):
         if _fits(called, pattern):
-            return kind
+            return CALLS[pattern]
     return ""
 
 
@@ -140,13 +174,6 @@ def _fits(called: str, pattern: str) -> bool:
     if pattern.endswith("*"):
         return called.startswith(pattern[:-1])
     return called == pattern or called.startswith(f"{pattern}.")
-
-
-def _decodes(call: ast.Call, names: Mapping[str, str]) -> bool:
-    """Whether an argument of a call is decoded within it."""
-    inner = [node for argument in call.args for node in ast.walk(argument)]
-    called = [_full_name(node.func, names) for node in inner if isinstance(node, ast.Call)]
-    return any(_fits(name, pattern) for name in called for pattern in DECODERS)
 
 
 def _is_hidden_attribute(call: ast.Call) -> bool:

@@ -25,6 +25,7 @@ _PLAIN = re.compile(r"[^,\]\}#\n]+")
 _STRINGS = (_BASIC_LINES, _LITERAL_LINES, _BASIC, _LITERAL)
 VALUES_MAX = 100_000
 DEPTH_MAX = 32
+DIGITS_MAX = 4_300  # as of Python's whole numbers
 LONG_STRING_CHARS = 500
 
 
@@ -218,6 +219,12 @@ class _Scan:
             if plain is None:
                 raise NotToml
             self.at = plain.end()
+            self.check_number(plain[0].strip())
+
+    def check_number(self, written: str) -> None:
+        """Stop at a whole number of more digits than `tomllib` reads: it does not say where."""
+        if len(written) > DIGITS_MAX and written.lstrip("+-").replace("_", "").isdecimal():
+            raise NotToml
 
     def string(self) -> None:
         for pattern in _STRINGS:

@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterator
 
 from libs.agent_toml.security_subject import Finding, Subject
 from libs.agent_toml.toml_positions import Path
+from libs.contracts.outside_texts import lines_of
 
 # Declared by all agents that have any tools: reading and writing their own memory.
 HARMLESS = frozenset({"memory"})
@@ -68,11 +69,14 @@ def detector_of(
 def sources_that_read_secrets(subject: Subject) -> Iterator[Finding]:
     """Sources that name files of keys, or take the whole environment."""
     yield from detector_of("secrets", "it names a place of secrets")(subject)
+    lines: dict[int, list[str]] = {}
     for index, danger in subject.dangers:
-        tool = subject.definition.tool[index]
-        if danger.kind != "environment" or tool.source is None:
+        source = subject.definition.tool[index].source
+        if danger.kind != "environment" or source is None:
             continue
-        line = tool.source.splitlines()[danger.line - 1]
+        if index not in lines:
+            lines[index] = lines_of(source)
+        line = lines[index][danger.line - 1]
         if re.search(r"environ(\s*\[|\.get\s*\(|\.setdefault\s*\()", line) is None:
             place = f"`{subject.tool_names[index]}`, line {danger.line} of its source"
             yield Finding(("tool", index, "source"), f"{place}: it takes the whole environment")

@@ -4,9 +4,12 @@ from __future__ import annotations
 
 import ast
 import warnings
+from dataclasses import dataclass
 from functools import lru_cache
 
-SOURCES_KEPT_MAX = 32
+from libs.agent_toml.source_dangers import Danger, dangers_in, may_be_dangerous
+
+SOURCES_KEPT_MAX = 128  # more than one file has
 
 
 class UnusableSource(Exception):
@@ -27,27 +30,40 @@ def module_of(source: str) -> ast.Module:
         raise UnusableSource(str(error)) from None
 
 
-def name_in(source: str) -> str:
-    """The name of the tool: that of the last function. Raises UnusableSource."""
-    name, problem = _name_or_problem(source)
-    if problem:
-        raise UnusableSource(problem)
-    return name
+@dataclass(frozen=True, slots=True)
+class LookedAtSource:
+    """What was found in a source: the name of its tool, or the problem that it is none, and what
+    it does that is dangerous."""
+
+    name: str
+    problem: str
+    dangers: tuple[Danger, ...] = ()
 
 
 @lru_cache(maxsize=SOURCES_KEPT_MAX)
-def _name_or_problem(source: str) -> tuple[str, str]:
-    """The name of the tool, or why the source is none: several checks of a file ask for it."""
+def look_at(source: str) -> LookedAtSource:
+    """What a source says. It is parsed once, however many checks and tools of a file ask for it."""
     try:
-        body = module_of(source).body
+        module = module_of(source)
     except UnusableSource as problem:
-        return "", str(problem)
-    functions = [node for node in body if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef)]
+        return LookedAtSource("", str(problem))
+    dangers = dangers_in(module) if may_be_dangerous(source) else ()
+    functions = [
+        node for node in module.body if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef)
+    ]
     if not functions:
-        return "", "it has no function: define one at the top level"
-    return functions[-1].name, ""
+        return LookedAtSource("", "it has no function: define one at the top level", dangers)
+    return LookedAtSource(functions[-1].name, "", dangers)
+
+
+def name_in(source: str) -> str:
+    """The name of the tool: that of the last function. Raises UnusableSource."""
+    found = look_at(source)
+    if found.problem:
+        raise UnusableSource(found.problem)
+    return found.name
 
 
 def forget_sources() -> None:
     """Forget the sources that were looked at, so that the next look takes as long as the first."""
-    _name_or_problem.cache_clear()
+    look_at.cache_clear()

@@ -18,6 +18,7 @@ from libs.bus.toml_lines import key_lines, line_of
 from libs.contracts.configuration.catalogue import CONFIG_VARIABLE, KEYS, names_in_file
 from libs.contracts.configuration.key import Key, Kind, Value
 from libs.contracts.environment_parsing import WrongSetting
+from libs.contracts.outside_texts import decode_text
 
 FILE_BYTES_MAX = 1 << 20
 SECRET_BYTES_MAX = 1 << 16
@@ -118,7 +119,7 @@ def from_file(before: Mapping[str, str], file: Path) -> Configuration:
     text = read_text(file, FILE_BYTES_MAX, str(file))
     try:
         document = tomllib.loads(text)
-    except tomllib.TOMLDecodeError as problem:
+    except ValueError as problem:  # a number of thousands of digits is one as well
         raise WrongConfiguration(f"{file}: this is no TOML: {problem}") from problem
     reading = FileReader(file, key_lines(text))
     reading.read(document)
@@ -266,7 +267,7 @@ def read_text(path: Path, bytes_max: int, what: str) -> str:
             content = file.read(bytes_max + 1)
         if len(content) > bytes_max:
             raise WrongConfiguration(f"{what} is larger than {bytes_max:,} bytes")
-        return content.decode()
+        return decode_text(content)
     except OSError as problem:
         raise WrongConfiguration(f"{what} cannot be read: {problem.strerror}") from problem
     except UnicodeDecodeError as problem:

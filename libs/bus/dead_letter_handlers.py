@@ -28,6 +28,7 @@ from libs.eventstore.failed_messages.ports import (
     REPLAYED,
     DeadLetter,
     DeadLetterStore,
+    Kind,
 )
 from libs.eventstore.unit_of_work import UnitOfWork
 
@@ -62,8 +63,8 @@ class DeadLetterCommands:
             return missing(command.letter_id)
         if letter.status == REPLAYED:
             return Accepted(result={"status": REPLAYED})
-        if letter.kind == "run":
-            return Rejected(code=UNPROCESSABLE, reason=NOT_REPLAYABLE)
+        if letter.kind in NOT_REPLAYABLE:
+            return Rejected(code=UNPROCESSABLE, reason=NOT_REPLAYABLE[letter.kind])
         await self.letters.reopen(letter.id)
         fields = await self.again(letter)
         work.rows.patch(DEAD_LETTERS, {"id": letter.id, **fields})
@@ -93,10 +94,12 @@ class DeadLetterCommands:
         return Accepted()
 
 
-NOT_REPLAYABLE = (
-    "This letter tells why a run was given up; the run has failed for good and its messages stand "
-    "in the history. To try again, send the agent a new message."
-)
+NOT_REPLAYABLE: Mapping[Kind, str] = {
+    "run": "This letter tells why a run was given up; the run has failed for good and its messages"
+    " stand in the history. To try again, send the agent a new message.",
+    "work": "This letter tells why the work that `payload` names was given up; it has ended as"
+    " failed. To try again, request it anew.",
+}
 
 
 def missing(letter: str) -> Rejected:

@@ -110,6 +110,26 @@ def letter_of_event(
     )
 
 
+def letter_of_work(work: str, work_id: str, context: Context, failed: FailedMessage) -> DeadLetter:
+    """The letter of a piece of long work that is given up; it cannot be replayed, only read."""
+    return failed.letter(
+        context,
+        org=context.org,
+        kind="work",
+        name=f"{failed.service}.{work.replace(' ', '_')}",
+        subject="",
+        message_id=attempts_of_work(work_id),
+        payload={"work": work, "id": work_id},
+        payload_text=None,
+        context=asdict(context),
+    )
+
+
+def attempts_of_work(work_id: str) -> str:
+    """By what the attempts at a piece of work are counted: no message has this id."""
+    return f"work.{work_id}"
+
+
 def readable(payload: bytes) -> tuple[Json, str | None]:
     """A payload as JSON, or as text where it is none that Postgres can keep."""
     try:

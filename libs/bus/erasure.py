@@ -9,7 +9,14 @@ from itertools import takewhile
 from libs.bus.leader_election import Leadership
 from libs.bus.ports import Bus, Clock
 from libs.contracts.bus_messages import Event
-from libs.eventstore.ports import Commit, EventStore, Move, StaleLease, StoredEvent
+from libs.eventstore.ports import (
+    Commit,
+    EventStore,
+    Move,
+    StaleLease,
+    StoredEvent,
+    UpstreamPage,
+)
 
 log = logging.getLogger(__name__)
 
@@ -51,6 +58,10 @@ class Erasure:
         self.forgetters = forgetters
         self.leadership = Leadership(store, POSITION)
         self.looked_at: float | None = None
+        # What was read behind a position, until all of it is erased: a deletion is kept for days,
+        # and the log behind it is long.
+        self.page = UpstreamPage([], 0)
+        self.page_behind = -1
 
     async def sweep(self) -> None:
         """Erase what is due, if this process is the one that does it."""
@@ -65,7 +76,7 @@ class Erasure:
     async def erase_page(self) -> bool:
         """Erase what the next page of the log says; returns whether more may be due."""
         position = await self.store.position(POSITION)
-        page = await self.store.read_upstream(self.service, position, self.topics, PAGE_EVENTS_MAX)
+        page = await self.read_page(position)
         due = [*takewhile(self.is_due, page.events)]
         if due:
             ids = [event.aggregate_id for event in due]
@@ -79,10 +90,22 @@ class Erasure:
         try:
             if to != position:
                 await self.store.commit(Commit(move=Move(POSITION, position, to)))
+                self.page = UpstreamPage(page.events[len(due) :], page.seen_up_to)
+                self.page_behind = to
         except StaleLease:
             await self.leadership.give_back()
             return False
         return bool(due) and is_complete
+
+    async def read_page(self, position: int) -> UpstreamPage:
+        """The deletions behind a position. As long as some of them are kept, what was read once is
+        not read again."""
+        if self.page_behind != position or not self.page.events:
+            self.page = await self.store.read_upstream(
+                self.service, position, self.topics, PAGE_EVENTS_MAX
+            )
+            self.page_behind = position
+        return self.page
 
     def is_due(self, event: StoredEvent) -> bool:
         """Whether a deletion is so long ago that nobody may want it back."""

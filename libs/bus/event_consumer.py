@@ -57,18 +57,33 @@ class EventConsumer:
         self.store = store
         self.bus = bus
         self.upstream = upstream
-        self.reactions = {kind.topic: react for kind, react in reactions.items()}
+        self.reactions: dict[str, React] = {}
+        for kind, react in reactions.items():
+            self.add(kind, react)
         self.clock = clock
         self.notification = Notification()
         self.leadership = Leadership(store, f"consumer.{upstream}")
         self.trusted_as: int | None = None
+        self.led_as: int | None = None
+        self.on_lead: list[Callable[[], None]] = []
         self.left_until = 0.0
-        assert all(f"{upstream}.{topic}" in EVENTS for topic in self.reactions)
+
+    def add(self, kind: type[Event], react: React) -> bool:
+        """React to an event, after what else reacts to it: if one fails, all are repeated. Returns
+        whether its topic is a new one."""
+        assert f"{self.upstream}.{kind.topic}" in EVENTS, "an event of that service"
+        known = self.reactions.get(kind.topic)
+        self.reactions[kind.topic] = in_turn(known, react) if known else react
+        return known is None
 
     async def start(self) -> None:
         """Hear the topics. Call it before the bus starts."""
         for topic in self.reactions:
-            await self.bus.hear_events(self.upstream, topic, self.notification.notify)
+            await self.hear(topic)
+
+    async def hear(self, topic: str) -> None:
+        """Be notified of events of a topic."""
+        await self.bus.hear_events(self.upstream, topic, self.notification.notify)
 
     async def turn(self) -> None:
         """Wait for the notification, then react to everything that is new."""
@@ -76,8 +91,17 @@ class EventConsumer:
         if self.clock.monotonic() < self.left_until:
             return
         if await self.leadership.is_leader():
+            self.note_leadership()
             while await self.react_to_page():
                 pass
+
+    def note_leadership(self) -> None:
+        """Tell those who keep in memory what they are told here that it is this process now: the
+        one before may have died with it."""
+        if self.led_as != self.leadership.epoch:
+            self.led_as = self.leadership.epoch
+            for told in self.on_lead:
+                told()
 
     async def react_to_page(self) -> bool:
         """React to one page of new events; returns whether there was any progress."""
@@ -200,6 +224,16 @@ class EventConsumer:
             log.exception("reacting to the event of %s failed again", letter.id)
             return problem_of(bug)
         return None
+
+
+def in_turn(first: React, second: React) -> React:
+    """Have two reactions to an event, one after the other."""
+
+    async def react(event: Event, context: Context) -> None:
+        await first(event, context)
+        await second(event, context)
+
+    return react
 
 
 def context_of(stored: StoredEvent) -> Context:

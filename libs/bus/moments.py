@@ -25,6 +25,7 @@ from libs.eventstore.moments import (
     MOMENT_BYTES_MAX,
     MOMENT_EVENTS_MAX,
     MOMENTS_OF_ORG_MAX,
+    Copies,
     MomentAbandoned,
     Moments,
     MomentTooLarge,
@@ -172,11 +173,15 @@ def later(reason: str) -> Rejected:
 
 
 def serve_moments(
-    runtime: Runtime, models: ReadModels, aggregates: MomentAggregates, skipped: Sequence[str] = ()
+    runtime: Runtime,
+    models: ReadModels,
+    aggregates: MomentAggregates,
+    skipped: Sequence[str] = (),
+    copies: Copies | None = None,
 ) -> Mapping[type[Command], Handler]:
     """The handler of the command that makes moments of a service, swept and drained. `skipped` are
-    topics that change no row of a moment."""
-    moments = Moments(runtime.database, models, skipped)
+    topics that change no row of a moment, `copies` say what is copied from the rows of now."""
+    moments = Moments(runtime.database, models, skipped, copies)
     handlers = MomentHandlers(moments, aggregates, runtime.clock)
     runtime.service.sweepers.append(moments.sweep)
     runtime.service.forgetters.append(moments.forget)

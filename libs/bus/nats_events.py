@@ -11,6 +11,7 @@ from libs.bus import message_headers
 from libs.bus.large_events import EVENT_BYTES_MAX, published_payload
 from libs.bus.message_headers import encoded_headers
 from libs.bus.nats_connection import NatsConnection, keep_undecoded
+from libs.bus.pauses import with_pauses
 from libs.bus.ports import BusUnavailable, Ring
 from libs.contracts.bus_messages import event_subject
 from libs.contracts.service_registry import events_stream
@@ -38,7 +39,7 @@ class NatsEvents:
         client = self.connection.client
         jetstream = client.jetstream(timeout=PUBLISH_ACK_SECONDS_MAX)
         try:
-            for event in leading:
+            async for event in with_pauses(leading):
                 subject, payload, sent = event_message(service, event, bytes_max)
                 await client.publish(subject, payload, headers=encoded_headers(sent))
             subject, payload, sent = event_message(service, last, bytes_max)

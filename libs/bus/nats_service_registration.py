@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
+import logging
 from typing import Any
 
-import nats.micro
 from nats.aio.client import Client
+from nats.errors import FlushTimeoutError
 from nats.micro.request import Request
-from nats.micro.service import EndpointInfo
+from nats.micro.service import EndpointStats, ServiceConfig
+from nats.micro.service import Service as MicroService
 
 from libs.contracts.version import HEELER_VERSION
 from libs.telemetry import metrics
 from libs.telemetry.prometheus_exposition import PROCESS, families, merge_families
+
+log = logging.getLogger(__name__)
 
 
 async def register(service: str, client: Client) -> None:
@@ -21,17 +25,21 @@ async def register(service: str, client: Client) -> None:
     async def answer(request: Request) -> None:
         await request.respond(merge_families([families()]).encode())
 
-    def stats(_: EndpointInfo) -> dict[str, Any]:
+    def stats(_: EndpointStats) -> dict[str, Any]:
         return {"process": PROCESS, "commands": commands_of(service)}
 
-    registered = await nats.micro.add_service(
-        client,
+    config = ServiceConfig(
         name=service,
         version=HEELER_VERSION,
         description=f"Heeler {service}",
         metadata={"process": PROCESS},
         stats_handler=stats,
     )
+    registered = MicroService(client, config)
+    try:
+        await registered.start()
+    except FlushTimeoutError:  # the subscriptions stand, and a lost connection sends them again
+        log.warning("nats is slow to confirm that %s is there", service)
     await registered.add_endpoint(name="metrics", subject=f"{service}.metrics", handler=answer)
 
 

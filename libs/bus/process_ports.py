@@ -8,6 +8,7 @@ from typing import NotRequired, TypedDict
 
 from libs.bus.aggregate_locks import AggregateLocks
 from libs.bus.ports import Bus, Clock, Ids
+from libs.bus.suspect_quarantine import Quarantine
 from libs.eventstore.unit_of_work import Repository
 
 
@@ -17,6 +18,7 @@ class ProcessPorts:
 
     `committed` wakes the relay: call it after each commit. `locks` are those that a
     command holds on its aggregate: other code of this process that decides about one holds it too.
+    All suspects of a process share its `quarantine`.
     """
 
     repository: Repository
@@ -25,6 +27,7 @@ class ProcessPorts:
     ids: Ids
     committed: Callable[[], None]
     locks: AggregateLocks = field(default_factory=AggregateLocks)
+    quarantine: Quarantine = field(default_factory=Quarantine)
 
 
 class PortArguments(TypedDict):
@@ -36,3 +39,4 @@ class PortArguments(TypedDict):
     ids: Ids
     committed: Callable[[], None]
     locks: NotRequired[AggregateLocks]
+    quarantine: NotRequired[Quarantine]

@@ -60,7 +60,7 @@ class Service:
         self.bus = bus
         self.clock = clock
         self.relay = Relay(self.store, bus, name)
-        self.quarantine = Quarantine(clock)
+        self.quarantine = Quarantine()
         self.locks = AggregateLocks()
         self.erasure: Erasure | None = None
         self.forgetters: list[Forget] = []  # of what was erased
@@ -98,12 +98,25 @@ class Service:
         progress = await self.store.progress([each.upstream for each in self.consumers])
         return Accepted(result={name: asdict(stage) for name, stage in progress.items()})
 
-    async def follow(self, upstream: str, reactions: dict[type[Event], React]) -> None:
-        """React to the events of another service."""
-        consumer = EventConsumer(self.name, self.store, self.bus, upstream, reactions, self.clock)
-        await consumer.start()
-        self.consumers.append(consumer)
-        self.dead_letters.consumers[upstream] = consumer
+    async def follow(
+        self,
+        upstream: str,
+        reactions: dict[type[Event], React],
+        on_lead: Callable[[], None] | None = None,
+    ) -> None:
+        """React to events in the log of a service, of this one too. Called again for the same log,
+        it adds to what is followed there: one consumer reads a log, once. `on_lead` is called when
+        this process begins to react in the place of another one."""
+        consumer = self.dead_letters.consumers.get(upstream)
+        if consumer is None:
+            consumer = EventConsumer(self.name, self.store, self.bus, upstream, {}, self.clock)
+            self.consumers.append(consumer)
+            self.dead_letters.consumers[upstream] = consumer
+        for kind, react in reactions.items():
+            if consumer.add(kind, react):
+                await consumer.hear(kind.topic)
+        if on_lead is not None:
+            consumer.on_lead.append(on_lead)
 
     async def hear(self, event: type[Event], react: Callable[[], None]) -> None:
         """Call `react` soon after events of a kind, wherever they happen. Some may be missed, so a

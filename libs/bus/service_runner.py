@@ -70,6 +70,7 @@ class Runtime:
             "ids": self.ids,
             "committed": self.service.relay.notification.notify,
             "locks": self.service.locks,
+            "quarantine": self.service.quarantine,
         }
 
 

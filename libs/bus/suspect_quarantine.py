@@ -37,24 +37,26 @@ class Ticket:
 
 
 class Quarantine:
-    """Of all suspects in one process, one begins at a time."""
+    """Of all suspects in one process, one begins at a time; so many wait for that."""
 
-    def __init__(self, clock: Clock) -> None:
-        self.clock = clock
+    def __init__(self) -> None:
         self.lock = asyncio.Lock()
+        self.waiting = 0
 
     async def enter(self) -> Ticket:
         """Wait until nobody else is in quarantine."""
-        await self.lock.acquire()
+        self.waiting += 1
+        try:
+            await self.lock.acquire()
+        finally:
+            self.waiting -= 1
         return Ticket(self.lock)
 
-    def limit(self, ticket: Ticket, attempt: int) -> None:
+    def limit(self, ticket: Ticket, attempt: int, clock: Clock) -> None:
         """Give the ticket back by itself after a while."""
 
         async def expire() -> None:
-            await self.clock.sleep(
-                QUARANTINE_SECONDS.get(attempt, max(QUARANTINE_SECONDS.values()))
-            )
+            await clock.sleep(QUARANTINE_SECONDS.get(attempt, max(QUARANTINE_SECONDS.values())))
             ticket.release()
 
         ticket.timer = asyncio.create_task(expire())

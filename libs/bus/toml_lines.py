@@ -5,6 +5,8 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 
+from libs.contracts.outside_texts import lines_of
+
 TABLE = re.compile(r"\s*\[\[?\s*([^\]]+?)\s*\]\]?\s*(#.*)?")
 NAME = r"""(?:[\w-]+|"[^"]*"|'[^']*')"""
 ENTRY = re.compile(rf"\s*({NAME}(?:\s*\.\s*{NAME})*)\s*=")
@@ -19,7 +21,7 @@ def key_lines(text: str) -> Mapping[Path, int]:
     found: dict[Path, int] = {}
     table: Path = ()
     fence = ""  # of a text over several lines, in which nothing is a key
-    for number, line in enumerate(text.splitlines(), 1):
+    for number, line in enumerate(lines_of(text), 1):
         if not fence:
             if header := TABLE.fullmatch(line):
                 table = path_of(header[1])

@@ -13,9 +13,11 @@ from libs.contracts.per_service_commands import command_of_each_service
 
 SERVICES_WITH_HISTORIES = ("memory", "agent")
 
-# Of the events of one command as JSON; one that is larger than that goes alone.
-APPENDED_BYTES_MAX = 1 << 20
-APPENDED_EVENTS_MAX = 1_000
+# Of the events of one command as JSON; one that is larger than that goes alone. Nobody else is
+# answered while a command is read and while its commit is written down: with so much in it that
+# takes some milliseconds each.
+APPENDED_BYTES_MAX = 256 << 10
+APPENDED_EVENTS_MAX = 100
 
 # An id from outside is a token of subjects: a space, a dot or a star in it would stop the relay.
 FIT_ID = re.compile(r"[A-Za-z0-9_-]{1,200}")

@@ -113,7 +113,7 @@ SERVICES = (
     ),
     Service(
         name="api",
-        follows=("api",),
+        follows=("api", "agent"),
         environment=(
             *("HEELER_PASSWORD", "LETTA_SERVER_PASSWORD", ENCRYPTION_KEYS),
             *("HEELER_FILE_MIB_MAX", "HEELER_FILES_MIB_MAX"),

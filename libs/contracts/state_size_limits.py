@@ -16,6 +16,7 @@ from libs.contracts.stream_definitions import MESSAGE_BYTES_MAX
 AGENT_BYTES_MAX = 1 << 20  # its configuration; without its blocks and messages
 BLOCK_BYTES_MAX = 1 << 20
 TOOL_BYTES_MAX = 1 << 20
+AGENT_TOOLS_BYTES_MAX = 2 << 20  # the schemas of all tools that an agent has
 NEW_BLOCKS_BYTES_MAX = 4 << 20  # all that are made with an agent
 FIRST_MESSAGES_BYTES_MAX = 1 << 20
 assert AGENT_BYTES_MAX + NEW_BLOCKS_BYTES_MAX + FIRST_MESSAGES_BYTES_MAX < MESSAGE_BYTES_MAX

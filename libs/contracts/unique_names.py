@@ -20,7 +20,9 @@ class UniqueNameState(BaseModel):
 class UniqueName(Aggregate[UniqueNameState]):
     """A name and its owner. It changes in the same commit as its owner.
 
-    A subclass names its two events, which are `about` the owner, and their field with its id.
+    A subclass names its two events, which are `about` the owner, and their field with its id. The
+    name itself is in neither, since it may say something of a person: the id of the aggregate
+    follows from it.
     """
 
     State = UniqueNameState
@@ -33,17 +35,17 @@ class UniqueName(Aggregate[UniqueNameState]):
         """The thing that has the name, if any."""
         return self.state.owner_id
 
-    def take(self, name: str, owner_id: str, *, at: datetime) -> bool:
+    def take(self, owner_id: str, *, at: datetime) -> bool:
         """Take the name for this owner, unless another has it; returns whether it has it now."""
         if self.state.owner_id is not None:
             return self.state.owner_id == owner_id
-        self.record(self.taken, at=at, name=name, **{self.owner_field: owner_id})
+        self.record(self.taken, at=at, **{self.owner_field: owner_id})
         return True
 
-    def free(self, name: str, owner_id: str, *, at: datetime) -> None:
+    def free(self, owner_id: str, *, at: datetime) -> None:
         """Release the name if this owner holds it."""
         if self.state.owner_id == owner_id:
-            self.record(self.freed, at=at, name=name, **{self.owner_field: owner_id})
+            self.record(self.freed, at=at, **{self.owner_field: owner_id})
 
     def when(self, event: Event) -> None:
         """Evolve the state by one event."""

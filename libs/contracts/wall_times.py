@@ -5,12 +5,27 @@ Where clocks go back, they show an hour twice; where they go forward, they leave
 
 from __future__ import annotations
 
+import re
 from datetime import UTC, datetime, timedelta, tzinfo
 from difflib import get_close_matches
 from zoneinfo import ZoneInfo, available_timezones
 
 ONE_SECOND = timedelta(seconds=1)
 NEAR_NAMES_MAX = 3
+YEAR_OF_OFFSETS = 2026  # in which places are looked at
+OFFSET = re.compile(r"(?:GMT|UTC)?([+-])([0-9]{1,2})(?::?([0-5][0-9]))?", re.ASCII | re.IGNORECASE)
+# Names of clocks that are no zones, and a place in which they are used.
+PLACES_OF_CLOCKS = {
+    **dict.fromkeys(("PST", "PDT", "PT"), "America/Los_Angeles"),
+    **dict.fromkeys(("MDT", "MT"), "America/Denver"),
+    **dict.fromkeys(("CST", "CDT", "CT"), "America/Chicago"),
+    **dict.fromkeys(("EDT", "ET"), "America/New_York"),
+    **{"BST": "Europe/London", "WEST": "Europe/Lisbon", "CEST": "Europe/Berlin"},
+    **{"EEST": "Europe/Athens", "MSK": "Europe/Moscow", "IST": "Asia/Kolkata"},
+    **{"SGT": "Asia/Singapore", "JST": "Asia/Tokyo", "KST": "Asia/Seoul"},
+    **dict.fromkeys(("AEST", "AEDT"), "Australia/Sydney"),
+    **dict.fromkeys(("NZST", "NZDT"), "Pacific/Auckland"),
+}
 
 
 def zone_named(timezone: str) -> ZoneInfo:
@@ -23,6 +38,11 @@ def zone_named(timezone: str) -> ZoneInfo:
 
 def near_names(timezone: str) -> str:
     """Names of zones that somebody may have meant, in words."""
+    offset = OFFSET.fullmatch("".join(timezone.replace("\N{MINUS SIGN}", "-").split()))
+    if offset:
+        return zone_of_offset(*offset.groups("0"))
+    if place := PLACES_OF_CLOCKS.get(timezone.strip().upper()):
+        return f"a place with these clocks, such as '{place}'"
     names = {name.lower(): name for name in available_timezones()}
     cities = {name.rpartition("/")[2]: whole for name, whole in sorted(names.items())}
     wanted = timezone.strip().lower().replace(" ", "_")[:100]
@@ -31,6 +51,28 @@ def near_names(timezone: str) -> str:
     found += [cities[name] for name in get_close_matches(city, cities, NEAR_NAMES_MAX, 0.7)]
     shown = list(dict.fromkeys(found))[:NEAR_NAMES_MAX]
     return " or ".join(f"'{name}'" for name in shown) or "one like 'Europe/Berlin'"
+
+
+def zone_of_offset(sign: str, hours: str, minutes: str) -> str:
+    """Which zone always has this offset, in words: the signs in the names of those are reversed."""
+    ahead = timedelta(hours=int(hours), minutes=int(minutes)) * (-1 if sign == "-" else 1)
+    if not ahead:
+        return "'UTC'"
+    found = sorted(name for name in available_timezones() if has_always(name, ahead))
+    place = "a place with these clocks"
+    place += f", such as '{found[0]}'" if found else ", written like 'Europe/Berlin'"
+    name = f"Etc/GMT{'-' if sign == '+' else '+'}{int(hours)}"
+    if int(minutes) or name not in available_timezones():
+        return place
+    return f"{place}, or '{name}', which is {sign}{int(hours):02}:00: its name has the other sign"
+
+
+def has_always(name: str, ahead: timedelta) -> bool:
+    """Whether a zone is a place that has this offset in winter and in summer."""
+    if "/" not in name or name.startswith("Etc/"):
+        return False
+    days = (datetime(YEAR_OF_OFFSETS, month, 15, tzinfo=ZoneInfo(name)) for month in (1, 7))
+    return all(offset_of(day) == ahead for day in days)
 
 
 def moment_on_wall(wall: datetime, zone: tzinfo) -> datetime:

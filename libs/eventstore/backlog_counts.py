@@ -11,7 +11,7 @@ EVENTS_COUNTED_MAX = 100_000
 # What is numbered but not published, and what is not even numbered: counted by the index that the
 # relay reads by, and not for ever, since who is that far behind need not know how far exactly.
 RELAY_LAG = f"""
-select coalesce((select max(position) from {{schema}}.log), 0) - r.published + (
+select r.position - r.published + (
     select count(*) from (
         select from {{schema}}.events e where (e.xid, e.position) > (r.xid, r.event_position)
         limit {EVENTS_COUNTED_MAX}) waiting)
@@ -21,8 +21,10 @@ CONSUMER_POSITION = """
 coalesce((select position from {schema}.positions where upstream = '{upstream}'), 0)"""
 
 CONSUMER_LAG = f"""
-select coalesce((select position from {{upstream}}.event_log order by position desc limit 1), 0)
-    - {CONSUMER_POSITION}"""
+select coalesce((select position from {{upstream}}.log_head_view), 0) - {CONSUMER_POSITION}"""
+
+# What has stored how far it has read a log: the consumers of other services' logs, among others.
+CONSUMERS = "select upstream from {schema}.positions"
 
 RELAY_WAITS = """
 select exists (select from {schema}.events e where (e.xid, e.position) > (r.xid, r.event_position))

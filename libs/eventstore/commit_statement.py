@@ -51,8 +51,9 @@ TAKE_LEASES = """insert into {schema}.leases as l (key, holder, expires_at)
 select taking.key, %(holder)s, now() + make_interval(secs => %(lease_seconds)s)
 from gate, {taking} as taking(key)
 on conflict (key) do update
-set holder = excluded.holder, epoch = excluded.epoch, expires_at = excluded.expires_at
-where l.expires_at < now() returning l.key, l.epoch"""
+set holder = excluded.holder, epoch = excluded.epoch, expires_at = excluded.expires_at,
+    taken_over = true
+where l.expires_at < now() returning l.key, l.epoch, l.taken_over"""
 
 
 def commit_statement(
@@ -203,10 +204,7 @@ def fold_rows(commits: Sequence[Commit]) -> RowWrites:
     together = RowWrites()
     for commit in commits:
         assert not commit.alone, "a commit that deletes is made alone"
-        for table, upserts in commit.rows.upserts.items():
-            together.upserts.setdefault(table, {}).update(upserts)
-        for table, patches in commit.rows.patches.items():
-            together.patches.setdefault(table, {}).update(patches)
+        together.add(commit.rows)
     return together
 
 

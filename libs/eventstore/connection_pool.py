@@ -55,8 +55,6 @@ SESSION_OPTIONS = (
     # To begin other processes takes longer than what they could do, and what they do is taken from
     # everybody else.
     " -c max_parallel_workers_per_gather=0"
-    # A graph of vectors is walked until enough of its nodes fit, in about their order.
-    " -c hnsw.ef_search=100 -c hnsw.iterative_scan=relaxed_order"
 )
 
 

@@ -27,6 +27,7 @@ from libs.eventstore.ports import (
     Snapshot,
     StaleLease,
     StoredEvent,
+    TakenLease,
     UpstreamPage,
     VersionConflict,
     Waiting,
@@ -143,15 +144,21 @@ class InMemoryEventStore:
 
     async def take_lease(self, key: str) -> int | None:
         """The new epoch if nobody holds the lease, else None."""
+        taken = await self.take_over(key)
+        return taken.epoch if taken else None
+
+    async def take_over(self, key: str) -> TakenLease | None:
+        """Take a lease, and learn what became of the attempt before."""
         now = self.database.clock()
         lease = self.schema.leases.get(key)
         if lease and lease.expires_at >= now:
             return None
         self.schema.epochs += 1
         epoch = self.schema.epochs
-        self.schema.leases[key] = Lease(self.holder, epoch, now + LEASE_SECONDS)
+        taken_over = lease is not None
+        self.schema.leases[key] = Lease(self.holder, epoch, now + LEASE_SECONDS, taken_over)
         self.held[key] = epoch
-        return epoch
+        return TakenLease(epoch, taken_over)
 
     async def succeed(self) -> int:
         """Let the leases of whoever was this instance before run out now; returns how many."""
@@ -181,12 +188,15 @@ class InMemoryEventStore:
         if self.held.get(fence.key) == fence.epoch:
             del self.held[fence.key]
 
-    async def release_lease(self, fence: Fence) -> None:
-        """Give a lease up, if it is still ours: whoever comes first may take it, at once."""
+    async def release_lease(self, fence: Fence, *, failed: bool = False) -> None:
+        """Give a lease up, if it is still ours; see `ports.EventStore.release_lease`."""
         lease = self.schema.leases.get(fence.key)
         self.forget_lease(fence)
         if lease and lease.epoch == fence.epoch:
-            lease.expires_at = float("-inf")
+            if failed:
+                lease.expires_at = float("-inf")
+            else:
+                del self.schema.leases[fence.key]
 
     async def erase(self, aggregate_ids: list[str], kept_topics: list[str], at: datetime) -> int:
         """Replace the payloads of aggregates by tombstones; see `ports.EventStore.erase`."""

@@ -12,11 +12,13 @@ from libs.eventstore.read_model_rows import Rows
 
 @dataclass(slots=True)
 class Lease:
-    """Who holds a key, since which take-over, until when (seconds of the store's clock)."""
+    """Who holds a key, since which take-over, until when (seconds of the store's clock), and
+    whether the attempt under the lease before did not end."""
 
     holder: str
     epoch: int
     expires_at: float
+    taken_over: bool = False
 
 
 @dataclass(slots=True)

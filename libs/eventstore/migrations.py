@@ -59,6 +59,10 @@ select pg_get_viewdef(c.oid), coalesce(obj_description(c.oid), ''), array(
     select grantee::regrole::text from aclexplode(c.relacl) where grantee <> c.relowner)
 from pg_class c where c.oid = %s::regclass"""
 
+TRIGGERS = """
+select tgname, pg_get_triggerdef(oid) from pg_trigger
+where tgrelid = %s::regclass and not tgisinternal order by tgname"""
+
 
 class EarlierHome(Exception):
     """A schema was made by migrations that differ from those of this checkout."""
@@ -191,7 +195,7 @@ def restore_missing(
         }
         for name, kind in missing.items():
             if kind == "r":
-                connection.execute(f"alter table {aside}.{name} set schema {service}".encode())
+                move_table(connection, name, aside, service)
         for name, kind in missing.items():
             if kind == "v":
                 copy_view(connection, name, aside, service)
@@ -199,6 +203,17 @@ def restore_missing(
         connection.execute(f"drop schema {aside} cascade".encode())
         connection.execute(GRANTS.format(schema=service, role=database_role(service)).encode())
     return sorted(missing)
+
+
+def move_table(connection: psycopg.Connection[Any], name: str, aside: str, service: str) -> None:
+    """Move a table of the schema `aside` into that of the service, whose functions its triggers
+    call there; and forget what these counted of the table that was lost."""
+    triggers = connection.execute(TRIGGERS, [f"{aside}.{name}"]).fetchall()
+    connection.execute(f"alter table {aside}.{name} set schema {service}".encode())
+    for trigger, definition in triggers:
+        connection.execute(f"drop trigger {trigger} on {service}.{name}".encode())
+        connection.execute(definition.replace(f"{aside}.", f"{service}.").encode())
+    connection.execute(f"truncate {service}.{name}".encode())
 
 
 def copy_view(connection: psycopg.Connection[Any], name: str, aside: str, service: str) -> None:

@@ -13,6 +13,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
+import psycopg
+
 from libs.contracts.moments import MOMENT_TABLES
 from libs.eventstore.connection_pool import Database, execute_query
 from libs.eventstore.event_decoding import event_of
@@ -38,6 +40,10 @@ AGGREGATES_AT_ONCE_MAX = 50
 EVENTS_OF_EACH_MAX = 5
 PAGE_EVENTS_MAX = 250
 PAGE_BYTES_MAX = 2 << 20
+# Of an aggregate with more events what can be is copied from the rows of now, of so many of its
+# versions at once.
+COPIED_EVENTS_MIN = 1_000
+COPIED_VERSIONS_MAX = 10_000
 
 FOUND = """
 update {past}.moments set used_at = now()
@@ -93,9 +99,12 @@ select {COLUMNS} from (
         from {{schema}}.events e
         where e.aggregate_id = %(id)s and e.version > %(after)s and e.org = %(org)s
           and e.commit_order <= %(cut)s and not e.metadata ? 'erased'
-          and e.topic <> all(%(skipped)s::text[])
+          and e.topic <> all(%(skipped)s::text[]) and not ({{copied}})
         order by e.version limit %(most)s) found) counted
 where coalesce(bytes_before, 0) < %(bytes_max)s order by version"""
+
+# Versions are in the order of commits.
+LAST_VERSION = "select {schema}.version_at(%(id)s, %(cut)s, 9223372036854775807)"
 
 ABANDON_OLD = """
 update {past}.moments set state = 'abandoned', seen_at = now()
@@ -162,14 +171,32 @@ class Claim:
     complete: bool = False
 
 
+@dataclass(frozen=True, slots=True)
+class Copies:
+    """How rows of a long aggregate are copied from those of now. Each of the `statements` copies
+    what events between the versions `after` and `upto` made, and none changed since but by events
+    that are replayed all the same; `is_copied` says of an event `e` that its row was."""
+
+    statements: tuple[str, ...]
+    is_copied: str
+
+
 class Moments:
     """The moments of one service."""
 
-    def __init__(self, database: Database, models: ReadModels, skipped: Sequence[str] = ()) -> None:
-        """`skipped` are topics that change no row of a moment."""
+    def __init__(
+        self,
+        database: Database,
+        models: ReadModels,
+        skipped: Sequence[str] = (),
+        copies: Copies | None = None,
+    ) -> None:
+        """`skipped` are topics that change no row of a moment; without `copies` every event is
+        replayed."""
         self.database = database
         self.models = models
         self.skipped = [*skipped]
+        self.copies = copies
         self.schema = models.service
         self.past = f"{models.service}_as_of"
         self.tables = frozenset(MOMENT_TABLES[models.service])
@@ -217,14 +244,32 @@ class Moments:
         self, as_of: int, values: dict[str, Any], aggregate_id: str, after: int
     ) -> None:
         """Write the rest of the rows of one aggregate."""
-        most = {"most": PAGE_EVENTS_MAX, "bytes_max": PAGE_BYTES_MAX}
+        copied = await self.copy(as_of, values, aggregate_id, after)
+        text = EVENTS_OF_ONE.format(schema=self.schema, copied=copied)
+        most = {"most": PAGE_EVENTS_MAX, "bytes_max": PAGE_BYTES_MAX, "as_of": as_of}
         while True:
             page = {**values, **most, "id": aggregate_id, "after": after}
-            events = await self.database.fetch(self.sql(EVENTS_OF_ONE), page)
+            events = await self.database.fetch(text, page)
             if not events:
                 return
             await self.write(as_of, events)
             after = events[-1][1]
+
+    async def copy(self, as_of: int, values: dict[str, Any], aggregate_id: str, after: int) -> str:
+        """Copy what can be of a long aggregate from the rows of now; returns the condition on
+        an event that need not be replayed then. Raises MomentAbandoned."""
+        named = {**values, "as_of": as_of, "id": aggregate_id}
+        last = await self.database.fetch_one(self.sql(LAST_VERSION), named)
+        if self.copies is None or last is None or last[0] - after <= COPIED_EVENTS_MIN:
+            return "false"
+        for start in range(after, last[0], COPIED_VERSIONS_MAX):
+            upto = min(start + COPIED_VERSIONS_MAX, last[0])
+            async with self.database.connection() as connection, connection.transaction():
+                part = {**named, "after": start, "upto": upto, "last": last[0]}
+                await self.count(connection, as_of, upto - start, 0)
+                for text in self.copies.statements:
+                    await execute_query(connection, text, part)
+        return self.copies.is_copied
 
     async def write(self, as_of: int, events: list[tuple[Any, ...]]) -> None:
         """Write what some events do to the rows; then leave the process as much time as that took:
@@ -235,23 +280,26 @@ class Moments:
             stored = stored_event(row)
             self.models.project(event_of(self.models.service, stored), stored.org, rows)
         computed = time.monotonic() - began
-        counted = {
-            "as_of": as_of,
-            "events": len(events),
-            "bytes": sum(len(row[6]) for row in events),
-        }
+        bytes_read = sum(len(row[6]) for row in events)
         async with self.database.connection() as connection, connection.transaction():
-            cursor = await execute_query(connection, self.sql(COUNT), counted)
-            total = await cursor.fetchone()
-            if total is None:
-                raise MomentAbandoned
-            if total[0] > MOMENT_EVENTS_MAX or total[1] > MOMENT_BYTES_MAX:
-                raise MomentTooLarge
+            await self.count(connection, as_of, len(events), bytes_read)
             for text, values in moment_statements(
                 self.schema, as_of, only_tables(rows, self.tables)
             ):
                 await execute_query(connection, text, values)
         await asyncio.sleep(computed)
+
+    async def count(
+        self, connection: psycopg.AsyncConnection[Any], as_of: int, events: int, bytes_read: int
+    ) -> None:
+        """Count what the moment is made of, in the transaction that writes it. Raises
+        MomentTooLarge and MomentAbandoned."""
+        counted = {"as_of": as_of, "events": events, "bytes": bytes_read}
+        total = await (await execute_query(connection, self.sql(COUNT), counted)).fetchone()
+        if total is None:
+            raise MomentAbandoned
+        if total[0] > MOMENT_EVENTS_MAX or total[1] > MOMENT_BYTES_MAX:
+            raise MomentTooLarge
 
     async def complete(self, as_of: int) -> None:
         """All rows are written. Raises MomentAbandoned."""

@@ -19,6 +19,9 @@ from libs.eventstore.read_model_rows import RowWrites, Table
 LEASE_SECONDS = 10.0
 LEASE_RENEWAL_SECONDS = 3.0
 LOG_PAGE_EVENTS_MAX = 500
+# A commit of more events is made alone: others that are made in one statement with it would wait
+# for all of them.
+EVENTS_TOGETHER_MAX = 20
 LOG_PAGE_BYTES_MAX = 4 << 20  # of payloads; the event that reaches it is the last of its page
 REPLY_KEPT_SECONDS = 7 * 86_400.0
 REPLIES_FORGOTTEN_AT_ONCE = 1_000
@@ -151,6 +154,15 @@ class Fence:
 
 
 @dataclass(frozen=True, slots=True)
+class TakenLease:
+    """A lease that was just taken; `taken_over` says that the attempt under the lease before did
+    not end: its process died, or it failed."""
+
+    epoch: int
+    taken_over: bool
+
+
+@dataclass(frozen=True, slots=True)
 class Move:
     """Commit only if the consumer of `upstream` still stands at `expected`; then stand at `to`.
 
@@ -189,7 +201,8 @@ class Commit:
     @property
     def alone(self) -> bool:
         """Whether it is made alone, because what it writes to is not known by key, or is much."""
-        return bool(self.move or self.rows.deletions or self.rows.patches_alike)
+        is_much = len(self.events) > EVENTS_TOGETHER_MAX
+        return bool(self.move or self.rows.deletions or self.rows.patches_alike or is_much)
 
     def bytes(self) -> int:
         """About how much is written."""
@@ -282,6 +295,10 @@ class EventStore(Protocol):
         """The new epoch if nobody holds the lease, else None."""
         ...
 
+    async def take_over(self, key: str) -> TakenLease | None:
+        """Take a lease as `take_lease` does, and learn what became of the attempt before."""
+        ...
+
     async def succeed(self) -> int:
         """The processes that were this instance before are dead: whatever they held is free now,
         and does not have to run out first. Returns how many leases that were."""
@@ -294,8 +311,9 @@ class EventStore(Protocol):
         """
         ...
 
-    async def release_lease(self, fence: Fence) -> None:
-        """Give a lease up, if it is still ours: whoever comes first may take it, at once."""
+    async def release_lease(self, fence: Fence, *, failed: bool = False) -> None:
+        """Give a lease up, if it is still ours: whoever comes first may take it, at once. The next
+        holder takes over from an attempt that `failed`; otherwise it begins anew."""
         ...
 
     async def erase(self, aggregate_ids: list[str], kept_topics: list[str], at: datetime) -> int:

@@ -30,6 +30,7 @@ from libs.eventstore.ports import (
     Progress,
     StaleLease,
     StoredEvent,
+    TakenLease,
     UpstreamPage,
     VersionConflict,
     Waiting,
@@ -88,12 +89,12 @@ from (
 ) counted
 where coalesce(bytes_before, 0) < %(bytes)s order by position"""
 
-LOG_HEAD = "select position from {schema}.event_log order by position desc limit 1"
+LOG_HEAD = "select position from {schema}.log_head_view"
 
 FORGET_REPLIES = """
-delete from {schema}.inbox where message_id in (
+delete from {schema}.inbox where message_id = any(array(
     select message_id from {schema}.inbox
-    where handled_at < now() - make_interval(secs => %s) limit %s)
+    where handled_at < now() - make_interval(secs => %s) order by handled_at limit %s))
 returning 1"""
 
 # The leases that this process knows of, each at the epoch that it knows: what it does not know of
@@ -256,11 +257,20 @@ class PostgresEventStore:
 
     async def take_lease(self, key: str) -> int | None:
         """The new epoch if nobody holds the lease, else None."""
+        taken = await self.take_over(key)
+        return taken.epoch if taken else None
+
+    async def take_over(self, key: str) -> TakenLease | None:
+        """Take a lease, and learn what became of the attempt before."""
         row = await self.database.fetch_one(
             f"with gate as (select 1) {take_leases(self.schema, [key])}",
             lease_parameters([key], self.holder),
         )
-        return self.took_lease(key, row[1] if row else None)
+        if row is None:
+            return None
+        _, epoch, taken_over = row
+        self.took_lease(key, epoch)
+        return TakenLease(epoch, taken_over)
 
     async def succeed(self) -> int:
         """Let the leases of whoever was this instance before run out now; returns how many."""
@@ -291,14 +301,13 @@ class PostgresEventStore:
                 self.forget_lease(Fence(key, asked[key]))
         return set(self.held)
 
-    async def release_lease(self, fence: Fence) -> None:
-        """Give a lease up, if it is still ours: whoever comes first may take it, at once."""
+    async def release_lease(self, fence: Fence, *, failed: bool = False) -> None:
+        """Give a lease up, if it is still ours; see `ports.EventStore.release_lease`."""
         self.forget_lease(fence)
+        free = "update {schema}.leases set expires_at = '-infinity'"
+        give = free if failed else "delete from {schema}.leases"
         await self.database.fetch(
-            self.sql(
-                "update {schema}.leases set expires_at = '-infinity' where key = %s and epoch = %s"
-            ),
-            [fence.key, fence.epoch],
+            self.sql(f"{give} where key = %s and epoch = %s"), [fence.key, fence.epoch]
         )
 
     async def erase(self, aggregate_ids: list[str], kept_topics: list[str], at: datetime) -> int:

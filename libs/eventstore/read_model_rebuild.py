@@ -77,9 +77,6 @@ select count(*) from (select * from {schema}.{table} t where {bounds}) stored
 full join pg_temp.expected_{table} expected using ({key})
 where stored::text is distinct from expected::text"""
 
-KEEP_COLUMNS = """
-update pg_temp.expected_{table} e set {kept} from {schema}.{table} t where {same}"""
-
 DELETE_STRAYS = """
 delete from {schema}.{table} t where {bounds}
 and not exists (select from pg_temp.expected_{table} e where {same})"""
@@ -230,8 +227,6 @@ class Rebuild:
                     f" json_populate_recordset(null::{self.schema}.{table.name}, %s::json)",
                     [to_json(batch).decode()],
                 )
-            if table.kept and rows:
-                self.connection.execute(self.statement(KEEP_COLUMNS, Page(None, None), table))
 
     def differences(self, page: Page, table: Table) -> int:
         """How many rows of a page are missing, are too much or are not what the events say."""
@@ -297,7 +292,6 @@ class Rebuild:
             same=" and ".join(f"t.{column} = e.{column}" for column in table.key),
             columns=", ".join(columns),
             values=", ".join(f"{column} = excluded.{column}" for column in columns),
-            kept=", ".join(f"{column} = t.{column}" for column in table.kept),
         ).encode()
 
 

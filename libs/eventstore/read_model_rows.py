@@ -13,19 +13,19 @@ class Table:
     one object of each, which so is a quick key of a dict.
 
     `aggregate` is the column that names the aggregate whose events a row is projected from: only
-    those write it. So a rebuild replays one aggregate after the other. `kept` are columns that no
-    event says: a rebuild leaves them as they are. `json_strings` are columns of JSON that may be a
-    bare string; a string in any other column is a text.
+    those write it. So a rebuild replays one aggregate after the other. `json_strings` are columns
+    of JSON that may be a bare string; a string in any other column is a text.
     """
 
     name: str
     key: tuple[str, ...] = ("id",)
     aggregate: str = "id"
-    kept: tuple[str, ...] = ()
     json_strings: tuple[str, ...] = ()
 
     def key_of(self, row: JsonObject) -> tuple[Json, ...]:
         """The values that name a row."""
+        if len(self.key) == 1:  # as most have it: a generator takes several times as long
+            return (row[self.key[0]],)
         return tuple(row[column] for column in self.key)
 
 
@@ -120,6 +120,14 @@ class RowWrites:
                         self.deletions.append(Deletion(table, *named_by(table, key)))
                 elif pending is self.patches and column not in table.key:
                     deletion.spared.append(named_by(table, key)[1])
+
+    def add(self, others: RowWrites) -> None:
+        """Do as well what was asked for of other rows: none is written here and there."""
+        for mine, theirs in ((self.upserts, others.upserts), (self.patches, others.patches)):
+            for table, rows in theirs.items():
+                mine.setdefault(table, {}).update(rows)
+        self.deletions += others.deletions
+        self.patches_alike += others.patches_alike
 
     def apply(self, tables: Rows) -> None:
         """Do it to rows in memory, as the statement of a commit does it to those in Postgres."""

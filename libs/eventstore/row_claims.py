@@ -3,13 +3,11 @@ ids of anything, and a row is written by the events of one aggregate alone."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from dataclasses import dataclass, field
 
-from libs.contracts.bus_messages import Event, Json, JsonObject
+from libs.contracts.bus_messages import Json, JsonObject
 from libs.eventstore.ports import EventStore
 from libs.eventstore.read_model_rows import RowWrites, Table
-from libs.eventstore.unit_of_work import Repository
 
 
 @dataclass(slots=True)
@@ -59,13 +57,8 @@ class RowClaims:
         return []
 
 
-def claims_of(
-    repository: Repository, aggregate_id: str, events: Iterable[Event], org: str
-) -> RowClaims:
-    """The rows that events of an aggregate write."""
-    rows = RowWrites()
-    for event in events:
-        repository.project(event, org, rows)
+def claims_of(aggregate_id: str, rows: RowWrites) -> RowClaims:
+    """The rows that were projected from the events of an aggregate."""
     claims = RowClaims(aggregate_id)
     claims.add_all(rows)
     return claims

@@ -128,6 +128,10 @@ create table {schema}.relay (
     published      bigint not null default 0
 );
 insert into {schema}.relay default values;
+create view {schema}.log_head_view as select position from {schema}.relay;
+comment on view {schema}.log_head_view is
+    'The last position of the log: one row to look at, however long the log is.';
+grant select on {schema}.log_head_view to heeler_reader;
 comment on table {schema}.relay is
     'One row: the last event that the relay numbered, and the last position that it published.';
 
@@ -136,7 +140,7 @@ create table {schema}.inbox (
     reply      text not null,
     handled_at timestamptz not null default now()
 );
-create index inbox_age on {schema}.inbox using brin (handled_at);
+create index inbox_age on {schema}.inbox (handled_at);
 comment on table {schema}.inbox is 'Messages that were handled, each with its reply.';
 
 create table {schema}.positions (
@@ -153,11 +157,13 @@ create table {schema}.leases (
     key        text primary key,
     holder     text not null,
     epoch      bigint not null default nextval('{schema}.epochs'),
-    expires_at timestamptz not null
+    expires_at timestamptz not null,
+    taken_over boolean not null default false
 ) with (fillfactor = 70);
 comment on table {schema}.leases is
     'Which process works on what. A row exists as long as there is work; any process may take an
-expired lease. No two leases ever have the same epoch.';
+expired lease. No two leases ever have the same epoch. taken_over: the process that held it before
+has died, or failed; a lease that was given back in order has no row.';
 
 -- Failed messages --------------------------------------------------------------------------------
 
@@ -177,7 +183,7 @@ create table {schema}.dead_letters (
     org            text not null,
     created_at     timestamptz not null,
     service        text not null,
-    kind           text not null check (kind in ('command', 'event', 'run')),
+    kind           text not null check (kind in ('command', 'event', 'run', 'work')),
     name           text not null,
     subject        text not null,
     message_id     text not null,
@@ -193,7 +199,8 @@ create table {schema}.dead_letters (
     status         text not null check (status in ('parked', 'replaying', 'replayed')),
     outcome        jsonb
 );
-create index dead_letters_page on {schema}.dead_letters (org, created_at, id);
+create index dead_letters_page on {schema}.dead_letters
+    (org collate "C", created_at, id collate "C");
 create index dead_letters_open on {schema}.dead_letters (org) where status <> 'replayed';
 comment on table {schema}.dead_letters is
     'Messages that failed for good. payload is what was sent, payload_text what was not JSON.';
@@ -245,6 +252,53 @@ comment on function {schema}.erase_events is
 at most events_max events, and returns of how many;
 forgets their snapshots, the replies to their commands, and dead letters about them.';
 revoke execute on function {schema}.erase_events from public;
+
+-- Counts -----------------------------------------------------------------------------------------
+
+-- How many rows an organisation has in a table: a count of them would read them all. Each connection
+-- adds to a part of its own, so that no commit waits for another.
+create table {schema}.row_counts (
+    name text not null,
+    org  text not null,
+    part int not null,
+    rows bigint not null,
+    primary key (name, org, part)
+) with (fillfactor = 70);
+comment on table {schema}.row_counts is
+    'How many rows of an organisation came to a table, less those that went, by the connections that
+wrote them: the sum is the number of its rows. Written by triggers alone.';
+
+create view {schema}.row_count_view as select name, org, rows from {schema}.row_counts;
+comment on view {schema}.row_count_view is 'The parts of the numbers of rows of organisations.';
+grant select on {schema}.row_count_view to heeler_reader;
+
+create function {schema}.count_rows() returns trigger language plpgsql as $$
+begin
+    if tg_op = 'TRUNCATE' then
+        delete from {schema}.row_counts where name = tg_table_name;
+        return null;
+    end if;
+    insert into {schema}.row_counts (name, org, part, rows)
+    select tg_table_name, c.org, pg_backend_pid() % 32, c.rows from (
+        select org, case tg_op when 'INSERT' then count(*) else -count(*) end as rows
+        from changed group by org order by org) c
+    on conflict (name, org, part) do update set rows = row_counts.rows + excluded.rows;
+    return null;
+end $$;
+comment on function {schema}.count_rows is 'Counts rows that come and go, for row_counts.';
+
+create procedure {schema}.keep_count_of(counted text) language plpgsql as $$
+begin
+    execute format('create trigger count_new after insert on {schema}.%1$I
+        referencing new table as changed for each statement
+        execute function {schema}.count_rows()', counted);
+    execute format('create trigger count_old after delete on {schema}.%1$I
+        referencing old table as changed for each statement
+        execute function {schema}.count_rows()', counted);
+    execute format('create trigger count_none after truncate on {schema}.%1$I
+        for each statement execute function {schema}.count_rows()', counted);
+end $$;
+comment on procedure {schema}.keep_count_of is 'Have the rows of a table counted from now on.';
 
 -- Read models -----------------------------------------------------------------------------------
 

@@ -158,6 +158,8 @@ class UnitOfWork:
         self.loaded: dict[str, Aggregate[Any]] = {}
         self.events: list[Event] = []
         self.rows = RowWrites()
+        # The rows of those aggregates whose events are projected already.
+        self.projected: dict[str, RowWrites] = {}
         self.prepared: Commit | None = None
         self.private: str | None = None
         self.take_lease: str | None = None
@@ -207,6 +209,11 @@ class UnitOfWork:
         return aggregate
 
     @property
+    def has_decided(self) -> bool:
+        """Whether something is to happen to an aggregate that it has loaded."""
+        return any(aggregate.pending_events for aggregate in self.loaded.values())
+
+    @property
     def unverified(self) -> bool:
         """Whether it rests on what was not read: a refusal has to be decided again."""
         return bool(self.trusted or self.assumed_new)
@@ -236,6 +243,14 @@ class UnitOfWork:
         self.loaded[aggregate.id] = aggregate
         self.private = aggregate.id
 
+    def project(self, aggregate_id: str, events: Iterable[Event]) -> RowWrites:
+        """Project all events that this decision has of an aggregate, for a look at the rows before
+        its commit has them. No other aggregate of the decision may write the same rows."""
+        rows = self.projected[aggregate_id] = RowWrites()
+        for event in events:
+            self.repository.project(event, self.context.org, rows)
+        return rows
+
     def prepare(self) -> Commit:
         """Work out what the commit holds. Whoever has to wait before it may do so meanwhile;
         nothing more may happen to what was loaded. Raises TakenElsewhere."""
@@ -252,8 +267,11 @@ class UnitOfWork:
             if fresh and snapshot_due(aggregate):
                 commit.snapshots.append(snapshot_of(aggregate, self.context.org))
                 aggregate.snapshot_version = aggregate.version
+        for rows in self.projected.values():
+            commit.rows.add(rows)
         for event in self.events:
-            self.repository.project(event, self.context.org, commit.rows)
+            if event.originator_id not in self.projected:
+                self.repository.project(event, self.context.org, commit.rows)
             envelope = self.envelope(event)
             commit.events.append(envelope)
             self.loaded[event.originator_id].payload_bytes += len(envelope.payload_json)

@@ -9,6 +9,7 @@ from __future__ import annotations
 import os
 import socket
 from collections.abc import Iterable, Iterator, Mapping
+from io import StringIO
 from typing import cast
 from weakref import WeakKeyDictionary
 
@@ -94,7 +95,7 @@ def text_of(family: Metric, labels: Mapping[str, str]) -> tuple[str, str]:
     family.samples = [
         sample._replace(labels={**sample.labels, **labels}) for sample in family.samples
     ]
-    lines = generate_latest(Only(family)).decode().splitlines(keepends=True)
+    lines = [*StringIO(generate_latest(Only(family)).decode())]
     return "".join(lines[:HEADING_LINES]), "".join(lines[HEADING_LINES:])
 
 

@@ -68,6 +68,7 @@ class WantedRun:
     callback_url: str | None = None
     include_return_message_types: list[MessageType] | None = None
     ends_pause: bool = False
+    unless_said: bool = False
     answers: tuple[CallAnswer, ...] = ()
 
     def command(self) -> StartRun | AnswerApproval:
@@ -94,6 +95,7 @@ class WantedRun:
             client_tools=list(self.client_tools),
             callers=list(self.callers),
             ends_pause=self.ends_pause,
+            unless_said=self.unless_said,
         )
         if not self.answers:
             return start

@@ -28,11 +28,20 @@ A new kind of work says what is due, and what one attempt does:
 
             await lease.record(complete)
 
+        async def give_up(self, unit: UnitOfWork, work: DueWork, reason: str) -> None:
+            export = await unit.load(Export, work.id)
+            export.fail(reason, at=self.ports.clock.now())
+
 The handler of the command calls `exports.begin_after_commit(DueWork(export.id, org), work)`, the
 wiring calls `exports.join(service)`, and `exports.drain()` when the process ends. How often an
 attempt may fail, and when the next is due, belongs to the aggregate: record that too. Attempts are
 made at least once: one that records nothing is repeated by a later sweep, and one that ends just
 when a sweep has found its work may be repeated, too.
+
+Attempts that end with their process, or by an exception that nobody expected, are counted in
+Postgres before the next one begins (`attempt_counts`). After `ATTEMPTS_MAX` of them the work is
+given up: it ends as failed, with a dead letter. A commit that takes it further for good
+(`record(..., advances=True)`) has them counted anew.
 """
 
 from __future__ import annotations
@@ -43,21 +52,40 @@ import logging
 from abc import ABC, abstractmethod
 from collections.abc import Awaitable, Callable, Coroutine, Sequence
 from contextlib import AbstractAsyncContextManager
+from dataclasses import replace
 from typing import Any
 
+from libs.bus.dead_letter_records import (
+    DIED,
+    FailedMessage,
+    Problem,
+    attempts_of_work,
+    letter_of_work,
+    problem_of,
+)
 from libs.bus.fair_semaphore import FairSemaphore, NoPlace
 from libs.bus.process_ports import ProcessPorts
 from libs.bus.service_host import Service
 from libs.bus.unknown_version_delays import LEFT_ALONE_SECONDS, log_once
 from libs.contracts.bus_messages import Context, NewerVersion
+from libs.eventstore import failpoints
+from libs.eventstore.failed_messages.ports import Attempt as CountedAttempt
+from libs.eventstore.failed_messages.ports import park
 from libs.eventstore.ports import Fence, StaleLease, StoreUnavailable, VersionConflict
 from libs.eventstore.unit_of_work import UnitOfWork
+from libs.work.attempt_counts import ATTEMPTS_MAX
 from libs.work.work_lease import Work, WorkLease
 
 log = logging.getLogger(__name__)
 
 GIVE_BACK_SECONDS_MAX = 5.0
 LEFT_MAX = 1_000
+# More works that may end the process do not wait for quarantine here, but for a later sweep.
+SUSPECTS_WAITING_MAX = 64
+GAVE_UP = (
+    "It was attempted {attempts} times, and each time the server failed for a reason that it did"
+    " not expect. Dead letter {letter} says more."
+)
 
 type Attempt[W: Work] = Callable[[WorkLease[W]], Awaitable[None]]
 
@@ -98,6 +126,15 @@ class LeasedWork[W: Work](ABC):
         """Do a work that a sweep has found, and record what came of it. May be cancelled at any
         time."""
 
+    @abstractmethod
+    async def give_up(self, unit: UnitOfWork, work: W, reason: str) -> None:
+        """Decide that a work ends as failed, for a reason that its client reads; nothing if it has
+        ended. Its attempts have ended the process: load its aggregate, and do nothing else."""
+
+    def aggregate_id(self, work: W) -> str:
+        """The aggregate that decides how a work ends."""
+        return work.id
+
     async def find_cancelled(self, orgs: list[str], ids: list[str]) -> Sequence[str]:
         """Return which of these works of these organisations are recorded as cancelled."""
         return ()
@@ -137,13 +174,16 @@ class LeasedWork[W: Work](ABC):
         attempt: Attempt[W] | None = None,
         *,
         context: Context | None = None,
+        taken_over: bool = False,
     ) -> None:
         """Begin an attempt at a work whose lease was just taken: `attempt`, or that of a sweep.
-        Without an epoch the lease was not free, and its holder sees to the work."""
+        Without an epoch the lease was not free, and its holder sees to the work. One that is
+        `taken_over` was attempted before."""
         if epoch is None:
             return
         cause = context or Context(self.ports.ids.new("sweep"), org=work.org)
-        lease = WorkLease(work, Fence(work.id, epoch), self.ports, cause)
+        fence = Fence(work.id, epoch)
+        lease = WorkLease(work, fence, self.ports, cause, taken_over=taken_over)
         if self.stopping:  # the commit took longer than the drain
             self.aside(lease.give_back())
             return
@@ -167,8 +207,11 @@ class LeasedWork[W: Work](ABC):
         whether the attempt ended well and recorded something. A process edge: a bug is logged here,
         once, and the work is left to a later sweep."""
         try:
-            async with self.place(lease.work.org):
-                await attempt(lease)
+            if await self.has_attempts_left(lease):
+                async with self.place(lease.work.org):
+                    failpoints.reach_with(f"work.{self.name}", lambda: lease.work.id)
+                    await attempt(lease)
+            await lease.count.forget()
             return lease.has_recorded
         except NoPlace as full:
             log.info("the %s %s begins later: %s", self.name, lease.work.id, full)
@@ -179,11 +222,59 @@ class LeasedWork[W: Work](ABC):
             log.info("the %s %s goes on elsewhere", self.name, lease.work.id)
         except StoreUnavailable as outage:
             log.warning("the %s %s is not recorded: %s", self.name, lease.work.id, outage)
-        except Exception:
+        except Exception as bug:
             log.exception("the %s %s is not recorded", self.name, lease.work.id)
+            await self.count_failure(lease, bug)
         finally:
             await lease.give_back()
         return False
+
+    async def has_attempts_left(self, lease: WorkLease[W]) -> bool:
+        """Count an attempt at a work whose last one did not end; a suspect waits for quarantine.
+        One that was attempted too often is given up. Raises NoPlace if too many suspects wait."""
+        if not lease.count.has_failed:
+            return True
+        if self.ports.quarantine.waiting >= SUSPECTS_WAITING_MAX:
+            raise NoPlace(f"{SUSPECTS_WAITING_MAX} others wait that may have ended the process")
+        point = attempts_of_work(lease.work.id)
+        while not (begun := await lease.count.begin(point)).number:
+            await lease.count.rest(begun)
+        if begun.number <= ATTEMPTS_MAX:
+            return True
+        await self.end_as_failed(lease, DIED, replace(begun, number=ATTEMPTS_MAX))
+        return False
+
+    async def count_failure(self, lease: WorkLease[W], bug: Exception) -> None:
+        """Record that an attempt has failed, and give its work up if that was the last one. What
+        cannot be recorded is attempted again."""
+        try:
+            if lease.is_released:  # by the commit that has taken the work as far as it goes
+                return await lease.count.forget()
+            failure = await lease.count.record_failure(attempts_of_work(lease.work.id))
+            if failure.number >= ATTEMPTS_MAX:
+                await self.end_as_failed(lease, problem_of(bug), failure)
+        except Exception:
+            log.exception("the %s %s is not given up", self.name, lease.work.id)
+        return None
+
+    async def end_as_failed(
+        self, lease: WorkLease[W], problem: Problem, attempt: CountedAttempt
+    ) -> None:
+        """End a work for good, and keep what is known of it as a dead letter, in one commit. No
+        letter is kept of one that has ended otherwise."""
+        work, ports = lease.work, self.ports
+        service, now = ports.repository.service, ports.clock.now()
+        failed = FailedMessage(service, problem, attempt.number, attempt.first_at, now)
+        letter = letter_of_work(self.name, work.id, lease.context, failed)
+
+        async def decide(unit: UnitOfWork) -> None:
+            reason = GAVE_UP.format(attempts=attempt.number, letter=letter.id)
+            await self.give_up(unit, work, reason)
+            if unit.has_decided:
+                park(letter, unit.rows)
+
+        log.error("the %s %s is given up as %s", self.name, work.id, letter.id)
+        await lease.record(decide, about=self.aggregate_id(work))
 
     def place(self, org: str) -> AbstractAsyncContextManager[None]:
         """Wait for a place of an organisation, and hold it. Raises NoPlace."""
@@ -199,8 +290,10 @@ class LeasedWork[W: Work](ABC):
         if self.stopping or (self.places and not self.places.free):
             return
         for work in await self.due():
-            if self.may_begin(work):
-                self.begin(work, await self.ports.repository.store.take_lease(work.id))
+            if not self.may_begin(work):
+                continue
+            if taken := await self.ports.repository.store.take_over(work.id):
+                self.begin(work, taken.epoch, taken_over=taken.taken_over)
                 await asyncio.sleep(0)  # it takes its place before the next is looked at
 
     def may_begin(self, work: W) -> bool:

@@ -3,7 +3,8 @@
 Services refer to each other's things, so a delete races with whatever takes up the deleted thing: a
 block is deleted in the moment in which an agent gets it, and the agent keeps it. Events that are
 missed and processes that die leave the same. So a policy looks again: at those that took something
-up lately (its suspects, by a key such as the agent's id), and now and then at everybody.
+up lately, or lost something (its suspects, by a key such as the agent's id), and at everybody when
+its process starts. It has no timer: what runs when nobody asks would read all that is stored.
 
     class DetachDeletedBlocks(Reconciliation[LostBlock]):
         '''When a block is gone, no agent has it.'''
@@ -19,8 +20,10 @@ up lately (its suspects, by a key such as the agent's id), and now and then at e
             return await send_correction(self.bus, self.ids, command, lost.org)
 
 The wiring adds `detach.sweep` to the service's sweepers. A commit that gives an agent a block calls
-`detach.suspect(agent_id)`; an event that does not say who is concerned calls
-`detach.look_at_all()`. Whatever is mended twice, here or by another process, does no harm.
+`detach.suspect(agent_id)`. Events of other services, and of other processes, come by a consumer:
+`detach.follow(service, BlockDeleted)`. The consumer's position is stored, so none is missed; and
+the suspects of a process that dies are in everybody, at whom the next one that reads the log looks.
+Whatever is mended twice, here or by another process, does no harm.
 """
 
 from __future__ import annotations
@@ -31,14 +34,20 @@ from abc import ABC, abstractmethod
 from collections.abc import Sequence
 
 from libs.bus.ports import Bus, BusUnavailable, Clock, Ids, request_as_service
+from libs.bus.service_host import Service
 from libs.bus.unknown_version_delays import log_once
-from libs.contracts.bus_messages import NOT_FOUND, Command, Context, NewerVersion, Rejected
+from libs.contracts.bus_messages import (
+    NOT_FOUND,
+    Command,
+    Context,
+    Event,
+    NewerVersion,
+    Rejected,
+)
 from libs.eventstore.ports import StoreUnavailable, VersionConflict
 
 log = logging.getLogger(__name__)
 
-# Everybody is looked at so often: this process may have missed an event, another may have died.
-LOOK_AT_ALL_SECONDS = 60.0
 # So many suspects are remembered by their keys; if there are more, everybody is looked at.
 SUSPECTS_MAX = 10_000
 # In one sweep; what is left is for the next one.
@@ -58,18 +67,24 @@ OUTAGES = (BusUnavailable, StoreUnavailable)
 
 
 class Reconciliation[Item](ABC):
-    """One kind of thing that may be left behind. Everybody is looked at when the process starts,
-    then every `every_seconds`; `find` returns `batch_max` items at most."""
+    """One kind of thing that may be left behind. Everybody is looked at when the process starts, or
+    takes over from another; then suspects are. Only what becomes due by the clock looks
+    `every_seconds`, and may read what is due alone where the look is `by_clock`. `find` returns
+    `batch_max` items at most, for suspects or, where it takes no keys, for all.
+    """
 
     name = "reconciliation"
     batch_max: float = math.inf
-    every_seconds = LOOK_AT_ALL_SECONDS
+    every_seconds = math.inf
 
     def __init__(self, clock: Clock) -> None:
         self.clock = clock
         self.suspects: set[str] = set()
         self.suspects_later: dict[str, float] = {}  # since when; the oldest is the first
         self.look_at_all_at = -math.inf
+        self.look_at_all_later_at = math.inf
+        self.all_are_wanted = True
+        self.by_clock = False
         self.retry_at = -math.inf
         self.retry_seconds = RETRY_SECONDS
 
@@ -95,6 +110,18 @@ class Reconciliation[Item](ABC):
         if len(self.suspects_later) > SUSPECTS_MAX:
             self.suspect_first_of_later()
 
+    async def follow(self, service: Service, *kinds: type[Event]) -> None:
+        """Look at what events of these kinds, of one service, are about."""
+        [upstream] = {kind.service for kind in kinds}
+        reactions = dict.fromkeys(kinds, self.look_at)
+        await service.follow(upstream, {**reactions}, self.look_at_all_twice)
+
+    async def look_at(self, event: Event, _context: Context) -> None:
+        """React to an event that may leave something behind: look at what it is about, and once
+        more when a commit that began before the event can no longer be made."""
+        self.suspect(event.originator_id)
+        self.suspect_later(event.originator_id)
+
     def suspect_first_of_later(self) -> None:
         """Look in the next sweep at the one that would be next in time."""
         key = next(iter(self.suspects_later))
@@ -104,6 +131,13 @@ class Reconciliation[Item](ABC):
     def look_at_all(self) -> None:
         """Look at everybody in the next sweep, also if one is under way."""
         self.look_at_all_at = -math.inf
+        self.all_are_wanted = True
+
+    def look_at_all_twice(self) -> None:
+        """Look at everybody, and once more when a commit that is begun now can no longer be made:
+        whoever was to look at some of them may have died."""
+        self.look_at_all()
+        self.look_at_all_later_at = self.clock.monotonic() + LATE_SECONDS
 
     async def sweep(self) -> None:
         """Look at suspects, or at everybody if it is time, and mend what is wrong. What fails is
@@ -111,12 +145,13 @@ class Reconciliation[Item](ABC):
         now = self.clock.monotonic()
         while self.suspects_later and next(iter(self.suspects_later.values())) <= now:
             self.suspect_first_of_later()
+        if now >= self.look_at_all_later_at:
+            self.look_at_all_later_at = math.inf
+            self.look_at_all()
         everybody = now >= self.look_at_all_at
         if now < self.retry_at or not (everybody or self.suspects):
             return
-        suspects, self.suspects = self.suspects, set()
-        if everybody:
-            self.look_at_all_at = now + self.every_seconds
+        suspects = self.take_up(everybody, now)
         done = False
         try:
             done = await self.mend_batches(None if everybody else sorted(suspects))
@@ -130,6 +165,17 @@ class Reconciliation[Item](ABC):
         finally:
             if not done:
                 self.look_again(None if everybody else suspects)
+
+    def take_up(self, everybody: bool, now: float) -> set[str]:
+        """Begin a look at suspects, which are returned, or at everybody. One that the clock has
+        begun may not see them all: suspects are left to the next one."""
+        if everybody:
+            self.look_at_all_at = now + self.every_seconds
+            self.by_clock, self.all_are_wanted = not self.all_are_wanted, False
+            if self.by_clock:
+                return set()
+        suspects, self.suspects = self.suspects, set()
+        return suspects
 
     async def mend_batches(self, keys: list[str] | None) -> bool:
         """Mend a bounded number of batches; returns whether nothing is left. Raises NotMended after

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 import logging
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
@@ -12,11 +11,13 @@ from libs.bus.process_ports import ProcessPorts
 from libs.contracts.bus_messages import Context, NewerVersion
 from libs.eventstore.ports import Fence, StaleLease, StoreUnavailable, VersionConflict
 from libs.eventstore.unit_of_work import UnitOfWork
+from libs.work.attempt_counts import REST_SECONDS, AttemptCount
 
 log = logging.getLogger(__name__)
 
 CONFLICT_RETRIES_MAX = 20
 STORE_RETRY_SECONDS = 1.0
+GIVE_BACK_TRIES_MAX = 600  # of a lease while the store is away; they take ten minutes and more
 # The engine knows what these mean for a piece of work; an attempt lets them pass.
 HANDLED_BY_ENGINE = (NewerVersion, StaleLease, VersionConflict, StoreUnavailable)
 
@@ -47,14 +48,23 @@ class WorkLease[W: Work]:
     """A piece of work that this process may do while its lease is the newest.
 
     `has_recorded` tells whether an event was committed under it, `is_released` whether it was given
-    back.
+    back. `count` knows what became of the attempts before.
     """
 
-    def __init__(self, work: W, fence: Fence, ports: ProcessPorts, context: Context) -> None:
+    def __init__(
+        self,
+        work: W,
+        fence: Fence,
+        ports: ProcessPorts,
+        context: Context,
+        *,
+        taken_over: bool = False,
+    ) -> None:
         self.work = work
         self.fence = fence
         self.ports = ports
         self.context = context
+        self.count = AttemptCount(ports, has_failed=taken_over, rest_seconds=REST_SECONDS)
         self.has_recorded = False
         self.is_released = False
 
@@ -68,6 +78,7 @@ class WorkLease[W: Work]:
         *,
         release: Callable[[T], bool] | bool = True,
         about: str = "",
+        advances: bool = False,
         waits_for_store: bool = False,
     ) -> T:
         """Commit a decision under the lease, and return what `decide` returned.
@@ -75,7 +86,8 @@ class WorkLease[W: Work]:
         `decide` loads, decides and writes nothing; it is called again after a version conflict, at
         most CONFLICT_RETRIES_MAX times. It runs under the lock of the aggregate that the work is
         `about`, which is the work's id by default. `release` says whether the commit also gives
-        the lease back.
+        the lease back. One that `advances` takes the work further for good, so that no attempt
+        does the same again: attempts that fail are counted anew behind it.
 
         An outage of the store raises StoreUnavailable, and a later sweep repeats the attempt. Where
         that must not be repeated, `waits_for_store` has the decision made again, however long the
@@ -101,13 +113,28 @@ class WorkLease[W: Work]:
             else:
                 self.has_recorded |= bool(unit.events)
                 self.is_released |= releases
+                if advances and unit.events:
+                    await self.count.forget()
                 self.ports.committed()
                 return value
 
     async def give_back(self) -> None:
-        """Let any process take the lease at once. If the store is away, the lease runs out. Safe to
-        repeat."""
+        """Let any process take the lease at once, and have no attempt counted that was ended from
+        outside. While the store is away this is tried again: a lease that is left to run out says
+        that its process has died. Safe to repeat."""
+        self.count.leave_quarantine()
+        for _ in range(GIVE_BACK_TRIES_MAX):
+            try:
+                await self.give_back_once()
+            except StoreUnavailable:
+                await self.ports.clock.sleep(STORE_RETRY_SECONDS)
+            else:
+                break
+        self.is_released = True  # or it runs out
+
+    async def give_back_once(self) -> None:
+        """Give the lease back, and what was counted. Raises StoreUnavailable."""
+        await self.count.uncount()
         if not self.is_released:
-            with contextlib.suppress(StoreUnavailable):
-                await self.ports.repository.store.release_lease(self.fence)
-            self.is_released = True
+            store = self.ports.repository.store
+            await store.release_lease(self.fence, failed=self.count.has_failed)

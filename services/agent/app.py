@@ -21,7 +21,7 @@ from libs.contracts.agent.agents import (
 )
 from libs.contracts.agent.conversations import ConversationDeleted
 from libs.contracts.agent.run_replays import RunReplayDeleted
-from libs.contracts.agent.runs import RunCancelled
+from libs.contracts.agent.runs import RunCancelled, RunDeleted
 from libs.contracts.agent.summaries import SummariesDeleted, SummaryLimits
 from libs.contracts.bus_messages import Command
 from libs.contracts.memory.blocks import BlockDeleted
@@ -50,7 +50,11 @@ from services.agent.adapters.models.model_telemetry import ObservedProvider
 from services.agent.adapters.models.ports import ModelLister, Provider
 from services.agent.adapters.models.prices import PriceTable, PublishedPrices, price_tables
 from services.agent.adapters.models.scripted_model import ScriptedProvider
-from services.agent.adapters.moment_aggregates import SKIPPED_TOPICS, AgentMomentAggregates
+from services.agent.adapters.moment_aggregates import (
+    COPIES,
+    SKIPPED_TOPICS,
+    AgentMomentAggregates,
+)
 from services.agent.adapters.multi_agent_tools import MultiAgentTools
 from services.agent.adapters.telemetry import COUNTED_EVENTS, AgentGauge, ObservedTools, count_run
 from services.agent.adapters.tool_owner_port import ToolOwner
@@ -136,7 +140,7 @@ async def wire(runtime: Runtime, *, settings: Settings) -> None:
     handlers.replays.replays.join(runtime.service)
     models = ReadModels("agent", project, READ_MODELS)
     aggregates = AgentMomentAggregates(runtime.database)
-    moments = serve_moments(runtime, models, aggregates, SKIPPED_TOPICS)
+    moments = serve_moments(runtime, models, aggregates, SKIPPED_TOPICS, COPIES)
     answered = await apply_policies(runtime, adapters.queries, handlers.table())
     await runtime.service.handle({**answered, **moments})
     swept = (handlers.pauses.sweep, handlers.approvals.sweep)
@@ -194,7 +198,6 @@ async def start_engine(
             models=adapters.models,
             tools=ObservedTools(tools, clock),
             queries=queries,
-            quarantine=service.quarantine,
             deadlines=settings.deadlines,
             policies=policies,
         )
@@ -227,12 +230,16 @@ async def apply_policies(
         (tools, ToolDeleted, TOOL_GIVING_EVENTS, AttachTool),
     ):
         noting |= {kind: policy.noting(noting[kind]) for kind in (CreateAgent, UpdateAgent, attach)}
-        await service.follow(deleted.service, {deleted: policy.detach_everywhere})
+        await service.follow(
+            deleted.service, {deleted: policy.detach_everywhere}, policy.look_at_all_twice
+        )
         service.repository.watch(giving, policy.note_commit)
     conversations = DeleteConversations(bus, queries, clock, ids)
     service.repository.watch(ORPHANING_EVENTS, conversations.note_commit)
+    await conversations.follow(service, AgentDeleted)
     replays = DeleteReplays(bus, queries, clock, ids)
     service.repository.watch(RUN_LOSING_EVENTS, replays.note_commit)
+    await replays.follow(service, ConversationDeleted, RunDeleted)
     creations = UndoUnfinishedCreations(service.repository, queries, bus, clock, ids, service.locks)
     service.sweepers += [blocks.sweep, tools.sweep, conversations.sweep, creations.sweep]
     service.sweepers.append(replays.sweep)

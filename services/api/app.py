@@ -19,12 +19,15 @@ from litestar.handlers import HTTPRouteHandler
 from litestar.types import ASGIApp
 
 from libs.bus.background_loops import forever
+from libs.bus.fair_semaphore import NoPlace
 from libs.bus.metrics_collection import Reports
 from libs.bus.moments import serve_moments
 from libs.bus.service_runner import Runtime, Wire
+from libs.contracts.agent.agents import AgentDeleted
 from libs.contracts.api.configurations import ConfigurationDeleted
-from libs.contracts.api.deployments import DeploymentEnded
+from libs.contracts.api.deployments import DeploymentCompleted, DeploymentEnded, MigrationEnded
 from libs.contracts.api.identities import IdentityDeleted
+from libs.contracts.api.imports import ImportForgotten
 from libs.contracts.api.projects import ProjectDeleted, ProjectEmptied
 from libs.contracts.api.templates import TemplateDeleted
 from libs.contracts.service_registry import names
@@ -34,6 +37,7 @@ from libs.telemetry.tracing import tracer
 from services.api import resources
 from services.api.adapters.agent_lines import AgentLines
 from services.api.adapters.attachment_queries import PostgresAttachmentQueries
+from services.api.adapters.awaited_forks import AwaitedForks
 from services.api.adapters.block_history_queries import BlockHistoryQueries
 from services.api.adapters.configuration_queries import ConfigurationQueries
 from services.api.adapters.context_message_queries import ContextMessageQueries
@@ -70,20 +74,25 @@ from services.api.http.callers import Authenticator, SingleOrganisation
 from services.api.http.connection_limits import ConnectionLimits, room_for_connections
 from services.api.http.direct_handler_calls import call_directly
 from services.api.http.error_responses import BODY_BYTES_MAX, Problem, on_exception
+from services.api.http.export_places import ExportPlaces
 from services.api.http.handler_dependencies import Api
 from services.api.http.http_protocol import KEEP_ALIVE_SECONDS, LimitedHttp
 from services.api.http.internal_requests import InternalRequests
 from services.api.http.password_attempt_limits import PasswordAttemptLimits
-from services.api.http.per_path_concurrency_limits import ConcurrencyLimits
+from services.api.http.per_path_concurrency_limits import ConcurrencyLimits, no_place
 from services.api.http.request_admission import admit
 from services.api.http.request_telemetry import TracedLitestar
-from services.api.policies.deleted_configurations import DeleteConfigurations
+from services.api.http.text_work import TextWorks
 from services.api.policies.deleted_projects import ClearDeletedProjects
-from services.api.policies.empty_deployments import EndEmptyDeployments
+from services.api.policies.ends_with_agents import (
+    DeleteConfigurations,
+    EndEmptyDeployments,
+    ForgetImports,
+)
 from services.api.projections import READ_MODELS, project
 from services.api.resources.mcp_endpoint_tools import TOOLS, McpClient
 from services.api.settings import ApiSettings
-from services.api.v1.agent_file_source import AgentFileSource
+from services.api.v1.agent_file_source import AgentFileSource, file_processes
 from services.api.v1.read_model_responses import unknown_cursor
 
 GRACEFUL_SECONDS_MAX = 5
@@ -127,6 +136,7 @@ def application(
         cors_config=cors_config(settings.cors_origins),
         exception_handlers={
             UnknownCursor: lambda request, problem: on_exception(request, unknown_cursor(problem)),
+            NoPlace: lambda request, problem: on_exception(request, no_place(problem)),
             NotFoundException: on_no_route,
             MethodNotAllowedException: on_no_route,
             Exception: on_exception,
@@ -155,7 +165,10 @@ def application(
         uploads=Uploads(database, upload_limits(settings)),
         past=PastReads(database, bus, clock, ids),
         agent_lines=AgentLines(database),
+        exports=ExportPlaces(),
+        awaited_forks=AwaitedForks(),
         defaults=settings.defaults,
+        text_works=TextWorks(),
     )
     app.state.health = Health(database, bus, clock, ids)
     app.state.reports = Reports(clock)
@@ -237,10 +250,21 @@ async def apply_policies(runtime: Runtime, projects: PostgresProjectQueries) -> 
     lost = DeleteConfigurations(
         runtime.bus, ConfigurationQueries(runtime.database), runtime.clock, runtime.ids
     )
-    runtime.service.sweepers += [clear.sweep, empty.sweep, lost.sweep]
+    past = ForgetImports(
+        runtime.bus,
+        PostgresImportQueries(runtime.database),
+        runtime.clock,
+        runtime.ids,
+        runtime.erase_after_seconds,
+    )
+    await empty.follow(runtime.service, AgentDeleted)
+    await past.follow(runtime.service, AgentDeleted)
+    await empty.follow(runtime.service, DeploymentCompleted, MigrationEnded)
+    await lost.follow(runtime.service, AgentDeleted)
+    runtime.service.sweepers += [clear.sweep, empty.sweep, lost.sweep, past.sweep]
     runtime.erase_what_ended(
         *(IdentityDeleted, ProjectDeleted, ProjectEmptied, TemplateDeleted, DeploymentEnded),
-        ConfigurationDeleted,
+        *(ConfigurationDeleted, ImportForgotten),
     )
 
 
@@ -261,9 +285,10 @@ def upload_limits(settings: ApiSettings) -> UploadLimits:
 def start_imports(runtime: Runtime, sealer: Sealer, limits: UploadLimits) -> Imports:
     """The imports that this process makes, swept and drained with it."""
     uploads, queries = UploadedParts(runtime.database), PostgresImportQueries(runtime.database)
-    sources = ImportSources(
-        uploads, AgentLines(runtime.database), AgentFileSource(uploads, queries).lines
-    )
+    processes = file_processes()
+    runtime.closing.callback(processes.close)
+    files = AgentFileSource(uploads, queries, processes)
+    sources = ImportSources(uploads, AgentLines(runtime.database), files.lines)
     imports = Imports(
         ImportPorts(
             **runtime.port_arguments,
@@ -341,6 +366,7 @@ async def wire(
         server.end()
         await asyncio.gather(*serving)
         await app.state.mcp_endpoint.close()
+        app.state.api.text_works.close()
         for loop in loops:
             loop.cancel()
 

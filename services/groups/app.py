@@ -74,9 +74,10 @@ async def keep_groups_true(runtime: Runtime, groups: PostgresGroupQueries) -> No
         DetachDeletedBlocks(*ports),
         AttachGroupBlocks(*ports),
     )
-    await service.hear(AgentDeleted, members.look_at_all)
-    await service.hear(BlockDeleted, blocks.look_at_all)
+    await members.follow(service, AgentDeleted)
+    await blocks.follow(service, BlockDeleted)
     service.repository.watch(SHARING_EVENTS, sharing.note_commit)
+    await sharing.follow(service, *SHARING_EVENTS)
     service.sweepers += [members.sweep, blocks.sweep, sharing.sweep]
 
 
@@ -89,7 +90,7 @@ async def start_routing(runtime: Runtime) -> Mapping[type[Command], Handler]:
         await runtime.service.hear(ended, routed.run_ended)
     routed.join(runtime.service)
     topics = UnsubscribeDeletedAgents(runtime.bus, queries, runtime.clock, runtime.ids)
-    await runtime.service.hear(AgentDeleted, topics.look_at_all)
+    await topics.follow(runtime.service, AgentDeleted)
     runtime.service.sweepers.append(topics.sweep)
     runtime.closing.push_async_callback(routed.drain)
     return {
@@ -127,6 +128,6 @@ async def start_sleeptime(
     enabling = EnableWantedSleeptime(bus, queries, clock, ids)
     ending = EndLostSleeptime(bus, queries, clock, ids)
     await service.follow("agent", {ReviewableRunEnded: CountRuns(bus, queries).run_ended})
-    await service.hear(AgentDeleted, ending.look_at_all)
+    await ending.follow(service, AgentDeleted)
     service.sweepers += [enabling.sweep, ending.sweep]
     return SleeptimeHandlers(SleeptimePorts(bus, clock, queries, groups, reviews)).table()

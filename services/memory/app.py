@@ -22,7 +22,6 @@ from services.memory.adapters.file_parsing.parser import ProcessParser
 from services.memory.adapters.file_processing_queries import PostgresFileProcessingQueries
 from services.memory.adapters.file_texts import PostgresFileTexts
 from services.memory.adapters.folder_queries import PostgresFolderQueries
-from services.memory.adapters.hnsw_indexing import LargeCollections
 from services.memory.adapters.memory_telemetry import observe_handlers
 from services.memory.adapters.message_vectors import PostgresMessageVectors
 from services.memory.adapters.moment_aggregates import SKIPPED_TOPICS, MemoryMomentAggregates
@@ -89,13 +88,11 @@ def open_adapters(runtime: Runtime, settings: EmbeddingSettings) -> Adapters:
     database = runtime.database
     embedders = EmbedderRouter(settings)
     runtime.closing.push_async_callback(embedders.aclose)
-    large = LargeCollections(database, runtime.clock)
-    runtime.service.sweepers.append(large.turn)
     return Adapters(
         embedders=embedders,
         attached=PostgresAgentAttachments(database),
         archives=PostgresArchiveQueries(database),
-        passages=PostgresPassageSearch(database, large),
+        passages=PostgresPassageSearch(database),
         message_vectors=PostgresMessageVectors(database),
     )
 
@@ -127,8 +124,7 @@ async def start_engine(
         DeleteFilesOfDeletedFolders(ports, ports.queries),
         RemoveUnnamedTexts(ports.texts, ports.clock),
     ):
-        for event in (FileDeleted, FolderDeleted):
-            await service.hear(event, cleanup.look_at_all)
+        await cleanup.follow(service, FileDeleted, FolderDeleted)
         service.sweepers.append(cleanup.sweep)
     files.join(service)
     service.sweepers.append(messages.sweep)
@@ -153,7 +149,8 @@ async def apply_policies(runtime: Runtime, adapters: Adapters) -> None:
             ConversationDeleted: policies.conversation_deleted,
         },
     )
-    for event in (FileDeleted, FolderDeleted):
-        await service.hear(event, policies.agent_folders.look_at_all)
+    await policies.agent_folders.follow(service, FileDeleted, FolderDeleted)
+    await policies.agent_folders.follow(service, AgentDeleted)
+    await policies.archives.orphans.follow(service, AgentDeleted)
     swept = (policies.archives, policies.reembedding, policies.agent_folders)
     service.sweepers += [policy.sweep for policy in swept]

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 
 from libs.bus.service_runner import Runtime, Wire
 from libs.contracts.agent.agents import AgentDeleted
-from libs.contracts.scheduler.schedules import ScheduleDeleted
+from libs.contracts.scheduler.schedules import ScheduleCompleted, ScheduleDeleted
 from libs.work.agent_runs import AgentRuns, PostgresAgentRunQueries
 from services.scheduler.adapters.agent_tools import PostgresAgentTools
 from services.scheduler.adapters.schedule_queries import PostgresScheduleQueries
@@ -35,8 +35,9 @@ async def wire(runtime: Runtime) -> None:
     )
     await service.handle(handlers.table())
     cleanup = ScheduleCleanup(queries, runtime.bus, runtime.clock, runtime.ids)
-    await service.hear(AgentDeleted, cleanup.look_at_all)
+    await cleanup.follow(service, AgentDeleted)
     outdated = OutdatedSchedules(queries, runtime.bus, runtime.clock, runtime.ids)
+    await outdated.follow(service, ScheduleCompleted)
     runtime.erase_what_ended(ScheduleDeleted)
     for policy in (cleanup, outdated):
         service.sweepers.append(policy.sweep)

@@ -309,6 +309,7 @@ async def apply_policies(runtime: Runtime, adapters: Adapters) -> None:
         )
     )
     tool_runs = ToolRunCleanup(ProcessPorts(**runtime.port_arguments), adapters.tool_runs)
-    for cleanup in (workspaces, permissions, tool_runs):
-        await service.hear(AgentDeleted, cleanup.look_at_all)
-        service.sweepers.append(cleanup.sweep)
+    await service.hear(AgentDeleted, workspaces.look_at_all)  # each machine has its own
+    for cleanup in (permissions, tool_runs):
+        await cleanup.follow(service, AgentDeleted)
+    service.sweepers += [workspaces.sweep, permissions.sweep, tool_runs.sweep]

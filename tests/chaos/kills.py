@@ -59,7 +59,7 @@ async def r01_random_kills(world: World, dose: Dose) -> Verdict:
     oracle = await under_load(world, dose, "R01", fault, PAUSE_SECONDS)
     verdict = await oracle.judge()
     late = verdict.figures["backlog_seconds"]
-    verdict.check(late <= TERMINAL_SECONDS_MAX, f"the last run ended {late:.0f} s after the kills")
+    verdict.in_time(late, TERMINAL_SECONDS_MAX, "the last run to end after the kills")
     return verdict
 
 
@@ -74,7 +74,7 @@ async def r02_everything_dies(world: World, dose: Dose) -> Verdict:
     oracle = await under_load(world, dose, "R02", fault, ALL_PAUSE_SECONDS)
     verdict = await oracle.judge()
     verdict.figures["ready_seconds_max"] = max(ready)
-    verdict.check(max(ready) <= READY_SECONDS_MAX, f"ready only after {max(ready):.0f} s")
+    verdict.in_time(max(ready), READY_SECONDS_MAX, "to be ready again")
     return verdict
 
 

@@ -29,6 +29,7 @@ from tests.chaos import (
     replicas,
     resumed,
     schedules,
+    slow_machines,
     soak,
     starving,
     unsure,
@@ -81,6 +82,7 @@ SCENARIOS = {
     "R30": Scenario("bad MCP servers", bad_mcp.r30_bad_mcp, Dose(1, 80, agents=10)),
     "R36": Scenario("a soak", soak.r36_soak, Dose(12, 0, agents=8)),
     "R37": Scenario("outages are no 404", outages.r37_outage_is_not_absence, Dose(1, 0, agents=4)),
+    "R40": Scenario("a slow machine", slow_machines.r40_slow_machine, Dose(1, 1, agents=1)),
     "RELAY": Scenario("state is large", large_state.relay_large_state, Dose(2, 60, agents=10)),
 }
 

@@ -1,4 +1,4 @@
-"""R36: a short soak; `make soak` is the long one, which also judges memory."""
+"""R36: a short soak, which sees what leaks fast; `make soak` is long, and judges memory."""
 
 from __future__ import annotations
 

@@ -5,19 +5,19 @@ from __future__ import annotations
 import asyncio
 import os
 import random
-import shutil
 import signal
 import subprocess
 import tempfile
 import time
 from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass, field
 from itertools import count, islice
 from pathlib import Path
 from typing import Any
 
 import psutil
+import psycopg
 
 from deploy import container_health
 from deploy.embedded.api_health import read_health
@@ -25,7 +25,7 @@ from deploy.embedded.settings import PARTS, SERVICES, service_of
 from tests.chaos.client import Client
 from tests.mcp_servers.listed import write_list
 from tests.scripted_model.handle import ScriptedModelProcess
-from tests.servers import HeelerInstance, delete_home
+from tests.servers import HeelerInstance, delete_home, wipe
 from tests.waiting import wait_for
 
 HEALTHY_SECONDS_MAX = 120.0
@@ -72,8 +72,15 @@ class World:
         return f"{scenario.lower()}-{next(self.names)}"
 
     async def sql(self, statement: str) -> list[tuple[Any, ...]]:
-        """Rows for the diagnosis."""
-        return await asyncio.to_thread(self.heeler.psql, statement)
+        """Rows for the diagnosis, once Postgres answers: it may have been killed a moment ago."""
+
+        async def answered() -> tuple[list[tuple[Any, ...]]] | None:
+            with suppress(psycopg.OperationalError):
+                return (await asyncio.to_thread(self.heeler.psql, statement),)
+            return None
+
+        (rows,) = await wait_for("Postgres answers", answered, HEALTHY_SECONDS_MAX)
+        return rows
 
     # -- processes
 
@@ -124,8 +131,8 @@ class World:
             os.kill(supervisor, signal.SIGCONT)
 
     def wipe_nats(self) -> None:
-        """Delete all streams, as a lost disk would; NATS must be gone."""
-        shutil.rmtree(self.heeler.home / "nats" / "store")
+        """Delete all streams, as a lost disk would; NATS may still write them."""
+        wipe(self.heeler.home / "nats" / "store")
 
     # -- replicas of the agent service
 

@@ -63,7 +63,11 @@ from libs.eventstore.event_decoding import event_of
 from libs.eventstore.moments import Moments
 from libs.eventstore.ports import Commit, NewEvent, StoredEvent
 from libs.eventstore.postgres import PostgresEventStore
-from services.agent.adapters.moment_aggregates import SKIPPED_TOPICS, AgentMomentAggregates
+from services.agent.adapters.moment_aggregates import (
+    COPIES,
+    SKIPPED_TOPICS,
+    AgentMomentAggregates,
+)
 from services.api.adapters.context_message_queries import ContextMessageQueries
 from services.api.adapters.message_queries import History, MessageQueries
 from services.api.adapters.moment_aggregates import ApiMomentAggregates
@@ -373,8 +377,11 @@ class Services:
         skipped = {"agent": SKIPPED_TOPICS, "memory": memory_aggregates.SKIPPED_TOPICS}
         clock: Any = Clock()
         self.models = {name: read_models(name) for name in SERVICES_WITH_MOMENTS}
+        copies = {"agent": COPIES}
         self.moments = {
-            name: Moments(databases[name], self.models[name], skipped.get(name, ()))
+            name: Moments(
+                databases[name], self.models[name], skipped.get(name, ()), copies.get(name)
+            )
             for name in SERVICES_WITH_MOMENTS
         }
         self.handlers = {

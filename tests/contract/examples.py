@@ -44,7 +44,10 @@ from libs.contracts.agent.compaction import (
     ContextCleared,
     ContextReplaced,
     ConversationCompacted,
+    ListLeftOut,
     ReplaceContext,
+    RetriedContentRefused,
+    ShowLeftOut,
 )
 from libs.contracts.agent.conversations import (
     ConversationCreated,
@@ -525,6 +528,8 @@ COMMANDS: list[Command] = [
         agent_id=AGENT, conversation_id=CONVERSATION, run=RUN_CONFIG, messages=[SAID]
     ),
     ClearContext(agent_id=AGENT, conversation_id=CONVERSATION),
+    ShowLeftOut(agent_id=AGENT, conversation_id=CONVERSATION),
+    ListLeftOut(agent_id=AGENT, conversation_id=CONVERSATION),
     ReplaceContext(
         agent_id=AGENT,
         conversation_id=CONVERSATION,
@@ -667,9 +672,9 @@ def of_tool(kind: type[Event], **fields: Any) -> Event:
     return kind(originator_id=TOOL, originator_version=1, timestamp=AT, **fields)
 
 
-def of_tool_name(kind: type[Event], name: str) -> Event:
-    name_id = tool_name_id("org-1", name)
-    return kind(originator_id=name_id, originator_version=1, timestamp=AT, name=name, tool_id=TOOL)
+def of_tool_name(kind: type[Event]) -> Event:
+    name_id = tool_name_id("org-1", "roll_dice")
+    return kind(originator_id=name_id, originator_version=1, timestamp=AT, tool_id=TOOL)
 
 
 def of_tool_run(kind: type[Event], **fields: Any) -> Event:
@@ -693,7 +698,6 @@ def of_mcp_server_name(kind: type[Event]) -> Event:
         originator_id=mcp_server_name_id("org-1", "weather"),
         originator_version=1,
         timestamp=AT,
-        name="weather",
         server_id=MCP_SERVER,
     )
 
@@ -761,6 +765,14 @@ EVENTS: list[Event] = [
         evicted=[SUMMARY.id],
         returned=[SAID],
         restored_from=f"{CONVERSATION}.12",
+    ),
+    of_conversation(
+        RetriedContentRefused,
+        run_id=RUN,
+        agent_id=AGENT,
+        step_id=STEP,
+        error_type="llm_bad_request",
+        message="openai answered 400: bad image",
     ),
     of_conversation(
         RunAccepted,
@@ -936,8 +948,8 @@ EVENTS: list[Event] = [
     of_tool(ToolCreated, tool=ROLL_DICE),
     of_tool(ToolChanged, changes={"tags": ["games"], "last_updated_by_id": USER}),
     of_tool(ToolDeleted),
-    of_tool_name(ToolNameTaken, "roll_dice"),
-    of_tool_name(ToolNameFreed, "roll_dice"),
+    of_tool_name(ToolNameTaken),
+    of_tool_name(ToolNameFreed),
     of_tool_run(
         ToolRunBegun,
         tool_id=TOOL,

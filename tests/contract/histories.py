@@ -37,6 +37,7 @@ from libs.contracts.agent.compaction import (
     ContextCleared,
     ContextReplaced,
     ConversationCompacted,
+    RetriedContentRefused,
 )
 from libs.contracts.agent.conversations import (
     ConversationCreated,
@@ -97,6 +98,7 @@ from libs.contracts.api.imports import (
     ImportCompleted,
     ImportDelayed,
     ImportedAgentTaken,
+    ImportForgotten,
     ImportProgressed,
     ImportRequested,
     ImportUndone,
@@ -399,6 +401,15 @@ CONVERSATION = [
         sent=True,
     ),
     one(RunFailed, run_id=FAILING, error_type="llm_bad_request"),
+    accepted("run-again"),
+    one(RunStarted, run_id="run-again"),
+    one(ModelReplied, run_id="run-again", tool_calls=[], finish_reason="stop"),
+    one(RunCompleted, run_id="run-again"),
+    accepted("run-tries"),
+    one(RunStarted, run_id="run-tries"),
+    one(RetriedContentRefused, run_id="run-tries"),
+    one(ModelReplied, run_id="run-tries", tool_calls=[], finish_reason="stop"),
+    one(RunCompleted, run_id="run-tries"),
     accepted(COMPACTING, messages=[], compaction={"mode": "all"}),
     one(RunStarted, run_id=COMPACTING),
     one(ConversationCompacted, run_id=COMPACTING, evicted=[SAID.id, CALLED.id, RETURNED.id]),
@@ -619,6 +630,7 @@ RESTORES = [
 CONFIGURATION = [one(ConfigurationApplied), one(ConfigurationRejected)]
 DELETED_CONFIGURATION = [*CONFIGURATION, one(ConfigurationDeleted)]
 CANCELLED_IMPORT = [one(ImportRequested), one(ImportCancelled, undoes=False)]
+FORGOTTEN_IMPORT = [*FAILED_IMPORT, one(ImportForgotten)]
 IDENTITY_KEY = [one(IdentityKeyTaken), one(IdentityKeyFreed)]
 PROJECT = [one(ProjectCreated), one(ProjectChanged), one(ProjectDeleted), one(ProjectEmptied)]
 PROJECT_NAME = [one(ProjectNameTaken), one(ProjectNameFreed)]
@@ -662,6 +674,7 @@ HISTORIES: dict[str, tuple[type[Aggregate[Any]], list[Event]]] = {
     "Configuration": (Configuration, [*CONFIGURATION]),
     "Configuration.deleted": (Configuration, [*DELETED_CONFIGURATION]),
     "AgentImport.failed": (AgentImport, [*FAILED_IMPORT]),
+    "AgentImport.forgotten": (AgentImport, [*FORGOTTEN_IMPORT]),
     "AgentImport.cancelled": (AgentImport, [*CANCELLED_IMPORT]),
     "ImportedAgent": (ImportedAgent, [one(ImportedAgentTaken)]),
     "IdentityKey": (IdentityKey, [*IDENTITY_KEY]),

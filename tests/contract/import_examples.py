@@ -7,12 +7,14 @@ from datetime import UTC, datetime
 from libs.contracts.api.imports import (
     CancelImport,
     EntryError,
+    ForgetImport,
     ImportAbandoned,
     ImportCancelled,
     ImportCompleted,
     ImportCounts,
     ImportDelayed,
     ImportedAgentTaken,
+    ImportForgotten,
     ImportOptions,
     ImportProgressed,
     ImportRequested,
@@ -45,6 +47,7 @@ def of_import[E: Event](kind: type[E], **fields: object) -> E:
 IMPORT_COMMANDS: list[Command] = [
     RequestImport(import_id=IMPORT, source=FILE, options=OPTIONS),
     CancelImport(import_id=IMPORT),
+    ForgetImport(import_id=IMPORT),
 ]
 IMPORT_EVENTS: list[Event] = [
     of_import(ImportRequested, source=FILE, options=OPTIONS, requested_by="user-1"),
@@ -69,11 +72,13 @@ IMPORT_EVENTS: list[Event] = [
     of_import(ImportCancelled, undoes=True),
     of_import(ImportUndone, status="failed"),
     of_import(ImportCompleted, agent_ids=[AGENT]),
+    of_import(ImportForgotten),
     of_import(ImportedAgentTaken, originator_id=IMPORTED_AGENT, agent_id=AGENT, import_id=IMPORT),
 ]
 SUBJECTS = {
     "RequestImport": f"api.command.import.request.org-1.{IMPORT}",
     "ImportedAgentTaken": f"api.event.imported_agent.taken.org-1.{IMPORTED_AGENT}",
+    "ForgetImport": f"api.command.import.forget.org-1.{IMPORT}",
     "CancelImport": f"api.command.import.cancel.org-1.{IMPORT}",
     **{
         f"Import{verb}": f"api.event.import.{topic}.org-1.{IMPORT}"
@@ -86,6 +91,7 @@ SUBJECTS = {
             "Cancelled": "cancelled",
             "Undone": "undone",
             "Completed": "completed",
+            "Forgotten": "forgotten",
         }.items()
     },
 }

@@ -8,9 +8,27 @@ from typing import Any
 
 import psycopg
 
+from libs.eventstore.connection_pool import Database
+from tests.waiting import wait_for
+
 Plan = dict[str, Any]
 
-OF_WHAT_GOES_ON = ("runs_active",)  # indexes that hold little, however old a server is
+OF_WHAT_GOES_ON = (
+    "runs_active",
+    "firings_open",
+)  # indexes that hold little, however old a server is
+SEEN_BY_ALL = "select relallvisible = relpages from pg_class where oid = %s::regclass"
+
+
+async def vacuum(database: Database, table: str) -> None:
+    """Vacuum a table, until Postgres knows that all may see each of its pages: whoever reads at the
+    same time, as it does itself for its statistics, prevents that."""
+
+    async def is_seen() -> bool:
+        await database.fetch(f"vacuum analyze {table}")
+        return bool((await database.fetch(SEEN_BY_ALL, [table]))[0][0])
+
+    await wait_for(f"all may see {table}", is_seen)
 
 
 def flattened(node: Plan) -> Iterator[Plan]:

@@ -47,8 +47,8 @@ PROJECT_EVENTS: list[Event] = [
     of(ProjectChanged, PROJECT, changes={"tags": ["travel", "summer"]}),
     of(ProjectDeleted, PROJECT, cascaded_agent_ids=[AGENT]),
     of(ProjectEmptied, PROJECT),
-    of(ProjectNameTaken, NAME, name="Voyage", project_id=PROJECT),
-    of(ProjectNameFreed, NAME, name="Voyage", project_id=PROJECT),
+    of(ProjectNameTaken, NAME, project_id=PROJECT),
+    of(ProjectNameFreed, NAME, project_id=PROJECT),
 ]
 SUBJECTS = {
     "CreateProject": f"api.command.project.create.org-1.{PROJECT}",

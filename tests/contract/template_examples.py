@@ -119,8 +119,8 @@ TEMPLATE_EVENTS: list[Event] = [
     ),
     of(TemplateRenamed, TEMPLATE, name="team", description="Who serves tea"),
     of(TemplateDeleted, TEMPLATE),
-    of(TemplateNameTaken, NAME, name="clerk", template_id=TEMPLATE),
-    of(TemplateNameFreed, NAME, name="clerk", template_id=TEMPLATE),
+    of(TemplateNameTaken, NAME, template_id=TEMPLATE),
+    of(TemplateNameFreed, NAME, template_id=TEMPLATE),
     of(
         DeploymentStarted,
         DEPLOYMENT,

@@ -329,6 +329,37 @@ async def test_no_epoch_comes_twice_however_a_lease_ends(world: World) -> None:
     assert await versions(store) == []
 
 
+async def test_who_takes_a_lease_learns_whether_its_last_holder_left_it_behind(
+    world: World,
+) -> None:
+    store, other = world.store("ledger-1/a"), world.store("process-2")
+    assert await taken_over(store) is False
+    await world.pass_time()
+    assert await taken_over(other) is True, "it ran out"
+    await other.release_lease(Fence("run", await epoch_of(other)))
+    assert await taken_over(store) is False, "it was given back"
+    assert await world.store("ledger-1/b").succeed() == 1
+    assert await taken_over(other) is True, "its process died"
+    await other.release_lease(Fence("run", await epoch_of(other)), failed=True)
+    assert await taken_over(other) is True, "what was attempted under it failed"
+    fence = Fence("run", await epoch_of(other))
+    await other.commit(Commit([opened("a")], fence=fence, release_lease=True))
+    assert await taken_over(store) is False, "it was given back with what was decided under it"
+    assert await other.take_over("run") is None, "it is held"
+
+
+async def taken_over(store: EventStore) -> bool | None:
+    """Take the lease of the run; whether it was taken over."""
+    taken = await store.take_over("run")
+    return taken and taken.taken_over
+
+
+async def epoch_of(store: EventStore) -> int:
+    """The epoch of the lease of the run that a store has taken."""
+    held: dict[str, int] = getattr(store, "held", {})
+    return held["run"]
+
+
 async def test_a_renewed_lease_does_not_run_out(world: World) -> None:
     first, second = world.store("process-1"), world.store("process-2")
     await first.take_lease("run")

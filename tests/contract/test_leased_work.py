@@ -10,114 +10,17 @@ from typing import Any
 
 import pytest
 
-from libs.bus.fair_semaphore import FairSemaphore
-from libs.bus.in_memory import InMemoryBus, InMemoryNetwork
-from libs.bus.process_ports import ProcessPorts
 from libs.bus.unknown_version_delays import LEFT_ALONE_SECONDS
 from libs.contracts.bus_messages import Context, NewerVersion
 from libs.eventstore.ports import Fence, StoreUnavailable, VersionConflict
-from libs.eventstore.unit_of_work import Repository, UnitOfWork
+from libs.eventstore.unit_of_work import UnitOfWork
 from libs.work import work_lease
-from libs.work.leased_work import LeasedWork
 from libs.work.work_lease import DueWork, WorkLease
-from tests.clock_and_ids import CountingIds, ManualClock
-from tests.contract.ledger import Account, project
+from tests.contract.ledger import Account
+from tests.contract.payments import IDS, ORG, OTHER_ORG, WORK, Bank, Payments, nothing
 from tests.contract.worlds import World
 from tests.leased_work import finish, sweep
 from tests.waiting import wait_for
-
-ORG, OTHER_ORG = "org-1", "org-2"
-WORK = DueWork("account-1", ORG)
-IDS = CountingIds()
-
-type Meanwhile = Callable[[WorkLease[DueWork]], Awaitable[object]]
-
-
-async def nothing(_: WorkLease[DueWork]) -> None:
-    """Take no time."""
-
-
-class Payments(LeasedWork[DueWork]):
-    """The accounts that one process pays into, once each; something may happen `meanwhile`."""
-
-    name = "payment"
-
-    def __init__(self, world: World, holder: str, wanted: list[DueWork]) -> None:
-        self.world = world
-        self.wanted = wanted
-        self.store = world.store(holder)
-        self.clock = ManualClock()
-        self.attempts: list[str] = []
-        self.gate = asyncio.Event()
-        self.meanwhile: Meanwhile = nothing
-        self.cancelled: list[str] = []
-        self.looks = 0
-        self.waits_for_store = False
-        self.commits = 0
-        repository = Repository(self.store, "ledger", project)
-        ports = ProcessPorts(
-            repository=repository,
-            bus=InMemoryBus(InMemoryNetwork()),
-            clock=self.clock,
-            ids=IDS,
-            committed=self.count_commit,
-        )
-        places = FairSemaphore(3, of_organisation_max=2, users="payments", thing="place")
-        super().__init__(ports, places)
-
-    def count_commit(self) -> None:
-        self.commits += 1
-
-    async def due(self) -> Sequence[DueWork]:
-        held = {lease.work.id for lease in self.tasks}  # as a statement sees the leases
-        paid = {str(row["id"]) for row in await self.world.rows()}
-        return [work for work in self.wanted if work.id not in paid | held]
-
-    async def attempt(self, lease: WorkLease[DueWork]) -> None:
-        self.attempts.append(lease.work.id)
-        await self.meanwhile(lease)
-        await lease.record(self.payment_into(lease.work), waits_for_store=self.waits_for_store)
-
-    def payment_into(self, work: DueWork) -> Callable[[UnitOfWork], Awaitable[None]]:
-        async def pay(unit: UnitOfWork) -> None:
-            (await unit.load(Account, work.id)).deposit(1)
-
-        return pay
-
-    async def find_cancelled(self, orgs: list[str], ids: list[str]) -> Sequence[str]:
-        self.looks += 1
-        return [work_id for work_id in self.cancelled if work_id in ids]
-
-    def stand_still(self) -> None:
-        """Have attempts wait for the gate."""
-        self.meanwhile = lambda _: self.gate.wait()
-
-    async def want(self, work: DueWork) -> int | None:
-        """Commit that a work is wanted, and begin it."""
-        unit = self.ports.repository.work(Context(IDS.new("want"), org=work.org))
-        self.wanted.append(work)
-        self.begin_after_commit(work, unit)
-        return await unit.commit()
-
-    async def under_way(self, count: int) -> None:
-        await wait_for("the attempts", lambda: len(self.attempts) == count)
-
-    async def payments(self, work: DueWork = WORK) -> int:
-        return len((await self.store.load(work.id)).events) // 2
-
-
-class Bank:
-    """Processes that have the same to do."""
-
-    def __init__(self, world: World) -> None:
-        self.world = world
-        self.wanted: list[DueWork] = []
-        self.processes: list[Payments] = []
-
-    def process(self) -> Payments:
-        holder = f"process-{len(self.processes) + 1}"
-        self.processes.append(Payments(self.world, holder, self.wanted))
-        return self.processes[-1]
 
 
 @pytest.fixture
@@ -538,12 +441,12 @@ class TestLeasedWork:
         one, other = bank.process(), bank.process()
         release, calls = one.store.release_lease, 0
 
-        async def slowly(fence: Fence) -> None:
+        async def slowly(fence: Fence, *, failed: bool) -> None:
             nonlocal calls
             calls += 1
             if calls == 1:
                 await asyncio.Event().wait()
-            await release(fence)
+            await release(fence, failed=failed)
 
         one.stand_still()
         await one.want(WORK)
@@ -603,7 +506,7 @@ async def a_moment() -> None:
 def failing(problem: Exception | None) -> Callable[..., Awaitable[Any]]:
     """Something that fails, or at least does nothing."""
 
-    async def fail(*_: Any) -> None:
+    async def fail(*_: Any, **__: Any) -> None:
         if problem is not None:
             raise problem
 

@@ -2,13 +2,10 @@
 
 from __future__ import annotations
 
-import math
 import random
 from collections.abc import Sequence
 from dataclasses import replace
 from datetime import timedelta
-
-import pytest
 
 from libs.contracts.bus_messages import JsonObject
 from libs.contracts.memory.archives import FoundPassage
@@ -17,17 +14,13 @@ from libs.embeddings.ports import Vector
 from libs.embeddings.vector_encoding import pack_vector
 from libs.eventstore.connection_pool import Database, open_pool
 from libs.eventstore.read_model_rows import RowWrites
-from services.memory.adapters import hnsw_indexing, passage_search
-from services.memory.adapters.hnsw_indexing import LargeCollections
 from services.memory.adapters.passage_search import (
     PassageQuery,
-    PostgresPassageSearch,
     QueryVector,
     search_statement,
 )
 from services.memory.projections.passages import embedding_columns, passage_row
 from services.memory.projections.tables import PASSAGES
-from tests.clock_and_ids import ManualClock
 from tests.contract.plans import generic_plan
 from tests.contract.read_models import START, PostgresRows, Rows
 from tests.servers import PostgresServer
@@ -161,68 +154,6 @@ async def test_the_words_of_a_query_are_made_once_and_not_for_each_passage(
     assert not [
         node for node in plan if "to_tsquery" in f"{node.get('Filter')}{node.get('Recheck Cond')}"
     ]
-
-
-async def test_a_large_collection_is_searched_by_a_graph_and_finds_the_same(
-    postgres_server: PostgresServer, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """MEM-14: also what is not in the graph yet, and nothing of others who are in it."""
-    monkeypatch.setattr(hnsw_indexing, "SMALL_PASSAGES_MAX", 100)
-    monkeypatch.setattr(passage_search, "FILTERED_MAX", 20)
-    monkeypatch.setattr(passage_search, "SLOW_SECONDS", 0.0)
-    url = postgres_server.create_migrated_database("passage_graph")
-    chance = random.Random(3)
-
-    def vector() -> Vector:
-        numbers = [chance.gauss() for _ in range(384)]
-        return [number / math.hypot(*numbers) for number in numbers]
-
-    def some(owner: str, count: int) -> list[JsonObject]:
-        return [
-            row(
-                f"{owner}-{n}",
-                "text",
-                org=f"org-{owner[0]}",
-                collection=f"archive-{owner}",
-                tags=["tenth"] if n % 10 == 0 else ["half"] if n % 2 else [],
-                vector=vector(),
-            )
-            for n in range(count)
-        ]
-
-    async with open_pool(url) as pool:
-        database = Database(pool)
-        large = LargeCollections(database, ManualClock())
-        exact = PostgresRows(database)
-        by_graph = PostgresPassageSearch(database, large)
-        await put(exact, *some("1a", 150), *some("2a", 150), *some("1b", 50))
-        both = ["archive-1a", "archive-1b", "archive-2a"]
-        query = PassageQuery(org="org-1", collection_ids=both, limit=20)
-
-        async def compared(**given: object) -> None:
-            asked = replace(query, vectors=(QueryVector(MODEL, vector()),), **given)  # type: ignore[arg-type]
-            right = names(await exact.passages.search(asked))
-            found = names(await by_graph.search(asked))
-            assert len(found) == len(right) > 0
-            assert all(name.startswith("1") for name in found)
-            assert len({*right} & {*found}) >= 0.95 * len(right)
-
-        await compared()
-        assert large.known == frozenset()
-        large.suspect("org-2", ["archive-2a"])
-        await large.turn()
-        assert large.known == {"archive-1a", "archive-2a"}
-        marked = "select collection_id, count(*) from memory.passages where large group by 1"
-        assert {*await database.fetch(marked)} == {("archive-1a", 150), ("archive-2a", 150)}
-        await put(exact, *({**passage, "id": f"{passage['id']}-new"} for passage in some("1a", 30)))
-        for _ in range(5):
-            await compared()
-            await compared(tags=["half"])
-            await compared(tags=["tenth"])
-        deletion = RowWrites()
-        deletion.delete(PASSAGES, "collection_id", "archive-1a")
-        await exact.write("memory", deletion)
-        await compared()
 
 
 async def test_nobody_finds_what_another_has_by_a_thousand_random_queries(rows: Rows) -> None:

@@ -22,6 +22,7 @@ from libs.eventstore.failed_messages.ports import park
 from libs.eventstore.migrations import RESTORED, migrate
 from libs.eventstore.ports import Commit, DuplicateMessage, Fence, InboxEntry, StoreUnavailable
 from libs.eventstore.postgres import (
+    FORGET_REPLIES,
     LOG_HEAD,
     NUMBER_LOG,
     READ_LOG,
@@ -251,11 +252,37 @@ async def test_numbering_and_reading_the_log_use_their_indexes(postgres: Postgre
     assert scan["Index Name"] == "events_log_order"
     assert 'ROW(xid, "position") > ROW(' in scan["Index Cond"]
     assert "pg_snapshot_xmin" in scan["Index Cond"]
-    for statement in (READ_LOG, LOG_HEAD):
-        reading = await nodes(postgres, statement, "after", "limit", "topics", "bytes")
-        used = {node.get("Index Name") for node in reading} - {None}
-        assert used == {"log_pkey", "events_pkey"}, reading
-        assert not {"Seq Scan", "Sort", "Hash Join"} & {n["Node Type"] for n in reading}
+    reading = await nodes(postgres, READ_LOG, "after", "limit", "topics", "bytes")
+    used = {node.get("Index Name") for node in reading} - {None}
+    assert used == {"log_pkey", "events_pkey"}, reading
+    assert not {"Seq Scan", "Sort", "Hash Join"} & {n["Node Type"] for n in reading}
+
+
+async def test_replies_are_forgotten_without_a_look_at_those_that_are_kept(
+    postgres: PostgresWorld,
+) -> None:
+    """R43: the inbox keeps the replies of a week, and is purged every ten minutes."""
+    await postgres.admin(
+        f"insert into {postgres.ledger}.inbox select 'message-' || n, 'yes'"
+        " from generate_series(1, 20000) n"
+    )
+    await postgres.admin(f"analyze {postgres.ledger}.inbox")
+    forgetting = await nodes(postgres, FORGET_REPLIES.replace("%s", "$1", 1).replace("%s", "$2"))
+    used = {node.get("Index Name") for node in forgetting} - {None}
+    assert used == {"inbox_age", "inbox_message_key"}, forgetting
+    assert not {"Seq Scan", "Sort", "Hash Join"} & {n["Node Type"] for n in forgetting}
+
+
+async def test_the_head_of_a_log_is_one_row(postgres: PostgresWorld) -> None:
+    """R43: it is asked for again and again, by every service that follows the log."""
+    store = postgres.store()
+    await store.commit(Commit([opened("a"), opened("b")]))
+    await store.number_log()
+    [read] = [
+        node for node in await nodes(postgres, LOG_HEAD) if node.get("Relation Name") is not None
+    ]
+    assert read["Relation Name"] == "relay"
+    assert (await postgres.follower().read_upstream(postgres.ledger, 0, [])).seen_up_to == 2
 
 
 def noted(number: int) -> Commit:
@@ -281,7 +308,6 @@ STATEMENTS = {
     "histories": (HISTORIES, ("ids", "afters", "states")),
     "leases": (RENEW_LEASES, ("seconds", "keys", "epochs")),
     "log": (READ_LOG, ("after", "topics", "limit", "bytes")),
-    "head": (LOG_HEAD, ()),
 }
 
 

@@ -107,7 +107,6 @@ from services.memory.adapters.archive_queries import PostgresArchiveQueries
 from services.memory.adapters.file_processing_queries import PostgresFileProcessingQueries
 from services.memory.adapters.file_texts import PostgresFileTexts
 from services.memory.adapters.folder_queries import PostgresFolderQueries
-from services.memory.adapters.hnsw_indexing import LargeCollections
 from services.memory.adapters.message_vectors import (
     Backlog,
     MessageScope,
@@ -131,7 +130,6 @@ from services.tools.adapters.tool_counts import PostgresToolCounts, PostgresTool
 from services.tools.adapters.tool_run_queries import (
     PostgresToolRunQueries as PostgresOwnToolRunQueries,
 )
-from tests.clock_and_ids import ManualClock
 from tests.contract.archive_examples import ARCHIVE, PASSAGE
 from tests.contract.batch_examples import BATCH
 from tests.contract.configuration_examples import CONFIGURATION
@@ -150,7 +148,7 @@ from tests.contract.examples import (
 from tests.contract.file_examples import FILE, FOLDER
 from tests.contract.group_examples import GROUP
 from tests.contract.identity_examples import IDENTITY
-from tests.contract.plans import generic_plan, index_columns, reads_by_key, scans
+from tests.contract.plans import generic_plan, index_columns, reads_by_key, scans, vacuum
 from tests.contract.project_examples import PROJECT
 from tests.contract.routing_examples import ROUTED
 from tests.contract.sleeptime_examples import REVIEW
@@ -339,13 +337,6 @@ async def placed_event(reads: AgentEventQueries) -> None:
 SEARCH = Search(ORG, AGENT, "cat", ["user"], NOW, NOW, 10)
 
 
-async def counted_first(passages: PostgresPassageSearch) -> bool:
-    """What is asked before a filtered search in a large collection."""
-    passages.large = LargeCollections(passages.database, ManualClock())
-    passages.large.known = frozenset([ARCHIVE])
-    return await passages.by_graph(NEAREST)
-
-
 OF_AGENT_1 = MessageScope(ORG, "agent-1")
 SCOPES = (OF_AGENT_1, MessageScope(ORG), MessageScope(ORG, "", CONVERSATION))
 
@@ -446,6 +437,7 @@ ASKED: dict[type, dict[str, Callable[[Any], Awaitable[Any]]]] = {
         "tools_of": lambda queries: queries.tools_of(ORG),
     },
     PostgresOwnToolRunQueries: {
+        "runs_of_deleted_agents": lambda queries: queries.runs_of_deleted_agents([AGENT]),
         "stopped_runs": lambda queries: queries.stopped_runs([ORG], [TOOL_RUN]),
         "run_result": lambda queries: queries.run_result(ORG, TOOL_RUN),
     },
@@ -481,7 +473,9 @@ ASKED: dict[type, dict[str, Callable[[Any], Awaitable[Any]]]] = {
         "commit_of": lambda queries: queries.commit_of(ORG, "restores-1", 1),
         "outcome": lambda queries: queries.outcome(ORG, "restore-1"),
     },
-    ConfigurationQueries: {},
+    ConfigurationQueries: {
+        "abandoned_configurations": lambda queries: queries.abandoned_configurations([AGENT]),
+    },
     AgentDifferenceQueries: {
         "conversations": lambda reads: reads.conversations(ORG, AGENT),
         "messages_after": lambda reads: reads.messages_after(ORG, [CONVERSATION], 10),
@@ -566,6 +560,7 @@ ASKED: dict[type, dict[str, Callable[[Any], Awaitable[Any]]]] = {
     PostgresDeletedAgents: {"deleted_agents": lambda reads: reads.deleted_agents(ORG, [AGENT])},
     PostgresArchiveQueries: {
         "agent": lambda archives: archives.agent(ORG, AGENT),
+        "orphaned_attachments": lambda archives: archives.orphaned_attachments([AGENT]),
         "collections_of": lambda archives: archives.collections_of(ORG, AGENT),
         "collections": lambda archives: archives.collections(ORG, [ARCHIVE]),
         "named_collections": lambda archives: archives.named_collections(ORG, [ARCHIVE, FOLDER]),
@@ -579,7 +574,6 @@ ASKED: dict[type, dict[str, Callable[[Any], Awaitable[Any]]]] = {
     },
     PostgresPassageSearch: {
         "search": lambda passages: passages.search(NEAREST),
-        "by_graph": lambda passages: counted_first(passages),
     },
     PostgresMessageVectors: {
         "unembedded_messages": lambda vectors: unembedded(vectors),
@@ -598,10 +592,12 @@ ASKED: dict[type, dict[str, Callable[[Any], Awaitable[Any]]]] = {
     },
     PostgresGroupQueries: {
         "facts": lambda queries: queries.facts(ORG, [AGENT], [BLOCK]),
+        "lost_members": lambda queries: queries.lost_members([AGENT]),
         "group_count": lambda queries: queries.group_count(ORG),
         "shared_by_others": lambda queries: queries.shared_by_others(ORG, GROUP, [AGENT]),
     },
     PostgresRecipientQueries: {
+        "lost_subscriptions": lambda queries: queries.lost_subscriptions([AGENT]),
         "with_capability": lambda queries: queries.with_capability(ORG, "paint", ["a"], "s", 8),
         "with_tags": lambda queries: queries.with_tags(ORG, ["a"], "s", 8),
         "present": lambda queries: queries.present(ORG, [AGENT], "s", 8),
@@ -632,6 +628,8 @@ ASKED: dict[type, dict[str, Callable[[Any], Awaitable[Any]]]] = {
         "are_accepted": lambda reads: reads.are_accepted(ORG, [RUN]),
     },
     PostgresScheduleQueries: {
+        "abandoned_schedules": lambda queries: queries.abandoned_schedules(10, [AGENT]),
+        "outdated_schedules": lambda queries: queries.outdated_schedules(1, 10, ["schedule-1"]),
         "find_progress": lambda queries: queries.find_progress(ORG, STARTED_BY_FIRINGS),
         "counts": lambda queries: queries.counts(ORG, AGENT),
         "has_agent": lambda queries: queries.has_agent(ORG, AGENT),
@@ -660,7 +658,6 @@ ASKED: dict[type, dict[str, Callable[[Any], Awaitable[Any]]]] = {
 # What goes through all that there is, on purpose: it works on what lies about, and that is little.
 WHOLE: dict[type, set[str]] = {
     PostgresRestoreQueries: {"due_restores", "versions_at"},
-    ConfigurationQueries: {"abandoned_configurations"},
     PostgresBatchQueries: {
         *("due_batches", "has_open_batches", "open_batches", "due_batch_callbacks"),
     },
@@ -668,22 +665,23 @@ WHOLE: dict[type, set[str]] = {
     PostgresSummaryQueries: {"due_summaries"},
     PostgresReplayQueries: {"due_replays", "open_replays", "lost_replays"},
     PostgresRunQueries: {"orphaned_runs"},
-    PostgresOwnToolRunQueries: {"orphaned_runs", "runs_of_deleted_agents"},
+    PostgresOwnToolRunQueries: {"orphaned_runs"},
+    PostgresDeletedAgents: {"last_event"},
     PostgresMcpServerQueries: {"due_discoveries"},
     PostgresFileProcessingQueries: {"due_files", "orphans"},
     PostgresMessageVectors: {"backlog", "remove_forgotten", "forget"},
     PostgresAttachmentQueries: {"count_identities"},
     PostgresProjectQueries: {"count_projects", "left_by_projects"},
-    PostgresGroupQueries: {"lost_members", "lost_blocks", "unequal_groups"},
-    PostgresRecipientQueries: {"due_messages", "lost_subscriptions", "find_ranked"},
+    PostgresGroupQueries: {"lost_blocks", "unequal_groups"},
+    PostgresRecipientQueries: {"due_messages", "find_ranked"},
     CapabilityQueries: {"names"},
     PostgresSleeptimeQueries: {"due_reviews", "lost_groups", "agents_without_group"},
     PostgresScheduleQueries: {
-        *("now", "due_schedules", "abandoned_schedules", "outdated_schedules"),
+        *("now", "due_schedules"),
     },
     PostgresFileTexts: {"unnamed_texts", "remove", "write", "with_chunk"},
     PostgresAgentAttachments: {"lost_folders", "lost_files"},
-    PostgresArchiveQueries: {"removals", "orphaned_attachments", "reembeddings"},
+    PostgresArchiveQueries: {"removals", "reembeddings"},
 }
 # Resources are read in these ways, each by its key.
 RESOURCES: dict[str, tuple[Resource, str]] = {
@@ -888,27 +886,30 @@ async def test_words_are_looked_up_in_their_index_once_there_are_many_messages(
         }
 
 
+@pytest.mark.parametrize(
+    ("dimensions", "index"), [(768, "passages_vectors"), (1_536, "passages_signs")]
+)
 async def test_the_vectors_of_a_collection_are_read_where_they_lie_together(
-    postgres_server: PostgresServer,
+    postgres_server: PostgresServer, dimensions: int, index: str
 ) -> None:
-    url = postgres_server.create_migrated_database("plans_passage_vectors")
+    url = postgres_server.create_migrated_database(f"plans_{index}")
     row = TABLES["memory.passages"].format(org=ORG)
-    one = QueryVector("words", [1.0] + [0.0] * 767)
+    one = QueryVector("words", [1.0] + [0.0] * (dimensions - 1))
     near = PassageQuery(org=ORG, collection_ids=["archive-1"], vectors=(one,))
     with psycopg.connect(url, autocommit=True) as connection:
-        vector = "array_append(array_fill(0.0, array[767]), 1.0)::real[]::halfvec"
+        vector = f"array_append(array_fill(0.0, array[{dimensions - 1}]), 1.0)::real[]::halfvec"
         values = row.replace("'[1,0]'", vector).replace("'archive-' || n % 50", "collection")
         connection.execute(
             f"insert into memory.passages select {values} from generate_series(1, 4000) n,"
             f" lateral (select 'archive-' || n % 10 as collection) c".encode()
         )
-        connection.execute(b"vacuum analyze memory.passages")
     async with open_pool(url) as pool:
         explained = Explained(Database(pool))
+        await vacuum(Database(pool), "memory.passages")
         for query in (near, replace(near, after=NOW)):
             explained.scans = []
             await explained.fetch(*search_statement(query))
-            assert [(scan["Node Type"], scan["Index Name"]) for scan in explained.scans] == [
-                ("Index Only Scan", "passages_vectors"),
+            assert {(scan["Node Type"], scan["Index Name"]) for scan in explained.scans} == {
+                ("Index Only Scan", index),
                 ("Index Scan", "passages_pkey"),
-            ]
+            }

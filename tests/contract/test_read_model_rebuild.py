@@ -131,13 +131,15 @@ async def test_a_column_that_a_migration_adds_is_filled(
     assert found.fetchall() == [("EUR",)]
 
 
-async def test_a_table_that_was_dropped_is_made_again_with_its_views(
+async def test_a_table_that_was_dropped_is_made_again_with_its_views_and_counts(
     postgres: PostgresWorld, admin: psycopg.Connection[Any], tmp_path: Path
 ) -> None:
     await accounts(postgres)
     viewed = tmp_path / "0002_view.sql"
     viewed.write_text(
         "create index accounts_owner on {schema}.accounts (owner);"
+        "alter table {schema}.accounts add column org text default 'org-1';"
+        "call {schema}.keep_count_of('accounts');"
         "create view {schema}.account_view as select id, owner from {schema}.accounts;"
         "grant select on {schema}.account_view to heeler_reader;"
     )
@@ -160,6 +162,10 @@ async def test_a_table_that_was_dropped_is_made_again_with_its_views(
     indexes = "select indexname from pg_indexes where schemaname = %s and tablename = 'accounts'"
     names = {name for (name,) in admin.execute(indexes, [postgres.ledger])}
     assert names == {"accounts_pkey", "accounts_owner"}
+    counted = f"select org, sum(rows)::int from {postgres.ledger}.row_counts group by org".encode()
+    assert admin.execute(counted).fetchall() == [("org-1", len(NAMES))]
+    admin.execute(f"delete from {postgres.ledger}.accounts where id = 'account-07'".encode())
+    assert admin.execute(counted).fetchall() == [("org-1", len(NAMES) - 1)]
 
 
 async def test_commits_and_reads_go_on_while_it_is_rebuilt(

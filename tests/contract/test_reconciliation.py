@@ -15,7 +15,6 @@ from libs.eventstore.unit_of_work import Repository, UnitOfWork
 from libs.work import reconciliation
 from libs.work.reconciliation import (
     LATE_SECONDS,
-    LOOK_AT_ALL_SECONDS,
     RETRY_SECONDS,
     RETRY_SECONDS_MAX,
     Reconciliation,
@@ -25,6 +24,8 @@ from tests.clock_and_ids import CountingIds, ManualClock
 from tests.contract.ledger import AT, Account, AccountOpened, Deposit, context, project
 from tests.contract.wires import Ledger, Wires
 from tests.contract.worlds import World
+
+LOOK_AT_ALL_SECONDS = 60.0
 
 type Step = Callable[[], Awaitable[None]]
 
@@ -100,8 +101,31 @@ class TestReconciliation:
         await policy.sweep()
         assert (policy.looks, await policy.empty()) == ([["b"]], ["a"])
 
-    async def test_everybody_is_looked_at_now_and_then(self, world: World) -> None:
+    async def test_nobody_is_looked_at_because_time_has_passed(self, world: World) -> None:
         policy = await FillAccounts(world).started()
+        policy.time.seconds += 1_000_000.0
+        await policy.sweep()
+        assert policy.looks == []
+
+    async def test_an_event_has_its_aggregate_looked_at_and_once_more_later(
+        self, world: World
+    ) -> None:
+        policy = await FillAccounts(world).started()
+        event = AccountOpened(originator_id="a", originator_version=1, timestamp=AT, owner="Ada")
+        await policy.look_at(event, context("m1"))
+        await policy.sweep()
+        assert policy.looks == [["a"]]
+        await policy.open("a")  # by a commit that had begun before the event
+        policy.time.seconds += LATE_SECONDS
+        await policy.sweep()
+        assert (policy.looks, await policy.empty()) == ([["a"], ["a"]], [])
+
+    async def test_what_becomes_due_by_the_clock_is_looked_at_now_and_then(
+        self, world: World
+    ) -> None:
+        policy = await FillAccounts(world).started()
+        policy.every_seconds = LOOK_AT_ALL_SECONDS
+        policy.look_at_all_at = policy.time.monotonic() + LOOK_AT_ALL_SECONDS
         await policy.open("a")
         policy.time.seconds += LOOK_AT_ALL_SECONDS - 1
         await policy.sweep()
@@ -109,6 +133,43 @@ class TestReconciliation:
         policy.time.seconds += 1
         await policy.sweep()
         assert await policy.empty() == []
+
+    async def test_a_look_by_the_clock_leaves_suspects_to_the_next(self, world: World) -> None:
+        policy = await FillAccounts(world).started()
+        policy.every_seconds, policy.look_at_all_at = LOOK_AT_ALL_SECONDS, policy.time.monotonic()
+        policy.suspect("a")
+        await policy.sweep()
+        assert (policy.by_clock, policy.looks) == (True, [None])
+        await policy.sweep()
+        assert policy.looks == [None, ["a"]]
+
+    async def test_what_fails_when_everybody_is_looked_at_is_not_left_to_the_clock(
+        self, world: World
+    ) -> None:
+        policy = FillAccounts(world)
+        policy.every_seconds = LOOK_AT_ALL_SECONDS
+        await policy.open("a")
+        policy.refused = {"a"}
+        await policy.sweep()
+        policy.refused = set()
+        policy.time.seconds += LOOK_AT_ALL_SECONDS
+        await policy.sweep()
+        assert (policy.by_clock, await policy.empty()) == (False, [])
+
+    async def test_who_takes_over_from_a_dead_process_looks_at_everybody_twice(
+        self, world: World
+    ) -> None:
+        policy = await FillAccounts(world).started()
+        await policy.open("a")
+        policy.look_at_all_twice()
+        await policy.sweep()
+        assert (policy.looks, await policy.empty()) == ([None], [])
+        await policy.open("b")  # by a commit that had begun before
+        await policy.sweep()
+        assert await policy.empty() == ["b"]
+        policy.time.seconds += LATE_SECONDS
+        await policy.sweep()
+        assert (policy.looks, await policy.empty()) == ([None, None], [])
 
     async def test_an_event_in_the_middle_of_a_look_is_followed_by_another(
         self, world: World

@@ -160,7 +160,7 @@ async def test_a_sleeptime_group_of_which_an_agent_is_gone_ends_as_a_whole(
     await database.fetch(deleted, [SLEEPER, "agent.deleted", ORG, SLEEPER])
     lost = [LostSleeptimeGroup("group-1", ADA, ORG)]
     assert await queries.lost_groups() == lost
-    assert [part.group_id for part in await groups.lost_members()] == ["group-3"]
+    assert [part.group_id for part in await groups.lost_members(None)] == ["group-3"]
     await database.fetch(deleted, ["agent-bo", "agent.deleted", ORG, "agent-bo"])
     lost.append(LostSleeptimeGroup("group-2", "agent-bo", ORG))
     assert await queries.lost_groups() == lost
@@ -179,11 +179,11 @@ async def test_one_sleeptime_agent_of_several_leaves_the_others_their_group(
     deleted = EVENT_ADDED.format("agent")
     await database.fetch(deleted, ["agent-other", "agent.deleted", ORG, "agent-other"])
     assert await queries.lost_groups() == []
-    assert [part.group_id for part in await groups.lost_members()] == ["group-1"]
+    assert [part.group_id for part in await groups.lost_members(None)] == ["group-1"]
     await database.fetch(deleted, [SLEEPER, "agent.deleted", ORG, SLEEPER])
     await database.fetch("delete from agent.agents where id = %s", [SLEEPER])
     assert await queries.lost_groups() == [LostSleeptimeGroup("group-1", ADA, ORG)]
-    assert [part.group_id for part in await groups.lost_members()] == ["group-2"]
+    assert [part.group_id for part in await groups.lost_members(None)] == ["group-2"]
     await add_agent(database, SLEEPER, "sleeptime_agent")
     await add_group(database, "group-3", "sleeptime", "agent-cy", SLEEPER)
     assert await queries.own_sleeptime_agents(ORG, ADA, [SLEEPER]) == []

@@ -49,6 +49,10 @@ class Export(Account):
         """Be made; an account has a deposit then."""
         self.deposit(len(archive))
 
+    def fail(self, reason: str, *, at: object) -> None:
+        """Not be made."""
+        self.deposit(-len(reason))
+
 
 @dataclass(slots=True, kw_only=True)
 class ExportPorts(ProcessPorts):

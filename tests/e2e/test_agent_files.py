@@ -192,6 +192,8 @@ async def test_folders_and_files_come_with_their_texts(
     file = here(modern_file())
     file["sources"][0]["name"] = unique("notes")
     agent_id = imported(http, file)
+    written = (await ahttp.get(f"/v1/agents/{agent_id}/export", timeout=60)).json()
+    assert [each["content"] for each in written["files"]] == ["Tea is hot."], "it waits for it"
     [folder] = (await ahttp.get(f"/v1/agents/{agent_id}/folders")).json()
     path = f"/v1/folders/{folder['id']}/files"
 

@@ -9,6 +9,7 @@ import json
 import re
 from collections import Counter
 from concurrent.futures import ThreadPoolExecutor
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 from uuid import uuid4
@@ -19,8 +20,9 @@ from letta_client import Letta
 from letta_client.types import AgentState
 
 from benchmarks.agent_round_trip import digest_of, long_agent, write
+from services.api.http.connection_limits import UPLOAD_BYTES_MAX
 from tests.e2e.asking import says, tool_call, unique
-from tests.e2e.conftest import NewAgent
+from tests.e2e.conftest import NewAgent, NewTool
 from tests.waiting import wait_for
 
 OWN_ID = re.compile(
@@ -45,6 +47,15 @@ def exported(http: httpx.Client, agent_id: str, **headers: str) -> bytes:
 def lines_of(file: bytes) -> list[dict[str, Any]]:
     """The lines of a file."""
     return [json.loads(line) for line in gzip.decompress(file).splitlines()]
+
+
+def file_of(lines: list[dict[str, Any]]) -> bytes:
+    """A file with these lines, and the footer that they have."""
+    raw = [json.dumps(line).encode() + b"\n" for line in lines]
+    counts = Counter(line["kind"] for line in lines)
+    digest = hashlib.sha256(b"".join(raw)).hexdigest()
+    footer = {"kind": "footer", "counts": counts, "sha256": digest}
+    return gzip.compress(b"".join([*raw, json.dumps(footer).encode() + b"\n"]))
 
 
 def topics_of(file: bytes) -> Counter[str]:
@@ -118,6 +129,11 @@ def test_an_exported_and_deleted_agent_is_the_same_after_its_import(
     letta.agents.messages.create(rich_agent.id, messages=says("Hello again"))
 
 
+def test_a_file_larger_than_bodies_may_be_is_kept_as_it_comes(http: httpx.Client) -> None:
+    answer = imported(http, bytes(UPLOAD_BYTES_MAX + 1))
+    assert (answer.status_code, answer.json()["errors"][0]["entry"]) == (422, "the file")
+
+
 def test_a_file_that_is_imported_twice_makes_two_agents(
     letta: Letta, http: httpx.Client, rich_agent: AgentState
 ) -> None:
@@ -132,6 +148,78 @@ def test_a_file_that_is_imported_twice_makes_two_agents(
     letta.agents.blocks.update("human", agent_id=first, value="Name: Grace")
     assert dump(http, rich_agent.id) == original, "the copy goes its own way"
     letta.agents.messages.create(second, messages=says("Hello again"))
+
+
+@pytest.mark.parametrize("name", ["foreground", "background"])
+def test_an_import_that_is_sent_again_is_answered_as_its_form_says(
+    http: httpx.Client, rich_agent: AgentState, name: str
+) -> None:
+    file = exported(http, rich_agent.id)
+    asked: dict[str, Any] = {
+        "files": {"file": ("agents.ndjson", file)},
+        "data": {"conflicts": "copy"} | ({"background": "true"} if name == "background" else {}),
+        "headers": {"idempotency-key": str(uuid4())},
+    }
+    first, again = (http.post("/v1/agents/import", **asked) for _ in range(2))
+    assert (again.status_code, again.headers["location"]) == (
+        first.status_code,
+        first.headers["location"],
+    )
+    assert ({"status", "id"} <= again.json().keys()) is (name == "background")
+
+
+def test_an_import_is_forgotten_with_the_last_of_its_agents(
+    http: httpx.Client, rich_agent: AgentState
+) -> None:
+    asked: dict[str, Any] = {
+        "files": {"file": ("agents.ndjson", exported(http, rich_agent.id))},
+        "data": {"conflicts": "copy"},
+        "headers": {"idempotency-key": str(uuid4())},
+    }
+    key = {"idempotency-key": str(uuid4())}
+    at_fork = f"/v1/agents/{rich_agent.id}/fork"
+    made = http.post("/v1/agents/import", **asked)
+    fork = http.post(at_fork, headers=key)
+    for agent_id in (*made.json()["agent_ids"], fork.json()["id"]):
+        assert http.delete(f"/v1/agents/{agent_id}").status_code == 200
+    at = made.headers["location"]
+    asyncio.run(wait_for("it is forgotten", lambda: http.get(at).status_code == 404))
+    again = http.post("/v1/agents/import", **asked)
+    assert (again.status_code, "forgotten" in again.json()["detail"]) == (410, True)
+
+    def is_gone() -> bool:
+        return http.post(at_fork, headers=key).status_code == 410
+
+    asyncio.run(wait_for("the fork is forgotten", is_gone))
+
+
+def test_a_file_without_a_block_of_its_agent_gets_no_block_of_another_one(
+    letta: Letta, http: httpx.Client, new_agent: NewAgent
+) -> None:
+    shared = letta.blocks.create(label="shared", value="Secret.")
+    agent = new_agent(block_ids=[shared.id])
+    header, *lines = lines_of(exported(http, agent.id))
+    kept = [line for line in lines[:-1] if line.get("history", {}).get("aggregate_id") != shared.id]
+    file = file_of([header, *kept])
+    answer = imported(http, file, conflicts="copy")
+    assert answer.status_code == 422, answer.text
+    [error] = answer.json()["errors"]
+    assert shared.id in error["message"]
+    assert error["entry"].startswith("line ")
+    letta.blocks.delete(shared.id)
+    assert imported(http, file, conflicts="copy").status_code == 200, "nobody has it any more"
+
+
+@pytest.mark.parametrize("policy", [{"conflicts": "copy"}, {}], ids=["copy", "default"])
+def test_a_copy_has_the_tools_that_its_origin_has(
+    http: httpx.Client, new_agent: NewAgent, new_tool: NewTool, policy: dict[str, str]
+) -> None:
+    tool = new_tool("return 4")
+    agent = new_agent(tool_ids=[tool.id])
+    [copy] = imported(http, exported(http, agent.id), **policy).json()["agent_ids"]
+    tools = [http.get(f"/v1/agents/{agent_id}/tools").json() for agent_id in (agent.id, copy)]
+    assert tools[0] == tools[1]
+    assert tool.id in {each["id"] for each in tools[1]}
 
 
 def test_a_fork_is_what_its_origin_is_and_goes_its_own_way(
@@ -194,6 +282,46 @@ def test_a_fork_of_the_past_has_nothing_of_what_came_since(
         texts(message) for message in before["messages"]
     ]
     assert "Later" not in json.dumps(copy)
+
+
+def test_a_fork_of_the_past_has_the_identities_and_projects_of_then(
+    http: httpx.Client, new_agent: NewAgent
+) -> None:
+    agent, names = new_agent(), [unique("owner") for _ in range(2)]
+
+    def made(path: str, **body: Any) -> str:
+        answer = http.post(path, json=body)
+        assert answer.is_success, answer.text
+        return str(answer.json()["id"])
+
+    people = [
+        made("/v1/identities", identifier_key=name, name=name, identity_type="user")
+        for name in names
+    ]
+    projects = [made("/v1/projects", name=name) for name in names]
+
+    def give(number: int) -> None:
+        changed = http.patch(f"/v1/agents/{agent.id}", json={"identity_ids": [people[number]]})
+        assert changed.is_success, changed.text
+        http.delete(f"/v1/projects/{projects[1 - number]}/agents/{agent.id}").raise_for_status()
+        members = f"/v1/projects/{projects[number]}/agents"
+        http.post(members, json={"agent_ids": [agent.id]}).raise_for_status()
+
+    give(0)
+    at = datetime.now(UTC).isoformat()
+    give(1)
+    for moment, number in ((at, 0), (None, 1)):
+        answer = http.post(f"/v1/agents/{agent.id}/fork", json={"at": moment} if moment else {})
+        assert answer.status_code == 200, answer.text
+        fork = answer.json()["id"]
+        shown = http.get(f"/v1/agents/{fork}?include=agent.identities").json()
+        assert [each["id"] for each in shown["identities"]] == [people[number]]
+        in_project = [
+            project
+            for project in projects
+            if fork in http.get(f"/v1/projects/{project}/agents").text
+        ]
+        assert in_project == [projects[number]]
 
 
 def test_an_agent_of_the_retired_server_comes_by_its_file(
@@ -431,12 +559,7 @@ def test_an_agent_that_could_not_be_replaced_is_as_it_was(
             line["history"]["events"] = [
                 event for event in events if event["topic"] != "run.completed"
             ]
-    raw = [json.dumps(line).encode() + b"\n" for line in lines]
-    counts = Counter(line["kind"] for line in lines)
-    digest = hashlib.sha256(b"".join(raw)).hexdigest()
-    footer = {"kind": "footer", "counts": counts, "sha256": digest}
-    file = gzip.compress(b"".join([*raw, json.dumps(footer).encode() + b"\n"]))
-    refused = imported(http, file, conflicts="replace")
+    refused = imported(http, file_of(lines), conflicts="replace")
     assert refused.status_code == 422, refused.text
     path = f"/v1/imports/{refused.json()['import_id']}"
     ended = asyncio.run(wait_for("its end", lambda: ended_import(http, path)))

@@ -8,7 +8,7 @@ import httpx
 from letta_client import Letta
 
 from tests.e2e.asking import NOBODY, call_tool, says, tool_call, unique
-from tests.e2e.conftest import NewAgent, NewTool
+from tests.e2e.conftest import PAUSING, NewAgent, NewTool
 from tests.e2e.test_agent_difference import difference, newest
 from tests.e2e.test_agent_events import events
 from tests.waiting import wait_for
@@ -72,6 +72,24 @@ def test_a_bad_compaction_is_undone(http: httpx.Client, letta: Letta, new_agent:
     assert len(letta.agents.messages.list(agent.id, limit=100).items) > len(before)
     answer = letta.agents.messages.create(agent.id, messages=says("And now?"))
     assert answer.stop_reason.stop_reason == "end_turn"
+
+
+def test_what_was_said_by_send_message_comes_back_too(
+    http: httpx.Client, letta: Letta, new_agent: NewAgent
+) -> None:
+    agent = new_agent(**PAUSING)
+    spoken = tool_call("send_message", message="Tea it is.")
+    letta.agents.messages.create(agent.id, messages=says(spoken))
+    before = letta.agents.retrieve(agent.id).message_ids
+    at = newest(http, agent.id)
+    http.post(f"/v1/agents/{agent.id}/summarize").raise_for_status()
+
+    assert restored(http, agent.id, at, "context")["message_ids"] == before
+
+    [replaced] = events(http, agent.id, topic="context.replaced", include="payload")
+    answers = [each for each in replaced["payload"]["returned"] if each["role"] == "tool"]
+    assert len(answers) == 1, "models are shown what became of the call, which clients are not"
+    letta.agents.messages.create(agent.id, messages=says(spoken))
 
 
 def test_a_configuration_comes_back_without_what_is_gone(

@@ -180,3 +180,18 @@ def test_folders_and_identities_are_shown_as_they_were_attached_then(
         for block in shown["memory"]["file_blocks"]:
             del block["value"]
     assert again == answered
+
+
+@pytest.mark.parametrize(
+    "path",
+    ["conversations/?agent_id={}&", "blocks/?", "archives/?", "runs/?", "folders/?", "agents/?"],
+)
+def test_what_answers_of_the_present_alone_refuses_a_moment(
+    http: httpx.Client, new_agent: NewAgent, path: str
+) -> None:
+    url = f"/v1/{path.format(new_agent().id)}"
+    assert http.get(url).status_code == 200
+    answer = http.get(f"{url}at=2026-01-31T14:30:00Z")
+    assert answer.status_code == 422, answer.text
+    assert answer.json()["detail"].startswith("`at`: GET /v1/")
+    assert http.get(f"{url}format=x").status_code == 200, "what V1 ignores is ignored"

@@ -239,6 +239,8 @@ async def test_a_batch_is_refused_as_a_whole_and_the_refusal_names_the_item(
     assert "callback_url" in await refusal(items=good, callback_url="http://10.0.0.1/")
     answers_approval = {"messages": [{"type": "approval", "approvals": []}]}
     assert "items[0]" in await refusal(items=[answers_approval])
+    twice = [{"input": "Hello", "custom_id": name} for name in ("a", "b", "a")]
+    assert "`items[2].custom_id`: items[0] has it" in await refusal(items=twice)
     assert (await ahttp.get(path)).json() == [], "nothing was begun"
     nobody = await ahttp.post(batch_path(f"agent-{NOBODY}"), json={"items": ["Hello"]})
     assert nobody.status_code == 404
@@ -254,8 +256,8 @@ async def test_items_are_texts_messages_or_whole_requests(
     agent, word = new_agent(), unique("form")
     items = [
         f"SAY:{word} 0",
-        {"role": "user", "content": f"SAY:{word} 1"},
-        {"messages": says(f"SAY:{word} 2"), "max_steps": 3},
+        {"role": "user", "content": f"SAY:{word} 1", "custom_id": "row-1"},
+        {"messages": says(f"SAY:{word} 2"), "max_steps": 3, "custom_id": "row-2"},
         {"input": f"SAY:{word} 3"},
         {"message": f"SAY:{word} 4", "max_steps": 3},
         {"message": {"role": "user", "content": f"SAY:{word} 5"}},
@@ -263,9 +265,9 @@ async def test_items_are_texts_messages_or_whole_requests(
     answer = await ahttp.post(batch_path(agent.id), json={"messages": items, "max_steps": 2})
     assert answer.status_code == 202, answer.text
     after = await ended(ahttp, answer.json())
-    assert [answers(item) for item in await items_of(ahttp, after)] == [
-        [f"{word} {n}"] for n in range(6)
-    ]
+    found = await items_of(ahttp, after)
+    assert [answers(item) for item in found] == [[f"{word} {n}"] for n in range(6)]
+    assert [item["custom_id"] for item in found] == [None, "row-1", "row-2", None, None, None]
 
 
 async def test_the_same_request_with_its_key_means_the_same_batch(

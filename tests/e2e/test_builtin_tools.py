@@ -296,19 +296,41 @@ def test_what_calls_used_is_listed_added_up_and_counted(
     assert http.get(f"/v1/agents/agent-{NOBODY}/tools/usage").status_code == 404
 
 
-async def test_calls_and_sandboxes_are_counted(heeler: HeelerInstance, http: httpx.Client) -> None:
+async def test_calls_and_sandboxes_are_counted(
+    letta: Letta, http: httpx.Client, new_agent: NewAgent
+) -> None:
     """SBX-13: the pools of a process, and the limits that were hit, as operators see them."""
+    late = 'heeler_tool_runs_total{kind="letta_builtin",outcome="timeout"'
+    done = 'heeler_tool_runs_total{kind="letta_builtin",outcome="success"'
+    limits = 'heeler_sandbox_limits_hit_total{limit="time"'
 
-    def seen() -> bool:
-        text = http.get("/metrics").text
-        wanted = (
-            'heeler_tool_runs_total{kind="letta_builtin",outcome="timeout"',
-            'heeler_sandbox_limits_hit_total{limit="time"',
-            'heeler_sandboxes{process="',
-        )
-        return all(word in text for word in wanted)
+    def lines_of(series: str) -> list[str]:
+        return [line for line in http.get("/metrics").text.splitlines() if line.startswith(series)]
 
-    await wait_for("the metrics of the tools service", seen)
+    def counted() -> dict[str, float]:
+        """The sum of each series over all processes."""
+        return {
+            series: sum(float(line.split()[-1]) for line in lines_of(series))
+            for series in (late, done, limits)
+        }
+
+    before = counted()
+    agent = new_agent(tools=["shell"], include_base_tools=False)
+    script = calls(
+        ("shell", {"command": "true"}),
+        ("shell", {"command": "true"}),
+        ("shell", {"command": "sleep 60", "timeout_seconds": 1}),
+    )
+    assert len(told(letta, agent.id, script)) == 3
+    wanted = {late: before[late] + 1, done: before[done] + 2, limits: before[limits] + 1}
+
+    def are_counted() -> bool:
+        found = counted()
+        return all(found[series] >= number for series, number in wanted.items())
+
+    await wait_for("the calls in the metrics", are_counted)
+    for state in ("idle", "used", "waiting", "agents"):
+        assert any(f'state="{state}"' in line for line in lines_of('heeler_sandboxes{process="'))
 
 
 ROLL = '''

@@ -257,10 +257,10 @@ def test_a_session_asks_for_approvals_in_place(
 ) -> None:
     rules = [*GATED["tool_rules"], {**RULE, "tool_name": "conversation_search"}]
     agent = new_agent(**{**GATED, "tool_rules": rules})
-    lines = [f"CALLS:{BOTH} SAY:Both.", "Not now", "y", "SAY:Next."]
+    lines = [f"CALLS:{BOTH} SAY:Both.", "/deny Not now", "/approve", "SAY:Next."]
     ended = heeler_command("agents", "chat", agent.id, input="\n".join(lines))
     assert ended.out == "Both.\nNext.\n"
-    assert 'Run memory_insert(label="human", new_string="Likes tea")? [y/n or why not]' in ended.err
+    assert 'Run memory_insert(label="human", new_string="Likes tea")? [/approve' in ended.err
     assert "Not now" in ended.err
     assert human(letta, agent.id) == "Name: Ada\nLikes tea"
 
@@ -273,7 +273,7 @@ def test_a_session_begins_with_what_waits_and_leaves_it_where_nobody_answers(
     ended = heeler_command("agents", "chat", agent.id)
     assert "It waits: heeler approvals list" in ended.err
     [call] = heeler_command.json("approvals", "list", "--agent", agent.id)
-    ended = heeler_command("agents", "chat", agent.id, input="yes\n")
+    ended = heeler_command("agents", "chat", agent.id, input="/approve\n")
     assert ended.out == "Noted.\n"
     assert heeler_command.json("approvals", "list", "--agent", agent.id) == []
     assert call["name"] == "memory_insert"

@@ -11,7 +11,7 @@ import httpx
 import pytest
 from letta_client import AsyncLetta
 
-from tests.e2e.asking import says
+from tests.e2e.asking import SECONDS_MAX, says
 from tests.e2e.conftest import NewAgent
 from tests.servers import HeelerInstance
 from tests.waiting import wait_for
@@ -77,3 +77,20 @@ async def test_a_wrong_configuration_is_refused_with_its_line(
     assert refused.status_code == 422
     assert f"{file}:2: server.log_level: HEELER_LOG_LEVEL is 'loud'" in refused.json()["detail"]
     assert (await ahttp.get(PATH)).json()["version"] == version
+
+
+async def test_a_sandbox_that_does_not_work_here_is_refused_before_it_is_used(
+    heeler: HeelerInstance, file: Path, ahttp: httpx.AsyncClient
+) -> None:
+    """What the new values need is asked first: here no engine of containers answers."""
+    marks = {name: part.mark for name, part in heeler.state().parts.items()}
+    text = "tools.sandbox = 'container'\ntools.sandbox_image = 'no-such-image:heeler'\n"
+    write(file, text)
+    refused = await ahttp.post(f"{PATH}/reload", timeout=SECONDS_MAX)
+    assert refused.status_code == 422, refused.text
+    told = f"{file}:1: tools.sandbox: HEELER_SANDBOX is 'container', and a call that was tried"
+    assert told in refused.json()["detail"]
+    assert {name: part.mark for name, part in heeler.state().parts.items()} == marks
+    validated = heeler.heeler("config", "validate")
+    assert validated.returncode == 4, validated.stdout
+    assert told in validated.stderr

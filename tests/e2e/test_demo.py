@@ -19,6 +19,7 @@ FIRST_ANSWER_SECONDS_MAX = 30.0
 KEY = {"idempotency-key": "the first message"}
 
 
+@pytest.mark.timeout(900)
 @pytest.mark.operation("POST /v1/agents/{agent_id}/messages")
 async def test_what_one_tells_the_demo_is_known_after_a_restart() -> None:
     with ExitStack() as stack:

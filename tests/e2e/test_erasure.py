@@ -69,13 +69,29 @@ def owners_of(heeler: HeelerInstance, agent_id: str) -> list[str]:
         "agent_ids": [agent_id],
         "properties": [{"key": "k", "value": CANARY, "type": "string"}],
     }
-    project = {"name": unique("project"), "description": CANARY, "tags": [CANARY]}
+    project = {"name": f"project {CANARY}", "description": CANARY, "tags": [CANARY]}
     made = []
     for path, body in (("/v1/identities", identity), ("/v1/projects", project)):
         answer = httpx.post(f"{heeler.base_url}{path}", json=body)
         assert answer.is_success, answer.text
         made.append(f"{path}/{answer.json()['id']}")
     return made
+
+
+def copies_of(heeler: HeelerInstance, agent_id: str) -> list[str]:
+    """A template, a fork and an import of an agent, called by the canary; their paths."""
+    with httpx.Client(base_url=heeler.base_url, timeout=SECONDS_MAX) as http:
+        named = {"type": "agent", "agent_id": agent_id, "name": CANARY}
+        template = http.post("/v1/templates", json=named)
+        fork = http.post(f"/v1/agents/{agent_id}/fork", json={"name": f"fork {CANARY}"})
+        file = http.get(f"/v1/agents/{agent_id}/export?format=heeler").content
+        upload = {"file": (f"{CANARY}.heeler.gz", file)}
+        asked = {"conflicts": "copy", "name": f"copy {CANARY}"}
+        copy = http.post("/v1/agents/import", files=upload, data=asked)
+        for answer in (template, fork, copy):
+            assert answer.is_success, answer.text
+        agents = [fork.json()["id"], *copy.json()["agent_ids"]]
+        return [f"/v1/templates/{CANARY}", *(f"/v1/agents/{id}" for id in agents)]
 
 
 def test_nothing_that_was_deleted_is_left(forgetful: HeelerInstance) -> None:
@@ -94,11 +110,11 @@ def test_nothing_that_was_deleted_is_left(forgetful: HeelerInstance) -> None:
     call_tool(letta, agent.id, "repeat", text=CANARY)
     call_tool(letta, agent.id, "memory_insert", label="human", new_string=f"More {CANARY}")
     letta.agents.passages.create(agent.id, text=f"Archived {CANARY}")
-    folder = letta.folders.create(name=unique("folder"), embedding=EMBEDDING)
+    folder = letta.folders.create(name=f"folder {CANARY}", embedding=EMBEDDING)
     upload = io.BytesIO(f"A file with {CANARY} in it".encode())
-    upload.name = "notes.txt"
+    upload.name = f"{CANARY}.txt"
     letta.folders.files.upload(folder.id, file=upload)
-    about = owners_of(forgetful, agent.id)
+    about = [*copies_of(forgetful, agent.id), *owners_of(forgetful, agent.id)]
     letta.agents.messages.create(kept.id, messages=says("I stay"))
     assert "agent.events" in tables_with(forgetful, CANARY)
     nats = forgetful.home / "nats"

@@ -271,6 +271,34 @@ def test_a_later_pass_brings_what_is_new(report: Any, old: OldServer, http: http
     assert http.get(f"/v1/agents/{GHOST}").json()["message_ids"][-1] == message_id
 
 
+CHANGES = """
+update mcp_server set server_name = 'archive-mcp', custom_headers_enc = '{"X-House": "Archive"}';
+update archives set description = 'Changed there';
+update sources set instructions = 'Changed there';
+update identities set name = 'Changed there';"""
+
+
+def test_a_later_pass_brings_what_was_changed(
+    report: Any, old: OldServer, http: httpx.Client
+) -> None:
+    with psycopg.connect(old.url) as database:
+        database.execute(CHANGES)
+    assert old.report()["differences"] == []
+    [server] = expected("mcp_servers")
+    here = http.get(f"/v1/mcp-servers/{server['id']}").json()
+    asked = {"server_name": "archive-mcp", "custom_headers": {"X-House": "Archive"}}
+    assert {**here, **server, **asked} == here
+    for path, field in (
+        ("archives", "description"),
+        ("folders", "instructions"),
+        ("identities", "name"),
+    ):
+        told = expected(path)
+        assert told
+        here = of_ids(everything(http, f"/v1/{path}/"), told)
+        assert {thing[field] for thing in here} == {"Changed there"}, path
+
+
 def test_every_command_of_the_page_does_what_it_says(
     report: Any, old: OldServer, http: httpx.Client
 ) -> None:

@@ -45,7 +45,9 @@ async def test_many_agents_answer_in_their_own_conversations(
 ) -> None:
     agents = [new_agent() for _ in range(3)]
     requests = [{"agent_id": agent.id, "messages": says("Hello")} for agent in agents]
-    answer = await ahttp.post(PATH, json={"requests": requests})
+    answer = await ahttp.post(
+        PATH, json={"requests": [{**requests[0], "custom_id": "my-row"}, *requests[1:]]}
+    )
     assert answer.status_code == 200, answer.text
     job = answer.json()
     assert job.keys() == FIELDS
@@ -64,6 +66,8 @@ async def test_many_agents_answer_in_their_own_conversations(
     assert {message["agent_id"] for message in messages} == {agent.id for agent in agents}
     assert {message["role"] for message in messages} == {"user", "assistant"}
     assert all(message["batch_item_id"] for message in messages)
+    named = {message["agent_id"]: message.get("custom_id") for message in messages}
+    assert [named[agent.id] for agent in agents] == ["my-row", None, None]
     one = (await ahttp.get(path, params={"agent_id": agents[0].id, "order": "asc"})).json()[
         "messages"
     ]

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from typing import Any
 
+import pytest
 from letta_client import AsyncLetta, Letta
 
 from tests.e2e.asking import EMBEDDING, MODEL, says, unique
@@ -12,6 +13,7 @@ from tests.e2e.conftest import NewAgent
 from tests.servers import HeelerInstance
 
 AGENTS = 8
+pytestmark = pytest.mark.timeout(900)  # every row of a server that others have used is rebuilt
 
 
 def seen(letta: Letta, agent_id: str) -> dict[str, Any]:

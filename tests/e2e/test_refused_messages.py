@@ -6,6 +6,7 @@ import base64
 import json
 from typing import Any
 
+import httpx
 import pytest
 from letta_client import APIStatusError, Letta
 
@@ -51,6 +52,14 @@ async def test_the_next_message_is_answered_without_the_refused_one(
     assert LEFT_OUT in shown
     assert " answered 400: " in shown
     assert "SAY:Hello" in shown, "what was fine is still shown"
+    if stream:
+        with sending.stream(agent.id, messages=says("SAY:And again.")) as chunks:
+            said = [c.content for c in chunks if c.message_type == "assistant_message"]
+        assert said == ["And again."], "shown once more, and refused once more"
+    else:
+        answer = sending.create(agent.id, messages=says("SAY:And again."))
+        assert answer.messages[-1].content == "And again."
+    assert LEFT_OUT in await last_request(model)
     history = letta.agents.messages.list(agent.id, limit=100, order="asc").items
     [kept] = [
         message.content
@@ -82,8 +91,14 @@ async def test_a_result_that_is_refused_is_replaced_behind_its_call(
 
 
 @HANDLES
+@pytest.mark.operation("GET /v1/agents/{agent_id}/context/left-out")
+@pytest.mark.operation("DELETE /v1/agents/{agent_id}/context/left-out")
 async def test_an_agent_gets_out_when_old_content_is_refused_all_of_a_sudden(
-    letta: Letta, new_agent: NewAgent, model: ScriptedModelProcess, handle: str
+    letta: Letta,
+    ahttp: httpx.AsyncClient,
+    new_agent: NewAgent,
+    model: ScriptedModelProcess,
+    handle: str,
 ) -> None:
     agent, old = new_agent(model=handle), unique("old-words")
     letta.agents.messages.create(agent.id, messages=says(f"SAY:I said {old}"))
@@ -94,3 +109,13 @@ async def test_an_agent_gets_out_when_old_content_is_refused_all_of_a_sudden(
     answer = letta.agents.messages.create(agent.id, messages=says("SAY:Free again."))
     assert answer.messages[-1].content == "Free again."
     assert "[The older messages: left out here" in await last_request(model)
+    answer = letta.agents.messages.create(agent.id, messages=says("SAY:Still free."))
+    assert answer.messages[-1].content == "Still free.", "shown once more, and refused once more"
+    at = f"/v1/agents/{agent.id}/context/left-out"
+    told = (await ahttp.get(at)).json()
+    assert [part["what"] for part in told["left_out"]][-1] == "messages_before"
+    assert all(" answered 400: " in part["reason"] for part in told["left_out"])
+    await model.reset()
+    assert (await ahttp.delete(at)).json() == {"left_out": [], "on_trial": False}
+    letta.agents.messages.create(agent.id, messages=says("SAY:All back."))
+    assert old in await last_request(model)

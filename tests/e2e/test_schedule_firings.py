@@ -118,7 +118,9 @@ async def test_a_one_time_schedule_fires_once_and_its_answer_stands_in_the_histo
         for message in letta.agents.messages.list(agent.id)
         if message.message_type in ("user_message", "assistant_message")
     ]
-    assert "The time has come" in said
+    told, _ = said
+    assert told.startswith("[Automatic message] This was due on ")
+    assert told.endswith(" (UTC).\n\nThe time has come")
     row = row_of(heeler, schedule)
     assert (row["status"], row["next_at"]) == ("completed", None)
     assert datetime.fromisoformat(row["fields"]["last_slot"]) == schedule.scheduled_at

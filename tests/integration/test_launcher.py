@@ -27,10 +27,11 @@ import pytest
 from deploy.embedded import postgres_account, supervised_process
 from deploy.embedded.api_health import read_health
 from deploy.embedded.postgres_server import buffers_mb, memory_bytes
+from deploy.embedded.process_activity import OwnTime
 from deploy.embedded.settings import ALL_SERVICES, PARTS, SERVICES, LaunchError, read_settings
 from deploy.embedded.state import PartState, ProcessMark, free_port, open_secrets, write_state
-from deploy.embedded.subprocesses import LOG_BYTES_MAX, Command, rotate
-from deploy.embedded.supervised_process import Backoff
+from deploy.embedded.subprocesses import LOG_BYTES_MAX, Command, rotate, spawn
+from deploy.embedded.supervised_process import Backoff, Look, Missing
 from libs.contracts.nats_permissions import ADMIN, inbox_prefix
 from libs.encryption.sealer import new_key
 from tests.chosen import new_nats
@@ -564,15 +565,18 @@ async def test_a_part_that_does_not_get_well_is_started_again(
     )
     state = PartState("sick")
     kept = supervised_process.Part(sick, state, lambda: None)
+    looks: list[int] = []
+
+    def look() -> Look:
+        looks.append(state.restarts)
+        missing = Missing("an answer", kept.started_at, OwnTime(60.0, 0.02))
+        return Look(is_well=True) if state.restarts >= 3 else Look(False, (missing,))
+
     kept.start()
-    watching = asyncio.create_task(kept.watch(lambda: state.restarts >= 3))
+    watching = asyncio.create_task(kept.watch(look))
     try:
-        await wait_for("it is well at last", lambda: state.restarts >= 3, 30)
-        await wait_for("it runs", lambda: state.state == "running", 30)
-        pid = state.mark and state.mark.pid
-        await asyncio.sleep(0.01 * supervised_process.FAILURES_MAX * 2)  # who is well is left alone
-        assert state.mark
-        assert state.mark.pid == pid
+        await wait_for("it is well at last", lambda: looks.count(3) >= 10, 30)
+        assert (state.state, state.restarts) == ("running", 3)  # who is well is left alone
     finally:
         watching.cancel()
         await kept.stop()
@@ -613,6 +617,46 @@ def test_a_pid_file_that_names_a_stranger_does_not_block_the_start() -> None:
         instance.up()
 
         assert instance.state().parts["postgres"].restarts == 0
+
+
+def test_what_a_killed_postgres_left_ends_no_start() -> None:
+    """Its processes that have not noticed have its memory, and it is not reaped: a zombie."""
+    server = PostgresServer().start()
+    try:
+        server.server.clear_what_died()  # one that runs is left alone
+        assert server.server.ready()
+        pid_file = server.server.data / "postmaster.pid"
+        lines = pid_file.read_text()
+        pid_file.write_text(f"-{lines}")  # as in single-user mode
+        server.server.clear_what_died()
+        assert server.server.ready()
+        pid_file.write_text(lines)
+        for _ in range(3):
+            with psycopg.connect(server.url, autocommit=True) as connection:
+                connection.execute("create table if not exists kept (n int)")
+                connection.execute("insert into kept values (42)")
+            postmaster = psutil.Process(server.pid)
+            children = postmaster.children()
+            for child in children:
+                child.suspend()
+            postmaster.kill()
+            wait_until("a zombie", lambda: is_zombie(postmaster), 30)  # noqa: B023
+
+            server.server.clear_what_died()
+            process = spawn(server.server.command())
+            wait_until("it is ready", server.server.ready, 60)
+
+            assert process.poll() is None, "at the first attempt"
+            assert not any(_runs(child.pid) for child in children)
+            server._process = process
+        with psycopg.connect(server.url) as connection:
+            assert connection.execute("select count(*) from kept").fetchone() == (3,)
+    finally:
+        server.close()
+
+
+def is_zombie(process: psutil.Process) -> bool:
+    return process.status() == psutil.STATUS_ZOMBIE
 
 
 def test_a_child_that_outlives_its_supervisor_is_reported_and_ended_by_down() -> None:

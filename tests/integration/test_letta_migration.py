@@ -377,6 +377,24 @@ def test_encrypted_values_are_opened_with_the_old_servers_key(url: str) -> None:
     [server] = [each for each in moved.definitions.values() if each.of == "mcp_server"]
     config: Any = server.value["config"]
     assert SEALER.open(config["auth_token"]) == "Bearer sk-mcp-canary"
+    moved.opener = Opener("another key")
+    moved.take()
+    assert SEALER.open(moved.aggregates[DESK].state.design.secrets["API_KEY"]) == "sk-agent-canary"
+    assert "API_KEY cannot be opened any more" in str(moved.report.left)
+    moved.opener = Opener("the old key")
+    with psycopg.connect(url) as old:
+        old.execute(
+            "update agent_environment_variables set value_enc = 'main2' where key = 'BRANCH'"
+        )
+        old.execute(
+            "update agent_environment_variables set value_enc = %s where key = 'API_KEY'",
+            [encrypt("sk-rotated", "the old key")],
+        )
+    moved.take()
+    secrets = moved.aggregates[DESK].state.design.secrets
+    assert {name: SEALER.open(value) for name, value in secrets.items()} == {
+        "API_KEY": "sk-rotated", "BRANCH": "main2",
+    }  # fmt: skip
     for opener in (Opener(None), Opener("another key")):
         closed = Moved(url, opener)
         closed.take()
@@ -395,6 +413,20 @@ def test_a_database_of_another_release_is_refused_with_what_to_do(url: str) -> N
     with pytest.raises(UnknownDatabase, match="no database of a Letta server"):
         LettaDatabase(url)
     assert REVISIONS["1c28e167b74f"] == "0.16.8"
+
+
+@pytest.mark.parametrize(
+    ("table", "column"),
+    [("messages", "tool_calls"), ("messages", "sender_id"), ("mcp_server", "token_enc")],
+)
+@pytest.mark.parametrize("change", ["rename column {} to another", "drop column {}"])
+def test_a_column_that_is_not_there_is_refused_by_its_name(
+    url: str, table: str, column: str, change: str
+) -> None:
+    with psycopg.connect(url, autocommit=True) as connection:
+        connection.execute(f"alter table {table} {change.format(column)}")
+    with pytest.raises(UnknownDatabase, match=f"`{table}` has no column `{column}`"):
+        Moved(url).take()
 
 
 def test_of_several_organisations_one_has_to_be_named(url: str) -> None:

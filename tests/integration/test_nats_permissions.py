@@ -85,7 +85,7 @@ FOREIGN_PUBLISH = {
     ],
 }
 FOREIGN_SUBSCRIBE = {
-    "api": ["_INBOX.agent.>", "deliver.agent.commands", "agent.command.>", "agent.event.>"],
+    "api": ["_INBOX.agent.>", "deliver.agent.commands", "agent.command.>", "memory.event.>"],
     "agent": ["_INBOX.api.>", "deliver.memory.commands", "agent.command.>", "$SRV.PING.memory"],
     "memory": ["_INBOX.api.>", "deliver.agent.commands", "memory.command.>", "agent.delta.>"],
     "tools": [
@@ -227,12 +227,16 @@ async def test_a_service_answers_every_question_of_the_micro_protocol(
     ):
         await register(service, client)
         await client.flush()
+
+        async def answer(subject: str) -> bytes:
+            return (await people.request(subject, timeout=HEARD_SECONDS_MAX)).data
+
         for verb in ("PING", "INFO", "STATS"):
-            first = json.loads((await people.request(f"$SRV.{verb}.{service}")).data)
+            first = json.loads(await answer(f"$SRV.{verb}.{service}"))
             assert first["name"] == service
             for subject in (f"$SRV.{verb}", f"$SRV.{verb}.{service}.{first['id']}"):
-                assert (await people.request(subject)).data
-        assert (await people.request(f"{service}.metrics")).data
+                assert await answer(subject)
+        assert await answer(f"{service}.metrics")
 
         assert (refused, refused_people) == ([], [])
 

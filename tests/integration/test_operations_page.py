@@ -58,7 +58,7 @@ class Operated:
 
     def run(self, commands: str) -> str:
         """Run a block; what it printed. Raises AssertionError if a command in it fails."""
-        foreign = ("HEELER_", "OPENAI_", "ANTHROPIC_", "LETTA_", "MAKE", "MFLAGS", "GIT_")
+        foreign = ("HEELER_", "OPENAI_", "ANTHROPIC_", "LETTA_", "MAKE", "MFLAGS", "ARGS", "GIT_")
         kept = {key: value for key, value in os.environ.items() if not key.startswith(foreign)}
         done = subprocess.run(
             ["sh", "-euc", commands.replace(PORT_OF_RESTORED, str(self.restored_port))],

@@ -107,6 +107,50 @@ class TestPrograms:
         source = "import asyncio\nasync def f():\n  await asyncio.sleep(0.01)\n  return 'done'"
         assert (await python(sandbox, source, "f")).value == "done"
 
+    async def test_the_time_zones_of_the_world_are_known(self, sandbox):
+        source = """
+def f():
+  import datetime, zoneinfo
+  summer = datetime.datetime(2030, 7, 1, tzinfo=datetime.timezone.utc)
+  names = ("Europe/Berlin", "US/Pacific", "Etc/GMT-2")
+  return [str(summer.astimezone(zoneinfo.ZoneInfo(name)).utcoffset()) for name in names]
+"""
+        outcome = await python(sandbox, source, "f")
+        assert outcome.value == ["2:00:00", "-1 day, 17:00:00", "2:00:00"], outcome.reason
+        shell = Program("shell", "TZ=Europe/Berlin date -d @1900000000 +%H%Z", limits=SHORT)
+        assert (await sandbox.run(shell)).stdout == "18CET\n"
+
+    async def test_what_a_tool_does_as_a_program_of_its_own_is_left_out(self, sandbox):
+        source = """
+from __future__ import annotations
+import dataclasses, functools, pickle
+
+@dataclasses.dataclass
+class Pair:
+  a: int
+  b: Pair | None = None
+
+def logged(function):
+  @functools.wraps(function)
+  def inner(*args, **kwargs):
+    return function(*args, **kwargs)
+  return inner
+
+@logged
+def f(a: int, *, pair: Pair):
+  return [a, pair.b.a, pickle.loads(pickle.dumps(pair)) == pair]
+
+if __name__ == "__main__":
+  import sys
+  print(f(1))
+  sys.exit("never")
+"""
+        sent = {"a": "1", "pair": {"a": 2, "b": {"a": 3}}}
+        outcome = await python(sandbox, source, "f", **sent)
+        assert (outcome.value, outcome.stdout) == ([1, 3, True], ""), outcome.reason
+        alone = await python(sandbox, "if __name__ == '__main__':\n  print('runs')")
+        assert alone.stdout == "runs\n"
+
     async def test_arguments_become_what_the_annotations_say(self, sandbox):
         source = "def f(a: int, b: bool, c: list[int]):\n  return [a + a, b, c]"
         fits = await python(sandbox, source, "f", a="21", b="false", c="[1]")

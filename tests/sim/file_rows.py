@@ -183,6 +183,7 @@ READS: dict[str, str] = {
     uploaded_files.PART: "read_part",
     file_texts.WITH_CHUNK: "with_chunk",
     file_texts.UNNAMED: "unnamed_texts",
+    file_texts.RECENTLY_UNNAMED: "unnamed_texts",
     file_processing_queries.DUE_FILES: "due_files",
     file_processing_queries.ORPHANS: "orphans",
 }

@@ -29,6 +29,7 @@ from libs.eventstore.ports import (
     StaleLease,
     StoreRefused,
     StoreUnavailable,
+    TakenLease,
 )
 from libs.eventstore.unit_of_work import UnitOfWork
 from libs.work.reconciliation import Reconciliation
@@ -178,9 +179,9 @@ def no_horizon() -> list[Patch]:
 
 @mutant("Leases run out by the clock of the process that asks, not by the store's.")
 def wall_clock_lease() -> list[Patch]:
-    real = InMemoryEventStore.take_lease
+    real = InMemoryEventStore.take_over
 
-    async def take_lease(store: InMemoryEventStore, key: str) -> int | None:
+    async def take_over(store: InMemoryEventStore, key: str) -> TakenLease | None:
         skews = [
             process.clock.skew for process in PROCESS_OF.values() if process.holder == store.holder
         ]
@@ -189,7 +190,7 @@ def wall_clock_lease() -> list[Patch]:
             lease.expires_at = float("-inf")
         return await real(store, key)
 
-    return [(InMemoryEventStore, "take_lease", take_lease)]
+    return [(InMemoryEventStore, "take_over", take_over)]
 
 
 @mutant("An aggregate that a failed commit has changed stays in the cache.")

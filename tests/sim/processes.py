@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import json
+import math
 from collections.abc import Awaitable, Callable, Iterator
 from contextlib import aclosing
 from dataclasses import dataclass, field
@@ -19,7 +20,7 @@ from libs.bus.service_host import Service
 from libs.bus.service_runner import Runtime, holder_of, take_over
 from libs.contracts.deterministic_ids import derived_id
 from libs.contracts.letta.all_request_bodies import LettaStreamingRequest
-from libs.eventstore import failpoints
+from libs.eventstore import failpoints, moments
 from libs.eventstore import unit_of_work as eventstore_work
 from libs.eventstore.read_model_replay import ReadModels
 from libs.eventstore.unit_of_work import Repository
@@ -57,7 +58,6 @@ from tests.sim.reads import (
     SimDatabase,
     SimFolderQueries,
     SimHolders,
-    SimLargeCollections,
     SimMessageVectors,
     SimPassageSearch,
     SimQueries,
@@ -291,7 +291,10 @@ class Process:
             uploads=self.uploads,
             past=unread,
             agent_lines=unread,
+            exports=unread,
+            awaited_forks=unread,
             defaults=CreationDefaults(),
+            text_works=unread,
         )
 
 
@@ -358,10 +361,10 @@ def simulated_adapters() -> Iterator[None]:
             (memory_app, "EmbedderRouter", SimEmbedders),
             (memory_app, "PostgresFolderQueries", SimFolderQueries),
             (memory_app, "ProcessParser", SimParser),
-            (memory_app, "LargeCollections", SimLargeCollections),
             (scheduler_app, "PostgresScheduleQueries", SimScheduleQueries),
             (scheduler_app, "PostgresAgentTools", NoAgentTools),
             (failpoints, "reach", reached),
+            (moments, "SWEPT_EVERY_SECONDS", math.inf),  # by the real clock; nobody reads the past
             (eventstore_work, "DISTRUSTFUL_DECISIONS", 3),  # a run is short
             (bounded_command_queue, "AGGREGATE_COMMANDS_MAX", 10),  # and clients are few
             *SMALL,

@@ -158,16 +158,6 @@ class SimMessageVectors(OverTheWire, reads=InMemoryMessageVectors):
         return await self.data.remove_forgotten(settled_seconds)
 
 
-class SimLargeCollections:
-    """There is no index of vectors in memory, however many there are."""
-
-    def __init__(self, database: SimDatabase, clock: object) -> None:
-        pass
-
-    async def turn(self) -> None:
-        """Nothing to look after."""
-
-
 class SimRunQueries:
     """Keeps the contract of `RunQueries`."""
 

@@ -27,6 +27,7 @@ from libs.eventstore.ports import (
     StoredEvent,
     StoreRefused,
     StoreUnavailable,
+    TakenLease,
     UpstreamPage,
     Waiting,
     instance_of,
@@ -330,16 +331,21 @@ class SimStore:
         )
 
     async def take_lease(self, key: str) -> int | None:
-        def execute() -> int | None:
-            epoch = finished(self.in_memory().take_lease(key))
-            for watcher in self.server.watchers:
-                watcher.lease_taken(self.service, self.holder, key, epoch)
-            return epoch
+        taken = await self.take_over(key)
+        return taken.epoch if taken else None
 
-        epoch = await self.client.ask(execute, write=True)
-        if epoch is not None:
-            self.held[key] = epoch
-        return epoch
+    async def take_over(self, key: str) -> TakenLease | None:
+        def execute() -> TakenLease | None:
+            taken = finished(self.in_memory().take_over(key))
+            for watcher in self.server.watchers:
+                epoch = taken.epoch if taken else None
+                watcher.lease_taken(self.service, self.holder, key, epoch)
+            return taken
+
+        taken = await self.client.ask(execute, write=True)
+        if taken is not None:
+            self.held[key] = taken.epoch
+        return taken
 
     async def succeed(self) -> int:
         if not instance_of(self.holder):
@@ -374,12 +380,12 @@ class SimStore:
                 self.forget_lease(Fence(key, asked[key]))
         return set(self.held)
 
-    async def release_lease(self, fence: Fence) -> None:
+    async def release_lease(self, fence: Fence, *, failed: bool = False) -> None:
         self.forget_lease(fence)
 
         def execute() -> None:
             lease = self.in_memory().schema.leases.get(fence.key)
-            finished(self.in_memory().release_lease(fence))
+            finished(self.in_memory().release_lease(fence, failed=failed))
             if lease and lease.epoch == fence.epoch:
                 for watcher in self.server.watchers:
                     watcher.lease_released(self.service, fence.key)

@@ -29,9 +29,11 @@ RARELY_FOUND = {  # it may take hundreds: `make sim-score`
     "late-try-replaces",
     "lease-only-forgotten",
     "moves-first",
+    "nobody-suspected",  # whoever takes over looks at everybody
     "numbers-used-twice",
 }
 DOSE = range(1, 41)
+pytestmark = pytest.mark.timeout(900)  # the worlds of the dose are run by whoever comes first
 TRACED = (3, 4, 5, 20)  # in 20 an api dies that has many requests
 TRACES = (
     "from tests.sim.plan import plan_of; from tests.sim.world import run;"

@@ -123,7 +123,7 @@ class InMemoryArchiveQueries:
         since = (datetime.fromisoformat(moment) - NOW).total_seconds()
         return self.database.clock() - since
 
-    async def orphaned_attachments(self) -> list[Attachment]:
+    async def orphaned_attachments(self, agent_ids: list[str] | None) -> list[Attachment]:
         agents = {(row["id"], row["org"]) for row in self.rows("agents", "agent")}
         rows = sorted(self.rows("archive_agents"), key=lambda row: row["id"])
         found = [Attachment(row["archive_id"], row["agent_id"], row["org"]) for row in rows]
@@ -131,6 +131,7 @@ class InMemoryArchiveQueries:
             attachment
             for attachment in found
             if (attachment.agent_id, attachment.org) not in agents
+            and (agent_ids is None or attachment.agent_id in agent_ids)
         ][:SWEPT_MAX]
 
 

@@ -47,7 +47,7 @@ def item_id(batch_id: str, number: int) -> str:
 
 class BatchItem(Value):
     """Messages of a batch, and the run that answers them: in a conversation of its own, or, where
-    the run names none, in that which the agent always has."""
+    the run names none, in that which the agent always has. `custom_id` is the client's own."""
 
     run: RunConfig
     messages: list[Message]
@@ -56,6 +56,7 @@ class BatchItem(Value):
     structured_summaries: bool = Field(default=False, exclude_if=not_)
     client_tools: list[ClientTool] = Field(default_factory=list, exclude_if=not_)
     client_skills: list[ClientSkill] = Field(default_factory=list, exclude_if=not_)
+    custom_id: str | None = Field(default=None, exclude_if=is_none)
 
     def start_command(self) -> StartRun:
         """The command that starts the run."""

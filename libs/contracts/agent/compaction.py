@@ -45,6 +45,30 @@ class ReplaceContext(RunCommand):
     restored_from: str = Field(default="", exclude_if=not_)
 
 
+class ShowLeftOut(RunCommand):
+    """Show models again what was left out of a conversation because a provider had refused it."""
+
+    topic: ClassVar[str] = "context.show_left_out"
+
+
+class ListLeftOut(RunCommand):
+    """Say what is left out of a conversation because a provider refused it, and whether it is shown
+    again just now (`on_trial`); nothing changes."""
+
+    topic: ClassVar[str] = "context.list_left_out"
+    keeps_reply: ClassVar[bool] = False
+
+
+class RetriedContentRefused(RunEvent):
+    """What was left out was shown to a model again, which refused: it is left out again."""
+
+    topic: ClassVar[str] = "retried_content.refused"
+    agent_id: str
+    step_id: str
+    error_type: str
+    message: str
+
+
 class ConversationCompacted(RunEvent):
     """Models are shown a summary in the place of the older messages, which stay in the history."""
 

@@ -48,6 +48,12 @@ class ToolCall(Value):
     said_first: bool = Field(default=False, exclude_if=not_)
     gated: bool = Field(default=False, exclude_if=not_)
     bound: BoundTool | None = Field(default=None, exclude_if=is_none)
+    # What the provider wants back with the call, such as the signature of the thoughts before it.
+    extra: JsonObject | None = Field(default=None, exclude_if=is_none)
+
+
+# The names under which servers that speak OpenAI's wire send the thoughts of a model.
+ReasoningField = Literal["reasoning_content", "reasoning"]
 
 
 class ReasoningPart(Value):
@@ -72,8 +78,10 @@ class Message(Value):
     """One message, the same for every provider. `content` is text or V1 content parts.
 
     Reasoning is in `reasoning_parts` if its provider wants it back, else in `reasoning`: those are
-    `inner_thoughts` where a model wrote them into the arguments of a call. What is `hidden` only
-    the model sees. The content of an `approval` is the answers to the message `request_id`.
+    `inner_thoughts` where a model wrote them into the arguments of a call, and came in the
+    `reasoning_field` of an answer, in which some providers want them back with the calls. What is
+    `hidden` only the model sees. The content of an `approval` is the answers to the message
+    `request_id`.
     """
 
     id: str
@@ -85,6 +93,7 @@ class Message(Value):
     sender_id: str | None = None
     group_id: str | None = Field(default=None, exclude_if=is_none)
     reasoning: str | None = None
+    reasoning_field: ReasoningField | None = Field(default=None, exclude_if=is_none)
     inner_thoughts: bool = Field(default=False, exclude_if=not_)
     hidden: bool = Field(default=False, exclude_if=not_)
     reasoning_parts: list[ReasoningPart] = Field(default_factory=list)

@@ -102,12 +102,15 @@ class StartRun(RequestAnswer):
 
     Where another agent sends them, `callers` are the runs that led to it: a client asked for the
     first of them, and the last one is the run of that agent. One that `ends_pause` cancels the
-    pause that the agent has asked for, if there is one.
+    pause that the agent has asked for, if there is one. `unless_said` says that an earlier run was
+    started for the same: a message that the model saw last, with the same otid and content, is not
+    said again.
     """
 
     topic: ClassVar[str] = "run.start"
     callers: list[CallingRun] = Field(default_factory=list, exclude_if=not_)
     ends_pause: bool = Field(default=False, exclude_if=not_)
+    unless_said: bool = Field(default=False, exclude_if=not_)
 
 
 class CancelRuns(RunCommand):
@@ -162,6 +165,7 @@ class RunAccepted(RunEvent):
     client_tools: list[ClientTool] = Field(default_factory=list, exclude_if=not_)
     client_skills: list[ClientSkill] = Field(default_factory=list, exclude_if=not_)
     callers: list[CallingRun] = Field(default_factory=list, exclude_if=not_)
+    unless_said: bool = Field(default=False, exclude_if=not_)
     # Whether a sleeptime agent reviews what the agent's runs said, so that its end is counted.
     sleeptime: bool = Field(default=False, exclude_if=not_)
     # Of a run that compacts the conversation and answers nothing: what it does otherwise than the

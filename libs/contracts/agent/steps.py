@@ -51,6 +51,8 @@ class ModelReplied(RunEvent):
     gone: list[str] = Field(default_factory=list, exclude_if=not_)
     # What the model was asked weighed so much by our own estimate, see `token_estimates`.
     prompt_bytes: int = Field(default=0, exclude_if=not_)
+    # What models are not shown since a provider refused it is tried again after this.
+    tries_again: bool = Field(default=False, exclude_if=not_)
 
 
 class ToolCallStarted(RunEvent):

@@ -13,7 +13,10 @@ class BadSource(Exception):
     def __init__(self, errors: Sequence[EntryError], *, conflict: bool = False) -> None:
         self.errors = list(errors)
         self.is_conflict = conflict
-        super().__init__("; ".join(f"{error.entry}: {error.message}" for error in errors))
+        super().__init__(self.errors)
+
+    def __str__(self) -> str:
+        return "; ".join(f"{error.entry}: {error.message}" for error in self.errors)
 
     @classmethod
     def at_line(cls, number: int, message: str) -> BadSource:

@@ -15,8 +15,10 @@ from libs.contracts.sealed_text import Sealed
 SERVICE = "api"
 KIND = "import"  # the prefix of the ids
 
-# Imports of an organisation that have not ended.
+# Imports of an organisation that have not ended: of files, which are kept until then, and of agents
+# that are here.
 IMPORTS_OF_ORG_MAX = 8
+FORKS_OF_ORG_MAX = 64
 ERRORS_KEPT_MAX = 50
 LEFT_OUT_KEPT_MAX = 1_000
 ERROR_CHARS_MAX = 1_000
@@ -50,12 +52,14 @@ class ImportOptions(Value):
 
 class ImportSource(Value):
     """Where the lines come from: a file that was uploaded under the id of the import, or the log of
-    an agent up to a commit (`cut`) of all services."""
+    an agent up to a commit (`cut`) of all services. `request_hash` tells the request for a fork
+    from others: a client that lost the answer asks for the same again."""
 
     form: ImportForm
     file_name: str = Field(default="", exclude_if=not_)
     agent_id: str = Field(default="", exclude_if=not_)
     cut: int | None = Field(default=None, exclude_if=is_none)
+    request_hash: str = Field(default="", exclude_if=not_)
 
 
 class EntryError(Value):
@@ -96,6 +100,12 @@ class CancelImport(ImportCommand):
     """Give an import up, and take back what it has made."""
 
     topic: ClassVar[str] = "import.cancel"
+
+
+class ForgetImport(ImportCommand):
+    """Forget an import that has ended: none of its agents is left."""
+
+    topic: ClassVar[str] = "import.forget"
 
 
 class ImportEvent(Event):
@@ -182,6 +192,12 @@ class ImportCompleted(ImportEvent):
     topic: ClassVar[str] = "import.completed"
     agent_ids: list[str]
     left_out: list[EntryError] = Field(default_factory=list, exclude_if=not_)
+
+
+class ImportForgotten(ImportEvent):
+    """None of the agents of an import is left, and nobody is told of it any more."""
+
+    topic: ClassVar[str] = "import.forgotten"
 
 
 def imported_agent_id(org: str, agent_id: str) -> str:

@@ -116,7 +116,7 @@ class ProjectNameTaken(Event):
 
     service: ClassVar[str] = SERVICE
     topic: ClassVar[str] = "project_name.taken"
-    name: str
+    name: str = ""  # as it was before the log kept none
     project_id: str
 
     @property
@@ -129,7 +129,7 @@ class ProjectNameFreed(Event):
 
     service: ClassVar[str] = SERVICE
     topic: ClassVar[str] = "project_name.freed"
-    name: str
+    name: str = ""  # as it was before the log kept none
     project_id: str
 
     @property

@@ -229,7 +229,7 @@ class TemplateNameTaken(Event):
 
     service: ClassVar[str] = SERVICE
     topic: ClassVar[str] = "template_name.taken"
-    name: str
+    name: str = ""  # as it was before the log kept none
     template_id: str
 
     @property
@@ -242,7 +242,7 @@ class TemplateNameFreed(Event):
 
     service: ClassVar[str] = SERVICE
     topic: ClassVar[str] = "template_name.freed"
-    name: str
+    name: str = ""  # as it was before the log kept none
     template_id: str
 
     @property

@@ -40,8 +40,8 @@ RECIPIENTS_MAX = 100
 type SpeakerRole = Literal["user", "system", "assistant"]
 # What a member was asked for: to say something, to pick who speaks next, to answer the manager.
 type HopPurpose = Literal["answer", "pick", "ask"]
-# A member that was skipped is deleted, or has left.
-type HopStatus = Literal["open", "completed", "failed", "skipped"]
+# A member that was skipped is deleted, or has left; one is cancelled with its run.
+type HopStatus = Literal["open", "completed", "failed", "skipped", "cancelled"]
 type PickedBy = Literal["manager", "model", "member", "rotation"]
 
 
@@ -265,10 +265,11 @@ class GroupHopEnded(GroupRunEvent):
 
 class GroupRunEnded(GroupRunEvent):
     """A run of a group is over. `is_idle` says that nothing is left to be done in its
-    conversation."""
+    conversation; `open_hops` are those of which nothing came."""
 
     usage: Usage = Field(default_factory=Usage)
     step_count: int = 0
+    open_hops: list[int] = Field(default_factory=list, exclude_if=not_)
     is_idle: bool
 
 

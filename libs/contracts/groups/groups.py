@@ -39,7 +39,8 @@ class GroupConfig(Value):
     manager of a group is not one of them.
 
     `turns_counter` and `last_processed_message_id` are kept by sleeptime groups. `hops_max` bounds
-    how often members answer for one message; `max_turns` is V1's bound on the turns of it.
+    how often members answer for one message; `max_turns` is V1's bound on the turns of it, and
+    bounds them alone where it is more than the first, and that is the default.
     """
 
     name: str | None = None
@@ -63,6 +64,13 @@ class GroupConfig(Value):
     base_template_id: str | None = None
     deployment_id: str | None = None
     hidden: bool | None = None
+
+    @property
+    def hop_limit(self) -> int:
+        """How often members may answer for one message, whatever hands over."""
+        if self.hops_max == HOPS_DEFAULT:
+            return max(self.max_turns or 0, HOPS_DEFAULT)
+        return self.hops_max
 
 
 class GroupCommand(Command):

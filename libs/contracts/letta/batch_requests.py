@@ -19,7 +19,10 @@ from libs.contracts.letta.request_size_limits import Name
 
 class BatchItemRequest(LettaRequest):
     """One item: what a message request says. A bare text is a message of the user, and a bare
-    message, or that under `message`, is the only one of its item."""
+    message, or that under `message`, is the only one of its item; `custom_id` is shown with its
+    result."""
+
+    custom_id: Name | None = None
 
     @validate_model(mode="before")
     @classmethod
@@ -29,10 +32,12 @@ class BatchItemRequest(LettaRequest):
         if not isinstance(item, dict):
             return item
         if "role" in item and "messages" not in item:
-            return {"messages": [item]}
+            return {"messages": [item], "custom_id": item.get("custom_id")}
         if "message" in item and "messages" not in item and "input" not in item:
             message = item["message"]
             rest = {name: value for name, value in item.items() if name != "message"}
+            if isinstance(message, dict) and "custom_id" in message:
+                rest = {"custom_id": message["custom_id"], **rest}
             return rest | ({"input": message} if _is_text(message) else {"messages": [message]})
         return item
 

@@ -17,7 +17,8 @@ ENTRIES_MAX = 100
 SECRET_CHARS_MAX = 16_384
 HEADER_NAME_CHARS_MAX = 256
 
-_VARIABLE = re.compile(r"\{\{\s*[A-Za-z_]\w*\s*(\|[^}]*)?\}\}")
+# What is in a variable has no brace, so that each text is read once.
+_VARIABLE = re.compile(r"\{\{\s*+[A-Za-z_]\w*+\s*+(?:\|[^{}]*+)?\}\}")
 
 
 def web_address(url: str) -> str:

@@ -219,9 +219,10 @@ class LettaAsyncRequest(LettaRequest):
 
 
 class LettaBatchRequest(LettaRequest):
-    """One agent's share of a batch."""
+    """One agent's share of a batch; `custom_id` is shown with its result."""
 
     agent_id: Name
+    custom_id: Name | None = None
 
 
 class CreateBatch(BaseModel):

@@ -38,6 +38,7 @@ CONTENT_BYTES_MAX = 6 * 1024 * 1024
 BODY_DEPTH_MAX = 64
 BODY_VALUES_MAX = 100_000
 INTEGER_DIGITS_MAX = 100
+INTEGER_LIMIT = 10**INTEGER_DIGITS_MAX
 
 type Path = tuple[str | int, ...]
 
@@ -50,8 +51,10 @@ def check_json_size(
 ) -> None:
     """Raise the error of a validator for a value, plain or of models, that is too large as JSON."""
     plain = to_jsonable_python(value)
-    for count, (path, _) in enumerate(walk(plain)):
-        if len(path) > depth_max:
+    count = -1  # without the value itself
+    for depth, level in enumerate(levels(plain)):
+        count += len(level)
+        if depth > depth_max:
             raise too_large("json_too_deep", f"Value should have at most {depth_max} levels")
         if count > keys_max:
             raise too_large(
@@ -108,16 +111,47 @@ type Metadata = Annotated[dict[str, JsonValue], JsonLimit()]
 
 def unreadable(data: JsonValue) -> tuple[Path, str] | None:
     """Where a body has something that no field may have, and what may be there instead."""
-    for count, (path, value) in enumerate(walk(data)):
-        if len(path) > BODY_DEPTH_MAX:
-            return path, f"A body should have at most {BODY_DEPTH_MAX} levels"
+    count = -1  # without the body itself
+    for depth, level in enumerate(levels(data)):
+        count += len(level)
         if count > BODY_VALUES_MAX:
             return (), f"A body should have at most {BODY_VALUES_MAX} keys and items"
+        if depth > BODY_DEPTH_MAX or not all(map(is_readable, level)):
+            return first_unreadable(data)
+    return None
+
+
+def is_readable(value: JsonValue) -> bool:
+    """Whether a number can be kept; other values can."""
+    if isinstance(value, float):
+        return isfinite(value)
+    return not isinstance(value, int) or abs(value) < INTEGER_LIMIT
+
+
+def first_unreadable(data: JsonValue) -> tuple[Path, str] | None:
+    """The first value that is too deep, or a number that cannot be kept, and what may be there."""
+    for path, value in walk(data):
+        if len(path) > BODY_DEPTH_MAX:
+            return path, f"A body should have at most {BODY_DEPTH_MAX} levels"
         if isinstance(value, float) and not isfinite(value):
             return path, "Input should be a number between -1.8e308 and 1.8e308"
-        if isinstance(value, int) and abs(value) >= 10**INTEGER_DIGITS_MAX:
+        if not is_readable(value):
             return path, f"Input should be a number of at most {INTEGER_DIGITS_MAX} digits"
     return None
+
+
+def levels(value: JsonValue) -> Iterator[list[JsonValue]]:
+    """The values within a JSON value, by how many lists and objects each stands in: the value
+    itself first."""
+    level = [value]
+    while level:
+        yield level
+        above, level = level, []
+        for each in above:
+            if isinstance(each, dict):
+                level += each.values()
+            elif isinstance(each, list):
+                level += each
 
 
 def walk(value: JsonValue) -> Iterator[tuple[Path, JsonValue]]:

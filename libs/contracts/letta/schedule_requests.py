@@ -23,16 +23,16 @@ from pydantic import (
 )
 
 from libs.contracts.letta.enums import MessageType
-from libs.contracts.letta.message_requests import STEPS_MAX, MessageCreate
+from libs.contracts.letta.message_requests import STEPS_MAX
 from libs.contracts.letta.request_size_limits import NAMES_MAX, Name, Text
 from libs.contracts.scheduler.schedule_config import (
-    MESSAGES_PER_FIRING_MAX,
     MISSED_SLOTS_MAX,
     RETRIES_MAX,
     Action,
     ActivePolicy,
     MessageAction,
     MissedPolicy,
+    ScheduledMessages,
     ScheduleType,
 )
 
@@ -72,11 +72,7 @@ def check_address(address: str, name: str = "callback_url") -> str:
     return address
 
 
-type ScheduledMessages = Annotated[
-    list[MessageCreate],
-    Field(min_length=1, max_length=MESSAGES_PER_FIRING_MAX),
-    BeforeValidator(as_messages),
-]
+type MessageOrMessages = Annotated[ScheduledMessages, BeforeValidator(as_messages)]
 
 
 class V1Schedule(BaseModel):
@@ -107,7 +103,7 @@ class ScheduleFields(BaseModel):
 
     model_config = ConfigDict(extra="forbid")
 
-    message: ScheduledMessages | None = None
+    message: MessageOrMessages | None = None
     action: Action | None = None
     callback_url: Name | None = None
     max_steps: Annotated[int, Field(ge=1, le=STEPS_MAX)] | None = None
@@ -184,10 +180,7 @@ class ScheduleCreate(ScheduleFields):
     `schedule_type`, and `scheduled_time` or `recurrence_rule`. `use_sandbox` says where Letta's
     cloud runs the tools of Letta Code; here the server answers, as without it."""
 
-    messages: (
-        Annotated[list[MessageCreate], Field(min_length=1, max_length=MESSAGES_PER_FIRING_MAX)]
-        | None
-    ) = None
+    messages: ScheduledMessages | None = None
     schedule: V1Schedule | None = None
     use_sandbox: bool | None = None
     target_device_id: Name | None = None

@@ -5,12 +5,23 @@ from __future__ import annotations
 from operator import not_
 from typing import Annotated, ClassVar, Literal
 
-from pydantic import Field
+from pydantic import AfterValidator, Field
 
 from libs.contracts.bus_messages import Command, Event, JsonObject, Value, is_none
 from libs.contracts.letta.blocks import BlockState
 
 SERVICE = "memory"
+
+
+def _possible_block(block: BlockState) -> BlockState:
+    """The block with a limit that a block can have: what an older log says otherwise is read so."""
+    return block if block.limit >= 1 else block.model_copy(update={"limit": 1})
+
+
+def _possible_changes(changes: JsonObject) -> JsonObject:
+    """The changes with a limit that a block can have, as in `_possible_block`."""
+    limit = changes.get("limit")
+    return {**changes, "limit": 1} if isinstance(limit, int) and limit < 1 else changes
 
 
 class Cause(Value):
@@ -170,7 +181,7 @@ class BlockCreated(Event):
 
     service: ClassVar[str] = SERVICE
     topic: ClassVar[str] = "block.created"
-    block: BlockState
+    block: Annotated[BlockState, AfterValidator(_possible_block)]
     agent_id: str = Field(default="", exclude_if=not_)
     conversation_id: str = Field(default="", exclude_if=not_)
 
@@ -181,7 +192,7 @@ class BlockChanged(Event):
 
     service: ClassVar[str] = SERVICE
     topic: ClassVar[str] = "block.changed"
-    changes: JsonObject
+    changes: Annotated[JsonObject, AfterValidator(_possible_changes)]
     cause: Cause | None = None
     restored_version: int | None = Field(default=None, exclude_if=is_none)
 

@@ -76,7 +76,7 @@ class FileNameTaken(Event):
 
     service: ClassVar[str] = SERVICE
     topic: ClassVar[str] = "file_name.taken"
-    name: str
+    name: str = ""  # as it was before the log kept none
     file_id: str
 
     @property
@@ -89,7 +89,7 @@ class FileNameFreed(Event):
 
     service: ClassVar[str] = SERVICE
     topic: ClassVar[str] = "file_name.freed"
-    name: str
+    name: str = ""  # as it was before the log kept none
     file_id: str
 
     @property

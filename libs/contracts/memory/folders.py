@@ -91,7 +91,7 @@ class FolderNameTaken(Event):
 
     service: ClassVar[str] = SERVICE
     topic: ClassVar[str] = "folder_name.taken"
-    name: str
+    name: str = ""  # as it was before the log kept none
     folder_id: str
 
     @property
@@ -104,7 +104,7 @@ class FolderNameFreed(Event):
 
     service: ClassVar[str] = SERVICE
     topic: ClassVar[str] = "folder_name.freed"
-    name: str
+    name: str = ""  # as it was before the log kept none
     folder_id: str
 
     @property

@@ -290,7 +290,7 @@ class McpServerNameTaken(Event):
 
     service: ClassVar[str] = SERVICE
     topic: ClassVar[str] = "mcp_server_name.taken"
-    name: str
+    name: str = ""  # as it was before the log kept none
     server_id: str
 
     @property
@@ -303,7 +303,7 @@ class McpServerNameFreed(Event):
 
     service: ClassVar[str] = SERVICE
     topic: ClassVar[str] = "mcp_server_name.freed"
-    name: str
+    name: str = ""  # as it was before the log kept none
     server_id: str
 
     @property

@@ -102,7 +102,7 @@ class ToolNameTaken(Event):
 
     service: ClassVar[str] = SERVICE
     topic: ClassVar[str] = "tool_name.taken"
-    name: str
+    name: str = ""  # as it was before the log kept none
     tool_id: str
 
     @property
@@ -115,7 +115,7 @@ class ToolNameFreed(Event):
 
     service: ClassVar[str] = SERVICE
     topic: ClassVar[str] = "tool_name.freed"
-    name: str
+    name: str = ""  # as it was before the log kept none
     tool_id: str
 
     @property

@@ -23,7 +23,7 @@ PARKED_STATUS = "parked"
 REPLAYING = "replaying"
 REPLAYED = "replayed"
 
-Kind = Literal["command", "event", "run"]
+Kind = Literal["command", "event", "run", "work"]
 
 
 @dataclass(frozen=True, slots=True)

@@ -23,12 +23,20 @@ limit %(limit)s"""
 
 
 # As they were recorded: the rows have what clients are shown.
+# With the results behind a call that clients do not see: of `send_message`, which are no rows.
 RECORDED_MESSAGES = """
 select e.message from agent.messages m cross join lateral (
-    select payload->>'message' as message from agent.events
-    where aggregate_id = m.conversation_id and version = m.position offset 0) e
+    select payload->>'message' as message, version from agent.events
+    where aggregate_id = m.conversation_id and version >= m.position and version < (
+        select coalesce(min(n.position), m.position + %(behind)s) from agent.messages n
+        where n.conversation_id = m.conversation_id and n.position > m.position
+            and n.position <= m.position + %(behind)s)
+    and (version = m.position
+        or topic = 'message.appended' and (payload->'message'->>'hidden')::boolean) offset 0) e
 where m.id = any(%(messages)s) and m.conversation_id = %(conversation)s and m.org = %(org)s
-order by m.position"""
+order by m.position, e.version"""
+# How far behind its call such a result is looked for: more than the events of one step.
+BEHIND_MAX = 500
 
 
 @dataclass(frozen=True, slots=True)
@@ -111,8 +119,12 @@ class PostgresConversationQueries:
     async def recorded_messages(
         self, org: str, conversation_id: str, message_ids: list[str]
     ) -> list[Message]:
-        """Those of these messages that clients see in a conversation, as they were recorded."""
-        wanted = {"messages": message_ids, "conversation": conversation_id, "org": org}
+        """Those of these messages that clients see in a conversation, as they were recorded, each
+        with the hidden results behind it."""
+        wanted = {
+            **{"messages": message_ids, "conversation": conversation_id, "org": org},
+            "behind": BEHIND_MAX,
+        }
         rows = await self.database.fetch(RECORDED_MESSAGES, wanted)
         return [Message.model_validate_json(message) for (message,) in rows]
 

@@ -15,11 +15,12 @@ from libs.contracts.deterministic_ids import derived_id
 from libs.contracts.memory.semantic_message_search import CANDIDATES_MIN, NearestMessages
 from libs.embeddings.rank_fusion import fuse_ranks
 from libs.eventstore.connection_pool import Database
+from libs.eventstore.text_search import has_text
 from services.agent.adapters.tool_owner_port import Calling
 
 # In the agent's own conversation and in each other one, which are looked through from their ends. A
 # fork has the messages of its source again: they are found once.
-SEARCH = """
+SEARCH = f"""
 select role, created_at, text from (
     select m.role, m.created_at, m.text, max(m.position) as position
     from (select %(main)s::text as id union all
@@ -28,7 +29,7 @@ select role, created_at, text from (
         select role, created_at, text, position from agent.messages
         where conversation_id = c.id and org = %(org)s
           and role = any(%(roles)s) and text <> ''
-          and (%(pattern)s::text is null or text ilike %(pattern)s)
+          and (%(text)s::text is null or {has_text("text", "%(text)s")})
           and (%(since)s::timestamptz is null or created_at >= %(since)s)
           and (%(until)s::timestamptz is null or created_at <= %(until)s)
         order by position desc limit %(limit)s) m
@@ -88,7 +89,6 @@ class PostgresConversationSearch:
 
     async def search_messages(self, search: Search) -> list[FoundMessage]:
         """Messages of an agent's history, the newest first."""
-        pattern = None if search.text is None else f"%{escape_like(search.text)}%"
         rows = await self.database.fetch(
             SEARCH,
             {
@@ -96,7 +96,7 @@ class PostgresConversationSearch:
                 "agent": search.agent_id,
                 "main": main_conversation(search.agent_id),
                 "roles": search.roles,
-                "pattern": pattern,
+                "text": search.text,
                 "since": search.since,
                 "until": search.until,
                 "limit": search.limit,
@@ -118,11 +118,6 @@ class PostgresConversationSearch:
             },
         )
         return [FoundMessage(*row) for row in rows]
-
-
-def escape_like(text: str) -> str:
-    """The text as a LIKE pattern in which its wildcards are literal."""
-    return text.replace("\\", "\\\\").replace("%", "\\%").replace("_", "\\_")
 
 
 log = logging.getLogger(__name__)

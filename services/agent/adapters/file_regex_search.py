@@ -1,9 +1,9 @@
 """Lines of files that fit a regular expression. Expressions are RE2's, whose time grows with the
-length of a text and never explodes (ADR 46)."""
+length of a text and never explodes (ADR 46). How fast it grows is their writer's choice: texts are
+searched in processes of their own."""
 
 from __future__ import annotations
 
-import asyncio
 import fnmatch
 from bisect import bisect_left, bisect_right
 from collections.abc import Sequence
@@ -13,6 +13,8 @@ from typing import Any
 
 import re2
 
+from libs.work.fork_server import ProcessLimits
+from libs.work.limited_processes import LimitedProcesses
 from services.agent.adapters.folder_queries import FolderQueries
 from services.agent.domain.agents.attached_folders import AttachedFile
 
@@ -24,6 +26,7 @@ MATCHES_MAX = 1_000
 SEGMENTS_AT_ONCE = 16
 LOOKED_AT_BYTES = 8 * 1024  # from a line on, or its end
 LINE_CHARS_MAX = 500
+SEARCH_LIMITS = ProcessLimits(processor_seconds_max=2)  # of the segments at once, 1 MiB
 CONTEXT_LINES_MAX = 20
 
 
@@ -79,6 +82,8 @@ def matching_files(files: Sequence[AttachedFile], include: str) -> list[Attached
     is empty. Raises BadPattern."""
     if not include:
         return [*files]
+    if len(include) > PATTERN_CHARS_MAX:
+        raise BadPattern(f"it has more than {PATTERN_CHARS_MAX} characters: name fewer files")
     if "*" in include and not set(include) & set("^$()[]{}\\+|"):
         name = include.casefold()
         return [
@@ -91,11 +96,28 @@ def matching_files(files: Sequence[AttachedFile], include: str) -> list[Attached
     return [file for file in files if wanted.search(file.name)]
 
 
+@dataclass(frozen=True, slots=True)
+class FileSearch:
+    """What is looked for, in files of which names, and how many lines around it are shown."""
+
+    pattern: str
+    include: str = ""
+    around: int = 0
+
+
 async def search_files(
-    queries: FolderQueries, org: str, files: Sequence[AttachedFile], wanted: Any, around: int
+    queries: FolderQueries,
+    processes: LimitedProcesses,
+    org: str,
+    files: Sequence[AttachedFile],
+    asked: FileSearch,
 ) -> Found:
     """The lines of these files that an expression fits, up to what one call may look at. Texts are
-    searched in a thread, some segments at a time."""
+    searched some segments at a time. Raises BadPattern, LimitReached and NoPlace."""
+    if asked.include:
+        files = await processes.run(
+            matching_files, files, asked.include, org=org, limits=SEARCH_LIMITS
+        )
     found = Found()
     for file in files[:FILES_SEARCHED_MAX]:
         after = -1
@@ -109,14 +131,25 @@ async def search_files(
             text = "".join(text for _, _, text in segments)
             found.chars += len(text)
             room = MATCHES_MAX - len(found.matches)
-            found.matches += await asyncio.to_thread(
-                matches_in, file.name, text, segments[0][1], wanted, around, room
+            found.matches += await processes.run(
+                matches_of,
+                *(file.name, text, segments[0][1], asked, room),
+                org=org,
+                limits=SEARCH_LIMITS,
             )
         if found.full:
             break
         found.files += 1
     found.cut = found.full or len(files) > FILES_SEARCHED_MAX
     return found
+
+
+def matches_of(
+    name: str, text: str, first_line: int, asked: FileSearch, matches_max: int
+) -> list[Match]:
+    """The lines of a text that an expression fits. Called in a process of its own."""
+    wanted = expression(asked.pattern)
+    return matches_in(name, text, first_line, wanted, asked.around, matches_max)
 
 
 def matches_in(

@@ -8,6 +8,7 @@ from typing import Annotated, Any
 
 from pydantic import BaseModel, BeforeValidator, Field
 
+from libs.bus.fair_semaphore import NoPlace
 from libs.bus.ports import Bus, request_as_service
 from libs.contracts.bus_messages import Command, Rejected
 from libs.contracts.deterministic_ids import derived_id
@@ -19,13 +20,14 @@ from libs.contracts.memory.archives import (
     SearchPassages,
 )
 from libs.eventstore import failpoints
+from libs.work.limited_processes import LimitedProcesses, LimitReached
 from services.agent.adapters.file_regex_search import (
     CONTEXT_LINES_MAX,
     FILES_SEARCHED_MAX,
     BadPattern,
+    FileSearch,
     Found,
     expression,
-    matching_files,
     search_files,
 )
 from services.agent.adapters.folder_queries import FolderQueries
@@ -85,6 +87,7 @@ class FileTools:
     def __init__(self, bus: Bus, queries: FolderQueries) -> None:
         self.bus = bus
         self.queries = queries
+        self.processes = LimitedProcesses(search_files.__module__)
         self.runners: Mapping[str, Runner] = {
             "open_files": self.open_files,
             "grep_files": self.grep_files,
@@ -153,19 +156,23 @@ class FileTools:
         if not asked.pattern.strip():
             return error("`pattern` is empty: give a word or a regular expression.")
         try:
-            wanted = expression(asked.pattern.strip())
+            expression(asked.pattern.strip())
         except BadPattern as problem:
             return error(f"`pattern` cannot be used: {problem}")
         org, agent_id = calling.context.org, calling.design.config.id
         files = await self.queries.files_of_agent(org, agent_id, FILES_SEARCHED_MAX + 1)
         if not files:
             return ToolResult("success", NO_FILES)
+        around = min(max(asked.context_lines or 0, 0), CONTEXT_LINES_MAX)
+        wanted = FileSearch(asked.pattern.strip(), (asked.include or "").strip(), around)
         try:
-            fitting = matching_files(files, (asked.include or "").strip())
+            found = await search_files(self.queries, self.processes, org, files, wanted)
         except BadPattern as problem:
             return error(f"`include` cannot be used: {problem}")
-        around = min(max(asked.context_lines or 0, 0), CONTEXT_LINES_MAX)
-        found = await search_files(self.queries, org, fitting, wanted, around)
+        except LimitReached as reached:
+            return error(f"`pattern` or `include` is too slow to be looked for: {reached}")
+        except NoPlace as full:
+            return error(full.reason)
         return ToolResult("success", matches_page(asked, found, max(asked.offset or 0, 0)))
 
     async def semantic_search_files(self, calling: Calling) -> ToolResult:

@@ -3,9 +3,12 @@ publishes."""
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol
+
+from pydantic_core import from_json
 
 from libs.contracts.tools.base_tools.definition import TOOL_RETURN_CHARS_MAX
 from libs.eventstore.connection_pool import Database
@@ -14,8 +17,9 @@ from services.agent.domain.agents.agent import AgentDesign
 from services.agent.domain.tools.custom_tools import CustomTool, custom_ids
 from services.agent.domain.tools.tool_rules import with_current_names
 
+PIECE_CHARS = 64 << 10  # of schemas that are read in one piece: 2 ms
 COLUMNS = (
-    "id, revision, name, tool_type, json_schema as schema,"
+    "id, revision, name, tool_type, json_schema::text as schema,"
     " fields->>'description' as description,"
     " (fields->>'enable_parallel_execution')::boolean as parallel,"
     " (fields->>'default_requires_approval')::boolean as needs_approval,"
@@ -66,8 +70,9 @@ class PostgresCustomToolQueries:
             },
         )
         found: list[list[CustomTool]] = [[] for _ in wanted]
-        for n, *columns in rows:
-            found[n].append(custom_tool(columns))
+        tools = await tools_of_rows([columns for _, *columns in rows])
+        for (n, *_), tool in zip(rows, tools, strict=True):
+            found[n].append(tool)
         return found
 
     async def custom_tools(self, org: str, tool_ids: list[str]) -> list[CustomTool]:
@@ -77,7 +82,7 @@ class PostgresCustomToolQueries:
     async def custom_tools_named(self, org: str, names: list[str]) -> list[CustomTool]:
         """The tools of these names that are there."""
         rows = await self.database.fetch(TOOLS_BY_NAME, {"org": org, "names": names})
-        return [custom_tool(row) for row in rows]
+        return await tools_of_rows(rows)
 
 
 async def with_custom_tools(
@@ -100,12 +105,26 @@ def holding(design: AgentDesign, custom: list[CustomTool]) -> AgentDesign:
     return now
 
 
+async def tools_of_rows(rows: Sequence[Sequence[Any]]) -> list[CustomTool]:
+    """The tools of rows of `COLUMNS`. Their schemas, which may be long, are read in pieces."""
+    found, chars = list[CustomTool](), 0
+    for *named, schema, description, parallel, needs_approval, most in rows:
+        given = None if schema is None else from_json(schema)
+        found.append(custom_tool([*named, given, description, parallel, needs_approval, most]))
+        chars += len(schema or "")
+        if chars > PIECE_CHARS:
+            chars = 0
+            await asyncio.sleep(0)
+    return found
+
+
 def custom_tool(row: Sequence[Any]) -> CustomTool:
-    """A tool as a row of `COLUMNS` says; the schema that a client gave may lack anything."""
+    """A tool as a row of `COLUMNS` says, with its schema read; what a client gave may lack
+    anything. Nothing is checked again: that takes three times as long as reading it."""
     tool_id, revision, name, tool_type, schema, description, parallel, needs_approval, most = row
     given = schema if isinstance(schema, dict) else {}
     parameters, described = given.get("parameters"), given.get("description")
-    return CustomTool(
+    return CustomTool.model_construct(
         id=tool_id,
         revision=revision,
         name=name,

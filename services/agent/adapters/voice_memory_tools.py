@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from bisect import bisect_left, bisect_right
 from collections.abc import Mapping
 from datetime import timedelta
 from typing import Annotated, Any, Protocol
@@ -32,6 +33,7 @@ KEYWORDS_MAX = 10
 MESSAGES_OF_A_KEYWORD = 3
 PASSAGES_FOUND = 5
 QUERY_CHARS_MAX = 2_000
+STORED_CHARS_MAX = 1_000_000  # of one call
 MINUTES_MAX = 60 * 24 * 366 * 100
 
 _NUMBERED_LINE = re.compile(r"\s*(\d{1,6})\. (.*)")
@@ -127,13 +129,20 @@ class VoiceMemoryTools:
         lines = {int(found[1]): found[2] for found in matches if found}
         if not lines:
             return error("There is no transcript: no line of the last message begins with a number")
-        passages = []
+        passages, numbers, chars = [], sorted(lines), 0
         for number, chunk in enumerate(wanted.chunks):
-            text = [lines[n] for n in sorted(lines) if chunk.start_index <= n <= chunk.end_index]
+            begin = bisect_left(numbers, chunk.start_index)
+            text = [lines[n] for n in numbers[begin : bisect_right(numbers, chunk.end_index)]]
+            chars += sum(map(len, text))
+            if chars > STORED_CHARS_MAX:
+                return error(
+                    f"The chunks have more than {STORED_CHARS_MAX} characters together: give fewer"
+                    " or shorter ones."
+                )
             if not text:
                 return error(
                     f"Chunk {number} has no line: `start_index` {chunk.start_index} to `end_index`"
-                    f" {chunk.end_index}, where the lines are {min(lines)} to {max(lines)}."
+                    f" {chunk.end_index}, where the lines are {numbers[0]} to {numbers[-1]}."
                 )
             passages.append(
                 NewPassage(

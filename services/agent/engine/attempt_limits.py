@@ -1,21 +1,18 @@
-"""When a run is attempted no more: how attempts are counted, how long a run may take, and what is
+"""When a run is attempted no more: where attempts are counted, how long a run may take, and what is
 kept of one that is given up."""
 
 from __future__ import annotations
 
 import asyncio
-import contextlib
 from collections.abc import Awaitable
 from dataclasses import asdict
 
 from libs.bus.dead_letter_records import FailedMessage
 from libs.bus.ports import Clock
-from libs.bus.suspect_quarantine import Quarantine, Ticket
 from libs.contracts.agent.conversations import SERVICE
 from libs.contracts.agent.runs import RunFailed
 from libs.contracts.bus_messages import Context, event_subject
-from libs.eventstore.failed_messages.ports import Attempt, DeadLetter, DeadLetterStore
-from libs.eventstore.ports import StoreUnavailable
+from libs.eventstore.failed_messages.ports import DeadLetter
 from services.agent.adapters.models.ports import ModelFailed
 from services.agent.domain.conversations.active_run import ActiveRun
 from services.agent.domain.conversations.conversation import Conversation
@@ -23,18 +20,16 @@ from services.agent.domain.runs.step_results import Failure
 from services.agent.settings import Deadlines
 
 # An attempt that fails was a bug here; one that ends with its process may have been killed by
-# anybody.
+# anybody, and `ATTEMPTS_MAX` of those are made.
 FAILURES_MAX = 3
-ATTEMPTS_MAX = 5
-# A run that was attempted so often is a suspect: it is not attempted beside others, nor so soon
-# after the attempt before began, lest a process that it kills is never there for the others.
-UNQUARANTINED_ATTEMPTS_MAX = 2
-REST_SECONDS = 5.0
-REST_SECONDS_MIN = 0.1
 
 
-def attempt_point(active: ActiveRun) -> str:
-    """Up to where a run has got: attempts are counted at this point, and anew behind it."""
+def attempt_point(conversation: Conversation) -> str:
+    """Up to where the active run has got: attempts are counted at this point, and anew behind it.
+    Empty without a run."""
+    active = conversation.state.active_run
+    if active is None:
+        return ""
     pending = active.open_call
     return f"{active.run.id}.{active.steps}.{pending.call.id if pending else 'model'}"
 
@@ -71,64 +66,6 @@ def gave_up(letter: DeadLetter) -> Failure:
         f" was given up. Dead letter {letter.id} says more.",
         stop_reason="error",
     )
-
-
-class AttemptCount:
-    """Counts the attempts at a run from the point that it has reached, for one attempt. The first
-    attempt is not stored: the next one knows that there was one, for it takes the run over."""
-
-    def __init__(self, letters: DeadLetterStore, quarantine: Quarantine) -> None:
-        self.letters = letters
-        self.quarantine = quarantine
-        self.point = ""
-        self.begun: Attempt | None = None
-        self.ticket: Ticket | None = None
-
-    async def begin(self, conversation: Conversation) -> Attempt | None:
-        """Count an attempt that takes a run over, unless the run rests; a suspect waits until
-        it is alone in quarantine."""
-        active = conversation.state.active_run
-        if active is None:
-            return None
-        self.point = attempt_point(active)
-        begin = self.letters.begin
-        self.begun = await begin(
-            self.point, known=1, hold_seconds=0.0, unquarantined_max=UNQUARANTINED_ATTEMPTS_MAX
-        )
-        if self.begun.needs_quarantine:
-            self.ticket = self.ticket or await self.quarantine.enter()
-            self.begun = await begin(self.point, known=1, hold_seconds=REST_SECONDS)
-            if self.begun.number:
-                self.quarantine.limit(self.ticket, self.begun.number)
-            else:
-                self.end()
-        return self.begun
-
-    def counts(self, conversation: Conversation) -> bool:
-        """Whether the run still stands where the attempt was begun."""
-        active = conversation.state.active_run
-        return active is not None and attempt_point(active) == self.point
-
-    async def count_failure(self, conversation: Conversation, run_id: str) -> Attempt | None:
-        """Record that the attempt failed at the run's present point; None if the run has ended."""
-        active = conversation.state.active_run
-        if active is None or active.run.id != run_id:
-            return None
-        point = attempt_point(active)
-        number = self.begun.number if self.begun and point == self.point else 1
-        return await self.letters.record_failure(point, number, 0.0)
-
-    async def uncount(self) -> None:
-        """The attempt was ended from outside and does not count."""
-        if self.begun and self.begun.number:
-            with contextlib.suppress(StoreUnavailable):
-                await self.letters.uncount(self.point)
-
-    def end(self) -> None:
-        """The attempt is over: let the next suspect begin."""
-        if self.ticket:
-            self.ticket.give_back()
-            self.ticket = None
 
 
 class RunDeadline:

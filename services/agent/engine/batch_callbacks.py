@@ -13,6 +13,7 @@ from libs.work.leased_work import LeasedWork
 from libs.work.work_lease import WorkLease
 from services.agent.adapters.batch_queries import DueBatchCallback
 from services.agent.domain.batches.batch import Batch
+from services.agent.domain.conversations.callback_attempts import CallbackOutcome
 from services.agent.engine.callbacks import (
     CALLBACKS_AT_ONCE_MAX,
     ORGANISATION_CALLBACKS_AT_ONCE_MAX,
@@ -26,7 +27,7 @@ log = logging.getLogger(__name__)
 class BatchCallbacks(LeasedWork[DueBatchCallback]):
     """Tells the clients of batches, at least once, as `CallbackSender` tells those of runs."""
 
-    name = "callback of a batch"
+    name = "batch callback"
     ports: EnginePorts
 
     def __init__(self, ports: EnginePorts, poster: Poster) -> None:
@@ -55,6 +56,16 @@ class BatchCallbacks(LeasedWork[DueBatchCallback]):
             batch.note_callback(outcome, attempts=due.attempts + 1, sent_at=sent_at, at=now)
 
         await lease.record(decide, about=due.batch_id)
+
+    async def give_up(self, unit: UnitOfWork, work: DueBatchCallback, reason: str) -> None:
+        """Decide that a client is not told."""
+        batch, at = await unit.load(Batch, work.batch_id), self.ports.clock.now()
+        outcome = CallbackOutcome(error=reason, forbidden=True)
+        batch.note_callback(outcome, attempts=work.attempts + 1, sent_at=at, at=at)
+
+    def aggregate_id(self, work: DueBatchCallback) -> str:
+        """The batch that has ended."""
+        return work.batch_id
 
 
 def callback_body(due: DueBatchCallback) -> bytes:

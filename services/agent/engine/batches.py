@@ -110,6 +110,10 @@ class Batches(LeasedWork[DueWork]):
         except BusUnavailable as outage:
             log.warning("%s goes on later: %s", lease.work.id, outage)
 
+    async def give_up(self, unit: UnitOfWork, work: DueWork, reason: str) -> None:
+        """Decide that a batch has failed. Its runs that were started go on."""
+        (await unit.load(Batch, work.id)).give_up(reason, at=self.ports.clock.now())
+
     async def carry_on(self, lease: WorkLease[DueWork]) -> None:
         """Carry a batch on. Raises BusUnavailable."""
         batch = await lease.unit().load(Batch, lease.work.id)
@@ -117,7 +121,8 @@ class Batches(LeasedWork[DueWork]):
             return
         lease.context = batch.context()  # what follows belongs to the story of its request
         if batch.state.cancelled:
-            await self.cancel_runs(batch)
+            running = await self.items(batch, batch.numbers("running"))
+            await self.cancel_runs(batch, [item for item in running if not item.has_ended])
         running = await self.items(batch, batch.numbers("running"))
         await self.take_results(lease, batch, [item for item in running if item.has_ended])
         await self.start_again(lease, batch, [item for item in running if item.status is None])
@@ -136,6 +141,8 @@ class Batches(LeasedWork[DueWork]):
         self, lease: WorkLease[DueWork], batch: Batch, ended: Sequence[StoredItem]
     ) -> None:
         """Record what came of items whose runs have ended; then their conversations may go."""
+        # What waits for a client that cannot answer would keep others out of the conversation.
+        await self.cancel_runs(batch, [item for item in ended if waits_for_client(item)])
         for item in ended:
             await self.end(lease, [await self.outcome(batch.org, item)])
         await self.remove_conversations(batch, [item.number for item in ended])
@@ -168,7 +175,7 @@ class Batches(LeasedWork[DueWork]):
             batch = await unit.load(Batch, lease.work.id)
             batch.end_items(outcomes, at=self.ports.clock.now())
 
-        await lease.record(decide, release=False)
+        await lease.record(decide, release=False, advances=True)
 
     async def remove_conversations(self, batch: Batch, numbers: list[int] | None) -> None:
         """Delete the conversations that were made for these items, or for all; not those that the
@@ -191,7 +198,7 @@ class Batches(LeasedWork[DueWork]):
             current = await unit.load(Batch, batch.id)
             return current.start(busy, at=self.ports.clock.now())
 
-        numbers = await lease.record(decide, release=False)
+        numbers = await lease.record(decide, release=False, advances=True)
         for item in await self.items(batch, numbers):
             await self.start_item(lease, batch, item)
 
@@ -241,11 +248,11 @@ class Batches(LeasedWork[DueWork]):
 
     # Ends
 
-    async def cancel_runs(self, batch: Batch) -> None:
-        """Cancel the runs of a cancelled batch that have not ended."""
-        for item in await self.items(batch, batch.numbers("running")):
+    async def cancel_runs(self, batch: Batch, items: Sequence[StoredItem]) -> None:
+        """Cancel the runs of items that have one, or what they wait for. Safe to repeat."""
+        for item in items:
             run = item.request.run
-            if item.status is None or item.has_ended:
+            if item.status is None:
                 continue
             command = CancelRuns(
                 agent_id=run.agent_id, conversation_id=run.conversation_id, run_ids=[run.id]
@@ -269,9 +276,14 @@ class Batches(LeasedWork[DueWork]):
         await lease.record(decide)
 
 
+def waits_for_client(item: StoredItem) -> bool:
+    """Whether the run of an item has ended with calls that wait for an answer."""
+    return item.stop_reason == StopReasonType.requires_approval
+
+
 def reason_of(item: StoredItem) -> str:
     """Why an item was not answered, although its run has ended; empty if it was."""
-    if item.stop_reason == StopReasonType.requires_approval:
+    if waits_for_client(item):
         return WAITS_FOR_CLIENT
     if item.status == "failed":
         return str((item.error or {}).get("message") or item.stop_reason)

@@ -86,6 +86,18 @@ class CallbackSender(LeasedWork[DueCallback]):
 
         await lease.record(decide, about=due.conversation_id)
 
+    async def give_up(self, unit: UnitOfWork, work: DueCallback, reason: str) -> None:
+        """Decide that a client is not told."""
+        conversation = await unit.load(Conversation, work.conversation_id)
+        outcome, at = CallbackOutcome(error=reason, forbidden=True), self.ports.clock.now()
+        if conversation.exists and not conversation.deleted:
+            attempts = work.attempts + 1
+            record_attempt(conversation, work.run_id, outcome, attempts=attempts, sent_at=at, at=at)
+
+    def aggregate_id(self, work: DueCallback) -> str:
+        """The conversation of the run."""
+        return work.conversation_id
+
     async def outcome(self, due: DueCallback) -> CallbackOutcome:
         """What comes of telling a client. Where the answer of the run cannot be put together, for
         a reason that the next attempt may find as well, that counts as an attempt that failed."""

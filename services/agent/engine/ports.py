@@ -6,7 +6,6 @@ from dataclasses import dataclass, field
 from typing import Protocol
 
 from libs.bus.process_ports import ProcessPorts
-from libs.bus.suspect_quarantine import Quarantine
 from libs.contracts.bus_messages import Context
 from libs.eventstore.ports import Fence
 from services.agent.adapters.all_queries import Queries
@@ -23,7 +22,6 @@ class EnginePorts(ProcessPorts):
     models: Models
     tools: Tools
     queries: Queries
-    quarantine: Quarantine
     policies: Policies
     deadlines: Deadlines = field(default_factory=Deadlines)
 

@@ -3,7 +3,7 @@ its tools as they were then."""
 
 from __future__ import annotations
 
-from libs.contracts.agent.compaction import ConversationCompacted
+from libs.contracts.agent.compaction import ConversationCompacted, RetriedContentRefused
 from libs.contracts.letta.model_configs import LLMConfig
 from services.agent.adapters.tool_permissions import with_forbidden
 from services.agent.adapters.tool_queries import holding
@@ -44,15 +44,30 @@ class RecordedContext:
         return question_showing(self.conversation, design, None, at=self.ports.clock.now())
 
     def show_as_then(self, number: int) -> None:
-        """Show what was recorded before this step: the system message made anew, and the summary in
-        the place of what was compacted."""
+        """Show what was recorded before this step: the system message made anew, the summary in the
+        place of what was compacted; not what was left out again."""
         step = self.recorded.steps.get(number)
         for event in step.before if step else ():
             if isinstance(event, ConversationCompacted):
                 self.compact_as_then(event)
+            elif isinstance(event, RetriedContentRefused):
+                self.leave_out_as_then(event)
             else:
                 prompt = SystemPrompt(content=str(event.message.content), shows=event.shows)
                 self.conversation.rebuild(prompt, at=self.ports.clock.now())
+
+    def leave_out_as_then(self, event: RetriedContentRefused) -> None:
+        """Leave out again what was tried again, if it is here."""
+        if self.conversation.state.trial.is_running:
+            self.conversation.record(
+                RetriedContentRefused,
+                at=self.ports.clock.now(),
+                run_id=event.run_id,
+                agent_id=event.agent_id,
+                step_id=event.step_id,
+                error_type=event.error_type,
+                message=event.message,
+            )
 
     def compact_as_then(self, event: ConversationCompacted) -> None:
         """Put the recorded summary in the place of the messages that it stands for."""

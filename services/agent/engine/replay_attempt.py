@@ -303,7 +303,7 @@ class ReplayAttempt:
             replay = await unit.load(RunReplay, self.lease.work.id)
             return replay.advance(known, facts, answers, at=at)
 
-        if not await self.lease.record(decide, release=False):
+        if not await self.lease.record(decide, release=False, advances=True):
             raise ReplayGone(self.lease.work.id)
         self.facts_kept += len(facts)
         self.answers_kept += len(answers)

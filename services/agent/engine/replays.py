@@ -71,6 +71,11 @@ class RunReplays(LeasedWork[DueReplay]):
             log.exception("%s cannot be carried on", lease.work.id)
             await self.fail(lease, Failure("internal_error", "An unknown error occurred"))
 
+    async def give_up(self, unit: UnitOfWork, work: DueReplay, reason: str) -> None:
+        """Decide that there is no replay."""
+        failure, at = Failure("internal_error", reason), self.ports.clock.now()
+        (await unit.load(RunReplay, work.id)).fail(failure, at=at)
+
     async def replay(self, lease: WorkLease[DueReplay]) -> None:
         """Do what is left of a replay. Raises ReplayGone, CannotReplay."""
         replay = await lease.unit().load(RunReplay, lease.work.id)

@@ -7,6 +7,7 @@ import contextlib
 import logging
 from collections.abc import Container, Coroutine
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any
 
 from libs.bus.dead_letter_records import DIED, FailedMessage, Problem, problem_of
@@ -19,6 +20,7 @@ from libs.contracts.bus_messages import Context, NewerVersion
 from libs.eventstore import failpoints
 from libs.eventstore.failed_messages.ports import Attempt
 from libs.eventstore.ports import Fence, StaleLease, StoreRefused, StoreUnavailable, VersionConflict
+from libs.work.attempt_counts import ATTEMPTS_MAX, UNQUARANTINED_ATTEMPTS_MAX, AttemptCount
 from services.agent.adapters.memory_queries import seen_memory
 from services.agent.adapters.models.ports import ModelFailed
 from services.agent.adapters.telemetry import RunSpans
@@ -39,15 +41,19 @@ from services.agent.domain.runs.run_actions import (
     StartTools,
 )
 from services.agent.domain.runs.run_progress import go_on, next_action
-from services.agent.domain.runs.run_steps import abort, fail, model_replied, refuse_call
+from services.agent.domain.runs.run_steps import (
+    abort,
+    end_trial,
+    fail,
+    model_replied,
+    refuse_call,
+    refuses_trial,
+)
 from services.agent.domain.runs.step_results import Failure
 from services.agent.engine.attempt_limits import (
-    ATTEMPTS_MAX,
     FAILURES_MAX,
-    REST_SECONDS_MIN,
-    UNQUARANTINED_ATTEMPTS_MAX,
-    AttemptCount,
     RunDeadline,
+    attempt_point,
     dead_letter_of_run,
     gave_up,
 )
@@ -98,7 +104,7 @@ class RunAttempt:
         self.run_of_context = context.message_id
         self.now = ports.clock.now
         self.acting_run_id = ""
-        self.attempts = AttemptCount(ports.repository.store.letters, ports.quarantine)
+        self.attempts = AttemptCount(ports)
         self.fresh_design = fresh.design if fresh else None
         self.fresh_question = fresh.question if fresh else None
 
@@ -123,12 +129,12 @@ class RunAttempt:
         except StaleLease:
             log.info("the run of %s was taken over elsewhere", self.fence.key)
         except asyncio.CancelledError:
-            await self.attempts.uncount()
+            await self.attempts.end()
             await self.leased.give_back()
             raise
         except NewerVersion as unknown:
             log_once(unknown)
-            await self.attempts.uncount()
+            await self.attempts.end()
             self.scheduler.leave(self.fence.key)
             await self.leased.give_back()
         except Exception as bug:
@@ -136,23 +142,23 @@ class RunAttempt:
             await self.give_up_or_back(bug)
         finally:
             await self.tools.stop_and_wait()
-            self.attempts.end()
+            self.attempts.leave_quarantine()
 
     async def count_attempt(self) -> None:
         """Count an attempt that takes a run over from where it stands: the process of the attempt
         before may have died of it. A run that ends its processes again and again is given up."""
         leased = self.leased
-        while True:
-            begun = await leased.once_answered(lambda: self.attempts.begin(leased.conversation))
-            if begun is None or 0 < begun.number <= UNQUARANTINED_ATTEMPTS_MAX:
+        while point := attempt_point(leased.conversation):
+            begun = await leased.once_answered(partial(self.attempts.begin, point))
+            if 0 < begun.number <= UNQUARANTINED_ATTEMPTS_MAX:
                 return
             if not begun.number:
-                await self.ports.clock.sleep(max(begun.wait_seconds, REST_SECONDS_MIN))
+                await self.attempts.rest(begun)
             await leased.resume()  # it had to wait, and may have been cancelled meanwhile
-            if begun.number and self.attempts.counts(leased.conversation):
-                break
-        if begun.number > ATTEMPTS_MAX:
-            await self.give_up(DIED, replace(begun, number=ATTEMPTS_MAX))
+            if begun.number and attempt_point(leased.conversation) == point:
+                if begun.number > ATTEMPTS_MAX:
+                    await self.give_up(DIED, replace(begun, number=ATTEMPTS_MAX))
+                return
 
     async def show(self, spans: RunSpans) -> None:
         """Let traces see which run is active."""
@@ -189,11 +195,12 @@ class RunAttempt:
         """Remember that the run failed; give it up if it will again, or has too often. It may be
         cancelled meanwhile, and another one follow."""
         leased, run_id = self.leased, self.leased.run_id
-        failure = await leased.once_answered(
-            lambda: self.attempts.count_failure(leased.conversation, run_id)
-        )
+        if not run_id:
+            return
+        point = attempt_point(leased.conversation)
+        failure = await leased.once_answered(partial(self.attempts.record_failure, point))
         hopeless = isinstance(bug, StoreRefused)
-        if failure is None or leased.run_id != run_id:
+        if leased.run_id != run_id:
             return
         if hopeless or failure.number >= FAILURES_MAX:
             await self.give_up(problem_of(bug), failure)
@@ -312,8 +319,15 @@ class RunAttempt:
     async def make_room_or_fail(
         self, failure: Failure, design: AgentDesign, question: StepRequest, step_id: str
     ) -> None:
-        """Compact the conversation if the model said that it is too long; else, or if that does
-        not help any more, record why there is no answer."""
+        """Ask again without what was shown again to see whether it is still refused, unless some
+        of an answer was told already; compact the conversation if the model said that it is too
+        long; else, or if that does not help any more, record why there is no answer."""
+        is_told = bool(self.leased.publisher.kept_of)
+        if refuses_trial(self.leased.conversation, failure) and not is_told:
+            await self.leased.record(
+                lambda conversation: end_trial(conversation, step_id, failure, at=self.now())
+            )
+            return
         if failure.error_type == TOO_LONG:
             design = self.leased.within_window(design)  # the error may have named it
             try:

@@ -112,6 +112,7 @@ class OrphanedChunks(Reconciliation[tuple[str, str]]):
     """The runs, each after its organisation, that have ended and whose chunks the bus keeps."""
 
     name = "chunks of runs that have ended"
+    every_seconds = 60.0  # of what the bus keeps
 
     def __init__(self, bus: Bus, queries: RunQueries, clock: Clock) -> None:
         super().__init__(clock)

@@ -100,7 +100,7 @@ class Summariser:
 class SummaryWriter(LeasedWork[DueSummary]):
     """The summaries that this process writes."""
 
-    name = "summary of"
+    name = "summary"
     ports: SummaryPorts
 
     def __init__(self, ports: SummaryPorts) -> None:
@@ -139,6 +139,12 @@ class SummaryWriter(LeasedWork[DueSummary]):
             log.exception("%s cannot be written", lease.work.summary_id)
             await self.fail(lease, Failure("internal_error", "An unknown error occurred"))
 
+    async def give_up(self, unit: UnitOfWork, work: DueSummary, reason: str) -> None:
+        """Decide that there is no summary, or that the one that was written is not saved."""
+        summaries, at = await unit.load(AgentSummaries, work.id), self.ports.clock.now()
+        summaries.fail(work.summary_id, Failure("internal_error", reason), at=at)
+        summaries.leave_unarchived(work.summary_id, reason, at=at)
+
     async def write(self, lease: WorkLease[DueSummary]) -> None:
         """Write the text unless it is there, then save it if that is wanted. Raises SummaryGone,
         ModelFailed."""
@@ -150,7 +156,9 @@ class SummaryWriter(LeasedWork[DueSummary]):
         text, usage, model = await self.text_of(lease, active)
         at = self.ports.clock.now()
         written = await self.decide(
-            lease, lambda summaries: summaries.write(summary_id, text, model, usage, at=at)
+            lease,
+            lambda summaries: summaries.write(summary_id, text, model, usage, at=at),
+            advances=True,
         )
         if written is not None and written.text is not None:
             await self.archive(lease, written.text)
@@ -164,7 +172,11 @@ class SummaryWriter(LeasedWork[DueSummary]):
         return active.model_copy(deep=True)
 
     async def decide(
-        self, lease: WorkLease[DueSummary], decision: Callable[[AgentSummaries], None]
+        self,
+        lease: WorkLease[DueSummary],
+        decision: Callable[[AgentSummaries], None],
+        *,
+        advances: bool = False,
     ) -> ActiveSummary | None:
         """Record a decision about the summaries of an agent; returns the summary if it is still
         under way then."""
@@ -175,7 +187,7 @@ class SummaryWriter(LeasedWork[DueSummary]):
             active = summaries.active(lease.work.summary_id)
             return active.model_copy(deep=True) if active else None
 
-        return await lease.record(decide, release=lambda active: active is None)
+        return await lease.record(decide, release=lambda active: active is None, advances=advances)
 
     async def fail(self, lease: WorkLease[DueSummary], failure: Failure) -> None:
         """Record that there is no summary, and why."""
@@ -305,7 +317,9 @@ class SummaryWriter(LeasedWork[DueSummary]):
         kept = SummaryPart(part.level, part.covered, short, part.usage)
         at = self.ports.clock.now()
         active = await self.decide(
-            lease, lambda summaries: summaries.write_part(lease.work.summary_id, kept, at=at)
+            lease,
+            lambda summaries: summaries.write_part(lease.work.summary_id, kept, at=at),
+            advances=True,
         )
         if active is None:
             raise SummaryGone(lease.work.summary_id)

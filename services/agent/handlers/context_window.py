@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from datetime import datetime
 
 from libs.bus.command_dispatcher import Handler
-from libs.contracts.agent.compaction import ClearContext, ReplaceContext
+from libs.contracts.agent.compaction import ClearContext, ListLeftOut, ReplaceContext, ShowLeftOut
 from libs.contracts.agent.conversations import RunCommand
 from libs.contracts.agent.runs import PreviewModelRequest
 from libs.contracts.bus_messages import Accepted, Command, Rejected
@@ -21,10 +21,12 @@ from services.agent.domain.conversations.configuration_overrides import design_i
 from services.agent.domain.conversations.context_replacement import (
     cannot_replace,
     replace_context,
+    show_left_out,
     wanted_messages,
 )
 from services.agent.domain.conversations.conversation import Conversation
 from services.agent.domain.conversations.conversation_lifecycle import missing_in
+from services.agent.domain.conversations.provider_rejected_messages import left_out_parts
 from services.agent.domain.runs.compaction import cannot_clear, clear
 from services.agent.domain.tools.tool_rules import rules_in_force
 from services.agent.engine.model_step import step_request
@@ -43,6 +45,8 @@ class ContextHandlers:
         return {
             ClearContext: self.clear_context,
             ReplaceContext: self.replace_context,
+            ShowLeftOut: self.show_left_out,
+            ListLeftOut: self.list_left_out,
             PreviewModelRequest: self.preview_model_request,
         }
 
@@ -67,7 +71,7 @@ class ContextHandlers:
         payload = await self.ports.engine.ports.models.payload(request)
         if isinstance(payload, Rejected):
             return payload
-        return too_large(payload) or Accepted(result={"payload": payload})
+        return too_large(payload) or Accepted(result={"payload": payload.decode()})
 
     async def clear_context(self, command: ClearContext, work: UnitOfWork) -> Accepted | Rejected:
         """Show models nothing any more but the system message, made anew."""
@@ -103,6 +107,27 @@ class ContextHandlers:
         if isinstance(wanted, Rejected):
             return wanted
         return replace_context(conversation, wanted, restored_from=origin, at=at) or Accepted()
+
+    async def show_left_out(self, command: ShowLeftOut, work: UnitOfWork) -> Accepted | Rejected:
+        """Show models again what a provider refused."""
+        loaded = await self.load_existing(command, work)
+        if isinstance(loaded, Rejected):
+            return loaded
+        _, conversation = loaded
+        refused = cannot_replace(conversation.state, [])
+        if refused:
+            return refused
+        show_left_out(conversation, at=self.ports.clock.now())
+        return Accepted()
+
+    async def list_left_out(self, command: ListLeftOut, work: UnitOfWork) -> Accepted | Rejected:
+        """Say what models are not shown because a provider refused it."""
+        loaded = await self.load_existing(command, work)
+        if isinstance(loaded, Rejected):
+            return loaded
+        state = loaded[1].state
+        parts = left_out_parts(state.window, state.trial.omitted or state.omitted)
+        return Accepted(result={"left_out": [*parts], "on_trial": state.trial.is_running})
 
     async def load_existing(
         self, command: RunCommand, work: UnitOfWork

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from pydantic_core import to_json
-
 from libs.bus.command_dispatcher import Handler
 from libs.bus.ports import request_as_service
 from libs.contracts.agent.conversations import (
@@ -24,7 +22,6 @@ from libs.contracts.bus_messages import (
     Accepted,
     Command,
     Context,
-    JsonObject,
     Rejected,
 )
 from libs.contracts.deterministic_ids import derived_id
@@ -323,9 +320,9 @@ def delete(conversation: Conversation, ports: HandlerPorts, work: UnitOfWork) ->
         )
 
 
-def too_large(payload: JsonObject) -> Rejected | None:
+def too_large(payload: bytes) -> Rejected | None:
     """The refusal of what a model is asked, where that is more than is shown."""
-    if len(to_json(payload)) <= PREVIEW_BYTES_MAX:
+    if len(payload) <= PREVIEW_BYTES_MAX:
         return None
     reason = f"The request is larger than {PREVIEW_BYTES_MAX} bytes, the most that is shown"
     return Rejected(code=TOO_LARGE, reason=reason)

@@ -114,7 +114,7 @@ class ReplayHandlers:
         if isinstance(payload, Rejected):
             return payload
         return too_large(payload) or Accepted(
-            result={"payload": payload, "notes": [*context.notes]}
+            result={"payload": payload.decode(), "notes": [*context.notes]}
         )
 
     async def delete_replay(

@@ -29,7 +29,6 @@ class DetachDeleted(Reconciliation[LostPart]):
 
     name = "agents that still have what is gone"
     batch_max = SWEPT_MAX
-    every_seconds = 3_600.0  # all agents are read
 
     def __init__(
         self,

@@ -7,6 +7,7 @@ from typing import Any
 
 from pydantic_core import from_json
 
+from libs.bus.pauses import with_pauses
 from libs.contracts.agent.conversations import Message
 from libs.contracts.bus_messages import JsonObject
 from libs.eventstore.connection_pool import Database
@@ -46,6 +47,13 @@ select f.document::jsonb || jsonb_build_object('content', case
         where t.file_id = f.id and t.org = f.org) end)
 from memory.file_view f
 where f.id = any(%(files)s) and f.org = %(org)s order by f.created_at, f.id"""
+UNREAD = """
+select f.name from memory.agent_folder_view a
+join memory.file_view f on f.folder_id = a.folder_id and f.org = a.org
+where a.agent_id = any(%(agents)s) and a.org = %(org)s
+  and f.status in ('parsing', 'pending') and f.text_id is null
+order by f.created_at, f.id limit %(limit)s"""
+UNREAD_SHOWN_MAX = 5
 MCP_SERVERS = """
 select document from tools.mcp_server_view
 where id = any(%(servers)s) and org = %(org)s order by created_at, id"""
@@ -63,7 +71,7 @@ class AgentFileQueries:
         rows = await self.database.fetch(
             MESSAGES, {"conversation": conversation_id, "agent": agent_id, "org": org}
         )
-        found = [recorded_message(*row[1:]) for row in rows]
+        found = [recorded_message(*row[1:]) async for row in with_pauses(rows)]
         return [
             *found[:1],
             *(message for message in found[1:] if message.summary is not None),
@@ -90,6 +98,11 @@ class AgentFileQueries:
         values = {"files": [*file_ids], "org": org, "chars": TEXTS_CHARS_MAX}
         rows = await self.database.fetch(FILES, values)
         return [object_of(document) for (document,) in rows]
+
+    async def unread_files(self, org: str, agent_ids: Sequence[str]) -> list[str]:
+        """The names of some files of these agents that are still parsed."""
+        values = {"agents": [*agent_ids], "org": org, "limit": UNREAD_SHOWN_MAX}
+        return [name for (name,) in await self.database.fetch(UNREAD, values)]
 
     async def mcp_servers(self, org: str, server_ids: Sequence[str]) -> list[JsonObject]:
         """MCP servers, whose secrets are sealed."""

@@ -19,10 +19,12 @@ select payload->'secrets' from agent.recorded_event_view
 where aggregate_id = %(agent)s and org = %(org)s and topic = 'agent.secrets_replaced'
   and (%(cut)s::bigint is null or commit_order <= %(cut)s)
 order by version desc limit 1"""
+# The second condition is that of the index.
 CONVERSATIONS = """
 select c.aggregate_id from agent.recorded_event_view c
 where c.topic = 'conversation.created' and c.payload->'config'->>'agent_id' = %(agent)s
-  and c.org = %(org)s and (%(cut)s::bigint is null or c.commit_order <= %(cut)s)
+  and c.payload->'config'->>'agent_id' <> '' and c.org = %(org)s
+  and (%(cut)s::bigint is null or c.commit_order <= %(cut)s)
   and c.aggregate_id collate "C" > %(after)s
   and not exists (
     select from agent.recorded_event_view d
@@ -69,17 +71,28 @@ select f.id, f.document from (
     order by e.payload->>'folder_id', e.version desc) a
 join memory.folder_view f on f.id = a.id and f.org = %(org)s
 where a.topic = 'agent_folders.attached' order by a.version, f.id"""
-IDENTITIES = """
+# What the agent was attached to at the cut, or is now.
+OWNERS = """
+with owners as (
+    select owner_id, created_at from (
+        select distinct on (n.aggregate_id) n.payload->>'owner_id' as owner_id, n.topic,
+            n.occurred_at as created_at
+        from api.recorded_event_view m
+        join api.recorded_event_view n on n.aggregate_id = m.aggregate_id
+        where m.topic = 'attachment.made' and m.about = %(agent)s and m.org = %(org)s
+          and (%(cut)s::bigint is null or n.commit_order <= %(cut)s)
+        order by n.aggregate_id, n.version desc) a
+    where topic = 'attachment.made')"""
+IDENTITIES = f"""{OWNERS}
 select i.id, json_build_object('identifier_key', i.identifier_key, 'name', i.name,
     'identity_type', i.identity_type, 'project_id', i.project_id, 'properties', i.properties)
-from api.identity_attachment_view a
-join api.identity_view i on i.id = a.identity_id and i.org = a.org
-where a.target_id = %(agent)s and a.org = %(org)s order by a.created_at, i.id"""
-PROJECTS = """
+from owners a join api.identity_view i on i.id = a.owner_id and i.org = %(org)s
+order by a.created_at, i.id"""
+PROJECTS = f"""{OWNERS}
 select p.id, json_build_object('name', p.name, 'description', p.description, 'tags', p.tags,
     'owner_id', p.owner_id)
-from api.project_agent_view a join api.project_view p on p.id = a.project_id and p.org = a.org
-where a.target_id = %(agent)s and a.org = %(org)s order by a.created_at, p.id"""
+from owners a join api.project_view p on p.id = a.owner_id and p.org = %(org)s
+order by a.created_at, p.id"""
 GROUPS = """
 select g.id, g.agent_ids, g.fields, g.metadata, g.shared_state from groups.group_view g
 where g.manager_agent_id = %(agent)s and g.org = %(org)s

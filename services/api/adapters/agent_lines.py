@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import hashlib
 from collections import Counter
 from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Iterator, Sequence
@@ -13,13 +14,13 @@ from pydantic_core import from_json, to_json
 
 from libs.contracts.agent.conversations import main_conversation
 from libs.contracts.agent_file import (
-    LINE_BYTES_MAX,
     Definition,
     DefinitionKind,
     Footer,
     Header,
     SecretValues,
 )
+from libs.contracts.appended_histories import APPENDED_EVENTS_MAX
 from libs.contracts.bus_messages import JsonObject
 from libs.contracts.groups.groups import GroupConfig
 from libs.contracts.memory.agent_folders import agent_folders_id
@@ -56,8 +57,9 @@ SECRETS_TOPIC = "agent.secrets_replaced"
 NOT_A_PART = frozenset({SECRETS_TOPIC, "agent.forked", "callback.attempted"})
 ARCHIVE_FIELDS = ("name", "description", "embedding_config", "metadata")
 FOLDER_FIELDS = ("name", "description", "instructions", "metadata", "embedding_config")
-# Of the events in one line of a short history, unless a single event is larger.
-HISTORY_LINE_BYTES_MAX = LINE_BYTES_MAX // 2
+# Of the events in one line, unless a single event is larger: while a line is written, packed or
+# read, nobody else is answered.
+HISTORY_LINE_BYTES_MAX = 64 << 10
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -90,6 +92,7 @@ class AgentLines:
             counts[kind] += 1
             digest.update(line)
             yield line
+            await asyncio.sleep(0)  # others have something to do too
         footer = Footer(counts=dict(counts), sha256=digest.hexdigest())
         yield to_json(footer) + b"\n"
 
@@ -233,22 +236,20 @@ class AgentLines:
     async def history(
         self, wanted: WantedAgent, service: str, aggregate_id: str
     ) -> AsyncIterator[bytes]:
-        """A history, one line for each page. Runs that have not ended end with it."""
-        runs, first, held = UnfinishedRuns(), 1, b""
-        held_count = 0
+        """A history, some events in each line. Runs that have not ended end with it."""
+        runs, parts = UnfinishedRuns(), HistoryParts(service, aggregate_id)
         pages = self.log.history(service, wanted.org, aggregate_id, wanted.cut)
         async for page in pages:
-            if held_count:
-                yield line_of(service, aggregate_id, first, held, complete=False)
-                first += held_count
-            kept = [event for event in page if self.is_part(event, wanted)]
-            for event in kept:
-                runs.note(event.topic, event.payload)
-            held, held_count = b", ".join(map(event_json, kept)), len(kept)
-        endings = [to_json(past) for past in runs.endings(wanted.now)]
-        if held_count or endings:
-            events = b", ".join([held, *endings] if held else endings)
-            yield line_of(service, aggregate_id, first, events, complete=True)
+            for event in page:
+                if self.is_part(event, wanted):
+                    runs.note(event.topic, event.payload)
+                    if line := parts.add(event_json(event)):
+                        yield line
+        for past in runs.endings(wanted.now):
+            if line := parts.add(to_json(past)):
+                yield line
+        if line := parts.end():
+            yield line
 
     def is_part(self, event: LoggedEvent, wanted: WantedAgent) -> bool:
         """Whether an event is a part of what goes elsewhere: a fork stays on this server."""
@@ -318,20 +319,48 @@ def in_one_line(text: str) -> bytes:
     return text.replace("\n", " ").replace("\r", " ").encode()
 
 
+class HistoryParts:
+    """The events of an aggregate as lines: one line may not have all events of a long history."""
+
+    def __init__(self, service: str, aggregate_id: str) -> None:
+        self.service = service
+        self.aggregate_id = aggregate_id
+        self.first = 1
+        self.held: list[bytes] = []
+        self.bytes = 0
+
+    def add(self, event: bytes) -> bytes | None:
+        """Add the next event; returns the line before it, if that is full."""
+        is_long = self.bytes + len(event) > HISTORY_LINE_BYTES_MAX
+        is_full = is_long or len(self.held) >= APPENDED_EVENTS_MAX
+        line = self.line(complete=False) if self.held and is_full else None
+        self.held.append(event)
+        self.bytes += len(event)
+        return line
+
+    def end(self) -> bytes | None:
+        """The last line; None of a history without events."""
+        return self.line(complete=True) if self.held else None
+
+    def line(self, *, complete: bool) -> bytes:
+        """The line of the events that are held, which are held no longer."""
+        events = b", ".join(self.held)
+        line = line_of(self.service, self.aggregate_id, self.first, events, complete=complete)
+        self.first, self.held, self.bytes = self.first + len(self.held), [], 0
+        return line
+
+
 def lines_of_history(
     service: str, aggregate_id: str, events: Sequence[LoggedEvent]
 ) -> Iterator[bytes]:
     """The lines with the events of an aggregate: a block that was changed often has more of them
     than one line may have."""
-    first, held, size = 1, list[bytes](), 0
+    parts = HistoryParts(service, aggregate_id)
     for event in map(event_json, events):
-        if held and size + len(event) > HISTORY_LINE_BYTES_MAX:
-            yield line_of(service, aggregate_id, first, b", ".join(held), complete=False)
-            first, held, size = first + len(held), [], 0
-        held.append(event)
-        size += len(event)
-    if held:
-        yield line_of(service, aggregate_id, first, b", ".join(held), complete=True)
+        if line := parts.add(event):
+            yield line
+    if line := parts.end():
+        yield line
 
 
 def line_of(service: str, aggregate_id: str, first: int, events: bytes, *, complete: bool) -> bytes:

@@ -9,12 +9,12 @@ from typing import Any
 from libs.bus.ports import BusUnavailable, Clock
 from libs.eventstore.connection_pool import Database
 
-SERVICES = ("agent", "memory", "tools")
+SERVICES = ("agent", "memory", "tools", "api")  # the last knows identities and projects
 # An older commit that is under way still may belong to what an agent is: it is waited for.
 SETTLED_SECONDS_MAX = 5.0
 LOOK_SECONDS = 0.02
-PAGE_EVENTS_MAX = 500
-PAGE_BYTES_MAX = 1 << 20
+PAGE_EVENTS_MAX = 250
+PAGE_BYTES_MAX = 256 << 10
 IDS_AT_ONCE = 200
 
 # A page of a history: it ends behind the event with which it is large enough.

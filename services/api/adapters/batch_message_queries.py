@@ -28,6 +28,7 @@ class BatchMessage:
 
     message: ShownMessage
     item_id: str
+    custom_id: str | None
     agent: JsonObject
 
 
@@ -59,8 +60,8 @@ class BatchMessageQueries:
             conditions += f" and ({PLACE}) {sign} (%({name}_at)s, %({name}_id)s)"
             values |= {f"{name}_at": row[0], f"{name}_id": cursor}
         rows = await self.database.fetch(
-            "select m.id, m.role, m.created_at, m.run_id, m.step_id, m.v1_messages, i.id,"
-            f" i.agent_id, {MODEL}, i.org {RUNS_OF_BATCH}{conditions}"
+            "select m.id, m.role, m.created_at, m.run_id, m.step_id, m.v1_messages::text, i.id,"
+            f" i.request->>'custom_id', i.agent_id, {MODEL}, i.org {RUNS_OF_BATCH}{conditions}"
             f' order by m.recorded_at {part.order}, m.id collate "C" {part.order}'
             " limit %(limit)s",
             values,
@@ -69,7 +70,8 @@ class BatchMessageQueries:
             BatchMessage(
                 ShownMessage(*row[:6]),
                 row[6],
-                {"id": row[7], "llm_config": {"model": row[8]}, "created_by_id": None},
+                row[7],
+                {"id": row[8], "llm_config": {"model": row[9]}, "created_by_id": None},
             )
             for row in rows
         ]

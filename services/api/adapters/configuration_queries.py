@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from libs.eventstore.connection_pool import Database
+from libs.work.deleted_agents import deleted_agents
 
 SWEPT_MAX = 100
 ABANDONED = """
-select c.agent_id, c.org from api.configurations c cross join lateral (
-    select org from agent.deleted_agent_view where id = c.agent_id limit 1) d
-where d.org = c.org order by c.id limit %s"""
+select c.agent_id, c.org
+from {deleted} join api.configurations c on c.agent_id = d.id and c.org = d.org
+order by c.id limit %(limit)s"""
 
 
 class ConfigurationQueries:
@@ -17,10 +18,11 @@ class ConfigurationQueries:
     def __init__(self, database: Database) -> None:
         self.database = database
 
-    async def abandoned_configurations(self) -> list[tuple[str, str]]:
-        """The agents, with their organisations, that were deleted and whose files are still
-        known; `SWEPT_MAX` at most."""
-        if not await self.database.any_row("api.configurations"):
+    async def abandoned_configurations(self, agent_ids: list[str] | None) -> list[tuple[str, str]]:
+        """Those of these agents, or of all, with their organisations, that were deleted and whose
+        files are still known; `SWEPT_MAX` at most."""
+        if agent_ids is None and not await self.database.any_row("api.configurations"):
             return []
-        rows = await self.database.fetch(ABANDONED, [SWEPT_MAX])
+        text = ABANDONED.format(deleted=deleted_agents(agent_ids))
+        rows = await self.database.fetch(text, {"agents": agent_ids, "limit": SWEPT_MAX})
         return [(agent_id, org) for agent_id, org in rows]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Any, Literal, Protocol
 
 from libs.eventstore.connection_pool import Database
 from libs.work.work_lease import DueWork
@@ -19,7 +19,15 @@ select id, org from (
 ) due
 where place <= %(of_org)s order by place, created_at limit %(limit)s"""
 UNFINISHED = """
-select count(*) from api.imports where org collate "C" = %(org)s and completed_at is null"""
+select count(*) from api.imports where org collate "C" = %(org)s and completed_at is null
+  and (source->>'form' = 'fork') = %(forks)s"""
+# The last fork of an agent that a request asked for which came again.
+SAME_FORK = """
+select id from api.import_view
+where org collate "C" = %(org)s and created_at > now() - make_interval(secs => %(seconds)s)
+  and source->>'agent_id' = %(agent)s and source->>'request_hash' = %(hash)s
+  and id <> all(%(excluded)s::text[])
+order by created_at desc limit 1"""
 PRESENT = """
 select id from agent.agent_view where id = any(%(ids)s)
 union all select id from memory.block_view where id = any(%(ids)s)
@@ -96,6 +104,24 @@ where org collate "C" = %(org)s and name collate "C" = any(%(names)s)"""
 MCP_SERVER_NAMES = """
 select name from tools.mcp_server_view
 where org collate "C" = %(org)s and name collate "C" = any(%(names)s)"""
+# Which imports are looked at: some, by their ids or those of their agents; those of which nothing
+# came; all.
+type ChosenImports = Literal["some", "undone", "all"]
+CHOSEN_IMPORTS: dict[ChosenImports, str] = {
+    "some": "(i.agent_ids && %(keys)s::text[] or i.id = any(%(keys)s::text[]))",
+    "undone": "i.status in ('failed', 'cancelled')",
+    "all": "true",
+}
+# Those of which nothing came are kept for a while, for clients that ask why.
+FORGETTABLE = """
+select i.id, i.org from api.imports i
+where {chosen}
+  and (i.status = 'completed'
+    or i.status in ('failed', 'cancelled')
+      and i.completed_at < now() - make_interval(secs => %(seconds)s))
+  and not exists (select from agent.agent_view a where a.id = any(i.agent_ids))
+order by i.id limit %(limit)s"""
+FORGOTTEN_AT_ONCE_MAX = 100
 FILE = """
 select id from memory.file_view where id = %(file)s"""
 UPLOAD = """
@@ -128,8 +154,8 @@ class ImportQueries(Protocol):
         """Imports that have something left to do, and that nobody works on."""
         ...
 
-    async def unfinished_imports(self, org: str) -> int:
-        """How many imports of an organisation have not ended."""
+    async def unfinished_imports(self, org: str, *, forks: bool) -> int:
+        """How many imports of files, or forks, of an organisation have not ended."""
         ...
 
     async def present(self, ids: Sequence[str]) -> set[str]:
@@ -204,9 +230,17 @@ class PostgresImportQueries:
         rows = await self.database.fetch(DUE, {"of_org": of_org, "limit": limit})
         return [DueWork(import_id, org) for import_id, org in rows]
 
-    async def unfinished_imports(self, org: str) -> int:
-        """How many imports of an organisation have not ended."""
-        row = await self.database.fetch_one(UNFINISHED, {"org": org})
+    async def forgettable(
+        self, chosen: ChosenImports, keys: list[str], *, kept_seconds: float
+    ) -> Sequence[DueWork]:
+        """Some imports that have ended and of whose agents none is left."""
+        text = FORGETTABLE.format(chosen=CHOSEN_IMPORTS[chosen])
+        values = {"keys": keys, "seconds": kept_seconds, "limit": FORGOTTEN_AT_ONCE_MAX}
+        return [DueWork(*row) for row in await self.database.fetch(text, values)]
+
+    async def unfinished_imports(self, org: str, *, forks: bool) -> int:
+        """How many imports of files, or forks, of an organisation have not ended."""
+        row = await self.database.fetch_one(UNFINISHED, {"org": org, "forks": forks})
         return int(row[0]) if row else 0
 
     async def present(self, ids: Sequence[str]) -> set[str]:

@@ -1,9 +1,9 @@
 """The search for words in messages, from the views that the agent service publishes; and messages
 that were found by their meaning.
 
-The newest messages are looked through first; only what they do not have enough of is looked up in
-the index of words. So a common word costs no look at all that have it, and a rare one none at all
-that have it not.
+The newest messages of the conversation, of the agent or of all are looked through first; only what
+they do not have enough of is looked up in the index of words, which knows the words of each agent.
+So a common word costs no look at all that have it, and a rare one none at all that have it not.
 """
 
 from __future__ import annotations
@@ -29,6 +29,12 @@ COLUMNS = (
     " v.v1_messages"
 )
 VIEW = "agent.message_text_view v"
+# A conversation and an agent are looked through by indexes of their own.
+AGENT = 'v.agent_id collate "C"'
+AGENT_OF_CONVERSATION = (
+    "(select m.agent_id from agent.message_view m"
+    " where m.conversation_id = %(conversation)s and m.org = %(org)s order by m.position limit 1)"
+)
 NEWEST_FIRST = 'v.created_at desc, v.conversation_id collate "C" desc, v.position desc'
 
 
@@ -71,18 +77,19 @@ class MessageSearchQueries:
 
     async def search(self, asked: Searched) -> list[FoundMessage]:
         """The newest messages with all of these words, the newest first."""
-        found = narrow(asked)
+        found, looked = narrow(asked), looked_through(asked)
         values = {**found.values, "limit": asked.limit}
         if asked.query is not None:
             values["query"] = asked.query
+        newest = f"(select * from {VIEW} where {found.sql} order by {looked} limit {{}}) v"
         if asked.query is None:
-            return await self.rows(f"{VIEW} where {found.sql}", values)
-        newest = f"(select * from {VIEW} where {found.sql} order by {NEWEST_FIRST} limit {{}}) v"
+            return await self.rows(newest.format("%(limit)s"), values)
         rows = await self.rows(f"{newest.format(NEWEST_LOOKED_AT)} where {WORDS}", values)
         if len(rows) >= asked.limit:
             return rows
         # `offset 0`: the words are looked up first, whatever else is asked.
-        indexed = f"(select * from {VIEW} where {WORDS} and v.org = %(org)s offset 0) v"
+        worded = f"{WORDS} and v.org = %(org)s{of_one_agent(asked)}"
+        indexed = f"(select * from {VIEW} where {worded} offset 0) v"
         limited = f"(select * from {indexed} where {found.sql} limit {FOUND_IN_INDEX_MAX}) v"
         return await self.rows(limited, values)
 
@@ -101,14 +108,29 @@ class MessageSearchQueries:
         return [FoundMessage(*row) for row in rows]
 
 
+def looked_through(asked: Searched) -> str:
+    """The order in which the newest messages are looked through: that of an index."""
+    if asked.conversation_id is not None:
+        return "v.position desc"
+    return NEWEST_FIRST if asked.agent_id is None else "v.recorded_at desc"
+
+
+def of_one_agent(asked: Searched) -> str:
+    """The condition that a message is of the agent that is named, or whose conversation is."""
+    if asked.agent_id is not None:
+        return f" and {AGENT} = %(agent)s"
+    return f" and {AGENT} = {AGENT_OF_CONVERSATION}" if asked.conversation_id is not None else ""
+
+
 def narrow(asked: Searched) -> Filter:
     """The conditions besides the words."""
     found = Filter([ALL_OF_ORG, "v.text <> ''"], {"org": asked.org})
     found.add("v.role = any(%(roles)s)", roles=[*asked.roles])
-    if asked.agent_id is not None:
-        found.add("v.agent_id = %(agent)s", agent=asked.agent_id)
     if asked.conversation_id is not None:
-        found.add("v.conversation_id = %(conversation)s", conversation=asked.conversation_id)
+        found.by_key("v.conversation_id = %(conversation)s", conversation=asked.conversation_id)
+    if asked.agent_id is not None:
+        agent = "v.agent_id" if asked.conversation_id else AGENT
+        found.by_key(f"{agent} = %(agent)s", agent=asked.agent_id)
     if asked.since is not None:
         found.add("v.created_at > %(since)s", since=asked.since)
     if asked.until is not None:

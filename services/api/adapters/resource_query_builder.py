@@ -3,8 +3,8 @@ statements that are made from it."""
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping, Sequence
+from contextlib import AbstractAsyncContextManager, nullcontext
 from dataclasses import dataclass, field
 from functools import cache
 from string import Formatter
@@ -12,7 +12,9 @@ from typing import Any, Literal
 
 from pydantic import BaseModel
 
+from libs.bus.fair_semaphore import FairSemaphore
 from libs.eventstore.connection_pool import Database
+from libs.eventstore.text_search import has_text
 
 Order = Literal["asc", "desc"]
 OTHER_ORDER: dict[Order, Order] = {"asc": "desc", "desc": "asc"}
@@ -22,12 +24,26 @@ BY_TIME = {"created_at": "v.created_at"}
 PLACE_OF_ID = 'v.id collate "C"'
 ALL_OF_ORG = 'v.org collate "C" = %(org)s'
 ORG_CHECKED = "v.org = %(org)s"
+NOT_HIDDEN = "not v.hidden"
+COUNTED = (
+    "select coalesce(sum(v.rows), 0)::bigint from {0}.row_count_view v"
+    " where v.org = %(org)s and v.name = '{1}'"
+)
 
+# Of what is found in no order, such as words, so many of the newest are looked at first: of what
+# many have the page is full then, and only what few have is looked up.
+NEWEST_LOOKED_AT = 500
+
+# Texts are read from one end to the other: most connections of a process are left for others.
+SEARCHES_AT_ONCE_MAX = 4
+SEARCHES_OF_ORG_AT_ONCE_MAX = 2
+SEARCH_WAIT_SECONDS_MAX = 10.0
 
 WITH_LENGTHS = (
     "select document, number, sum(octet_length(document)) over (order by number) as bytes from ("
 )
 SHORT_ENOUGH = ") page where page.number = 1 or page.bytes <= %(bytes_max)s"
+IF_FULL = "case when count(*) >= %(limit)s then {} end"
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,7 +55,8 @@ class Resource:
     each key that a list may be ordered by, where what has no value yet counts as the smallest.
     `created_view` names everything of the kind that was ever created, so that a deleted row can
     still be a cursor, with the sort keys in `created_sort_keys`; in a list ordered by another key
-    nothing comes after it. Without such a view what is deleted is an unknown cursor.
+    nothing comes after it. Without such a view what is deleted is an unknown cursor. `counted` are
+    the schema and the table whose rows are counted as they come and go.
     """
 
     kind: str
@@ -48,46 +65,72 @@ class Resource:
     sort_keys: Mapping[str, str] = field(default_factory=lambda: BY_TIME)
     created_view: str | None = None
     created_sort_keys: Mapping[str, str] = field(default_factory=lambda: BY_TIME)
+    counted: tuple[str, str] | None = None
 
 
 @dataclass(frozen=True, slots=True)
 class Where:
     """The condition that a query parameter puts on a row, said in the annotation of its field:
-    `{}` is the value of the parameter, `{name}` that of another one. A condition without `{}`
-    holds where the parameter is true or not empty. With `contains` the value is a text, and `{}`
-    the pattern for ILIKE of what contains it. With `key` it has an index of its own."""
+    `{}` is the value of the parameter, `{name}` that of another one, without which there is no
+    condition. A condition without `{}` holds where the parameter is true or not empty, and
+    `otherwise` where it is false. With `contains` the value is a text that is looked for in others.
+
+    With `key` it has an index of its own, which is in the order of the list. With `search` it has
+    one that is in no order: that is the condition by which rows are found there, which all have
+    that fit. Where the parameter `unless` is true another condition says more."""
 
     sql: str
     contains: bool = False
     key: bool = False
+    search: str = ""
+    otherwise: str = ""
+    unless: str = ""
 
     @property
     def names_its_value(self) -> bool:
         """Whether the condition depends on the value itself."""
         return "" in placeholders(self.sql)
 
+    def conditions(self, asked: BaseModel, name: str) -> tuple[str, str]:
+        """The condition for the value of the parameter, and that of its search; empty for none."""
+        value = self.value(getattr(asked, name))
+        if value is None or (self.unless and getattr(asked, self.unless)):
+            return "", ""
+        if value is False and self.otherwise:
+            return self.otherwise, ""
+        if not (self.names_its_value or value):
+            return "", ""
+        if any(getattr(asked, other) is None for other in placeholders(self.sql) - {""}):
+            return "", ""
+        return self.sql, self.search
+
     def value(self, given: Any) -> Any:
         """What stands in the statement for the value of the parameter; None for no condition."""
-        return pattern_of(given) if self.contains else given
+        return given or None if self.contains else given
 
 
 def contains(*columns: str) -> Where:
     """The text of the parameter stands somewhere in one of the columns, in any case of letters."""
-    return Where("(" + " or ".join(f"{column} ilike {{}}" for column in columns) + ")", True)
+    found = "(" + " or ".join(has_text(column, "{}") for column in columns) + ")"
+    return Where(found, contains=True, search=found)
 
 
-def pattern_of(text: str | None) -> str | None:
-    """The pattern for ILIKE of what contains a text, its wildcards taken literally; None for no
-    text."""
-    return "%" + re.sub(r"([\\%_])", r"\\\1", text) + "%" if text else None
+def any_of(condition: str, *, unless: str = "") -> Where:
+    """A condition whose index finds what fits in no order."""
+    return Where(condition, search=condition, unless=unless)
 
 
 @dataclass(slots=True)
 class Filter:
-    """Conditions of a query, and their values by name."""
+    """Conditions of a query, and their values by name; `searches` are conditions that follow from
+    them, by whose indexes rows are found in no order, and `cursors` those of a part of a list.
+    `reads_texts` says whether a text is looked for in them."""
 
     conditions: list[str] = field(default_factory=list)
     values: dict[str, Any] = field(default_factory=dict)
+    searches: list[str] = field(default_factory=list)
+    cursors: list[str] = field(default_factory=list)
+    reads_texts: bool = False
 
     def add(self, condition: str, **values: Any) -> Filter:
         """Add a condition on `%(name)s` for each of these values."""
@@ -106,7 +149,21 @@ class Filter:
     @property
     def sql(self) -> str:
         """All conditions as one SQL expression."""
-        return " and ".join(self.conditions) or "true"
+        return " and ".join([*self.conditions, *self.cursors]) or "true"
+
+    @property
+    def is_of_all(self) -> bool:
+        """Whether everything that the organisation has fits, or is looked through."""
+        return ALL_OF_ORG in self.conditions
+
+    def with_searches(self) -> Filter:
+        """The same, where rows are found by the indexes of its searches, if it has any."""
+        if not (self.searches and self.is_of_all):
+            return self
+        found = Filter([*self.conditions], self.values, cursors=self.cursors)
+        for search in self.searches:
+            found.by_key(search)
+        return found
 
 
 def filter_of(asked: BaseModel, org: str | None) -> Filter:
@@ -114,16 +171,25 @@ def filter_of(asked: BaseModel, org: str | None) -> Filter:
     belongs to none."""
     found = Filter() if org is None else Filter([ALL_OF_ORG], {"org": org})
     for name, where in conditions_of(type(asked)):
-        value = where.value(getattr(asked, name))
-        if value is None or not (value or where.names_its_value):
+        condition, search = where.conditions(asked, name)
+        if not condition:
             continue
-        others = {other: getattr(asked, other) for other in placeholders(where.sql) - {""}}
-        condition = where.sql.replace("{}", f"{{{name}}}")
-        references = {parameter: f"%({parameter})s" for parameter in [name, *others]}
-        values = others | ({name: value} if where.names_its_value else {})
+        others = {other: getattr(asked, other) for other in placeholders(condition) - {""}}
+        values = dict(others)
+        if "" in placeholders(condition):
+            values[name] = where.value(getattr(asked, name))
         add = found.by_key if where.key else found.add
-        add(condition.format(**references), **values)
+        add(referring(condition, name), **values)
+        found.reads_texts |= where.contains
+        if search:
+            found.searches.append(referring(search, name))
     return found
+
+
+def referring(condition: str, name: str) -> str:
+    """A condition with references to the values of parameters: `name` is its own."""
+    named = condition.replace("{}", f"{{{name}}}")
+    return named.format(**{other: f"%({other})s" for other in placeholders(named)})
 
 
 @cache
@@ -162,10 +228,26 @@ class UnknownCursor(Exception):
 
 
 class ResourceQueries:
-    """Reads the rows of any resource: one statement, ready JSON out."""
+    """Reads the rows of any resource: one statement, ready JSON out. Lists and counts of what
+    contains a text wait for a place, and raise NoPlace where there is none."""
 
     def __init__(self, database: Database) -> None:
         self.database = database
+        self.places = FairSemaphore(
+            SEARCHES_AT_ONCE_MAX,
+            of_organisation_max=SEARCHES_OF_ORG_AT_ONCE_MAX,
+            wait_seconds_max=SEARCH_WAIT_SECONDS_MAX,
+            users="searches",
+            thing="place for a search",
+        )
+
+    def place(self, found: Filter) -> AbstractAsyncContextManager[None]:
+        """What a look at these rows holds meanwhile."""
+        return (
+            self.places.hold(str(found.values.get("org", "")))
+            if found.reads_texts
+            else nullcontext()
+        )
 
     async def one(
         self, resource: Resource, org: str, resource_id: str, document: str = ""
@@ -193,9 +275,19 @@ class ResourceQueries:
 
     async def count(self, resource: Resource, found: Filter) -> int:
         """How many rows there are."""
-        row = await self.database.fetch_one(
-            f"select count(*) from {resource.view} v where {found.sql}", found.values
-        )
+        if resource.counted and found.conditions == [ALL_OF_ORG]:
+            return await self.number(f"{COUNTED.format(*resource.counted)}", found.values)
+        if resource.counted and found.conditions == [ALL_OF_ORG, NOT_HIDDEN]:
+            hidden = Filter([ALL_OF_ORG, "v.hidden"], found.values)
+            everything = Filter([ALL_OF_ORG], found.values)
+            return await self.count(resource, everything) - await self.count(resource, hidden)
+        query = f"select count(*) from {resource.view} v where {found.with_searches().sql}"
+        async with self.place(found):
+            return await self.number(query, found.values)
+
+    async def number(self, query: str, values: Mapping[str, Any]) -> int:
+        """The number that a query returns."""
+        row = await self.database.fetch_one(query, values)
         assert row is not None
         return int(row[0])
 
@@ -230,16 +322,22 @@ class ResourceQueries:
         turned = "desc" if backwards else "asc"
         # One text, not a row for each document: rows come in pieces of 8 kB, and the client waits
         # for each of them.
-        documents = await self.database.fetch_text(
-            "select coalesce("
-            f" string_agg(page.document, ',' order by page.number {turned}), '') from ("
-            + (WITH_LENGTHS if bytes_max else "")
-            + f" select ({document or resource.document})::text as document,"
-            f" row_number() over (order by {ordered}) as number"
-            f" from {resource.view} v where {found.sql} order by {ordered} limit %(limit)s) page"
-            + (SHORT_ENOUGH if bytes_max else ""),
-            {**found.values, "limit": part.limit, "bytes_max": bytes_max},
-        )
+        joined = f"coalesce(string_agg(page.document, ',' order by page.number {turned}), '')"
+        places = places_of(resource, found, ordered, part.limit)
+        async with self.place(found):
+            for number, place in enumerate(places, start=1):
+                is_last = number == len(places)
+                documents = await self.database.fetch_text(
+                    f"select {joined if is_last else IF_FULL.format(joined)} from ("
+                    + (WITH_LENGTHS if bytes_max else "")
+                    + f" select ({document or resource.document})::text as document,"
+                    f" row_number() over (order by {ordered}) as number"
+                    f" from {place} order by {ordered} limit %(limit)s) page"
+                    + (SHORT_ENOUGH if bytes_max else ""),
+                    {**found.values, "limit": part.limit, "bytes_max": bytes_max},
+                )
+                if documents is not None:
+                    break
         assert documents is not None
         return b"[%b]" % documents
 
@@ -263,10 +361,8 @@ class ResourceQueries:
             if row is None:
                 found.add("false")
                 continue
-            found.add(
-                f"({sort}, {PLACE_OF_ID}) {sign} (%({name}_at)s, %({name}_id)s)",
-                **{f"{name}_at": row[0], f"{name}_id": value},
-            )
+            found.cursors.append(f"({sort}, {PLACE_OF_ID}) {sign} (%({name}_at)s, %({name}_id)s)")
+            found.values |= {f"{name}_at": row[0], f"{name}_id": value}
 
     async def place_of_deleted(
         self, resource: Resource, org: str, name: str, value: str, key: str
@@ -284,6 +380,20 @@ class ResourceQueries:
         if row is None:
             raise UnknownCursor(name, value)
         return row if sort else None
+
+
+def places_of(resource: Resource, found: Filter, ordered: str, limit: int | None) -> Sequence[str]:
+    """What stands behind `from` for a page in an order, in turn until the page is full: first the
+    newest alone, where rows are found in no order, and everything."""
+    everything = f"{resource.view} v where {found.with_searches().sql}"
+    if limit is None or not (found.searches and found.is_of_all):
+        return [everything]
+    walked = Filter([ALL_OF_ORG], cursors=found.cursors)
+    newest = (
+        f"(select * from {resource.view} v where {walked.sql} order by {ordered}"
+        f" limit {NEWEST_LOOKED_AT}) v where {found.sql}"
+    )
+    return [newest, everything]
 
 
 def slice_of_items[T: Mapping[str, Any]](items: Sequence[T], part: Slice) -> list[T]:

@@ -5,7 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from libs.eventstore.connection_pool import Database
-from services.api.adapters.resource_query_builder import Order, pattern_of
+from libs.eventstore.text_search import has_text
+from services.api.adapters.resource_query_builder import Order
 
 # From one tag of the agents to the next by the index; those of blocks from the blocks that have
 # any.
@@ -22,7 +23,7 @@ select json_agg(page.tag)::text from (
  select t.tag from (
   select named.tag from named where named.tag is not null
   union select t.tag from memory.block_tag_view t where t.org = %(org)s and {within}
- ) t where (%(pattern)s::text is null or t.tag ilike %(pattern)s)
+ ) t where (%(text)s::text is null or {has_text})
  order by t.tag collate "C" {order} limit %(limit)s) page"""
 
 
@@ -48,10 +49,15 @@ class TagQueries:
         """Tags as a JSON array, in the order of their characters."""
         beyond, short = (">", "<") if part.order == "asc" else ("<", ">")
         conditions = ["true"]
-        values = {"org": part.org, "limit": part.limit, "pattern": pattern_of(part.text)}
+        values = {"org": part.org, "limit": part.limit, "text": part.text or None}
         for name, value, sign in (("after", part.after, beyond), ("before", part.before, short)):
             if value is not None:
                 conditions.append(f't.tag collate "C" {sign} %({name})s')
                 values[name] = value
-        query = TAGS.format(order=part.order, beyond=beyond, within=" and ".join(conditions))
+        query = TAGS.format(
+            order=part.order,
+            beyond=beyond,
+            within=" and ".join(conditions),
+            has_text=has_text("t.tag", "%(text)s"),
+        )
         return await self.database.fetch_text(query, values) or b"[]"

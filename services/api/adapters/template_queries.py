@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Protocol
+from typing import Literal, Protocol
 
 from pydantic_core import from_json
 
@@ -27,9 +27,18 @@ where not exists (select from api.leases l where l.key = w.id and l.expires_at >
 order by row_number() over (partition by w.org order by w.id), w.id
 limit %(limit)s"""
 # Refused ones are kept for a while, for clients that ask again.
+type ChosenDeployments = Literal["some", "undone", "all"]
+# Which deployments are looked at: some, by their ids or those of their agents; those that were
+# undone; all.
+CHOSEN_DEPLOYMENTS = {
+    "some": "(d.agent_ids && %(keys)s::text[] or d.id = any(%(keys)s::text[]))",
+    "undone": "d.status = 'undone'",
+    "all": "true",
+}
 EMPTY_DEPLOYMENTS = """
 select d.id, d.org from api.deployments d
-where (d.status = 'completed' or (d.status = 'undone' and d.created_at < now() - interval '1 hour'))
+where {chosen}
+  and (d.status = 'completed' or (d.status = 'undone' and d.created_at < now() - interval '1 hour'))
   and not exists (select from agent.agent_view a where a.id = any(d.agent_ids))
 order by d.id limit %(limit)s"""
 BLOCKS_OF = """
@@ -67,7 +76,9 @@ class TemplateQueries(Protocol):
         """The deployments with something to do that nobody holds a lease for."""
         ...
 
-    async def empty_deployments(self) -> Sequence[DueWork]:
+    async def empty_deployments(
+        self, chosen: ChosenDeployments, keys: list[str]
+    ) -> Sequence[DueWork]:
         """Some deployments that have none of their agents any more."""
         ...
 
@@ -120,9 +131,12 @@ class PostgresTemplateQueries:
         rows = await self.database.fetch(DUE_DEPLOYMENTS, {"limit": SWEPT_MAX})
         return [DueWork(*row) for row in rows]
 
-    async def empty_deployments(self) -> Sequence[DueWork]:
+    async def empty_deployments(
+        self, chosen: ChosenDeployments, keys: list[str]
+    ) -> Sequence[DueWork]:
         """Some deployments that have none of their agents any more."""
-        rows = await self.database.fetch(EMPTY_DEPLOYMENTS, {"limit": SWEPT_MAX})
+        text = EMPTY_DEPLOYMENTS.format(chosen=CHOSEN_DEPLOYMENTS[chosen])
+        rows = await self.database.fetch(text, {"keys": keys, "limit": SWEPT_MAX})
         return [DueWork(*row) for row in rows]
 
     async def files_max(self, org: str, agent_id: str) -> int | None:

@@ -13,6 +13,7 @@ from pydantic_core import to_json
 from libs.contracts.tools.base_tools.catalogue import BASE_TOOLS, CATALOGUE, base_tool_state
 from libs.contracts.tools.base_tools.definition import BaseTool
 from libs.eventstore.connection_pool import Database
+from libs.eventstore.text_search import has_text
 from services.api.adapters.resource_query_builder import (
     OTHER_ORDER,
     PLACE_OF_ID,
@@ -20,7 +21,7 @@ from services.api.adapters.resource_query_builder import (
     Resource,
     ResourceQueries,
     Slice,
-    pattern_of,
+    places_of,
 )
 
 TOOLS = Resource(
@@ -28,6 +29,7 @@ TOOLS = Resource(
     view="tools.tool_view",
     document="v.document",
     created_view="tools.created_tool_view",
+    counted=("tools", "tools"),
 )
 # What the words of a search are looked for in.
 SEARCHED = (
@@ -117,13 +119,15 @@ class ToolQueries:
         """Tools in whose name, description or tags all of these words stand, those first that
         clients made, the newest before the others."""
         for number, word in enumerate(words):
-            condition = f"({SEARCHED}) ilike %(word_{number})s"
-            found.add(condition, **{f"word_{number}": pattern_of(word)})
-        rows = await self.reads.database.fetch(
-            f"select {TOOLS.document}, {SEARCHED} from {TOOLS.view} v where {found.sql}"
-            f" order by v.created_at desc, {PLACE_OF_ID} desc limit %(limit)s",
-            {**found.values, "limit": count_max},
-        )
+            name = f"word_{number}"
+            found.add(has_text(SEARCHED, f"%({name})s"), **{name: word})
+        found.reads_texts = bool(words)
+        async with self.reads.place(found):
+            rows = await self.reads.database.fetch(
+                f"select {TOOLS.document}, {SEARCHED} from {TOOLS.view} v where {found.sql}"
+                f" order by v.created_at desc, {PLACE_OF_ID} desc limit %(limit)s",
+                {**found.values, "limit": count_max},
+            )
         theirs = [FoundTool(str(document).encode(), text) for document, text in rows]
         ours = [
             FoundTool(base_document(tool, self.user), searched_text(tool))
@@ -154,11 +158,14 @@ class ToolQueries:
         await self.reads.place_cursors(TOOLS, found, own, "created_at")
         backwards = part.before is not None and part.after is None
         order = OTHER_ORDER[part.order] if backwards else part.order
-        rows = await self.reads.database.fetch(
-            f"select {TOOLS.document} from {TOOLS.view} v where {found.sql}"
-            f" order by v.created_at {order}, {PLACE_OF_ID} {order} limit %(limit)s",
-            {**found.values, "limit": part.limit},
-        )
+        ordered = f"v.created_at {order}, {PLACE_OF_ID} {order}"
+        for place in places_of(TOOLS, found, ordered, part.limit):
+            rows = await self.reads.database.fetch(
+                f"select {TOOLS.document} from {place} order by {ordered} limit %(limit)s",
+                {**found.values, "limit": part.limit},
+            )
+            if len(rows) == part.limit:
+                break
         documents = [str(row[0]).encode() for row in rows]
         return documents[::-1] if backwards else documents
 

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import asyncio
 import zlib
-from collections.abc import AsyncGenerator, AsyncIterator
+from collections.abc import AsyncGenerator, AsyncIterator, Iterator
 
 from libs.contracts.agent_file import LINE_BYTES_MAX, LINES_MAX
 from libs.contracts.api.import_errors import BadSource
@@ -13,6 +14,7 @@ GZIP = b"\x1f\x8b"
 # What all lines together may have: a file of a few MB can unpack to as much as there is.
 UNPACKED_BYTES_MAX = 64 << 30
 CHUNK_BYTES = 256 * 1024
+SLICE_BYTES = 8 * 1024  # of what is packed
 GZIP_WINDOW = 31  # says that there is a header
 MEMBERS_MAX = 100_000
 
@@ -47,18 +49,25 @@ class UploadedParts:
 
     async def lines(self, org: str, file_id: str) -> AsyncGenerator[bytes]:
         """The lines of a file, each with its line feed. Raises BadSource."""
-        rest, count = b"", 0
+        count = 1  # of the line whose pieces these are
+        pieces: list[bytes] = []
+        size = 0
         async for data in unpack_parts(self.parts(org, file_id)):
-            *whole, rest = (rest + data).split(b"\n")
-            for line in whole:
-                count += 1
-                if len(line) > LINE_BYTES_MAX or count > LINES_MAX:
+            *ends, rest = data.split(b"\n")
+            for end in ends:
+                line = b"".join((*pieces, end, b"\n"))
+                if len(line) - 1 > LINE_BYTES_MAX or count > LINES_MAX:
                     raise too_large(count)
-                yield line + b"\n"
-            if len(rest) > LINE_BYTES_MAX:
-                raise too_large(count + 1)
-        if rest:
-            raise BadSource.at_line(count + 1, "it has no line feed: the file is cut off")
+                yield line
+                count, size = count + 1, 0
+                pieces.clear()
+            if rest:
+                pieces.append(rest)
+                size += len(rest)
+            if size > LINE_BYTES_MAX:
+                raise too_large(count)
+        if pieces:
+            raise BadSource.at_line(count, "it has no line feed: the file is cut off")
 
 
 def too_large(number: int) -> BadSource:
@@ -83,14 +92,13 @@ async def unpack_parts(parts: AsyncIterator[bytes]) -> AsyncIterator[bytes]:
             if first:
                 first = False
                 unpacker = Unpacker() if part.startswith(GZIP) else None
-            waiting = part
-            while waiting:
-                data, waiting = unpacker.next_chunk(waiting) if unpacker else (waiting, b"")
+            for data in unpacker.chunks(part) if unpacker else [part]:
                 total += len(data)
                 if total > UNPACKED_BYTES_MAX:
                     raise BadSource.of_file(f"unpacked it has over {UNPACKED_BYTES_MAX:,} bytes")
                 if data:
                     yield data
+                await asyncio.sleep(0)  # others have something to do too
     except zlib.error:
         raise BadSource.of_file("it is no gzip, or damaged: export or upload it again") from None
     if unpacker is not None and not unpacker.is_whole:
@@ -109,6 +117,19 @@ class Unpacker:
     def is_whole(self) -> bool:
         """Whether the latest member is complete."""
         return self.member.eof
+
+    def chunks(self, part: bytes) -> Iterator[bytes]:
+        """What a part is unpacked to, some of it at a time. It is unpacked in slices: what is left
+        of one is copied at the end of each member in it. Raises BadSource and zlib.error."""
+        for at in range(0, len(part), SLICE_BYTES):
+            waiting, unpacked = part[at : at + SLICE_BYTES], bytearray()
+            while waiting:
+                data, waiting = self.next_chunk(waiting)
+                unpacked += data
+                if len(unpacked) >= CHUNK_BYTES:
+                    yield bytes(unpacked)
+                    unpacked.clear()
+            yield bytes(unpacked)
 
     def next_chunk(self, waiting: bytes) -> tuple[bytes, bytes]:
         """The next bytes of what waits, and what is left of that. Raises BadSource and

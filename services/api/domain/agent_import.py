@@ -12,6 +12,7 @@ from pydantic import BaseModel
 from libs.contracts.api.imports import (
     ERROR_CHARS_MAX,
     ERRORS_KEPT_MAX,
+    FORKS_OF_ORG_MAX,
     IMPORTS_OF_ORG_MAX,
     LEFT_OUT_KEPT_MAX,
     EntryError,
@@ -20,6 +21,7 @@ from libs.contracts.api.imports import (
     ImportCompleted,
     ImportCounts,
     ImportDelayed,
+    ImportForgotten,
     ImportOptions,
     ImportProgressed,
     ImportRequested,
@@ -36,7 +38,8 @@ ATTEMPTS_MAX = 5
 SECONDS_MAX = 6 * 3_600.0
 RETRY_AFTER_SECONDS = 10
 
-Phase = Literal["unknown", "pending", "importing", "undoing", "completed", "failed", "cancelled"]
+type Ended = Literal["completed", "failed", "cancelled", "forgotten"]
+type Phase = Literal["unknown", "pending", "importing", "undoing"] | Ended
 
 
 class ImportState(BaseModel):
@@ -87,14 +90,16 @@ class AgentImport(Aggregate[ImportState]):
     def request(
         self, command: RequestImport, unfinished: int, *, at: datetime, actor: str
     ) -> Rejected | None:
-        """Begin to exist, unless there are too many already."""
+        """Begin to exist, unless too many of its kind have not ended."""
         if self.exists:
             return Rejected(code=CONFLICT, reason=f"Import {self.id} exists already")
-        if unfinished >= IMPORTS_OF_ORG_MAX:
+        is_fork = command.source.form == "fork"
+        kind, room = ("forks", FORKS_OF_ORG_MAX) if is_fork else ("imports", IMPORTS_OF_ORG_MAX)
+        if unfinished >= room:
             return Rejected(
                 code=RATE_LIMITED,
-                reason=f"{unfinished} imports have not ended, and there is room for"
-                f" {IMPORTS_OF_ORG_MAX}: wait for one, or cancel it",
+                reason=f"{unfinished} {kind} have not ended, and there is room for {room}:"
+                " wait for one, or cancel it",
                 details={"retry_after_seconds": RETRY_AFTER_SECONDS},
             )
         self.record(
@@ -182,6 +187,11 @@ class AgentImport(Aggregate[ImportState]):
             kept = list(left_out[:LEFT_OUT_KEPT_MAX])
             self.record(ImportCompleted, at=at, agent_ids=agent_ids, left_out=kept)
 
+    def forget(self, *, at: datetime) -> None:
+        """Nothing is left of it; said once."""
+        if self.state.phase in ("completed", "failed", "cancelled"):
+            self.record(ImportForgotten, at=at)
+
     def when(self, event: Event) -> None:
         """Evolve the state by one event."""
         state = self.state
@@ -210,3 +220,5 @@ class AgentImport(Aggregate[ImportState]):
                 state.phase = event.status
             case ImportCompleted():
                 state.phase, state.agent_ids = "completed", event.agent_ids
+            case ImportForgotten():
+                self.state = ImportState(phase="forgotten")

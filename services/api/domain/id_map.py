@@ -13,6 +13,8 @@ ID = re.compile(rb"\b([a-z_]+)-[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[
 # What is in an agent's histories alone: no such id means something else.
 ALWAYS_OWN = frozenset({b"message", b"run", b"step", b"passage"})
 OWN_ARCHIVES_MAPPED = 50
+# The id of a run stands in each of its events: it is derived once.
+DERIVED_KEPT_MAX = 10_000
 
 
 class IdMap:
@@ -24,6 +26,8 @@ class IdMap:
     def __init__(self, import_id: str, own: Iterable[str], agent_ids: Iterable[str]) -> None:
         self.import_id = import_id
         self.fixed: dict[bytes, bytes] = {}
+        self.origins: dict[bytes, bytes] = {}  # which id of the source each of these stands for
+        self.derived: dict[bytes, bytes] = {}
         for old in own:
             self.put(old, derived_id(old.split("-", 1)[0], import_id, old))
         for old in agent_ids:
@@ -34,8 +38,11 @@ class IdMap:
                 self.put(own_archive_id(old, number), own_archive_id(new, number))
 
     def put(self, old: str, new: str) -> None:
-        """From now on, another id for this one."""
-        self.fixed[old.encode()] = new.encode()
+        """From now on, another id for this one, and for the one of the source that it stands
+        for."""
+        origin = self.origins.get(old.encode(), old.encode())
+        self.fixed[old.encode()] = self.fixed[origin] = new.encode()
+        self.origins[new.encode()] = origin
 
     def put_all(self, ids: Mapping[str, str]) -> None:
         """From now on, other ids for these."""
@@ -55,9 +62,17 @@ class IdMap:
         known = self.fixed.get(found[0])
         if known is not None:
             return known
-        if found[1] in ALWAYS_OWN:
-            return derived_id(found[1].decode(), self.import_id, found[0].decode()).encode()
-        return found[0]
+        return self.derive(found[0], found[1]) if found[1] in ALWAYS_OWN else found[0]
+
+    def derive(self, old: bytes, kind: bytes) -> bytes:
+        """The id that stands for one of a kind that is always the source's own."""
+        new = self.derived.get(old)
+        if new is None:
+            if len(self.derived) >= DERIVED_KEPT_MAX:
+                self.derived.clear()
+            new = derived_id(kind.decode(), self.import_id, old.decode()).encode()
+            self.derived[old] = new
+        return new
 
 
 class KeptIds(IdMap):

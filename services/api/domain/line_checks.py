@@ -7,9 +7,9 @@ lines say of each other has to fit.
 from __future__ import annotations
 
 import hashlib
-import re
 from collections import Counter
 from datetime import datetime, timedelta
+from itertools import accumulate
 from typing import Any
 
 from pydantic import ValidationError
@@ -38,26 +38,30 @@ THINGS_MAX = 200_000
 DEFINITIONS_BYTES_MAX = 256 << 20
 # Histories that go on in later lines.
 OPEN_HISTORIES_MAX = 10_000
-STRING = re.compile(rb'"[^"\\]*(?:\\.[^"\\]*)*"', re.DOTALL)
 NOT_BRACKETS = bytes(set(range(256)) - set(b"[]{}"))
+AS_STEPS = bytes.maketrans(b"[{]}", b"\x01\x01\xff\xff")  # as signed numbers: 1 and -1
+TOO_MANY_OPEN = b"\x01" * (DEPTH_MAX + 1)
+ESCAPED_BACKSLASH, ESCAPED_QUOTE, NUL = rb"\\", rb"\"", rb"\u0000"
 # Secrets come in lines of their own: as events they would be sealed by another server's keys.
 SECRETS_TOPIC = "agent.secrets_replaced"
 PASSAGE_TOPIC = "passage.created"
-NUL = re.compile(rb"(?<!\\)(?:\\\\)*\\u0000")
 # The clock of the server that wrote a file may be wrong, but not by much.
 FUTURE_MAX = timedelta(days=1)
 
 
 def depth_of(line: bytes) -> int:
-    """How many lists and objects are in each other."""
-    depth = deepest = 0
-    for bracket in STRING.sub(b"", line).translate(None, NOT_BRACKETS):
-        if bracket in b"[{":
-            depth += 1
-            deepest = max(deepest, depth)
-        else:
-            depth -= 1
-    return deepest
+    """How many lists and objects are in each other: any number over the limit where it is more.
+    What is no JSON may have another number."""
+    text = line.replace(ESCAPED_BACKSLASH, b"").replace(ESCAPED_QUOTE, b"").replace(b'""', b"")
+    brackets = b"".join(text.split(b'"')[::2]).translate(AS_STEPS, NOT_BRACKETS)
+    if TOO_MANY_OPEN in brackets:
+        return DEPTH_MAX + 1
+    return max(accumulate(memoryview(brackets).cast("b")), default=0)
+
+
+def has_nul(line: bytes) -> bool:
+    """Whether a text of a line has the character NUL."""
+    return NUL in line and NUL in line.replace(ESCAPED_BACKSLASH, b"")
 
 
 class LineChecks:
@@ -94,7 +98,11 @@ class LineChecks:
         self.waiting: dict[str, WaitingCalls] = {}
         self.referred: set[str] = set()
         self.open: dict[str, int] = {}
-        self.begun_agents: set[str] = set()
+        # By the agents, the line with which the history of each begins.
+        self.begun_agents: dict[str, int] = {}
+        # By the agents, which blocks each sees at the end, and which line says so.
+        self.seen_blocks: dict[str, tuple[int, frozenset[str]]] = {}
+        self.seen_blocks_count = 0
         self.secrets: list[SecretValues] = []
 
     @property
@@ -107,6 +115,15 @@ class LineChecks:
         """The agents of the source."""
         return self.header.agent_ids if self.header else ()
 
+    @property
+    def foreign_blocks(self) -> dict[str, int]:
+        """The blocks that agents see and that do not come along, with the line that names each."""
+        return {
+            block_id: line
+            for line, block_ids in self.seen_blocks.values()
+            for block_id in block_ids - self.own
+        }
+
     def take(self, raw: bytes) -> AnyLine:
         """The next line, if nothing is wrong with it. Raises BadSource."""
         self.number += 1
@@ -114,7 +131,7 @@ class LineChecks:
             raise self.bad("it comes after the footer")
         if not self.trusted and depth_of(raw) > DEPTH_MAX:
             raise self.bad(f"it has more than {DEPTH_MAX} lists and objects in each other")
-        if not self.trusted and b"u0000" in raw and NUL.search(raw):
+        if not self.trusted and has_nul(raw):
             raise self.bad("no text has a NUL character: leave it out")
         line = self.parse(raw)
         if self.header is None and not isinstance(line, Header):
@@ -226,6 +243,9 @@ class LineChecks:
             payload = self.check_event(part.service, past, place, name)
             if expected == 1 and place == 0:
                 self.check_beginning(part.service, name, past.topic, payload)
+            seen = payload.get("block_ids") if name in self.begun_agents else None
+            if isinstance(seen, list):
+                self.see_blocks(name, frozenset(map(str, seen)))
         if not history.events and not self.continues:
             raise self.bad(f"the history of {name[:100]} has no event in this line")
         self.events += len(history.events)
@@ -236,6 +256,14 @@ class LineChecks:
             self.open[name] = expected + len(history.events)
             if len(self.open) > OPEN_HISTORIES_MAX:
                 raise self.bad("too many histories go on in later lines: one after the other")
+
+    def see_blocks(self, agent_id: str, block_ids: frozenset[str]) -> None:
+        """An agent sees these blocks from now on."""
+        _, before = self.seen_blocks.get(agent_id, (0, frozenset()))
+        self.seen_blocks_count += len(block_ids) - len(before)
+        if self.seen_blocks_count > THINGS_MAX:
+            raise self.bad(f"agents see more than {THINGS_MAX:,} blocks: split the file")
+        self.seen_blocks[agent_id] = (self.number, block_ids)
 
     def check_event(self, service: str, past: PastEvent, place: int, name: str) -> JsonObject:
         """An event is one that this server knows, with the fields that it has."""
@@ -303,7 +331,7 @@ class LineChecks:
             return
         if topic == "agent.created":
             self.check_agent(name)
-            self.begun_agents.add(name)
+            self.begun_agents[name] = self.number
             if payload.get("config", {}).get("id") != name:
                 raise self.bad(f"`config.id` has to be {name[:100]}")
             return
@@ -336,3 +364,7 @@ class LineChecks:
         missing = [agent for agent in self.agent_ids if agent not in self.begun_agents]
         if missing and not self.continues:
             raise BadSource.of_file(f"agent {missing[0]} has no history")
+        for agent_id, line in self.begun_agents.items():
+            if main_conversation(agent_id) not in self.own and not self.continues:
+                message = f"the history of {main_conversation(agent_id)} is missing: its messages"
+                raise BadSource.at_line(line, message)

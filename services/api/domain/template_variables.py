@@ -54,7 +54,7 @@ def refusal_of_variables(
 ) -> Rejected | None:
     """The refusal of variables that a template lacks, of others being left out, or of their sizes.
     Secrets of names that the template does not know are taken: a tool may ask for more."""
-    known = memory_variables(content)
+    known = dict.fromkeys(memory_variables(content))
     if unknown := [name for name in memory if name not in known]:
         knows = f"it has {name_list(known)}" if known else "it has none"
         return refuse(f"`memory_variables`: the template has no {name_list(unknown)}: {knows}")

@@ -19,6 +19,7 @@ from libs.contracts.letta.identities import IdentityState
 from libs.contracts.letta.projects import ProjectState
 from libs.contracts.memory.archives import UpdateArchive
 from libs.contracts.memory.folders import UpdateFolder
+from libs.contracts.tools.mcp_servers import CreateMcpServer, UpdateMcpServer
 from libs.contracts.tools.sandbox_configs import (
     VARIABLE_KIND,
     SetSandboxConfig,
@@ -86,7 +87,7 @@ class ContinuedDefinitions(Definitions):
             case "tool":
                 await self.have_tool(number, definition)
             case "mcp_server":
-                await self.make_mcp_server(number, definition)
+                await self.have_mcp_server(number, definition)
             case "sandbox_config":
                 await self.have_sandbox_config(number, definition)
             case "folder":
@@ -113,6 +114,18 @@ class ContinuedDefinitions(Definitions):
         command = CreateTool.model_validate({**definition.value, "given": [*TOOL_CHANGES]})
         reply = await self.sender.send(command, f"line {number}", "tool", str(number))
         self.plan.ids.put(definition.id, str(reply.result["tool_id"]))
+
+    async def have_mcp_server(self, number: int, definition: Definition) -> None:
+        """Have an MCP server as the source says, where the client accepts what it may start; a
+        secret that the source does not say stays."""
+        if not self.options.accept_tools:
+            return
+        named = {"server_id": definition.id, "name": definition.value.get("name")}
+        changes = definition.value.get("config")
+        update = UpdateMcpServer.model_validate({**named, "changes": changes})
+        if not await self.is_changed(update, number):
+            create = CreateMcpServer.model_validate({**named, "config": changes})
+            accept(await self.sender.ask(create, "mcp_server", definition.id), number)
 
     async def have_sandbox_config(self, number: int, definition: Definition) -> None:
         """Have the settings of the sandbox, with their variables."""

@@ -16,6 +16,7 @@ from libs.bus.fair_semaphore import FairSemaphore
 from libs.bus.ports import BusUnavailable
 from libs.bus.process_ports import ProcessPorts
 from libs.contracts.api.templates import TemplateContent
+from libs.contracts.bus_messages import PARKED, Rejected
 from libs.eventstore import failpoints
 from libs.eventstore.unit_of_work import UnitOfWork
 from libs.work.leased_work import LeasedWork
@@ -76,6 +77,21 @@ class Deployments(LeasedWork[DueWork]):
         except BusUnavailable as away:
             log.warning("the deployment %s goes on later: %s", lease.work.id, away)
 
+    async def give_up(self, unit: UnitOfWork, work: DueWork, reason: str) -> None:
+        """Decide that what is under way for a deployment has failed. What was made of a new one is
+        deleted again, as far as it can be; another stays at its version."""
+        deployment, at = await unit.load(Deployment, work.id), self.ports.clock.now()
+        match deployment.state.status:
+            case "started":
+                deployment.refuse(Rejected(code=PARKED, reason=reason), at=at)
+            case "undoing":
+                deployment.end_undoing(at=at)
+            case "migrating":
+                deployment.end_migration(deployment.state.target_version, [reason], at=at)
+            case "completed":
+                template = await unit.load(Template, deployment.state.template_id)
+                deployment.refuse_migration(template.state.migrating_to, reason, at=at)
+
 
 class DeploymentAttempt:
     """One process's attempt at what there is to do for a deployment."""
@@ -135,7 +151,7 @@ class DeploymentAttempt:
             else:
                 deployment.refuse(refused, at=at)
 
-        await self.lease.record(decide, release=False)
+        await self.lease.record(decide, release=False, advances=True)
 
     async def undo(self, state: DeploymentState) -> None:
         """Delete what was made, and record that nothing is left."""
@@ -146,7 +162,7 @@ class DeploymentAttempt:
             deployment = await unit.load(Deployment, self.lease.work.id)
             deployment.end_undoing(at=self.ports.clock.now())
 
-        await self.lease.record(decide, release=False)
+        await self.lease.record(decide, release=False, advances=True)
 
     async def migrate(self, state: DeploymentState) -> None:
         """Have each agent become what the version says, and record what was refused."""
@@ -160,7 +176,7 @@ class DeploymentAttempt:
             deployment = await unit.load(Deployment, self.lease.work.id)
             deployment.end_migration(origin.version, refused, at=self.ports.clock.now())
 
-        await self.lease.record(decide, release=False)
+        await self.lease.record(decide, release=False, advances=True)
 
     def steps(self, state: DeploymentState) -> DeploymentSteps:
         """What sends the commands of this attempt, in the name of who wanted the deployment."""

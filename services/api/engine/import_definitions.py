@@ -112,10 +112,9 @@ class Definitions:
             self.plan.ids.put(definition.id, there.id)
             return
         tool = tool.model_copy(update={"created_by_id": None, "last_updated_by_id": None})
-        given = [*TOOL_DEFINITION]
         if not self.options.accept_tools:
             tool = tool.model_copy(update={"default_requires_approval": True})
-            given.append("default_requires_approval")
+        given = said_of(tool)
         if there is not None:
             self.plan.ids.put(definition.id, there.id)
             self.overriding.append((number, CreateTool(tool=tool, given=given)))
@@ -141,7 +140,7 @@ class Definitions:
             return False
         known = from_json(there.document)
         fields = tool.model_dump(mode="json")
-        return any(fields[name] != known.get(name) for name in TOOL_DEFINITION)
+        return any(fields[name] != known.get(name) for name in said_of(tool))
 
     async def make_archive(self, number: int, definition: Definition) -> None:
         """Make an archive, attached to nobody yet."""
@@ -314,3 +313,9 @@ def creation(definition: Definition, thing_id: str, number: int) -> Command | No
         place = ".".join(map(str, first["loc"]))
         raise BadSource.at_line(number, f"`{place}`: {first['msg']}") from None
     return None
+
+
+def said_of(tool: ToolState) -> list[str]:
+    """What a file says of a tool; whether it needs an approval only where it is said."""
+    is_said = tool.default_requires_approval is not None
+    return [*TOOL_DEFINITION, *(["default_requires_approval"] if is_said else [])]

@@ -95,6 +95,7 @@ async def make_plan(
     if is_new:
         if form == "heeler" and wanted.options.conflicts not in ("copy", CONTINUE):
             await take_agents(checks.agent_ids)
+        await refuse_foreign_blocks(ports, wanted.org, checks)
         decision = await decide(ports, wanted, checks)
     else:
         decision = IdDecision(
@@ -109,6 +110,16 @@ async def make_plan(
     if is_new and decision.replaced:
         cut = await ports.sources.agents.log.settled_cut(ports.clock)
     return Plan(wanted=wanted, checks=checks, decision=decision, ids=ids, secrets=secrets, cut=cut)
+
+
+async def refuse_foreign_blocks(ports: ImportPorts, org: str, checks: LineChecks) -> None:
+    """Refuse agents that would see a block of somebody here, which does not come along. One that is
+    nowhere was deleted when the source was written. Raises BadSource."""
+    foreign = checks.foreign_blocks if not (checks.trusted or checks.continues) else {}
+    present, _ = await find_present(ports, org, sorted(foreign))
+    for block_id in sorted(present):
+        message = f"{block_id} is not in the file, and one of its id is here: add its history"
+        raise BadSource.at_line(foreign[block_id], message)
 
 
 async def plan_of_the_past(ports: ImportPorts, wanted: WantedImport) -> Plan:

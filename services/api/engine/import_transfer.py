@@ -45,11 +45,11 @@ type OnProgress = Callable[[ImportCounts], Awaitable[object]]
 
 
 class Batch:
-    """The next events for one service. `first` and `last` say which part of the source they are."""
+    """The next events for one service, of the source from `line` on."""
 
-    def __init__(self, service: str, place: str) -> None:
+    def __init__(self, service: str, line: int) -> None:
         self.service = service
-        self.first = self.last = place
+        self.line = line
         self.histories: list[PastHistory] = []
         self.events = 0
         self.bytes = 0
@@ -59,9 +59,9 @@ class Batch:
         is_small = self.bytes + size <= APPENDED_BYTES_MAX
         return not self.events or (is_small and self.events + events <= APPENDED_EVENTS_MAX)
 
-    def add(self, history: PastHistory, place: str, size: int) -> None:
+    def add(self, history: PastHistory, size: int) -> None:
         """Add the events of a history, which follow those that were added of it."""
-        self.last, self.bytes = place, self.bytes + size
+        self.bytes += size
         self.events += len(history.events)
         before = self.histories[-1] if self.histories else None
         if before is None or before.aggregate_id != history.aggregate_id or before.complete:
@@ -202,7 +202,7 @@ class Transfer:
             case HistoryPart():
                 events = self.place.events + len(line.history.events)
                 if number > self.begins_at.lines:
-                    await self.take_history(number, line)
+                    await self.take_history(number, line, len(raw))
                 self.place = ImportCounts(lines=number, events=events)
             case FileText():
                 await self.settle()
@@ -232,8 +232,8 @@ class Transfer:
                 raise
             self.definitions.leave_out(part.file_id, refused)
 
-    async def take_history(self, number: int, part: HistoryPart) -> None:
-        """Add the events of a history to what is sent next."""
+    async def take_history(self, number: int, part: HistoryPart, size: int) -> None:
+        """Add the events of a history, in a line of so many bytes, to what is sent next."""
         if self.is_present(part):
             return
         history = (
@@ -248,24 +248,30 @@ class Transfer:
             own = self.own_blocks
             events = tuple(with_own_blocks(event, own) for event in history.events)
             history = history.model_copy(update={"events": events})
-        size = len(to_json(history))
         if size <= APPENDED_BYTES_MAX and len(history.events) <= APPENDED_EVENTS_MAX:
-            await self.gather(part.service, history, f"{number}.0", size)
+            await self.gather(part.service, history, number, size)
             return
-        last = len(history.events) - 1
+        begin = held = 0
         for index, event in enumerate(history.events):
-            one = one_event(history, index, event, index == last)
-            await self.gather(part.service, one, f"{number}.{index}", len(to_json(event)))
+            size = len(to_json(event))
+            is_full = held + size > APPENDED_BYTES_MAX or index - begin >= APPENDED_EVENTS_MAX
+            if is_full and index > begin:
+                await self.gather(part.service, events_of(history, begin, index), number, held)
+                begin, held = index, 0
+                await asyncio.sleep(0)
+            held += size
+        rest = events_of(history, begin, len(history.events))
+        await self.gather(part.service, rest, number, held)
 
-    async def gather(self, service: str, history: PastHistory, place: str, size: int) -> None:
+    async def gather(self, service: str, history: PastHistory, line: int, size: int) -> None:
         """Add events to what is sent next, or send that first where they do not fit."""
         if self.batch is not None and not (
             self.batch.service == service and self.batch.fits(size, len(history.events))
         ):
             await self.flush()
         if self.batch is None:
-            self.batch = Batch(service, place)
-        self.batch.add(history, place, size)
+            self.batch = Batch(service, line)
+        self.batch.add(history, size)
 
     def history_without_words(self, part: HistoryPart) -> PastHistory:
         """A history without what was said: of an agent's own conversation the system message."""
@@ -321,7 +327,7 @@ class Transfer:
             histories=tuple(batch.histories),
             continues=self.continues,
         )
-        entry = f"line {batch.first.partition('.')[0]}"
+        entry = f"line {batch.line}"
         # Its name follows from what is in it: an attempt that began elsewhere makes other parts.
         digest = sha256(command.model_dump_json().encode()).hexdigest()
         await self.sender.send(command, entry, "append", batch.service, digest)
@@ -342,11 +348,11 @@ def with_own_blocks(event: PastEvent, own: Set[str]) -> PastEvent:
     return event.model_copy(update={"payload": {**event.payload, "own_block_ids": kept}})
 
 
-def one_event(history: PastHistory, index: int, event: PastEvent, is_last: bool) -> PastHistory:
-    """The part of a history that is one event."""
+def events_of(history: PastHistory, begin: int, end: int) -> PastHistory:
+    """A part of a history: its events from `begin` to before `end`."""
     return PastHistory(
         aggregate_id=history.aggregate_id,
-        first_version=history.first_version + index,
-        complete=history.complete and is_last,
-        events=(event,),
+        first_version=history.first_version + begin,
+        complete=history.complete and end == len(history.events),
+        events=history.events[begin:end],
     )

@@ -79,7 +79,7 @@ class Imports(LeasedWork[DueWork]):
         try:
             await self.go_on(lease)
         except BadSource as bad:
-            await self.give_up(lease, bad)
+            await self.abandon(lease, bad)
         except BusUnavailable as outage:
             log.warning("%s waits: %s", lease.work.id, outage)
             await self.delay(lease, str(outage))
@@ -89,10 +89,16 @@ class Imports(LeasedWork[DueWork]):
             log.exception("%s cannot be imported", lease.work.id)
             await self.delay(lease, A_BUG)
 
-    async def give_up(self, lease: WorkLease[DueWork], bad: BadSource) -> None:
+    async def abandon(self, lease: WorkLease[DueWork], bad: BadSource) -> None:
         """Record that an import cannot be completed, and why."""
         errors, conflict, at = bad.errors, bad.is_conflict, self.now()
         await self.decide(lease, lambda known: known.give_up(errors, is_conflict=conflict, at=at))
+
+    async def give_up(self, unit: UnitOfWork, work: DueWork, reason: str) -> None:
+        """Decide that an import has failed, and is taken back; what cannot be taken back stays."""
+        known = await unit.load(AgentImport, work.id)
+        known.end_undo(at=self.now())
+        known.give_up([EntryError(entry="import", message=reason)], at=self.now())
 
     async def delay(self, lease: WorkLease[DueWork], reason: str) -> None:
         """Record that an attempt has failed, after a pause: the next one begins at once then. Those
@@ -121,7 +127,9 @@ class Imports(LeasedWork[DueWork]):
         plan = await make_plan(self.ports, wanted, state, partial(self.take_agents, lease))
         failpoints.reach("import.validated")
         if state.phase == "pending":
-            state = await self.decide(lease, lambda known: plan.record(known, at=self.now()))
+            state = await self.decide(
+                lease, lambda known: plan.record(known, at=self.now()), advances=True
+            )
         transfer = Transfer(self.ports, sender, plan, state)
         transfer.on_progress = lambda done: self.progress(lease, done)
         agent_ids = await transfer.run()
@@ -157,7 +165,9 @@ class Imports(LeasedWork[DueWork]):
 
     async def progress(self, lease: WorkLease[DueWork], done: ImportCounts) -> None:
         """Record how far the transfer is. Raises ImportOver if nobody wants it any more."""
-        state = await self.decide(lease, lambda known: known.progress(done, at=self.now()))
+        state = await self.decide(
+            lease, lambda known: known.progress(done, at=self.now()), advances=True
+        )
         if not is_open(state):
             raise ImportOver
 
@@ -177,6 +187,7 @@ class Imports(LeasedWork[DueWork]):
         decision: Callable[[AgentImport], None],
         *,
         release: bool = False,
+        advances: bool = False,
     ) -> ImportState:
         """Record a decision about an import that is not at its end, nor cancelled since it was
         begun. Raises ImportOver."""
@@ -188,7 +199,9 @@ class Imports(LeasedWork[DueWork]):
             decision(known)
             return known.state.model_copy()
 
-        return await lease.record(decide, release=lambda state: release or not is_open(state))
+        return await lease.record(
+            decide, release=lambda state: release or not is_open(state), advances=advances
+        )
 
 
 def is_open(state: ImportState) -> bool:

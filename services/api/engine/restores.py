@@ -21,6 +21,7 @@ from libs.contracts.agent.agents import DetachBlock
 from libs.contracts.bus_messages import (
     BUSY,
     NOT_FOUND,
+    PARKED,
     UNAVAILABLE,
     Accepted,
     Command,
@@ -119,6 +120,15 @@ class Restores(LeasedWork[DueWork]):
         except Exception:
             log.exception("%s cannot be restored", lease.work.id)
             await self.delay(lease, A_BUG)
+
+    async def give_up(self, unit: UnitOfWork, work: DueWork, reason: str) -> None:
+        """Decide that a restore has failed, and is undone; what cannot be undone stays."""
+        known = await unit.load(AgentRestores, work.id)
+        if known.state.phase == "restoring":
+            refused = Rejected(code=PARKED, reason=reason)
+            known.refuse(refused, undoes=True, at=self.now())
+        else:
+            known.complete(at=self.now())
 
     async def delay(self, lease: WorkLease[DueWork], reason: str) -> None:
         """Record that an attempt has failed, after a pause: the next one begins at once then. What

@@ -131,13 +131,13 @@ class IdentityHandlers:
     async def take_key(self, identity: IdentityState, work: UnitOfWork) -> Rejected | None:
         """Give an identity its key, unless another one has it."""
         guard, at = await self.key_of(identity, work), self.ports.clock.now()
-        taken = guard.take(identity.identifier_key, identity.id, at=at)
+        taken = guard.take(identity.id, at=at)
         return None if taken else refuse_key(identity, str(guard.owner_id))
 
     async def free_key(self, identity: IdentityState, work: UnitOfWork) -> None:
         """Let others have the key of an identity."""
         guard = await self.key_of(identity, work)
-        guard.free(identity.identifier_key, identity.id, at=self.ports.clock.now())
+        guard.free(identity.id, at=self.ports.clock.now())
 
     async def change_key(
         self, before: IdentityState, after: IdentityState, work: UnitOfWork

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from libs.bus.command_dispatcher import Handler
-from libs.contracts.api.imports import CancelImport, RequestImport
+from libs.contracts.api.imports import CancelImport, ForgetImport, RequestImport
 from libs.contracts.bus_messages import Accepted, Command, Rejected
 from libs.eventstore.unit_of_work import UnitOfWork
 from libs.work.work_lease import DueWork
@@ -25,12 +25,17 @@ class ImportHandlers:
 
     def table(self) -> Mapping[type[Command], Handler]:
         """The handler of each command."""
-        return {RequestImport: self.request_import, CancelImport: self.cancel_import}
+        return {
+            RequestImport: self.request_import,
+            CancelImport: self.cancel_import,
+            ForgetImport: self.forget_import,
+        }
 
     async def request_import(self, command: RequestImport, work: UnitOfWork) -> Accepted | Rejected:
         """Begin an import, at once if there is room for it."""
         org, actor = work.context.org, work.context.actor
-        unfinished = await self.queries.unfinished_imports(org)
+        is_fork = command.source.form == "fork"
+        unfinished = await self.queries.unfinished_imports(org, forks=is_fork)
         wanted = await work.load_new(AgentImport, command.import_id)
         at = self.ports.clock.now()
         refused = wanted.request(command, unfinished, at=at, actor=actor)
@@ -45,3 +50,9 @@ class ImportHandlers:
         if refused is None:
             work.after_commit.append(lambda _: self.imports.cancel(command.import_id))
         return refused or Accepted()
+
+    async def forget_import(self, command: ForgetImport, work: UnitOfWork) -> Accepted | Rejected:
+        """Note that nothing is left of an import."""
+        ended = await work.load(AgentImport, command.import_id)
+        ended.forget(at=self.ports.clock.now())
+        return Accepted()

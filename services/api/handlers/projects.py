@@ -137,10 +137,10 @@ class ProjectHandlers:
     async def take_name(self, name: str, project_id: str, work: UnitOfWork) -> Rejected | None:
         """Give a project its name, unless another one has it."""
         guard = await work.load(ProjectName, project_name_id(work.context.org, name))
-        taken = guard.take(name, project_id, at=self.ports.clock.now())
+        taken = guard.take(project_id, at=self.ports.clock.now())
         return None if taken else refuse_name(name, str(guard.owner_id))
 
     async def free_name(self, name: str, project_id: str, work: UnitOfWork) -> None:
         """Let others have the name of a project."""
         guard = await work.load(ProjectName, project_name_id(work.context.org, name))
-        guard.free(name, project_id, at=self.ports.clock.now())
+        guard.free(project_id, at=self.ports.clock.now())

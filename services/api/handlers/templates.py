@@ -64,7 +64,7 @@ class TemplateHandlers:
     ) -> Rejected | None:
         """Give a template its name, unless another one has it."""
         guard = await self.guard_of(project_id, name, work)
-        taken = guard.take(name, template.id, at=self.ports.clock.now())
+        taken = guard.take(template.id, at=self.ports.clock.now())
         return None if taken else refuse_taken_name(name)
 
     async def free_name(
@@ -72,7 +72,7 @@ class TemplateHandlers:
     ) -> None:
         """Let others have the name of a template."""
         guard = await self.guard_of(project_id, name, work)
-        guard.free(name, template.id, at=self.ports.clock.now())
+        guard.free(template.id, at=self.ports.clock.now())
 
     async def guard_of(self, project_id: str, name: str, work: UnitOfWork) -> TemplateName:
         """What guards a name in a project."""

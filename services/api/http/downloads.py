@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 import zlib
 from collections.abc import AsyncGenerator, AsyncIterator
+from contextlib import AbstractAsyncContextManager
 from typing import Any
 from urllib.parse import quote
 
@@ -17,10 +18,18 @@ CHUNK_BYTES = 64 * 1024
 
 
 class Download(Stream):
-    """A file as an answer. When the client is gone nothing more of it is made."""
+    """A file as an answer, which begins when it has its place. When the client is gone nothing more
+    of it is made."""
 
-    def __init__(self, chunks: AsyncGenerator[bytes], name: str, media_type: str) -> None:
+    def __init__(
+        self,
+        chunks: AsyncGenerator[bytes],
+        name: str,
+        media_type: str,
+        place: AbstractAsyncContextManager[None],
+    ) -> None:
         self.chunks = chunks
+        self.place = place
         self.name = name
         self.kind = media_type
 
@@ -36,7 +45,7 @@ class Download(Stream):
             (b"cache-control", b"no-store"),
         ]
         try:
-            async with until_gone(receive):
+            async with until_gone(receive), self.place:
                 await send({"type": "http.response.start", "status": 200, "headers": head})
                 async for chunk in self.chunks:
                     await send({"type": "http.response.body", "body": chunk, "more_body": True})

@@ -9,6 +9,7 @@ from libs.contracts.bus_messages import KEYED, Accepted, Command, Rejected
 from libs.contracts.deterministic_ids import derived_id
 from libs.encryption.sealer import Sealer
 from services.api.adapters.agent_lines import AgentLines
+from services.api.adapters.awaited_forks import AwaitedForks
 from services.api.adapters.block_history_queries import BlockHistoryQueries
 from services.api.adapters.context_message_queries import ContextMessageQueries
 from services.api.adapters.conversation_run_queries import ConversationRunQueries
@@ -24,7 +25,9 @@ from services.api.adapters.tag_queries import TagQueries
 from services.api.adapters.uploaded_file_store import Uploads
 from services.api.http.callers import org_of
 from services.api.http.error_responses import refusal_problem
+from services.api.http.export_places import ExportPlaces
 from services.api.http.request_parsing import AnyRequest, context_of
+from services.api.http.text_work import TextWorks
 from services.api.settings import CreationDefaults
 
 COMMAND_SECONDS_MAX = 10.0
@@ -52,7 +55,10 @@ class Api:
     uploads: Uploads
     past: PastReads
     agent_lines: AgentLines
+    exports: ExportPlaces
+    awaited_forks: AwaitedForks
     defaults: CreationDefaults
+    text_works: TextWorks
 
     def new_id(self, request: AnyRequest, prefix: str, *scope: str) -> str:
         """A fresh id, or with an Idempotency-Key the same one each time."""

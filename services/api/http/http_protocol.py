@@ -27,6 +27,9 @@ SLICE_BYTES = 8 * 1024
 TARGET_BYTES_MAX = 16 * 1024
 HEADERS_MAX = 100
 PIPELINED_MAX = 16
+# A chunk costs the loop about as much as 512 bytes: of so many chunks, so much has to come.
+CHUNKS_COUNTED = 2_000
+CHUNK_BYTES_MIN = 512
 HEAD_SECONDS_MAX = 10.0
 BODY_SECONDS_MAX = 60.0
 REST_SECONDS_MAX = 5.0
@@ -49,6 +52,10 @@ TOO_LATE = (
 )
 NO_HTTP = "This is not a request of HTTP/1.1"
 NO_URL = f"{NO_HTTP}: the URL is malformed; percent-encode what is not ASCII"
+CHUNKS_TOO_SMALL = (
+    f"The chunks of the body are too small: send at least {CHUNK_BYTES_MIN} bytes in each, on "
+    f"average of {CHUNKS_COUNTED:,}"
+)
 NO_ROOM = "The server has as many connections as it can: try again in a moment"
 
 COALESCED_BYTES_MAX = 64 * 1024
@@ -79,6 +86,7 @@ class LimitedHttp(HttpToolsProtocol):
         self.unread = (0, 0.0)  # bytes, and since when there are so many
         self.streamed = False  # whether the body is taken as it comes, and not kept
         self.streamed_bytes = 0  # of it, since the deadline was put off
+        self.chunks, self.chunk_bytes = 0, 0  # of those that are counted together
         self.url, self.headers = b"", []
         self.proof = Proof()
 
@@ -181,6 +189,7 @@ class LimitedHttp(HttpToolsProtocol):
         self.unparsed_bytes = self.slice_bytes
         self.in_head = True
         if self.cycle is not None and self.cycle.response_complete:
+            self.chunks, self.chunk_bytes = 0, 0
             self.limits.owes(self, HEAD_SECONDS_MAX)
 
     def on_headers_complete(self) -> None:
@@ -205,9 +214,18 @@ class LimitedHttp(HttpToolsProtocol):
         if self.unparsed_bytes > HEAD_BYTES_MAX or len(self.headers) > HEADERS_MAX:
             raise Refused(431, HEAD_TOO_LARGE)
 
+    def on_chunk_header(self) -> None:
+        """A chunk of a body begins. Raises Refused."""
+        self.chunks += 1
+        if self.chunks > CHUNKS_COUNTED:
+            if self.chunk_bytes < CHUNKS_COUNTED * CHUNK_BYTES_MIN:
+                raise Refused(400, CHUNKS_TOO_SMALL)
+            self.chunks, self.chunk_bytes = 0, 0
+
     def on_body(self, body: bytes) -> None:
         """More of a body came."""
         self.unparsed_bytes = 0
+        self.chunk_bytes += len(body)
         super().on_body(body)
         if self.streamed:
             self.renew_body_deadline(len(body))

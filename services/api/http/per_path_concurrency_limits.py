@@ -17,6 +17,7 @@ from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
 from typing import Any
 
+from libs.bus.fair_semaphore import NoPlace
 from services.api.http.error_responses import RETRY_AFTER_SECONDS, Problem
 
 AT_ONCE_MAX = 2
@@ -124,3 +125,8 @@ def again(status: int, why: str) -> Problem:
     """The answer that tells a client to retry later."""
     detail = f"{why}: try again in a moment"
     return Problem(status, {"detail": detail}, {"Retry-After": RETRY_AFTER_SECONDS})
+
+
+def no_place(none: NoPlace) -> Problem:
+    """The 503 where no place was free for a request."""
+    return again(UNAVAILABLE, none.reason.partition(":")[0])

@@ -14,6 +14,7 @@ from services.api.http.per_path_concurrency_limits import HUNG_UP, TURN, Concurr
 from services.api.http.request_parsing import AnyRequest
 from services.api.http.streamed_request_bodies import is_streamed
 
+MOMENT = "at"
 METHODS_WITHOUT_BODY = frozenset({"GET", "HEAD"})
 
 
@@ -26,7 +27,22 @@ async def admit(request: AnyRequest) -> None:
         return
     authenticator: Authenticator = request.app.state.authenticator
     request.scope["state"][CALLER] = await authenticator.authenticate(request)
+    refuse_moment(request)
     await wait_for_turn(request)
+
+
+def refuse_moment(request: AnyRequest) -> None:
+    """Raise the 422 of an `at` that changes nothing: who asks for the past is not told of the
+    present."""
+    if b"at=" not in request.scope.get("query_string", b"") or MOMENT not in request.query_params:
+        return
+    operation = request.route_handler.opt.get("description")
+    if operation is not None and MOMENT not in getattr(operation.query, "model_fields", ()):
+        detail = (
+            f"`{MOMENT}`: {request.method} {request.scope['path'][:200]} answers of the present"
+            " alone: leave it out. docs/as-of.md lists what can be asked as it was"
+        )
+        raise Problem(422, {"detail": detail})
 
 
 async def wait_for_turn(request: AnyRequest) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+from codecs import BOM_UTF8, BOM_UTF16_BE, BOM_UTF16_LE
 from collections.abc import Sequence
 from functools import cache
 from typing import Annotated, Literal, TypeAliasType, get_args, get_origin
@@ -15,7 +16,8 @@ from pydantic_core import from_json
 
 from libs.contracts.bus_messages import Context, Json, JsonObject
 from libs.contracts.letta import error_bodies
-from libs.contracts.letta.request_size_limits import Name, unreadable
+from libs.contracts.letta.request_size_limits import Name, Path, unreadable, walk
+from libs.contracts.outside_texts import decode_text
 from services.api.http.callers import caller_of
 from services.api.http.error_responses import Problem
 
@@ -24,7 +26,12 @@ AnyRequest = Request[object, object, object]  # type: ignore[type-var]
 PAGE_ITEMS_MAX = 1_000
 # Where a page of large items would be longer it ends before, and the cursors lead on.
 PAGE_BYTES_MAX = 8 << 20
+LONG_PAGE_BYTES_MAX = 48 << 20  # of agents or blocks: less than a client may leave unread
+MARKS = (BOM_UTF8, BOM_UTF16_LE, BOM_UTF16_BE)  # as PowerShell writes them
 NUL_ESCAPED = b"\\u0000"
+EXPLAINED_BYTES_MAX = 256 * 1024  # of a body that is no JSON
+SURROGATE = re.compile("[\ud800-\udfff]")
+HALF_OF_A_PAIR = "Input has half of a surrogate pair, which is no character: leave it out"
 REQUEST_ID = re.compile(r"[!-~]{1,255}")
 WHOLE_NUMBER = re.compile(r"[0-9]{1,18}")
 
@@ -59,13 +66,13 @@ def json_of(raw: bytes) -> Json:
     if not raw:
         raise Problem(422, error_bodies.missing_body())
     try:
-        data = from_json(raw, allow_inf_nan=False)
-    except ValueError:
-        raise Problem(422, why_malformed(raw)) from None
+        data = from_json(decode_text(raw) if raw.startswith(MARKS) else raw, allow_inf_nan=False)
+    except ValueError as malformed:
+        raise Problem(422, why_malformed(raw, str(malformed))) from None
     problem = unreadable(data)
     if problem:
         raise Problem(422, error_bodies.unreadable_value(*problem))
-    return without_nul(data) if NUL_ESCAPED in raw else data
+    return without_nul(data) if NUL_ESCAPED in raw or raw.startswith(MARKS) else data
 
 
 def model_of[M: BaseModel](data: Json, model: type[M]) -> M:
@@ -76,19 +83,45 @@ def model_of[M: BaseModel](data: Json, model: type[M]) -> M:
         raise Problem(422, error_bodies.validation_detail(invalid, "body")) from None
 
 
-def why_malformed(raw: bytes) -> JsonObject:
-    """Where a body stops being JSON."""
+def why_malformed(raw: bytes, why: str) -> JsonObject:
+    """Where a body stops being JSON; `why` says it of one that is not looked at again."""
+    place = place_of_half_a_pair(raw)
+    if place is not None:
+        return error_bodies.unreadable_value(place, HALF_OF_A_PAIR)
+    found = decoding_error(raw)
+    if found is None and len(raw) <= EXPLAINED_BYTES_MAX:
+        why = "Not UTF-8, NaN or Infinity, a number of thousands of digits, or nested too deeply"
+    return error_bodies.malformed_json(found or json.JSONDecodeError(why, "", 0))
+
+
+def decoding_error(raw: bytes) -> json.JSONDecodeError | None:
+    """Where a body stops being JSON, in the words that V1 has for it. None for a long one: it would
+    be read slowly up to that place."""
+    if len(raw) > EXPLAINED_BYTES_MAX:
+        return None
     try:
         json.loads(raw)
     except json.JSONDecodeError as malformed:
-        return error_bodies.malformed_json(malformed)
+        return malformed
     except (ValueError, RecursionError):
         pass
-    why = (
-        "Not UTF-8, half of a surrogate pair, NaN or Infinity, a number of thousands of digits, "
-        "or nested too deeply"
-    )
-    return error_bodies.malformed_json(json.JSONDecodeError(why, "", 0))
+    return None
+
+
+def place_of_half_a_pair(raw: bytes) -> Path | None:
+    """Where a body has half of a surrogate pair, in a text or a name; None if it has none, is long,
+    or is no JSON."""
+    if len(raw) > EXPLAINED_BYTES_MAX:
+        return None
+    try:
+        data = json.loads(raw)
+    except (ValueError, RecursionError):
+        return None
+    for path, value in walk(data):
+        texts = [text for text in (value, *path[-1:]) if isinstance(text, str)]
+        if any(map(SURROGATE.search, texts)):
+            return path
+    return None
 
 
 def without_nul(data: Json) -> Json:

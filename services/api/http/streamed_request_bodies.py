@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 
-UPLOADS = re.compile(r"/v1/(folders|sources)/[^/]+/upload/?")
+UPLOADS = re.compile(r"/v1/((folders|sources)/[^/]+/upload|agents/import)/?")
 
 
 def is_streamed(method: str, path: str) -> bool:

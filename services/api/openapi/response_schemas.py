@@ -59,7 +59,12 @@ BY_WORDS: dict[str, Schema] = {
     **dict.fromkeys(
         (
             *("health", "a JSON-RPC answer of MCP", "dead letter", "context window", "the answer"),
-            *("what the model would be asked", "which tools may be called", "call of a tool"),
+            *(
+                "what the model would be asked",
+                "what is left out",
+                "which tools may be called",
+                "call of a tool",
+            ),
             *("embedding of an archive", "embedding of a folder", "lines", "difference"),
             *("what there is in all folders", "job", "how the server has fared", "settings"),
             *("what the agent's tools used", "how long the run took, and what it used"),

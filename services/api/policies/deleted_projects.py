@@ -22,6 +22,7 @@ class ClearDeletedProjects(Reconciliation[LeftByProject]):
     """When a project is gone, nothing names it, and the agents that go with it are deleted."""
 
     name = "agents and blocks of deleted projects"
+    every_seconds = 60.0  # of projects that were deleted, until nothing names them
     batch_max = SWEPT_MAX
 
     def __init__(

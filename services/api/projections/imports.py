@@ -8,6 +8,7 @@ from libs.contracts.api.imports import (
     ImportCompleted,
     ImportDelayed,
     ImportEvent,
+    ImportForgotten,
     ImportProgressed,
     ImportRequested,
     ImportUndone,
@@ -24,6 +25,9 @@ def project_import(event: ImportEvent, org: str, rows: RowWrites) -> None:
     at = event.timestamp.isoformat()
     if isinstance(event, ImportRequested):
         rows.upsert(IMPORTS, requested_row(event, org))
+        return
+    if isinstance(event, ImportForgotten):
+        rows.delete(IMPORTS, "id", event.originator_id)
         return
     columns: JsonObject = {"id": event.originator_id, "updated_at": at}
     match event:

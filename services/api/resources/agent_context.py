@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from typing import Any
 
-from litestar import Response, get, patch, post
+from litestar import Response, delete, get, patch, post
 from pydantic import BaseModel
-from pydantic_core import from_json, to_json
+from pydantic_core import to_json
 
-from libs.contracts.agent.compaction import ClearContext
+from libs.contracts.agent.compaction import ClearContext, ListLeftOut, ShowLeftOut
 from libs.contracts.agent.conversations import (
     PreviewSystemPrompt,
     RecompileConversation,
@@ -29,7 +29,7 @@ from services.api.resources.agents import AGENTS, TOOLS
 from services.api.resources.passages import OF_AGENT, PASSAGES
 from services.api.v1.as_of import AsOf, seen_at
 from services.api.v1.compaction_request import compact
-from services.api.v1.context_window import context_window
+from services.api.v1.context_window import context_window_json
 from services.api.v1.message_request import Addressee, MessageRequest, read_request
 from services.api.v1.read_model_responses import answer_document, document_of
 from services.api.v1.summary_request import SummarizeRequest, summarize
@@ -40,10 +40,17 @@ AGENT_AND_TOOLS = (
 )
 
 
-class ContextQuery(AsOf):
+LEFT_OUT = "/v1/agents/{agent_id:str}/context/left-out"
+
+
+class ConversationQuery(Query):
     """Of which conversation; without one, of the agent's own."""
 
     conversation_id: Name | None = None
+
+
+class ContextQuery(AsOf, ConversationQuery):
+    """Of which conversation, and when."""
 
 
 class Recompilation(Query):
@@ -67,12 +74,41 @@ async def retrieve_context_window(request: AnyRequest, agent_id: str) -> Respons
         return await context_window_of(request, agent_id, asked.conversation_id)
 
 
+@get(LEFT_OUT, opt=returns("what is left out", query=ConversationQuery))
+async def list_left_out(request: AnyRequest, agent_id: str) -> JsonObject:
+    """List what an agent's model is not shown because its provider refused it, with the reasons;
+    `on_trial` says that it is shown with the next request, to see whether it is still refused."""
+    return await left_out(request, agent_id)
+
+
+@delete(LEFT_OUT, status_code=200, opt=returns("what is left out", query=ConversationQuery))
+async def show_left_out(request: AnyRequest, agent_id: str) -> JsonObject:
+    """Show an agent's model again all that its provider refused."""
+    await api_of(request).send(request, ShowLeftOut(**conversation_of(request, agent_id)))
+    return await left_out(request, agent_id)
+
+
+async def left_out(request: AnyRequest, agent_id: str) -> JsonObject:
+    """What is left out of the conversation that is asked about."""
+    return (
+        await api_of(request).send(request, ListLeftOut(**conversation_of(request, agent_id)))
+    ).result
+
+
+def conversation_of(request: AnyRequest, agent_id: str) -> dict[str, Any]:
+    """The conversation that is asked about, as fields of a command."""
+    asked = query_of(request, ConversationQuery).conversation_id
+    own = asked in (None, "default", agent_id)
+    agent = valid_id("agent", agent_id)
+    return {"agent_id": agent, "conversation_id": main_conversation(agent) if own else asked}
+
+
 async def context_window_of(
     request: AnyRequest, agent_id: str, asked: str | None
 ) -> Response[bytes]:
     """What fills the context window of one of the agent's conversations. Raises Problem."""
     api = api_of(request)
-    agent = from_json(await document_of(request, AGENTS, agent_id, document=AGENT_AND_TOOLS))
+    agent = await document_of(request, AGENTS, agent_id, document=AGENT_AND_TOOLS)
     own = asked in (None, "default", agent_id)
     conversation = main_conversation(agent_id) if own else str(asked)
     shown = await api.context.in_context(org_of(request), agent_id, conversation)
@@ -81,10 +117,11 @@ async def context_window_of(
     count = await api.context.message_count(org_of(request), agent_id, conversation)
     remembered = filter_of(Query(), org_of(request)).by_key(OF_AGENT, agent=agent_id)
     passages = await api.reads.count(PASSAGES, remembered)
-    window = context_window(
-        agent, agent["tools"], shown, messages_count=count, passages_count=passages
+    chars = len(agent) + sum(len(message.written) for message in shown)
+    windows = api.text_works.context_windows
+    return raw(
+        await windows.run(request, chars, context_window_json, agent, shown, count, passages)
     )
-    return raw(to_json(window))
 
 
 @post(
@@ -140,7 +177,8 @@ async def preview(request: AnyRequest, asked: MessageRequest[Any]) -> Response[b
         run=run.run,
         messages=run.messages,
     )
-    return raw(to_json((await api_of(request).send(request, command)).result["payload"]))
+    shown = (await api_of(request).send(request, command)).result
+    return raw(str(shown["payload"]).encode())
 
 
 @patch("/v1/agents/{agent_id:str}/reset-messages", opt=returns("agent", body=ResetMessages))

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
@@ -13,6 +12,7 @@ from pydantic import Field
 from pydantic_core import from_json, to_json
 
 from libs.contracts.letta.request_size_limits import Name
+from libs.contracts.state_size_limits import size
 from services.api.adapters.agent_difference_queries import (
     LAST_ORDER,
     AgentDifferenceQueries,
@@ -27,12 +27,7 @@ from services.api.http.request_parsing import AnyRequest, Query, query_of
 from services.api.openapi.operation import returns
 from services.api.resources.agent_events import must_have_existed
 from services.api.resources.agents import AGENTS, document_with
-from services.api.v1.agent_comparison import (
-    bounded_list,
-    configuration_changes,
-    context_changes,
-    part_changes,
-)
+from services.api.v1.agent_comparison import bounded_list, compared_documents
 from services.api.v1.as_of import as_of, resolve
 from services.api.v1.read_model_responses import document_of
 
@@ -70,7 +65,10 @@ async def compare_agent(request: AnyRequest, agent_id: str) -> Response[bytes]:
     before = await seen_agent(request, agent_id, start)
     after = await seen_agent(request, agent_id, end)
     names = (asked.from_, asked.to or "now")
-    parts = await asyncio.to_thread(compared_documents, before.document, after.document, names)
+    documents = (before.document, after.document)
+    parts = await api_of(request).text_works.comparisons.run(
+        request, sum(map(size, documents)), compared_documents, *documents, names
+    )
     shown = {
         "agent_id": agent_id,
         "from": asked.from_,
@@ -80,19 +78,6 @@ async def compare_agent(request: AnyRequest, agent_id: str) -> Response[bytes]:
         "passages": await passage_changes(request, before, after, start, end),
     }
     return raw(to_json(shown))
-
-
-def compared_documents(
-    before: dict[str, Any], after: dict[str, Any], names: tuple[str, str]
-) -> dict[str, Any]:
-    """What two documents of an agent say by themselves."""
-    return {
-        "configuration": configuration_changes(before, after),
-        "blocks": part_changes(before["blocks"], after["blocks"], names, label="label"),
-        "tools": part_changes(before["tools"], after["tools"], names, label="name"),
-        "folders": part_changes(before["sources"], after["sources"], names, label="name"),
-        "context": context_changes(before["message_ids"], after["message_ids"]),
-    }
 
 
 @asynccontextmanager

@@ -15,6 +15,7 @@ from services.api.adapters.agent_lines import WantedAgent
 from services.api.http.callers import org_of
 from services.api.http.downloads import Download, pack_lines
 from services.api.http.handler_dependencies import api_of
+from services.api.http.per_path_concurrency_limits import end_turn
 from services.api.http.request_parsing import AnyRequest, Query, query_of
 from services.api.openapi.operation import returns
 from services.api.resources.agent_file_export import agent_file
@@ -71,7 +72,9 @@ async def full_file(request: AnyRequest, agent_id: str, asked: ExportQuery) -> R
         )
     )
     name = f"{agent['name']}.heeler.gz"
-    return Download(pack_lines(lines), name, "application/gzip")  # type: ignore[return-value]
+    end_turn(request.scope["state"])  # it waits with all other exports from here on
+    place = api_of(request).exports.hold(org_of(request))
+    return Download(pack_lines(lines), name, "application/gzip", place)  # type: ignore[return-value]
 
 
 def sealing(request: AnyRequest, passphrase: str) -> Callable[[dict[str, str]], Awaitable[str]]:

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from typing import Annotated, Literal, Self
 
 from litestar import Response, post
 from pydantic import BaseModel, Field, model_validator
 from pydantic_core import from_json, to_json
 
+from libs.bus.ports import Clock
 from libs.contracts.agent.conversations import main_conversation
 from libs.contracts.bus_messages import JsonObject
 from libs.contracts.letta.request_size_limits import JsonLimit, Name, Text
@@ -16,7 +17,9 @@ from services.api.adapters.agent_file_queries import AgentFileQueries
 from services.api.http.callers import org_of
 from services.api.http.error_responses import Problem
 from services.api.http.handler_dependencies import api_of
+from services.api.http.per_path_concurrency_limits import again, end_turn
 from services.api.http.raw_json import raw
+from services.api.http.request_admission import unless_hung_up
 from services.api.http.request_parsing import AnyRequest, body_of
 from services.api.openapi.operation import returns
 from services.api.resources.agents import AGENTS
@@ -30,6 +33,8 @@ from services.api.v1.agent_file.agent_file_document import (
 from services.api.v1.as_of import seen_at
 from services.api.v1.read_model_responses import document_of, fill_in
 
+FILES_SECONDS_MAX = 20.0
+LOOK_SECONDS = 0.5
 SKILLS_MAX = 1_000
 SKILLS_BYTES_MAX = 4 << 20
 SKILL_FILE = "SKILL.md"
@@ -92,18 +97,41 @@ async def agent_file(
     by `format`."""
     if use_legacy_format:
         raise Problem(400, {"detail": REFUSAL_OF_LEGACY_FORMAT})
-    async with seen_at(request, agent_id, at):
-        export = await read_export(
-            AgentFileQueries(api_of(request).reads.database),
-            org_of(request),
-            await exported_documents(request, agent_id),
-            at=api_of(request).clock.now(),
-            conversation_id=await meant_conversation(request, agent_id, conversation_id),
-            scrub_messages=scrub_messages,
-            skills=skills,
-        )
-    write = legacy_document if form == "legacy" else agent_file_document
-    return raw(to_json(write(export), indent=2))
+    end_turn(request.scope["state"])  # it waits with all other exports from here on
+
+    async def write() -> bytes:
+        queries, org = AgentFileQueries(api_of(request).reads.database), org_of(request)
+        if at is None:
+            documents = await exported_documents(request, agent_id)
+            agent_ids = [str(document["id"]) for document in documents]
+            await wait_for_files(
+                lambda: queries.unread_files(org, agent_ids), api_of(request).clock
+            )
+        async with api_of(request).exports.hold(org_of(request)), seen_at(request, agent_id, at):
+            export = await read_export(
+                queries,
+                org,
+                await exported_documents(request, agent_id),
+                at=api_of(request).clock.now(),
+                conversation_id=await meant_conversation(request, agent_id, conversation_id),
+                scrub_messages=scrub_messages,
+                skills=skills,
+            )
+            document = legacy_document if form == "legacy" else agent_file_document
+            return to_json(await document(export), indent=2)
+
+    return raw(await unless_hung_up(request, write()))
+
+
+async def wait_for_files(unread_files: Callable[[], Awaitable[list[str]]], clock: Clock) -> None:
+    """Wait until no file is parsed any more: until then it has no text. Raises the 503 that names
+    those for which it takes too long."""
+    until = clock.monotonic() + FILES_SECONDS_MAX
+    while names := await unread_files():
+        if clock.monotonic() >= until:
+            why = f"Files of the agent are still parsed and have no text yet ({', '.join(names)})"
+            raise again(503, why)
+        await clock.sleep(LOOK_SECONDS)
 
 
 async def exported_documents(request: AnyRequest, agent_id: str) -> list[JsonObject]:

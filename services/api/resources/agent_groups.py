@@ -12,7 +12,7 @@ from libs.contracts.groups.groups import AddMember, RemoveMember, UpdateGroupSta
 from libs.contracts.letta import all_request_bodies
 from libs.contracts.letta.group_requests import config_fields
 from libs.contracts.letta.request_size_limits import Name
-from services.api.adapters.resource_query_builder import Filter, Resource, Where
+from services.api.adapters.resource_query_builder import Filter, Resource, Where, any_of
 from services.api.http.callers import org_of
 from services.api.http.handler_dependencies import api_of
 from services.api.http.raw_json import raw
@@ -63,8 +63,8 @@ GROUP = "/v1/agent-groups/{group_id:str}"
 class AgentGroupFilters(GroupFilters):
     """Which groups."""
 
-    name: Annotated[Name | None, Where("v.name = {}")] = None
-    agent_id: Annotated[Name | None, Where("v.agent_ids @> array[{}]")] = None
+    name: Annotated[Name | None, Where("v.name = {}", key=True)] = None
+    agent_id: Annotated[Name | None, any_of("v.agent_ids @> array[{}]")] = None
 
 
 class AgentGroupPage(Page, AgentGroupFilters):

@@ -2,22 +2,22 @@
 
 from __future__ import annotations
 
-import asyncio
 import json
-from dataclasses import replace
 from typing import Annotated
 
 from litestar import Response, get, post
 from pydantic import BaseModel, ConfigDict, Field
 from pydantic_core import to_json
 
-from libs.agent_toml import DEFAULT_RULES, CheckedFile, read
 from libs.agent_toml import to_json as problem_document
+from libs.agent_toml.checked_texts import problems_in
 from libs.agent_toml.json_schema import PATH as SCHEMA_PATH
 from libs.agent_toml.json_schema import json_schema
 from libs.agent_toml.tables import Environment
 from libs.contracts.letta.request_size_limits import JsonLimit, Name
+from libs.contracts.outside_texts import decode_text
 from services.api.http.error_responses import Problem
+from services.api.http.handler_dependencies import api_of
 from services.api.http.raw_json import raw
 from services.api.http.request_parsing import AnyRequest, Query, parse, query_of
 from services.api.openapi.operation import returns
@@ -55,11 +55,13 @@ async def validate_agent_file(request: AnyRequest) -> Response[bytes]:
     text of the file itself as `application/toml`."""
     wanted = query_of(request, CheckWanted)
     asked = await file_in(request)
-    # Work for the processor: the rest of the api goes on meanwhile.
-    checked = await asyncio.to_thread(check_file, asked, wanted.environment)
-    problems = [problem_document(problem) for problem in checked.problems]
+    chars = len(asked.toml) + sum(map(len, asked.files.values()))
+    found = await api_of(request).text_works.checks.run(
+        request, chars, problems_in, asked.toml, asked.file, asked.files, wanted.environment
+    )
+    problems = [problem_document(problem) for problem in found]
     errors = [each for each in problems if wanted.strict or each["severity"] == "error"]
-    warnings = [each for each in problems if each not in errors]
+    warnings = [] if wanted.strict else [each for each in problems if each["severity"] == "warning"]
     return raw(to_json({"valid": not errors, "errors": errors, "warnings": warnings}))
 
 
@@ -75,22 +77,10 @@ async def file_in(request: AnyRequest) -> FileToCheck:
 def text_of(body: bytes) -> str:
     """A body as text. Raises the 422 of one that is no UTF-8."""
     try:
-        return body.decode("utf-8-sig")
+        return decode_text(body)
     except UnicodeDecodeError as error:
         detail = f"The body is no UTF-8: byte {error.start} is wrong"
         raise Problem(422, {"detail": detail}) from None
-
-
-def check_file(asked: FileToCheck, environment: Environment | None) -> CheckedFile:
-    """What is wrong with a file."""
-
-    def read_sibling(name: str) -> str:
-        if name not in asked.files:
-            raise FileNotFoundError(2, "it was not sent along: put its text into `files`")
-        return asked.files[name]
-
-    rules = replace(DEFAULT_RULES, environment=environment)
-    return read(asked.toml, file=asked.file, read_sibling=read_sibling, rules=rules)
 
 
 @get(SCHEMA_PATH, opt={"hidden": True})

@@ -20,16 +20,26 @@ from services.api.adapters.identity_documents import (
 )
 from services.api.adapters.project_queries import IN_PROJECT
 from services.api.adapters.resource_query_builder import (
+    NOT_HIDDEN,
     Filter,
     Resource,
     Where,
+    any_of,
     contains,
     filter_of,
 )
 from services.api.http.callers import org_of
 from services.api.http.handler_dependencies import api_of
 from services.api.http.raw_json import raw
-from services.api.http.request_parsing import AnyRequest, Page, Query, body_of, query_of, valid_id
+from services.api.http.request_parsing import (
+    LONG_PAGE_BYTES_MAX,
+    AnyRequest,
+    Page,
+    Query,
+    body_of,
+    query_of,
+    valid_id,
+)
 from services.api.openapi.operation import returns
 from services.api.v1.as_of import AsOf, seen_at
 from services.api.v1.attached_identities import (
@@ -224,6 +234,7 @@ AGENTS = Resource(
     },
     created_view="agent.created_agent_view",
     created_sort_keys={"created_at": "v.created_at", "updated_at": "v.updated_at"},
+    counted=("agent", "agents"),
 )
 
 Relationship = Literal[
@@ -258,19 +269,26 @@ class AgentFilters(Query):
     """Which agents."""
 
     name: Annotated[Name | None, Where("v.name = {}")] = None
-    tags: Annotated[Names | None, Where("v.tags && {}", key=True)] = None
-    match_all_tags: Annotated[bool, Where("({tags}::text[] is null or v.tags @> {tags})")] = False
+    tags: Annotated[Names | None, any_of("v.tags && {}", unless="match_all_tags")] = None
+    match_all_tags: Annotated[bool, any_of("v.tags @> {tags}")] = False
     query_text: Annotated[SearchText | None, contains("v.name", "v.fields->>'description'")] = None
-    project_id: Annotated[Name | None, Where(IN_PROJECT)] = None
-    template_id: Annotated[Name | None, Where("v.fields->>'template_id' = {}")] = None
-    base_template_id: Annotated[Name | None, Where("v.fields->>'base_template_id' = {}")] = None
-    identity_id: Annotated[Name | None, Where(HAS_IDENTITY)] = None
-    identifier_keys: Annotated[Names | None, Where(HAS_IDENTIFIER_KEY)] = None
-    created_by_id: Annotated[Name | None, Where("v.fields->>'created_by_id' = {}")] = None
-    capability: Annotated[Name | None, Where(f"v.id in ({WITH_CAPABILITY})")] = None
+    project_id: Annotated[Name | None, Where(IN_PROJECT, key=True)] = None
+    template_id: Annotated[Name | None, Where("v.fields->>'template_id' = {}", key=True)] = None
+    base_template_id: Annotated[
+        Name | None, Where("v.fields->>'base_template_id' = {}", key=True)
+    ] = None
+    identity_id: Annotated[Name | None, Where(HAS_IDENTITY, key=True)] = None
+    identifier_keys: Annotated[Names | None, Where(HAS_IDENTIFIER_KEY, key=True)] = None
+    created_by_id: Annotated[Name | None, Where("v.fields->>'created_by_id' = {}", key=True)] = None
+    capability: Annotated[Name | None, Where(f"v.id in ({WITH_CAPABILITY})", key=True)] = None
     last_stop_reason: Annotated[
         Name | None,
-        Where(f"{{}} = (select r.stop_reason {RUNS_OF_AGENT} order by {LATEST} limit 1)"),
+        Where(
+            f"{{}} = (select r.stop_reason {RUNS_OF_AGENT} order by {LATEST} limit 1)",
+            # An array: a plan that is kept knows of no reason that few runs ended for it.
+            search="v.id = any(array(select r.agent_id from agent.run_view r"
+            " where r.stop_reason = {} and r.org = %(org)s))",
+        ),
     ] = None
     show_hidden_agents: bool | None = False
 
@@ -338,7 +356,15 @@ async def list_agents(request: AnyRequest) -> Response[bytes]:
     page = query_of(request, AgentPage)
     shown = document_with(relationships(request, page))
     found = shown_agents(request, page)
-    return await answer_page(request, AGENTS, page, found, key=page.order_by, document=shown)
+    return await answer_page(
+        request,
+        AGENTS,
+        page,
+        found,
+        key=page.order_by,
+        document=shown,
+        bytes_max=LONG_PAGE_BYTES_MAX,
+    )
 
 
 @get("/v1/agents/count", opt=returns("number of agents", query=AgentFilters))
@@ -353,7 +379,7 @@ def shown_agents(request: AnyRequest, asked: AgentFilters) -> Filter:
     """The agents that a client asks for; hidden ones only where it says so. Written out, as in
     the index of the others."""
     found = filter_of(asked, org_of(request))
-    return found if asked.show_hidden_agents else found.add("not v.hidden")
+    return found if asked.show_hidden_agents else found.add(NOT_HIDDEN)
 
 
 @get("/v1/agents/{agent_id:str}", opt=returns("agent", query=IncludingAsOf))

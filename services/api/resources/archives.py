@@ -52,8 +52,8 @@ class ArchivePage(Page):
 
     limit: Annotated[int | None, Field(ge=0, le=1_000)] = 50
     order_by: Literal["created_at"] = "created_at"
-    name: Annotated[Name | None, Where("v.name = {}")] = None
-    agent_id: Annotated[Name | None, Where(OF_AGENT)] = None
+    name: Annotated[Name | None, Where("v.name = {}", key=True)] = None
+    agent_id: Annotated[Name | None, Where(OF_AGENT, key=True)] = None
 
 
 class SearchingAgentPage(Page, Including):

@@ -25,7 +25,8 @@ COUNTED = ", ".join(
     f"'{status}', count(*) filter (where i.status = '{status}')" for status in STATUSES
 )
 FAILED_ITEM = (
-    "jsonb_build_object('number', i.number, 'id', i.id, 'agent_id', i.agent_id, 'run_id', i.run_id,"
+    "jsonb_build_object('number', i.number, 'id', i.id, 'custom_id', i.request->>'custom_id',"
+    " 'agent_id', i.agent_id, 'run_id', i.run_id,"
     " 'reason', i.outcome->>'reason')"
 )
 PROGRESS = (
@@ -49,6 +50,7 @@ BATCH_ITEMS = Resource(
     view="agent.batch_item_view",
     document=(
         "json_build_object('id', v.id, 'batch_id', v.batch_id, 'number', v.number,"
+        " 'custom_id', v.request->>'custom_id',"
         " 'agent_id', v.agent_id, 'conversation_id', v.conversation_id, 'run_id', v.run_id,"
         " 'status', v.status, 'stop_reason', nullif(v.outcome->>'stop_reason', ''),"
         " 'reason', nullif(v.outcome->>'reason', ''),"

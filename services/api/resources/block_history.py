@@ -3,14 +3,12 @@ differ, and the way back. None of it is in V1."""
 
 from __future__ import annotations
 
-import asyncio
-from typing import Annotated, Any, Literal
+from typing import Annotated, Literal
 
 from litestar import Response, get, post
-from pydantic import BaseModel, ConfigDict, Field, JsonValue
+from pydantic import BaseModel, ConfigDict, Field
 from pydantic_core import from_json, to_json
 
-from libs.contracts.bus_messages import JsonObject
 from libs.contracts.letta import error_bodies
 from libs.contracts.memory.blocks import RestoreBlock
 from services.api.adapters.block_history_queries import VersionSlice
@@ -21,7 +19,7 @@ from services.api.http.raw_json import raw
 from services.api.http.request_parsing import AnyRequest, Query, parse, query_of, valid_id
 from services.api.openapi.operation import returns
 from services.api.resources.blocks import BLOCKS
-from services.api.v1.block_blame import blame_lines, diff, lines_of
+from services.api.v1.block_blame import diff, page_of_blame
 from services.api.v1.read_model_responses import answer_document
 
 VERSIONS_MAX = 100
@@ -99,12 +97,14 @@ async def compare_block_versions(request: AnyRequest, block_id: str) -> Response
         if name != "value" and before.get(name) != after.get(name)
     }
     names = (f"version {from_version}", f"version {to_version}")
+    texts = (before["value"], after["value"])
+    comparisons = api_of(request).text_works.comparisons
     shown = {
         "block_id": block_id,
         "from_version": from_version,
         "to_version": to_version,
         "fields": fields,
-        "value_diff": await asyncio.to_thread(diff, before["value"], after["value"], *names),
+        "value_diff": await comparisons.run(request, sum(map(len, texts)), diff, *texts, *names),
     }
     return raw(to_json(shown))
 
@@ -117,8 +117,9 @@ async def blame_block(request: AnyRequest, block_id: str) -> Response[bytes]:
     version = await newest(request, block_id)
     page = query_of(request, BlamedLines)
     history = api_of(request).block_history
-    found = from_json(await history.values(org_of(request), block_id, BLAMED_VERSIONS_MAX))
-    blame = await asyncio.to_thread(page_of_blame, found[::-1], page)
+    found = await history.values(org_of(request), block_id, BLAMED_VERSIONS_MAX)
+    comparisons = api_of(request).text_works.comparisons
+    blame = await comparisons.run(request, len(found), page_of_blame, found, page.after, page.limit)
     return raw(to_json({"block_id": block_id, "version": version, **blame}))
 
 
@@ -164,16 +165,3 @@ async def fields_at(request: AnyRequest, block_id: str, version: int) -> bytes:
     if fields is None:
         raise Problem(404, {"detail": f"Block '{block_id}' has no version {version}"})
     return fields
-
-
-def page_of_blame(versions: list[Any], page: BlamedLines) -> JsonObject:
-    """A page of the lines of the last of these versions, each with what is known of the version it
-    came with, and how many lines there are in all."""
-    origins = blame_lines([version["value"] for version in versions])
-    known = [{key: version[key] for key in version if key != "value"} for version in versions]
-    texts = lines_of(versions[-1]["value"]) if versions else []
-    shown = range(page.after, min(page.after + page.limit, len(texts)))
-    lines: list[JsonValue] = [
-        {"number": at + 1, "text": texts[at], **known[origins[at]]} for at in shown
-    ]
-    return {"lines_total": len(texts), "lines": lines}

@@ -5,18 +5,32 @@ from __future__ import annotations
 from typing import Annotated, Literal
 
 from litestar import Response, delete, get, patch, post
-from pydantic import Field
+from pydantic import AfterValidator, Field
 
 from libs.contracts.letta import all_request_bodies
 from libs.contracts.letta.blocks import created_block
 from libs.contracts.letta.request_size_limits import Integer, Integers, Name, Names, SearchText
 from libs.contracts.memory.blocks import CreateBlocks, DeleteBlock, UpdateBlock
 from services.api.adapters.identity_documents import HAS_IDENTIFIER_KEY, HAS_IDENTITY
-from services.api.adapters.resource_query_builder import Resource, Where, contains, filter_of
+from services.api.adapters.resource_query_builder import (
+    Resource,
+    Where,
+    any_of,
+    contains,
+    filter_of,
+)
 from services.api.http.callers import org_of
 from services.api.http.handler_dependencies import api_of
 from services.api.http.raw_json import raw
-from services.api.http.request_parsing import AnyRequest, Page, Query, body_of, query_of, valid_id
+from services.api.http.request_parsing import (
+    LONG_PAGE_BYTES_MAX,
+    AnyRequest,
+    Page,
+    Query,
+    body_of,
+    query_of,
+    valid_id,
+)
 from services.api.openapi.operation import returns
 from services.api.resources.agents import AGENTS, Including, document_with, relationships
 from services.api.v1.creation_defaults import complete_block
@@ -33,12 +47,25 @@ BLOCKS = Resource(
     view="memory.block_view",
     document="v.document",
     created_view="memory.created_block_view",
+    counted=("memory", "blocks"),
 )
 # V1 has both, and does the same.
 PATHS = ["/v1/blocks", "/v1/_internal_blocks"]
+# As in the index of tags: few blocks have any.
+HAS_TAGS = "v.fields->'tags' <> '[]'"
 AGENT_COUNT = (
-    "(select count(*) from agent.agent_view a where a.block_ids @> array[v.id] and a.org = v.org)"
+    "coalesce((select c.agents from agent.block_agents_view c"
+    " where c.block_id = v.id and c.org = v.org), 0)"
 )
+MORE = (
+    "v.id in (select c.block_id from agent.block_agents_view c"
+    ' where c.org collate "C" = %(org)s and c.agents > {})'
+)
+
+
+def unless_negative(least: int | None) -> int | None:
+    """None for a number that every block has more agents than."""
+    return None if least is None or least < 0 else least
 
 
 class BlockFilters(Query):
@@ -46,12 +73,12 @@ class BlockFilters(Query):
 
     label: Annotated[Name | None, Where('v.label collate "C" = {}')] = None
     templates_only: Annotated[bool, Where("(v.fields->>'is_template')::boolean")] = False
-    name: Annotated[Name | None, Where("v.fields->>'template_name' = {}")] = None
-    tags: Annotated[Names | None, Where("v.fields->'tags' ?| {}")] = None
-    match_all_tags: Annotated[
-        bool, Where("({tags}::text[] is null or v.fields->'tags' ?& {tags})")
-    ] = False
-    project_id: Annotated[Name | None, Where("v.fields->>'project_id' = {}")] = None
+    name: Annotated[Name | None, Where("v.fields->>'template_name' = {}", key=True)] = None
+    tags: Annotated[
+        Names | None, any_of(f"{HAS_TAGS} and v.fields->'tags' ?| {{}}", unless="match_all_tags")
+    ] = None
+    match_all_tags: Annotated[bool, any_of(f"{HAS_TAGS} and v.fields->'tags' ?& {{tags}}")] = False
+    project_id: Annotated[Name | None, Where("v.fields->>'project_id' = {}", key=True)] = None
 
 
 class BlockPage(Page, BlockFilters):
@@ -59,12 +86,16 @@ class BlockPage(Page, BlockFilters):
 
     limit: Annotated[int | None, Field(ge=0, le=1_000)] = 50
     order_by: Literal["created_at"] = "created_at"
-    identity_id: Annotated[Name | None, Where(HAS_IDENTITY)] = None
-    identifier_keys: Annotated[Names | None, Where(HAS_IDENTIFIER_KEY)] = None
+    identity_id: Annotated[Name | None, Where(HAS_IDENTITY, key=True)] = None
+    identifier_keys: Annotated[Names | None, Where(HAS_IDENTIFIER_KEY, key=True)] = None
     label_search: Annotated[SearchText | None, contains("v.label")] = None
     description_search: Annotated[SearchText | None, contains("v.fields->>'description'")] = None
     value_search: Annotated[SearchText | None, contains("v.fields->>'value'")] = None
-    connected_to_agents_count_gt: Annotated[Integer | None, Where(f"{AGENT_COUNT} > {{}}")] = None
+    connected_to_agents_count_gt: Annotated[
+        Integer | None,
+        AfterValidator(unless_negative),
+        Where(f"{AGENT_COUNT} > {{}}", search=MORE),
+    ] = None
     connected_to_agents_count_lt: Annotated[Integer | None, Where(f"{AGENT_COUNT} < {{}}")] = None
     connected_to_agents_count_eq: Annotated[
         Integers | None, Where(f"{AGENT_COUNT} = any({{}})")
@@ -92,7 +123,8 @@ async def create_block(request: AnyRequest) -> Response[bytes]:
 @get(PATHS, opt=returns("blocks", query=BlockPage))
 async def list_blocks(request: AnyRequest) -> Response[bytes]:
     """List memory blocks, the newest first."""
-    return await answer_page(request, BLOCKS, query_of(request, BlockPage))
+    page = query_of(request, BlockPage)
+    return await answer_page(request, BLOCKS, page, bytes_max=LONG_PAGE_BYTES_MAX)
 
 
 @get("/v1/blocks/count", opt=returns("number of blocks", query=BlockFilters))
@@ -136,4 +168,6 @@ async def list_agents_of_block(request: AnyRequest, block_id: str) -> Response[b
     found = filter_of(page, org_of(request))
     attached = found.by_key("v.block_ids @> array[%(block)s]", block=block_id)
     shown = document_with(relationships(request, page))
-    return await answer_page(request, AGENTS, page, attached, document=shown)
+    return await answer_page(
+        request, AGENTS, page, attached, document=shown, bytes_max=LONG_PAGE_BYTES_MAX
+    )

@@ -22,7 +22,13 @@ from libs.contracts.agent.runs import CancelRuns
 from libs.contracts.bus_messages import JsonObject
 from libs.contracts.letta import conversations as bodies
 from libs.contracts.letta.request_size_limits import Name, SearchText
-from services.api.adapters.resource_query_builder import Resource, Where, contains, filter_of
+from services.api.adapters.resource_query_builder import (
+    NOT_HIDDEN,
+    Resource,
+    Where,
+    contains,
+    filter_of,
+)
 from services.api.http.callers import org_of
 from services.api.http.error_responses import Problem
 from services.api.http.handler_dependencies import api_of
@@ -107,10 +113,7 @@ class ConversationPage(Page):
     order_by: Literal["created_at", "last_run_completion", "last_message_at"] = "created_at"
     agent_id: Annotated[Name | None, Where("v.agent_id = {}", key=True)] = None
     summary_search: Annotated[SearchText | None, contains("v.fields->>'summary'")] = None
-    archive_status: Annotated[
-        Literal["unarchived", "archived", "all"],
-        Where("({}::text = 'all' or v.archived = ({}::text = 'archived'))"),
-    ] = "unarchived"
+    archive_status: Literal["unarchived", "archived", "all"] = "unarchived"
 
 
 @post(
@@ -136,7 +139,10 @@ async def create_conversation(request: AnyRequest) -> Response[bytes]:
 async def list_conversations(request: AnyRequest) -> Response[bytes]:
     """List conversations, the newest first, without those that are hidden."""
     page = query_of(request, ConversationPage)
-    found = filter_of(page, org_of(request)).add("not v.hidden")
+    found = filter_of(page, org_of(request)).add(NOT_HIDDEN)
+    if page.archive_status != "all":
+        # Written out, as in the index of those that are archived.
+        found.add("v.archived" if page.archive_status == "archived" else "not v.archived")
     shown = WITHOUT_MESSAGE_IDS
     return await answer_page(request, CONVERSATIONS, page, found, key=page.order_by, document=shown)
 

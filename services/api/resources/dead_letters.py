@@ -35,7 +35,7 @@ class DeadLetterPage(Page):
 
     service: Annotated[Name | None, Where("v.service = {}")] = None
     name: Annotated[Name | None, Where("v.name = {}")] = None
-    kind: Annotated[Literal["command", "event", "run"] | None, Where("v.kind = {}")] = None
+    kind: Annotated[Literal["command", "event", "run", "work"] | None, Where("v.kind = {}")] = None
     status: Annotated[Literal["parked", "replaying", "replayed"] | None, Where("v.status = {}")] = (
         None
     )

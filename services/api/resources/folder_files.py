@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import AsyncExitStack
 from pathlib import PurePath
 from typing import Annotated, Any, Literal
 
@@ -84,8 +85,8 @@ async def upload_file(request: AnyRequest, folder_id: str) -> Response[bytes]:
     if known is not None:
         return raw(known)
     try:
-        async with api.uploads.turn(org_of(request)):
-            return await receive_file(request, api, folder, file_id)
+        async with AsyncExitStack() as place:
+            return await receive_file(request, api, folder, file_id, place)
     except TooManyUploads:
         raise again(429, "As many files are uploaded as there is room for") from None
     except UploadTooLarge as refused:
@@ -104,12 +105,16 @@ def has_key(request: AnyRequest) -> bool:
 
 
 async def receive_file(
-    request: AnyRequest, api: Api, folder: dict[str, Any], file_id: str
+    request: AnyRequest, api: Api, folder: dict[str, Any], file_id: str, place: AsyncExitStack
 ) -> Response[bytes]:
-    """Keep what comes, and put it into the folder; what is not put there is removed."""
+    """Keep what comes, and put it into the folder; what is not put there is removed. It takes a
+    place among those who upload when the form begins."""
     query = query_of(request, UploadQuery)
     upload: Upload | None = None
     wanted = ("", "")
+
+    async def enter() -> None:
+        await place.enter_async_context(api.uploads.turn(org_of(request)))
 
     async def begin(sent_name: str, declared: str) -> FileWriter:
         nonlocal upload, wanted
@@ -119,7 +124,7 @@ async def receive_file(
         return upload
 
     try:
-        form = await read_form(request, begin)
+        form = await read_form(request, enter, begin)
         assert upload is not None, "a form without a file is refused"
         asked = with_fields(query, form.fields)
         await upload.finish()

@@ -35,6 +35,7 @@ FOLDERS = Resource(
     view="memory.folder_view",
     document="v.document",
     created_view="memory.created_folder_view",
+    counted=("memory", "folders"),
 )
 PASSAGES_OF_FOLDER = Resource(
     kind="passage", view="memory.folder_passage_view", document="v.document"

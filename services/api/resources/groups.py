@@ -21,7 +21,13 @@ from libs.contracts.groups.groups import (
 from libs.contracts.letta import all_request_bodies
 from libs.contracts.letta.group_requests import config_fields
 from libs.contracts.letta.request_size_limits import Name
-from services.api.adapters.resource_query_builder import Filter, Resource, Where, filter_of
+from services.api.adapters.resource_query_builder import (
+    NOT_HIDDEN,
+    Filter,
+    Resource,
+    Where,
+    filter_of,
+)
 from services.api.http.callers import org_of
 from services.api.http.handler_dependencies import api_of
 from services.api.http.raw_json import raw
@@ -40,6 +46,7 @@ GROUPS = Resource(
     view="groups.group_view",
     document="v.document",
     created_view="groups.created_group_view",
+    counted=("groups", "groups"),
 )
 GROUP = "/v1/groups/{group_id:str}"
 # The same for the groups of both surfaces.
@@ -55,8 +62,8 @@ SHARINGS_MAX = 30
 class GroupFilters(Query):
     """Which groups."""
 
-    manager_type: Annotated[ManagerType | None, Where("v.manager_type = {}")] = None
-    project_id: Annotated[Name | None, Where("v.fields->>'project_id' = {}")] = None
+    manager_type: Annotated[ManagerType | None, Where("v.manager_type = {}", key=True)] = None
+    project_id: Annotated[Name | None, Where("v.fields->>'project_id' = {}", key=True)] = None
     show_hidden_groups: bool | None = None
 
 
@@ -72,7 +79,7 @@ class GroupOfAgentPage(Page):
     """A page of the groups that an agent is in."""
 
     order_by: Literal["created_at"] = "created_at"
-    manager_type: Annotated[ManagerType | None, Where("v.manager_type = {}")] = None
+    manager_type: Annotated[ManagerType | None, Where("v.manager_type = {}", key=True)] = None
 
 
 @post("/v1/groups", status_code=200, opt=returns("group", body=all_request_bodies.GroupCreate))
@@ -116,7 +123,7 @@ async def list_groups(request: AnyRequest) -> Response[bytes]:
 def shown_groups(request: AnyRequest, asked: GroupFilters) -> Filter:
     """The groups that a client asks for; hidden ones only where it says so."""
     found = filter_of(asked, org_of(request))
-    return found if asked.show_hidden_groups else found.add("not v.hidden")
+    return found if asked.show_hidden_groups else found.add(NOT_HIDDEN)
 
 
 @get("/v1/groups/count", opt=returns("number of groups"))

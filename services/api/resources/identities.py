@@ -48,6 +48,7 @@ IDENTITIES = Resource(
     view="api.identity_view",
     document=identity_document("v"),
     created_view="api.created_identity_view",
+    counted=("api", "identities"),
 )
 IDENTITY = "/v1/identities/{identity_id:str}"
 OF_IDENTITY = HAS_IDENTITY.format("%(identity)s")
@@ -76,9 +77,9 @@ class IdentityPage(Page, IncludingAttached):
     limit: Annotated[int | None, Field(ge=0, le=1_000)] = 50
     order_by: Literal["created_at"] = "created_at"
     name: Annotated[SearchText | None, contains("v.name")] = None
-    project_id: Annotated[Name | None, Where("v.project_id = {}")] = None
-    identifier_key: Annotated[Name | None, Where("v.identifier_key = {}")] = None
-    identity_type: Annotated[IdentityType | None, Where("v.identity_type = {}")] = None
+    project_id: Annotated[Name | None, Where("v.project_id = {}", key=True)] = None
+    identifier_key: Annotated[Name | None, Where("v.identifier_key = {}", key=True)] = None
+    identity_type: Annotated[IdentityType | None, Where("v.identity_type = {}", key=True)] = None
 
 
 class AttachedAgentPage(Page, Including):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import AsyncExitStack
 from typing import Annotated, Literal
 
 from litestar import Response, get, post
@@ -34,6 +35,7 @@ from services.api.v1.import_request import (
     answer_later,
     imported_agents,
     options_of,
+    refusal_of_forgotten,
     wants_no_answer,
     with_fields,
 )
@@ -41,6 +43,8 @@ from services.api.v1.read_model_responses import answer_document, answer_page
 
 BODY_BYTES_BESIDES = 1 << 20  # of a form, besides the file in it
 FIELD_BYTES_MAX = 256 * 1024
+# Whether there ever was such an import.
+REQUESTED = "select 1 from api.created_import_view where id = %s and org = %s"
 # How the first line of the full form begins.
 BEGIN_OF_FULL_FORM = (b'{"kind": "header"', b'{"kind":"header"')
 
@@ -50,7 +54,7 @@ class ImportPage(Page):
 
     limit: Annotated[int | None, Field(ge=0, le=PAGE_ITEMS_MAX)] = 50
     order_by: Literal["created_at"] = "created_at"
-    status: Annotated[Name | None, Where("v.status = {}")] = None
+    status: Annotated[Name | None, Where("v.status = {}", key=True)] = None
 
 
 @post(
@@ -66,9 +70,11 @@ async def import_agent(request: AnyRequest) -> Response[bytes]:
     known = await api.reads.one(IMPORTS, org_of(request), import_id)
     asked = query_of(request, ImportQuery)
     if known is None:
+        if await api.reads.database.fetch_one(REQUESTED, [import_id, org_of(request)]):
+            raise refusal_of_forgotten(import_id)
         try:
-            async with api.uploads.turn(org_of(request)):
-                asked = await receive_file(request, api, import_id)
+            async with AsyncExitStack() as place:
+                asked = await receive_file(request, api, import_id, place)
         except TooManyUploads:
             raise again(429, "As many files are uploaded as there is room for") from None
         except UploadTooLarge as refused:
@@ -79,6 +85,9 @@ async def import_agent(request: AnyRequest) -> Response[bytes]:
         except UploadKnown:
             detail = "The same import is under way, or was made: look at GET /v1/imports"
             raise Problem(409, {"detail": detail}) from None
+    elif not wants_no_answer(request, asked):
+        form = await read_form(request, take_no_place, leave_file, field_bytes_max=FIELD_BYTES_MAX)
+        asked = with_fields(asked, form.fields)
     if wants_no_answer(request, asked):
         return await answer_later(request, import_id)
     agent_ids = await imported_agents(request, import_id)
@@ -89,11 +98,33 @@ async def import_agent(request: AnyRequest) -> Response[bytes]:
     return answer
 
 
-async def receive_file(request: AnyRequest, api: Api, import_id: str) -> ImportQuery:
-    """Keep what comes, and request the import; of what is refused nothing is kept."""
+class UnkeptFile:
+    """Takes a file that is here already."""
+
+    async def write(self, data: bytes | bytearray) -> None:
+        """Take a part, and keep nothing of it."""
+
+
+async def take_no_place() -> None:
+    """What keeps nothing takes no place from those who upload."""
+
+
+async def leave_file(_file_name: str, _declared_type: str) -> FileWriter:
+    """Keep nothing of a file that is sent again: its form alone says how to answer."""
+    return UnkeptFile()
+
+
+async def receive_file(
+    request: AnyRequest, api: Api, import_id: str, place: AsyncExitStack
+) -> ImportQuery:
+    """Keep what comes, and request the import; of what is refused nothing is kept. It takes a place
+    among those who upload when the form begins."""
     org = org_of(request)
     upload: Upload | None = None
     file_name = ""
+
+    async def enter() -> None:
+        await place.enter_async_context(api.uploads.turn(org))
 
     async def begin(sent_name: str, _declared: str) -> FileWriter:
         nonlocal upload, file_name
@@ -103,7 +134,7 @@ async def receive_file(request: AnyRequest, api: Api, import_id: str) -> ImportQ
         return upload
 
     try:
-        form = await read_form(request, begin, field_bytes_max=FIELD_BYTES_MAX)
+        form = await read_form(request, enter, begin, field_bytes_max=FIELD_BYTES_MAX)
         assert upload is not None, "a form without a file is refused"
         asked = with_fields(query_of(request, ImportQuery), form.fields)
         await upload.finish()

@@ -118,5 +118,6 @@ async def cancel_message_batch(request: AnyRequest, batch_id: str) -> None:
 
 
 def as_v1_stores(found: BatchMessage) -> JsonObject:
-    """A message of a batch as V1 stores it."""
-    return {**raw_message(found.message, found.agent), "batch_item_id": found.item_id}
+    """A message of a batch as V1 stores it, with the client's own id of its item, if it has one."""
+    custom = {} if found.custom_id is None else {"custom_id": found.custom_id}
+    return {**raw_message(found.message, found.agent), "batch_item_id": found.item_id, **custom}

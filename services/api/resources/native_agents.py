@@ -16,7 +16,7 @@ from libs.contracts.agent.conversations import main_conversation
 from libs.contracts.bus_messages import JsonObject
 from libs.contracts.letta import all_request_bodies
 from libs.contracts.letta.request_size_limits import Name, Text
-from services.api.adapters.resource_query_builder import Where
+from services.api.adapters.resource_query_builder import Where, any_of
 from services.api.http.handler_dependencies import api_of
 from services.api.http.raw_json import raw
 from services.api.http.request_parsing import AnyRequest, Page, Query, model_of
@@ -51,7 +51,7 @@ class NativeAgentPage(Query):
     limit: Annotated[int, Field(ge=1, le=PAGE_AGENTS_MAX)] = 50
     order: Literal["asc", "desc"] = "desc"
     name: Annotated[Name | None, Where("v.name = {}")] = None
-    tag: Annotated[Name | None, Where("v.tags && array[{}::text]", key=True)] = None
+    tag: Annotated[Name | None, any_of("v.tags && array[{}::text]")] = None
 
 
 class NativeMessage(BaseModel):

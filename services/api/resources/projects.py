@@ -25,6 +25,7 @@ from services.api.adapters.resource_query_builder import (
     Resource,
     Slice,
     Where,
+    any_of,
     contains,
     filter_of,
 )
@@ -66,9 +67,9 @@ class ProjectFilters(Query):
     """Which projects."""
 
     name: Annotated[SearchText | None, contains("v.name")] = None
-    owner_id: Annotated[Name | None, Where("v.owner_id = {}")] = None
-    tags: Annotated[Names | None, Where("v.tags && {}")] = None
-    match_all_tags: Annotated[bool, Where("({tags}::text[] is null or v.tags @> {tags})")] = False
+    owner_id: Annotated[Name | None, Where("v.owner_id = {}", key=True)] = None
+    tags: Annotated[Names | None, any_of("v.tags && {}", unless="match_all_tags")] = None
+    match_all_tags: Annotated[bool, any_of("v.tags @> {tags}")] = False
 
 
 class ProjectPage(Page, ProjectFilters):

@@ -36,10 +36,10 @@ MULTI_STATUS = 207
 class RoutedPage(Page):
     """A page of routed messages."""
 
-    pattern: Annotated[Pattern | None, Where("v.pattern = {}")] = None
-    status: Annotated[Literal["active", "completed", "failed"] | None, Where("v.status = {}")] = (
-        None
-    )
+    pattern: Annotated[Pattern | None, Where("v.pattern = {}", key=True)] = None
+    status: Annotated[
+        Literal["active", "completed", "failed"] | None, Where("v.status = {}", key=True)
+    ] = None
 
 
 @post(TO_CAPABILITY, status_code=200, opt=returns("the answer", body=RoutedMessages))

@@ -14,7 +14,7 @@ from libs.contracts.agent.runs import DeleteRun
 from libs.contracts.letta import all_request_bodies
 from libs.contracts.letta.request_size_limits import Name, Names
 from libs.contracts.letta.runs import run_usage
-from services.api.adapters.resource_query_builder import Resource, Where, filter_of
+from services.api.adapters.resource_query_builder import Resource, Where, any_of, filter_of
 from services.api.adapters.run_follower import RunFollower
 from services.api.adapters.run_follower_queries import RunRow
 from services.api.adapters.run_trace_spans import spans_of
@@ -71,7 +71,7 @@ class RunFilters(Page):
     limit: Annotated[int | None, Field(ge=0, le=PAGE_ITEMS_MAX)] = 100
     agent_id: Annotated[Name | None, Where("v.agent_id = {}", key=True)] = None
     agent_ids: Annotated[Names | None, Where("v.agent_id = any({})", key=True)] = None
-    background: Annotated[bool | None, Where("v.background = {}")] = None
+    background: Annotated[bool | None, Where("v.background", otherwise="not v.background")] = None
     schedule_id: Annotated[Name | None, started_for("schedule_id")] = None
     batch_id: Annotated[Name | None, started_for("batch_id")] = None
     group_id: Annotated[Name | None, started_for("group_id")] = None
@@ -82,8 +82,8 @@ class RunPage(RunFilters):
 
     order_by: Literal["created_at", "duration"] = "created_at"
     conversation_id: Annotated[Name | None, Where("v.conversation_id = {}", key=True)] = None
-    statuses: Annotated[Names | None, Where("v.status = any({})")] = None
-    stop_reason: Annotated[Name | None, Where("v.stop_reason = {}")] = None
+    statuses: Annotated[Names | None, any_of('v.status collate "C" = any({})')] = None
+    stop_reason: Annotated[Name | None, Where("v.stop_reason = {}", key=True)] = None
     active: Annotated[bool, Where(ACTIVE)] = False
 
 

@@ -92,9 +92,12 @@ class SchedulePage(Page):
 
     order_by: Literal["created_at"] = "created_at"
     agent_id: Annotated[Name | None, Where("v.agent_id = {}", key=True)] = None
-    status: Annotated[Status | None, Where("v.status = {}")] = None
-    name: Annotated[Name | None, Where("v.fields->>'name' = {}")] = None
-    has_error: Annotated[bool | None, Where("(v.fields->>'last_error' is not null) = {}")] = None
+    status: Annotated[Status | None, Where("v.status = {}", key=True)] = None
+    name: Annotated[Name | None, Where("v.fields->>'name' = {}", key=True)] = None
+    has_error: Annotated[
+        bool | None,
+        Where("v.fields->>'last_error' is not null", otherwise="v.fields->>'last_error' is null"),
+    ] = None
 
 
 class FiringPage(Page):

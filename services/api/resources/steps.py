@@ -14,7 +14,8 @@ from libs.contracts.bus_messages import JsonObject
 from libs.contracts.letta import all_request_bodies
 from libs.contracts.letta.message_requests import Moment
 from libs.contracts.letta.request_size_limits import Name, Names
-from services.api.adapters.resource_query_builder import Resource, Where
+from services.api.adapters.project_queries import AGENTS_OF_PROJECT
+from services.api.adapters.resource_query_builder import Resource, Where, any_of
 from services.api.adapters.step_sql_expressions import (
     MODEL_NAME,
     PROJECT,
@@ -29,6 +30,11 @@ from services.api.http.request_parsing import PAGE_ITEMS_MAX, AnyRequest, Page, 
 from services.api.openapi.operation import returns
 from services.api.v1.read_model_responses import answer_document, answer_page, document_of, slice_of
 
+# By its handle, or by its name alone, in the index of names.
+MADE_BY = f"{{}} in (v.model, {MODEL_NAME})"
+NAMED = f"{MODEL_NAME} = any(array[{{}}::text, {MODEL_NAME.replace('v.model', '{}::text')}])"
+OF_PROJECT = f"v.agent_id in ({AGENTS_OF_PROJECT})"
+
 STEPS = Resource(kind="step", view="agent.step_view", document=STEP)
 
 Feedback = Literal["positive", "negative"]
@@ -41,7 +47,7 @@ class StepPage(Page):
     order_by: Literal["created_at"] = "created_at"
     start_date: Annotated[Moment | None, Where("v.created_at > {}")] = None
     end_date: Annotated[Moment | None, Where("v.created_at < {}")] = None
-    model: Annotated[Name | None, Where(f"{{}} in (v.model, {MODEL_NAME})")] = None
+    model: Annotated[Name | None, Where(MADE_BY, search=NAMED)] = None
     agent_id: Annotated[Name | None, Where("v.agent_id = {}", key=True)] = None
     trace_ids: Annotated[
         Names | None,
@@ -52,9 +58,11 @@ class StepPage(Page):
         ),
     ] = None
     feedback: Annotated[Feedback | None, Where("v.feedback = {}")] = None
-    has_feedback: Annotated[bool | None, Where("(v.feedback is not null) = {}")] = None
-    tags: Annotated[Names | None, Where("v.tags && {}", key=True)] = None
-    project_id: Annotated[Name | None, Where(f"{{}} = {PROJECT}")] = None
+    has_feedback: Annotated[
+        bool | None, Where("v.feedback is not null", otherwise="v.feedback is null")
+    ] = None
+    tags: Annotated[Names | None, any_of("v.tags && {}")] = None
+    project_id: Annotated[Name | None, Where(f"{{}} = {PROJECT}", search=OF_PROJECT)] = None
 
 
 class StepsOfRunPage(Page):
@@ -104,8 +112,11 @@ async def retrieve_model_request(request: AnyRequest, step_id: str) -> Response[
     run_id = str((await place_of(request, step_id))["run_id"])
     command = ShowModelRequest(run_id=run_id, step_id=step_id)
     shown = (await api_of(request).send(request, command)).result
-    asked = {"step_id": step_id, "run_id": run_id, "request": shown["payload"]}
-    return raw(to_json({**asked, "notes": shown["notes"]}))
+    place, asked = {"step_id": step_id, "run_id": run_id}, str(shown["payload"])
+    return raw(
+        b'%b,"request":%b,"notes":%b}'
+        % (to_json(place)[:-1], asked.encode(), to_json(shown["notes"]))
+    )
 
 
 @get("/v1/steps/{step_id:str}/messages", opt=returns("messages", query=StepMessagePage))

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
 from typing import Any
@@ -92,13 +91,16 @@ async def read(
     names its entries."""
     queries = PostgresTemplateQueries(api_of(request).reads.database)
     try:
-        file = await asyncio.to_thread(read_file, to_json(document))
+        raw = to_json(document)
+        files = api_of(request).text_works.agent_files
+        file = await files.run(request, len(raw), read_file, raw)
         tools = await queries.tools_named(org_of(request), file.tool_names)
         present = PresentThings(
             tools={name: tool_id for name, (tool_id, _) in tools.items()},
             tool_sources={name: source for name, (_, source) in tools.items()},
         )
-        return file, await asyncio.to_thread(read_content, file, options, present), present
+        content = await files.run(request, len(raw), read_content, file, options, present)
+        return file, content, present
     except AgentFileInvalid as invalid:
         errors = "; ".join(invalid.errors[:ERRORS_SHOWN_MAX])
         raise Problem(422, {"detail": f"`agent_file`: {errors}"}) from None

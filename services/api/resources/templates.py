@@ -17,6 +17,7 @@ from libs.contracts.api.templates import (
 from libs.contracts.bus_messages import JsonObject
 from libs.contracts.letta import all_request_bodies
 from libs.contracts.letta.request_size_limits import INTEGER_MAX, Name, SearchText
+from libs.eventstore.text_search import has_text
 from services.api.adapters.resource_query_builder import Filter, Where, contains, filter_of
 from services.api.http.callers import org_of
 from services.api.http.error_responses import Problem
@@ -70,7 +71,7 @@ async def list_templates(request: AnyRequest) -> Response[bytes]:
     if page.name and page.exact:
         found.add("v.name = %(name)s", name=page.name)
     elif page.name:
-        found.add("v.name ilike %(name)s", name=contains("v.name").value(page.name))
+        found.add(has_text("v.name", "%(name)s"), name=page.name)
     order = f"{TEMPLATES.sort_keys[page.sort_by]} desc, v.id desc"
     part = (page.offset, page.limit)
     return raw(await answer_list(request, "templates", TEMPLATES.document, found, order, part))

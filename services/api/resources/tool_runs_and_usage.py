@@ -44,8 +44,8 @@ class CallPage(Page):
     """A page of calls."""
 
     agent_id: Annotated[Name | None, Where("v.agent_id = {}", key=True)] = None
-    tool_name: Annotated[Name | None, Where("v.name = {}")] = None
-    status: Annotated[Status | None, Where("v.status = {}")] = None
+    tool_name: Annotated[Name | None, Where("v.name = {}", key=True)] = None
+    status: Annotated[Status | None, Where("v.status = {}", key=True)] = None
 
 
 @get("/v1/tool-runs", opt=returns("calls of tools", query=CallPage))

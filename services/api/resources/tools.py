@@ -15,7 +15,7 @@ from libs.contracts.letta.tools import ToolState
 from libs.contracts.tools.base_tools.catalogue import ADDED_TOOLS
 from libs.contracts.tools.base_tools.definition import BaseTool
 from libs.contracts.tools.tools import CreateTool, DeleteTool, DeriveToolSchema, UpdateTool
-from services.api.adapters.resource_query_builder import Where, contains, filter_of
+from services.api.adapters.resource_query_builder import Where, any_of, contains, filter_of
 from services.api.adapters.tool_queries import (
     TOOLS,
     ToolQueries,
@@ -47,6 +47,8 @@ NO_VECTORS = (
 # A rank in one list counts 1 / (60 + rank), as V1 puts its two lists together.
 RANK_OFFSET = 60
 LETTA = "letta_"  # how the types of the tools begin that come with the server
+# By the index of types.
+IS_LETTAS = f"""v.tool_type collate "C" >= '{LETTA}' and v.tool_type collate "C" < 'letta`'"""
 
 
 def split_commas(values: object) -> object:
@@ -63,13 +65,13 @@ class ToolFilters(Query):
     """Which tools."""
 
     name: Annotated[Name | None, Where('v.name collate "C" = {}')] = None
-    names: Annotated[Names | None, Where("v.name = any({})")] = None
-    tool_ids: Annotated[CommaNames | None, Where("v.id = any({})")] = None
+    names: Annotated[Names | None, any_of("v.name = any({})")] = None
+    tool_ids: Annotated[CommaNames | None, Where("v.id = any({})", key=True)] = None
     search: Annotated[SearchText | None, contains("v.name")] = None
-    tool_types: Annotated[CommaNames | None, Where("v.tool_type = any({})")] = None
+    tool_types: Annotated[CommaNames | None, any_of("v.tool_type = any({})")] = None
     exclude_tool_types: Annotated[CommaNames | None, Where("not v.tool_type = any({})")] = None
-    tags: Annotated[CommaNames | None, Where("v.tags && {}")] = None
-    return_only_letta_tools: Annotated[bool, Where(f"starts_with(v.tool_type, '{LETTA}')")] = False
+    tags: Annotated[CommaNames | None, any_of("v.tags && {}")] = None
+    return_only_letta_tools: Annotated[bool, Where(IS_LETTAS, key=True)] = False
 
     def fits(self, tool: BaseTool) -> bool:
         """Whether a tool that comes with the server is one of them."""
@@ -90,7 +92,7 @@ class ToolFilters(Query):
 class ToolCount(ToolFilters):
     """Which tools are counted."""
 
-    exclude_letta_tools: Annotated[bool, Where(f"not starts_with(v.tool_type, '{LETTA}')")] = False
+    exclude_letta_tools: Annotated[bool, Where(f"not ({IS_LETTAS})")] = False
 
     def fits(self, tool: BaseTool) -> bool:
         return not self.exclude_letta_tools and super().fits(tool)

@@ -27,6 +27,17 @@ type Document = Mapping[str, Any]
 type Names = tuple[str, str]
 
 
+def compared_documents(before: Document, after: Document, names: Names) -> dict[str, Any]:
+    """What two documents of an agent say by themselves."""
+    return {
+        "configuration": configuration_changes(before, after),
+        "blocks": part_changes(before["blocks"], after["blocks"], names, label="label"),
+        "tools": part_changes(before["tools"], after["tools"], names, label="name"),
+        "folders": part_changes(before["sources"], after["sources"], names, label="name"),
+        "context": context_changes(before["message_ids"], after["message_ids"]),
+    }
+
+
 def configuration_changes(before: Document, after: Document) -> dict[str, Any]:
     """The fields of the agent that differ, each with both values."""
     return field_changes(before, after, NOT_CONFIGURATION)

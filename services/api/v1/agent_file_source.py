@@ -3,62 +3,77 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncGenerator, Iterator
-from tempfile import TemporaryFile
-from typing import BinaryIO
+from collections.abc import AsyncGenerator, Callable
+from tempfile import NamedTemporaryFile
+from typing import IO, Any
 
-from pydantic_core import from_json, to_json
+from pydantic_core import from_json
 
-from libs.contracts.agent_file import Line
+from libs.bus.fair_semaphore import NoPlace
 from libs.contracts.api.import_errors import BadSource
-from libs.contracts.api.imports import LEFT_OUT_KEPT_MAX, EntryError
+from libs.contracts.api.imports import EntryError
+from libs.work.fork_server import ProcessLimits
+from libs.work.limited_processes import LimitedProcesses, LimitReached
 from services.api.adapters.import_queries import ImportQueries
 from services.api.adapters.import_sources import WantedImport
 from services.api.adapters.uploaded_lines import UploadedParts, unpack_parts
-from services.api.v1.agent_file.agent_file import AgentFile
-from services.api.v1.agent_file.agent_file_lines import agent_file_lines
-from services.api.v1.agent_file.agent_file_reader import read_file
-from services.api.v1.agent_file.entry_problems import AgentFileInvalid, LeftOut
+from services.api.v1.agent_file.entry_problems import AgentFileInvalid
+from services.api.v1.agent_file.file_as_lines import NamesInFile, names_in, write_lines
 from services.api.v1.agent_file.import_options import ImportOptions, PresentThings
 
 FILE_BYTES_MAX = 1 << 30
-LINES_AT_ONCE = 64
+# Each million messages takes minutes; files wait for each other.
+LIMITS = ProcessLimits(processor_seconds_max=600, memory_bytes_max=4 << 30)
+WAITING_SECONDS_MAX = 1_800.0
+
+
+def file_processes() -> LimitedProcesses:
+    """What files are read in."""
+    return LimitedProcesses(names_in.__module__, places=1, waiting_seconds_max=WAITING_SECONDS_MAX)
 
 
 class AgentFileSource:
-    """Reads agent files, in a thread: what they have may be much."""
+    """Reads agent files, in processes with limits: what they have may be much."""
 
-    def __init__(self, uploads: UploadedParts, queries: ImportQueries) -> None:
+    def __init__(
+        self, uploads: UploadedParts, queries: ImportQueries, processes: LimitedProcesses
+    ) -> None:
         self.uploads = uploads
         self.queries = queries
+        self.processes = processes
 
     async def lines(self, wanted: WantedImport) -> AsyncGenerator[bytes]:
         """The lines of a file, each with its line feed. Raises BadSource."""
-        with TemporaryFile() as copy:
+        with NamedTemporaryFile() as copy, NamedTemporaryFile() as written:
             await self.write(wanted, copy)
-            try:
-                file = await asyncio.to_thread(read_file, copy)
-                present = await self.present(wanted.org, file)
-                left_out: list[LeftOut] = []
-                lines = agent_file_lines(file, options_of(wanted), present, left_out=left_out)
-                while some := await asyncio.to_thread(next_lines, lines):
-                    for line in some:
-                        yield line
-                noted = [EntryError(entry=each.entry, message=each.why) for each in left_out]
-                wanted.left_out[:] = noted[:LEFT_OUT_KEPT_MAX]
-            except AgentFileInvalid as invalid:
-                raise BadSource([error_of(words) for words in invalid.errors]) from None
+            named = await self.run(wanted, names_in, copy.name)
+            present = await self.present(wanted.org, named)
+            options = options_of(wanted)
+            noted = await self.run(wanted, write_lines, copy.name, written.name, options, present)
+            wanted.left_out[:] = noted
+            while line := written.readline():
+                yield line
 
-    async def write(self, wanted: WantedImport, copy: BinaryIO) -> None:
-        """Write the file, unpacked, where a thread can read it."""
+    async def run[T](self, wanted: WantedImport, function: Callable[..., T], *arguments: Any) -> T:
+        """What a function says of a file. Raises BadSource."""
+        try:
+            return await self.processes.run(function, *arguments, org=wanted.org, limits=LIMITS)
+        except AgentFileInvalid as invalid:
+            raise BadSource([error_of(words) for words in invalid.errors]) from None
+        except (LimitReached, NoPlace) as impossible:
+            raise BadSource.of_file(f"it cannot be read: {impossible}") from None
+
+    async def write(self, wanted: WantedImport, copy: IO[bytes]) -> None:
+        """Write the file, unpacked, where a process can read it."""
         size = 0
         async for data in unpack_parts(self.uploads.parts(wanted.org, wanted.import_id)):
             size += len(data)
             if size > FILE_BYTES_MAX:
                 raise BadSource.of_file(f"it has over {FILE_BYTES_MAX:,} bytes")
             await asyncio.to_thread(copy.write, data)
+        copy.flush()
 
-    async def present(self, org: str, file: AgentFile) -> PresentThings:
+    async def present(self, org: str, file: NamesInFile) -> PresentThings:
         """What the organisation has of what the file names."""
         tools = await self.queries.tools_by_name(org, file.tool_names)
         return PresentThings(
@@ -89,11 +104,6 @@ def options_of(wanted: WantedImport) -> ImportOptions:
         secrets=said.secrets or {},
         model=said.model,
     )
-
-
-def next_lines(lines: Iterator[Line]) -> list[bytes]:
-    """Some more lines; none at the end. Raises AgentFileInvalid."""
-    return [to_json(line) + b"\n" for line, _ in zip(lines, range(LINES_AT_ONCE), strict=False)]
 
 
 def error_of(words: str) -> EntryError:

@@ -15,7 +15,8 @@ from libs.contracts.agent.batches import (
     run_of_item,
 )
 from libs.contracts.bus_messages import JsonObject
-from libs.contracts.letta.message_requests import STEPS_MAX, LettaRequest
+from libs.contracts.letta.batch_requests import BatchItemRequest
+from libs.contracts.letta.message_requests import STEPS_MAX, LettaBatchRequest
 from libs.contracts.letta.runs import run_config
 from services.api.http.error_responses import Problem
 from services.api.http.handler_dependencies import api_of
@@ -29,7 +30,7 @@ from services.api.v1.message_request import options_of, stored_message
 
 ERRORS_SHOWN_MAX = 10
 # The name of a model, or of a function, which pydantic puts where it has tried several.
-CHOICE = re.compile(r"[A-Z]\w*|function-.*|.*\[.*")
+CHOICE = re.compile(r"[A-Z]\w*|function-.*|[^\[\n]*\[.*")
 
 
 async def batch_body_of[M: BaseModel](request: AnyRequest, model: type[M]) -> M:
@@ -62,7 +63,7 @@ def place_of(location: Sequence[str | int]) -> str:
 
 async def start_batch(
     request: AnyRequest,
-    items: Sequence[tuple[str, LettaRequest]],
+    items: Sequence[tuple[str, BatchItemRequest | LettaBatchRequest]],
     *,
     field: str,
     own_conversations: bool,
@@ -71,6 +72,7 @@ async def start_batch(
     """Have a batch of messages accepted, each for the agent whose id stands before it; returns the
     id of the batch. `own_conversations` says whether each item runs in one of its own, `field` how
     the request calls its items. Raises Problem; then nothing is begun."""
+    refuse_repeated_ids([body.custom_id for _, body in items], field)
     api = api_of(request)
     batch_id = api.new_id(request, "batch")
     command = StartBatch(
@@ -86,13 +88,23 @@ async def start_batch(
     return batch_id
 
 
+def refuse_repeated_ids(custom_ids: Sequence[str | None], field: str) -> None:
+    """Raise the 422 that names the item whose `custom_id` another has: results would not say whose
+    they are."""
+    first: dict[str, int] = {}
+    for number, custom_id in enumerate(custom_ids):
+        if custom_id is not None and first.setdefault(custom_id, number) != number:
+            detail = f"`{field}[{number}].custom_id`: {field}[{first[custom_id]}] has it: give each"
+            raise Problem(422, {"detail": f"{detail} item its own"})
+
+
 def built_item(
     request: AnyRequest,
     batch_id: str,
     number: int,
     field: str,
     agent_id: str,
-    body: LettaRequest,
+    body: BatchItemRequest | LettaBatchRequest,
     own_conversation: bool,
 ) -> BatchItem:
     """An item with the ids that follow from its batch and its number. Raises the 422 that names it
@@ -124,6 +136,7 @@ def built_item(
             structured_summaries=body.include_compaction_messages,
             client_tools=client_tools_of(body),
             client_skills=client_skills_of(body),
+            custom_id=body.custom_id,
         )
     except Problem as wrong:
         detail = f"`{field}[{number}]`: {wrong.body['detail']}"

@@ -5,6 +5,12 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Sequence
 from difflib import SequenceMatcher, unified_diff
+from typing import Any
+
+from pydantic import JsonValue
+from pydantic_core import from_json
+
+from libs.contracts.bus_messages import JsonObject
 
 # What a comparison may cost: a diff in pairs of lines, a blame in steps, of which 70 million take a
 # second at worst. Beyond it the lines between the first and the last change count as new.
@@ -28,6 +34,20 @@ def blame_lines(texts: Sequence[str]) -> list[int]:
             following[in_new : in_new + size] = origins[in_old : in_old + size]
         old, origins = new, following
     return origins
+
+
+def page_of_blame(versions: bytes, after: int, limit: int) -> JsonObject:
+    """A page of the lines of the newest of these versions, which come as JSON, the newest first:
+    each line with what is known of the version it came with, and how many lines there are."""
+    found: list[dict[str, Any]] = from_json(versions)[::-1]
+    origins = blame_lines([version["value"] for version in found])
+    known = [{key: version[key] for key in version if key != "value"} for version in found]
+    texts = lines_of(found[-1]["value"]) if found else []
+    shown = range(after, min(after + limit, len(texts)))
+    lines: list[JsonValue] = [
+        {"number": at + 1, "text": texts[at], **known[origins[at]]} for at in shown
+    ]
+    return {"lines_total": len(texts), "lines": lines}
 
 
 def matching(

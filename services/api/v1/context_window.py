@@ -6,6 +6,8 @@ import json
 from collections.abc import Sequence
 from typing import Any
 
+from pydantic_core import from_json, to_json
+
 from libs.contracts.bus_messages import Json, JsonObject
 from libs.contracts.letta.agent_state import timestamp
 from libs.contracts.token_estimates import BYTES_PER_TOKEN, MESSAGE_BYTES, text_tokens
@@ -15,6 +17,17 @@ from services.api.adapters.context_message_queries import ShownMessage
 CORE_MEMORY, TOOL_RULES, METADATA = "memory_blocks", "tool_usage_rules", "memory_metadata"
 FILESYSTEM, DIRECTORIES = "memory_filesystem", "directories"
 TAGS = (CORE_MEMORY, TOOL_RULES, METADATA, FILESYSTEM, DIRECTORIES)
+
+
+def context_window_json(
+    agent: bytes, shown: Sequence[ShownMessage], messages_count: int, passages_count: int
+) -> bytes:
+    """The context window of an agent with its tools, both as JSON."""
+    read = from_json(agent)
+    window = context_window(
+        read, read["tools"], shown, messages_count=messages_count, passages_count=passages_count
+    )
+    return to_json(window)
 
 
 def context_window(

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from typing import Annotated
 
 from litestar import Response
@@ -114,7 +113,7 @@ def secrets_of(api: Api, asked: ImportQuery) -> dict[str, str] | None:
     if not text:
         return None
     try:
-        values = json.loads(text)
+        values = from_json(text)
     except ValueError:
         values = None
     if not isinstance(values, dict) or not all(isinstance(value, str) for value in values.values()):
@@ -129,10 +128,18 @@ def wants_no_answer(request: AnyRequest, asked: ImportQuery) -> bool:
 
 
 async def import_document(request: AnyRequest, import_id: str) -> bytes:
-    """An import as clients read it; it was just requested."""
+    """An import as clients read it, which was requested. Raises the 410 of one that is
+    forgotten."""
     body = await api_of(request).reads.one(IMPORTS, org_of(request), import_id)
-    assert body is not None, "an import that was accepted has a row"
+    if body is None:
+        raise refusal_of_forgotten(import_id)
     return body
+
+
+def refusal_of_forgotten(import_id: str) -> Problem:
+    """The answer to who asks again for an import of whose agents none is left."""
+    detail = f"Import {import_id} was made, and forgotten with its agents: use another key"
+    return Problem(410, {"detail": detail})
 
 
 async def answer_later(request: AnyRequest, import_id: str) -> Response[bytes]:

@@ -4,7 +4,6 @@ unknown is refused, with the name that is nearest to it."""
 from __future__ import annotations
 
 import difflib
-import json
 from collections.abc import Iterator, Sequence
 
 from pydantic import BaseModel, ValidationError
@@ -12,10 +11,18 @@ from pydantic_core import ErrorDetails
 
 from libs.contracts.bus_messages import Json, JsonObject
 from services.api.http.error_responses import Problem
-from services.api.http.request_parsing import AnyRequest, Query, json_of
+from services.api.http.request_parsing import (
+    HALF_OF_A_PAIR,
+    AnyRequest,
+    Query,
+    decoding_error,
+    json_of,
+    place_of_half_a_pair,
+)
 from services.api.v1.native_problems import unprocessable
 
 PROBLEMS_SHOWN_MAX = 50
+FIELD_CHARS_MAX = 100
 UNKNOWN = "extra_forbidden"
 
 
@@ -41,15 +48,14 @@ def native_json(raw: bytes) -> Json:
 
 def syntax_problem(raw: bytes) -> tuple[str, JsonObject]:
     """Why a body is no JSON that is taken: in a sentence, and as a problem with its place."""
+    half = place_of_half_a_pair(raw)
+    if half is not None:
+        field = ascii(".".join(map(str, half)))[1:-1][:FIELD_CHARS_MAX]
+        return f"{field}: {HALF_OF_A_PAIR}", problem_of(field, "value_error", HALF_OF_A_PAIR)
     line = column = 0
     words = "the body is empty" if not raw else "it is too deep, too large or no UTF-8"
-    try:
-        json.loads(raw)
-    except json.JSONDecodeError as found:
-        line, column = found.lineno, found.colno
-        words = found.msg if raw else words
-    except (ValueError, RecursionError):
-        pass
+    if raw and (found := decoding_error(raw)):
+        line, column, words = found.lineno, found.colno, found.msg
     place = f" at line {line}, column {column}" if line and raw else ""
     problem = problem_of("", "json_invalid", words, line=line, column=column)
     return f"The body is not JSON{place}: {words}", problem
@@ -60,7 +66,8 @@ def fitting[M: BaseModel](data: Json, model: type[M], where: str) -> M:
     try:
         return model.model_validate(data)
     except ValidationError as invalid:
-        errors = invalid.errors(include_url=False)[:PROBLEMS_SHOWN_MAX]
+        errors = invalid.errors(include_url=False, include_context=False, include_input=False)
+        errors = errors[:PROBLEMS_SHOWN_MAX]
         problems = list(problems_of(errors, list(model.model_fields)))
         raise unprocessable(summary(problems, where), *problems) from None
 
@@ -68,7 +75,7 @@ def fitting[M: BaseModel](data: Json, model: type[M], where: str) -> M:
 def problems_of(errors: Sequence[ErrorDetails], names: Sequence[str]) -> Iterator[JsonObject]:
     """The problems that the errors of a validation are; `names` are the fields that there are."""
     for error in errors:
-        field = ".".join(map(str, error["loc"]))
+        field = ".".join(map(str, error["loc"]))[:FIELD_CHARS_MAX]
         if error["type"] == UNKNOWN:
             close = difflib.get_close_matches(field, names, n=1)
             suggestion = close[0] if close else ""

@@ -3,15 +3,17 @@ file, with all that is wrong in it."""
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Iterator
+from functools import partial
 
 from libs.agent_toml.checked_file import CheckedFile, Path, check, read
 from libs.agent_toml.definition import AgentDefinition
 from libs.agent_toml.problems import Problem
 from libs.agent_toml.reporting import name_of
 from libs.contracts.bus_messages import JsonObject
+from libs.contracts.outside_texts import decode_text
 from services.api.http import error_responses
+from services.api.http.handler_dependencies import api_of
 from services.api.http.request_parsing import AnyRequest
 from services.api.v1.native_bodies import native_json, summary
 from services.api.v1.native_problems import unprocessable
@@ -50,6 +52,7 @@ async def definition_in(request: AnyRequest) -> tuple[AgentDefinition, list[Json
 
 async def checked_body(request: AnyRequest) -> CheckedFile:
     """A body as the file of an agent. Raises Problem."""
+    checks = api_of(request).text_works.checks
     body = await request.body()
     kind = request.headers.get("content-type", "").partition(";")[0].strip().lower()
     if kind in TOML_TYPES:
@@ -57,21 +60,20 @@ async def checked_body(request: AnyRequest) -> CheckedFile:
         if len(text) > FILE_CHARS_MAX:
             words = f"it has {len(text)} characters, and may have {FILE_CHARS_MAX}"
             raise unprocessable(f"The file is too large: {words}")
-        # Work for the processor: the rest of the api goes on meanwhile.
-        return await asyncio.to_thread(read, text, file=FILE)
+        return await checks.run(request, len(text), partial(read, text, file=FILE))
     if kind not in JSON_TYPES and not body.lstrip().startswith(b"{"):
         detail = f"A body of `{kind}` is not read: send application/json or application/toml"
         raise error_responses.Problem(415, {"detail": detail})
     document = native_json(body)
     if not isinstance(document, dict):
         raise unprocessable("`body`: an agent is an object with `name` and what else it has")
-    return await asyncio.to_thread(check, document, file=BODY)
+    return await checks.run(request, len(body), partial(check, document, file=BODY))
 
 
 def text_of(body: bytes) -> str:
     """A body as text. Raises the 422 of what is no UTF-8."""
     try:
-        return body.decode("utf-8-sig")
+        return decode_text(body)
     except UnicodeDecodeError as broken:
         raise unprocessable(f"The body is not UTF-8: byte {broken.start} is wrong") from None
 

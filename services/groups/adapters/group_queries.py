@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import Protocol
 
 from libs.eventstore.connection_pool import Database
+from libs.work.deleted_agents import deleted_agents
 from services.groups.domain.group_rules import GroupFacts, KnownAgent
 
 SWEPT_MAX = 100
@@ -31,11 +32,10 @@ GROUP_COUNT = 'select count(*) from groups.groups where org collate "C" = %s'
 # From the events of agents, so that an empty read model takes nobody from a group. Sleeptime groups
 # go as a whole with any of their agents: see `LOST_GROUPS`.
 LOST_MEMBERS = """
-select m.group_id, m.agent_id, m.org from groups.group_members m
+select m.group_id, m.agent_id, m.org from {deleted}
+join groups.group_members m on m.agent_id = d.id and m.org = d.org
 join groups.groups g on g.id = m.group_id
-where exists (
-    select from agent.deleted_agent_view d where d.id = m.agent_id and d.org = m.org)
-and (g.manager_type not in ('sleeptime', 'voice_sleeptime') or exists (
+where (g.manager_type not in ('sleeptime', 'voice_sleeptime') or exists (
     select from unnest(g.agent_ids) as other(id) where not exists (
         select from agent.deleted_agent_view d where d.id = other.id and d.org = g.org)))
 order by m.id limit %(limit)s"""
@@ -117,8 +117,9 @@ class GroupQueries(Protocol):
         """What other groups have offered to these agents, or shared with them."""
         ...
 
-    async def lost_members(self) -> list[LostPart]:
-        """Members of groups that were deleted, `SWEPT_MAX` at most."""
+    async def lost_members(self, agent_ids: list[str] | None) -> list[LostPart]:
+        """Those of these agents, or of all, that were deleted and are members of groups;
+        `SWEPT_MAX` at most."""
         ...
 
     async def lost_blocks(self) -> list[LostPart]:
@@ -160,11 +161,12 @@ class PostgresGroupQueries:
         values = {"org": org, "group": group_id, "agents": agent_ids}
         return [OtherSharing(*row) for row in await self.database.fetch(SHARED_BY_OTHERS, values)]
 
-    async def lost_members(self) -> list[LostPart]:
-        """Members of groups that were deleted."""
-        if not await self.database.any_row("groups.group_members"):
+    async def lost_members(self, agent_ids: list[str] | None) -> list[LostPart]:
+        """Those of these agents, or of all, that were deleted and are members of groups."""
+        if agent_ids is None and not await self.database.any_row("groups.group_members"):
             return []
-        rows = await self.database.fetch(LOST_MEMBERS, {"limit": SWEPT_MAX})
+        text = LOST_MEMBERS.format(deleted=deleted_agents(agent_ids))
+        rows = await self.database.fetch(text, {"agents": agent_ids, "limit": SWEPT_MAX})
         return [LostPart(*row) for row in rows]
 
     async def lost_blocks(self) -> list[LostPart]:

@@ -10,6 +10,7 @@ from pydantic import TypeAdapter
 
 from libs.contracts.agent.runs import CallingRun
 from libs.eventstore.connection_pool import Database
+from libs.work.deleted_agents import deleted_agents
 from libs.work.work_lease import DueWork
 
 SWEPT_MAX = 100
@@ -71,8 +72,8 @@ limit %(limit)s"""
 
 
 LOST_SUBSCRIPTIONS = """
-select s.topic_id, s.topic, s.agent_id, s.org from groups.subscribers s
-where exists (select from agent.deleted_agent_view d where d.id = s.agent_id and d.org = s.org)
+select s.topic_id, s.topic, s.agent_id, s.org
+from {deleted} join groups.subscribers s on s.agent_id = d.id and s.org = d.org
 order by s.id limit %(limit)s"""
 
 
@@ -116,8 +117,9 @@ class RecipientQueries(Protocol):
         """The messages that can go on and that nobody works on."""
         ...
 
-    async def lost_subscriptions(self) -> list[LostSubscription]:
-        """Subscriptions of agents that were deleted, `SWEPT_MAX` at most."""
+    async def lost_subscriptions(self, agent_ids: list[str] | None) -> list[LostSubscription]:
+        """Subscriptions of those of these agents, or of all, that were deleted; `SWEPT_MAX` at
+        most."""
         ...
 
 
@@ -172,9 +174,10 @@ class PostgresRecipientQueries:
             return []
         return [DueWork(*row) for row in await self.database.fetch(DUE, {"limit": SWEPT_MAX})]
 
-    async def lost_subscriptions(self) -> list[LostSubscription]:
-        """Subscriptions of agents that were deleted."""
-        if not await self.database.any_row("groups.subscribers"):
+    async def lost_subscriptions(self, agent_ids: list[str] | None) -> list[LostSubscription]:
+        """Subscriptions of those of these agents, or of all, that were deleted."""
+        if agent_ids is None and not await self.database.any_row("groups.subscribers"):
             return []
-        rows = await self.database.fetch(LOST_SUBSCRIPTIONS, {"limit": SWEPT_MAX})
+        text = LOST_SUBSCRIPTIONS.format(deleted=deleted_agents(agent_ids))
+        rows = await self.database.fetch(text, {"agents": agent_ids, "limit": SWEPT_MAX})
         return [LostSubscription(*row) for row in rows]

@@ -49,7 +49,7 @@ class GroupRunPorts(ProcessPorts):
 class GroupRuns(LeasedWork[DueWork]):
     """The conversations of groups in which this process has members answer."""
 
-    name = "conversation of a group"
+    name = "group conversation"
     ports: GroupRunPorts
 
     def __init__(self, ports: GroupRunPorts) -> None:
@@ -72,6 +72,11 @@ class GroupRuns(LeasedWork[DueWork]):
             await attempt.run()
         finally:
             await attempt.stop()
+
+    async def give_up(self, unit: UnitOfWork, work: DueWork, reason: str) -> None:
+        """Decide that the run of a group that is under way has failed."""
+        conversation = await unit.load(GroupConversation, work.id)
+        conversation.give_up(reason, at=self.ports.clock.now())
 
     def publish_end(self, org: str, run_id: str, what: JsonObject) -> None:
         """Publish the end of a run that was decided outside of an attempt."""
@@ -161,7 +166,7 @@ class GroupAttempt:
             conversation = await unit.load(GroupConversation, self.lease.work.id)
             return conversation.end_hop(run_id, number, outcome, at=self.ports.clock.now())
 
-        if await self.lease.record(decide, release=False):
+        if await self.lease.record(decide, release=False, advances=True):
             await self.publish(run_id, {"hop": number})
 
     async def choose(self, scene: Scene) -> None:

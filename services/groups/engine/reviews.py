@@ -44,7 +44,7 @@ class ReviewPorts(ProcessPorts):
 class Reviews(LeasedWork[DueWork]):
     """The reviews that this process starts; the work is a group, whose id its lease has."""
 
-    name = "start of reviews"
+    name = "review start"
     ports: ReviewPorts
 
     def __init__(self, ports: ReviewPorts) -> None:
@@ -64,6 +64,13 @@ class Reviews(LeasedWork[DueWork]):
             if refused is None:
                 return
             await self.note(review.run_id, refused, lease)
+
+    async def give_up(self, unit: UnitOfWork, work: DueWork, reason: str) -> None:
+        """Decide that none of the reviews of a group is made that are due."""
+        group = await unit.load(Group, work.id)
+        for review in list(group.state.reviews):
+            refused = dict.fromkeys(review.run_ids, reason)
+            start_review(group, review.run_id, refused, at=self.ports.clock.now())
 
     async def note(self, run_id: str, refused: dict[str, str], lease: WorkLease[DueWork]) -> None:
         """Record that a review has started."""

@@ -13,7 +13,7 @@ from collections.abc import Sequence
 from contextlib import suppress
 
 from libs.bus.fair_semaphore import FairSemaphore
-from libs.contracts.bus_messages import JsonObject
+from libs.contracts.bus_messages import PARKED, JsonObject
 from libs.contracts.groups.routing import routed_message_deltas
 from libs.eventstore.ports import StoreUnavailable
 from libs.eventstore.unit_of_work import UnitOfWork
@@ -26,6 +26,7 @@ from services.groups.domain.routed_message import (
     next_deadline,
     routing_of,
 )
+from services.groups.domain.routing.plans import Failed, Plan
 from services.groups.domain.routing.strategies import STRATEGIES
 from services.groups.engine.delivery_runs import DeliveryRuns, Outcome, RoutingPorts, Sending
 
@@ -75,6 +76,12 @@ class RoutedMessages(LeasedWork[DueWork]):
         """Go on with a message."""
         await self.drive(lease, await self.record(lease, []))
 
+    async def give_up(self, unit: UnitOfWork, work: DueWork, reason: str) -> None:
+        """Decide that nobody answers a message."""
+        message = await unit.load(RoutedMessage, work.id)
+        if message.is_active:
+            message.follow(Plan(end=Failed(PARKED, reason)), at=self.ports.clock.now())
+
     async def drive(
         self, lease: WorkLease[DueWork], state: RoutedMessageState, *, is_new: bool = False
     ) -> None:
@@ -122,7 +129,9 @@ class RoutedMessages(LeasedWork[DueWork]):
                 message.follow(STRATEGIES[routing.request.pattern].plan(routing), at=now)
             return message.state.model_copy(deep=True)
 
-        return await lease.record(decide, release=lambda state: state.phase == "ended")
+        return await lease.record(
+            decide, release=lambda state: state.phase == "ended", advances=bool(outcomes)
+        )
 
     def send_pending(self, sending: Sending, tasks: dict[int, asyncio.Task[Outcome]]) -> None:
         """Begin the deliveries that were decided and are not under way here."""

@@ -17,6 +17,7 @@ from libs.work.progress import follow
 from services.groups.domain.conversations.member_messages import line_of
 from services.groups.domain.conversations.run_steps import Scene
 from services.groups.domain.managers.decisions import Participant
+from services.groups.domain.managers.member_names import without_thoughts
 
 # How often a model is asked that named nobody, or could not be asked.
 TRIES_MAX = 3
@@ -47,7 +48,7 @@ class SpeakerChoice:
                 named = await self.ask(scene, members, attempt, context)
             except BusUnavailable:
                 named = None
-            member = scene.table.member_named(named) if named else None
+            member = scene.table.member_named_in(named) if named else None
             if member is not None:
                 return Choice(member.agent_id, "model")
             await self.clock.sleep(RETRY_SECONDS)
@@ -95,9 +96,10 @@ def schema_of(members: list[Participant]) -> JsonObject:
 
 def name_in(completion: Any) -> str | None:
     """The name in an answer, which is JSON or, of a model that knows no forms, a text."""
-    content = str((completion or {}).get("content") or "")
+    content = without_thoughts(str((completion or {}).get("content") or ""))
     try:
         answer = from_json(content)
     except ValueError:
         return content or None
-    return str(answer.get("name") or "") if isinstance(answer, dict) else content
+    # Some name the field otherwise: the text as a whole names one member, or nobody.
+    return str(answer.get("name") or content) if isinstance(answer, dict) else content

@@ -54,7 +54,7 @@ class RemoveDeletedMembers(Reconciliation[LostPart]):
 
     async def find(self, keys: list[str] | None) -> Sequence[LostPart]:
         """Members of groups that were deleted."""
-        return await self.queries.lost_members()
+        return await self.queries.lost_members(keys)
 
     async def mend(self, item: LostPart) -> bool:
         """Have one deleted agent leave one group."""

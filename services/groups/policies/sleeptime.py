@@ -39,6 +39,7 @@ class EnableWantedSleeptime(Reconciliation[UnreviewedAgent]):
     that was to do it has died."""
 
     name = "agents without their sleeptime groups"
+    every_seconds = 60.0  # of agents that want one: an import may bring them
     batch_max = SWEPT_MAX
 
     def __init__(self, bus: Bus, queries: SleeptimeQueries, clock: Clock, ids: Ids) -> None:

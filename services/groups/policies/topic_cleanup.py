@@ -28,7 +28,7 @@ class UnsubscribeDeletedAgents(Reconciliation[LostSubscription]):
 
     async def find(self, keys: list[str] | None) -> Sequence[LostSubscription]:
         """Subscriptions of agents that were deleted."""
-        return await self.queries.lost_subscriptions()
+        return await self.queries.lost_subscriptions(keys)
 
     async def mend(self, item: LostSubscription) -> bool:
         """Remove one subscription of one deleted agent."""

@@ -15,6 +15,7 @@ from libs.contracts.groups.group_runs import (
     GroupRunFailed,
     GroupRunStarted,
     GroupTranscriptEmptied,
+    HopStatus,
     MemberRunsWithdrawn,
     member_run,
 )
@@ -52,6 +53,8 @@ def project_group_run(event: Event, org: str, rows: RowWrites) -> None:
             rows.patch(GROUP_HOPS, ended_hop(event))
         case GroupRunEnded():
             rows.patch(GROUP_RUNS, ended_run(event))
+            for hop in event.open_hops:
+                rows.patch(GROUP_HOPS, cancelled_hop(event, hop))
             set_pending(rows, conversation_id, is_idle=event.is_idle)
         case GroupTranscriptEmptied():
             empty(event, rows)
@@ -150,13 +153,24 @@ def hop_row(event: GroupHopStarted, org: str) -> JsonObject:
 
 def ended_hop(event: GroupHopEnded) -> JsonObject:
     """What came of a hop."""
+    return hop_end(event, event.hop, event.status, event.reason)
+
+
+def cancelled_hop(event: GroupRunEnded, hop: int) -> JsonObject:
+    """A hop of which nothing came, since its run is over."""
+    return hop_end(event, hop, "cancelled", "The run of the group is over")
+
+
+def hop_end(
+    event: GroupHopEnded | GroupRunEnded, hop: int, status: HopStatus, reason: str
+) -> JsonObject:
+    """The end of a hop."""
     fields: JsonObject = {
-        "status": event.status,
-        "reason": event.reason or None,
+        "status": status,
+        "reason": reason or None,
         "ended_at": event.timestamp.isoformat(),
     }
-    hop_id = member_run(event.run_id, event.hop)
-    return {"id": hop_id, "status": event.status, "fields": fields}
+    return {"id": member_run(event.run_id, hop), "status": status, "fields": fields}
 
 
 def message_row(event: GroupMessageAppended, org: str) -> JsonObject:

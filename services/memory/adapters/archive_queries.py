@@ -76,7 +76,8 @@ order by r.deleted_at limit 100"""
 
 ORPHANED = """
 select aa.archive_id, aa.agent_id, aa.org from memory.archive_agents aa
-where not exists (select from agent.agent_view a where a.id = aa.agent_id and a.org = aa.org)
+where {chosen} not exists (
+    select from agent.agent_view a where a.id = aa.agent_id and a.org = aa.org)
 limit 100"""
 
 
@@ -181,8 +182,9 @@ class ArchiveQueries(Protocol):
         no passage can be on its way to them; `SWEPT_MAX` at most."""
         ...
 
-    async def orphaned_attachments(self) -> list[Attachment]:
-        """Attachments to agents that are no more, `SWEPT_MAX` at most."""
+    async def orphaned_attachments(self, agent_ids: list[str] | None) -> list[Attachment]:
+        """Attachments to those of these agents, or of all, that are no more; `SWEPT_MAX` at
+        most."""
         ...
 
 
@@ -260,9 +262,12 @@ class PostgresArchiveQueries:
             return []
         return [Removal(*row) for row in await self.database.fetch(REMOVALS, [settled_seconds])]
 
-    async def orphaned_attachments(self) -> list[Attachment]:
-        """Attachments to agents that are no more, `SWEPT_MAX` at most."""
-        return [Attachment(*row) for row in await self.database.fetch(ORPHANED)]
+    async def orphaned_attachments(self, agent_ids: list[str] | None) -> list[Attachment]:
+        """Attachments to those of these agents, or of all, that are no more."""
+        chosen = "" if agent_ids is None else "aa.agent_id = any(%(agents)s) and"
+        text = ORPHANED.format(chosen=chosen)
+        rows = await self.database.fetch(text, {"agents": agent_ids})
+        return [Attachment(*row) for row in rows]
 
 
 async def collections_of(

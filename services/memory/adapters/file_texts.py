@@ -10,6 +10,7 @@ from services.memory.domain.text_segments import Segment
 
 SEGMENTS_DELETED_MAX = 256
 UNNAMED_SECONDS_MAX = 3_600
+RECENT_SECONDS_MAX = 3 * UNNAMED_SECONDS_MAX
 
 # Nothing is added for a file that is gone: there would be nobody who removes it. Who deletes it
 # waits for this, and what is here then goes with it.
@@ -38,6 +39,10 @@ where t.number = 0
   and (t.written_at < now() - make_interval(secs => %(seconds)s)
        or not exists (select from memory.files f where f.id = t.file_id))
 limit %(limit)s"""
+RECENTLY_UNNAMED = UNNAMED.replace(
+    "where t.number = 0",
+    "where t.number = 0 and t.written_at > now() - make_interval(secs => %(recent)s)",
+)
 # The first segment goes last: by it the others are found.
 DELETE = """
 delete from memory.file_texts where text_id = %(text)s and number in (
@@ -68,8 +73,9 @@ class FileTexts(Protocol):
         """Remove a text, some segments at a time."""
         ...
 
-    async def unnamed_texts(self, limit: int) -> list[str]:
-        """Ids of texts whose file was deleted, or that no file has named for long."""
+    async def unnamed_texts(self, limit: int, *, recent: bool = False) -> list[str]:
+        """Ids of texts whose file was deleted, or that no file has named for long; of those that
+        were written in the last hours, or of all."""
         ...
 
 
@@ -110,10 +116,15 @@ class PostgresFileTexts:
         while len(await self.database.fetch(DELETE, values)) == SEGMENTS_DELETED_MAX:
             pass
 
-    async def unnamed_texts(self, limit: int) -> list[str]:
+    async def unnamed_texts(self, limit: int, *, recent: bool = False) -> list[str]:
         """Ids of texts whose file was deleted, or that no file has named for long."""
-        values = {"limit": limit, "seconds": UNNAMED_SECONDS_MAX}
-        return [text_id for (text_id,) in await self.database.fetch(UNNAMED, values)]
+        values = {
+            "limit": limit,
+            "seconds": UNNAMED_SECONDS_MAX,
+            "recent": RECENT_SECONDS_MAX,
+        }
+        text = RECENTLY_UNNAMED if recent else UNNAMED
+        return [text_id for (text_id,) in await self.database.fetch(text, values)]
 
 
 def lines_of(segments: Sequence[tuple[Any, ...]], first: int, last: int) -> list[str]:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any, Literal, Protocol
@@ -14,7 +13,6 @@ from libs.embeddings.ports import Vector
 from libs.embeddings.rank_fusion import FUSION_RANKS
 from libs.eventstore.connection_pool import Database
 from services.memory.adapters.halfvec_dumper import HalfVector
-from services.memory.adapters.hnsw_indexing import LargeCollections
 
 # Of each list so many are fused, or as many as are asked for.
 CANDIDATES_MIN = 60
@@ -22,12 +20,13 @@ FOUND_MAX = 1_000
 QUERY_CHARS_MAX = 8_000  # of its text, which is looked for word by word
 # Of the passages with the words so many are ranked: words that more have say little.
 WORDED_MAX = 2_000
-# The lengths of vectors for which there is a graph; others are compared one by one.
-GRAPH_DIMENSIONS = (384, 768, 1_024, 1_536, 3_072)
-# Where a filter leaves so few, these are compared one by one: a graph would be walked for long
-# until enough of its nodes pass the filter.
-FILTERED_MAX = 15_000
-SLOW_SECONDS = 0.02  # then it is looked at whether a collection is large
+# What is nearest among the first so many is a bound for all others: what is beyond is not sorted.
+BOUNDING_MAX = 500
+# Vectors of more numbers than fit into the index are compared by the signs of these first, and so
+# many of them, or for each candidate, by the numbers.
+INDEXED_DIMENSIONS_MAX = 768
+COMPARED_MIN = 500
+COMPARED_FOR_EACH = 5
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,43 +64,20 @@ class PassageSearch(Protocol):
 
 
 class PostgresPassageSearch:
-    """Keeps the contract of `PassageSearch`. Which collections are `large` is known beforehand."""
+    """Keeps the contract of `PassageSearch`."""
 
-    def __init__(self, database: Database, large: LargeCollections | None = None) -> None:
+    def __init__(self, database: Database) -> None:
         self.database = database
-        self.large = large
 
     async def search(self, query: PassageQuery) -> list[FoundPassage]:
         """The passages that fit, the best first."""
         if not query.collection_ids or query.limit < 1:
             return []
-        graph = await self.by_graph(query)
-        began = time.monotonic()
-        rows = await self.database.fetch(*search_statement(query, graph=graph))
-        if self.large and not graph and time.monotonic() - began > SLOW_SECONDS:
-            self.large.suspect(query.org, query.collection_ids)
         return [
             FoundPassage(id=row[0], collection_id=row[1], fields=from_json(row[2]), score=row[3])
-            for row in rows
+            for row in await self.database.fetch(*search_statement(query))
         ]
 
-    async def by_graph(self, query: PassageQuery) -> bool:
-        """Whether too many vectors would be compared: those of a large collection, of which the
-        filters, if there are any, leave many."""
-        if not query.vectors or not self.large:
-            return False
-        if self.large.known.isdisjoint(query.collection_ids):
-            return False
-        if not (query.tags or query.after or query.before or query.file_ids):
-            return True
-        filters, parameters = filters_of(query)
-        found = await self.database.fetch_one(
-            MANY.format(filters=filters), {**parameters, "most": FILTERED_MAX + 1}
-        )
-        return found is not None and found[0] > FILTERED_MAX
-
-
-MANY = "select count(*) from (select from memory.passages p where {filters} limit %(most)s) few"
 
 # Words are put together by their lexemes, of which all have to be there, or any where nothing else
 # is looked for: a question has words that its answer has not. Selected, so that a plan makes them
@@ -114,25 +90,32 @@ select id, row_number() over (order by distance, id) as place from (
     select p.id, p.embedding <#> %(vector_{n})s::halfvec as distance
     from memory.passages p
     where {filters} and p.embedding_model = %(model_{n})s
-      and vector_dims(p.embedding) = {dimensions}
+      and vector_dims(p.embedding) = {dimensions} {bound}
     order by distance limit %(candidates)s) nearest"""
 
-# In the graph of all large collections, whose nodes are passed over that do not fit; and one by one
-# what is not in it yet.
-IN_GRAPH = """
+# A minus more than the other conditions: Postgres evaluates the cheapest first, and this one fails
+# for vectors of another length.
+BOUND = """
+      and -(p.embedding <#> %(vector_{n})s::halfvec) >= (
+        select case when count(*) < %(candidates)s then '-infinity' else min(similarity) end
+        from (select -(embedding <#> %(vector_{n})s::halfvec) as similarity
+              from (select p.embedding from memory.passages p
+                    where {filters} and p.embedding_model = %(model_{n})s
+                      and vector_dims(p.embedding) = {dimensions} limit %(bounding)s) first
+              order by similarity desc limit %(candidates)s) best)"""
+
+# Of long vectors all signs are compared, in an index that is read alone, and of those that are most
+# alike by them the numbers.
+BY_SIGNS = """
 select id, row_number() over (order by distance, id) as place from (
-    (select p.id, p.embedding::halfvec({dimensions}) <#> %(vector_{n})s::halfvec({dimensions})
-        as distance
-    from memory.passages p
-    where p.large and vector_dims(p.embedding) = {dimensions} and {opaque}
-      and p.embedding_model = %(model_{n})s
-    order by distance limit %(candidates)s)
-    union all
-    (select p.id, p.embedding <#> %(vector_{n})s::halfvec as distance
-    from memory.passages p
-    where not p.large and p.collection_id {same} and {filters}
-      and p.embedding_model = %(model_{n})s and vector_dims(p.embedding) = {dimensions}
-    order by distance limit %(candidates)s)
+    select p.id, p.embedding <#> %(vector_{n})s::halfvec as distance
+    from (
+        select p.id from memory.passages p
+        where {filters} and p.embedding_model = %(model_{n})s and length(p.signs) = {dimensions}
+        order by p.signs <~> (select binary_quantize(%(vector_{n})s::halfvec))
+        limit %(compared)s
+    ) alike cross join lateral (
+        select id, embedding from memory.passages where id = alike.id and org = %(org)s limit 1) p
     order by distance limit %(candidates)s) nearest"""
 
 WORDED = """
@@ -157,7 +140,7 @@ from (
 order by found.score desc, p.id"""
 
 
-def search_statement(query: PassageQuery, *, graph: bool = False) -> tuple[str, dict[str, Any]]:
+def search_statement(query: PassageQuery) -> tuple[str, dict[str, Any]]:
     """The text and the parameters of a search. The text repeats, so it stays prepared."""
     text = (query.text or "").replace("\x00", "")[:QUERY_CHARS_MAX]
     limit = min(query.limit, FOUND_MAX)
@@ -166,21 +149,13 @@ def search_statement(query: PassageQuery, *, graph: bool = False) -> tuple[str, 
     lists = []
     for n, wanted in enumerate(query.vectors):
         parameters |= {f"vector_{n}": HalfVector.of(wanted.vector), f"model_{n}": wanted.model}
-        known = graph and len(wanted.vector) in GRAPH_DIMENSIONS
-        nearest = IN_GRAPH if known else NEAREST
-        lists.append(
-            nearest.format(
-                n=n,
-                dimensions=len(wanted.vector),
-                filters=filters,
-                same=of_collections(query)[0],
-                opaque=filters_of(query, OPAQUE)[0],
-            )
-        )
+        nearest, bounds = way_of_comparing(query, wanted, parameters["candidates"])
+        parameters |= bounds
+        lists.append(nearest.format(n=n, dimensions=len(wanted.vector), filters=filters))
     if text.strip():
         parameters["text"] = text
         lists += [
-            WORDED.format(words=words, filters=filters_of(query, BY_WORD)[0], most=WORDED_MAX)
+            WORDED.format(words=words, filters=filters_of(query, by_word=True)[0], most=WORDED_MAX)
             for words in ((ALL_WORDS,) if query.vectors else (ALL_WORDS, ANY_WORD))
         ]
     if not lists:
@@ -189,41 +164,38 @@ def search_statement(query: PassageQuery, *, graph: bool = False) -> tuple[str, 
     return FUSED.format(ranks=FUSION_RANKS, lists=" union all ".join(joined)), parameters
 
 
-@dataclass(frozen=True, slots=True)
-class Columns:
-    """How a condition names columns, which decides about the indexes that it can be read by."""
-
-    collection: str = "p.collection_id"
-    tags: str = "p.tags"
-    created: str = "p.created_at"
-
-
-PLAIN = Columns()
-# By the index of words, and by that of tags, alone.
-BY_WORD = Columns(collection='p.collection_id collate "C"')
-# By none, so that the graph is walked.
-OPAQUE = Columns(
-    collection="(p.collection_id || '')",
-    tags="(p.tags || '{}'::text[])",
-    created="(p.created_at + interval '0')",
-)
+def way_of_comparing(
+    query: PassageQuery, wanted: QueryVector, candidates: int
+) -> tuple[str, dict[str, int]]:
+    """How what is nearest is looked for, and the parameters of that. What tags or files leave is
+    read from the table, all the rest from an index alone."""
+    if query.tags or query.file_ids:
+        return NEAREST.replace("{bound}", ""), {}
+    if len(wanted.vector) > INDEXED_DIMENSIONS_MAX:
+        return BY_SIGNS, {"compared": max(COMPARED_FOR_EACH * candidates, COMPARED_MIN)}
+    return NEAREST.replace("{bound}", BOUND), {"bounding": BOUNDING_MAX}
 
 
-def filters_of(query: PassageQuery, columns: Columns = PLAIN) -> tuple[str, dict[str, Any]]:
-    """The condition of everything that is found, whichever way, and its parameters."""
+# As the index of words and that of tags know it, and no other.
+COLLECTION_BY_WORD = 'p.collection_id collate "C"'
+
+
+def filters_of(query: PassageQuery, *, by_word: bool = False) -> tuple[str, dict[str, Any]]:
+    """The condition of everything that is found, whichever way, and its parameters. `by_word` has
+    it read by the index of words or of tags; by times as well only where there are dates."""
     same, parameters = of_collections(query)
     parameters["org"] = query.org
+    by_word = by_word or bool(query.tags)
     conditions = ["p.org = %(org)s"]
-    if columns is PLAIN and query.tags:
-        columns = BY_WORD
-    conditions.append(f"{columns.collection} {same}")
-    if columns is BY_WORD and (query.after or query.before):
-        conditions.append(f"{PLAIN.collection} {same}")  # by times as well
+    if by_word:
+        conditions.append(f"{COLLECTION_BY_WORD} {same}")
+    if not by_word or query.after or query.before:
+        conditions.append(f"p.collection_id {same}")
     overlap = "@>" if query.tag_match == "all" else "&&"
     for name, condition, value in (
-        ("tags", f"{columns.tags} {overlap} %(tags)s", query.tags),
-        ("after", f"{columns.created} >= %(after)s", query.after),
-        ("before", f"{columns.created} <= %(before)s", query.before),
+        ("tags", f"p.tags {overlap} %(tags)s", query.tags),
+        ("after", "p.created_at >= %(after)s", query.after),
+        ("before", "p.created_at <= %(before)s", query.before),
         ("files", "p.file_id = any(%(files)s)", query.file_ids),
     ):
         if value:

@@ -35,6 +35,8 @@ from libs.contracts.state_size_limits import oversize_block, size
 
 LABEL_CHARS_MAX = 200
 LIMIT_CHARS_MAX = 2**31 - 1
+# Of a text that stands in a block more than once.
+LINES_NAMED_MAX, PLACES_COUNTED_MAX = 20, 10
 UNCHANGEABLE = {"id", "created_by_id"}
 
 
@@ -297,16 +299,24 @@ def replace_text(block: BlockState, edit: ReplaceText) -> str | Rejected:
             f"'{block.label}' exactly like that."
         )
     else:
-        lines = [
-            number
-            for number, line in enumerate(block.value.split("\n"), start=1)
-            if edit.old_text in line
-        ]
+        lines = lines_with(block.value, edit.old_text)
         reason = (
             f"Nothing was replaced: the text `{edit.old_text}` stands {found} times in the memory "
-            f"block '{block.label}' (lines {lines}). Give a longer text that stands there once."
+            f"block '{block.label}' (lines [{lines}]). Give a longer text that stands there once."
         )
     return Rejected(code=UNPROCESSABLE, reason=reason)
+
+
+def lines_with(value: str, text: str) -> str:
+    """The numbers of the first lines in which a text stands."""
+    found: list[str] = []
+    number, at = 1, value.find(text)
+    counted = 0
+    while at >= 0 and len(found) < LINES_NAMED_MAX:
+        number += value.count("\n", counted, at)
+        found.append(str(number))
+        counted, at = at, value.find(text, at + len(text))
+    return ", ".join(dict.fromkeys(found)) + (", ..." if at >= 0 else "")
 
 
 def insert_text(block: BlockState, edit: InsertText) -> str | Rejected:
@@ -326,31 +336,41 @@ def insert_text(block: BlockState, edit: InsertText) -> str | Rejected:
 
 def replace_lines(block: BlockState, changes: list[ReplaceLines]) -> str | Rejected:
     """The value with lines replaced in several places, one after the other."""
-    lines = block.value.split("\n") if block.value else []
+    text = frame(block.value.split("\n") if block.value else [])
     for number, change in enumerate(changes, start=1):
-        place = place_of(lines, change)
-        if isinstance(place, int):
+        places = places_of(text, change)
+        if len(places) != 1:
             change = plain(change)
-            place = place_of(lines, change)
-        if isinstance(place, int):
+            places = places_of(text, change)
+        if len(places) != 1:
             old = "\n".join(change.old_lines)
-            stand = f"stand {place} times" if place else "do not stand"
+            stand = f"stand {len(places)} times" if places else "do not stand"
             reason = (
                 f"Nothing was changed: the lines of change {number} {stand} in the memory block "
                 f"'{block.label}'. They have to stand there exactly once, as whole lines:\n{old}"
             )
             return Rejected(code=UNPROCESSABLE, reason=reason)
-        lines[place] = change.new_lines
-    return "\n".join(lines)
+        after = places[0] + len(frame(change.old_lines))
+        text = text[: places[0]] + frame(change.new_lines) + text[after:]
+    return text[1:-1]
 
 
-def place_of(lines: list[str], change: ReplaceLines) -> slice | int:
-    """Where the old lines of a change stand, or how often if that is not once."""
-    old = change.old_lines
-    if not old:
-        return slice(len(lines), len(lines))
-    first = [n for n in range(len(lines)) if lines[n : n + len(old)] == old]
-    return slice(first[0], first[0] + len(old)) if len(first) == 1 else len(first)
+def frame(lines: list[str]) -> str:
+    """The lines as a text in which each stands between two line ends."""
+    return "\n" + "".join(f"{line}\n" for line in lines)
+
+
+def places_of(text: str, change: ReplaceLines) -> list[int]:
+    """Where the old lines of a change stand in a framed text, as far as it matters."""
+    old = frame(change.old_lines)
+    if not change.old_lines:
+        return [len(text) - 1]
+    places: list[int] = []
+    at = text.find(old)
+    while at >= 0 and len(places) < PLACES_COUNTED_MAX:
+        places.append(at)
+        at = text.find(old, at + 1)
+    return places
 
 
 def plain(change: ReplaceLines) -> ReplaceLines:

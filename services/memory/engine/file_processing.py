@@ -77,7 +77,7 @@ class FileProcessingPorts(ProcessPorts):
 class FileProcessing(LeasedWork[DueWork]):
     """The files that this process works on."""
 
-    name = "processing of"
+    name = "file"
     ports: FileProcessingPorts
 
     def __init__(self, ports: FileProcessingPorts) -> None:
@@ -121,6 +121,10 @@ class FileProcessing(LeasedWork[DueWork]):
         except Exception:
             log.exception("%s cannot be processed", lease.work.id)
             await self.delay(lease, A_BUG)
+
+    async def give_up(self, unit: UnitOfWork, work: DueWork, reason: str) -> None:
+        """Decide that a file cannot be processed."""
+        (await unit.load(File, work.id)).fail(reason, at=self.ports.clock.now())
 
     async def fail(self, lease: WorkLease[DueWork], words: str) -> None:
         """Record that a file cannot be processed, and why."""
@@ -198,7 +202,7 @@ class FileProcessing(LeasedWork[DueWork]):
             if not total:
                 known.complete(at=at)
 
-        return await self.decide(lease, decision)
+        return await self.decide(lease, decision, advances=True)
 
     async def show(self, lease: WorkLease[DueWork], folder_id: str) -> None:
         """Have the agents that see the folder of a file have it open, a few in each commit."""
@@ -262,10 +266,14 @@ class FileProcessing(LeasedWork[DueWork]):
             if known.state.chunks_embedded == known.state.total_chunks:
                 known.complete(at=at)
 
-        return await self.decide(lease, decision)
+        return await self.decide(lease, decision, advances=True)
 
     async def decide(
-        self, lease: WorkLease[DueWork], decision: Callable[[File], None]
+        self,
+        lease: WorkLease[DueWork],
+        decision: Callable[[File], None],
+        *,
+        advances: bool = False,
     ) -> FileProgress:
         """Record a decision about a file that is there and unfinished; returns what it is then.
         Raises FileGone."""
@@ -275,7 +283,9 @@ class FileProcessing(LeasedWork[DueWork]):
             decision(file)
             return file.state.model_copy()
 
-        return await lease.record(decide, release=lambda file: file.status in ENDED)
+        return await lease.record(
+            decide, release=lambda file: file.status in ENDED, advances=advances
+        )
 
 
 async def load_unfinished(unit: UnitOfWork, file_id: str) -> File:

@@ -75,12 +75,12 @@ class FileHandlers:
         org, folder_id, at = work.context.org, command.folder_id, self.ports.clock.now()
         if guard.owner_id is not None and command.duplicates == "replace":
             await deleted_file(guard.owner_id, folder_id, work, self.ports)
-        if guard.take(command.name, command.file_id, at=at):
+        if guard.take(command.file_id, at=at):
             return command.name
         first = await self.ports.folders.same_name(org, folder_id, command.name)
         for number in range(max(first, 1), first + SAME_NAME_MAX):
             name = with_suffix(command.name, number)
-            if (await self.guard(name, folder_id, work)).take(name, command.file_id, at=at):
+            if (await self.guard(name, folder_id, work)).take(command.file_id, at=at):
                 return name
         return None
 

@@ -80,12 +80,12 @@ class FolderHandlers:
     async def take_name(self, name: str, folder_id: str, work: UnitOfWork) -> Rejected | None:
         """Give a folder its name, unless another one has it."""
         guard = await work.load(FolderName, folder_name_id(work.context.org, name))
-        return None if guard.take(name, folder_id, at=self.ports.clock.now()) else refuse_name(name)
+        return None if guard.take(folder_id, at=self.ports.clock.now()) else refuse_name(name)
 
     async def free_name(self, name: str, folder_id: str, work: UnitOfWork) -> None:
         """Let others have the name of a folder."""
         guard = await work.load(FolderName, folder_name_id(work.context.org, name))
-        guard.free(name, folder_id, at=self.ports.clock.now())
+        guard.free(folder_id, at=self.ports.clock.now())
 
     async def update_folder(self, command: UpdateFolder, work: UnitOfWork) -> Accepted | Rejected:
         """Change the given fields of a folder, and its name if that follows. Another model has to
@@ -143,5 +143,5 @@ async def deleted_file(
     refused = file.delete(folder_id, at=at)
     if refused is None and gone is not None:
         guard = await work.load(FileName, file_name_id(work.context.org, folder_id, gone.name))
-        guard.free(gone.name, file_id, at=at)
+        guard.free(file_id, at=at)
     return refused

@@ -89,7 +89,7 @@ class DetachFromDeletedAgents(Reconciliation[Attachment]):
 
     async def find(self, keys: list[str] | None) -> Sequence[Attachment]:
         """Attachments to agents that are no more."""
-        return await self.archives.orphaned_attachments()
+        return await self.archives.orphaned_attachments(keys)
 
     async def mend(self, item: Attachment) -> bool:
         """Take one archive from its agent."""

@@ -28,7 +28,7 @@ async def delete_file(file_id: str, unit: UnitOfWork, *, at: datetime) -> None:
     if gone is None:
         return
     name_id = file_name_id(unit.context.org, gone.folder_id, gone.name)
-    (await unit.load(FileName, name_id)).free(gone.name, file_id, at=at)
+    (await unit.load(FileName, name_id)).free(file_id, at=at)
     file.delete(gone.folder_id, at=at)
 
 
@@ -63,14 +63,15 @@ class RemoveUnnamedTexts(Reconciliation[str]):
 
     name = "texts of deleted files"
     batch_max = TEXTS_AT_ONCE
+    every_seconds = 3_600.0  # of texts that no file has named for an hour
 
     def __init__(self, texts: FileTexts, clock: Clock) -> None:
         super().__init__(clock)
         self.texts = texts
 
     async def find(self, keys: list[str] | None) -> Sequence[str]:
-        """The ids of such texts."""
-        return await self.texts.unnamed_texts(TEXTS_AT_ONCE)
+        """The ids of such texts: of all, but of the recent ones where only time has passed."""
+        return await self.texts.unnamed_texts(TEXTS_AT_ONCE, recent=keys is None and self.by_clock)
 
     async def mend(self, item: str) -> bool:
         """Remove a text that no file names."""

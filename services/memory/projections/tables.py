@@ -5,7 +5,7 @@ from __future__ import annotations
 from libs.eventstore.read_model_rows import Table
 
 BLOCKS = Table("blocks")
-PASSAGES = Table("passages", aggregate="owner_id", kept=("large",))
+PASSAGES = Table("passages", aggregate="owner_id")
 ARCHIVES = Table("archives")
 ARCHIVE_AGENTS = Table("archive_agents", aggregate="archive_id")
 ARCHIVE_REMOVALS = Table("archive_removals")

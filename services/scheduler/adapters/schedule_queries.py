@@ -8,6 +8,7 @@ from datetime import datetime
 from typing import Literal, Protocol
 
 from libs.eventstore.connection_pool import Database
+from libs.work.deleted_agents import deleted_agents
 
 # Schedules that one look finds; those of each organisation by turns.
 DUE_MAX = 64
@@ -107,7 +108,7 @@ PROGRESS: dict[str, Progress] = {
 
 OUTDATED = """
 select old.id, old.org from (
-    select agent_id, org from scheduler.schedules where status = 'completed'
+    select agent_id, org from scheduler.schedules where status = 'completed' {chosen}
     group by agent_id, org having count(*) > %(kept)s limit %(limit)s) many
 cross join lateral (
     select s.id, s.org from scheduler.schedules s
@@ -116,6 +117,10 @@ cross join lateral (
                       where f.schedule_id = s.id and f.status in ('running', 'retrying'))
     order by s.created_at desc, s.id offset %(kept)s limit %(limit)s) old
 limit %(limit)s"""
+
+
+OF_AGENTS_OF = """and agent_id = any(array(
+        select agent_id from scheduler.schedules where id = any(%(schedules)s::text[])))"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -175,13 +180,18 @@ class ScheduleQueries(Protocol):
         """Whether an organisation has such a group."""
         ...
 
-    async def abandoned_schedules(self, limit: int) -> list[tuple[str, str]]:
-        """The ids and organisations of schedules whose agents were deleted."""
+    async def abandoned_schedules(
+        self, limit: int, agent_ids: list[str] | None
+    ) -> list[tuple[str, str]]:
+        """The ids and organisations of schedules of those of these agents, or of all, that were
+        deleted."""
         ...
 
-    async def outdated_schedules(self, kept: int, limit: int) -> list[tuple[str, str]]:
+    async def outdated_schedules(
+        self, kept: int, limit: int, schedule_ids: list[str] | None
+    ) -> list[tuple[str, str]]:
         """The ids and organisations of schedules that are over, beyond so many of an agent; those
-        of some agents."""
+        of the agents of these schedules, or of some."""
         ...
 
 
@@ -250,18 +260,22 @@ class PostgresScheduleQueries:
         )
         return row is not None
 
-    async def abandoned_schedules(self, limit: int) -> list[tuple[str, str]]:
+    async def abandoned_schedules(
+        self, limit: int, agent_ids: list[str] | None
+    ) -> list[tuple[str, str]]:
         """The ids and organisations of schedules whose agents were deleted."""
         rows = await self.database.fetch(
-            "select s.id, s.org from scheduler.schedules s cross join lateral"
-            " (select org from agent.deleted_agent_view where id = s.agent_id limit 1) d"
-            " where d.org = s.org order by s.id limit %s",
-            [limit],
+            f"select s.id, s.org from {deleted_agents(agent_ids)} join scheduler.schedules s"
+            " on s.agent_id = d.id and s.org = d.org order by s.id limit %(limit)s",
+            {"agents": agent_ids, "limit": limit},
         )
         return [(schedule_id, org) for schedule_id, org in rows]
 
-    async def outdated_schedules(self, kept: int, limit: int) -> list[tuple[str, str]]:
-        """The ids and organisations of schedules that are over, beyond so many of an agent; those
-        of some agents."""
-        rows = await self.database.fetch(OUTDATED, {"kept": kept, "limit": limit})
+    async def outdated_schedules(
+        self, kept: int, limit: int, schedule_ids: list[str] | None
+    ) -> list[tuple[str, str]]:
+        """The ids and organisations of schedules that are over, beyond so many of an agent."""
+        text = OUTDATED.format(chosen="" if schedule_ids is None else OF_AGENTS_OF)
+        values = {"kept": kept, "limit": limit, "schedules": schedule_ids}
+        rows = await self.database.fetch(text, values)
         return [(schedule_id, org) for schedule_id, org in rows]

@@ -337,6 +337,16 @@ class Schedule(Aggregate[ScheduleState]):
             forgets=self.forgotten_next,
         )
 
+    def give_up(self, error: str, *, now: datetime) -> None:
+        """Record that the open firings are dead letters, and fire no slot until a client resumes
+        the schedule: what is behind this would happen again at each."""
+        if self.present is None:
+            return
+        for firing_id, firing in list(self.state.open.items()):
+            self.bury(firing_id, firing, error, now=now)
+        if not self.state.paused and not self.state.completed:
+            self.record(SchedulePaused, at=now)
+
     def retry(self, firing_id: str, *, now: datetime) -> None:
         """Record the next attempt at a firing, if its time has come. Safe to repeat."""
         config, firing = self.present, self.state.open.get(firing_id)

@@ -29,10 +29,11 @@ from libs.contracts.scheduler.schedules import (
 
 class Firing(BaseModel):
     """A firing that has not ended, or that is a dead letter. While `retry_at` is set, no attempt is
-    under way; `failures` are counted since a client fired it, `postponements` since the last
-    attempt."""
+    under way; `failures` are counted since a client fired it, at `fired_at` as since its slot,
+    `postponements` since the last attempt."""
 
     slot: datetime
+    fired_at: datetime
     run_id: str
     correlation_id: str
     attempt: int = 1
@@ -84,7 +85,10 @@ def evolve_firing(state: ScheduleState, event: FiringEvent) -> None:
     match event:
         case FiringStarted():
             state.open[event.firing_id] = Firing(
-                slot=event.slot, run_id=event.run_id, correlation_id=event.correlation_id
+                slot=event.slot,
+                fired_at=event.timestamp,
+                run_id=event.run_id,
+                correlation_id=event.correlation_id,
             )
             state.next_at = event.next_at
             if not event.by_hand:
@@ -112,6 +116,7 @@ def retry(state: ScheduleState, event: FiringRetried) -> None:
     if dead is not None:
         state.kept.remove(event.firing_id)
         dead.failures = dead.postponements = 0
+        dead.fired_at = event.timestamp
         state.open[event.firing_id] = dead
     firing = state.open[event.firing_id]
     firing.attempt, firing.run_id = event.attempt, event.run_id

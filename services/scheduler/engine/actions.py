@@ -21,6 +21,7 @@ from libs.contracts.bus_messages import (
     UNPROCESSABLE,
     Accepted,
     Context,
+    Json,
     JsonObject,
     Rejected,
 )
@@ -39,13 +40,14 @@ from libs.contracts.scheduler.schedule_config import (
     ToolAction,
 )
 from libs.contracts.tools.tool_runs import RunTool
+from libs.contracts.wall_times import zone_named
 from libs.work.agent_runs import AgentRuns, WantedRun
 from services.scheduler.adapters.agent_tools import AgentTools
 from services.scheduler.domain.schedule_state import Firing
 
 RUN_TYPE = "schedule"
 TOOL_SECONDS_MAX = 60.0
-
+TIME = "%A, %Y-%m-%d %H:%M:%S %:z"
 
 GROUP_MESSAGE_FIELDS = {"id", "role", "content", "created_at", "name", "sender_id", "otid"}
 
@@ -127,7 +129,7 @@ class Actions:
         wanted = WantedRun(
             run_id=attempt.firing.run_id,
             agent_id=config.agent_id,
-            messages=self.stored_messages(attempt.firing.run_id, action.messages),
+            messages=self.stored_messages(attempt, action.messages),
             created_at=self.clock.now(),
             conversation_id=conversation_id,
             metadata=attempt.metadata,
@@ -136,6 +138,7 @@ class Actions:
             callback_url=action.callback_url,
             include_return_message_types=action.include_return_message_types,
             ends_pause=config.if_active == "wake",
+            unless_said=attempt.firing.attempt > 1,
         )
         return self.outcome(config, await self.runs.start(wanted, attempt.context))
 
@@ -151,16 +154,21 @@ class Actions:
         reply = await self.bus.request(command, context)
         return reply if isinstance(reply, Rejected) else None
 
-    def stored_messages(self, run_id: str, messages: list[MessageCreate]) -> list[Message]:
-        """The messages as they will stand in the history."""
+    def stored_messages(self, attempt: Attempt, messages: list[MessageCreate]) -> list[Message]:
+        """The messages as they will stand in the history; the first one says what time it is. In
+        each attempt at a firing they have the same otids and say the same."""
         now = self.clock.now()
+        contents = [message.model_dump(mode="json")["content"] for message in messages]
+        # Not what the agent is to have said itself; the last one is never that.
+        first = next(n for n, message in enumerate(messages) if message.role.value != "assistant")
+        contents[first] = with_times(contents[first], attempt)
         return [
             Message(
-                id=derived_id("message", run_id, str(number)),
+                id=derived_id("message", attempt.firing.run_id, str(number)),
                 role=message.role.value,
-                content=message.model_dump(mode="json")["content"],
+                content=contents[number],
                 created_at=now,
-                otid=derived_id("otid", run_id, str(number)).removeprefix("otid-"),
+                otid=derived_id("otid", attempt.firing_id, str(number)).removeprefix("otid-"),
                 name=message.name,
                 sender_id=message.sender_id,
             )
@@ -220,7 +228,7 @@ class Actions:
             return Rejected(code=NOT_FOUND, reason=f"Group with id '{action.group_id}' not found")
         messages = [
             GroupMessage(**message.model_dump(include=GROUP_MESSAGE_FIELDS))
-            for message in self.stored_messages(run_id, action.messages)
+            for message in self.stored_messages(attempt, action.messages)
         ]
         command = StartGroupRun(
             group_id=action.group_id,
@@ -263,3 +271,15 @@ class Actions:
         if refused and refused.code == CONFLICT and config.if_active == "skip":
             return Done(is_skipped=True, reason=refused.reason)
         return refused
+
+
+def with_times(content: Json, attempt: Attempt) -> Json:
+    """The content of a message behind a line that says when it was due, and what time it is."""
+    config, firing = attempt.config, attempt.firing
+    zone = zone_named(config.timezone)
+    slot, now = (f"{time.astimezone(zone):{TIME}}" for time in (firing.slot, firing.fired_at))
+    line = f"[Automatic message] This was due on {slot}. It is {now} ({config.timezone})."
+    if isinstance(content, str):
+        return f"{line}\n\n{content}"
+    assert isinstance(content, list), "content is a text or parts"
+    return [{"type": "text", "text": line}, *content]

@@ -97,6 +97,10 @@ class Firings(LeasedWork[DueSchedule]):
                 await self.look_at(lease, firing_id, firing, started.get(firing.run_id))
         await self.fire_slots(lease, waiting_in(schedule, started))
 
+    async def give_up(self, unit: UnitOfWork, work: DueSchedule, reason: str) -> None:
+        """Decide that the open firings of a schedule have failed, and pause it."""
+        (await unit.load(Schedule, work.id)).give_up(reason, now=work.now)
+
     async def find_progress(
         self, lease: WorkLease[DueSchedule], schedule: Schedule
     ) -> dict[str, Started]:
@@ -144,7 +148,7 @@ class Firings(LeasedWork[DueSchedule]):
                 case _:
                     schedule.end(firing_id, run_id, "cancelled", "Its run was deleted", now=now)
 
-        await self.record(lease, firing, decide)
+        await self.record(lease, firing, decide, advances=True)
 
     async def fire_slots(self, lease: WorkLease[DueSchedule], waiting: frozenset[str]) -> None:
         """Fire the slots that have come, one after the other. The last commit gives the lease back,
@@ -193,7 +197,7 @@ class Firings(LeasedWork[DueSchedule]):
                     may_retry = outcome.code not in FINAL
                     schedule.fail(firing_id, run_id, outcome.reason, may_retry=may_retry, now=now)
 
-        await self.record(lease, firing, decide)
+        await self.record(lease, firing, decide, advances=True)
 
     async def record[T](
         self,
@@ -202,6 +206,7 @@ class Firings(LeasedWork[DueSchedule]):
         decide: Callable[[Schedule], T],
         *,
         release: Callable[[T], bool] | bool = False,
+        advances: bool = False,
     ) -> T:
         """Commit a decision about the schedule, as part of the story of a firing."""
 
@@ -215,7 +220,7 @@ class Firings(LeasedWork[DueSchedule]):
                 unit.context = replace(unit.context, correlation_id=story.correlation_id)
             return value
 
-        return await lease.record(load_and_decide, release=release)
+        return await lease.record(load_and_decide, release=release, advances=advances)
 
 
 def waiting_in(schedule: Schedule, started: dict[str, Started]) -> frozenset[str]:

@@ -11,8 +11,6 @@ from libs.contracts.scheduler.schedules import DeleteSchedule
 from libs.work.reconciliation import Reconciliation, send_correction
 from services.scheduler.adapters.schedule_queries import ScheduleQueries
 
-LOOK_FOR_OUTDATED_SECONDS = 300.0
-
 
 @dataclass(frozen=True, slots=True)
 class AbandonedSchedule:
@@ -35,8 +33,8 @@ class ScheduleCleanup(Reconciliation[AbandonedSchedule]):
         self.ids = ids
 
     async def find(self, keys: list[str] | None) -> Sequence[AbandonedSchedule]:
-        """The schedules of all agents that were deleted."""
-        found = await self.queries.abandoned_schedules(int(self.batch_max))
+        """The schedules of agents that were deleted."""
+        found = await self.queries.abandoned_schedules(int(self.batch_max), keys)
         return [AbandonedSchedule(*each) for each in found]
 
     async def mend(self, item: AbandonedSchedule) -> bool:
@@ -50,12 +48,11 @@ class OutdatedSchedules(ScheduleCleanup):
     what became of them."""
 
     name = "schedules that are over"
-    every_seconds = LOOK_FOR_OUTDATED_SECONDS
 
     async def find(self, keys: list[str] | None) -> Sequence[AbandonedSchedule]:
         """The schedules that are over, beyond so many of an agent."""
         limit = int(self.batch_max)
-        found = await self.queries.outdated_schedules(COMPLETED_SCHEDULES_KEPT, limit)
+        found = await self.queries.outdated_schedules(COMPLETED_SCHEDULES_KEPT, limit, keys)
         return [AbandonedSchedule(*each) for each in found]
 
     async def mend(self, item: AbandonedSchedule) -> bool:

@@ -14,6 +14,10 @@ class DeletedAgents(Protocol):
         """Those of these agents of an organisation that were deleted."""
         ...
 
+    async def last_event(self) -> int:
+        """The last event of agents: where it is the same as before, none was deleted since."""
+        ...
+
 
 class PostgresDeletedAgents:
     """Keeps the contract of `DeletedAgents`."""
@@ -30,3 +34,8 @@ class PostgresDeletedAgents:
             {"ids": agent_ids, "org": org},
         )
         return [agent_id for (agent_id,) in rows]
+
+    async def last_event(self) -> int:
+        """The last event of agents: where it is the same as before, none was deleted since."""
+        row = await self.database.fetch_one("select position from agent.log_head_view")
+        return int(row[0]) if row else 0

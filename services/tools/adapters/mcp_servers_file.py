@@ -23,6 +23,7 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from libs.contracts.environment_parsing import Environment, WrongSetting
 from libs.contracts.letta.mcp_servers import McpServerName, Url
+from libs.contracts.outside_texts import decode_text
 from libs.contracts.tools.mcp_servers import Transport
 
 VARIABLE = "HEELER_MCP_CONFIG"
@@ -73,7 +74,7 @@ def declarations(environment: Environment) -> McpDeclarations:
     if not path:
         return McpDeclarations()
     try:
-        text = Path(path).read_bytes()[: FILE_BYTES_MAX + 1].decode()
+        text = decode_text(Path(path).read_bytes()[: FILE_BYTES_MAX + 1])
         if len(text) > FILE_BYTES_MAX:
             raise WrongSetting(f"{VARIABLE}: {path} has more than {FILE_BYTES_MAX} bytes")
         declared = _File.model_validate(tomllib.loads(text)).servers

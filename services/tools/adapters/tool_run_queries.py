@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Any, Protocol
 
 from libs.eventstore.connection_pool import Database
+from libs.work.deleted_agents import deleted_agents
 from libs.work.work_lease import DueWork
 
 SWEPT_MAX = 100
@@ -24,13 +26,24 @@ union all
  limit %(limit)s)"""
 
 
+# Those that have ended come first; the others are looked at again.
 RUNS_OF_DELETED_AGENTS = """
-select r.id, r.org
-from agent.deleted_agent_view d cross join lateral (
-    select id, org from tools.tool_runs
-    where agent_id = d.id and org = d.org and status <> 'running' limit %(limit)s
+select r.id, r.org, d.id, r.ended
+from {deleted} cross join lateral (
+    select id, org, status <> 'running' as ended from tools.tool_runs
+    where agent_id = d.id and org = d.org order by 3 desc limit %(limit)s
 ) r
-limit %(limit)s"""
+order by r.ended desc limit %(limit)s"""
+
+
+@dataclass(frozen=True, slots=True)
+class RunOfDeletedAgent:
+    """A call of an agent that was deleted; `ended` says whether it may be forgotten."""
+
+    id: str
+    org: str
+    agent_id: str
+    ended: bool
 
 
 class ToolRunQueries(Protocol):
@@ -53,8 +66,9 @@ class ToolRunQueries(Protocol):
 class RunsOfDeletedAgents(Protocol):
     """Which calls are not to be kept any longer."""
 
-    async def runs_of_deleted_agents(self) -> list[DueWork]:
-        """The next calls that have ended and are of agents that were deleted."""
+    async def runs_of_deleted_agents(self, agent_ids: list[str] | None) -> list[RunOfDeletedAgent]:
+        """The next calls of those of these agents, or of all, that were deleted; those that have
+        ended come first."""
         ...
 
 
@@ -72,10 +86,11 @@ class PostgresToolRunQueries:
         rows = await self.database.fetch(ORPHANED_RUNS, {"limit": SWEPT_MAX})
         return [DueWork(*row) for row in rows]
 
-    async def runs_of_deleted_agents(self) -> list[DueWork]:
-        """The next calls that have ended and are of agents that were deleted."""
-        rows = await self.database.fetch(RUNS_OF_DELETED_AGENTS, {"limit": SWEPT_MAX})
-        return [DueWork(*row) for row in rows]
+    async def runs_of_deleted_agents(self, agent_ids: list[str] | None) -> list[RunOfDeletedAgent]:
+        """The next calls of those of these agents, or of all, that were deleted."""
+        text = RUNS_OF_DELETED_AGENTS.format(deleted=deleted_agents(agent_ids))
+        rows = await self.database.fetch(text, {"agents": agent_ids, "limit": SWEPT_MAX})
+        return [RunOfDeletedAgent(*row) for row in rows]
 
     async def stopped_runs(self, orgs: list[str], tool_run_ids: list[str]) -> list[str]:
         """Those of these calls of these organisations that were stopped."""

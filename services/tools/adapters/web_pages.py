@@ -2,18 +2,17 @@
 
 from __future__ import annotations
 
-import asyncio
 import re
-import sys
-from contextlib import suppress
 from functools import cached_property
-from pathlib import Path
 from typing import TYPE_CHECKING
 
+from libs.bus.fair_semaphore import NoPlace
 from libs.egress.address_guard import AddressGuard
 from libs.egress.failures import EgressFailed, Forbidden
 from libs.egress.outgoing_requests import Answer, Bounds, OutgoingRequest
-from services.tools.adapters import html_to_markdown_program
+from libs.work.fork_server import ProcessLimits
+from libs.work.limited_processes import LimitedProcesses, LimitReached
+from services.tools.adapters.html_to_markdown import markdown_of
 
 if TYPE_CHECKING:
     from libs.egress.guarded_http_client import GuardedHttp
@@ -22,9 +21,8 @@ PAGE_SECONDS_MAX = 20.0
 PAGE_BYTES_MAX = 2 << 20
 REDIRECTS_MAX = 5
 BOUNDS = Bounds(seconds=PAGE_SECONDS_MAX, answer_bytes=PAGE_BYTES_MAX, redirects=REDIRECTS_MAX)
-CONVERSION_SECONDS_MAX = 15.0
-CONVERSIONS_MAX = 2  # at once: each takes a processor for itself
-PROGRAM = Path(html_to_markdown_program.__file__)
+LIBRARIES = ("bs4", "markdownify")  # which the processes have imported already
+CONVERSION_LIMITS = ProcessLimits(processor_seconds_max=10, memory_bytes_max=1 << 30)
 HTML = ("text/html", "application/xhtml+xml")
 # What is text although its type does not begin so.
 TEXTUAL = ("application/json", "application/xml", "application/javascript", "application/yaml")
@@ -43,7 +41,7 @@ class WebPages:
 
     def __init__(self, guard: AddressGuard) -> None:
         self.guard = guard
-        self.converting = asyncio.Semaphore(CONVERSIONS_MAX)
+        self.processes = LimitedProcesses(markdown_of.__module__, *LIBRARIES)
 
     @cached_property
     def http(self) -> GuardedHttp:
@@ -52,8 +50,8 @@ class WebPages:
 
         return GuardedHttp(self.guard, BOUNDS)
 
-    async def text(self, url: str) -> str:
-        """A page as Markdown, or as the text that it is. Raises PageFailed."""
+    async def text(self, url: str, org: str) -> str:
+        """A page as Markdown, or as the text that it is, for an organisation. Raises PageFailed."""
         try:
             answer = await self.http.send(OutgoingRequest("GET", url, HEADERS))
         except Forbidden as forbidden:
@@ -64,33 +62,19 @@ class WebPages:
             raise PageFailed(f"{answer.url} answered with status {answer.status}")
         kind = answer.headers.get("content-type", "text/html").partition(";")[0].strip().lower()
         if kind in HTML:
-            return await self.markdown(decode(answer))
+            return await self.markdown(decode(answer), org)
         if kind.startswith("text/") or kind in TEXTUAL or kind.endswith(("+json", "+xml")):
             return decode(answer)
         raise PageFailed(f"{answer.url} is {kind}, which is neither a page nor text")
 
-    async def markdown(self, html: str) -> str:
-        """A page as Markdown, made by a program of its own. Raises PageFailed."""
-        async with self.converting:
-            process = await asyncio.create_subprocess_exec(
-                *(sys.executable, "-I", str(PROGRAM)),
-                stdin=asyncio.subprocess.PIPE,
-                stdout=asyncio.subprocess.PIPE,
-                stderr=asyncio.subprocess.DEVNULL,
-                env={},
-            )
-            try:
-                async with asyncio.timeout(CONVERSION_SECONDS_MAX):
-                    text, _ = await process.communicate(html.encode("utf-8", "replace"))
-            except TimeoutError:
-                raise PageFailed("the page is too intricate to be read as text") from None
-            finally:
-                with suppress(ProcessLookupError):
-                    process.kill()
-                await asyncio.shield(process.wait())
-        if process.returncode != 0:
-            raise PageFailed("the page is too intricate to be read as text")
-        return text.decode("utf-8", "replace")
+    async def markdown(self, html: str, org: str) -> str:
+        """A page as Markdown, made in a process of its own. Raises PageFailed."""
+        try:
+            return await self.processes.run(markdown_of, html, org=org, limits=CONVERSION_LIMITS)
+        except LimitReached:
+            raise PageFailed("the page is too intricate to be read as text") from None
+        except NoPlace as full:
+            raise PageFailed(full.reason) from None
 
 
 def decode(answer: Answer) -> str:

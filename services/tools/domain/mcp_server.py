@@ -28,7 +28,8 @@ from libs.contracts.tools.mcp_servers import (
 # waits is not attempted again until somebody asks for it.
 RETRY_SECONDS = (2.0, 10.0, 60.0, 300.0, *[900.0] * 16)
 # What does not mend by itself.
-FINAL_FAILURES = frozenset({"refused", "unauthorized", "too_large"})
+GIVEN_UP = "given_up"
+FINAL_FAILURES = frozenset({"refused", "unauthorized", "too_large", GIVEN_UP})
 
 
 class McpServerState(BaseModel):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from hashlib import sha256
 
 from pydantic_core import to_json
@@ -30,12 +30,14 @@ LOOP = "its schema refers to itself"
 
 @dataclass(frozen=True, slots=True)
 class OfferedTool:
-    """A tool as its server describes it; `problem` says why it could not even be read."""
+    """A tool as its server describes it; `problem` says why it cannot be used, as far as it
+    `is_checked`, or else why it could not even be read."""
 
     name: str
     description: str = ""
     parameters: JsonObject = field(default_factory=dict)
     problem: str = ""
+    is_checked: bool = False
 
     @property
     def digest(self) -> str:
@@ -56,7 +58,7 @@ def sorted_keys(value: Json) -> Json:
 
 def problem_of(tool: OfferedTool) -> str:
     """Why no tool can be made of it; empty if one can."""
-    if tool.problem:
+    if tool.problem or tool.is_checked:
         return tool.problem
     if UNSTORABLE.search(tool.name + tool.description):
         return "its name or its description has a character that cannot be stored"
@@ -68,6 +70,11 @@ def problem_of(tool: OfferedTool) -> str:
             f" {DESCRIPTION_CHARS_MAX} that models are shown"
         )
     return problem_of_schema(tool.parameters)
+
+
+def check_tools(tools: list[OfferedTool]) -> list[OfferedTool]:
+    """The tools, each with why no tool can be made of it, if so."""
+    return [replace(tool, problem=problem_of(tool), is_checked=True) for tool in tools]
 
 
 def problem_of_schema(schema: JsonObject) -> str:

@@ -51,21 +51,6 @@ class Tool(Aggregate[StoredToolState]):
         self.record(ToolCreated, at=at, tool=tool)
         return None
 
-    def with_changes(self, changes: JsonObject) -> ToolState | Rejected:
-        """The tool as it is with these changes."""
-        tool = self.present
-        if tool is None:
-            return missing(self.id)
-        allowed: JsonObject = {
-            name: value
-            for name, value in changes.items()
-            if name not in UNCHANGEABLE and name in ToolState.model_fields
-        }
-        try:
-            return with_changes(tool, allowed)
-        except ValidationError as invalid:
-            return Rejected(code=INVALID, reason=f"Tool {self.id}: {why(invalid)}")
-
     def become(self, after: ToolState, *, at: datetime) -> Rejected | None:
         """Be as said; what stays the same is not an event."""
         before = self.present
@@ -100,6 +85,21 @@ class Tool(Aggregate[StoredToolState]):
                 )
             case ToolDeleted():
                 self.state.deleted = True
+
+
+def changed_tool(tool_id: str, tool: ToolState | None, changes: JsonObject) -> ToolState | Rejected:
+    """A tool with these changes."""
+    if tool is None:
+        return missing(tool_id)
+    allowed: JsonObject = {
+        name: value
+        for name, value in changes.items()
+        if name not in UNCHANGEABLE and name in ToolState.model_fields
+    }
+    try:
+        return with_changes(tool, allowed)
+    except ValidationError as invalid:
+        return Rejected(code=INVALID, reason=f"Tool {tool_id}: {why(invalid)}")
 
 
 def why(invalid: ValidationError) -> str:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from functools import lru_cache
 from hashlib import sha256
 
 from libs.contracts.bus_messages import INVALID, UNPROCESSABLE, JsonObject, Rejected
@@ -20,6 +21,7 @@ from services.tools.domain.schema_from_source import (
 )
 
 HASH_CHARS = 12
+SOURCES_REMEMBERED = 64
 NAME = re.compile(rf"[A-Za-z0-9_-]{{1,{NAME_CHARS_MAX}}}")
 PYTHON, TYPESCRIPT = "python", "typescript"
 # What a schema is derived from, if none is given.
@@ -111,13 +113,7 @@ def checked_schema(tool: ToolState) -> JsonObject:
 def is_python(tool: ToolState) -> bool:
     """Whether the source of a tool is a function in Python, whatever its type is called: V1 takes
     any name for it, and often says `json`."""
-    if tool.source_type == TYPESCRIPT:
-        return False
-    try:
-        function_of(tool.source_code or "")
-    except UnfitSource:
-        return False
-    return True
+    return tool.source_type != TYPESCRIPT and called_in(tool.source_code or "") is not None
 
 
 def why_it_cannot_run(tool: ToolState) -> str:
@@ -164,7 +160,18 @@ def check_function_name(tool: ToolState, name: str) -> None:
 def function_name(tool: ToolState) -> str:
     """The function in a tool's source that its calls go to; a client may call the tool
     otherwise."""
-    return function_of(tool.source_code or "").name if is_python(tool) else tool.name or ""
+    name = None if tool.source_type == TYPESCRIPT else called_in(tool.source_code or "")
+    return name or tool.name or ""
+
+
+@lru_cache(SOURCES_REMEMBERED)
+def called_in(source: str) -> str | None:
+    """The function of a source in Python; None where it has none. Calls of the same tool do not
+    parse it again."""
+    try:
+        return function_of(source).name
+    except UnfitSource:
+        return None
 
 
 def refuse_self(function: Function) -> None:

@@ -26,7 +26,7 @@ from libs.work.progress import publish_progress
 from libs.work.work_lease import HANDLED_BY_ENGINE, DueWork, WorkLease
 from services.tools.adapters.mcp.ports import McpFailed, McpServerConfig
 from services.tools.adapters.mcp_server_queries import McpServerQueries
-from services.tools.domain.mcp_server import McpServer, McpServerState
+from services.tools.domain.mcp_server import GIVEN_UP, McpServer, McpServerState
 from services.tools.domain.mcp_tool import OfferedTool
 from services.tools.engine.mcp_config_secrets import open_config
 from services.tools.engine.mcp_sessions import McpSessions
@@ -79,6 +79,12 @@ class McpDiscoveries(LeasedWork[DueWork]):
         finally:
             subject = mcp_server_deltas(lease.work.org, lease.work.id)
             await publish_progress(self.ports.bus, subject, {"ended": True})
+
+    async def give_up(self, unit: UnitOfWork, work: DueWork, reason: str) -> None:
+        """Decide that a discovery has failed; a client may request the next."""
+        server = await unit.load(McpServer, work.id)
+        if server.present is not None:
+            server.fail(GIVEN_UP, reason, at=self.ports.clock.now())
 
     async def discover(self, lease: WorkLease[DueWork]) -> bool:
         """Ask a server once, and record its answer; returns whether it has to be asked again, since
@@ -170,6 +176,7 @@ async def list_server_tools(sessions: McpSessions, config: McpServerConfig) -> l
     except TimeoutError:
         words = f"'{config.name}' did not list its tools within {DISCOVERY_SECONDS_MAX:g} seconds"
         raise McpFailed("timeout", words) from None
-    return [
+    offered = [
         OfferedTool(tool.name, tool.description, tool.input_schema, tool.problem) for tool in tools
     ]
+    return await sessions.check(offered, config.org)

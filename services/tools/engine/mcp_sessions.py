@@ -5,10 +5,15 @@ from __future__ import annotations
 import asyncio
 import contextlib
 
+from libs.bus.fair_semaphore import NoPlace
 from libs.contracts.tools.mcp_servers import KIND
 from libs.eventstore.ports import StoreUnavailable
-from services.tools.adapters.mcp.ports import McpConnections, McpServerConfig
+from libs.work.limited_processes import LimitedProcesses, LimitReached
+from services.tools.adapters.mcp.ports import McpConnections, McpFailed, McpServerConfig
 from services.tools.adapters.mcp_server_queries import McpServerQueries
+from services.tools.domain.mcp_tool import OfferedTool, check_tools
+
+CHECKED_INLINE_CHARS_MAX = 50_000  # of a server's tools, about 40 ms
 
 
 class McpSessions:
@@ -18,6 +23,7 @@ class McpSessions:
     def __init__(self, connections: McpConnections, queries: McpServerQueries) -> None:
         self.connections = connections
         self.queries = queries
+        self.checks = LimitedProcesses(check_tools.__module__)
         self.known: dict[str, tuple[str, int]] = {}
         self.unseen = False
         self.looking: asyncio.Task[None] | None = None
@@ -28,6 +34,20 @@ class McpSessions:
         if config.id.startswith(f"{KIND}-"):
             self.known[config.id] = (config.org, config.version)
         return self.connections
+
+    async def check(self, tools: list[OfferedTool], org: str) -> list[OfferedTool]:
+        """The tools, each with why it cannot be used, if so. Raises McpFailed where that takes too
+        long to find out."""
+        size = sum(len(tool.description) + len(str(tool.parameters)) for tool in tools)
+        if size <= CHECKED_INLINE_CHARS_MAX:
+            return check_tools(tools)
+        try:
+            return await self.checks.run(check_tools, tools, org=org)
+        except LimitReached as reached:
+            words = f"its tools are too intricate to be checked: {reached}"
+            raise McpFailed("too_large", words) from None
+        except NoPlace as full:
+            raise McpFailed("unreachable", full.reason) from None
 
     def changed_somewhere(self) -> None:
         """A server was changed or deleted; end its session, if there is one here."""
@@ -59,4 +79,5 @@ class McpSessions:
         """End all sessions with MCP servers."""
         if self.looking is not None:
             self.looking.cancel()
+        self.checks.close()
         await self.connections.close()

@@ -185,7 +185,7 @@ class McpToolRegistration:
         if name is None:
             return known
         guard = await self.work.load(ToolName, tool_name_id(self.work.context.org, before))
-        guard.free(before, tool.id, at=self.at)
+        guard.free(tool.id, at=self.at)
         tool.become(with_name(tool.present, name), at=self.at)
         self.updated.append(offered.name)
         renamed = known.model_copy(update={"name": name})
@@ -197,7 +197,7 @@ class McpToolRegistration:
         names = registry_names(self.server.state.name, offered.name)
         for name in names:
             guard = await self.work.load(ToolName, tool_name_id(self.work.context.org, name))
-            if name not in SERVER_TOOLS and guard.take(name, tool_id, at=self.at):
+            if name not in SERVER_TOOLS and guard.take(tool_id, at=self.at):
                 return name
         taken = " and ".join(f"'{name}'" for name in names)
         self.note_unusable(offered.name, f"tools have these names already: {taken}")
@@ -226,7 +226,7 @@ async def delete_tool(work: UnitOfWork, tool_id: str, *, at: datetime) -> None:
     name = tool.present.name
     guard = await work.load(ToolName, tool_name_id(work.context.org, name))
     tool.delete(at=at)
-    guard.free(name, tool_id, at=at)
+    guard.free(tool_id, at=at)
 
 
 async def delete_tools(work: UnitOfWork, tool_ids: Iterable[str], *, at: datetime) -> None:

@@ -47,7 +47,7 @@ class ToolRunPorts(ProcessPorts):
 class ToolRuns(LeasedWork[DueWork]):
     """The calls that this process makes. How many run at once, the sandboxes decide."""
 
-    name = "call"
+    name = "tool call"
     drain_seconds_max = 5.0
     ports: ToolRunPorts
 
@@ -117,6 +117,10 @@ class ToolRuns(LeasedWork[DueWork]):
             call.lose(at=self.ports.clock.now())
 
         await lease.record(lose)
+
+    async def give_up(self, unit: UnitOfWork, work: DueWork, reason: str) -> None:
+        """Decide that a call is lost."""
+        (await unit.load(ToolRun, work.id)).lose(at=self.ports.clock.now())
 
     async def find_cancelled(self, orgs: list[str], ids: list[str]) -> Sequence[str]:
         """Return which of these calls of these organisations were stopped."""

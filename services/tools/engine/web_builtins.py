@@ -23,8 +23,8 @@ URL_CHARS_MAX = 2_000
 class Pages(Protocol):
     """Reads pages of the web."""
 
-    async def text(self, url: str) -> str:
-        """A page as text. Raises PageFailed."""
+    async def text(self, url: str, org: str) -> str:
+        """A page as text, for an organisation. Raises PageFailed."""
         ...
 
 
@@ -58,7 +58,7 @@ class FetchWebpageTool:
         asked = FetchWebpage.model_validate(call.command.arguments)
         since = self.clock.monotonic()
         try:
-            text = await self.pages.text(asked.url)
+            text = await self.pages.text(asked.url, call.org)
         except PageFailed as problem:
             return failure(f"The page could not be fetched: {problem}")
         took = self.clock.monotonic() - since

@@ -138,7 +138,7 @@ class McpServerHandlers:
             return None
         taken = take(await self.name(name, work), name, server.id, at=self.clock.now())
         if taken is None:
-            (await self.name(before, work)).free(before, server.id, at=self.clock.now())
+            (await self.name(before, work)).free(server.id, at=self.clock.now())
         return taken
 
     async def rename_tools(
@@ -167,7 +167,7 @@ class McpServerHandlers:
             return missing(command.server_id)
         at = self.clock.now()
         await delete_tools(work, [tool.tool_id for tool in state.tools.values()], at=at)
-        (await self.name(state.name, work)).free(state.name, server.id, at=at)
+        (await self.name(state.name, work)).free(server.id, at=at)
         server.delete(at=at)
         self.end_session(server.id, work)
         return Accepted()
@@ -285,7 +285,7 @@ class McpServerHandlers:
 
 def take(guard: McpServerName, name: str, server_id: str, *, at: datetime) -> Rejected | None:
     """Take a name for a server; the refusal if another one has it."""
-    if guard.take(name, server_id, at=at):
+    if guard.take(server_id, at=at):
         return None
     reason = (
         f"An MCP server with the name '{name}' exists already: choose another name, or"

@@ -18,9 +18,9 @@ from libs.contracts.tools.tool_permission_evaluation import (
 )
 from libs.contracts.tools.tool_runs import RunTool, StopToolRun, ToolRunResult
 from libs.eventstore.unit_of_work import UnitOfWork
+from services.tools.adapters.tool_sources import ToolSources
 from services.tools.domain.name_reservations import impersonation
 from services.tools.domain.tool import Tool, missing
-from services.tools.domain.tool_definition import complete_tool
 from services.tools.domain.tool_run import ToolRun
 from services.tools.engine.tool_runner_protocol import refusal
 from services.tools.engine.tool_runs import ToolRuns
@@ -35,6 +35,7 @@ class ToolRunHandlers:
         self.runs = runs
         self.clock = clock
         self.policies = policies
+        self.sources = ToolSources()
 
     def table(self) -> Mapping[type[Command], Handler]:
         """The handler of each command."""
@@ -79,7 +80,7 @@ class ToolRunHandlers:
     async def tool(self, command: RunTool, work: UnitOfWork) -> ToolState | Rejected:
         """The tool that a command calls, or a refusal."""
         if command.source is not None:
-            return complete_tool(command.source)
+            return await self.sources.complete(command.source, work.context.org)
         if command.tool_id in CATALOGUE:
             return ToolState.model_validate(base_tool_state(CATALOGUE[command.tool_id]))
         tool = await work.load(Tool, command.tool_id)

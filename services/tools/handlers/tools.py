@@ -19,10 +19,10 @@ from libs.contracts.tools.tools import (
 )
 from libs.eventstore.unit_of_work import UnitOfWork
 from services.tools.adapters.tool_counts import ToolCounts
+from services.tools.adapters.tool_sources import ToolSources
 from services.tools.domain.name_reservations import ToolName, refuse_reserved, refuse_taken
 from services.tools.domain.organisation_tool_quota import no_room
 from services.tools.domain.tool import Tool, missing
-from services.tools.domain.tool_definition import complete_tool
 
 
 class ToolHandlers:
@@ -32,6 +32,7 @@ class ToolHandlers:
         self.clock = clock
         self.counts = counts
         self.locks = locks
+        self.sources = ToolSources()
 
     def table(self) -> Mapping[type[Command], Handler]:
         """The handler of each command."""
@@ -44,7 +45,7 @@ class ToolHandlers:
 
     async def create_tool(self, command: CreateTool, work: UnitOfWork) -> Accepted | Rejected:
         """Make a tool, or give the one of its name what is said of it now."""
-        wanted = complete_tool(command.tool)
+        wanted = await self.sources.complete(command.tool, work.context.org)
         if isinstance(wanted, Rejected):
             return wanted
         if refused := refuse_reserved(wanted.name):
@@ -65,7 +66,7 @@ class ToolHandlers:
         tool = await work.load_new(Tool, wanted.id)
         by = {"created_by_id": work.context.actor, "last_updated_by_id": work.context.actor}
         refused = tool.create(wanted.model_copy(update=by), at=self.clock.now())
-        if not refused and not name.take(wanted.name, tool.id, at=self.clock.now()):
+        if not refused and not name.take(tool.id, at=self.clock.now()):
             refused = refuse_taken(wanted.name)
         return refused or Accepted(result={"tool_id": tool.id})
 
@@ -81,7 +82,8 @@ class ToolHandlers:
     async def change(self, tool_id: str, changes: JsonObject, work: UnitOfWork) -> Rejected | None:
         """Change fields of a tool, and its name if that follows."""
         tool = await work.load(Tool, tool_id)
-        before, after = tool.present, tool.with_changes(changes)
+        before = tool.present
+        after = await self.sources.change(tool.id, before, changes, work.context.org)
         if before is None or isinstance(after, Rejected):
             return missing(tool_id) if isinstance(after, ToolState) else after
         refused = await self.rename(before, after, work)
@@ -97,10 +99,10 @@ class ToolHandlers:
         new = await self.name(after.name, work)
         if refused := refuse_reserved(after.name):
             return refused
-        if not new.take(after.name, after.id, at=self.clock.now()):
+        if not new.take(after.id, at=self.clock.now()):
             return refuse_taken(after.name)
         old = await self.name(before.name, work)
-        old.free(before.name, before.id, at=self.clock.now())
+        old.free(before.id, at=self.clock.now())
         return None
 
     async def delete_tool(self, command: DeleteTool, work: UnitOfWork) -> Accepted | Rejected:
@@ -110,14 +112,15 @@ class ToolHandlers:
         refused = tool.delete(at=self.clock.now())
         if gone is not None:
             name = await self.name(gone.name, work)
-            name.free(gone.name, gone.id, at=self.clock.now())
+            name.free(gone.id, at=self.clock.now())
         return refused or Accepted()
 
     async def derive_tool_schema(
         self, command: DeriveToolSchema, work: UnitOfWork
     ) -> Accepted | Rejected:
         """The schema that a tool of this source would have is the result."""
-        wanted = complete_tool(ToolState(id=command.asker, source_code=command.source_code))
+        given = ToolState(id=command.asker, source_code=command.source_code)
+        wanted = await self.sources.complete(given, work.context.org)
         if isinstance(wanted, Rejected):
             return wanted
         assert wanted.json_schema is not None, "a tool that is complete has a schema"

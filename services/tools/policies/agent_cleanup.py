@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 from abc import abstractmethod
-from collections import defaultdict
+from collections import defaultdict, deque
 from collections.abc import Awaitable, Callable, Iterable, Sequence
 from dataclasses import dataclass
 
@@ -15,15 +15,19 @@ from libs.contracts.tools.tool_permission_evaluation import ToolPolicies
 from libs.contracts.tools.tool_permissions import permissions_id
 from libs.eventstore.sql_view_cache import CachedView
 from libs.work.reconciliation import Reconciliation
-from libs.work.work_lease import DueWork
 from services.tools.adapters.deleted_agent_queries import DeletedAgents
-from services.tools.adapters.tool_run_queries import SWEPT_MAX, RunsOfDeletedAgents
+from services.tools.adapters.tool_run_queries import (
+    SWEPT_MAX,
+    RunOfDeletedAgent,
+    RunsOfDeletedAgents,
+)
 from services.tools.domain.tool_permissions import ToolPermissions
 from services.tools.domain.tool_run import ToolRun
 
 log = logging.getLogger(__name__)
 
 AGENTS_MAX = 500  # asked for at once
+ASKED_TWICE = 2
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,9 +51,11 @@ class AgentCleanup(Reconciliation[AgentKey]):
 
     async def find(self, keys: list[str] | None) -> Sequence[AgentKey]:
         """Those of them that were deleted; where no agent has anything, nothing is asked."""
+        chosen = None if keys is None else {*keys}
         by_org: dict[str, list[str]] = defaultdict(list)
         for agent in await self.owners():
-            by_org[agent.org].append(agent.agent_id)
+            if chosen is None or agent.agent_id in chosen:
+                by_org[agent.org].append(agent.agent_id)
         return [
             AgentKey(org, agent_id)
             for org, agent_ids in by_org.items()
@@ -96,8 +102,9 @@ class PermissionCleanup(AgentCleanup):
         return True
 
 
-class ToolRunCleanup(Reconciliation[DueWork]):
-    """Forgets the calls of agents that were deleted: what they were given and what came of it."""
+class ToolRunCleanup(Reconciliation[RunOfDeletedAgent]):
+    """Forgets the calls of agents that were deleted: what they were given and what came of it. A
+    call that still goes on has its agent looked at again."""
 
     name = "tool runs of agents that are gone"
     batch_max = SWEPT_MAX
@@ -107,11 +114,15 @@ class ToolRunCleanup(Reconciliation[DueWork]):
         self.ports = ports
         self.queries = queries
 
-    async def find(self, keys: list[str] | None) -> Sequence[DueWork]:
-        """The next of their calls."""
-        return await self.queries.runs_of_deleted_agents()
+    async def find(self, keys: list[str] | None) -> Sequence[RunOfDeletedAgent]:
+        """The next of their calls that have ended."""
+        found = await self.queries.runs_of_deleted_agents(keys)
+        for run in found:
+            if not run.ended:
+                self.suspect_later(run.agent_id)
+        return [run for run in found if run.ended]
 
-    async def mend(self, item: DueWork) -> bool:
+    async def mend(self, item: RunOfDeletedAgent) -> bool:
         """Forget one call; several processes may want that."""
         work = self.ports.repository.work(Context(self.ports.ids.new("sweep"), org=item.org))
         (await work.load(ToolRun, item.id)).forget(at=self.ports.clock.now())
@@ -128,6 +139,7 @@ class WorkspaceCleanup(AgentCleanup):
     """Has those of the `present` workspaces removed whose agents were deleted."""
 
     name = "workspaces of agents that are gone"
+    every_seconds = 60.0  # if something is new: here, or in the log of agents
 
     def __init__(
         self, present: Present, remove: Remove, deleted: DeletedAgents, clock: Clock
@@ -135,10 +147,25 @@ class WorkspaceCleanup(AgentCleanup):
         super().__init__(deleted, clock)
         self.present = present
         self.remove = remove
+        self.well: deque[tuple[int, frozenset[AgentKey]]] = deque(maxlen=ASKED_TWICE)
 
     async def owners(self) -> Iterable[AgentKey]:
         """The agents that have a workspace here."""
         return [AgentKey(org, agent_id) for org, agent_id in await self.present()]
+
+    async def find(self, keys: list[str] | None) -> Sequence[AgentKey]:
+        """Those of them that were deleted. Nothing is asked if the same were there twice since the
+        last event of agents: the second time, no deletion was under way any more."""
+        present = frozenset(await self.owners())
+        if not present:
+            return []
+        seen = (await self.deleted.last_event(), present)
+        if [*self.well] == [seen] * ASKED_TWICE:
+            return []
+        found = await super().find(keys)
+        if not found:
+            self.well.append(seen)
+        return found
 
     async def mend(self, item: AgentKey) -> bool:
         """Remove one workspace; one that cannot be does not keep the others."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import base64
+import importlib.util
 import json
 import os
 import re
@@ -50,6 +51,8 @@ NETWORK = (
     ("net/ipv4/tcp_rmem", "4096 65536 131072"),
     ("net/ipv4/tcp_wmem", "4096 65536 65536"),
 )
+# Where programs look for time zones; the machine need not have them.
+ZONES_PATH = "/usr/share/zoneinfo"
 PASSWD = b"nobody:x:65534:65534:nobody:/tmp:/bin/sh\n"
 GROUP = b"nogroup:x:65534:\n"
 
@@ -160,7 +163,7 @@ def confinements(
     plain, without = wall(bwrap, found, {}, NETWORK), wall(bwrap, found, {}, ())
     if os.geteuid() != 0:
         return [plain, without]
-    stage = {found.python_prefix: f"{STAGE}/python"}
+    stage = {found.python_prefix: f"{STAGE}/python", time_zones(): f"{STAGE}/zones"}
     if found.node:
         stage[found.node] = f"{STAGE}/node"
     program = Path(bwrap)
@@ -201,6 +204,7 @@ def wall(
         *("--die-with-parent", "--new-session", "--clearenv", "--cap-drop", "ALL"),
         *("--hostname", "sandbox", "--json-status-fd", "4", "--seccomp", "6"),
         *system_folders(),
+        *("--ro-bind", stage.get(time_zones(), time_zones()), ZONES_PATH),
     ]
     seen = [path for path in (found.python_prefix, found.node) if path and not of_system(path)]
     arguments += [
@@ -218,6 +222,14 @@ def wall(
     rules = files(["/"], ["/dev/shm", WORKSPACE_PATH, *DEVICES])
     argv = (bwrap, "--args", "5", "--", found.python, "-I", "-S", PROGRAM_PATH, rules)
     return Confinement("bubblewrap", argv, (told, *data), network=network)
+
+
+def time_zones() -> str:
+    """The folder of time zones that Heeler itself uses, from the package `tzdata`."""
+    found = importlib.util.find_spec("tzdata")
+    assert found is not None, "the package is installed with this one"
+    assert found.origin is not None, "it has files"
+    return str(Path(found.origin).with_name("zoneinfo"))
 
 
 def masks() -> list[str]:

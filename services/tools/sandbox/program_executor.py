@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from typing import Any
 
 RESULT, SCRIPT, REPLIES, LENGTH_BYTES = 3, 9, 11, 4
-NAME, SHELL_ARGUMENTS = "tool.py", "ARGUMENTS"
+NAME, TOOL_MODULE, SHELL_ARGUMENTS = "tool.py", "__tool__", "ARGUMENTS"
 OPEN_FILES_MAX = 128
 SPARSE = ("javascript", "typescript")
 IGNORED_BY_PYTHON = (13, 25)  # SIGPIPE and SIGXFSZ
@@ -140,10 +140,11 @@ def as_json(value: Any) -> Any:
 def failure(error: BaseException, source: str) -> dict[str, Any]:
     """The traceback from the program's first line on."""
     resource.setrlimit(resource.RLIMIT_AS, (resource.getrlimit(resource.RLIMIT_AS)[1],) * 2)
+    import io
     import linecache
     import traceback
 
-    linecache.cache[NAME] = (len(source), None, source.splitlines(True), NAME)
+    linecache.cache[NAME] = (len(source), None, [*io.StringIO(source)], NAME)
     shown = traceback.TracebackException.from_exception(error)
     seen: set[int] = set()
     part: traceback.TracebackException | None = shown
@@ -159,9 +160,10 @@ def failure(error: BaseException, source: str) -> dict[str, Any]:
 def run_python(program: dict[str, Any]) -> dict[str, Any]:
     """Execute the source, then call the function."""
     source = program["source"]
-    module = type(sys)("__main__")
+    # A tool is imported to be called: what its source does as a program of its own is not wanted.
+    module = type(sys)(TOOL_MODULE if program["function"] else "__main__")
     module.__dict__["__file__"] = NAME
-    sys.modules["__main__"] = module
+    sys.modules["__main__"] = sys.modules[module.__name__] = module
     try:
         models = models_of(program, module)
         if program["prelude"]:

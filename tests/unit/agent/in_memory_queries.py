@@ -6,6 +6,7 @@ import json
 from collections import Counter
 from dataclasses import replace
 from datetime import datetime, timedelta
+from itertools import takewhile
 from typing import Any
 
 from libs.contracts.agent.conversations import Message, main_conversation
@@ -331,11 +332,16 @@ class InMemoryQueries(InMemoryBatchQueries, InMemoryReplayQueries):
         rows = {row["id"]: row for row in self.rows("messages", org=org)}
         there = {name: rows[name] for name in message_ids if name in rows}
         events = self.database.schema("agent").streams.get(conversation_id, [])
-        return [
-            Message.model_validate(events[row["position"] - 1].payload["message"])
-            for row in sorted(there.values(), key=lambda row: row["position"])
-            if row["conversation_id"] == conversation_id
-        ]
+        found: list[Message] = []
+        for row in sorted(there.values(), key=lambda row: row["position"]):
+            if row["conversation_id"] != conversation_id:
+                continue
+            own, *behind = events[row["position"] - 1 :]
+            found.append(Message.model_validate(own.payload["message"]))
+            appended = (event for event in behind if event.topic == "message.appended")
+            messages = (Message.model_validate(event.payload["message"]) for event in appended)
+            found.extend(takewhile(lambda message: message.hidden, messages))
+        return found
 
     async def configuration_at(self, org: str, agent_id: str, version: int) -> AgentDesign | None:
         found = [

@@ -26,6 +26,7 @@ from services.agent.domain.conversations.conversation import Conversation
 from services.agent.domain.prompts.model_context import ModelRequest
 from services.agent.domain.runs.step_results import ModelReply
 from tests.contract.examples import BLOCK, HUMAN
+from tests.processor_bounds import processor_time
 from tests.scripted_model import messages_validator, validator
 from tests.unit.agent.approvals import run_end
 from tests.unit.agent.compaction_chat import SUMMARY, Chat, summarises, words
@@ -226,7 +227,8 @@ async def waits(monkeypatch: pytest.MonkeyPatch) -> list[float]:
 async def test_an_answer_takes_as_long_as_its_model_and_waits_for_nothing_else(
     world: World, waits: list[float]
 ) -> None:
-    """Neither by its own clock, which only a wait moves on, nor by any other."""
+    """Neither by its own clock, which only a wait moves on, nor by any other; and its own work
+    takes less than the model does, of a processor."""
     model_seconds = 0.4
 
     async def slow() -> ModelReply:
@@ -237,8 +239,9 @@ async def test_an_answer_takes_as_long_as_its_model_and_waits_for_nothing_else(
     process = world.process("p-1", slow, slow)
     for run_id in ("run-1", "run-2"):
         begun = world.clock.seconds
-        await process.say(run_id)
-        await process.idle()
+        with processor_time(model_seconds):
+            await process.say(run_id)
+            await process.idle()
         assert world.clock.seconds - begun == pytest.approx(model_seconds)
         assert run_end(world, run_id) == ("completed", "end_turn")
     assert waits == []

@@ -16,7 +16,7 @@ from libs.contracts.agent.agents import (
     BlockDetached,
 )
 from libs.contracts.agent.approvals import ApprovalAnswered, ToolCallReturned
-from libs.contracts.agent.compaction import ConversationCompacted
+from libs.contracts.agent.compaction import ConversationCompacted, RetriedContentRefused
 from libs.contracts.agent.conversations import (
     ConversationDeleted,
     MessageAppended,
@@ -395,7 +395,7 @@ class TestRuns:
         inside = {
             ToolCallStarted, ToolCallsStarted, ToolCallFinished, ToolCallInterrupted,
             ToolCallRefused, ToolCallReturned, ApprovalAnswered, ToolCallForbidden,
-            AgentAbandoned, AgentForked, ReviewableRunEnded,
+            AgentAbandoned, AgentForked, ReviewableRunEnded, RetriedContentRefused,
         }  # fmt: skip
         for kind in inside:
             assert rows_of(EXAMPLES[kind]) == RowWrites()

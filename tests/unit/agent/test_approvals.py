@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
+import pytest
+
 from libs.contracts.agent.agents import DeleteAgent, UpdateAgent
 from libs.contracts.agent.approvals import (
     AnswerApproval,
@@ -15,7 +17,7 @@ from libs.contracts.agent.approvals import (
     SetToolApproval,
     arguments_hash,
 )
-from libs.contracts.agent.compaction import ClearContext
+from libs.contracts.agent.compaction import ClearContext, CompactConversation
 from libs.contracts.agent.conversations import BoundTool, ToolCall
 from libs.contracts.agent.runs import CancelRuns, ClientSkill, ClientTool, RunAccepted
 from libs.contracts.agent.steps import ToolCallStarted
@@ -23,13 +25,14 @@ from libs.contracts.agent.stored_to_letta_messages import text_of
 from libs.contracts.bus_messages import INVALID, NOT_FOUND, PENDING_APPROVAL, Accepted, Rejected
 from libs.contracts.letta.enums import AgentType
 from libs.contracts.tools.base_tools.definition import tool_id
+from services.agent.adapters.models.ports import ModelFailed
 from services.agent.domain.runs.approval_resolution import answer
 from services.agent.domain.runs.client_call_answers import ENDED, NOT_APPROVED, UNAPPROVED
 from services.agent.domain.runs.run_progress import go_on
 from services.agent.domain.runs.run_requests import Terms
-from services.agent.domain.runs.step_results import ModelReply
+from services.agent.domain.runs.step_results import Failure, ModelReply
 from services.agent.settings import APPROVAL_SECONDS_MAX
-from tests.contract.examples import AGENT
+from tests.contract.examples import AGENT, RUN_CONFIG
 from tests.unit.agent.approvals import KEEP, RULE, approved, asked, conversation, results, run_end
 from tests.unit.agent.model_replies import calls, words
 from tests.unit.agent.world import ASK, CONVERSATION, Process, World
@@ -437,6 +440,37 @@ class TestEnds:
         assert await results(process) == before
         assert world.tool_runs == [f"p-1 {KEEP.id}"]
         assert (await conversation(process)).state.window[-1].content == "Hello"
+
+    @pytest.mark.parametrize("was_said", ["", "answered", "failed"])
+    async def test_an_answer_that_comes_again_goes_on_behind_a_summary_of_what_came_of_it(
+        self, world: World, was_said: str
+    ) -> None:
+        process = await asked(world)
+
+        async def cancelled() -> None:
+            await process.tell(CancelRuns(agent_id=AGENT), "cancel")
+
+        world.build_tool(process, cancelled)
+        await process.answer("run-2", approved())
+        await process.idle()
+        if was_said:
+            if was_said == "failed":
+                process.model.turns.insert(0, ModelFailed(Failure("llm_rate_limit", "slow down")))
+            await process.say("run-3")
+            await process.idle()
+        run = RUN_CONFIG.model_copy(update={"id": "run-4"})
+        compact = CompactConversation(
+            agent_id=AGENT, run=run, request_hash="h", settings={"mode": "all"}
+        )
+        assert isinstance(await process.tell(compact, "compact"), Accepted)
+        await process.idle()
+        assert (await conversation(process)).state.window[-1].summary is not None
+        again = await process.answer("run-5", approved())
+        assert isinstance(again, Accepted)
+        assert again.result["run_id"] == ("run-2" if was_said else "run-5")
+        await process.idle()
+        if not was_said:
+            assert run_end(world, "run-5") == ("completed", "end_turn")
 
     async def test_an_answer_that_comes_again_does_not_go_on_where_more_was_said(
         self, world: World

@@ -7,17 +7,20 @@ from typing import Any
 
 import pytest
 
+from libs.bus.ports import BusUnavailable
 from libs.contracts.agent.agents import DeleteAgent
 from libs.contracts.agent.batches import CancelBatch, StartBatch, run_of_item
 from libs.contracts.agent.conversations import DeleteConversation, Usage
-from libs.contracts.agent.runs import DeleteRun, RunAccepted
-from libs.contracts.bus_messages import NOT_FOUND, Accepted, Rejected
+from libs.contracts.agent.runs import CancelRuns, DeleteRun, RunAccepted
+from libs.contracts.bus_messages import NOT_FOUND, Accepted, Context, Rejected
 from libs.eventstore.ports import StoreUnavailable
 from services.agent.adapters.models.ports import ModelFailed
 from services.agent.domain.runs.step_results import Failure, ModelReply
-from services.agent.engine.batches import DELETED
+from services.agent.engine.batches import DELETED, WAITS_FOR_CLIENT
 from tests.contract.batch_examples import AGENT, BATCH, batch_item
 from tests.leased_work import finish, sweep
+from tests.unit.agent.approvals import KEEP, RULE
+from tests.unit.agent.model_replies import calls
 from tests.unit.agent.world import Process, World
 
 FAILED = ModelFailed(Failure("llm_authentication", "the key is refused"))
@@ -94,6 +97,38 @@ async def test_what_fails_says_why(world: World) -> None:
     assert [row["status"] for row in items(world)] == ["completed", "failed", "completed"]
     assert items(world)[1]["outcome"]["reason"]
     assert len(world.queries.rows("conversations")) == 3, "they are kept"
+
+
+@pytest.mark.parametrize("lost", [0, 1], ids=["at once", "after an outage"])
+async def test_an_item_that_waits_for_an_approval_keeps_its_conversation_free(
+    monkeypatch: pytest.MonkeyPatch, lost: int
+) -> None:
+    """One after the other, in the agent's own conversation."""
+    world = World()
+    await world.start_memory()
+    await world.agent(tool_rules=[RULE])
+    process = await serving(world, "agent-1", calls(KEEP), reply(1), reply(2))
+    world.build_tool(process)
+    bus, losses = process.batches.ports.bus, [BusUnavailable("away")] * lost
+    request = bus.request
+
+    async def request_or_lose(command: Any, context: Context, **fields: Any) -> Any:
+        if isinstance(command, CancelRuns) and losses:
+            raise losses.pop()
+        return await request(command, context, **fields)
+
+    monkeypatch.setattr(bus, "request", request_or_lose)
+    own = [
+        item.model_copy(update={"run": item.run.model_copy(update={"conversation_id": None})})
+        for item in (batch_item(0), batch_item(1))
+    ]
+    await process.tell(StartBatch(batch_id=BATCH, agent_id=AGENT, items=own, at_once=1), "batch-1")
+    await carry_on(process)
+    assert [row["status"] for row in items(world)] == ["failed", "completed"]
+    assert items(world)[0]["outcome"]["reason"] == WAITS_FOR_CLIENT
+    await process.say("run-9")
+    await process.idle()
+    assert world.row("runs", "run-9")["status"] == "completed"
 
 
 async def test_a_process_that_loses_its_commits_starts_no_item_twice(world: World) -> None:

@@ -151,12 +151,15 @@ async def test_whoever_dies_before_it_is_recorded_leaves_it_to_another(world: Wo
     await say(first, "run-1")
     await first.idle()
 
-    async def dies(*_: Any) -> None:
+    async def dies(*_: Any, **__: Any) -> None:
         raise StoreUnavailable("it died")
+
+    async def is_not_reached(*_: Any, **__: Any) -> None:
+        """A process that has died gives nothing back."""
 
     dying = sender(first, client)
     first.store.commit = dies  # type: ignore[method-assign]
-    first.store.release_lease = dies  # type: ignore[method-assign]
+    first.store.release_lease = is_not_reached  # type: ignore[method-assign]
     await sweep(dying)
     await sweep(sender(second, client))
     assert len(client.told) == 1, "its lease is still there"
@@ -166,7 +169,7 @@ async def test_whoever_dies_before_it_is_recorded_leaves_it_to_another(world: Wo
     assert shown(world) == (200, None, True)
 
 
-@pytest.mark.parametrize("what", ["messages_of_run", "take_lease", "commit"])
+@pytest.mark.parametrize("what", ["messages_of_run", "take_over", "commit"])
 @pytest.mark.parametrize("problem", [StoreUnavailable("a moment"), RuntimeError("a bug")])
 async def test_an_attempt_that_fails_half_way_is_made_again_by_a_process_that_lives_on(
     world: World, monkeypatch: pytest.MonkeyPatch, what: str, problem: Exception

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from libs.bus.ports import BusUnavailable
-from libs.contracts.agent.agents import DeleteAgent
+from libs.contracts.agent.agents import AgentDeleted, DeleteAgent
 from libs.contracts.agent.conversations import (
     CreateConversation,
     DeleteConversation,
@@ -20,10 +20,10 @@ from libs.contracts.agent.conversations import (
     UpdateConversation,
 )
 from libs.contracts.agent.runs import StartRun
-from libs.contracts.bus_messages import Accepted, Context, Rejected
+from libs.contracts.bus_messages import DEFAULT_ORG, Accepted, Context, Rejected
 from libs.contracts.letta.model_configs import LLMConfig
 from libs.contracts.memory.blocks import CreateBlocks, DeleteBlock
-from libs.work.reconciliation import LOOK_AT_ALL_SECONDS, SUSPECTS_MAX
+from libs.work.reconciliation import SUSPECTS_MAX
 from services.agent.domain.agents.agent import AgentDesign
 from services.agent.domain.conversations.configuration_overrides import design_in
 from services.agent.domain.conversations.conversation_state import ConversationState
@@ -328,7 +328,8 @@ class TestDeletion:
         await dying.tell(DeleteAgent(agent_id=AGENT), "m-1")
         await policy.sweep()
         assert len(world.queries.rows("conversations")) == 1, "it heard of nothing"
-        world.clock.seconds += LOOK_AT_ALL_SECONDS
+        deleted = next(e for e in world.events(AGENT) if isinstance(e, AgentDeleted))
+        await policy.look_at(deleted, Context("m-1", org=DEFAULT_ORG))
         await policy.sweep()
         assert world.queries.rows("conversations") == []
 

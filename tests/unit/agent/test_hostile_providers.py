@@ -16,7 +16,7 @@ from services.agent.adapters.models.anthropic_provider import AnthropicProvider
 from services.agent.adapters.models.anthropic_sdk_transport import AnthropicWire
 from services.agent.adapters.models.http_provider import MODELS_MAX, HttpProvider
 from services.agent.adapters.models.openai_provider import OpenAIProvider
-from services.agent.adapters.models.ports import ModelFailed, ProviderUnreachable
+from services.agent.adapters.models.ports import ModelFailed, NoModelList, ProviderUnreachable
 from services.agent.adapters.models.provider_error_words import MESSAGE_CHARS_MAX
 from services.agent.app import providers
 from services.agent.domain.runs.step_results import ModelReply
@@ -172,10 +172,12 @@ async def test_a_list_of_models_is_bounded(spoken: str) -> None:
     assert len(listed) == MODELS_MAX
     assert {str(llm.handle).partition("-")[0] for llm in listed} == {f"{spoken}/model"}
     assert max(llm.context_window for llm in listed) < 2**31
-    for nonsense in ([], {"data": 7}, {"data": {"a": 1}}):
-        provider.wire = GivenWire(nonsense)
-        listed, _ = await provider.models()
-        assert listed == []
+    provider.wire = GivenWire([])
+    assert (await provider.models())[0] == []
+    for nonsense in ({"data": 7}, {"data": {"a": 1}}, {"error": "none"}):
+        provider.wire = GivenWire(nonsense, {})
+        with pytest.raises(NoModelList):  # it takes questions all the same
+            await provider.models()
 
 
 @BOTH

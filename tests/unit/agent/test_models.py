@@ -17,6 +17,7 @@ from libs.contracts.letta.model_configs import EmbeddingConfig, JsonObjectRespon
 from libs.embeddings.bundled_model_config import bundled_models
 from services.agent.adapters.models import http_provider as providers
 from services.agent.adapters.models import model_router
+from services.agent.adapters.models.anthropic_provider import AnthropicProvider
 from services.agent.adapters.models.demo_model import HANDLE, WHAT_I_AM, DemoProvider, answer
 from services.agent.adapters.models.model_router import RETRY_SECONDS, ModelRouter
 from services.agent.adapters.models.openai_answer import OpenAIAnswer, reply_of
@@ -29,12 +30,22 @@ from services.agent.adapters.models.ports import (
 )
 from services.agent.adapters.models.provider_error_words import failure_of
 from services.agent.adapters.models.scripted_model import ScriptedProvider
+from services.agent.adapters.models.transport import Refused
 from services.agent.domain.prompts.model_context import AttachedBlock, ModelRequest, system_prompt
 from services.agent.domain.runs.step_results import Failure, ModelReply
 from tests.clock_and_ids import ManualClock
 from tests.contract.examples import CALLED, CONFIG, EMBEDDING, LLM, RETURNED, SAID, SYSTEM, message
 from tests.scripted_model import ScriptedModel
-from tests.unit.agent.asking import SCHEMAS, GivenWire, ask, check_sum, reply_to, script, streamed
+from tests.unit.agent.asking import (
+    SCHEMAS,
+    GivenWire,
+    RawWire,
+    ask,
+    check_sum,
+    reply_to,
+    script,
+    streamed,
+)
 from tests.unit.given import NOW
 
 
@@ -666,6 +677,53 @@ class TestCatalogue:
         assert isinstance(refused, Rejected)
         assert refused.code == "unavailable"
         assert "a/y" in refused.reason
+
+    async def test_models_of_an_endpoint_without_a_list_can_be_named(self) -> None:
+        provider = OpenAIProvider("k", "http://model/v1")
+        provider.wire = RawWire(
+            Refused(404, {}, "no such page"), Refused(400, {}, "no messages"),
+            Refused(404, {}, "no such page"), Refused(404, {}, "no such page"),
+        )  # fmt: skip
+        catalogue, database, clock = self.catalogue(Offering("a", "x"), provider)
+        await catalogue.turn()
+        await catalogue.turn()
+        assert clock.seconds == 120.0, "it is there"
+        assert database.handles == [("llm", 0, "a/x"), ("embedding", 0, "a/embed")]
+        named = await catalogue.llm("openai/org/my-model")
+        assert isinstance(named, LLMConfig)
+        assert (named.handle, named.model) == ("openai/org/my-model", "org/my-model")
+        found = await catalogue.provider_of(named)
+        assert found is provider
+        embedding = await catalogue.embedding("openai/my-embedder")
+        assert isinstance(embedding, EmbeddingConfig)
+        assert embedding.embedding_model == "my-embedder"
+        for nothing in ("openai/", "openai/" + "x" * 201):
+            assert isinstance(await catalogue.llm(nothing), Rejected)
+        nameless = await catalogue.refusal(LLM.model_copy(update={"handle": None, "model": "m"}))
+        assert nameless is not None
+        assert "openai has no list of its models: name them as `openai/<model>`" in nameless.reason
+
+    @pytest.mark.parametrize(
+        "asked", [Refused(404, {}, "no such page"), Refused(405, {}, "GET only")]
+    )
+    async def test_an_address_that_takes_no_questions_is_no_provider(self, asked: Refused) -> None:
+        provider = OpenAIProvider("k", "http://model")
+        provider.wire = RawWire(Refused(404, {}, "no such page"), asked)
+        catalogue, _, _ = self.catalogue(provider)
+        refused = await catalogue.llm("openai/m")
+        assert isinstance(refused, Rejected)
+        assert refused.code == "unavailable"
+
+    async def test_claude_may_have_no_list_either(self) -> None:
+        provider = AnthropicProvider("k", "http://model")
+        provider.wire = RawWire(
+            Refused(404, {}, ""), Refused(404, {}, '{"error": "model: missing"}')
+        )
+        catalogue, _, _ = self.catalogue(provider)
+        named = await catalogue.llm("anthropic/mine")
+        assert isinstance(named, LLMConfig)
+        assert named.model == "mine"
+        assert isinstance(await catalogue.embedding("anthropic/mine"), Rejected)
 
     async def test_only_a_change_is_published(self) -> None:
         provider = Offering("a", "x")

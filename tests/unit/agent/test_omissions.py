@@ -2,15 +2,20 @@
 
 from __future__ import annotations
 
+from itertools import pairwise
+
 import pytest
 
+from libs.contracts.agent.compaction import ContextCleared, RetriedContentRefused
 from libs.contracts.agent.conversations import Message, MessageAppended, ToolCall, Usage
 from libs.contracts.agent.runs import RunAccepted, RunFailed, RunStarted
 from libs.contracts.agent.steps import ModelReplied
 from libs.contracts.agent.stored_to_letta_messages import text_of
 from services.agent.adapters.models.anthropic_request import body_of as anthropic_body
 from services.agent.adapters.models.openai_request import body_of as openai_body
+from services.agent.domain.conversations.context_replacement import show_left_out
 from services.agent.domain.conversations.conversation import Conversation
+from services.agent.domain.conversations.provider_rejected_messages import left_out_parts
 from services.agent.domain.prompts.model_context import shown_messages
 from tests.contract.examples import AGENT, RUN_CONFIG, SYSTEM
 from tests.scripted_model import messages_validator, validator
@@ -43,10 +48,16 @@ def appended(message: Message) -> Fact:
 
 def begins(name: str, *parts: object) -> list[Fact]:
     """A run whose turn it is, and its message."""
-    run, message = RUN_CONFIG.model_copy(update={"id": f"run-{name}"}), user(name, *parts)
-    asked = fact(RunAccepted, run_id=run.id, run=run, messages=[message], max_steps=9,
-                 request_hash="h")  # fmt: skip
-    return [asked, fact(RunStarted, run_id=run.id, agent_id=AGENT), appended(message)]
+    message = user(name, *parts)
+    return [*begins_with(name, message), appended(message)]
+
+
+def begins_with(name: str, *messages: Message, unless_said: bool = False) -> list[Fact]:
+    """A run whose turn it is, before its messages are appended."""
+    run = RUN_CONFIG.model_copy(update={"id": f"run-{name}"})
+    asked = fact(RunAccepted, run_id=run.id, run=run, messages=[*messages], max_steps=9,
+                 request_hash="h", unless_said=unless_said)  # fmt: skip
+    return [asked, fact(RunStarted, run_id=run.id, agent_id=AGENT)]
 
 
 def fails(name: str, kind: str = "llm_bad_request", why: str = WHY) -> Fact:
@@ -54,10 +65,10 @@ def fails(name: str, kind: str = "llm_bad_request", why: str = WHY) -> Fact:
                 message=why, usage=NOTHING, step_count=0, total_duration_ns=1)  # fmt: skip
 
 
-def replies(name: str) -> Fact:
+def replies(name: str, *, tries_again: bool = True) -> Fact:
     """The model answers the run; what it said follows."""
     return fact(ModelReplied, run_id=f"run-{name}", step_id="step-1", model="m", usage=NOTHING,
-                finish_reason="stop", tool_calls=[])  # fmt: skip
+                finish_reason="stop", tool_calls=[], tries_again=tries_again)  # fmt: skip
 
 
 BEGUN = [appended(SYSTEM)]
@@ -123,15 +134,112 @@ def test_old_attachments_go_next_and_then_everything_older() -> None:
     assert four == "four"
 
 
-def test_an_answer_settles_what_is_left_out() -> None:
-    history = [*BEGUN, *OLD, *begins("one"), fails("one"), *begins("two"), fails("two")]
-    history += [*begins("three"), replies("three"), agent("fine")]
-    old, *_, three, fine, image = seen(*history, *begins("new", IMAGE))
-    assert (three, fine, image) == ("three", "fine", "new + image"), "what is new is shown"
-    assert "An attachment" in old
-    again = seen(*history, *begins("new", IMAGE), fails("new"), *begins("last"))
-    assert again[:-2] == [old, *seen(*history)[1:]], "the next refusal begins with the first step"
-    assert again[-2].startswith("[A message of the user")
+TWICE = [*BEGUN, *OLD, *begins("one"), fails("one"), *begins("two"), fails("two")]
+ANSWERED = [*TWICE, *begins("three"), replies("three"), agent("fine")]
+NOTE = "[A message of the user: left out here"
+
+
+def refused_again(name: str) -> Fact:
+    """What was shown again is refused; the same run goes on without."""
+    return fact(RetriedContentRefused, run_id=f"run-{name}", agent_id=AGENT, step_id="step-1",
+                error_type="llm_bad_request", message=WHY)  # fmt: skip
+
+
+def left_out(*past: Fact) -> list[int]:
+    """The places of what is shown in words of ours."""
+    return [place for place, text in enumerate(seen(*past)) if "left out here" in text]
+
+
+def test_each_answer_has_a_part_shown_again_what_is_older_first() -> None:
+    history = [*TWICE]
+    counts = []
+    for n in range(4):
+        counts.append(left_out(*history))
+        history += [*begins(f"n{n}"), replies(f"n{n}"), agent(f"a{n}")]
+    assert counts == [[0, 2, 3], [2, 3], [3], []]
+    assert seen(*history, *begins("new"))[:4] == ["old + image", "sure", "one", "two"]
+    history += [*begins("last"), fails("last"), *begins("again")]
+    assert seen(*history)[-2].startswith(NOTE), "the next refusal begins with the first step"
+    assert len(left_out(*history)) == 1
+
+
+def test_a_part_that_is_refused_again_keeps_no_other_part_away() -> None:
+    """One message that no model takes, and a provider that refused everything for a while."""
+    history = [*BEGUN, *OLD]
+    for name in ("poison", "one", "two"):
+        history += [*begins(name), fails(name)]
+    note, *_ = seen(*history, *begins("next"))
+    assert note.startswith("[The older messages")
+    tries, away = [], 0
+    for n in range(1, 200):
+        shown = seen(*history, *begins(f"n{n}"))
+        history += begins(f"n{n}")
+        if "poison" in shown:
+            history += [refused_again(f"n{n}")]
+            tries.append(n)
+        away += "one" not in shown
+        history += [replies(f"n{n}")]
+    assert [after - before for before, after in pairwise(tries)] == [2, 4, 8, 16, 32, 64, 64]
+    assert away < 5
+    assert [text for text in seen(*history)[:5] if not text.startswith("[")] == [
+        "old + image", "sure", "one", "two",
+    ]  # fmt: skip
+
+
+def test_answers_of_before_there_were_trials_try_nothing() -> None:
+    """As they stand in old logs: what was left out then stays so until the next answer."""
+    old = [*TWICE, *begins("three"), replies("three", tries_again=False), agent("fine")]
+    assert left_out(*old) == [0, 2, 3]
+    assert left_out(*old, *begins("four"), replies("four")) == [2, 3]
+
+
+def test_what_leaves_the_window_is_tried_no_more() -> None:
+    history = [*ANSWERED]
+    for n in range(5):
+        history += [*begins(f"n{n}"), refused_again(f"n{n}"), replies(f"n{n}")]
+    talk = given(Conversation, "conv-1", *history).aggregate.state
+    assert talk.trial.parts
+    ids = [message.id for message in talk.window[1:]]
+    gone = given(Conversation, "conv-1", *history, fact(ContextCleared, evicted=ids)).aggregate
+    assert (gone.state.trial.parts, gone.state.trial.is_running) == ({}, False)
+
+
+def test_a_retry_that_nobody_made_changes_nothing_and_is_shown_what_it_is_about() -> None:
+    history = [*BEGUN, *OLD, *begins("one"), fails("one")]
+    before = seen(*history, *begins("next"))
+    for n in range(9):
+        history += begins_with(f"retry-{n}", user("one"), unless_said=True)
+        assert seen(*history) == ["old + image", "sure", "one"]
+        history += [fails(f"retry-{n}")]
+    assert seen(*history, *begins("next")) == before
+    answered = [*history, *begins("next"), replies("next")]
+    assert "one" in seen(*answered), "such retries do not make it wait longer"
+
+
+def test_a_run_that_brings_nothing_leaves_out_nothing_more() -> None:
+    history = [*BEGUN, *OLD, *begins("one"), fails("one")]
+    before = seen(*history, *begins("next"))
+    for n in range(9):
+        history += [*begins_with(f"empty-{n}"), fails(f"empty-{n}")]
+    assert seen(*history, *begins("next")) == before
+
+
+def test_what_is_left_out_is_named_and_shown_again_at_once() -> None:
+    conversation = given(Conversation, "conv-1", *TWICE).aggregate
+    parts = left_out_parts(conversation.state.window, conversation.state.omitted)
+    assert parts == [
+        {"what": "message", "message_id": "message-one", "reason": WHY},
+        {"what": "message", "message_id": "message-two", "reason": WHY},
+        {"what": "attachments_before", "message_id": None, "reason": WHY},
+    ]
+    show_left_out(conversation, at=NOW)
+    assert not conversation.state.omitted
+    assert [text_of(message) for message in shown_messages(conversation.state, None)[1:]] == [
+        "old", "sure", "one", "two",
+    ]  # fmt: skip
+    version = conversation.version
+    show_left_out(conversation, at=NOW)
+    assert conversation.version == version, "nothing is left out any more"
 
 
 def test_settings_that_are_to_blame_cost_no_memory() -> None:

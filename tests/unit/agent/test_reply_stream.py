@@ -6,6 +6,7 @@ import json
 from dataclasses import replace
 from typing import Any
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -25,6 +26,7 @@ from services.agent.domain.conversations.active_run import ActiveRun
 from services.agent.domain.conversations.approval_state import Gate, gates
 from services.agent.domain.runs.agent_loop import AgentLoop, OfferedTools
 from services.agent.domain.runs.agent_loops import HEARTBEAT_LOOP, LETTA_V1_LOOP
+from services.agent.domain.runs.reply_interpretation import NO_ROOM, ONLY_THOUGHTS
 from services.agent.domain.runs.step_results import ModelReply, Spoken, kept_calls, spoken_message
 from services.agent.engine.model_step import ReplyStream
 from services.agent.engine.stream_chunk_building import StepChunks
@@ -181,3 +183,21 @@ def test_text_behind_words_that_were_sent_stands_behind_them_in_the_history() ->
     assert [message["content"] for message in messages] == ["First", "then"]
     untouched = replace(reply, tool_calls=[call])
     assert LETTA_V1_LOOP.interpret(untouched, run, offered).tool_calls[0].said_first is False
+
+
+@pytest.mark.parametrize("loop", [LETTA_V1_LOOP, HEARTBEAT_LOOP])
+@pytest.mark.parametrize(
+    ("thoughts", "ended", "words"),
+    [
+        ({"reasoning": "Hm."}, "stop", ONLY_THOUGHTS),
+        ({"reasoning_parts": [ReasoningPart(redacted="x")]}, "stop", ONLY_THOUGHTS),
+        ({"reasoning": "Hm."}, "length", NO_ROOM),
+        ({}, "stop", ""),
+    ],
+)
+def test_an_answer_that_is_only_thoughts_has_a_line_for_the_user(
+    loop: AgentLoop, thoughts: Any, ended: str, words: str
+) -> None:
+    run, offered = run_of(AgentType.letta_v1_agent, ""), ways(loop, True, False)
+    reply = ModelReply("", [], ended, Usage(), **thoughts)
+    assert loop.interpret(reply, run, offered).text == words

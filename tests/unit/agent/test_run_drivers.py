@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import asyncio
 import logging
+from dataclasses import replace
 from datetime import timedelta
 from typing import Any
 
 import pytest
 
-from libs.bus.clock_and_ids import SystemClock
 from libs.bus.ports import fresh_ids
 from libs.bus.suspect_quarantine import Quarantine
 from libs.contracts.agent.agents import DeleteAgent
@@ -26,6 +26,7 @@ from libs.eventstore.ports import (
     StoreRefused,
     VersionConflict,
 )
+from libs.work.attempt_counts import ATTEMPTS_MAX, REST_SECONDS, AttemptCount
 from services.agent.adapters.models.ports import ModelFailed
 from services.agent.adapters.telemetry import RunSpans
 from services.agent.domain.agents.agent import Agent
@@ -33,13 +34,7 @@ from services.agent.domain.conversations.active_run import INTERRUPTED
 from services.agent.domain.conversations.conversation import Conversation
 from services.agent.domain.runs.run_requests import Terms, accept, cancel
 from services.agent.domain.runs.step_results import Failure, ModelReply
-from services.agent.engine.attempt_limits import (
-    ATTEMPTS_MAX,
-    FAILURES_MAX,
-    REST_SECONDS,
-    AttemptCount,
-    attempt_point,
-)
+from services.agent.engine.attempt_limits import FAILURES_MAX, attempt_point
 from services.agent.engine.run_attempt import RunAttempt
 from tests.contract.examples import AGENT
 from tests.unit.agent.driven_runs import ACCEPTED, KEEP, TEA, WORDS, frozen, with_block
@@ -54,9 +49,8 @@ RESULT = ["tool_call.finished", "message.appended"]
 
 async def driven(process: Process, conversation: Conversation) -> Attempt:
     """A drive by a process of its own, which dies."""
-    drive = await AttemptCount(process.store.letters, Quarantine(SystemClock())).begin(conversation)
-    assert drive is not None
-    return drive
+    ports = replace(process.drivers.ports, quarantine=Quarantine())
+    return await AttemptCount(ports).begin(attempt_point(conversation))
 
 
 class TestTurns:
@@ -685,7 +679,7 @@ class TestTakeOver:
             await rested.wait()
             world.clock.seconds += seconds
 
-        await next_process.store.letters.hold(attempt_point(conversation.running()), 60.0)
+        await next_process.store.letters.hold(attempt_point(conversation), 60.0)
         world.lease_expires()
         monkeypatch.setattr(world.clock, "sleep", rest)
         await next_process.drivers.sweep()

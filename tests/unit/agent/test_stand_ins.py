@@ -13,6 +13,7 @@ from services.agent.adapters.models import http_provider
 from services.agent.adapters.models.http_provider import HttpProvider
 from services.agent.adapters.models.ports import ModelFailed
 from services.agent.adapters.models.transport import Refused
+from services.agent.domain.runs.reply_interpretation import NO_ROOM, ONLY_THOUGHTS, with_words
 from services.agent.domain.runs.step_results import Failure, ModelReply
 from tests.unit.agent.asking import RawWire, reply_to, script, streamed
 from tests.unit.agent.stand_in_answers import CLAUDE, claude, claude_events, openai
@@ -518,6 +519,192 @@ async def test_an_empty_answer_is_asked_for_again(made: Any, in_pieces: bool) ->
     assert "broke off its answer" in failure.message
 
 
+# ----------------------------------------------------------------------- answers without words
+
+
+def silent(kind: str, in_pieces: bool, **fields: Any) -> bytes:
+    return (
+        pieces({"content": "", **fields}, finish_reason=kind)
+        if in_pieces
+        else body(said(kind, content=None, **fields))
+    )
+
+
+@EITHER_WAY
+@pytest.mark.parametrize(
+    "kind", ["malformed_function_call", "MALFORMED_FUNCTION_CALL", "tool_calls", "unexpected"]
+)
+async def test_an_answer_that_says_nothing_is_asked_for_again_and_then_an_error(
+    kind: str, in_pieces: bool
+) -> None:
+    raw, good = silent(kind, in_pieces), body(said(content="Hi"))
+    assert (await answer_of(openai(raw, good), in_pieces=in_pieces)).text == "Hi"
+    failure = await failure_of(openai(raw, raw), in_pieces=in_pieces)
+    assert f"no words and no calls, and ends with '{kind.lower()}'" in failure.message
+    assert failure.error_type == "llm_error"
+
+
+@EITHER_WAY
+async def test_a_model_may_say_nothing_but_is_asked_twice(in_pieces: bool) -> None:
+    raw = silent("stop", in_pieces)
+    assert (await answer_of(openai(raw, raw), in_pieces=in_pieces)).text == ""
+    good = body(said(content="Hi"))
+    assert (await answer_of(openai(raw, good), in_pieces=in_pieces)).text == "Hi"
+
+
+@EITHER_WAY
+async def test_thoughts_alone_are_no_answer_and_stay_with_the_next(in_pieces: bool) -> None:
+    thought, more = (
+        silent("stop", in_pieces, reasoning_content=text) for text in ("Hm. ", "Still. ")
+    )
+    provider = openai(thought, body(said(content="Hi", reasoning_content="So: Hi.")))
+    reply = await answer_of(provider, in_pieces=in_pieces)
+    assert (reply.reasoning, reply.text) == ("Hm. So: Hi.", "Hi")
+    reply = await answer_of(openai(thought, more), in_pieces=in_pieces)
+    assert (reply.reasoning, reply.text) == ("Hm. Still. ", "")
+    assert with_words(reply).text == ONLY_THOUGHTS
+
+
+async def test_tokens_that_thinking_used_up_are_not_used_up_again() -> None:
+    reply = await answer_of(openai(silent("LENGTH", False, reasoning="Hm.")), in_pieces=False)
+    assert reply.finish_reason == "length"
+    assert with_words(reply).text == NO_ROOM
+
+
+@EITHER_WAY
+async def test_an_answer_that_ends_with_an_error_is_broken_off(in_pieces: bool) -> None:
+    half = pieces({"content": "Half"}, finish_reason="ERROR")
+    raw = half if in_pieces else body(said("error", content="Half"))
+    failure = await failure_of(openai(raw, raw, raw), in_pieces=in_pieces)
+    assert "broke off its answer" in failure.message
+    assert failure.error_type == "llm_connection_error"
+    good = openai(body(said("error", content="Half")), body(said(content="Hi")))
+    assert (await answer_of(good, in_pieces=False)).text == "Hi"
+
+
+# ------------------------------------------------------------------------------ signs of life
+
+
+@pytest.mark.parametrize("filler", [b": keepalive", b":", b"ping", b"keep-alive", b"[PING]"])
+async def test_data_that_is_no_json_is_a_sign_of_life(filler: bytes) -> None:
+    line = b"data: %s\n\n" % filler
+    raw = line + pieces({"content": "H"}) + line
+    first, *rest = pieces({"content": "H"}, {"content": "i"}).split(b"\n\n")
+    raw = b"\n\n".join([line.strip(), first, line.strip(), *rest]) + line
+    assert (await answer_of(openai(raw), in_pieces=True)).text == "Hi"
+    events = [b"data: " + body(event) + b"\n\n" for event in claude_events()]
+    reply = await answer_of(claude(line + line.join(events)), in_pieces=True)
+    assert (reply.text, len(reply.tool_calls)) == ("Hi", 1)
+
+
+async def test_data_that_is_no_json_is_told_where_nothing_else_comes() -> None:
+    raw = b"data: upstream is gone\n\n"
+    failure = await failure_of(openai(raw, raw, raw), in_pieces=True)
+    assert "begins with 'upstream is gone'" in failure.message
+
+
+@pytest.mark.parametrize("made", [openai, claude])
+@pytest.mark.parametrize(
+    ("data", "words"),
+    [
+        (b'{"message": "Slow down", "type": "rate_limit_error"}', "answered 429: Slow down"),
+        (b'{"type": "overloaded_error", "message": "Full"}', "answered 529: Full"),
+        (b'{"error": {"message": "No", "code": 400}}', "answered 400: No"),
+        (b"the model crashed", "the model crashed"),
+        (b'"it crashed"', "it crashed"),
+    ],
+)
+async def test_an_event_that_is_named_an_error_is_one(made: Any, data: bytes, words: str) -> None:
+    raw = b"event: error\ndata: %s\n\n" % data
+    assert words in (await failure_of(made(raw, raw, raw), in_pieces=True)).message
+
+
+# ------------------------------------------------------------------------ thoughts among words
+
+
+@EITHER_WAY
+@pytest.mark.parametrize("kind", ["thinking", "reasoning"])
+async def test_parts_of_a_content_may_be_thoughts(kind: str, in_pieces: bool) -> None:
+    content = [
+        {"type": kind, kind: [{"type": "text", "text": "Hm."}]},
+        {"type": "text", "text": "Hi"},
+    ]
+    raw = (
+        pieces({"content": content[:1]}, {"content": content[1:]})
+        if in_pieces
+        else body(said(content=content))
+    )
+    reply = await answer_of(openai(raw), in_pieces=in_pieces)
+    assert (reply.reasoning, reply.text) == ("Hm.", "Hi")
+
+
+@pytest.mark.parametrize(
+    ("content", "thought", "text"),
+    [
+        ("<think>\nHm.\n</think>\n\nHi", "Hm.", "Hi"),
+        ("\n<think>1 < 2 </thi\n ok</think>Hi </think>", "1 < 2 </thi\n ok", "Hi </think>"),
+        ("<think>\n\n</think>\n\nHi", None, "Hi"),
+        ("<think>" + " " * 300 + "x" + " " * 300 + "</think>Hi", "x", "Hi"),
+        ("Say <think>no</think>", None, "Say <think>no</think>"),
+        ("<thin", None, "<thin"),
+        ("  Hi", None, "  Hi"),
+    ],
+)
+async def test_tags_in_front_of_the_words_hold_thoughts(
+    content: str, thought: str | None, text: str
+) -> None:
+    whole = await answer_of(openai(body(said(content=content))), in_pieces=False)
+    for size in (1, 3, 1_000):
+        cut = [content[at : at + size] for at in range(0, len(content), size)]
+        raw = pieces(*({"content": chunk} for chunk in cut))
+        reply = await answer_of(openai(raw), in_pieces=True)
+        assert reply.text == whole.text == text
+        assert ((reply.reasoning or "").strip() or None) == thought
+    assert whole.reasoning == thought
+
+
+# ----------------------------------------------------------------- control characters in texts
+
+
+@EITHER_WAY
+async def test_control_characters_in_arguments_become_escapes(in_pieces: bool) -> None:
+    raw_text = '{"a":\n\t"one\ntwo\tthree \\" \\\\",\r\n"b": "\x01"}'
+    for size in (1, 2, 5, 1_000):
+        cut = [raw_text[at : at + size] for at in range(0, len(raw_text), size)]
+        deltas = [of(0, "a", "look", "")] + [of(0, arguments=chunk) for chunk in cut]
+        call = {"id": "a", "function": {"name": "look", "arguments": raw_text}}
+        raw = pieces(*deltas) if in_pieces else body(said(tool_calls=[call]))
+        [(_, arguments)] = calls_in(await answer_of(openai(raw), in_pieces=in_pieces))
+        assert json.loads(arguments) == {"a": 'one\ntwo\tthree " \\', "b": "\x01"}
+
+
+async def test_control_characters_in_an_answer_are_read() -> None:
+    raw = b'\xef\xbb\xbf{"choices": [{"message": {"content": "one\ttwo\nthree"}}]}'
+    assert (await answer_of(openai(raw), in_pieces=False)).text == "one\ttwo\nthree"
+
+
+@EITHER_WAY
+@pytest.mark.parametrize(
+    ("reason", "means"),
+    [
+        ("STOP", "stop"),
+        ("Length", "length"),
+        ("TOOL_CALLS", "tool_calls"),
+        ("MAX_TOKENS", "length"),
+    ],
+)
+async def test_why_an_answer_ended_may_be_written_in_any_case(
+    reason: str, means: str, in_pieces: bool
+) -> None:
+    raw = (
+        pieces({"content": "Hi", "tool_calls": None}, finish_reason=reason)
+        if in_pieces
+        else body(said(reason, content="Hi", tool_calls=[]))
+    )
+    reply = await answer_of(openai(raw), in_pieces=in_pieces)
+    assert (reply.text, reply.tool_calls, reply.finish_reason) == ("Hi", [], means)
+
+
 # ------------------------------------------------------------------- parameters that are refused
 
 
@@ -558,7 +745,7 @@ async def test_a_parameter_that_a_server_refuses_is_left_out_and_that_is_remembe
     first, second, third = provider.wire.asked
     assert first.keys() - second.keys() == {left_out}
     assert second.keys() == third.keys()
-    assert left_out not in provider.payload(script("Hi"))
+    assert left_out not in json.loads(await provider.payload(script("Hi")))
     await answer_of(provider, in_pieces=in_pieces, model="another")
     assert left_out in provider.wire.asked[-1], "another model may take it"
 

@@ -11,10 +11,17 @@ from libs.contracts.agent.conversations import MessageAppended, ToolCall
 from libs.contracts.agent.runs import RunAccepted
 from libs.contracts.agent.steps import ModelReplied, ToolCallRefused
 from libs.contracts.agent.tool_rule_evaluation import RULES, ToolRules
+from libs.contracts.letta.tool_rules import ToolRule
 from services.agent.adapters.models import anthropic_request
 from services.agent.adapters.models.openai_request import body_of
+from services.agent.domain.agents.agent_configuration import (
+    RULE_VALUES_MAX,
+    TOOL_RULES_BYTES_MAX,
+    unfit_rules,
+)
 from services.agent.domain.runs.step_results import ModelReply
 from services.agent.domain.tools.tool_rules import rule_lines, rules_in_force
+from tests.processor_bounds import processor_time
 from tests.unit.agent.model_replies import calls, words
 from tests.unit.agent.rule_runs import rule, stop_reason
 from tests.unit.agent.world import ASK, Process, World
@@ -101,6 +108,29 @@ def test_a_model_reads_every_rule_but_approvals() -> None:
 
 
 # Whole runs
+
+
+def giving(*nodes: tuple[str, dict[str, Any]]) -> list[ToolRule]:
+    """One rule that gives these arguments to these tools."""
+    given = [{"name": name, "args": args} for name, args in nodes]
+    return RULES.validate_python([{**CHILDREN, "child_arg_nodes": given}])
+
+
+def test_the_arguments_of_the_greatest_number_of_nodes_are_checked_soon() -> None:
+    count = TOOL_RULES_BYTES_MAX // 60
+    many = giving(*[("send_message", {"message": f"{n:04}"}) for n in range(count)])
+    tags = giving(("archival_memory_insert", {"tags": ["a"] * (RULE_VALUES_MAX - 1)}))
+    unfit_rules(many[:1])  # what checks is prepared once
+    for asked in (many, tags):
+        with processor_time(0.2):
+            assert unfit_rules(asked) is None
+
+
+def test_more_arguments_than_are_checked_are_refused() -> None:
+    refused = unfit_rules(giving(("archival_memory_insert", {"tags": [1] * RULE_VALUES_MAX})))
+    assert refused
+    assert "at most 2000 keys and items" in refused.reason
+
 
 SEARCH = ToolCall(id="call_1", name="conversation_search", arguments='{"query": "tea"}')
 KEEP = ToolCall(id="call_2", name=ASK, arguments='{"content": "tea"}')

@@ -13,7 +13,6 @@ from libs.bus.command_dispatcher import CommandDispatcher
 from libs.bus.in_memory import InMemoryBus, InMemoryNetwork
 from libs.bus.ports import IncomingCommand
 from libs.bus.process_ports import PortArguments
-from libs.bus.suspect_quarantine import Quarantine
 from libs.contracts.agent.approvals import AnswerApproval, CallAnswer
 from libs.contracts.agent.conversations import main_conversation
 from libs.contracts.agent.runs import StartRun
@@ -169,7 +168,6 @@ class Process:
                 models=model,
                 tools=self.tools,
                 queries=world.queries,
-                quarantine=Quarantine(world.clock),
                 policies=lambda: world.policies,
             )
         )

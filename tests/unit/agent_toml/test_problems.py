@@ -26,6 +26,13 @@ WRONG = [
     ("AGT106", "embedding = 'small'", 5, 13),
     ("AGT107", "[metadata]\nday = 2030-01-01", 6, 7),
     ("AGT107", "[metadata]\nlimit = inf", 6, 9),
+    ("AGT107", "[metadata]\nlimit = -1e999", 6, 9),
+    ("AGT107", "[metadata]\nlimit = 0x" + "f" * 5_000, 6, 9),
+    ("AGT107", "[metadata]\nlimit = 0b" + "1" * 20_000, 6, 9),
+    ("AGT107", "context_window = 0o" + "7" * 9_000, 5, 18),
+    ("AGT001", "[metadata]\na = 1\nlimit = " + "9" * 5_000, 7, 9),
+    ("AGT001", "context_window = -" + "9" * 5_000 + "  # many", 5, 18),
+    ("AGT001", "stop = [1,\n  +" + "9_" * 5_000 + "9]", 6, 3),
     ("AGT108", "[[memory]]\nlabel = ''\ndescription = 'x'", 6, 9),
     ("AGT201", "tools = ['a', 'a']", 5, 15),
     ("AGT201", "[[memory]]\nlabel = 'human'\n[[memory]]\nlabel = 'human'", 8, 9),
@@ -62,6 +69,10 @@ CATALOGUES = {
     "AGT304": Catalogue(models={"openai/gpt-4.1": 8_000}),
     "AGT305": Catalogue(allowed=NO_TOOLS),
 }
+
+
+# Numbers that are right, however they are written.
+NUMBERS = {"-0": 0, "-0.0": 0.0, "0x1f": 31, "0o17": 15, "0b101": 5, "9" * 4_300: 10**4_300 - 1}
 
 
 @pytest.mark.parametrize(("code", "added", "line", "column"), WRONG)
@@ -154,3 +165,10 @@ def test_a_hostile_file_is_bounded() -> None:
     many = read("".join(f"k{number} = 1\n" for number in range(2_000)))
     assert len(many.problems) <= 500
     assert isinstance(many.problems[0], Problem)
+
+
+@pytest.mark.parametrize("written", NUMBERS, ids=lambda written: written[:8])
+def test_numbers_are_read_however_they_are_written(written: str) -> None:
+    checked = read(f"{AGENT}[metadata]\nlimit = {written}\n")
+    assert checked.definition is not None, checked.problems
+    assert checked.definition.metadata == {"limit": NUMBERS[written]}

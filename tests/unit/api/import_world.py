@@ -196,7 +196,7 @@ class ImportWorld:
         return (await repository.load(AgentImport, IMPORT, org=ORG)).state
 
 
-async def none_unfinished(*_: Any) -> int:
+async def none_unfinished(*_: Any, forks: bool) -> int:
     """How many imports have not ended."""
     return 0
 

@@ -144,7 +144,7 @@ class World:
                 found.append(DueWork(str(row["id"]), str(row["org"])))
         return found
 
-    async def empty_deployments(self) -> Sequence[DueWork]:
+    async def empty_deployments(self, chosen: str, keys: list[str]) -> Sequence[DueWork]:
         return []
 
     async def files_max(self, org: str, agent_id: str) -> int | None:

@@ -8,7 +8,7 @@ from typing import Any, cast
 
 from libs.contracts.agent_file import LINE_BYTES_MAX
 from libs.contracts.memory.blocks import BlockChanged, BlockCreated
-from services.api.adapters.agent_lines import AgentLines, WantedAgent
+from services.api.adapters.agent_lines import HISTORY_LINE_BYTES_MAX, AgentLines, WantedAgent
 from services.api.domain.line_checks import LineChecks
 from tests.contract.examples import AGENT, BLOCK
 from tests.contract.histories import one
@@ -46,6 +46,7 @@ async def test_a_block_that_was_changed_often_has_several_lines_that_can_be_impo
     lines = await lines_of_block()
     assert sum(map(len, lines)) > LINE_BYTES_MAX
     assert all(len(line) <= LINE_BYTES_MAX for line in lines)
+    assert all(len(line) <= HISTORY_LINE_BYTES_MAX + VALUE_CHARS for line in lines)
     header, archive, _, *rest = sound()
     checks: LineChecks = check(written([header, archive, *map(json.loads, lines), *rest]))
     assert checks.events == CHANGES + 1 + len(rest)

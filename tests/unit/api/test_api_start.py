@@ -26,7 +26,7 @@ class DeafBus:
 
 
 async def test_an_api_that_cannot_hear_the_bus_ends_with_that_as_the_reason() -> None:
-    service = MagicMock(handle=AsyncMock(), hear=AsyncMock())
+    service = MagicMock(handle=AsyncMock(), hear=AsyncMock(), follow=AsyncMock())
     runtime = Runtime(service, cast(Any, None), cast(Any, DeafBus()), SystemClock(), RandomIds())
     await wiring({"HEELER_PORT": "1", ENCRYPTION_KEYS: new_key()})(runtime)
     service.handle.assert_awaited_once()

@@ -22,7 +22,7 @@ from libs.eventstore.unit_of_work import Repository
 from services.api.adapters.configuration_queries import ConfigurationQueries
 from services.api.handlers.configurations import ConfigurationHandlers
 from services.api.handlers.ports import HandlerPorts
-from services.api.policies.deleted_configurations import DeleteConfigurations
+from services.api.policies.ends_with_agents import DeleteConfigurations
 from services.api.projections import project
 from tests.clock_and_ids import CountingIds, ManualClock
 
@@ -79,7 +79,7 @@ class World:
         found = [row[name]["fingerprint"] if row[name] else None for name in NAMES]
         return found[0], found[1]
 
-    async def abandoned_configurations(self) -> list[tuple[str, str]]:
+    async def abandoned_configurations(self, agent_ids: list[str] | None) -> list[tuple[str, str]]:
         rows = cast(list[dict[str, Any]], list(self.schema.rows("configurations")))
         return [(row["agent_id"], ORG) for row in rows if row["agent_id"] in self.deleted_agents]
 

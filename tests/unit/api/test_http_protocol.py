@@ -328,6 +328,52 @@ async def test_a_large_body_comes_whole(served: Served) -> None:
     assert (await served.ask(head + chunks + b"0\r\n\r\n"))[2] == b"109001"
 
 
+CHUNKED = b"POST %s HTTP/1.1\r\nhost: a\r\ntransfer-encoding: chunked\r\n\r\n"
+
+
+@pytest.mark.parametrize("path", [b"/", b"/v1/agents/import", b"/refuse", b"/wait"])
+async def test_a_body_in_tiny_chunks_is_refused(
+    served: Served, path: bytes, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(App, "v1/agents/import", App.size, raising=False)
+    parsed: list[int] = []
+    on_body = http_protocol.LimitedHttp.on_body
+
+    def counted(connection: http_protocol.LimitedHttp, body: bytes) -> None:
+        parsed.append(len(body))
+        on_body(connection, body)
+
+    monkeypatch.setattr(http_protocol.LimitedHttp, "on_body", counted)
+    client = await served.connect(CHUNKED % path)
+    if path == b"/refuse":
+        assert (await answered(client))[2] == b"without having read it"
+    with suppress(ConnectionError):
+        for _ in range(10):
+            client[1].write(b"1\r\n \r\n" * 50_000)
+            await client[1].drain()
+    status, why = await detail(answered(client))
+    assert (status, "at least 512 bytes" in why) == (400, True)
+    assert len(parsed) == http_protocol.CHUNKS_COUNTED
+
+
+async def test_tiny_chunks_are_refused_after_large_ones_and_in_many_requests(
+    served: Served,
+) -> None:
+    tiny = b"1\r\n \r\n"
+    large = b"%x\r\n%s\r\n" % (5_000_000, b"x" * 5_000_000)
+    assert (await detail(served.ask(CHUNKED % b"/" + large + tiny * 5_000)))[0] == 400
+    ahead = (CHUNKED % b"/wait" + tiny * 300 + b"0\r\n\r\n") * 10
+    assert (await answered(await served.connect(ahead)))[0] == 0
+
+
+async def test_a_body_may_come_in_many_chunks(served: Served) -> None:
+    client = await served.connect()
+    for chunk, count in ((1_024, 6_144), (60, 1_900), (60, 1_900)):
+        body = b"%x\r\n%s\r\n" % (chunk, b"x" * chunk) * count
+        client[1].write(CHUNKED % b"/" + body + b"0\r\n\r\n")
+        assert (await answered(client))[2] == str(chunk * count).encode()
+
+
 async def test_requests_that_come_together_are_answered_in_order(served: Served) -> None:
     client = await served.connect(b"GET /wait HTTP/1.1\r\nhost: a\r\n\r\n" + GET * 10)
     await wait_for("the first is asked", lambda: served.app.asked)

@@ -60,6 +60,9 @@ class World:
             nothing,
             nothing,
             nothing,
+            nothing,
+            nothing,
+            nothing,
         )
 
     def new_run(self) -> str:

@@ -15,11 +15,13 @@ from libs.contracts.api.imports import ImportOptions, ImportSource, RequestImpor
 from libs.contracts.appended_histories import AppendHistories
 from libs.contracts.bus_messages import Context
 from libs.contracts.deterministic_ids import derived_id
+from libs.contracts.letta.tools import ToolState
 from libs.contracts.memory.archives import PassageCreated
 from libs.contracts.memory.blocks import BlockCreated
 from services.api.domain.agent_import import AgentImport
 from services.api.domain.imported_agent import ImportedAgent
 from services.api.engine import import_transfer, imports
+from services.api.engine.import_definitions import said_of
 from tests.contract.examples import AGENT
 from tests.contract.histories import one
 from tests.unit.api.import_world import IMPORT, ORG, REFUSED, ImportWorld
@@ -235,3 +237,11 @@ async def test_an_agent_is_made_by_one_import_at_a_time(
     [row] = [row for row in world.database.schema("api").rows("imports") if row["id"] == IMPORT]
     assert row["is_conflict"]
     assert world.elsewhere.sent == []
+
+
+@pytest.mark.parametrize("said", [True, False, None])
+def test_a_file_says_of_a_tool_whether_it_needs_an_approval_or_leaves_it_as_it_is(
+    said: bool | None,
+) -> None:
+    tool = ToolState(id="tool-1", name="roll", default_requires_approval=said)
+    assert ("default_requires_approval" in said_of(tool)) is (said is not None)

@@ -127,6 +127,11 @@ def event(number: int, **fields: Any) -> Callable[[Lines], Lines]:
         (lambda lines: [lines[0], *lines], "line 2", "there is a header already"),
         (lambda lines: [lines[0], *lines[2:]], "line 3", "is not defined before it"),
         (lambda lines: lines[:-1], "file", f"agent {AGENT} has no history"),
+        (
+            lambda lines: [*lines[:4], lines[5]],
+            "line 5",
+            f"the history of {CONVERSATION} is missing",
+        ),
         (lambda lines: [*lines, lines[1]], "line 7", "is defined twice"),
         (changed(0, version=2), "line 1", "import it into a newer one"),
         (changed(0, format="other"), "line 1", "format"),

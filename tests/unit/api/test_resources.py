@@ -14,7 +14,6 @@ from services.agent.projections.agents import SEARCHED_OR_REPLACED_FIELDS
 from services.api import resources
 from services.api.adapters.resource_query_builder import (
     ALL_OF_ORG,
-    ORG_CHECKED,
     Resource,
     Where,
     conditions_of,
@@ -93,16 +92,16 @@ def test_what_is_not_asked_is_no_condition() -> None:
 def test_conditions_name_their_values() -> None:
     found = filter_of(AgentFilters(tags=["a"], match_all_tags=True, query_text="50%"), "org-1")
     assert found.conditions == [
-        ORG_CHECKED,
-        "v.tags && %(tags)s",
-        "(%(tags)s::text[] is null or v.tags @> %(tags)s)",
-        "(v.name ilike %(query_text)s or v.fields->>'description' ilike %(query_text)s)",
+        ALL_OF_ORG,
+        "v.tags @> %(tags)s",
+        "(v.name ~* ('***=' || %(query_text)s::text)"
+        " or v.fields->>'description' ~* ('***=' || %(query_text)s::text))",
     ]
-    assert found.values == {"org": "org-1", "tags": ["a"], "query_text": "%50\\%%"}
+    assert found.values == {"org": "org-1", "tags": ["a"], "query_text": "50%"}
 
 
 def test_a_condition_on_no_is_one_too() -> None:
-    assert "v.background = %(background)s" in filter_of(RunPage(background=False), "org-1").sql
+    assert "not v.background" in filter_of(RunPage(background=False), "org-1").sql
     assert "in ('created', 'running')" in filter_of(RunPage(active=True), "org-1").sql
     assert "created" not in filter_of(RunPage(active=False), "org-1").sql
     assert "identity_id = %(identity_id)s" in filter_of(BlockPage(identity_id="i"), "org-1").sql

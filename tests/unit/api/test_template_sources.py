@@ -11,6 +11,7 @@ from libs.contracts.bus_messages import Accepted, Command
 from libs.contracts.letta.template_requests import CreateTemplate
 from libs.contracts.tools.tools import CreateTool, DeleteTool
 from services.api.http.error_responses import Problem
+from services.api.http.text_work import TextWorks
 from services.api.resources.template_sources import content_from
 from tests.clock_and_ids import ManualClock
 
@@ -67,6 +68,7 @@ async def test_tools_are_deleted_where_the_template_is_refused_not_where_nobody_
         new_id=lambda *_: "import-1",
         clock=ManualClock(),
         reads=SimpleNamespace(database=SimpleNamespace(fetch=nothing)),
+        text_works=TextWorks(),
         send=send,
     )
     request: Any = SimpleNamespace(app=SimpleNamespace(state=SimpleNamespace(api=api)))

@@ -61,3 +61,11 @@ def test_every_message_stands_in_the_contracts_of_its_service() -> None:
         if kind.service in names():
             rooms = (f"libs.contracts.{kind.service}.", *OF_EVERY_SERVICE)
             assert kind.__module__.startswith(rooms), f"{kind.__name__} does not stand in {rooms}"
+
+
+def test_the_page_on_containers_has_each_service() -> None:
+    page = (CHECKOUT / "docs" / "containers.md").read_text()
+    [*_, row] = [line for line in page.splitlines() if line.startswith("| `memory`")]
+    for name in set(names()) - {"api"}:
+        assert f"`{name}`" in row
+        assert f"`heeler-{name}`" in row

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 from collections.abc import Mapping
 from datetime import UTC, datetime
@@ -10,9 +11,10 @@ from typing import Any
 
 import pytest
 
-from libs.bus.appended_histories import HistoryHandlers
+from libs.bus.appended_histories import APPENDS_AT_ONCE_MAX, HistoryHandlers
 from libs.bus.clock_and_ids import SystemClock
 from libs.bus.command_dispatcher import CommandDispatcher
+from libs.bus.pauses import AT_ONCE_MAX as PAUSE_AFTER
 from libs.bus.ports import outgoing
 from libs.contracts.agent.agents import AgentCreated, AgentDeleted
 from libs.contracts.agent.conversations import (
@@ -22,6 +24,7 @@ from libs.contracts.agent.conversations import (
 )
 from libs.contracts.agent.runs import RunAccepted, RunCompleted, RunStarted
 from libs.contracts.appended_histories import (
+    APPENDED_EVENTS_MAX,
     AppendHistories,
     PastEvent,
     PastHistory,
@@ -65,8 +68,9 @@ class Service:
         agents = name == "agent"
         project = project_agents if agents else project_memory
         self.repository = Repository(self.store, name, project)
-        handlers = HistoryHandlers(name, of_agents() if agents else of_memory(), SystemClock())
-        self.dispatcher = CommandDispatcher(self.repository, handlers.table())
+        kinds = of_agents() if agents else of_memory()
+        self.handlers = HistoryHandlers(name, kinds, SystemClock())
+        self.dispatcher = CommandDispatcher(self.repository, self.handlers.table())
 
     async def send(self, command: Any, org: str = "org-1") -> Accepted | Rejected:
         context = Context(f"message-{next(NUMBERS)}", org=org)
@@ -170,20 +174,27 @@ async def test_an_aggregate_that_is_there_is_not_appended_to(memory: Service) ->
     assert went_on == Accepted(result={"appended": 1})
 
 
-async def test_an_import_does_not_take_what_happened_here_for_its_own(memory: Service) -> None:
-    await memory.append(history(BLOCK, *BLOCK_EVENTS))
+@pytest.mark.parametrize("continues", [True, False])
+async def test_an_import_does_not_take_what_happened_here_for_its_own(
+    memory: Service, *, continues: bool
+) -> None:
+    """Not even what happens between two of its commands."""
+    begun = history(BLOCK, *BLOCK_EVENTS, complete=continues)
+    await memory.append(begun)
     work = memory.repository.work(Context("edit-1", org="org-1"))
     block = await work.load(Block, BLOCK)
     block.record(BlockChanged, at=AT, changes={"value": "Edited here"}, cause=None)
     await work.commit()
     more = history(BLOCK, *(BLOCK_EVENTS[1],) * 2, first_version=3)
 
-    refused = await memory.append(more, import_id=OTHER_IMPORT, continues=True)
+    import_id = OTHER_IMPORT if continues else IMPORT_ID
+    refused = await memory.append(more, import_id=import_id, continues=continues)
 
     assert isinstance(refused, Rejected)
     assert refused.code == "conflict"
     assert "went on by itself" in refused.reason
     assert (await memory.aggregate(Block, BLOCK)).version == 3
+    assert await memory.append(begun) == Accepted(result={"appended": 0}), "what came is its own"
 
 
 async def test_an_import_goes_on_where_one_that_was_given_up_has_stopped(memory: Service) -> None:
@@ -329,7 +340,37 @@ async def test_a_conversation_of_an_agent_that_is_there_is_refused(agents: Servi
 
 
 async def test_more_events_than_one_commit_takes_are_refused(memory: Service) -> None:
-    many = tuple(past(BLOCK_EVENTS[0]) for _ in range(1_001))
+    many = tuple(past(BLOCK_EVENTS[0]) for _ in range(APPENDED_EVENTS_MAX + 1))
     refused = await memory.append(PastHistory(aggregate_id=BLOCK, events=many))
     assert isinstance(refused, Rejected)
-    assert "send at most 1,000 at once" in refused.reason
+    assert f"send at most {APPENDED_EVENTS_MAX} at once" in refused.reason
+
+
+async def test_while_a_long_history_is_appended_others_have_their_turns(agents: Service) -> None:
+    said = one(MessageAppended, agent_id=AGENT, run_id=None, step_id=None)
+    events = (said,) * APPENDED_EVENTS_MAX
+    appending = asyncio.ensure_future(agents.append(history(CONVERSATION, *events, complete=False)))
+    turns = 0
+    while not appending.done():
+        turns += 1
+        await asyncio.sleep(0)
+    assert isinstance(await appending, Accepted)
+    assert turns >= APPENDED_EVENTS_MAX // PAUSE_AFTER
+
+
+async def test_a_process_appends_one_command_at_a_time_and_the_others_wait(
+    memory: Service,
+) -> None:
+    created, changed = BLOCK_EVENTS
+    events = (created, *(changed,) * (APPENDED_EVENTS_MAX - 1))
+    appending = [
+        asyncio.ensure_future(memory.append(history(f"block-{number}", *events), import_id=number))
+        for number in ("1", "2", "3")
+    ]
+    places, most = memory.handlers.places, 0
+    while not all(task.done() for task in appending):
+        await asyncio.sleep(0)
+        most = max(most, len(places.waiting))
+    assert most == 2
+    assert all(isinstance(task.result(), Accepted) for task in appending)
+    assert places.free == APPENDS_AT_ONCE_MAX

@@ -83,7 +83,7 @@ async def test_a_suspect_gives_way_to_one_that_has_what_it_needs_and_waits_for_q
         finally:
             await work.release()
 
-    retries = CommandRetries("agent", store, decide, clock, Quarantine(clock))
+    retries = CommandRetries("agent", store, decide, clock, Quarantine())
     queue = CommandQueue(retries.answer, locks, clock)
 
     async def delivered(target: str) -> int:

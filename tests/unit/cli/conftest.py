@@ -28,12 +28,17 @@ def stand_in() -> Iterator[StandIn]:
     class Handler(BaseHTTPRequestHandler):
         def do_GET(self) -> None:
             kept.asked.append((self.path, dict(self.headers.items())))
-            data = json.dumps(kept.body).encode()
+            data = kept.body if isinstance(kept.body, bytes) else json.dumps(kept.body).encode()
             self.send_response(kept.status)
-            self.send_header("content-type", "application/json")
+            is_json = not isinstance(kept.body, bytes)
+            self.send_header("content-type", "application/json" if is_json else "text/html")
             self.send_header("content-length", str(len(data)))
             self.end_headers()
             self.wfile.write(data)
+
+        def do_POST(self) -> None:
+            self.rfile.read(int(self.headers.get("content-length") or 0))
+            self.do_GET()
 
         def log_message(self, *_: object) -> None:
             """Say nothing on stderr."""

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from cli.agent_tests.found_files import found_in
+from cli.agent_tests.found_files import found_in, is_test
 from cli.agent_tests.scenario_files import read
 from cli.fleet.files import files_of, fleet_of
 from tests.agent_scenarios import AGENT, SCENARIO, agent_folder
@@ -88,6 +88,44 @@ def test_scenarios_are_found_among_other_files(command: HeelerCommand, folder: P
     assert command.run("test", str(folder / "nowhere")).code == 2
     ended = command.run("test", str(folder / "keeps.toml"), "-k", "no such name")
     assert (ended.code, ended.err) == (2, "There are no scenarios to try\n")
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        '[scenario]\nname = "load"\nusers = 3\n\n[[steps]]\nget = "/"\n',
+        '[scenario]\nagent = "007"\n\n[[turns]]\nunit = "tank"\n',
+        "[scenario]\nbroken = = 1\n",
+    ],
+)
+def test_a_scenario_of_another_project_is_none_of_ours(folder: Path, text: str) -> None:
+    (folder / "theirs.toml").write_text(text)
+    assert list(found_in([folder])) == [folder / "keeps.toml"]
+    assert files_of(fleet_of([folder])) == [folder / "agent.toml"], "and it is no agent"
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        (SCENARIO, True),
+        ('[scenario]\nagent = "a.toml"\n[[ turns ]]\nmessage = "Hi"\n', True),
+        ('turns = [{ message = "Hi" }]\n[scenario]\nagent = "a.toml"\n', True),
+        ('[scenario]\nagent = "agents/one.toml"\n', False),
+        ('[scenario]\nagent = "agents/one.toml"\nturns_max = 2\n', False),
+    ],
+)
+def test_pytest_takes_a_file_where_something_is_said(
+    folder: Path, text: str, expected: bool
+) -> None:
+    (folder / "keeps.toml").write_text(text)
+    assert is_test(folder / "keeps.toml") == expected
+    assert list(found_in([folder])) == [folder / "keeps.toml"], "and the command tells of it"
+
+
+def test_a_wrong_scenario_of_ours_is_found(folder: Path) -> None:
+    (folder / "broken.toml").write_text(SCENARIO + "\nsteps_max = = 2")
+    (folder / "no-agent.toml").write_text(SCENARIO.replace("agent = ", "agnet = "))
+    assert {file.stem for file in found_in([folder])} == {"broken", "keeps", "no-agent"}
 
 
 def test_a_scenario_is_no_agent_of_the_fleet_that_it_stands_in(folder: Path) -> None:

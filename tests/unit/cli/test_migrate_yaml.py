@@ -129,6 +129,34 @@ def test_what_is_left_out_or_changed_is_said(command: HeelerCommand, folder: Pat
     assert "sk-123" not in "".join(path.read_text() for path in (folder / "new").glob("*.toml"))
 
 
+def test_placeholders_of_a_crew_are_named(command: HeelerCommand, tmp_path: Path) -> None:
+    crew = CREW.replace("Senior Researcher", "'{topic} Researcher'").replace(
+        "Find facts", "'Find facts on {topic} since {year} as {\"a\": 1}'"
+    )
+    (tmp_path / "crew.yaml").write_text(crew)
+    words = ("migrate", "yaml", str(tmp_path / "crew.yaml"), "--to", str(tmp_path / "new"))
+    (done,) = command.json(*words)
+    assert [remark for remark in done["remarks"] if "CrewAI" in remark] == [
+        "goal: CrewAI fills in {topic}, {year} when a crew starts; here it stays as it is: write"
+        " what it stands for",
+        "role: CrewAI fills in {topic} when a crew starts; here it stays as it is: write what it"
+        " stands for",
+    ]
+
+
+def test_a_placeholder_without_quotes_is_one(command: HeelerCommand, tmp_path: Path) -> None:
+    crew = CREW.replace("Senior Researcher", "{field}").replace("Find facts", "{topic}")
+    (tmp_path / "crew.yaml").write_text(crew)
+    words = ("migrate", "yaml", str(tmp_path / "crew.yaml"), "--to", str(tmp_path / "new"))
+    (done,) = command.json(*words)
+    said = [remark.partition(" when")[0] for remark in done["remarks"] if "CrewAI" in remark]
+    assert said == ["goal: CrewAI fills in {topic}", "role: CrewAI fills in {field}"]
+    (file,) = (tmp_path / "new").glob("*.toml")
+    prompt = definition(file).system_prompt
+    assert prompt is not None
+    assert prompt.startswith("You are {field}.\n\nYour goal: {topic}\n")
+
+
 def test_nothing_is_overwritten_unless_one_says_so(command: HeelerCommand, folder: Path) -> None:
     words = ("migrate", "yaml", str(folder / "old" / "crew.yaml"), "--to", str(folder / "new"))
     assert command.run(*words).code == ExitCode.OK

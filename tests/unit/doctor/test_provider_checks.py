@@ -100,3 +100,14 @@ def test_each_kind_of_answer_has_its_words_and_a_fix(
     assert says in finding.message
     assert finding.fix
     assert "sk-secret" not in finding.message + finding.fix
+
+
+@pytest.mark.parametrize(("status", "state"), [(400, State.OK), (404, State.PROBLEM)])
+def test_an_address_may_have_no_list_of_models(
+    monkeypatch: pytest.MonkeyPatch, status: int, state: State
+) -> None:
+    answers = {f"{BASE}/models": Answer(404), f"{BASE}/chat/completions": Answer(status)}
+    [listed], _ = found(monkeypatch, answers)
+    assert listed.state is state
+    if state is State.OK:
+        assert "has no list of models (404): name them as openai/<model>" in listed.message

@@ -66,7 +66,7 @@ class InMemoryGroupQueries:
             and row["status"] != "had_before"
         ]
 
-    async def lost_members(self) -> list[LostPart]:
+    async def lost_members(self, agent_ids: list[str] | None) -> list[LostPart]:
         gone = {
             event.aggregate_id
             for event in self.database.schema("agent").committed
@@ -75,7 +75,7 @@ class InMemoryGroupQueries:
         return [
             LostPart(str(row["group_id"]), str(row["agent_id"]), str(row["org"]))
             for row in self.schema.rows("group_members")
-            if row["agent_id"] in gone
+            if row["agent_id"] in gone and (agent_ids is None or row["agent_id"] in agent_ids)
         ][:SWEPT_MAX]
 
     async def lost_blocks(self) -> list[LostPart]:

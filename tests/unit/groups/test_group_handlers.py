@@ -141,7 +141,7 @@ class World:
             if row["group_id"] != group_id and row["status"] != "had_before"
         ]
 
-    async def lost_members(self) -> list[LostPart]:
+    async def lost_members(self, agent_ids: list[str] | None) -> list[LostPart]:
         return [
             LostPart(str(row["group_id"]), str(row["agent_id"]), ORG)
             for row in self.schema.rows("group_members")

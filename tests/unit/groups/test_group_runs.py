@@ -277,6 +277,9 @@ async def test_a_cancelled_run_ends_at_once_and_its_members_runs_are_withdrawn()
     await finish(world.runs)
     await sweep(world.runs)
     assert set(world.agents.cancelled) == {str(world.hops()[0]["member_run_id"])}
+    [hop] = world.hops()
+    assert (hop["status"], hop["fields"]["status"]) == ("cancelled", "cancelled")
+    assert hop["fields"]["ended_at"] is not None
     assert (await world.conversation()).state.is_idle
     refused = await world.send(CancelGroupRun(group_id=GROUP), "again")
     assert isinstance(refused, Rejected)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from libs.contracts.groups.groups import HOPS_DEFAULT, GroupConfig
 from services.groups.domain.conversations.group_conversation_state import Hop
 from services.groups.domain.managers.all_managers import MANAGERS, decide
 from services.groups.domain.managers.decisions import (
@@ -67,6 +68,15 @@ def test_members_speak_up_to_max_turns() -> None:
     assert asked(decided(table)) == [ALICE.agent_id]
     table = table_of("round_robin", *hops(ALICE, BOB, CAROL, ALICE), config=config)
     assert decided(table) == End()
+
+
+def test_max_turns_beyond_the_default_of_hops_are_all_there() -> None:
+    """V1's clients say `max_turns` alone."""
+    said = hops(*([ALICE, BOB] * 19), ALICE)
+    assert asked(decided(table_of("round_robin", *said, config={"max_turns": 40})))
+    most = GroupConfig(max_turns=40, hops_max=30)
+    assert (most.hop_limit, GroupConfig(max_turns=40).hop_limit) == (30, 40)
+    assert GroupConfig(max_turns=3).hop_limit == GroupConfig().hop_limit == HOPS_DEFAULT
 
 
 def test_the_hop_limit_bounds_max_turns_but_never_the_first_round() -> None:
@@ -166,6 +176,61 @@ def test_a_dynamic_manager_picks_by_name() -> None:
     picks = hop_of(MANAGER, 0, purpose="pick", texts=["**Carol**."])
     assert decided(table_of("dynamic", picks)) == Pick(CAROL.agent_id, "manager")
     assert asked(decided(table_of("dynamic", picks, picked=CAROL.agent_id))) == [CAROL.agent_id]
+
+
+STORY = Participant("agent-story", "Story_Writer")
+WRITER = Participant("agent-writer", "Writer")
+ANN = Participant("agent-ann", "Ann")
+MING = Participant("agent-ming", "小明")
+
+
+@pytest.mark.parametrize(
+    ("said", "member"),
+    [
+        ("<think>Bob or Carol? DONE! Bob.</think>\nStory_Writer", STORY),
+        ("Bob could, but... </think> Story_Writer", STORY),
+        ("Story\\_Writer", STORY),
+        ("Story Writer", STORY),
+        ("story-writer.", STORY),
+        ('**"Story_Writer"**', STORY),
+        ("Next: _Story_Writer_!", STORY),
+        ("The Writer should go on.", WRITER),
+        ("I pick Story Writer, who knows stories.", STORY),
+        ("agent-ann", ANN),
+        ("下一位是小明。", MING),
+        ('{"name": "Ann"}', ANN),
+        ("Anna", None),
+        ("Another annual answer", None),
+        ("Writer or Ann", None),
+        ("<think>Ann", None),
+        ("...", None),
+        ("", None),
+    ],
+)
+def test_a_pick_is_the_one_member_whose_name_is_said(said: str, member: Participant | None) -> None:
+    picks = hop_of(MANAGER, 0, purpose="pick", texts=[said])
+    decision = decided(table_of("dynamic", picks, members=(STORY, WRITER, ANN, MING)))
+    if member is None:
+        assert asked(decision) == [MANAGER.agent_id]
+    else:
+        assert decision == Pick(member.agent_id, "manager")
+
+
+def test_of_names_that_are_alike_only_the_exact_one_is_taken() -> None:
+    plain, other = Participant("agent-1", "C"), Participant("agent-2", "C++")
+    table = table_of("dynamic", members=(plain, other))
+    assert table.member_named_in("C++") == other
+    assert table.member_named_in("C") == plain
+    assert table.member_named_in("I take c++") is None
+
+
+def test_a_long_pick_names_nobody() -> None:
+    assert table_of("dynamic").member_named_in("Alice, since " + "so " * 20_000) is None
+
+
+def test_the_token_in_escapes_ends_a_run() -> None:
+    ends = hop_of(MANAGER, 0, purpose="pick", texts=["ALL\\_DONE"])
+    assert decided(table_of("dynamic", ends, config={"termination_token": "ALL_DONE"})) == End()
 
 
 def test_a_pick_that_is_no_member_is_asked_again_once_and_then_goes_by_rotation() -> None:

@@ -12,7 +12,9 @@ from typing import Any, cast
 
 import pytest
 
+from deploy.embedded import process_activity, supervised_process
 from deploy.embedded.applied_configuration import AppliedConfiguration, read_applied
+from deploy.embedded.process_activity import OwnTime
 from deploy.embedded.reload import Reloader
 from deploy.embedded.service_environment import fingerprints
 from deploy.embedded.settings import Settings, read_settings
@@ -48,6 +50,7 @@ class Server:
     problems: list[str] = field(default_factory=list)  # that the check finds
     refuses: Callable[[Mapping[str, str]], str] | None = None  # what the check finds, if anything
     fails: Callable[[FakePart], bool] = lambda _: False
+    tries: list[bool] = field(default_factory=list)  # whether each check tried the sandbox
     reloader: Reloader = field(init=False)
 
     def __post_init__(self) -> None:
@@ -81,7 +84,8 @@ class Server:
         if self.fails(cast(FakePart, part)):
             raise Failed(part.command.name, f"{part.command.name} did not get healthy")
 
-    async def check(self, configuration: Configuration) -> list[str]:
+    async def check(self, configuration: Configuration, tries: bool) -> list[str]:
+        self.tries.append(tries)
         problems = [self.refuses(configuration.environment)] if self.refuses else []
         return [*self.problems, *filter(None, problems)]
 
@@ -115,6 +119,13 @@ async def test_only_processes_that_read_what_has_changed_are_replaced(server: Se
     attempt = await server.reload("server.log_level = 'debug'\n")
     assert attempt["changed"] == ["server.log_level", "runs.seconds_max"]
     assert attempt["replaced"] == [*SERVICES]
+
+
+async def test_the_sandbox_is_tried_where_its_settings_have_changed(server: Server) -> None:
+    for text in ("tools.sandbox = 'container'\n", "tools.sandbox = 'container' # it is\n"):
+        await server.reload(text)
+    await server.reload("tools.sandbox = 'container'\nruns.seconds_max = 60\n")
+    assert server.tries == [True, False, False]
 
 
 async def test_a_configuration_that_is_the_same_changes_nothing(server: Server) -> None:
@@ -266,8 +277,10 @@ def shell(folder: Path, script: str) -> Command:
 
 
 async def test_a_process_is_replaced_by_another_command_and_that_is_no_restart(
-    tmp_path: Path,
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    monkeypatch.setattr(process_activity, "LOOK_AGAIN_SECONDS", 0.05)
+    monkeypatch.setattr(supervised_process, "LOOK_AGAIN_SECONDS", 0.05)
     kept = part(tmp_path, "exec sleep 600")
     kept.start()
     try:
@@ -278,20 +291,21 @@ async def test_a_process_is_replaced_by_another_command_and_that_is_no_restart(
             return kept.pid != before
 
         await kept.replace(shell(tmp_path, "exec sleep 601"))
-        await kept.wait_for_sign(another_runs, 30)
+        await kept.wait_for_sign(another_runs)
         assert kept.state.restarts == 0
         assert kept.command.argv[-1] == "exec sleep 601"
 
         stubborn = replace(shell(tmp_path, "trap '' TERM; while :; do sleep 0.01; done"))
         await kept.replace(stubborn)
         before = None
-        await kept.wait_for_sign(another_runs, 30)
-        await kept.replace(replace(shell(tmp_path, "exit 3"), stop_seconds_max=0.2))
+        await kept.wait_for_sign(another_runs)
+        await kept.replace(replace(shell(tmp_path, "exit 3"), stops_within=OwnTime(10.0, 0.2)))
         with pytest.raises(Failed, match="agent ended at its start, with 3"):
-            await kept.wait_for_sign(never, 30)
+            await kept.wait_for_sign(never)
         await kept.replace(shell(tmp_path, "exec sleep 600"))
-        with pytest.raises(Failed, match=r"agent did not get healthy within 0\.1 s"):
-            await kept.wait_for_sign(never, 0.1)
+        monkeypatch.setattr(supervised_process, "FIRST_ANSWER_WITHIN", OwnTime(9.0, 0.1))
+        with pytest.raises(Failed, match=r"agent did not get healthy within 9 s on .* 0\.1 s idle"):
+            await kept.wait_for_sign(never)
     finally:
         await kept.stop()
 

@@ -6,7 +6,10 @@ import asyncio
 import dataclasses
 import errno
 import os
+import signal
 import socket
+import subprocess
+import sys
 from collections.abc import Callable
 from pathlib import Path
 from types import SimpleNamespace
@@ -15,12 +18,26 @@ from typing import Any, cast
 import psutil
 import pytest
 
-from deploy.embedded import nats_server, supervised_process, supervisor, up
-from deploy.embedded.nats_server import Nats, NatsStart
-from deploy.embedded.settings import MIGRATE_SECONDS_MAX, read_settings
+from deploy.embedded import (
+    migration_run,
+    movement,
+    process_activity,
+    supervised_process,
+    supervisor,
+    up,
+)
+from deploy.embedded.nats_server import UNWELL_WITHIN, Nats, NatsStart
+from deploy.embedded.process_activity import Activity, OwnTime
+from deploy.embedded.settings import STILL_SECONDS_MAX, LaunchError, Settings, read_settings
 from deploy.embedded.state import InstanceState, PartState, ProcessMark
 from deploy.embedded.subprocesses import Command, kill_tree
-from deploy.embedded.supervised_process import Failed, Part, is_stopped, processor_seconds
+from deploy.embedded.supervised_process import (
+    SERVER_STARTS_WITHIN,
+    Failed,
+    Look,
+    Missing,
+    Part,
+)
 from deploy.embedded.supervisor import STARTS_IN_VAIN_MAX, Supervisor, keep_on
 from tests.waiting import wait_for
 
@@ -29,6 +46,9 @@ from tests.waiting import wait_for
 def quick(monkeypatch: pytest.MonkeyPatch) -> None:
     for module in (supervised_process, supervisor):
         monkeypatch.setattr(module, "LOOK_SECONDS", 0.001)
+    for module in (supervised_process, migration_run):
+        monkeypatch.setattr(module, "LOOK_AGAIN_SECONDS", 0.001)
+    monkeypatch.setattr(process_activity, "LOOK_AGAIN_SECONDS", 0.001)
     monkeypatch.setattr(supervised_process, "BACKOFF_SECONDS_MAX", 0.001)
 
 
@@ -73,8 +93,9 @@ def test_a_process_that_cannot_be_looked_at_is_no_error(monkeypatch: pytest.Monk
         raise OSError(errno.EMFILE, os.strerror(errno.EMFILE))
 
     monkeypatch.setattr(psutil, "Process", too_many_files)
-    assert not is_stopped(1)
-    assert processor_seconds(1) == 0.0
+    activity = Activity()
+    assert activity.look(1) == activity.look(1) == OwnTime()
+    assert not activity.is_working
     assert ProcessMark.of(1) is None
     kill_tree(2**30)
 
@@ -113,7 +134,12 @@ async def test_a_part_that_still_starts_is_neither_ended_nor_well(
     kept.start()
     try:
         await wait_for("it runs", lambda: kept.pid is not None, 30)
-        watching = asyncio.create_task(kept.watch(lambda: cast(None, looks.append(1))))
+
+        def reads() -> Look:
+            looks.append(1)
+            return Look(is_well=False, missing=(Missing("its store", 1.0, OwnTime(600, 600)),))
+
+        watching = asyncio.create_task(kept.watch(reads))
         await wait_for("ten looks", lambda: len(looks) >= 10, 30)
         watching.cancel()
         assert (kept.state.restarts, kept.well, kept.starts_in_vain) == (0, None, 1)
@@ -135,32 +161,27 @@ def test_a_store_is_set_aside_once_until_nats_was_well(
     assert set_aside(heeler) == [first]
     assert heeler._nats.store.exists()
 
-    assert heeler._nats_is_well()
+    assert heeler._look_at_nats().is_well
     heeler._mend_nats(bus)
     (second,) = set_aside(heeler)
     assert second != first
 
 
-def test_nats_that_reads_its_store_is_not_known_to_be_ill(
-    heeler: Supervisor, monkeypatch: pytest.MonkeyPatch
+def test_nats_that_reads_its_store_has_the_time_of_its_own_that_reading_takes(
+    heeler: Supervisor,
 ) -> None:
-    now = 1000.0
-    monkeypatch.setattr(supervisor.time, "monotonic", lambda: now)
     heeler._parts["nats"] = cast(Part, SimpleNamespace(started_at=1000.0))
     with socket.socket() as port:
         port.bind(("127.0.0.1", heeler._nats.port))
-        assert heeler._nats_is_well() is None
-        now += supervisor.NATS_READS_SECONDS_MAX
-        assert heeler._nats_is_well() is False
+        (missing,) = heeler._look_at_nats().missing
+        assert missing.bound == SERVER_STARTS_WITHIN
         port.listen()
         assert heeler._nats.listens()
 
 
-def test_a_start_of_nats_fails_for_what_it_says_and_not_for_reading(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    now = 1000.0
+def test_a_start_of_nats_fails_for_what_it_says_and_not_for_reading() -> None:
     problem: Exception | str = ConnectionRefusedError()
+    passed = OwnTime()
 
     class Server:
         def problem(self) -> str:
@@ -168,20 +189,21 @@ def test_a_start_of_nats_fails_for_what_it_says_and_not_for_reading(
                 raise problem
             return problem
 
-    monkeypatch.setattr(nats_server.time, "monotonic", lambda: now)
-    start = NatsStart(cast(Nats, Server()))
+    class Bus:
+        """NATS as a part, whose own time is set by hand."""
+
+        pid = 1
+
+        def allowance(self, bound: OwnTime) -> Any:
+            return SimpleNamespace(is_spent=lambda _: passed.exceeds(bound))
+
+    start = NatsStart(cast(Nats, Server()), cast(Part, Bus()))
+    passed = OwnTime(0.0, 500.0)
     assert not start.ready()
-    now += 500.0
-    assert not start.ready()
-    for said, seconds in (
-        (TimeoutError(), nats_server.PART_READY_SECONDS_MAX),
-        ("no such stream", nats_server.UNWELL_SECONDS_MAX),
-    ):
-        problem = said
+    for said, bound in ((TimeoutError(), SERVER_STARTS_WITHIN), ("no stream", UNWELL_WITHIN)):
+        problem, passed = said, bound
         assert not start.ready()
-        now += seconds
-        assert not start.ready()
-        now += 0.1
+        passed = bound + OwnTime(0.1, 0.0)
         with pytest.raises(Failed, match="nats did not get ready"):
             start.ready()
 
@@ -202,13 +224,13 @@ async def test_at_the_start_too_a_store_is_not_blamed_where_nats_is_killed(
 
 
 async def test_migrations_that_take_too_long_are_ended_and_named(
-    heeler: Supervisor, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+    quick: None, heeler: Supervisor, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
-    monkeypatch.setattr(supervisor, "MIGRATE_SECONDS_MAX", 0.01)
+    monkeypatch.setattr(migration_run, "MIGRATES_WITHIN", OwnTime(10.0, 0.01))
     monkeypatch.setattr(
         supervisor, "python_command", lambda *_, **__: part(tmp_path, "sleep", "600").command
     )
-    with pytest.raises(Failed, match=r"the migrations took longer than 0\.01 s") as failure:
+    with pytest.raises(Failed, match=r"the migrations took more than .* 0\.01 s idle") as failure:
         await asyncio.wait_for(heeler._migrate(), 30)
     assert failure.value.part == "migrate"
     assert not [
@@ -218,26 +240,133 @@ async def test_migrations_that_take_too_long_are_ended_and_named(
     ]
 
 
-def test_up_waits_for_migrations_for_as_long_as_the_supervisor_does(
-    heeler: Supervisor, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    now = 0.0
+@dataclasses.dataclass
+class Waiting:
+    """Somebody who waits for a start, whose clock and processes are set by hand."""
+
+    settings: Settings
+    state: InstanceState
+    now: float = 0.0
+    doing: str = process_activity.IDLE
+    up_at: float = float("inf")
+
+    def wait(self, still_seconds_max: float) -> InstanceState:
+        lives = cast(Any, SimpleNamespace(poll=lambda: None, pid=os.getpid()))
+        return up._wait_healthy(self.settings, lives, still_seconds_max, None)
+
+
+@pytest.fixture
+def waiting(heeler: Supervisor, monkeypatch: pytest.MonkeyPatch) -> Waiting:
     state = dataclasses.replace(heeler._state, phase="migrating")
+    made = Waiting(heeler._settings, state)
 
     def current(*_: object) -> InstanceState:
-        if now > MIGRATE_SECONDS_MAX:
+        if made.now > made.up_at:
             state.phase = "running"
         return state
 
-    def sleep(_: float) -> None:
-        nonlocal now
-        now += 10.0
+    def awaited(*_: object) -> dict[str, int | None]:
+        return {} if state.phase == "running" else {"memory": 1}
 
-    clock = SimpleNamespace(monotonic=lambda: now, sleep=sleep)
-    monkeypatch.setattr(up, "time", clock)
+    def sleep(seconds: float) -> None:
+        made.now += 1.0
+
+    def look(activity: Activity, _: int | None) -> OwnTime:
+        activity.doing = made.doing
+        return OwnTime()
+
+    clock = SimpleNamespace(monotonic=lambda: made.now, sleep=sleep)
+    for module in (up, movement):
+        monkeypatch.setattr(module, "time", clock)
+    monkeypatch.setattr(Activity, "look", look)
     monkeypatch.setattr(up, "_current", current)
-    monkeypatch.setattr(up, "_healthy", lambda *_: True)
-    lives = cast(Any, SimpleNamespace(poll=lambda: None))
+    monkeypatch.setattr(up, "_awaited", awaited)
+    return made
 
-    assert up._wait_healthy(heeler._settings, lives, 60.0, None) is state
-    assert now > MIGRATE_SECONDS_MAX
+
+@pytest.mark.parametrize("doing", ["uses the processor", "waits for a processor"])
+def test_up_waits_for_as_long_as_something_moves_and_says_for_what(
+    waiting: Waiting, doing: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    waiting.doing, waiting.up_at = doing, 3_600.0
+    assert waiting.wait(STILL_SECONDS_MAX) is waiting.state
+    assert f"30.0 s  waiting for memory ({doing})" in capsys.readouterr().out
+
+
+def test_up_gives_up_when_nothing_has_moved_for_a_minute(waiting: Waiting) -> None:
+    with pytest.raises(LaunchError, match="nothing moved for 61 s"):
+        waiting.wait(STILL_SECONDS_MAX)
+    assert STILL_SECONDS_MAX < waiting.now < STILL_SECONDS_MAX + 3.0
+
+
+def test_up_does_not_wait_for_a_part_that_is_started_in_vain_again_and_again(
+    waiting: Waiting,
+) -> None:
+    waiting.doing = "uses the processor"
+    waiting.state.parts["memory"] = memory = PartState("memory")
+
+    def restart(*_: object) -> set[str]:
+        memory.restarts += 1
+        memory.mark = ProcessMark(memory.restarts, float(memory.restarts))
+        return real(*_)
+
+    real, up._restarted_in_vain = up._restarted_in_vain, restart
+    try:
+        with pytest.raises(LaunchError, match="nothing moved"):
+            waiting.wait(STILL_SECONDS_MAX)
+    finally:
+        up._restarted_in_vain = real
+    assert waiting.now < 2 * STILL_SECONDS_MAX
+
+
+def test_down_waits_for_a_supervisor_while_its_parts_end(
+    waiting: Waiting, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    signals: list[int] = []
+    monkeypatch.setattr(up.os, "kill", lambda _, number: signals.append(number))
+    waiting.doing = "waits for a disk"
+
+    class Mark:
+        """A supervisor that ends after ten minutes."""
+
+        pid = 1
+
+        def wait_gone(self, seconds_max: float) -> bool:
+            waiting.now += 1.0
+            return waiting.now > 600.0
+
+    up._stop_supervisor(waiting.settings, cast(Any, Mark()))
+    assert signals == [signal.SIGTERM]
+    assert "waiting for supervisor (waits for a disk)" in capsys.readouterr().out
+
+
+SERVES = """
+import signal, subprocess, sys, time
+signal.signal(signal.SIGTERM, signal.SIG_IGN)
+child = subprocess.Popen([sys.executable, "-c", "while True: pass"])
+print(child.pid, flush=True)
+time.sleep(600)
+"""
+
+
+@pytest.mark.parametrize("is_frozen", [True, False], ids=["frozen", "hung"])
+def test_down_kills_a_supervisor_that_stands_still_while_its_parts_serve(
+    heeler: Supervisor, monkeypatch: pytest.MonkeyPatch, is_frozen: bool
+) -> None:
+    monkeypatch.setattr(up, "STILL_SECONDS_MAX", 3.0)
+    still = subprocess.Popen([sys.executable, "-c", SERVES], stdout=subprocess.PIPE, text=True)
+    assert still.stdout is not None
+    part = int(still.stdout.readline())
+    try:
+        memory = PartState("memory", mark=ProcessMark.of(part))
+        state = dataclasses.replace(heeler._state, phase="running", parts={"memory": memory})
+        monkeypatch.setattr(up, "read_state", lambda _: state)
+        if is_frozen:
+            os.kill(still.pid, signal.SIGSTOP)
+        mark = ProcessMark.of(still.pid)
+        assert mark is not None
+        up._stop_supervisor(heeler._settings, mark)
+        assert still.wait(10) == -signal.SIGKILL
+    finally:
+        still.kill()
+        os.kill(part, signal.SIGKILL)

@@ -181,6 +181,21 @@ def test_a_block_that_quotes_the_place_is_not_filled_in_again() -> None:
     assert compiled.count("<memory_blocks>") == 1
 
 
+def test_memory_stands_in_the_first_place_alone() -> None:
+    """A prompt that names it a thousand times is not a thousand times as long as the memory."""
+    metadata = PromptMetadata(
+        agent_id="agent-1",
+        conversation_id=None,
+        previous_message_count=0,
+        recompiled_at=COMPILED_AT,
+    )
+    once, often = (
+        compile_system_prompt("Be kind.\n" + "{CORE_MEMORY}" * places, [HUMAN], metadata)
+        for places in (1, 1_000)
+    )
+    assert often == once
+
+
 def test_every_agent_type_but_one_has_a_prompt() -> None:
     without = {kind for kind in AgentType if PROFILES[kind].system_prompt is None}
     assert without == {AgentType.split_thread_agent}

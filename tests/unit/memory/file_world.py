@@ -72,7 +72,7 @@ class Texts:
     async def remove(self, text_id: str) -> None:
         self.rows = {key: row for key, row in self.rows.items() if key[0] != text_id}
 
-    async def unnamed_texts(self, limit: int) -> list[str]:
+    async def unnamed_texts(self, limit: int, *, recent: bool = False) -> list[str]:
         return []
 
 

@@ -16,7 +16,7 @@ from libs.egress.failures import Forbidden, TooLate
 from libs.egress.guarded_http_client import Answer, OutgoingRequest
 from libs.egress.provider_endpoints import Endpoint
 from libs.embeddings.bundled_model_config import HANDLE, LETTA_FREE, bundled_models
-from libs.embeddings.ports import EmbeddingRefused, EmbeddingUnavailable
+from libs.embeddings.ports import EmbeddingFailed, EmbeddingRefused, EmbeddingUnavailable
 from services.memory.adapters.embedders import remote_embedder
 from services.memory.adapters.embedders.embedder_router import EmbedderRouter
 from services.memory.adapters.embedders.remote_embedder import EmbeddingEndpoint, RemoteEmbedder
@@ -231,3 +231,107 @@ async def test_an_organisation_that_asks_for_all_costs_another_no_answer() -> No
     outcomes = await asyncio.gather(*many, return_exceptions=True)
     refused = [outcome for outcome in outcomes if isinstance(outcome, EmbeddingUnavailable)]
     assert len(refused) == room, "beyond its share it is refused, and may try again"
+
+
+@pytest.mark.parametrize("numbers", [[None, None], ["1", "0"], [0, 0], [1, 0]])
+async def test_vectors_without_numbers_are_in_the_order_of_the_texts(numbers: list[Any]) -> None:
+    vectors = [[1, 0], [0, 1]]
+    entries: list[dict[str, Any]] = [{"embedding": vector} for vector in vectors]
+    for answered in (
+        [{**entry, "index": number} for entry, number in zip(entries, numbers, strict=True)],
+        entries,
+    ):
+        found = await remote(endpoint_of(Answers({"data": answered}))).embed(["a", "b"])
+        turned = answered[0].get("index") in (1, "1")
+        assert found == (vectors[::-1] if turned else vectors)
+
+
+class FewTexts:
+    """An endpoint that takes so many texts in a request, none of them `bad`."""
+
+    def __init__(
+        self,
+        texts_max: int,
+        status: int = 400,
+        words: str = "batch size is invalid, it should not be larger than this",
+    ) -> None:
+        self.words = words
+        self.texts_max = texts_max
+        self.status = status
+        self.asked: list[int] = []
+
+    async def send(self, request: OutgoingRequest) -> Answer:
+        texts = json.loads(request.body or b"")["input"]
+        self.asked.append(len(texts))
+        if len(texts) > self.texts_max or "bad" in texts:
+            return Answer(self.status, {}, request.url, self.words.encode())
+        entries = [{"embedding": [int(text), 1]} for text in texts]
+        return Answer(200, {}, request.url, json.dumps({"data": entries}).encode())
+
+
+class Answering:
+    """An endpoint that gives one answer."""
+
+    def __init__(self, answer: Any) -> None:
+        self.answer = answer
+
+    async def send(self, request: OutgoingRequest) -> Answer:
+        return Answer(200, {}, request.url, json.dumps(self.answer).encode())
+
+
+@pytest.mark.parametrize("status", [400, 413, 422])
+async def test_an_endpoint_that_takes_fewer_texts_is_asked_for_fewer_from_then_on(
+    status: int,
+) -> None:
+    endpoint = EmbeddingEndpoint(Endpoint("k", "http://localhost/v1"), few := FewTexts(10, status))
+    texts = [str(number) for number in range(64)]
+    vectors = await remote(endpoint).embed(texts)
+    assert [round(first / second) for first, second in vectors] == [*range(64)]
+    assert few.asked == [64, 32, 16, *[8] * 8]
+    few.asked.clear()
+    assert len(await remote(endpoint, "org-other").embed(texts[:20])) == 20
+    assert few.asked == [8, 8, 4]
+
+
+async def test_a_request_that_is_too_long_teaches_nothing_of_the_count() -> None:
+    long = FewTexts(10, 400, "maximum context length is 100 tokens for a request")
+    endpoint = EmbeddingEndpoint(Endpoint("k", "http://localhost/v1"), long)
+    await remote(endpoint).embed([str(number) for number in range(64)])
+    long.asked.clear()
+    await remote(endpoint, "org-other").embed([str(number) for number in range(64)])
+    assert long.asked[0] == 64
+
+
+@pytest.mark.parametrize(
+    ("answer", "words"),
+    [
+        ({"error": {"message": "no such model"}}, "no such model"),
+        ({"data": None}, "no vectors"),
+        ({"data": [{"embedding": "AAAA"}]}, "no vectors"),
+        (
+            {"data": [{"index": 0, "embedding": [1.0]}, {"index": 5, "embedding": [1.0]}]},
+            "other numbers",
+        ),
+        ({"data": [{"index": 1, "embedding": [1.0]}, {"embedding": [1.0]}]}, "no vectors"),
+        ([], "no vectors"),
+    ],
+)
+def test_odd_answers_are_told_in_words(answer: Any, words: str) -> None:
+    embedder = RemoteEmbedder(
+        EmbeddingEndpoint(Endpoint("k", "http://localhost/v1"), Answering(answer)),
+        org="org-1", model="openai/m", name="m", dimensions=1,
+    )  # fmt: skip
+    with pytest.raises(EmbeddingFailed) as failed:
+        asyncio.run(embedder.embed(["a", "b"]))
+    assert words in str(failed.value)
+    assert "Error(" not in str(failed.value)
+
+
+async def test_a_text_that_is_refused_alone_teaches_nothing() -> None:
+    endpoint = EmbeddingEndpoint(Endpoint("k", "http://localhost/v1"), few := FewTexts(64))
+    with pytest.raises(EmbeddingRefused, match="refused: it answered 400"):
+        await remote(endpoint).embed([*map(str, range(31)), "bad"])
+    assert len(few.asked) <= 12
+    few.asked.clear()
+    assert len(await remote(endpoint).embed([*map(str, range(64))])) == 64
+    assert few.asked == [64]

@@ -39,6 +39,18 @@ def human(**fields: Any) -> BlockState:
     return HUMAN.model_copy(update=fields)
 
 
+@pytest.mark.parametrize("limit", [0, -1])
+def test_no_event_has_a_limit_that_no_block_can_have(limit: int) -> None:
+    """DST-23: it cannot be written down, and a log that says so can still be read."""
+    written = {"originator_id": BLOCK, "originator_version": 1, "timestamp": NOW}
+    for event, fields in (
+        (BlockCreated, {"block": human(limit=limit)}),
+        (BlockChanged, {"changes": {"limit": limit}}),
+    ):
+        payload = event.model_validate({**written, **fields}).model_dump(mode="json")
+        assert (payload.get("block") or payload["changes"])["limit"] == 1
+
+
 class TestCreation:
     def test_a_block_begins_to_exist_with_all_its_fields(self) -> None:
         given(Block, BLOCK).when(lambda block: block.create(HUMAN, at=NOW)).then(CREATED)

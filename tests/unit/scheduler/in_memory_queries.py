@@ -91,13 +91,18 @@ class InMemoryScheduleQueries:
     async def has_group(self, org: str, group_id: str) -> bool:
         return False
 
-    async def abandoned_schedules(self, limit: int) -> list[tuple[str, str]]:
+    async def abandoned_schedules(
+        self, limit: int, agent_ids: list[str] | None
+    ) -> list[tuple[str, str]]:
         committed = self.database.schema("agent").committed
         gone = {event.aggregate_id for event in committed if event.topic == "agent.deleted"}
+        gone &= gone if agent_ids is None else {*agent_ids}
         schedules = self.rows("scheduler", "schedules")
         return [(row["id"], row["org"]) for row in schedules if row["agent_id"] in gone][:limit]
 
-    async def outdated_schedules(self, kept: int, limit: int) -> list[tuple[str, str]]:
+    async def outdated_schedules(
+        self, kept: int, limit: int, schedule_ids: list[str] | None
+    ) -> list[tuple[str, str]]:
         firings = self.rows("scheduler", "firings")
         over = [
             row

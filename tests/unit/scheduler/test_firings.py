@@ -17,6 +17,7 @@ from libs.contracts.bus_messages import (
     Rejected,
 )
 from libs.contracts.scheduler.firings import firing_of_slot
+from libs.contracts.scheduler.schedule_config import MessageAction
 from libs.contracts.scheduler.schedules import CreateSchedule, DeleteSchedule, FireSchedule
 from libs.eventstore.ports import StoreUnavailable
 from services.scheduler.domain.attempts import RETRY_SECONDS, run_of_attempt
@@ -52,7 +53,11 @@ async def test_a_slot_that_has_come_starts_a_run_whose_end_ends_the_firing(world
     assert world.agents.runs == [RUN]
     [command], [context] = world.agents.commands, world.agents.contexts
     assert command["agent_id"] == AGENT
-    assert command["messages"][0]["content"] == "What is new?"
+    assert command["messages"][0]["content"] == (
+        "[Automatic message] This was due on Sunday, 2026-05-17 14:30:20 +02:00."
+        " It is Sunday, 2026-05-17 14:30:20 +02:00 (Europe/Berlin).\n\nWhat is new?"
+    )
+    assert not command.get("unless_said")
     assert command["max_steps"] == 7
     assert (context.org, context.correlation_id, context.message_id) == (ORG, FIRING, RUN)
     metadata = command["run"]["metadata"]
@@ -171,6 +176,30 @@ async def test_a_failed_run_is_retried_with_another_id_and_then_a_dead_letter(
     await process.sweep(1)
     [schedule] = world.rows("schedules")
     assert (firing(world)["status"], schedule["fields"]["last_error"]) == ("completed", None)
+
+
+async def test_each_attempt_says_the_same_as_the_first_one_at_its_time(world: World) -> None:
+    process, parts = Process(world), [{"type": "text", "text": "Look"}]
+    messages = [{"role": "user", "content": parts}, {"role": "user", "content": "Now"}]
+    action = MessageAction.model_validate({"messages": messages})
+    await process.create(ONCE.model_copy(update={"action": action}))
+    await process.sweep(65)
+    world.agents.end("failed", "The model is away")
+    await process.sweep(1)
+    await process.sweep(RETRY_SECONDS)
+    first, second = world.agents.commands
+    assert first["messages"][0]["content"][0]["text"] == (
+        "[Automatic message] This was due on Sunday, 2026-05-17 14:30:20 +02:00."
+        " It is Sunday, 2026-05-17 14:31:20 +02:00 (Europe/Berlin)."
+    )
+    assert [first["messages"][1]["content"], first["messages"][0]["content"][1]["text"]] == [
+        "Now",
+        "Look",
+    ]
+    for before, after in zip(first["messages"], second["messages"], strict=True):
+        assert (after["otid"], after["content"]) == (before["otid"], before["content"])
+        assert after["id"] != before["id"]
+    assert second["unless_said"] is True
 
 
 async def test_a_cancelled_run_is_not_retried(world: World) -> None:

@@ -5,6 +5,7 @@ show, and, where its policy is the same, by cronsim, which others wrote."""
 
 from __future__ import annotations
 
+import re
 from datetime import UTC, date, datetime, timedelta
 from functools import cache
 from zoneinfo import ZoneInfo
@@ -302,3 +303,45 @@ def test_a_time_on_the_wall_is_its_first_moment_or_the_end_of_the_gap() -> None:
         2026, 10, 25, 0, 30, tzinfo=UTC
     )
     assert moment_on_wall(datetime(2026, 7, 1, 12), berlin) == datetime(2026, 7, 1, 10, tzinfo=UTC)
+
+
+@pytest.mark.parametrize(
+    ("name", "hint"),
+    [
+        ("GMT+2", "'Etc/GMT-2', which is +02:00"),
+        ("UTC+2", "'Etc/GMT-2', which is +02:00"),
+        ("utc-05:00", "'Etc/GMT+5', which is -05:00"),
+        ("+02:00", "'Etc/GMT-2', which is +02:00"),
+        ("-0300", "'Etc/GMT+3', which is -03:00"),
+        ("CEST", "'Europe/Berlin'"),
+        ("pst", "'America/Los_Angeles'"),
+        ("europe/berlin", "'Europe/Berlin'"),
+    ],
+)
+def test_an_offset_or_the_name_of_a_clock_leads_to_a_zone_that_has_it(name: str, hint: str) -> None:
+    with pytest.raises(ValueError, match="is no IANA time zone") as refusal:
+        zone_named(name)
+    assert hint in str(refusal.value)
+
+
+@pytest.mark.parametrize(
+    "name", ["GMT+5:30", "+0530", "UTC-5", "UTC\N{MINUS SIGN}5", "UTC+14", "GMT +2"]
+)
+def test_an_offset_leads_to_a_place_that_always_has_it(name: str) -> None:
+    hint = near_names(name)
+    place = hint.partition("such as '")[2].partition("'")[0]
+    winter, summer = (datetime(2026, month, 1, tzinfo=ZoneInfo(place)) for month in (1, 7))
+    digits = [int(part) for part in re.findall(r"[1-9]", name)]
+    assert winter.utcoffset() == summer.utcoffset()
+    assert str(digits[0]) in f"{winter:%z}"
+    assert (f"{winter:%z}"[0] == "+") is ("+" in name)
+
+
+def test_an_offset_of_no_place_leads_to_none() -> None:
+    assert "such as" not in near_names("UTC+99")
+    assert near_names("GMT+0") == "'UTC'"
+
+
+@pytest.mark.parametrize("name", ["EST", "US/Eastern", "Asia/Calcutta", "Etc/GMT+2"])
+def test_old_names_of_zones_are_known(name: str) -> None:
+    assert zone_named(name).key == name

@@ -6,9 +6,11 @@ from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import pytest
+from pydantic import ValidationError
 
 from libs.contracts.bus_messages import CONFLICT, NOT_FOUND, UNPROCESSABLE
 from libs.contracts.deterministic_ids import derived_id
+from libs.contracts.letta.schedule_requests import ScheduleCreate
 from libs.contracts.scheduler.firings import (
     FiringDeadLettered,
     FiringEnded,
@@ -47,6 +49,7 @@ from tests.contract.schedule_examples import AGENT, CONFIG, SCHEDULE
 from tests.unit.given import Fact, Given, fact, given
 
 NOON = datetime(2026, 6, 1, 12, 0, tzinfo=UTC)
+WEEKLY = {"schedule_type": "recurring", "recurrence_rule": "0 9 * * mon"}
 HOURLY = CONFIG.model_copy(update={"cron_expression": "0 * * * *", "timezone": "UTC"})
 ONCE = CONFIG.model_copy(
     update={"schedule_type": "one_time", "cron_expression": None, "scheduled_at": NOON}
@@ -450,3 +453,34 @@ class TestAttempts:
         schedule(*past).when(
             lambda daily: daily.end(firings[-1], run_id, "completed", now=NOON)
         ).then(fact(FiringEnded, firing_id=firings[-1], outcome="completed", forgets=firings[0]))
+
+
+@pytest.mark.parametrize(
+    ("message", "words"),
+    [
+        ("", "`content` is empty"),
+        ([{"role": "user", "content": "x"}, {"role": "user", "content": " "}], "is empty"),
+        ({"role": "user", "content": []}, "`content` is empty"),
+        ({"role": "user", "content": [{"type": "text", "text": ""}]}, "`content` is empty"),
+        ({"role": "assistant", "content": "x"}, "`role` of the last message is 'assistant'"),
+    ],
+)
+def test_messages_that_no_agent_can_answer_are_refused_by_the_name_of_their_field(
+    message: object, words: str
+) -> None:
+    messages = [message] if isinstance(message, dict) else message
+    with pytest.raises(ValidationError, match=words) as refusal:
+        ScheduleCreate.model_validate({**WEEKLY, "message": message})
+    assert refusal.value.errors()[0]["loc"] == ("message",)
+    if isinstance(messages, list):
+        at = {"type": "one-time", "scheduled_at": 4e9}
+        with pytest.raises(ValidationError, match=words) as refusal:
+            ScheduleCreate.model_validate({"messages": messages, "schedule": at})
+        assert refusal.value.errors()[0]["loc"] == ("messages",)
+
+
+@pytest.mark.parametrize("role", ["user", "system"])
+def test_messages_of_users_and_of_the_system_may_be_scheduled(role: str) -> None:
+    asked = ScheduleCreate.model_validate({**WEEKLY, "message": {"role": role, "content": "x"}})
+    assert asked.message is not None
+    assert asked.message[0].role == role

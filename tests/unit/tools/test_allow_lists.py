@@ -204,6 +204,9 @@ class Gone:
     async def deleted_agents(self, org: str, agent_ids: list[str]) -> list[str]:
         return [agent_id for agent_id in agent_ids if agent_id in self.agents]
 
+    async def last_event(self) -> int:
+        return len(self.agents)
+
 
 class TestLists:
     """Lists as they are set and read again, in each process that asks."""

@@ -20,13 +20,12 @@ from libs.egress.guarded_http_client import GuardedHttp
 from libs.egress.outgoing_requests import Answer, OutgoingRequest
 from libs.encryption.sealer import Sealer, new_key
 from libs.telemetry import metrics
-from libs.work.reconciliation import LOOK_AT_ALL_SECONDS
-from services.tools.adapters.html_to_markdown_program import markdown_of
+from services.tools.adapters.html_to_markdown import markdown_of
 from services.tools.adapters.sandbox_config_queries import NoSandboxConfigs
 from services.tools.adapters.web_search import SearchSettings, WebSearches
 from services.tools.engine.builtin_runner import BuiltinRunner
 from services.tools.engine.environment_variables import Variables
-from services.tools.engine.run_code import CODE_BYTES_MAX, RunCodeTool
+from services.tools.engine.run_code import RunCodeTool
 from services.tools.engine.tool_runner_telemetry import observe_runners
 from services.tools.engine.web_builtins import WebSearchTool
 from services.tools.engine.workspace_builtins import FILE_TOOLS, FileTool, ShellTool
@@ -146,14 +145,23 @@ class TestRunCode:
         assert "python, js, shell" in result.text
 
     async def test_what_is_too_long_or_missing_is_refused_by_its_name(self) -> None:
-        """TOOL-05: inputs are checked, also of 1 MiB."""
-        fits, much = "é" * (CODE_BYTES_MAX // 2), "é" * (CODE_BYTES_MAX // 2) + "x"
-        done = await ran("run_code", {"code": fits, "language": "js"}, Outcome("success"))
-        assert done.status == "success"
-        refused = await ran("run_code", {"code": much, "language": "js"}, Outcome("success"))
-        assert "do not fit 'run_code': code: Value error, it has 1048577 bytes" in refused.text
-        missing = await ran("run_code", {"language": "js"}, Outcome("success"))
-        assert "code: Field required" in missing.text
+        """TOOL-05: inputs are checked; one that fits reaches the program whole, and of one that
+        does not nothing is run."""
+        fits = "é" * (1 << 19)  # 1 MiB, in bytes
+        for code, words in {
+            fits: "",
+            fits + "x": "do not fit 'run_code': code: Value error, it has 1048577 bytes",
+            None: "do not fit 'run_code': code: Field required",
+        }.items():
+            built_in, sandbox = runner(Outcome("success"))
+            given = {"language": "js"} | ({} if code is None else {"code": code})
+            result = await built_in.run(tool("run_code"), command(given), "org-1")
+            if words:
+                assert result.status == "error"
+                assert words in result.text
+            else:
+                assert result.status == "success"
+            assert [program.source for program in sandbox.programs] == [fits] * (not words)
 
     @pytest.mark.parametrize(
         ("name", "arguments", "problem"),
@@ -253,6 +261,7 @@ class TestWorkspace:
             [("org-1", "agent-1"), ("org-2", "agent-1"), ("org-1", "agent-2")],
         )
         gone: set[tuple[str, str]] = set()
+        asked: list[str] = []
 
         async def present() -> list[tuple[str, str]]:
             return [*there]
@@ -262,7 +271,11 @@ class TestWorkspace:
 
         class Deleted:
             async def deleted_agents(self, org: str, agent_ids: list[str]) -> list[str]:
+                asked.extend(agent_ids)
                 return [agent_id for agent_id in agent_ids if (org, agent_id) in gone]
+
+            async def last_event(self) -> int:
+                return len(gone)
 
         cleanup = WorkspaceCleanup(present, remove, Deleted(), clock)  # type: ignore[arg-type]
         await cleanup.sweep()
@@ -273,9 +286,14 @@ class TestWorkspace:
         await cleanup.sweep()
         assert there == [("org-2", "agent-1"), ("org-1", "agent-2")]
         gone.add(("org-1", "agent-2"))
-        clock.seconds += LOOK_AT_ALL_SECONDS
+        clock.seconds += WorkspaceCleanup.every_seconds
         await cleanup.sweep()
         assert there == [("org-2", "agent-1")]
+        for _ in range(4):
+            asked.clear()
+            clock.seconds += WorkspaceCleanup.every_seconds
+            await cleanup.sweep()
+        assert asked == [], "no agent was deleted meanwhile"
 
 
 type Sent = list[tuple[str, OutgoingRequest]]

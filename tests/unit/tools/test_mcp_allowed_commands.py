@@ -7,7 +7,8 @@ from pathlib import Path
 import pytest
 
 from libs.contracts.environment_parsing import WrongSetting
-from services.tools.adapters.mcp.allowed_commands import allowed_commands
+from services.tools.adapters.mcp.allowed_commands import allowed_commands, match
+from services.tools.adapters.mcp.ports import McpServerConfig
 from services.tools.sandbox.mcp_server_confinement import Granted
 
 FULL = """
@@ -64,6 +65,28 @@ def test_what_cannot_be_meant_is_refused_with_the_field(
 ) -> None:
     with pytest.raises(WrongSetting, match=says):
         allowed_commands({"HEELER_MCP_COMMANDS": str(written(tmp_path, text))})
+
+
+@pytest.mark.parametrize("field", ["readable", "writable"])
+def test_a_path_that_is_not_there_is_named_with_its_field(tmp_path: Path, field: str) -> None:
+    folder = tmp_path / "folder"
+    text = f"[[command]]\nargv = ['/bin/true']\n{field} = ['{folder}']\n"
+    allowed = allowed_commands({"HEELER_MCP_COMMANDS": str(written(tmp_path, text))})
+    config = McpServerConfig(
+        id="mcp_server-1",
+        org="org-1",
+        name="files",
+        transport="stdio",
+        version=1,
+        command="/bin/true",
+    )
+    assert match(allowed, config) == (
+        None,
+        f"HEELER_MCP_COMMANDS: `{field}` of /bin/true names {folder}, which is not there: make it,"
+        " or leave it out",
+    )
+    folder.mkdir()
+    assert match(allowed, config) == (allowed[0], "")
 
 
 def test_a_list_that_is_not_there_is_no_empty_list(tmp_path: Path) -> None:

@@ -11,6 +11,10 @@
 -- compress its texts and move them out, which costs a sixth of the commit that creates an agent.
 alter table {schema}.events set (toast_tuple_target = 8160);
 
+-- Find what contains a text, and the words of one agent.
+create extension if not exists pg_trgm;
+create extension if not exists btree_gin;
+
 -- Agents -----------------------------------------------------------------------------------------
 
 create table {schema}.agents (
@@ -43,6 +47,21 @@ create index agents_sleeptime on {schema}.agents (id) where fields->>'enable_sle
 create index agents_project on {schema}.agents ((fields->>'project_id'))
     where fields->>'project_id' is not null;
 create index agents_custom_tools on {schema}.agents using gin (custom_tool_ids);
+create index agents_hidden on {schema}.agents (org collate "C") where hidden;
+create index agents_updated on {schema}.agents (org collate "C", updated_at, id collate "C");
+create index agents_creator on {schema}.agents
+    ((fields->>'created_by_id'), created_at, id collate "C");
+create index agents_template on {schema}.agents
+    ((fields->>'template_id'), created_at, id collate "C") where fields->>'template_id' is not null;
+create index agents_base_template on {schema}.agents
+    ((fields->>'base_template_id'), created_at, id collate "C")
+    where fields->>'base_template_id' is not null;
+-- The lists of pending entries are short here and below, so that no commit sorts much.
+create index agents_named_like on {schema}.agents using gin (name gin_trgm_ops)
+    with (gin_pending_list_limit = 256);
+create index agents_described_like on {schema}.agents
+    using gin ((fields->>'description') gin_trgm_ops) with (gin_pending_list_limit = 256);
+call {schema}.keep_count_of('agents');
 comment on column {schema}.agents.body is
     'Fields of the V1 agent that only its configuration changes, ready to serve: JSON without the
 braces.';
@@ -52,6 +71,50 @@ comment on column {schema}.agents.custom_tool_ids is
     'The attached tools that clients made; their definitions are in the tools service.';
 comment on column {schema}.agents.secrets is
     'Sealed environment variables of custom tools: [{"id", "key", "value"}], null for none.';
+
+-- How many agents have a block, for those that any has.
+create table {schema}.block_agents (
+    block_id text primary key,
+    org      text not null,
+    agents   bigint not null
+) with (fillfactor = 70);
+create index block_agents_number on {schema}.block_agents (org collate "C", agents);
+comment on table {schema}.block_agents is
+    'How many agents have each block; zero, or no row, for none. Written by triggers alone.';
+
+create function {schema}.count_agents_of_blocks(org text, taken text[], given text[])
+returns void language sql as $$
+    insert into {schema}.block_agents (block_id, org, agents)
+    select c.id, org, sum(c.number) from (
+        select unnest(given) as id, 1 as number union all select unnest(taken), -1) c
+    group by c.id having sum(c.number) <> 0 order by c.id
+    on conflict (block_id) do update set agents = block_agents.agents + excluded.agents
+$$;
+create function {schema}.count_blocks_of_agent() returns trigger language plpgsql as $$
+begin
+    case tg_op
+        when 'TRUNCATE' then
+            delete from {schema}.block_agents;
+        when 'INSERT' then
+            perform {schema}.count_agents_of_blocks(new.org, '{}', new.block_ids);
+        when 'DELETE' then
+            perform {schema}.count_agents_of_blocks(old.org, old.block_ids, '{}');
+        else
+            perform {schema}.count_agents_of_blocks(new.org, old.block_ids, new.block_ids);
+    end case;
+    return null;
+end $$;
+create trigger count_blocks after insert or delete on {schema}.agents
+    for each row execute function {schema}.count_blocks_of_agent();
+create trigger count_no_blocks after truncate on {schema}.agents
+    for each statement execute function {schema}.count_blocks_of_agent();
+create trigger count_changed_blocks after update of block_ids on {schema}.agents
+    for each row when (old.block_ids is distinct from new.block_ids)
+    execute function {schema}.count_blocks_of_agent();
+
+create view {schema}.block_agents_view as
+    select block_id, org, agents from {schema}.block_agents;
+grant select on {schema}.block_agents_view to heeler_reader;
 
 create table {schema}.agent_tags (
     agent_id text not null,
@@ -71,6 +134,7 @@ create table {schema}.agent_capabilities (
     primary key (agent_id, name)
 );
 create index agent_capabilities_by_name on {schema}.agent_capabilities (org, name);
+create index agent_capabilities_listed on {schema}.agent_capabilities (org, name collate "C");
 comment on table {schema}.agent_capabilities is 'What agents that are there declare they can do.';
 
 -- What is computed from body here is computed only by queries that name it.
@@ -117,6 +181,7 @@ create view {schema}.deleted_agent_view as
     from {schema}.events
     where topic = 'agent.deleted'
       and not exists (select from {schema}.agents a where a.id = aggregate_id);
+create index events_agent_deleted on {schema}.events (aggregate_id) where topic = 'agent.deleted';
 comment on view {schema}.deleted_agent_view is
     'Agents that were deleted, and not imported again since.';
 
@@ -140,6 +205,12 @@ create table {schema}.conversations (
 create index conversations_page on {schema}.conversations
     (org collate "C", created_at, id collate "C");
 create index conversations_agent on {schema}.conversations (agent_id, created_at, id collate "C");
+create index conversations_archived on {schema}.conversations
+    (org collate "C", created_at, id collate "C") where archived;
+create index conversations_latest on {schema}.conversations
+    (org collate "C", coalesce(last_message_at, 'epoch'::timestamptz), id collate "C");
+create index conversations_summed_up_like on {schema}.conversations
+    using gin ((fields->>'summary') gin_trgm_ops) with (gin_pending_list_limit = 256);
 comment on column {schema}.conversations.fields is 'The V1 conversation without its messages.';
 comment on column {schema}.conversations.isolated_blocks is
     'The conversation''s own copy of a block of its agent, by the id of the agent''s block.';
@@ -195,8 +266,8 @@ create index messages_agent on {schema}.messages (agent_id collate "C", recorded
 -- with V1: each has all of its agent's memory in it, and indexing it took a third of the commit that
 -- creates an agent.
 create index messages_words on {schema}.messages
-    using gin (to_tsvector('simple', left(text, 20000))) with (gin_pending_list_limit = 256)
-    where role <> 'system';
+    using gin ((agent_id collate "C"), to_tsvector('simple', left(text, 20000)))
+    with (gin_pending_list_limit = 256) where role <> 'system';
 comment on column {schema}.messages.v1_messages is 'The V1 messages that this one is served as.';
 comment on column {schema}.messages.plain_v1_messages is
     'Of a summary that has a form of its own: the V1 messages for clients that do not want it.';
@@ -216,13 +287,24 @@ comment on view {schema}.message_view is
     'Messages of agents that are there: an import that is under way brings them before its agents.';
 
 create view {schema}.message_text_view as
-    select id, org, agent_id, conversation_id, position, run_id, step_id, role, created_at, text,
+    select id, org, agent_id, conversation_id, position, run_id, step_id, role, created_at,
+           recorded_at, text,
            coalesce(plain_v1_messages, v1_messages) as v1_messages
     from {schema}.messages m
     where (select a.name from {schema}.agents a where a.id = m.agent_id) is not null;
 comment on view {schema}.message_text_view is 'Messages with the words that they are found by.';
 
-grant select on {schema}.message_view, {schema}.message_text_view to heeler_reader;
+-- Counted in the index, without a look at each message.
+create view {schema}.counted_message_view as
+    select m.conversation_id, m.org, m.agent_id, m.position,
+           (select count(*) from {schema}.messages c where c.conversation_id = m.conversation_id)
+               as messages
+    from {schema}.messages m;
+comment on view {schema}.counted_message_view is
+    'Messages with the number of all that their conversations have.';
+
+grant select on {schema}.message_view, {schema}.message_text_view, {schema}.counted_message_view
+    to heeler_reader;
 
 -- Runs -------------------------------------------------------------------------------------------
 
@@ -246,6 +328,14 @@ create index runs_active on {schema}.runs (org collate "C", created_at, id colla
     where status in ('created', 'running');
 create index runs_agent on {schema}.runs (agent_id, created_at, id collate "C");
 create index runs_conversation on {schema}.runs (conversation_id, created_at, id collate "C");
+create index runs_background on {schema}.runs (org collate "C", created_at, id collate "C")
+    where background;
+-- The collation keeps Postgres from using it for the runs that go on.
+create index runs_status on {schema}.runs (status collate "C");
+create index runs_stop_reason on {schema}.runs (stop_reason, created_at, id collate "C")
+    where stop_reason is not null;
+create index runs_duration on {schema}.runs
+    (org collate "C", coalesce((fields->>'total_duration_ns')::bigint, 0), id collate "C");
 create index runs_schedule on {schema}.runs
     ((fields->'metadata'->>'schedule_id'), created_at, id collate "C")
     where fields->'metadata' ? 'schedule_id';
@@ -401,6 +491,7 @@ create index steps_run on {schema}.steps (run_id, created_at, id collate "C");
 create index steps_conversation on {schema}.steps (conversation_id, position);
 create index steps_rated on {schema}.steps (org collate "C", created_at, id collate "C")
     where feedback is not null;
+create index steps_model on {schema}.steps (substr(model, position('/' in model) + 1));
 create index steps_tags on {schema}.steps using gin (tags) where tags is not null;
 comment on column {schema}.steps.position is
     'The version of the event in which its model answered, or its run ended before that.';

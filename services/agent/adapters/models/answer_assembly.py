@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import json
 import re
 from dataclasses import dataclass, field
 from hashlib import sha256
 
 from libs.contracts.agent.conversations import ReasoningPart, ToolCall, Usage
+from libs.contracts.bus_messages import JsonObject
 from services.agent.adapters.models.answer_sanitization import (
     ArgumentChunks,
     TextChunks,
@@ -99,13 +101,15 @@ class Assembly:
         # The tool says that they were cut; the run goes on.
         return self.show_arguments(call, call.chunks.add(chunk[: max(left, 0)]))
 
-    def close_call(self) -> list[ModelDelta]:
-        """The call that started last is whole."""
+    def close_call(self, extra: JsonObject | None = None) -> list[ModelDelta]:
+        """The call that started last is whole; its provider wants `extra` back with it."""
         call, self.open = self.open, None
         if call is None:
             return []
         last = self.show_arguments(call, call.chunks.rest())
-        self.calls.append(ToolCall(id=call.id, name=call.name, arguments="".join(call.shown)))
+        self.count(len(json.dumps(extra)) if extra else 0)
+        arguments = "".join(call.shown)
+        self.calls.append(ToolCall(id=call.id, name=call.name, arguments=arguments, extra=extra))
         return last
 
     def close(self) -> list[ModelDelta]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import re
-from typing import Any
+from typing import Any, Literal
 
 from services.agent.adapters.models.ports import OddAnswer
 
@@ -19,6 +19,14 @@ ESCAPES = re.compile(
     r"|\\u[dD][89a-fA-F][0-9a-fA-F]{2}|\\.",
     re.DOTALL,
 )
+# Where texts of JSON begin and end, and what does not end them; and what may not stand in them.
+MARKS = re.compile(r'(\\.|")', re.DOTALL)
+CONTROLS = {code: json.dumps(chr(code))[1:-1] for code in range(32)}
+
+# The tags around thoughts, and how much of a text is held back where one may stand.
+THINK, THOUGHT = "<think>", "</think>"
+HELD_CHARS_MAX = 100
+
 # Where such an escape starts, or may turn out to start with the next chunk.
 PERHAPS_ESCAPED = re.compile(rf"{ESCAPED.pattern}|\\(?:u(?:0{{0,3}}|[dD]))?\Z")
 
@@ -42,7 +50,7 @@ def storable_arguments(text: str) -> str:
     if not ESCAPED.search(text):
         return text
     try:
-        json.loads(text)
+        json.loads(text, strict=False)
     except (ValueError, RecursionError):
         return text
     return ESCAPES.sub(lambda escape: storable_escape(escape[0]), text)
@@ -74,19 +82,88 @@ class TextChunks:
         return text
 
 
+class ControlEscapes:
+    """JSON that comes in chunks, whose texts may have control characters as they are."""
+
+    def __init__(self) -> None:
+        self.is_quoted = False
+        self.is_open = False  # whether the last character was a backslash that escapes the next
+
+    def escape(self, chunk: str) -> str:
+        """A chunk with escapes for the control characters in its texts."""
+        first = chunk[:1] if self.is_open else ""
+        parts = MARKS.split(chunk[len(first) :])
+        for place, part in enumerate(parts):
+            if place % 2:
+                self.is_quoted = self.is_quoted != (part == '"')
+            elif self.is_quoted and part:
+                parts[place] = part.translate(CONTROLS)
+        self.is_open = (self.is_open and not chunk) or parts[-1].endswith("\\")
+        return first + "".join(parts)
+
+
+class ThinkingTags:
+    """A text in chunks that may begin with thoughts between tags: so models write them whose server
+    does not tell them apart. White space around the thoughts is left out."""
+
+    def __init__(self) -> None:
+        self.place: Literal["before", "inside", "behind", "words"] = "before"
+        self.held = ""
+        self.has_thought = False
+
+    def read(self, chunk: str) -> tuple[str, str]:
+        """What this chunk adds to the thoughts, and to the words."""
+        text, self.held, thought = self.held + chunk, "", ""
+        if self.place == "before":
+            begins = text.lstrip()
+            if THINK.startswith(begins) and begins != THINK and len(text) <= HELD_CHARS_MAX:
+                self.held = text
+                return "", ""
+            self.place = "inside" if begins.startswith(THINK) else "words"
+            text = begins[len(THINK) :] if self.place == "inside" else text
+        if self.place == "inside":
+            thought, end, text = text.partition(THOUGHT)
+            self.place = "behind" if end else "inside"
+            thought = self.thought_of(thought, is_whole=bool(end))
+        if self.place == "behind":
+            text = text.lstrip()
+            self.place = "words" if text else "behind"
+        return thought, text
+
+    def thought_of(self, text: str, *, is_whole: bool) -> str:
+        """What is to be shown of thoughts; of a part without the end of it, which may be a tag."""
+        text = text if self.has_thought else text.lstrip()
+        kept = text.rstrip()
+        if not is_whole:
+            cut = next((n for n in range(len(THOUGHT), 0, -1) if text.endswith(THOUGHT[:n])), 0)
+            shown = text[: len(text) - cut]
+            kept = shown.rstrip()
+            kept = kept if len(shown) - len(kept) <= HELD_CHARS_MAX else shown
+            self.held = text[len(kept) :]
+        self.has_thought = self.has_thought or bool(kept)
+        return kept
+
+    def rest(self) -> tuple[str, str]:
+        """What was held back for a tag that never came: as thoughts, and as words."""
+        text, self.held = self.held, ""
+        return ("", text) if self.place == "before" else (text.rstrip(), "")
+
+
 class ArgumentChunks:
-    """The same for arguments. From an escape on that has to go, all is held back: whether it goes
-    depends on whether the whole turns out to be JSON."""
+    """The same for arguments, where control characters in texts become escapes, as JSON wants them.
+    From an escape on that has to go, all is held back: whether it goes depends on whether the whole
+    turns out to be JSON."""
 
     def __init__(self) -> None:
         self.text = TextChunks()
+        self.controls = ControlEscapes()
         self.shown: list[str] = []
         self.held: list[str] = []
         self.escaped = False  # then `held` begins with an escape; else it may turn out to
 
     def add(self, chunk: str) -> str:
         """What can be shown with this chunk."""
-        self.held.append(self.text.add(chunk))
+        self.held.append(self.controls.escape(self.text.add(chunk)))
         if self.escaped:
             return ""
         text = "".join(self.held)
@@ -106,14 +183,14 @@ class ArgumentChunks:
 
 SHOWN_CHARS_MAX = 60
 # Where a part of a content has its text.
-TEXT_FIELDS = ("text", "thinking", "content", "summary")
+TEXT_FIELDS = ("text", "thinking", "reasoning", "content", "summary")
 
 
 def event_of(data: bytes | str) -> dict[str, Any]:
     """An event of an answer, or a whole one, which may stand in a list; empty if it is JSON of
     another kind. Raises OddAnswer."""
     try:
-        return next(iter(entries(json.loads(data))), {})
+        return next(iter(entries(json.loads(data, strict=False))), {})
     except UnicodeDecodeError:
         raise OddAnswer("it is no UTF-8") from None
     except RecursionError:

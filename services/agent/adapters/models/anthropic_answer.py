@@ -175,9 +175,10 @@ class AnthropicAnswer:
     def stop(self, delta: dict[str, Any]) -> None:
         """Why the answer ended, if that is told."""
         if reason := delta.get("stop_reason"):
-            self.finish_reason = FINISH_REASONS.get(str(reason), str(reason))
+            said = str(reason).lower()
+            self.finish_reason = FINISH_REASONS.get(said, said)
             # What was refused may have no content at all.
-            self.has_begun = self.has_begun or reason == REFUSAL
+            self.has_begun = self.has_begun or said == REFUSAL
         details = fields(delta.get("stop_details"))
         why = (words(details.get(name)) for name in ("explanation", "category", "reason"))
         self.refusal = self.refusal or next(filter(None, why), "")

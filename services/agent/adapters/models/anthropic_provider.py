@@ -2,15 +2,26 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Container, Mapping, Sequence
+from urllib.parse import urlsplit
 
 from libs.bus.ports import Clock
 from libs.contracts.bus_messages import JsonObject
 from libs.contracts.letta.model_configs import EmbeddingConfig, LLMConfig
 from services.agent.adapters.models.anthropic_answer import AnthropicAnswer
-from services.agent.adapters.models.anthropic_request import body_of
+from services.agent.adapters.models.anthropic_request import (
+    ANTHROPIC_HOST,
+    UNSIGNED_THOUGHTS,
+    Thoughts,
+    anthropic_tool,
+    body_around_tools,
+)
 from services.agent.adapters.models.anthropic_sdk_transport import AnthropicWire
 from services.agent.adapters.models.http_provider import HttpProvider, seed_of
+from services.agent.adapters.models.ports import ModelFailed
+from services.agent.adapters.models.provider_error_words import names
+from services.agent.adapters.models.rendered_tools import RenderedTools
+from services.agent.adapters.models.transport import Refused
 from services.agent.domain.agents.model_config_resolution import llm_config
 from services.agent.domain.prompts.model_context import ModelRequest
 
@@ -33,6 +44,7 @@ OPTIONAL: dict[str, tuple[str, ...]] = {
     "thinking": (),
     "output_config": ("effort",),
     "tool_choice": ("disable_parallel_tool_use",),
+    UNSIGNED_THOUGHTS: ("thinking",),
 }
 
 # Models that V1 offers under a shorter handle.
@@ -59,11 +71,27 @@ class AnthropicProvider(HttpProvider):
         clock: Clock | None = None,
     ) -> None:
         wire = AnthropicWire(base_url, api_key, headers=headers, query=query)
-        super().__init__(base_url, wire, secrets, clock)
+        super().__init__(base_url, wire, RenderedTools(anthropic_tool), secrets, clock)
+        self.takes_unsigned = urlsplit(base_url).hostname != ANTHROPIC_HOST
 
-    def body(self, request: ModelRequest) -> JsonObject:
-        """The request in the provider's words."""
-        return body_of(request)
+    def body(self, request: ModelRequest, omitted: Container[str] = ()) -> JsonObject:
+        """The request in the provider's words, around its tools."""
+        takes_unsigned = self.takes_unsigned and UNSIGNED_THOUGHTS not in omitted
+        return body_around_tools(request, takes_unsigned=takes_unsigned)
+
+    def sent_parameters(self, request: ModelRequest) -> set[str]:
+        """The names of what a request has that it need not have."""
+        thoughts = Thoughts(self.takes_unsigned, takes_signed=False)
+        is_unsigned = any(map(thoughts.of, request.messages))
+        return super().sent_parameters(request) | ({UNSIGNED_THOUGHTS} if is_unsigned else set())
+
+    def refused_parameters(self, problem: ModelFailed, request: ModelRequest) -> frozenset[str]:
+        """The optional parameters that an error says are not taken. One that misses a signature is
+        about thoughts that were made elsewhere, not about thinking."""
+        refused = super().refused_parameters(problem, request)
+        said = problem.__cause__
+        is_of_signature = isinstance(said, Refused) and names(said.text, UNSIGNED_THOUGHTS)
+        return refused & {UNSIGNED_THOUGHTS} if is_of_signature else refused
 
     def answer(self, request: ModelRequest) -> AnthropicAnswer:
         """Return the reader that assembles the answer to this request."""
@@ -74,6 +102,10 @@ class AnthropicProvider(HttpProvider):
         entries = await self.list_models("/v1/models", {"limit": MODELS_LISTED_MAX})
         offered = [entry for entry in entries if entry.get("lifecycle") != "retired"]
         return sorted(map(self.chat_model, offered), key=lambda config: str(config.handle)), []
+
+    def named_model(self, name: str) -> LLMConfig:
+        """The config of a model of this name, whether it is listed or not."""
+        return self.chat_model({"id": name})
 
     def chat_model(self, entry: JsonObject) -> LLMConfig:
         """The catalogue's config of a model."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+from dataclasses import dataclass, replace
 from hashlib import sha256
 from typing import Any
 
@@ -15,6 +16,11 @@ from libs.contracts.bus_messages import Json, JsonObject
 from libs.contracts.letta.model_configs import JsonSchemaResponseFormat, LLMConfig
 from services.agent.adapters.models.tool_schemas import anthropic_arguments
 from services.agent.domain.prompts.model_context import ModelRequest
+
+# Anthropic's own servers, which take no thoughts without a signature.
+ANTHROPIC_HOST = "api.anthropic.com"
+# What stands for those thoughts, among the parameters that a server may refuse.
+UNSIGNED_THOUGHTS = "signature"
 
 OUTPUT_TOKENS_DEFAULT = 4_096
 THINKING_TOKENS_MIN = 1_024
@@ -38,15 +44,25 @@ AFTER_THE_LAST = "(Go on.)"
 
 def body_of(request: ModelRequest) -> JsonObject:
     """The request in the provider's words."""
+    body = body_around_tools(request)
+    if request.tools:
+        body["tools"] = [anthropic_tool(tool) for tool in request.tools]
+    return body
+
+
+def body_around_tools(request: ModelRequest, *, takes_unsigned: bool = False) -> JsonObject:
+    """The same; the tools that it offers have an empty list for a place. Servers that stand in for
+    the provider may write thoughts without a signature, and want them back with the calls."""
     config = request.config.llm_config
     system = request.messages[0] if request.messages[0].role == "system" else None
     rest = request.messages[1:] if system else request.messages
     # A model that has to call a tool may not think first, in this API.
-    thinking = None if request.must_call else thinking_of(config, rest)
+    thoughts = Thoughts(takes_unsigned)
+    thinking = None if request.must_call else thinking_of(config, rest, thoughts)
     body: JsonObject = {
         "model": config.model,
         "max_tokens": output_tokens(config, thinking),
-        "messages": conversation(rest, with_thoughts=thinking is not None),
+        "messages": conversation(rest, replace(thoughts, takes_signed=thinking is not None)),
     }
     if system and text_of(system).strip():
         body["system"] = [{"type": "text", "text": text_of(system), "cache_control": CACHED}]
@@ -57,7 +73,7 @@ def body_of(request: ModelRequest) -> JsonObject:
     if output := output_config(config):
         body["output_config"] = output
     if request.tools:
-        body["tools"] = [anthropic_tool(tool) for tool in request.tools]
+        body["tools"] = []
         kind = "any" if request.must_call else "auto"
         body["tool_choice"] = {"type": kind, "disable_parallel_tool_use": not request.parallel}
     elif called := called_tools(rest):
@@ -69,13 +85,34 @@ def body_of(request: ModelRequest) -> JsonObject:
     return body
 
 
-def thinking_of(config: LLMConfig, messages: list[Message]) -> JsonObject | None:
+@dataclass(frozen=True, slots=True)
+class Thoughts:
+    """Which thoughts go back to a server: those that it signed, and those without a signature."""
+
+    takes_unsigned: bool
+    takes_signed: bool = True
+
+    def of(self, message: Message) -> list[ReasoningPart]:
+        """The thoughts of a message that go back; without a signature only those behind which there
+        are calls."""
+        return [part for part in message.reasoning_parts if self.takes(part, message)]
+
+    def takes(self, part: ReasoningPart, message: Message) -> bool:
+        """Whether one of the thoughts of a message goes back."""
+        if part.signature is not None or part.redacted is not None:
+            return self.takes_signed
+        return self.takes_unsigned and bool(part.text and message.tool_calls)
+
+
+def thinking_of(
+    config: LLMConfig, messages: list[Message], thoughts: Thoughts
+) -> JsonObject | None:
     """How the model shall think, if it shall."""
     if not config.enable_reasoner:
         return None
     if version_of(config.model) >= ADAPTIVE_SINCE:
         return {"type": "adaptive", "display": "summarized"}
-    if not config.max_reasoning_tokens or not may_think(messages):
+    if not config.max_reasoning_tokens or not may_think(messages, thoughts):
         return None
     return {
         "type": "enabled",
@@ -83,7 +120,7 @@ def thinking_of(config: LLMConfig, messages: list[Message]) -> JsonObject | None
     }
 
 
-def may_think(messages: list[Message]) -> bool:
+def may_think(messages: list[Message], thoughts: Thoughts) -> bool:
     """With a fixed budget, a turn that was begun without thinking, or with another provider's, has
     to be ended without."""
     turn: list[Message] = []
@@ -92,12 +129,7 @@ def may_think(messages: list[Message]) -> bool:
             break
         if message.role == "assistant":
             turn.append(message)
-    return not turn or any(can_be_sent_back(part) for part in turn[-1].reasoning_parts)
-
-
-def can_be_sent_back(part: ReasoningPart) -> bool:
-    """Whether this provider wrote it."""
-    return part.signature is not None or part.redacted is not None
+    return not turn or bool(thoughts.of(turn[-1]))
 
 
 def version_of(model: str) -> tuple[int, int]:
@@ -139,11 +171,11 @@ def called_tools(messages: list[Message]) -> list[str]:
     return list(dict.fromkeys(call.name for message in messages for call in message.tool_calls))
 
 
-def conversation(messages: list[Message], *, with_thoughts: bool) -> list[Json]:
+def conversation(messages: list[Message], thoughts: Thoughts) -> list[Json]:
     """The messages such that user and assistant alternate, and the user has the first word and
     the last. Whatever stands between two words of the assistant is one message of the user: the
     results of all its calls, and what was said after them."""
-    blocks = Blocks(with_thoughts=with_thoughts)
+    blocks = Blocks(thoughts)
     turns: list[tuple[str, list[Json]]] = [("user", [])]
     for message in messages:
         role = "assistant" if message.role == "assistant" else "user"
@@ -166,8 +198,8 @@ def conversation(messages: list[Message], *, with_thoughts: bool) -> list[Json]:
 class Blocks:
     """Turns messages into content blocks, and remembers as which ids calls were sent."""
 
-    def __init__(self, *, with_thoughts: bool) -> None:
-        self.with_thoughts = with_thoughts
+    def __init__(self, thoughts: Thoughts) -> None:
+        self.thoughts = thoughts
         self.sent: set[str] = set()
         self.ids: dict[str, str] = {}
 
@@ -177,16 +209,10 @@ class Blocks:
             case "tool":
                 return [self.result(message)]
             case "assistant":
-                return [*self.thoughts(message), *words(message), *self.calls(message)]
+                thoughts = map(thinking_block, self.thoughts.of(message))
+                return [*thoughts, *words(message), *self.calls(message)]
             case "user" | "system" | "approval":
                 return words(message)
-
-    def thoughts(self, message: Message) -> list[Json]:
-        """The reasoning that this provider wrote, as it came."""
-        if not self.with_thoughts:
-            return []
-        parts = [part for part in message.reasoning_parts if can_be_sent_back(part)]
-        return [thinking_block(part) for part in parts]
 
     def calls(self, message: Message) -> list[Json]:
         """The calls of an assistant message."""
@@ -259,7 +285,8 @@ def thinking_block(part: ReasoningPart) -> JsonObject:
     """A stretch of reasoning as it came."""
     if part.redacted is not None:
         return {"type": "redacted_thinking", "data": part.redacted}
-    return {"type": "thinking", "thinking": part.text, "signature": part.signature}
+    block: JsonObject = {"type": "thinking", "thinking": part.text}
+    return block if part.signature is None else {**block, "signature": part.signature}
 
 
 def input_of(call: ToolCall) -> JsonObject:

@@ -4,7 +4,11 @@ belong to."""
 from __future__ import annotations
 
 import json
+import re
+from collections.abc import Mapping
 from dataclasses import dataclass, field
+from types import MappingProxyType
+from typing import Any
 
 from services.agent.adapters.models import answer_assembly
 from services.agent.adapters.models.answer_assembly import Assembly
@@ -14,6 +18,49 @@ from services.agent.domain.tools.custom_tools import TOOL_ARGUMENTS_CHARS_MAX
 
 # What some servers write for no arguments.
 NULL = "null"
+STRING_ENDS, BRACKETS = re.compile(r'["\\]'), re.compile(r'["{}\[\]]')
+
+
+@dataclass(slots=True)
+class ObjectReader:
+    """Whether chunks are one JSON object. Each is read once: up to where the brackets are even for
+    the first time, which is the only end that an object may have."""
+
+    read: int = 0
+    depth: int = 0
+    quoted: bool = False
+    escaped: bool = False
+    whole: bool | None = None  # None until the brackets are even
+
+    def is_object(self, chunks: list[str]) -> bool:
+        """Whether all chunks are an object, given those of the last time with more behind them."""
+        for number in range(self.read, len(chunks)):
+            if self.whole is not None:
+                self.whole = self.whole and not chunks[number].strip()
+            elif self.is_even_in(chunks[number]):
+                self.whole = is_object("".join(chunks[: number + 1]))
+        self.read = len(chunks)
+        return bool(self.whole)
+
+    def is_even_in(self, chunk: str) -> bool:
+        """Whether the last open bracket is closed in the next chunk."""
+        at = int(self.escaped)
+        self.escaped = self.escaped and not chunk
+        while found := (STRING_ENDS if self.quoted else BRACKETS).search(chunk, at):
+            at = found.end()
+            match found[0]:
+                case '"':
+                    self.quoted = not self.quoted
+                case "\\":
+                    self.escaped = at == len(chunk)
+                    at += 1
+                case "{" | "[":
+                    self.depth += 1
+                case _:
+                    self.depth -= 1
+                    if self.depth <= 0:
+                        return True
+        return False
 
 
 @dataclass(slots=True)
@@ -26,16 +73,18 @@ class PartialCall:
     name: str = ""
     chunks: list[str] = field(default_factory=list)
     given: object = None
+    extra: dict[str, Any] = field(default_factory=dict)
     chars: int = 0
     shown: int = 0
     opened: bool = False
     ended: bool = False
-    known_whole: tuple[int, bool] = (0, False)
+    argues: bool = False  # whether arguments came that are more than white space
+    reader: ObjectReader = field(default_factory=ObjectReader)
 
     def add_name(self, name: str) -> None:
         """A name, or a chunk of one: servers repeat the whole as well."""
-        if name != self.name and not (self.name and self.text.strip()):
-            self.name += name
+        if name != self.name and not (self.name and self.argues):
+            self.name = (self.name + name)[: answer_assembly.TOOL_NAME_CHARS_MAX]
 
     def add_arguments(self, arguments: object) -> None:
         """A chunk of the arguments, or all of them."""
@@ -45,6 +94,7 @@ class PartialCall:
             self.chars += len(chunk)
             if chunk:
                 self.chunks.append(chunk)
+                self.argues = self.argues or not chunk.isspace()
         elif arguments is not None:
             self.given = arguments
 
@@ -66,9 +116,7 @@ class PartialCall:
             return True
         if not self.chars:
             return bool(self.name and self.given)
-        if self.known_whole[0] != len(self.chunks):
-            self.known_whole = (len(self.chunks), is_object(self.text))
-        return bool(self.name) and self.known_whole[1]
+        return bool(self.name) and self.reader.is_object(self.chunks)
 
     def is_continued_by(self, call_id: str, name: str, arguments: object) -> bool:
         """Whether a chunk with the same index, or without any, goes on with this call. A call of
@@ -88,7 +136,14 @@ class CallAssembly:
         self.done = 0
 
     def add(
-        self, *, index: object, call_id: str, name: str, arguments: object, apart: bool = False
+        self,
+        *,
+        index: object,
+        call_id: str,
+        name: str,
+        arguments: object,
+        apart: bool = False,
+        extra: Mapping[str, Any] = MappingProxyType({}),
     ) -> list[ModelDelta]:
         """A chunk of a call; `apart` says that it is a call of its own."""
         found = None if apart else self.find(index, call_id, name, arguments)
@@ -96,6 +151,7 @@ class CallAssembly:
         call.id = call.id or call_id
         call.add_name(name)
         call.add_arguments(arguments)
+        call.extra |= extra
         return self.advance()
 
     def begin(self, index: object) -> PartialCall:
@@ -144,7 +200,7 @@ class CallAssembly:
             chunks += self.show(call, is_over=is_over)
             if not is_over:
                 break
-            chunks += self.assembly.close_call()
+            chunks += self.assembly.close_call(call.extra or None)
             self.done += 1
         return chunks
 
@@ -158,6 +214,7 @@ class CallAssembly:
             chunks += self.assembly.open_call(call.id, call.name)
             if call.text.strip() in ("", NULL):
                 call.chunks = [] if call.given is None else [arguments_text(call.given)]
+                call.argues, call.reader = bool(call.chunks), ObjectReader()
         for chunk in call.chunks[call.shown :]:
             chunks += self.assembly.argue(chunk)
         call.shown = len(call.chunks)
@@ -167,7 +224,7 @@ class CallAssembly:
 def is_object(text: str) -> bool:
     """Whether a text is a JSON object."""
     try:
-        return isinstance(json.loads(text), dict)
+        return isinstance(json.loads(text, strict=False), dict)
     except (ValueError, RecursionError):
         return False
 

@@ -7,10 +7,10 @@ import json
 import re
 from collections.abc import AsyncGenerator, Iterator
 from hashlib import sha256
+from itertools import batched
 
 from libs.contracts.agent.conversations import Message, ToolCall, Usage
 from libs.contracts.agent.stored_to_letta_messages import text_of
-from libs.contracts.bus_messages import JsonObject
 from libs.contracts.letta.model_configs import EmbeddingConfig, LLMConfig
 from libs.contracts.prompt_escaping import unescape_tags
 from services.agent.adapters.models import openai_request
@@ -21,6 +21,9 @@ from services.agent.adapters.models.ports import (
     TextDelta,
     ToolCallDelta,
 )
+from services.agent.adapters.models.rendered_message_cache import RenderedMessages
+from services.agent.adapters.models.rendered_tools import RenderedTools
+from services.agent.adapters.models.rule_answers import RuleAnswers
 from services.agent.domain.agents.model_config_resolution import llm_config
 from services.agent.domain.prompts.model_context import ModelRequest
 from services.agent.domain.runs.step_results import ModelReply
@@ -46,7 +49,10 @@ QUESTION = re.compile(
 )
 IDENTITY = re.compile(r"\b(who|what) are you\b|\bare you (a|an|real|human)\b", re.IGNORECASE)
 LEAD_IN = re.compile(r"^\s*(please\s+)?remember\s*(that\b|:|,)?\s*", re.IGNORECASE)
-BLOCK = re.compile(r"<([\w.\- /]+)>\n<description>.*?<value>\n(.*?)\n</value>", re.DOTALL)
+BLOCK, VALUE, VALUE_END = re.compile(r"<([\w.\- /]+)>\n<description>"), "<value>\n", "\n</value>"
+CHUNKS_MAX = 1_000  # of a reply: words of a longer one come several at once
+# What the rules compare each character with, about.
+PATTERNS = 20
 CHUNK = re.compile(r"\s*\S+|\s+")
 WORDS = re.compile(r"[a-z0-9]+")
 COMMON = frozenset(
@@ -101,20 +107,26 @@ class DemoProvider:
 
     name = "demo"
 
+    def __init__(self) -> None:
+        self.answers = RuleAnswers(answer, lambda request: PATTERNS * shown_chars(request))
+        self.tools = RenderedTools(openai_request.openai_tool)
+
     async def stream(self, request: ModelRequest) -> AsyncGenerator[ModelEvent]:
         """Answer by rule; a request for chunks gets one chunk for each word."""
-        reply = answer(request)
+        reply = await self.answers.answer(request)
         if request.stream_tokens:
             for chunk in chunks_of(reply):
                 yield chunk
         yield Finished(reply)
 
     async def close(self) -> None:
-        """Nothing is open, so nothing happens."""
+        """End what long conversations are read in; safe to repeat."""
+        self.answers.close()
 
-    def payload(self, request: ModelRequest) -> JsonObject:
+    async def payload(self, request: ModelRequest) -> bytes:
         """What it is asked, as a provider with OpenAI's API would be: it is sent nowhere."""
-        return openai_request.body_of(request)
+        kept = RenderedMessages(openai_request.rendered_messages)
+        return openai_request.content_of(request, kept, await self.tools.of(request.tools))
 
     def window_tokens(self, _model: str) -> int | None:
         """Its window is as long as it says."""
@@ -153,18 +165,32 @@ def answer(request: ModelRequest) -> ModelReply:
 
 
 def chunks_of(reply: ModelReply) -> Iterator[ModelDelta]:
-    """The answer word by word."""
-    for word in CHUNK.findall(reply.text):
-        yield TextDelta(word)
+    """The answer word by word, as far as there are no more than `CHUNKS_MAX`."""
+    for words_said in pieces_of(reply.text):
+        yield TextDelta(words_said)
     for call in reply.tool_calls:
         yield ToolCallDelta(call.id, call.name)
-        for word in CHUNK.findall(call.arguments):
-            yield ToolCallDelta(call.id, arguments=word)
+        for words_said in pieces_of(call.arguments):
+            yield ToolCallDelta(call.id, arguments=words_said)
+
+
+def pieces_of(text: str) -> Iterator[str]:
+    """The words of a text with the space before each, a few at once where there are many."""
+    found = CHUNK.findall(text)
+    at_once = 1 + len(found) // CHUNKS_MAX
+    return map("".join, batched(found, at_once))
 
 
 def known_blocks(system: Message) -> dict[str, str]:
-    """The memory blocks that the system message shows, by label."""
-    return {label: unescape_tags(value) for label, value in BLOCK.findall(text_of(system))}
+    """The memory blocks that the system message shows, by label. Each character is read once."""
+    text, blocks, at = text_of(system), dict[str, str](), 0
+    while found := BLOCK.search(text, at):
+        begin = text.find(VALUE, found.end()) + len(VALUE)
+        at = text.find(VALUE_END, begin) if begin >= len(VALUE) else -1
+        if at < 0:
+            break
+        blocks[found[1]] = unescape_tags(text[begin:at])
+    return blocks
 
 
 def recall(question: str, blocks: dict[str, str]) -> str:
@@ -177,9 +203,9 @@ def recall(question: str, blocks: dict[str, str]) -> str:
         for line in value.split("\n")
         if line.strip()
     ]
-    ranked = sorted(lines, key=lambda line: -len(wanted & words(line)))
-    found = [line for line in ranked if wanted & words(line)][:3]
-    if found:
+    shared = [(len(wanted & words(line)), line) for line in lines]
+    ranked = sorted(shared, key=lambda found: -found[0])
+    if found := [line for count, line in ranked[:3] if count]:
         return "You told me: " + "; ".join(found)
     if lines:
         return "All I remember is: " + "; ".join(lines[:5])
@@ -207,7 +233,12 @@ def memory_reply(request: ModelRequest, label: str, fact: str) -> ModelReply:
 
 def usage_of(request: ModelRequest, text: str) -> Usage:
     """A guess at the tokens, by length."""
-    shown = sum(len(text_of(message)) for message in request.messages)
+    shown = shown_chars(request)
     return Usage(
         prompt_tokens=shown // CHARS_PER_TOKEN, completion_tokens=len(text) // CHARS_PER_TOKEN + 1
     )
+
+
+def shown_chars(request: ModelRequest) -> int:
+    """How many characters the messages of a request have."""
+    return sum(len(text_of(message)) for message in request.messages)

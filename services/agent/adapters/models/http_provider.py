@@ -8,15 +8,14 @@ import logging
 import random
 import re
 from abc import ABC, abstractmethod
-from collections.abc import AsyncGenerator, Container, Iterator, Mapping, Sequence
+from collections.abc import AsyncGenerator, Callable, Container, Iterator, Mapping, Sequence
 from contextlib import aclosing, contextmanager
 from dataclasses import replace
 from typing import Protocol
 
-from pydantic_core import to_json
-
 from libs.bus.clock_and_ids import SystemClock
 from libs.bus.ports import Clock
+from libs.contracts.agent.conversations import ReasoningPart
 from libs.contracts.bus_messages import JsonObject
 from libs.contracts.letta.model_configs import EmbeddingConfig, LLMConfig
 from libs.contracts.token_estimates import message_bytes, schema_bytes
@@ -26,8 +25,10 @@ from services.agent.adapters.models.ports import (
     ModelDelta,
     ModelEvent,
     ModelFailed,
+    NoModelList,
     OddAnswer,
     ProviderUnreachable,
+    is_usable,
 )
 from services.agent.adapters.models.provider_error_words import (
     MISSHAPEN,
@@ -35,8 +36,12 @@ from services.agent.adapters.models.provider_error_words import (
     error_words,
     failure_of,
     model_failure,
+    names,
 )
+from services.agent.adapters.models.rendered_tools import RenderedTools, json_around
 from services.agent.adapters.models.transport import (
+    LIST_SECONDS_MAX,
+    PASSING_STATUSES,
     WORDS_MAX,
     Lost,
     Refused,
@@ -62,11 +67,19 @@ LAST_EVENT = b"[DONE]"
 ERROR_NAMES = re.compile(r"\b\w+(?:Error|Exception)\b:? ?")
 NOTHING = "there was nothing in it"
 
+# With what an answer may end that says nothing; and the reason of one that is not whole.
+GOOD_ENDS = ("stop", "length", "content_filter")
+BROKEN_OFF = "error"
+
 # Of the models that an endpoint lists.
 MODELS_MAX = 2_000
-NAME_CHARS_MAX = 200
 
 HIDDEN = "***"
+
+# The statuses of a path that a server does not have.
+NOT_THERE = (404, 405, 501)
+# The statuses with which a key is refused.
+KEY_REFUSED = (401, 403)
 
 # The statuses with which servers refuse a parameter.
 PARAMETER_STATUSES = (400, 422)
@@ -101,13 +114,22 @@ class HttpProvider(ABC):
     optional: Mapping[str, tuple[str, ...]]
     # Those of these that keep room in the window for the answer.
     answer_room: tuple[str, ...] = ()
+    # The config of an embedding model of a name, where the provider has such models.
+    named_embedding: Callable[[str], EmbeddingConfig] | None = None
 
     def __init__(
-        self, base_url: str, wire: Wire, secrets: Sequence[str] = (), clock: Clock | None = None
+        self,
+        base_url: str,
+        wire: Wire,
+        tools: RenderedTools,
+        secrets: Sequence[str] = (),
+        clock: Clock | None = None,
     ) -> None:
         self.base_url = base_url
         self.wire = wire
+        self.tools = tools
         self.secrets = secrets
+        self.has_no_list = False
         self.learned = LearnedModels(clock or SystemClock())
 
     @property
@@ -116,16 +138,18 @@ class HttpProvider(ABC):
         return f"{self.name} at {self.base_url}"
 
     @abstractmethod
-    def body(self, request: ModelRequest) -> JsonObject:
-        """The request in the provider's words."""
+    def body(self, request: ModelRequest, omitted: Container[str] = ()) -> JsonObject:
+        """The request in the provider's words, with an empty list in the place of its tools, and
+        without those of its messages' parts that are omitted."""
 
-    def content(self, request: ModelRequest, omitted: Container[str]) -> bytes:
-        """The same as JSON, without these of its parameters."""
-        return to_json(without(self.body(request), omitted))
+    def content(self, request: ModelRequest, tools: bytes, omitted: Container[str]) -> bytes:
+        """All of the request as JSON, without these of its parameters."""
+        return json_around(without(self.body(request, omitted), omitted), tools)
 
-    def payload(self, request: ModelRequest) -> JsonObject:
+    async def payload(self, request: ModelRequest) -> bytes:
         """What a model is sent for this request."""
-        return without(self.body(request), self.omitted_parameters(request))
+        tools = await self.tools.of(request.tools)
+        return self.content(request, tools, self.omitted_parameters(request))
 
     def omitted_parameters(self, request: ModelRequest) -> frozenset[str]:
         """The parameters that are left out: those that the model refuses, and room for an answer
@@ -151,19 +175,50 @@ class HttpProvider(ABC):
         """The language models and embedding models that the provider offers. Raises
         ProviderUnreachable."""
 
+    @abstractmethod
+    def named_model(self, name: str) -> LLMConfig:
+        """The config of a model of this name, whether it is listed or not."""
+
     async def close(self) -> None:
         """Close the connections of the wire."""
         await self.wire.close()
 
     async def stream(self, request: ModelRequest) -> AsyncGenerator[ModelEvent]:
-        """Ask a model for a whole step. Until the first chunk was shown, which cannot be taken
-        back, what passes is tried again, and what a server does not know is left out."""
+        """Ask a model for a whole step. An answer without words and calls is asked for once more
+        where that may help: the thoughts of both are shown, and are the whole."""
+        earlier: ModelReply | None = None
+        while True:
+            try:
+                async with aclosing(self.one_answer(request)) as events:
+                    shown = False
+                    async for event in events:
+                        if isinstance(event, Finished):
+                            reply = event.reply if earlier is None else behind(earlier, event.reply)
+                        else:
+                            shown = True
+                            yield event
+            except ModelFailed:
+                if shown or earlier is None or not is_enough(earlier):
+                    raise
+                break  # it was asked for more, and need not have been
+            if earlier is not None or not may_say_more(reply, request):
+                break
+            log.warning("%s answered without words: %s", self.endpoint, reply.finish_reason)
+            earlier = reply
+        if is_wordless(reply) and reply.finish_reason not in GOOD_ENDS and not reply.reasoning:
+            why = f"it has no words and no calls, and ends with {reply.finish_reason!r}"
+            raise ModelFailed(self.failure_of_odd(why))
+        yield Finished(reply)
+
+    async def one_answer(self, request: ModelRequest) -> AsyncGenerator[ModelEvent]:
+        """One answer of a model. Until the first chunk was shown, which cannot be taken back, what
+        passes is tried again, and what a server does not know is left out."""
         model, number = request.config.llm_config.model, 1
-        omitted = self.omitted_parameters(request)
+        omitted, tools = self.omitted_parameters(request), await self.tools.of(request.tools)
         while True:
             shown = False
             try:
-                content = self.content(request, omitted)
+                content = self.content(request, tools, omitted)
                 async with aclosing(self.ask_once(request, content)) as events:
                     async for event in events:
                         shown = True
@@ -191,15 +246,18 @@ class HttpProvider(ABC):
         refused = problem.__cause__
         if not isinstance(refused, Refused) or refused.status not in PARAMETER_STATUSES:
             return frozenset()
-        error = error_words(refused.body)
-        body = self.body(request)
+        error, sent = error_words(refused.body), self.sent_parameters(request)
         if error.blames_room_for_answer:
-            return frozenset(filter(body.__contains__, self.answer_room))
+            return frozenset(sent.intersection(self.answer_room))
         if problem.failure.error_type == TOO_LONG:
             return frozenset()
-        sent = self.optional.keys() & body.keys()
-        aliases = {alias: name for name in sent for alias in (name, *self.optional[name])}
-        return frozenset(aliases[name] for name in error.refused_parameters(aliases))
+        aliases = {name: {name, *self.optional[name]} for name in sent}
+        named = error.refused_parameters(set().union(*aliases.values()))
+        return frozenset(name for name in sent if named & aliases[name])
+
+    def sent_parameters(self, request: ModelRequest) -> set[str]:
+        """The names of what a request has that it need not have."""
+        return self.optional.keys() & self.body(request).keys()
 
     async def data(self, request: ModelRequest, content: bytes) -> AsyncGenerator[bytes]:
         """The data of the events that answer a request; whether they come as they are made, is
@@ -216,23 +274,35 @@ class HttpProvider(ABC):
         """Ask the provider once. Raises ModelFailed."""
         with self.failures():
             answer, heard, is_over, shown = self.answer(request), 0, False, False
+            odd: OddAnswer | None = None
             try:
                 async with aclosing(self.data(request, content)) as events:
                     async for data in events:
                         if is_over := data == LAST_EVENT:
                             break
                         heard += 1
-                        for chunk in answer.read(data):
+                        try:
+                            chunks = answer.read(data)
+                        except OddAnswer as problem:
+                            if data.startswith(b"{"):
+                                raise
+                            odd = problem  # a sign of life; where nothing else comes, the answer
+                            continue
+                        for chunk in chunks:
                             if request.stream_tokens:
                                 shown = True
                                 yield chunk
             except Lost:
                 if not (shown and answer.whole):  # else nothing but the end of the stream is lost
                     raise
+            if odd and not answer.has_begun and (is_over or heard == 1):
+                raise odd
             # One chunk of data that begins no answer is no part of one.
             if not (answer.whole or is_over) and (answer.has_begun or heard != 1):
                 raise Lost(EOFError("it ended in the middle" if heard else NOTHING), cut=True)
             last, reply = answer.end()
+            if reply.finish_reason == BROKEN_OFF:
+                raise Lost(EOFError(f"it ends with the reason {BROKEN_OFF!r}"), cut=True)
             for chunk in last if request.stream_tokens else ():
                 yield chunk
             yield Finished(reply)
@@ -283,16 +353,83 @@ class HttpProvider(ABC):
             text = text.replace(secret, HIDDEN)
         return text
 
+    async def takes_questions(self, *, key_refused: bool = False) -> bool:
+        """Whether the endpoint knows the path of questions: it is sent one that asks nothing."""
+        try:
+            async with asyncio.timeout(LIST_SECONDS_MAX):
+                await self.wire.post(self.path, b"{}")
+        except Refused as refused:
+            if refused.status in NOT_THERE:
+                # Where the model is missing, a server may say that there is none of this name.
+                return names(refused.text, "model")
+            return not (key_refused and refused.status in KEY_REFUSED)
+        except (Lost, TooLong, TimeoutError):
+            return False
+        return True
+
     async def list_models(self, path: str, parameters: JsonObject) -> list[JsonObject]:
         """The endpoint's own list of models, without those whose names cannot be used. Raises
-        ProviderUnreachable."""
+        ProviderUnreachable, and NoModelList."""
         try:
             listed = json.loads(await self.wire.get(path, parameters))
         except (Refused, Lost, TooLong, ValueError, RecursionError) as problem:
+            # What passes says nothing of the list; nor does a key that is refused for all.
+            status = problem.status if isinstance(problem, Refused) else 200
+            lasts = (status < 500 and status not in PASSING_STATUSES) or status in NOT_THERE
+            if lasts and not isinstance(problem, Lost):
+                await self.go_without_list(key_refused=status in KEY_REFUSED)
             raise ProviderUnreachable(self.hide_secrets(f"{self.base_url}: {problem}")) from None
         found = listed.get("data") if isinstance(listed, dict) else listed
-        entries = found if isinstance(found, list) else []  # some servers send the list alone
-        return [entry for entry in entries if is_named(entry)][:MODELS_MAX]
+        if not isinstance(found, list):  # some servers send the list alone, others none
+            await self.go_without_list()
+            raise ProviderUnreachable(f"{self.base_url}: its list of models is none")
+        return [entry for entry in found if is_named(entry)][:MODELS_MAX]
+
+    async def go_without_list(self, *, key_refused: bool = False) -> None:
+        """Raises NoModelList where the endpoint answers questions all the same."""
+        self.has_no_list = self.has_no_list or await self.takes_questions(key_refused=key_refused)
+        if self.has_no_list:
+            raise NoModelList(self.endpoint, self.named_model, self.named_embedding) from None
+
+
+def is_wordless(reply: ModelReply) -> bool:
+    """Whether an answer has neither words nor calls."""
+    return not (reply.text.strip() or reply.tool_calls)
+
+
+def is_enough(reply: ModelReply) -> bool:
+    """Whether an answer without words can stand: it has thoughts, and ended well."""
+    thinks = bool(reply.reasoning or reply.reasoning_parts)
+    return thinks and reply.finish_reason in GOOD_ENDS
+
+
+def may_say_more(reply: ModelReply, request: ModelRequest) -> bool:
+    """Whether to ask again for an answer that says nothing: one that ended with a fault, stopped
+    behind its thoughts, or owes the user a word. One that used up its tokens would do so again."""
+    if not is_wordless(reply) or reply.finish_reason == "length":
+        return False
+    thinks = bool(reply.reasoning or reply.reasoning_parts)
+    is_owed = request.messages[-1].role in ("user", "system")
+    return thinks or is_owed or reply.finish_reason not in GOOD_ENDS
+
+
+def behind(earlier: ModelReply, reply: ModelReply) -> ModelReply:
+    """An answer behind one that said nothing, as one answer."""
+    return replace(
+        reply,
+        text=earlier.text + reply.text,
+        reasoning=(earlier.reasoning or "") + (reply.reasoning or "") or None,
+        # No server signed those together with what follows now.
+        reasoning_parts=[
+            *(ReasoningPart(text=part.text) for part in earlier.reasoning_parts if part.text),
+            *reply.reasoning_parts,
+        ],
+        finish_reason=reply.finish_reason
+        if reply.finish_reason != "stop" or not is_wordless(reply)
+        else earlier.finish_reason,
+        reasoning_field=reply.reasoning_field or earlier.reasoning_field,
+        usage=earlier.usage.plus(reply.usage),
+    )
 
 
 def without(body: JsonObject, omitted: Container[str]) -> JsonObject:
@@ -308,8 +445,7 @@ def tokens_max(request: ModelRequest) -> int:
 
 def is_named(entry: object) -> bool:
     """Whether an entry of a list of models has a name that can be kept."""
-    name = entry.get("id") if isinstance(entry, dict) else None
-    return isinstance(name, str) and 0 < len(name) <= NAME_CHARS_MAX and name.isprintable()
+    return isinstance(entry, dict) and is_usable(entry.get("id"))
 
 
 def pause_before_another_try(problem: ModelFailed, number: int) -> float | None:

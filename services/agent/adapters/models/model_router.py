@@ -13,7 +13,7 @@ from pydantic_core import to_json
 from libs.bus.ports import Clock
 from libs.contracts.agent import scripted_replies
 from libs.contracts.agent.provider_hints import provider_hint
-from libs.contracts.bus_messages import INVALID, NOT_FOUND, UNAVAILABLE, JsonObject, Rejected
+from libs.contracts.bus_messages import INVALID, NOT_FOUND, UNAVAILABLE, Rejected
 from libs.contracts.letta.error_bodies import handle_not_found
 from libs.contracts.letta.model_configs import (
     EmbeddingConfig,
@@ -30,8 +30,10 @@ from services.agent.adapters.models.ports import (
     ModelEvent,
     ModelFailed,
     ModelLister,
+    NoModelList,
     Provider,
     ProviderUnreachable,
+    is_usable,
 )
 from services.agent.domain.prompts.model_context import ModelRequest
 from services.agent.domain.runs.step_results import Failure, ModelReply
@@ -55,6 +57,7 @@ class Offer:
     embeddings: dict[str, EmbeddingConfig] = field(default_factory=dict)
     reachable: bool = False
     heard: bool = False  # whether it ever answered this process
+    unlisted: NoModelList | None = None  # where its models are those that clients name
     asked_at: float = float("-inf")
     # Held while it is asked: callers at the same time wait for the same answer.
     asking: asyncio.Lock = field(default_factory=asyncio.Lock)
@@ -132,6 +135,8 @@ class ModelRouter:
             f"`llm_config`: no configured provider offers {wanted}: set `llm_config.handle` to one "
             f"of {known[:HANDLES_NAMED_MAX]}"
         )
+        unlisted = sorted(name for name in self.providers if self.offers[name].unlisted)
+        reason = ". ".join([reason, *map(words_of_missing_list, unlisted)])
         return Rejected(code=INVALID, reason=reason)
 
     def fitting(self, config: LLMConfig) -> list[str]:
@@ -150,10 +155,10 @@ class ModelRouter:
         provider = await self.provider_of(config)
         return provider if isinstance(provider, Rejected) else None
 
-    async def payload(self, request: ModelRequest) -> JsonObject | Rejected:
-        """What the model of the request's agent is sent, in its provider's words."""
+    async def payload(self, request: ModelRequest) -> bytes | Rejected:
+        """What the model of the request's agent is sent, as JSON in its provider's words."""
         provider = await self.provider_of(request.config.llm_config)
-        return provider if isinstance(provider, Rejected) else provider.payload(request)
+        return provider if isinstance(provider, Rejected) else await provider.payload(request)
 
     def window_tokens(self, config: LLMConfig) -> int | None:
         """How many tokens the model of a config may be shown, where its server has said so."""
@@ -164,17 +169,27 @@ class ModelRouter:
     async def llm(self, handle: str) -> LLMConfig | Rejected:
         """The config of a language model."""
         offer = await self.offer(handle, "llms")
-        return offer if isinstance(offer, Rejected) else offer.llms[handle]
+        if isinstance(offer, Rejected) or handle in offer.llms:
+            return offer if isinstance(offer, Rejected) else offer.llms[handle]
+        assert offer.unlisted, "else the handle is in the list"
+        return offer.unlisted.named_model(handle.partition("/")[2])
 
     async def embedding(self, handle: str) -> EmbeddingConfig | Rejected:
         """The config of an embedding model."""
         if embedded := bundled_models().get(handle):
             return embedded
         offer = await self.offer(handle, "embeddings")
-        return offer if isinstance(offer, Rejected) else offer.embeddings[handle]
+        if isinstance(offer, Rejected) or handle in offer.embeddings:
+            return offer if isinstance(offer, Rejected) else offer.embeddings[handle]
+        assert offer.unlisted, "else the handle is in the list"
+        named = offer.unlisted.named_embedding
+        if named is None:
+            return self.refusal_of_handle(handle, "embeddings")
+        return named(handle.partition("/")[2])
 
     async def offer(self, handle: str, kind: str) -> Offer | Rejected:
-        """The offer that has a handle; asks the provider again before it says no."""
+        """The offer that has a handle, or of a provider that has no list and may have it; asks the
+        provider again before it says no."""
         name = handle.partition("/")[0]
         offer = self.offers.get(name)
         if offer is None:
@@ -182,6 +197,8 @@ class ModelRouter:
         if handle not in getattr(offer, kind):
             await self.ask_if_stale(name)
         if handle in getattr(offer, kind):
+            return offer
+        if offer.unlisted and is_usable(handle.partition("/")[2]):
             return offer
         if not offer.reachable:
             reason = f"The provider {name} cannot be reached to look up {handle}: try again"
@@ -237,6 +254,11 @@ class ModelRouter:
         offer.asked_at = self.clock.monotonic()
         try:
             llms, embeddings = await self.listers[name].models()
+        except NoModelList as unlisted:
+            if offer.unlisted is None:
+                log.warning("%s", words_of_missing_list(name))
+            offer.unlisted, offer.reachable = unlisted, True
+            return
         except ProviderUnreachable as problem:
             if offer.reachable or not (offer.llms or offer.embeddings):
                 log.warning("provider %s does not list its models: %s", name, problem)
@@ -247,6 +269,7 @@ class ModelRouter:
         changed = new_llms != offer.llms or new_embeddings != offer.embeddings
         self.unpublished = self.unpublished or changed or not offer.reachable
         offer.reachable = offer.heard = True
+        offer.unlisted = None
         offer.llms, offer.embeddings = new_llms, new_embeddings
         async with self.publishing:
             if self.unpublished:
@@ -299,6 +322,11 @@ class ModelRouter:
     def silent_providers(self) -> list[str]:
         """The configured providers that have never answered this process."""
         return [name for name, offer in self.offers.items() if not offer.heard]
+
+
+def words_of_missing_list(name: str) -> str:
+    """What to do where a provider does not say which models it has."""
+    return f"The provider {name} has no list of its models: name them as `{name}/<model>`"
 
 
 def address(endpoint: str | None) -> str:

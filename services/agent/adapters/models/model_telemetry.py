@@ -45,9 +45,9 @@ class ObservedProvider:
         finally:
             call.over(ABANDONED)
 
-    def payload(self, request: ModelRequest) -> JsonObject:
-        """What a model is sent for this request."""
-        return self.provider.payload(request)
+    async def payload(self, request: ModelRequest) -> bytes:
+        """What a model is sent for this request, as JSON."""
+        return await self.provider.payload(request)
 
     def window_tokens(self, model: str) -> int | None:
         """How many tokens a model may be shown."""

@@ -9,8 +9,7 @@ from typing import Any
 from pydantic_core import to_json
 
 from libs.contracts.letta.model_configs import EmbeddingConfig, LLMConfig
-from services.agent.adapters.models.http_provider import NAME_CHARS_MAX
-from services.agent.adapters.models.ports import ProviderUnreachable
+from services.agent.adapters.models.ports import NAME_CHARS_MAX, ProviderUnreachable
 from services.agent.adapters.models.transport import Lost, Refused, TooLong, Wire
 from services.agent.domain.agents.model_config_resolution import embedding_config
 

@@ -6,10 +6,11 @@ import json
 from dataclasses import replace
 from typing import Any
 
-from libs.contracts.agent.conversations import Usage
+from libs.contracts.agent.conversations import ReasoningField, Usage
 from libs.contracts.bus_messages import Json, JsonObject
 from services.agent.adapters.models.answer_assembly import Assembly, tokens
 from services.agent.adapters.models.answer_sanitization import (
+    ThinkingTags,
     entries,
     event_of,
     fields,
@@ -91,8 +92,35 @@ class TokenLogprobs:
 
 
 FILTERED = "content_filter"
-# Where the thoughts of a model stand; some servers write the same under several names.
-THOUGHTS = ("reasoning_content", "reasoning", "reasoning_details")
+# Why an answer ended, in the words of servers that do not use OpenAI's.
+FINISH_REASONS = {
+    "eos": "stop",
+    "eos_token": "stop",
+    "end_turn": "stop",
+    "stop_sequence": "stop",
+    "max_tokens": "length",
+    "model_length": "length",
+    "safety": FILTERED,
+    "sensitive": FILTERED,
+    "recitation": FILTERED,
+    "prohibited_content": FILTERED,
+    "blocklist": FILTERED,
+    "spii": FILTERED,
+    "abort": "error",
+    "aborted": "error",
+    "cancelled": "error",
+    "network_error": "error",
+    "insufficient_system_resource": "error",
+}
+# The parts of a content that are thoughts.
+THINKING_PARTS = ("thinking", "reasoning")
+# Where the thoughts of a model stand, and in which of these fields they can be sent back; some
+# servers write the same under several names.
+THOUGHTS: dict[str, ReasoningField] = {
+    "reasoning_content": "reasoning_content",
+    "reasoning": "reasoning",
+    "reasoning_details": "reasoning",
+}
 
 
 def reply_of(body: Any, seed: str = "") -> ModelReply:
@@ -120,12 +148,14 @@ class OpenAIAnswer:
     def __init__(self, seed: str) -> None:
         self.assembly = Assembly(seed)
         self.calls = CallAssembly(self.assembly)
+        self.tags = ThinkingTags()
         self.usage = Usage()
         self.details = TokenLogprobs()
         self.finish_reason: str | None = None
         self.choice: object = None
         self.has_begun = self.has_refused = False
         self.filtered: list[str] = []
+        self.reasoning_field: ReasoningField | None = None
 
     @property
     def whole(self) -> bool:
@@ -146,10 +176,11 @@ class OpenAIAnswer:
             raise refused
         self.details.add(choice)
         self.filtered += filters_in(choice)
-        self.finish_reason = choice.get("finish_reason") or self.finish_reason
-        # What was filtered may have no message at all.
+        if reason := words(choice.get("finish_reason")).lower():
+            self.finish_reason = FINISH_REASONS.get(reason, reason)
+        # What was filtered, or ended with a fault, may have no message at all.
         self.has_begun = self.has_begun or (
-            self.finish_reason == FILTERED and not choice_says(choice)
+            self.finish_reason not in (None, "stop", "tool_calls") and not choice_says(choice)
         )
         return self.said_in(choice)
 
@@ -176,11 +207,18 @@ class OpenAIAnswer:
 
     def chunks(self, delta: dict[str, Any], *, whole: bool) -> list[ModelDelta]:
         """The deltas that one event of the answer adds."""
-        thought = next((said for name in THOUGHTS if (said := words(delta.get(name)))), "")
+        name, thought = next(
+            ((name, said) for name in THOUGHTS if (said := words(delta.get(name)))), ("", "")
+        )
+        self.reasoning_field = self.reasoning_field or THOUGHTS.get(name)
         refusal = words(delta.get("refusal"))
         self.has_refused = self.has_refused or bool(refusal)
+        content = delta.get("content")
+        if isinstance(content, list):
+            thought = thought or words([part for part in content if is_thought(part)])
+            content = [part for part in content if not is_thought(part)]
         chunks: list[ModelDelta] = [*self.assembly.think(thought)]
-        chunks += self.assembly.say(words(delta.get("content")) + refusal)
+        chunks += self.say(words(content) + refusal)
         calls = entries(delta.get("tool_calls"))
         if function := fields(delta.get("function_call")):
             calls.append({"function": function})
@@ -192,21 +230,38 @@ class OpenAIAnswer:
                 name=words(function.get("name")),
                 arguments=function.get("arguments"),
                 apart=whole,
+                extra=fields(call.get("extra_content")),
             )
         return chunks
+
+    def say(self, text: str) -> list[ModelDelta]:
+        """A chunk of the text, which may have thoughts in front."""
+        thought, text = self.tags.read(text)
+        return [*self.assembly.think(thought), *self.assembly.say(text)]
 
     def end(self) -> tuple[list[ModelDelta], ModelReply]:
         """The last chunks, and the whole. Raises OddAnswer where there was no answer."""
         if not self.has_begun:
             raise OddAnswer("it has no `choices` with a `message` or `delta`")
-        chunks = self.calls.close()
+        thought, text = self.tags.rest()
+        chunks = [*self.assembly.think(thought), *self.assembly.say(text), *self.calls.close()]
         if self.finish_reason == FILTERED and not self.has_refused:
             chunks += self.assembly.say(refusal_note(", ".join(self.filtered), self.assembly.texts))
         chunks += self.assembly.close()
         reason = FILTERED if self.has_refused else self.finish_reason or "stop"
         reply = self.assembly.reply(reason, self.usage)
         details = self.details
-        return chunks, replace(reply, logprobs=details.logprobs, token_ids=details.token_ids)
+        return chunks, replace(
+            reply,
+            reasoning_field=self.reasoning_field if reply.reasoning else None,
+            logprobs=details.logprobs,
+            token_ids=details.token_ids,
+        )
+
+
+def is_thought(part: object) -> bool:
+    """Whether a part of a content is what the model thinks."""
+    return fields(part).get("type") in THINKING_PARTS
 
 
 def choice_says(choice: dict[str, Any]) -> bool:

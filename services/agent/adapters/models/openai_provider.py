@@ -3,16 +3,36 @@
 from __future__ import annotations
 
 from collections.abc import Container, Mapping, Sequence
+from urllib.parse import urlsplit
 
 from libs.bus.ports import Clock
 from libs.contracts.bus_messages import JsonObject
 from libs.contracts.letta.model_configs import EmbeddingConfig, LLMConfig
 from services.agent.adapters.models.aiohttp_transport import HttpWire
 from services.agent.adapters.models.answer_sanitization import number
-from services.agent.adapters.models.http_provider import HttpProvider, seed_of
+from services.agent.adapters.models.http_provider import (
+    PARAMETER_STATUSES,
+    HttpProvider,
+    seed_of,
+)
 from services.agent.adapters.models.openai_answer import OpenAIAnswer
-from services.agent.adapters.models.openai_request import body_of, content_of, rendered_messages
+from services.agent.adapters.models.openai_request import (
+    MISSING_THOUGHTS,
+    THOUGHTS,
+    carries_thoughts,
+    content_of,
+    lacks_thoughts,
+    openai_tool,
+    parameters_of,
+    rendered_messages,
+    with_empty_thoughts,
+    without_thoughts,
+)
+from services.agent.adapters.models.ports import ModelFailed
+from services.agent.adapters.models.provider_error_words import error_words
 from services.agent.adapters.models.rendered_message_cache import RenderedMessages
+from services.agent.adapters.models.rendered_tools import RenderedTools
+from services.agent.adapters.models.transport import Refused
 from services.agent.domain.agents.model_config_resolution import embedding_config, llm_config
 from services.agent.domain.prompts.model_context import ModelRequest
 
@@ -52,7 +72,11 @@ OPTIONAL = {
     "parallel_tool_calls": (),
     "stream": ("streaming",),
     "stream_options": (),
+    THOUGHTS: ("reasoning", "extra_content"),
+    MISSING_THOUGHTS: (),
 }
+# OpenAI's own address: it does not show thoughts, and takes none.
+OPENAI_HOSTS = ("api.openai.com", "openai.azure.com")
 EMBEDDING_DIMENSIONS = {"text-embedding-3-large": 3_072}
 EMBEDDING_DIMENSIONS_DEFAULT = 1_536
 NOT_FOR_CHAT = ("audio", "dall-e", "image", "moderation", "realtime", "sora", "transcribe", "tts",
@@ -78,16 +102,51 @@ class OpenAIProvider(HttpProvider):
         clock: Clock | None = None,
     ) -> None:
         sent = {"Authorization": f"Bearer {api_key}", **(headers or {})}
-        super().__init__(base_url, HttpWire(base_url, sent, query=query), secrets, clock)
+        wire = HttpWire(base_url, sent, query=query)
+        super().__init__(base_url, wire, RenderedTools(openai_tool), secrets, clock)
         self.kept = RenderedMessages(rendered_messages)
+        self.kept_without_thoughts = RenderedMessages(without_thoughts)
+        self.kept_with_empty_thoughts = RenderedMessages(with_empty_thoughts)
+        host = urlsplit(base_url).hostname or ""
+        self.takes_thoughts = not f".{host}".endswith(tuple(f".{own}" for own in OPENAI_HOSTS))
 
-    def body(self, request: ModelRequest) -> JsonObject:
-        """The request in the provider's words."""
-        return body_of(request)
+    def body(self, request: ModelRequest, omitted: Container[str] = ()) -> JsonObject:
+        """The request in the provider's words, around its tools and without its messages."""
+        return parameters_of(request)
 
-    def content(self, request: ModelRequest, omitted: Container[str]) -> bytes:
-        """The same as JSON, without these of its parameters."""
-        return content_of(request, self.kept, omitted)
+    def content(self, request: ModelRequest, tools: bytes, omitted: Container[str]) -> bytes:
+        """All of the request as JSON, without these of its parameters."""
+        kept = self.kept
+        if THOUGHTS in omitted:
+            kept = self.kept_without_thoughts
+        elif MISSING_THOUGHTS in omitted:
+            kept = self.kept_with_empty_thoughts
+        return content_of(request, kept, tools, omitted)
+
+    def omitted_parameters(self, request: ModelRequest) -> frozenset[str]:
+        """The parameters that are left out, and for OpenAI itself the thoughts of other models."""
+        omitted = super().omitted_parameters(request)
+        return omitted if self.takes_thoughts else omitted | {THOUGHTS}
+
+    def sent_parameters(self, request: ModelRequest) -> set[str]:
+        """The names of what a request has that it need not have."""
+        thinks = any(map(carries_thoughts, request.messages))
+        return super().sent_parameters(request) | ({THOUGHTS} if thinks else set())
+
+    def refused_parameters(self, problem: ModelFailed, request: ModelRequest) -> frozenset[str]:
+        """The optional parameters that an error says are not taken. An error that misses thoughts
+        is about calls that have none: another model made them."""
+        refused = problem.__cause__
+        if isinstance(refused, Refused) and refused.status in PARAMETER_STATUSES:
+            error = error_words(refused.body)
+            # Where no message has any, an error that names them can only miss them.
+            misses = error.misses(THOUGHTS) or (
+                bool(error.refused_parameters({THOUGHTS}))
+                and not any(map(carries_thoughts, request.messages))
+            )
+            if misses and any(map(lacks_thoughts, request.messages)):
+                return frozenset({MISSING_THOUGHTS})
+        return super().refused_parameters(problem, request)
 
     def answer(self, request: ModelRequest) -> OpenAIAnswer:
         """Return the reader that assembles the answer to this request."""
@@ -104,6 +163,14 @@ class OpenAIProvider(HttpProvider):
             [self.chat_model(name, entries[name]) for name in chat],
             [self.embedding_model(name) for name in embeddings],
         )
+
+    def named_model(self, name: str) -> LLMConfig:
+        """The config of a model of this name, whether it is listed or not."""
+        return self.chat_model(name)
+
+    def named_embedding(self, name: str) -> EmbeddingConfig:
+        """The config of an embedding model of this name."""
+        return self.embedding_model(name)
 
     def chat_model(self, name: str, entry: JsonObject = NOTHING_LISTED) -> LLMConfig:
         """The catalogue's config of a model, with the window that its server names, if it does."""

@@ -12,8 +12,14 @@ from libs.contracts.agent.conversations import Message
 from libs.contracts.agent.stored_to_letta_messages import text_of
 from libs.contracts.bus_messages import Json, JsonObject
 from services.agent.adapters.models.rendered_message_cache import RenderedMessages
+from services.agent.adapters.models.rendered_tools import json_around
 from services.agent.adapters.models.tool_schemas import openai_function
 from services.agent.domain.prompts.model_context import ModelRequest
+
+# What stands for the thoughts in the messages, among the parameters that a server may refuse.
+THOUGHTS = "reasoning_content"
+# The same for calls that have none: servers that want thoughts with each call are sent empty ones.
+MISSING_THOUGHTS = "calls without reasoning_content"
 
 # The beginnings of the names of models that refuse to be told whether calls may come together.
 ONE_CALL_AT_A_TIME = ("o1", "o3", "o4")
@@ -21,25 +27,27 @@ ONE_CALL_AT_A_TIME = ("o1", "o3", "o4")
 
 def body_of(request: ModelRequest) -> dict[str, Json]:
     """The request in the provider's words."""
-    body: dict[str, Json] = json.loads(content_of(request, RenderedMessages(rendered_messages)))
+    tools = to_json([openai_tool(tool) for tool in request.tools])
+    said = content_of(request, RenderedMessages(rendered_messages), tools)
+    body: dict[str, Json] = json.loads(said)
     return body
 
 
 def content_of(
-    request: ModelRequest, kept: RenderedMessages, omitted: Container[str] = ()
+    request: ModelRequest, kept: RenderedMessages, tools: bytes, omitted: Container[str] = ()
 ) -> bytes:
-    """The same as JSON, without these of its parameters, from messages that are written down once;
-    `kept` by `rendered_message_cache`. A long one is copied once."""
+    """The same as JSON, without these of its parameters, from messages that are written down once,
+    `kept` by `rendered_message_cache`, and from its tools as JSON. A long one is copied once."""
     chunks = kept.of(request.messages) or [b""]
     chunks[0] = b'"messages":[' + chunks[0]
     chunks[-1] += b"]}"
     parameters = parameters_of(request)
     sent = {name: value for name, value in parameters.items() if name not in omitted}
-    return b",".join([to_json(sent)[:-1], *chunks])
+    return b",".join([json_around(sent, tools)[:-1], *chunks])
 
 
 def parameters_of(request: ModelRequest) -> dict[str, Json]:
-    """All of a request but its messages."""
+    """All of a request but its messages; its tools have an empty list for a place."""
     config = request.config.llm_config
     body: dict[str, Json] = {"model": config.model}
     reasons = config.model.startswith(("o1", "o3", "o4", "gpt-5"))
@@ -61,9 +69,7 @@ def parameters_of(request: ModelRequest) -> dict[str, Json]:
     if config.return_token_ids:
         body["return_token_ids"] = True
     if request.tools:
-        body["tools"] = [
-            {"type": "function", "function": openai_function(tool)} for tool in request.tools
-        ]
+        body["tools"] = []
         body["tool_choice"] = "required" if request.must_call else "auto"
         if not config.model.rpartition("/")[2].startswith(ONE_CALL_AT_A_TIME):
             body["parallel_tool_calls"] = request.parallel
@@ -71,6 +77,11 @@ def parameters_of(request: ModelRequest) -> dict[str, Json]:
         body["stream"] = True
         body["stream_options"] = {"include_usage": True}
     return body
+
+
+def openai_tool(tool: JsonObject) -> JsonObject:
+    """A function schema as a tool."""
+    return {"type": "function", "function": openai_function(tool)}
 
 
 def rendered_messages(messages: Sequence[Message]) -> Iterator[bytes]:
@@ -122,11 +133,14 @@ def openai_message(message: Message) -> JsonObject:
         case "assistant":
             said: JsonObject = {"role": "assistant", "content": text_of(message) or None}
             if message.tool_calls:
+                if message.reasoning_field and message.reasoning:
+                    said[message.reasoning_field] = message.reasoning
                 said["tool_calls"] = [
                     {
                         "id": call.id,
                         "type": "function",
                         "function": {"name": call.name, "arguments": call.arguments},
+                        **({"extra_content": call.extra} if call.extra else {}),
                     }
                     for call in message.tool_calls
                 ]
@@ -135,6 +149,42 @@ def openai_message(message: Message) -> JsonObject:
             return {"role": "system", "content": text_of(message)}
         case "user" | "approval":
             return {"role": "user", "content": openai_content(message.content)}
+
+
+def carries_thoughts(message: Message) -> bool:
+    """Whether a message has thoughts, or signatures of them, that go back with its calls: a model
+    in a run that calls tools may refuse to go on without those that it had in it."""
+    has_words = bool(message.reasoning_field and message.reasoning)
+    return bool(message.tool_calls) and (has_words or any(c.extra for c in message.tool_calls))
+
+
+def lacks_thoughts(message: Message) -> bool:
+    """Whether a message has calls that go without thoughts."""
+    carries = carries_thoughts(message) and message.reasoning_field == THOUGHTS
+    return bool(message.tool_calls) and not carries
+
+
+def with_empty_thoughts(messages: Sequence[Message]) -> Iterator[bytes]:
+    """The messages as JSON, for servers that want thoughts with each call."""
+    for said in rendered_messages(messages):
+        message = json.loads(said)
+        if "tool_calls" in message and THOUGHTS not in message:
+            yield to_json({THOUGHTS: message.pop("reasoning", ""), **message})
+        else:
+            yield said
+
+
+def without_thoughts(messages: Sequence[Message]) -> Iterator[bytes]:
+    """The messages as JSON, for servers that do not take the thoughts of a model."""
+    return rendered_messages([strip_thoughts(message) for message in messages])
+
+
+def strip_thoughts(message: Message) -> Message:
+    """The message without thoughts that would go back, and without their signatures."""
+    if not carries_thoughts(message):
+        return message
+    calls = [call.model_copy(update={"extra": None}) for call in message.tool_calls]
+    return message.model_copy(update={"reasoning_field": None, "tool_calls": calls})
 
 
 def says_something(message: JsonObject) -> bool:

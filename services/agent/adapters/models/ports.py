@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncGenerator
+from collections.abc import AsyncGenerator, Callable
 from dataclasses import dataclass
 from typing import Protocol
 
-from libs.contracts.bus_messages import JsonObject, Rejected
+from libs.contracts.bus_messages import Rejected
 from libs.contracts.letta.model_configs import EmbeddingConfig, LLMConfig
 from services.agent.domain.prompts.model_context import ModelRequest
 from services.agent.domain.runs.step_results import Failure, ModelReply
@@ -19,6 +19,9 @@ class ModelFailed(Exception):
         super().__init__(failure.message)
         self.failure = failure
 
+    def __reduce__(self) -> tuple[type[ModelFailed], tuple[Failure]]:
+        return ModelFailed, (self.failure,)  # from a process of its own
+
 
 class OddAnswer(Exception):
     """The provider answered with something that is no answer; the words say what was odd."""
@@ -26,6 +29,21 @@ class OddAnswer(Exception):
 
 class ProviderUnreachable(Exception):
     """A provider does not say which models it has."""
+
+
+class NoModelList(ProviderUnreachable):
+    """A provider answers questions, but has no list of its models: clients name them, and these
+    say what the config of a name is."""
+
+    def __init__(
+        self,
+        endpoint: str,
+        named_model: Callable[[str], LLMConfig],
+        named_embedding: Callable[[str], EmbeddingConfig] | None,
+    ) -> None:
+        super().__init__(f"{endpoint} has no list of models")
+        self.named_model = named_model
+        self.named_embedding = named_embedding
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,8 +108,8 @@ class Provider(Protocol):
         closes the stream, and with it the connection to the model."""
         ...
 
-    def payload(self, request: ModelRequest) -> JsonObject:
-        """What a model is sent for this request, in the provider's words."""
+    async def payload(self, request: ModelRequest) -> bytes:
+        """What a model is sent for this request, as JSON in the provider's words."""
         ...
 
     def window_tokens(self, model: str) -> int | None:
@@ -99,7 +117,7 @@ class Provider(Protocol):
         ...
 
     async def models(self) -> tuple[list[LLMConfig], list[EmbeddingConfig]]:
-        """What the provider offers. Raises ProviderUnreachable."""
+        """What the provider offers. Raises ProviderUnreachable, and NoModelList."""
         ...
 
     async def close(self) -> None:
@@ -118,8 +136,8 @@ class Models(Protocol):
         """The whole answer of the model that the request's agent uses. Raises ModelFailed."""
         ...
 
-    async def payload(self, request: ModelRequest) -> JsonObject | Rejected:
-        """What the model of the request's agent is sent, in its provider's words."""
+    async def payload(self, request: ModelRequest) -> bytes | Rejected:
+        """What the model of the request's agent is sent, as JSON in its provider's words."""
         ...
 
     def window_tokens(self, config: LLMConfig) -> int | None:
@@ -129,3 +147,12 @@ class Models(Protocol):
     async def llm(self, handle: str) -> LLMConfig | Rejected:
         """The config of a language model, as its provider offers it."""
         ...
+
+
+# Longer names of models are none.
+NAME_CHARS_MAX = 200
+
+
+def is_usable(name: object) -> bool:
+    """Whether a model's name can be kept."""
+    return isinstance(name, str) and 0 < len(name) <= NAME_CHARS_MAX and name.isprintable()

@@ -15,6 +15,7 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_valida
 from pydantic_core import to_json
 
 from libs.contracts.environment_parsing import wrong
+from libs.contracts.outside_texts import decode_text
 from libs.egress.provider_endpoints import OPENAI_BASE
 from libs.eventstore.ports import StoreUnavailable
 from services.agent.settings import ANTHROPIC_BASE, ProviderSettings
@@ -123,7 +124,7 @@ def own_table(environment: Mapping[str, str]) -> PriceTable | None:
 
 def table_of(text: bytes) -> PriceTable:
     """A file's table. Raises ValueError."""
-    return PriceTable.model_validate(tomllib.loads(text.decode(), parse_float=Decimal))
+    return PriceTable.model_validate(tomllib.loads(decode_text(text), parse_float=Decimal))
 
 
 def words_of(problem: ValueError) -> str:

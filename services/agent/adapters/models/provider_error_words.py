@@ -36,14 +36,15 @@ OVERFLOWS = re.compile(
     r"|\bn_ctx\b|max_(?:model|seq)_len"
     r"|max_(?:num|input|prompt)_tokens"
     r"|\d tokens\b[^.]{0,40}\bmore than"
-    r"|(?:prompt|input|request|conversation|messages|sequence)s?`?(?: \([^)]*\))? (?:is|are|was|has"
-    r" become)? ?(?:too long|too large for model|longer than|greater than the (?:maximum|context))"
+    r"|(?:prompt|input|request|conversation|messages|sequence)s?`?(?: \([^)]{0,200}\))?"
+    r" (?:is|are|was|has become)? ?(?:too long|too large for model|longer than"
+    r"|greater than the (?:maximum|context))"
     r"|(?:prompt|input|inputs|sequence)\b[^.]{0,60}\b(?:exceeds?|exceeded|exceeding|longer than"
-    r"|greater than)\b[^.]{0,60}\b(?:tokens?|length|limit|max\w*|size|context)\b"
+    r"|greater than)\b[^.]{0,60}\b(?:tokens?|length|limit|max\w{0,20}|size|context)\b"
     r"|too many (?:input |prompt )?tokens"
-    r"|token (?:count|limit)\b[^.]{0,60}\bexceed|exceed\w*[^.]{0,60}\btoken (?:count|limit)"
+    r"|token (?:count|limit)\b[^.]{0,60}\bexceed|exceed\w{0,20}[^.]{0,60}\btoken (?:count|limit)"
     r"|(?:input|prompt)? ?tokens exceed"
-    r"|exceed\w*[^.]{0,40}\bnumber of (?:input )?tokens"
+    r"|exceed\w{0,20}[^.]{0,40}\bnumber of (?:input )?tokens"
     r"|max(?:imum)? (?:model|prompt|input|sequence) (?:length|tokens)"
     r"|reduce the length of (?:the|your) (?:messages|prompt|input)"
     r"|`inputs` (?:tokens|must have)|range of input length"
@@ -52,11 +53,14 @@ OVERFLOWS = re.compile(
 )
 # What other things have that may be too large; a server that counts tokens as well means those.
 OTHER_UNITS = re.compile(r"(?<![a-z])(?:pixels?|px|[kmg]i?b|(?:mega|kilo)?bytes)\b", re.IGNORECASE)
-# What a client wrote stands in quotes; so do the values of an error in an error.
-QUOTED = re.compile(r"""(?<!\w)(["'])(?:\\.|(?!\1)[^\\])*\1(?!\w)""", re.DOTALL)
+# What a client wrote stands in quotes; so do the values of an error in an error. None begins with
+# a quote that is escaped: so no character is read again from each of many.
+QUOTED = re.compile(r"""(?<![\w\\])(["'])(?:\\.|(?!\1)[^\\])*\1(?!\w)""", re.DOTALL)
 # Of an error, to find out what it means.
+MESSAGE_READ_CHARS_MAX = 16_000
+CODE_READ_CHARS_MAX = 500
 WORDS_READ_MAX = 4_000
-TOKENS = r"(\d[\d,_]*k?)\b"
+TOKENS = r"(\d[\d,_]{0,20}k?)\b"
 # Where they say how long it may be.
 WINDOWS = [
     re.compile(pattern.replace("N", TOKENS), re.IGNORECASE)
@@ -66,14 +70,23 @@ WINDOWS = [
         r"[ _-]?(?:length|size|window|limit)"
         r"(?: is| of| is only| of only|:|,)? ?\(?N",
         r"N(?: tokens?)? (?:max(?:imum)? )?context",
-        r"max_(?:model|seq)_len\W{0,3}(?:of |is )?N|max_\w+_tokens \(?N",
+        r"max_(?:model|seq)_len\W{0,3}(?:of |is )?N|max_\w{1,40}_tokens \(?N",
         r"less than N tokens|cannot exceed N",
         r"(?:limit|maximum)(?: of| is|:)? N",
         r"number of (?:input )?tokens(?: allowed)? \(?N",
         r"(?:token limit|n_ctx): ?N",
-        r"\[\d+, ?N\]",
+        r"\[\d{1,20}, ?N\]",
     )
 ]
+# How servers say that they miss a field.
+MISSES = re.compile(
+    r"\b(?:must(?! not| be (?:removed|omitted|dropped|absent|unset))|missing"
+    r"|required(?! to be absent)|needs|lacks?|should (?:contain|include|have)|not found"
+    r"|(?:cannot|must not) be empty)\b",
+    re.IGNORECASE,
+)
+# The parts of the path of a field: `messages[1].name`, `messages.1.name`.
+PATH_PARTS = re.compile(r"[^.\[\]]+")
 WINDOW_MIN, WINDOW_MAX = 256, 2**31
 TWO_NUMBERS = 2
 # Where they say how much of it the question took, without the room for the answer.
@@ -132,14 +145,20 @@ class ErrorWords:
     @property
     def blames_room_for_answer(self) -> bool:
         """Whether the question would fit, if less room were wanted for the answer."""
-        if re.search(r"max_\w*tokens\W.{0,40}too (?:large|high)", self.message):
+        if re.search(r"max_\w{0,40}tokens\W.{0,40}too (?:large|high)", self.message):
             return True
         return bool(self.window and self.prompt and self.prompt < self.window)
 
+    def misses(self, field: str) -> bool:
+        """Whether it says that a field is missing, and not that it is not taken."""
+        return names(self.message, field) and bool(MISSES.search(self.message))
+
     def refused_parameters(self, sent: Iterable[str]) -> set[str]:
         """Which of these parameters it names as those that it does not take."""
-        named = self.parameter.partition(".")[0]
-        if named:
+        first, *behind = PATH_PARTS.findall(self.parameter) or [""]
+        # In a message it is the field at the end of the path; some name no more than the message.
+        named = behind[-1] if first == "messages" and behind else first
+        if named and not (first == "messages" and (named == first or named.isdecimal())):
             return {name for name in sent if name == named}
         return {name for name in sent if names(self.message, name)}
 
@@ -154,12 +173,15 @@ def error_words(body: object) -> ErrorWords:
     raw = fields(found.get("metadata")).get("raw")
     if isinstance(raw, str) and raw not in message:
         message = f"{message}: {raw}" if message else raw
+    message = message[:MESSAGE_READ_CHARS_MAX]
     statuses = [number(found.get(name)) for name in ("code", "status", "status_code")]
     window = number(found.get("n_ctx")) or window_in(message)
     return ErrorWords(
         message=message,
-        code="" if code is None or isinstance(code, dict | list) else str(code),
-        kind=words(kind),
+        code=""
+        if code is None or isinstance(code, dict | list)
+        else str(code)[:CODE_READ_CHARS_MAX],
+        kind=words(kind)[:CODE_READ_CHARS_MAX],
         parameter=words(found.get("param")) or refused_field(found.get("detail")),
         status=next((status for status in statuses if status and 400 <= status <= 599), None),
         window=window if window and WINDOW_MIN <= window <= WINDOW_MAX else None,
@@ -199,7 +221,7 @@ def refused_field(detail: object) -> str:
     for error in detail if isinstance(detail, list) else ():
         place = fields(error).get("loc")
         if isinstance(place, list) and len(place) > 1:
-            return str(place[1])
+            return ".".join(map(str, place[1:]))
     return ""
 
 

@@ -20,11 +20,13 @@ from libs.contracts.agent.scripted_replies import (
     ScriptedReply,
 )
 from libs.contracts.agent.stored_to_letta_messages import text_of
-from libs.contracts.bus_messages import JsonObject
 from libs.contracts.letta.model_configs import EmbeddingConfig, LLMConfig
 from services.agent.adapters.models import openai_request
-from services.agent.adapters.models.demo_model import chunks_of, usage_of
+from services.agent.adapters.models.demo_model import chunks_of, shown_chars, usage_of
 from services.agent.adapters.models.ports import Finished, ModelEvent, ModelFailed, ReasoningDelta
+from services.agent.adapters.models.rendered_message_cache import RenderedMessages
+from services.agent.adapters.models.rendered_tools import RenderedTools
+from services.agent.adapters.models.rule_answers import RuleAnswers
 from services.agent.domain.agents.model_config_resolution import llm_config
 from services.agent.domain.prompts.model_context import ModelRequest
 from services.agent.domain.runs.step_results import Failure, ModelReply
@@ -39,9 +41,13 @@ class ScriptedProvider:
 
     name = HANDLE.partition("/")[0]
 
+    def __init__(self) -> None:
+        self.answers = RuleAnswers(answer, compared_chars)
+        self.tools = RenderedTools(openai_request.openai_tool)
+
     async def stream(self, request: ModelRequest) -> AsyncGenerator[ModelEvent]:
         """Give the next reply of the script. Raises ModelFailed where there is none."""
-        reply = answer(request)
+        reply = await self.answers.answer(request)
         if request.stream_tokens:
             if reply.reasoning:
                 yield ReasoningDelta(reply.reasoning)
@@ -50,11 +56,13 @@ class ScriptedProvider:
         yield Finished(reply)
 
     async def close(self) -> None:
-        """Nothing is open, so nothing happens."""
+        """End what long conversations are read in; safe to repeat."""
+        self.answers.close()
 
-    def payload(self, request: ModelRequest) -> JsonObject:
+    async def payload(self, request: ModelRequest) -> bytes:
         """What it is asked, as a provider with OpenAI's API would be: it is sent nowhere."""
-        return openai_request.body_of(request)
+        kept = RenderedMessages(openai_request.rendered_messages)
+        return openai_request.content_of(request, kept, await self.tools.of(request.tools))
 
     def window_tokens(self, _model: str) -> int | None:
         """Its window is as long as it says."""
@@ -90,6 +98,12 @@ def answer(request: ModelRequest) -> ModelReply:
     if reply.error:
         raise ModelFailed(Failure(reply.error, f"{HANDLE}: the script wants {reply.error}"))
     return reply_of(reply, request)
+
+
+def compared_chars(request: ModelRequest) -> int:
+    """How many characters are compared to find a reply: each `match` with all that was heard."""
+    replies = (request.config.metadata or {}).get(METADATA_KEY)
+    return shown_chars(request) * (len(replies) if isinstance(replies, list) else 1)
 
 
 def script_of(request: ModelRequest) -> list[ScriptedReply]:

@@ -6,6 +6,8 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable
 
+from pydantic_core import to_json
+
 from libs.contracts.bus_messages import Json, JsonObject
 
 # Under which keywords other schemas stand: by their names; one, or a list of them.
@@ -19,6 +21,9 @@ DEFINITIONS = ("$defs", "definitions")
 ALTERNATIVES = ("oneOf", "anyOf")
 NOT_AT_ROOT = (*ALTERNATIVES, "allOf", "not", "enum")
 DEPTH_MAX = 64
+# What is read to put the alternatives of one schema together, each part as often as it stands in
+# another. Beyond it an argument with alternatives may be anything.
+ALTERNATIVES_BYTES_MAX = 400_000
 TYPES = {"array", "boolean", "integer", "null", "number", "object", "string"}
 ANTHROPIC_ARGUMENT = re.compile(r"[a-zA-Z0-9_.-]{1,64}")
 
@@ -49,7 +54,7 @@ def arguments(parameters: JsonObject) -> JsonObject:
     if named is not parameters:
         definitions = {key: parameters[key] for key in DEFINITIONS if key in parameters}
         named = {**named, **definitions}
-    schema = merge_alternatives(named, named, depth=0)
+    schema = Merging(named).merge(named, depth=0)
     properties = schema.get("properties")
     schema["type"], schema["properties"] = "object", {}
     if isinstance(properties, dict):
@@ -57,38 +62,67 @@ def arguments(parameters: JsonObject) -> JsonObject:
     return complete_object(schema, depth=0)
 
 
-def merge_alternatives(schema: JsonObject, root: JsonObject, *, depth: int) -> JsonObject:
-    """The schema with the properties of its alternatives as its own. Each of them is allowed; those
-    are required that every alternative requires."""
-    if depth > DEPTH_MAX or not any(keyword in schema for keyword in NOT_AT_ROOT):
-        return dict(schema)
-    whole = {key: value for key, value in schema.items() if key not in NOT_AT_ROOT}
-    properties, required = properties_of(schema), set(required_of(schema))
-    for keyword in (*ALTERNATIVES, "allOf"):
-        said = schema.get(keyword)
-        branches = [
-            merge_alternatives(target(alternative, root), root, depth=depth + 1)
-            for alternative in (said if isinstance(said, list) else [])
-            if isinstance(alternative, dict)
-        ]
-        for branch in branches:
-            for name, allowed in properties_of(branch).items():
-                properties[name] = either(properties.get(name, allowed), allowed)
-        names = [set(required_of(branch)) for branch in branches]
-        if names:
-            required |= set.union(*names) if keyword == "allOf" else set.intersection(*names)
-    whole["properties"] = properties
-    whole["required"] = [*sorted(required)]
-    return whole
+class Merging:
+    """Puts the alternatives of schemas together. Each schema is read once, however many others
+    refer to it, and to each other; what they grow to together has a bound."""
 
+    def __init__(self, root: JsonObject) -> None:
+        self.root = root
+        self.bytes_left = ALTERNATIVES_BYTES_MAX
+        self.known: dict[int, JsonObject] = {}
+        self.under_way: set[int] = set()
 
-def either(first: Json, other: Json) -> Json:
-    """A schema of what either allows."""
-    if first == other:
-        return first
-    known = first["anyOf"] if isinstance(first, dict) and first.keys() == {"anyOf"} else [first]
-    assert isinstance(known, list), "alternatives are a list"
-    return {"anyOf": known if other in known else [*known, other]}
+    def merge(self, schema: JsonObject, *, depth: int) -> JsonObject:
+        """The schema with the properties of its alternatives as its own. Each of them is allowed;
+        those are required that every alternative requires."""
+        place = id(schema)  # within the root, which stays
+        if depth > DEPTH_MAX or place in self.under_way:
+            return dict(schema)
+        if not any(keyword in schema for keyword in NOT_AT_ROOT):
+            return dict(schema)
+        if place not in self.known:
+            self.under_way.add(place)
+            self.known[place] = self.merge_parts(schema, depth)
+            self.under_way.discard(place)
+        return self.known[place]
+
+    def merge_parts(self, schema: JsonObject, depth: int) -> JsonObject:
+        """The same of a schema that was not read yet."""
+        whole = {key: value for key, value in schema.items() if key not in NOT_AT_ROOT}
+        allowed = {name: [part] for name, part in properties_of(schema).items()}
+        required = set(required_of(schema))
+        for keyword in (*ALTERNATIVES, "allOf"):
+            said = schema.get(keyword)
+            branches = [
+                self.merge(target(alternative, self.root), depth=depth + 1)
+                for alternative in (said if isinstance(said, list) else [])
+                if isinstance(alternative, dict)
+            ]
+            for branch in branches:
+                for name, part in properties_of(branch).items():
+                    allowed.setdefault(name, []).append(part)
+            names = [set(required_of(branch)) for branch in branches]
+            if names:
+                required |= set.union(*names) if keyword == "allOf" else set.intersection(*names)
+        whole["properties"] = {name: self.either(parts) for name, parts in allowed.items()}
+        whole["required"] = [*sorted(required)]
+        return whole
+
+    def either(self, schemas: list[Json]) -> Json:
+        """A schema of what any of these allows, each named once."""
+        first, *others = {id(schema): schema for schema in schemas}.values()
+        if not others:
+            return first
+        known = first["anyOf"] if isinstance(first, dict) and first.keys() == {"anyOf"} else [first]
+        assert isinstance(known, list), "alternatives are a list"
+        if self.bytes_left < 0:
+            return {}
+        written = [(to_json(schema), schema) for schema in (*known, *others)]
+        self.bytes_left -= sum(len(text) for text, _ in written)
+        if self.bytes_left < 0:
+            return {}
+        alternatives = [*dict(reversed(written)).values()][::-1]
+        return {"anyOf": alternatives} if len(alternatives) > 1 else alternatives[0]
 
 
 def target(schema: JsonObject, root: JsonObject) -> JsonObject:

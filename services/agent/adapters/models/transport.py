@@ -148,6 +148,7 @@ class EventReader:
         self.event: list[bytes] = []
         self.event_bytes = 0
         self.is_stream: bool | None = None
+        self.is_error = False
         self.ended_in_cr = False
 
     def read(self, chunk: bytes) -> Iterator[bytes]:
@@ -181,6 +182,8 @@ class EventReader:
                 yield from self.ended_event()
             if data:
                 self.add(data)
+        elif line.startswith(b"event:"):
+            self.is_error = line[len(b"event:") :].strip() == b"error"
         elif line.startswith(b"{") or not line:
             yield from self.ended_event()
             if line:  # an error that was written into the stream as it is
@@ -198,7 +201,8 @@ class EventReader:
         data = b"\n".join(self.event).strip()
         self.event, self.event_bytes = [], 0
         if data:
-            yield data
+            yield as_error(data) if self.is_error else data
+            self.is_error = False
 
     def end(self) -> Iterator[bytes]:
         """What was left when the stream ended: some servers leave out the last end of a line."""
@@ -219,6 +223,16 @@ def begins_a_stream(head: bytearray) -> bool | None:
     if first.startswith(EVENT_FIELDS):
         return True
     return None if any(field.startswith(first) for field in EVENT_FIELDS) else False
+
+
+def as_error(data: bytes) -> bytes:
+    """The data of an event that is named an error, in the form that says so in the data."""
+    try:
+        said = json.loads(data)
+    except (ValueError, RecursionError):
+        said = data.decode(errors="replace")
+    is_one = isinstance(said, dict) and (said.get("error") or said.get("type") == "error")
+    return data if is_one else json.dumps({"type": "error", "error": said}).encode()
 
 
 def goes_on(event: Sequence[bytes], data: bytes) -> bool:

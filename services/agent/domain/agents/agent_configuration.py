@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Container, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
-from zoneinfo import ZoneInfo
+from itertools import islice
 
 from pydantic_core import to_json
 
@@ -25,9 +25,11 @@ from libs.contracts.letta.agent_requests import CreateAgent, UpdateAgent
 from libs.contracts.letta.agent_state import AgentConfig
 from libs.contracts.letta.blocks import created_block, with_default_description
 from libs.contracts.letta.model_configs import EmbeddingConfig, LLMConfig
+from libs.contracts.letta.request_size_limits import levels
 from libs.contracts.letta.tool_rules import RequiresApprovalToolRule, ToolRule
-from libs.contracts.state_size_limits import oversize_agent, size
+from libs.contracts.state_size_limits import AGENT_TOOLS_BYTES_MAX, oversize_agent, size
 from libs.contracts.tools.base_tools.catalogue import CATALOGUE, SERVER_TOOLS
+from libs.contracts.wall_times import zone_named
 from services.agent.domain.agents.agent import (
     AGENT_BLOCKS_MAX,
     AgentDesign,
@@ -65,6 +67,7 @@ class Facts:
 
 # Each run remembers the rules that it was accepted under.
 TOOL_RULES_BYTES_MAX = 64 << 10
+RULE_VALUES_MAX = 2_000  # in the arguments that an agent's rules give; each is checked
 
 BY_TEMPLATE = "agents are made from templates by POST /v1/templates/{template_version}/agents"
 # Fields that say what another operation does, or none yet.
@@ -81,7 +84,9 @@ def created_design(agent_id: str, request: CreateAgent, facts: Facts) -> AgentDe
     tools = chosen_tools(request, facts.custom)
     if isinstance(tools, Rejected):
         return tools
-    problem = refusal_of_fields(request) or unknown_time_zone(request.timezone)
+    problem = (
+        refusal_of_fields(request) or unknown_time_zone(request.timezone) or too_long_schemas(tools)
+    )
     if problem:
         return problem
     secrets = wanted_secrets(request)
@@ -218,6 +223,8 @@ def updated_design(
         wanted = known_tools(request.tool_ids, facts.custom)
         if isinstance(wanted, Rejected):
             return wanted
+        if refused := too_long_schemas(wanted, design.tool_ids):
+            return refused
         tools, tool_ids = [tool.name for tool in wanted], [tool.id for tool in wanted]
         rules = updated_rules(design, wanted, changes.get("tool_rules"))
         if rules != changes.get("tool_rules", old.tool_rules):
@@ -381,6 +388,23 @@ def named_tools(request: CreateAgent | UpdateAgent) -> tuple[list[str], list[str
     return ids, [name for name in names if name not in SERVER_TOOLS]
 
 
+def too_long_schemas(tools: Sequence[HeldTool], held: Container[str] = ()) -> Rejected | None:
+    """The refusal of tools, besides those that an agent `held` before, with which the schemas of
+    all would be too long: each message shows a model all of them."""
+    new = [tool for tool in tools if tool.id not in held]
+    total = 0
+    for tool in sorted(tools, key=lambda tool: tool.id not in held) if new else ():
+        total += size(tool.json_schema)
+        if total > AGENT_TOOLS_BYTES_MAX:
+            named = new[0].name if tool.id in held else tool.name
+            reason = (
+                f"`tool_ids`: the schemas of an agent's tools have at most {AGENT_TOOLS_BYTES_MAX}"
+                f" bytes as JSON together, and `{named}` does not fit in any more: attach fewer"
+            )
+            return Rejected(code=UNPROCESSABLE, reason=reason)
+    return None
+
+
 def no_sleeptime_agent(labels: Iterable[str]) -> Rejected | None:
     """Why an agent with blocks of these labels cannot share them with a sleeptime agent, which has
     one of its own besides."""
@@ -414,11 +438,18 @@ def unfit_rules(rules: list[ToolRule]) -> Rejected | None:
     if size([rule.model_dump(mode="json") for rule in rules]) > TOOL_RULES_BYTES_MAX:
         reason = f"`tool_rules`: at most {TOOL_RULES_BYTES_MAX} bytes as JSON: use fewer"
         return Rejected(code=UNPROCESSABLE, reason=reason)
+    given = levels([args for rule in rules for _, args in given_arguments(rule)])
+    if sum(map(len, islice(given, 2, None))) > RULE_VALUES_MAX:
+        reason = (
+            f"`tool_rules`: the arguments that they give may have at most {RULE_VALUES_MAX} keys"
+            " and items together: give fewer"
+        )
+        return Rejected(code=UNPROCESSABLE, reason=reason)
     for place, rule in enumerate(rules):
         field = f"`tool_rules`, entry {place}"
         for tool, args in given_arguments(rule):
             known = SERVER_TOOLS.get(tool)
-            problem = unfit_arguments(known.json_schema, args) if known else ""
+            problem = unfit_arguments(known, args) if known else ""
             if problem:
                 reason = f"{field}: its arguments do not fit the tool `{tool}`: {problem}"
                 return Rejected(code=INVALID, reason=reason)
@@ -434,8 +465,7 @@ def too_large(config: AgentConfig, tags: list[str]) -> Rejected | None:
 def unknown_time_zone(name: str | None) -> Rejected | None:
     """A time zone must be one that exists."""
     try:
-        ZoneInfo(name or "UTC")
-    except (KeyError, ValueError, OSError):
-        reason = f"`timezone`: there is no time zone '{name}': use an IANA name as Europe/Berlin"
-        return Rejected(code=INVALID, reason=reason)
+        zone_named(name or "UTC")
+    except ValueError as problem:
+        return Rejected(code=INVALID, reason=f"`timezone`: {problem}")
     return None

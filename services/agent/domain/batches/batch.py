@@ -126,6 +126,19 @@ class Batch(Aggregate[BatchState]):
         if self.is_open and self.is_done:
             self.record(BatchCompleted, at=at, status=self.final_status())
 
+    def give_up(self, reason: str, *, at: datetime) -> None:
+        """End as failed: the items that were started for this reason; no others are started."""
+        running = self.numbers("running")
+        self.end_items(
+            [ItemOutcome(number=number, status="failed", reason=reason) for number in running],
+            at=at,
+        )
+        if self.is_open:
+            status = self.final_status() if self.state.cancelled else "failed"
+            if not self.state.cancelled:
+                self.record(BatchCancelled, at=at, numbers=self.numbers("pending"))
+            self.record(BatchCompleted, at=at, status=status)
+
     def note_callback(
         self, outcome: CallbackOutcome, *, attempts: int, sent_at: datetime, at: datetime
     ) -> None:

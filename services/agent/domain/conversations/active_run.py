@@ -57,6 +57,7 @@ class QueuedRun(AcceptedRun):
     messages: list[Message]
     autoclear: bool = False
     answers: bool = False
+    unless_said: bool = False
 
     @property
     def bytes(self) -> int:
@@ -76,6 +77,8 @@ class RetriedRun(BaseModel):
 class ActiveRun(AcceptedRun):
     """The run that is being answered."""
 
+    # Whether it has no message and no answer of a client, or is the retry of a run that failed.
+    brings_nothing: bool = False
     # How often the conversation was compacted since the model answered last.
     compactions: int = 0
     started_at: datetime
@@ -127,6 +130,11 @@ class ActiveRun(AcceptedRun):
     def is_fresh(self) -> bool:
         """Whether nothing came of it yet that could end it: the model has to be asked first."""
         return not self.steps and not self.calls
+
+    @property
+    def says_nothing(self) -> bool:
+        """Whether the model is shown nothing that it was not asked about before."""
+        return self.brings_nothing and not self.steps
 
     @property
     def waits_for_client(self) -> bool:

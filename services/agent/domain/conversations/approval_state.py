@@ -113,7 +113,7 @@ class AnsweredCall(BaseModel):
     tool_call_id: str
     run_id: str
     ended: Ended = ""
-    run_cancelled: bool = False
+    run_cancelled: bool = False  # and nothing was said or reset since
 
 
 @dataclass(frozen=True, slots=True)

@@ -92,6 +92,15 @@ def cancel_answers(state: ConversationState, run_id: str) -> None:
     ]
 
 
+def settle_cancelled(state: ConversationState) -> None:
+    """More was said, or nothing is shown of it any more: who answers again does not go on behind
+    runs that were cancelled before."""
+    if any(answer.run_cancelled for answer in state.answered):
+        state.answered = [
+            answer.model_copy(update={"run_cancelled": False}) for answer in state.answered
+        ]
+
+
 def answers_moved(state: ConversationState, before: str, run_id: str) -> None:
     """Another run goes on behind the results of one that was cancelled."""
     changed = {"run_id": run_id, "run_cancelled": False}

@@ -86,6 +86,14 @@ def replace_context(
     return None
 
 
+def show_left_out(conversation: Conversation, *, at: datetime) -> None:
+    """Record that models are shown all messages of the window again; nothing where they are."""
+    state = conversation.state
+    if state.omitted or state.trial.is_running or state.refusals:
+        ids = [message.id for message in state.window]
+        conversation.record(ContextReplaced, at=at, agent_id=state.agent_id, message_ids=ids)
+
+
 def whole_calls(messages: Sequence[Message]) -> list[Message]:
     """The messages without calls of tools whose results are not all behind them, and without
     results whose calls are not before them."""
@@ -97,7 +105,7 @@ def whole_calls(messages: Sequence[Message]) -> list[Message]:
             before = last_spoken(kept)
             if before is None or message.tool_call_id not in calls_of(before):
                 continue
-        elif not calls_of(message) <= results_behind(messages[place + 1 :]):
+        elif not calls_of(message) <= results_behind(messages, place):
             continue
         kept.append(message)
     return kept
@@ -113,13 +121,13 @@ def calls_of(message: Message) -> set[str]:
     return {call.id for call in message.tool_calls}
 
 
-def results_behind(messages: Sequence[Message]) -> set[str | None]:
-    """The calls whose results come next, before anything else is said."""
+def results_behind(messages: Sequence[Message], place: int) -> set[str | None]:
+    """The calls whose results come right behind a place, before anything else is said."""
     found: set[str | None] = set()
-    for message in messages:
-        if message.role != "tool":
+    for behind in range(place + 1, len(messages)):
+        if messages[behind].role != "tool":
             break
-        found.add(message.tool_call_id)
+        found.add(messages[behind].tool_call_id)
     return found
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from functools import partial
 from typing import Any
 
 from libs.contracts.agent.approvals import (
@@ -16,6 +17,7 @@ from libs.contracts.agent.compaction import (
     ContextCleared,
     ContextReplaced,
     ConversationCompacted,
+    RetriedContentRefused,
 )
 from libs.contracts.agent.conversations import (
     ConversationCreated,
@@ -68,6 +70,7 @@ from services.agent.domain.conversations.approval_state_transitions import (
     follow_up,
     gate_of,
     pending_approval,
+    settle_cancelled,
     take_answers,
 )
 from services.agent.domain.conversations.conversation_state import ConversationState, HeartbeatPause
@@ -75,6 +78,10 @@ from services.agent.domain.conversations.provider_rejected_messages import (
     ALL_OLDER,
     REFUSED,
     Omissions,
+    Trial,
+    after_answer,
+    after_failed_trial,
+    all_tried_again,
     omitted_after,
     refused_again,
 )
@@ -113,6 +120,8 @@ def append(state: ConversationState, event: MessageAppended) -> None:
         return
     state.window.append(event.message)
     state.length.add(event.message)
+    if event.message.role == "user":
+        settle_cancelled(state)
     state.shown = event.shows or state.shown
     if state.active_run is None or event.run_id is None:
         return
@@ -161,6 +170,7 @@ def compact(state: ConversationState, event: ConversationCompacted) -> None:
 
 def clear(state: ConversationState, event: ContextCleared) -> None:
     """Remove all messages but the system message and those that came since."""
+    settle_cancelled(state)
     evict(state, len(event.evicted))
 
 
@@ -177,6 +187,8 @@ def replace(state: ConversationState, event: ContextReplaced) -> None:
         state.length.add(message)
     state.length.evicted += said_messages(state.window) - said_messages(window)
     state.window, state.omitted, state.refusals = window, Omissions(), None
+    state.trial = Trial()
+    settle_cancelled(state)
 
 
 def said_messages(window: list[Message]) -> int:
@@ -193,10 +205,14 @@ def evict(state: ConversationState, count: int, *summaries: Message) -> None:
     for message in summaries:
         state.length.add(message)
     state.window[1 : 1 + count] = summaries
-    state.omitted = move_omissions(state.omitted, state.window, count - len(summaries))
+    moved = partial(move_omissions, window=state.window, by=count - len(summaries))
+    state.omitted = moved(state.omitted)
     if state.refusals is not None:
-        before = move_omissions(state.refusals.before, state.window, count - len(summaries))
+        before = moved(state.refusals.before)
         state.refusals = state.refusals.model_copy(update={"before": before})
+    if state.trial.omitted is not None:
+        state.trial = state.trial.model_copy(update={"omitted": moved(state.trial.omitted)})
+    state.trial = state.trial.of_parts_in(state.trial.omitted or state.omitted)
 
 
 def move_omissions(omitted: Omissions, window: list[Message], by: int) -> Omissions:
@@ -229,6 +245,7 @@ def queue_run(state: ConversationState, event: RunAccepted) -> None:
         options=event.options,
         gate=gate_of(event),
         answers=event.answers,
+        unless_said=event.unless_said,
     )
     state.queue.insert(0 if event.answers else len(state.queue), queued)
     state.queued_bytes += queued.bytes
@@ -265,7 +282,10 @@ def start_run(state: ConversationState, event: RunStarted) -> None:
         gate=waiting.gate,
         follow_ups=waiting.messages if waiting.answers else [],
         started_at=event.timestamp,
+        brings_nothing=waiting.unless_said or not (waiting.messages or waiting.answers),
     )
+    if waiting.unless_said:
+        state.omitted, state.trial = all_tried_again(state.omitted, state.trial)
 
 
 def take_reply(state: ConversationState, event: ModelReplied) -> None:
@@ -285,6 +305,9 @@ def take_reply(state: ConversationState, event: ModelReplied) -> None:
     active.context_tokens = event.usage.prompt_tokens + event.usage.completion_tokens
     active.compactions = 0
     state.refusals = None
+    settle_cancelled(state)
+    if event.tries_again:
+        state.omitted, state.trial = after_answer(state.omitted, state.trial)
     state.length.measure(event)
 
 
@@ -331,10 +354,22 @@ def complete_run(state: ConversationState, event: RunCompleted) -> None:
     state.active_run = None
 
 
+def end_trial(state: ConversationState, event: RetriedContentRefused) -> None:
+    """What was shown again is left out again."""
+    state.omitted, state.trial = after_failed_trial(state.trial)
+
+
 def fail_run(state: ConversationState, event: RunFailed) -> None:
-    """No run is active any more; models are not shown again what they refused."""
+    """No run is active any more; models are not shown again what they refused. What is on trial is
+    to blame before anything else; a run that said nothing new changes nothing."""
+    said_nothing = state.active_run is not None and state.active_run.says_nothing
     state.active_run = None
     if event.error_type not in REFUSED:
+        return
+    if state.trial.is_running:
+        state.omitted, state.trial = after_failed_trial(state.trial)
+        return
+    if said_nothing:
         return
     refusals = refused_again(state.refusals, state.omitted)
     state.omitted = omitted_after(refusals, state.omitted, state.window, event)
@@ -385,6 +420,7 @@ CHANGES: Mapping[type[Event], Callable[[ConversationState, Any], None]] = {
     ConversationCompacted: compact,
     ContextCleared: clear,
     ContextReplaced: replace,
+    RetriedContentRefused: end_trial,
     RunAccepted: queue_run,
     RunStarted: start_run,
     ModelReplied: take_reply,

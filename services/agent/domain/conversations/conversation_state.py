@@ -34,6 +34,7 @@ from services.agent.domain.conversations.approval_state import (
 from services.agent.domain.conversations.provider_rejected_messages import (
     Omissions,
     Refusals,
+    Trial,
 )
 from services.agent.domain.conversations.window_length import WindowLength
 
@@ -73,6 +74,7 @@ class ConversationState(BaseModel):
     pause: HeartbeatPause | None = None
     deleted: bool = False
     omitted: Omissions = Field(default_factory=Omissions)
+    trial: Trial = Field(default_factory=Trial)
     # Since a model answered last; None where it was not refused.
     refusals: Refusals | None = None
     # How often in a row no model could summarise it, and when that was last.

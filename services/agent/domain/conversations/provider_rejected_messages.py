@@ -9,7 +9,12 @@ again, they would refuse every run that follows. So each refusal in a row leaves
 
 The first makes up for a bad message. The others are for content that was accepted once: by another
 model, or while an address of an image was still good. If even the third does not help, no message
-is to blame, but the agent's settings perhaps: then everything is shown again as before.
+is to blame, but the agent's settings perhaps: then everything is shown again as before. The retry
+of a run that failed, which nobody made, counts as no refusal, and is shown everything.
+
+Nothing is left out for good: after an answer models are shown a part of it again (`Trial`). If that
+is refused, the same run goes on without, and the next trial of that part waits for twice as many
+answers.
 """
 
 from __future__ import annotations
@@ -20,13 +25,16 @@ from pydantic import BaseModel
 
 from libs.contracts.agent.conversations import Message
 from libs.contracts.agent.runs import RunFailed
-from libs.contracts.bus_messages import Json
+from libs.contracts.bus_messages import Json, JsonObject
 
 TOO_LONG = "context_window_exceeded"
 # How runs fail whose content may be to blame; what is left comes from elsewhere, and passes.
 REFUSED = frozenset({"llm_bad_request", "llm_unprocessable_entity", TOO_LONG, "internal_error"})
 REASON_CHARS_MAX = 300
 
+# After how many answers, at most, what is left out is tried again.
+TRIAL_ANSWERS_MAX = 64
+OLDER, ALL = "older", "all"  # no ids of messages
 OLDER_IN_PART = 2
 ALL_OLDER = 3
 
@@ -45,6 +53,34 @@ class Omissions(BaseModel):
         return bool(self.messages or self.attachments_before or self.all_before)
 
 
+class PartTrials(BaseModel):
+    """How often a part of what is left out was tried again and refused, and how many answers there
+    were since."""
+
+    failed: int = 0
+    answers: int = 0
+
+
+class Trial(BaseModel):
+    """How what is left out is tried again, a part at a time: `parts` are those that are left out,
+    messages by their ids and what is `OLDER`. While one is tried, it is the `part`, and `omitted`
+    is what is left out without it; `ALL` is tried by the retry of a run, and counts for none."""
+
+    omitted: Omissions | None = None
+    part: str = ""
+    parts: dict[str, PartTrials] = {}
+
+    @property
+    def is_running(self) -> bool:
+        """Whether something is shown again just now."""
+        return bool(self.omitted)
+
+    def of_parts_in(self, omitted: Omissions) -> Trial:
+        """The same of what is still left out."""
+        kept = {part: self.parts[part] for part in parts_of(omitted) if part in self.parts}
+        return Trial(omitted=self.omitted or None, part=self.part, parts=kept)
+
+
 class Refusals(BaseModel):
     """How often in a row models refused, and what had been left out before that."""
 
@@ -57,6 +93,67 @@ def refused_again(refusals: Refusals | None, omitted: Omissions) -> Refusals:
     if refusals is None:
         return Refusals(count=1, before=omitted)
     return Refusals(count=refusals.count + 1, before=refusals.before)
+
+
+def parts_of(omitted: Omissions) -> list[str]:
+    """The parts of what is left out, in the order in which they are tried again."""
+    older = [OLDER] if omitted.attachments_before or omitted.all_before else []
+    return [*older, *omitted.messages]
+
+
+def without_part(omitted: Omissions, part: str) -> Omissions:
+    """What is left out when a part of it is not."""
+    if part == OLDER:
+        return Omissions(messages=omitted.messages)
+    kept = {name: reason for name, reason in omitted.messages.items() if name != part}
+    return omitted.model_copy(update={"messages": kept})
+
+
+def after_answer(omitted: Omissions, trial: Trial) -> tuple[Omissions, Trial]:
+    """What is left out after an answer, which ends a trial well; then the next part is tried that
+    has waited for enough answers."""
+    parts = {}
+    for part in parts_of(omitted):
+        known = trial.parts.get(part, PartTrials())
+        parts[part] = PartTrials(failed=known.failed, answers=known.answers + 1)
+    for part, trials in parts.items():
+        if trials.answers >= min(2**trials.failed, TRIAL_ANSWERS_MAX):
+            return without_part(omitted, part), Trial(omitted=omitted, part=part, parts=parts)
+    return omitted, Trial(parts=parts)
+
+
+def all_tried_again(omitted: Omissions, trial: Trial) -> tuple[Omissions, Trial]:
+    """Show everything again, if something is left out."""
+    before = trial.omitted or omitted
+    if not before:
+        return omitted, trial
+    return Omissions(), Trial(omitted=before, part=ALL, parts=trial.parts)
+
+
+def after_failed_trial(trial: Trial) -> tuple[Omissions, Trial]:
+    """What is left out after what was shown again was refused again."""
+    parts = dict(trial.parts)
+    if trial.part != ALL:
+        failed = parts.get(trial.part, PartTrials()).failed + 1
+        parts[trial.part] = PartTrials(failed=failed)
+    return trial.omitted or Omissions(), Trial(parts=parts)
+
+
+def left_out_parts(window: Sequence[Message], omitted: Omissions) -> list[JsonObject]:
+    """What models are not shown of a window, in words for clients: a message, all attachments
+    before a message, or all messages before one, each with its reason."""
+    parts: list[JsonObject] = [
+        {"what": "message", "message_id": name, "reason": reason}
+        for name, reason in omitted.messages.items()
+    ]
+    for what, place in (
+        ("attachments_before", omitted.attachments_before),
+        ("messages_before", omitted.all_before),
+    ):
+        if place:
+            behind = window[place].id if place < len(window) else None
+            parts.append({"what": what, "message_id": behind, "reason": omitted.reason})
+    return parts
 
 
 def omitted_after(

@@ -95,7 +95,7 @@ def compile_system_prompt(
     tool_rules: Sequence[str] = (),
     directories: str = "",
 ) -> str:
-    """The system message: the agent's prompt with its memory in the place that it names.
+    """The system message: the agent's prompt with its memory in the first place that it names.
 
     What users and models wrote into blocks is data: it forges no tag (see `prompt_escaping`).
     `system` is the agent's own prompt, and goes in as it is. `changed_by` names the other agents
@@ -112,7 +112,8 @@ def compile_system_prompt(
         memory = f"{rendered}\n\n{memory}"
     if MEMORY_PLACE not in system:
         system = f"{system}\n\n{MEMORY_PLACE}"
-    return system.replace(MEMORY_PLACE, memory)
+    before, _, behind = system.partition(MEMORY_PLACE)
+    return f"{before}{memory}{behind.replace(MEMORY_PLACE, '')}"
 
 
 def _render_blocks(

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 
-from libs.contracts.agent.compaction import ConversationCompacted
+from libs.contracts.agent.compaction import ConversationCompacted, RetriedContentRefused
 from libs.contracts.agent.conversations import SystemPromptRebuilt
 from libs.contracts.agent.runs import (
     QueuedRunsCancelled,
@@ -21,7 +21,13 @@ from services.agent.domain.runs.run_progress import next_action
 
 ENDS = (RunCompleted, RunFailed, RunCancelled)
 # What is recorded when a model is asked, or instead of that.
-ASKING = (SystemPromptRebuilt, ConversationCompacted, ModelReplied, *ENDS)
+ASKING = (
+    *(SystemPromptRebuilt, ConversationCompacted, RetriedContentRefused, ModelReplied),
+    *ENDS,
+)
+
+
+type ShownAsThen = SystemPromptRebuilt | ConversationCompacted | RetriedContentRefused
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,10 +41,11 @@ class Moment:
 @dataclass(slots=True)
 class RecordedStep:
     """What was recorded of one step before its model answered: the system messages that it was
-    shown anew, and what was compacted. `moment` is the newest commit before it."""
+    shown anew, what was compacted, and what was left out again. `moment` is the newest commit
+    before it."""
 
     moment: Moment
-    before: list[SystemPromptRebuilt | ConversationCompacted] = field(default_factory=list)
+    before: list[ShownAsThen] = field(default_factory=list)
     is_answered: bool = False
 
 
@@ -99,7 +106,7 @@ class RecordedRun:
         number = self.number
         if isinstance(event, ASKING):
             step = self.steps.setdefault(number, RecordedStep(self.moment))
-            if isinstance(event, SystemPromptRebuilt | ConversationCompacted):
+            if isinstance(event, ShownAsThen.__value__):
                 step.before.append(event)
             step.is_answered = isinstance(event, ModelReplied)
         run_id = getattr(event, "run_id", None)

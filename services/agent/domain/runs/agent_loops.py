@@ -19,7 +19,7 @@ from services.agent.domain.runs.agent_loop import (
     schemas_of,
 )
 from services.agent.domain.runs.heartbeat_loop import HeartbeatLoop
-from services.agent.domain.runs.reply_interpretation import CallReaders, speaking_names
+from services.agent.domain.runs.reply_interpretation import CallReaders, speaking_names, with_words
 from services.agent.domain.runs.run_actions import NextAction
 from services.agent.domain.runs.step_results import ModelReply
 from services.agent.domain.runs.streaming_argument_parser import StreamingArgumentParser
@@ -87,7 +87,7 @@ class LettaV1Loop:
         if reply.text and read.words_first:
             first = read.words_first
             calls = [call.model_copy(update={"said_first": call.id == first}) for call in calls]
-        return replace(reply, tool_calls=calls)
+        return with_words(replace(reply, tool_calls=calls))
 
 
 LETTA_V1_LOOP = LettaV1Loop()

@@ -177,14 +177,16 @@ def run_of_answers(conversation: Conversation, answers: list[CallAnswer]) -> Ans
 
 
 def stands_behind(conversation: Conversation, earlier: AnsweredCall) -> bool:
-    """Whether the run was cancelled that brought answers, and what became of its calls stands last:
-    a model has not seen it yet, and nothing was said or reset since."""
+    """Whether the run was cancelled that brought answers, and what became of its calls stands last,
+    or a summary of it: no model has answered it, and nothing was said or reset since."""
     state = conversation.state
     if not earlier.run_cancelled or state.active_run is not None or state.approval is not None:
         return False
     calls = {answer.tool_call_id for answer in state.answered if answer.run_id == earlier.run_id}
     last = takewhile(lambda message: message.role in ("tool", "approval"), reversed(state.window))
-    return any(message.tool_call_id in calls for message in last)
+    return state.window[-1].summary is not None or any(
+        message.tool_call_id in calls for message in last
+    )
 
 
 def response_message(

@@ -20,6 +20,7 @@ from services.agent.domain.runs.reply_interpretation import (
     CallReaders,
     speaking_names,
     with_thoughts_of,
+    with_words,
 )
 from services.agent.domain.runs.run_actions import NextAction
 from services.agent.domain.runs.step_results import ModelReply
@@ -118,7 +119,7 @@ class HeartbeatLoop:
         """The reply with its first call only. The loop's own arguments are taken out of that call
         or corrected; text beside it becomes reasoning."""
         if not reply.tool_calls:
-            return reply
+            return with_words(reply)
         read = readers or self.call_readers(run, offered)
         call = read.read_call(reply.tool_calls[0])
         thoughts = read.thoughts_in(call)

@@ -90,6 +90,19 @@ def speaking_names(
     return ArgumentNames(thoughts, kwarg if streams else "", left_out, added, held=held)
 
 
+# What the user is shown of an answer that is thoughts and nothing else.
+ONLY_THOUGHTS = "[The model thought about an answer, but gave none: ask again.]"
+NO_ROOM = "[The model used up its tokens while it thought, and gave no answer: raise `max_tokens`.]"
+
+
+def with_words(reply: ModelReply) -> ModelReply:
+    """A reply with words for the user also where the model did no more than think."""
+    thinks, is_cut = reply.reasoning or reply.reasoning_parts, reply.finish_reason == "length"
+    if reply.text.strip() or reply.tool_calls or not (thinks or is_cut):
+        return reply
+    return replace(reply, text=NO_ROOM if is_cut else ONLY_THOUGHTS)
+
+
 def with_thoughts_of(reply: ModelReply, inner: str, *, native: bool | None) -> ModelReply:
     """A reply whose calls stand for all that it says: its thoughts are the model's own reasoning,
     if one may read that; else what stood among the arguments, or beside the call."""
@@ -101,4 +114,11 @@ def with_thoughts_of(reply: ModelReply, inner: str, *, native: bool | None) -> M
     thoughts = inner or reply.text
     if not thoughts:
         return replace(reply, text="")
-    return replace(reply, text="", reasoning=thoughts, reasoning_parts=[], inner_thoughts=True)
+    return replace(
+        reply,
+        text="",
+        reasoning=thoughts,
+        reasoning_field=None,
+        reasoning_parts=[],
+        inner_thoughts=True,
+    )

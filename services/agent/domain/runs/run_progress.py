@@ -5,10 +5,12 @@ The functions are safe to repeat: what is recorded already is not recorded twice
 
 from __future__ import annotations
 
+from collections.abc import Container
 from datetime import datetime
 
 from libs.contracts.agent.conversations import MessageAppended
 from libs.contracts.agent.runs import ReviewableRunEnded, RunCompleted, RunStarted
+from libs.contracts.bus_messages import Json
 from services.agent.domain.conversations.active_run import end_fields, step_id_of
 from services.agent.domain.conversations.conversation import Conversation
 from services.agent.domain.conversations.conversation_state import ConversationState
@@ -45,7 +47,11 @@ def start_next(conversation: Conversation, *, at: datetime) -> None:
     conversation.record(RunStarted, at=at, run_id=run_id, agent_id=state.agent_id)
     if waiting.autoclear:
         clear(conversation, at=at)
+    own = {message.otid for message in waiting.messages}
+    said = messages_without_answer(state, own) if waiting.unless_said else []
     for message in waiting.messages:
+        if (message.otid, message.content) in said:
+            continue
         conversation.record(
             MessageAppended,
             at=at,
@@ -55,6 +61,27 @@ def start_next(conversation: Conversation, *, at: datetime) -> None:
             step_id=step_id_of(run_id, 1),
             sent=True,
         )
+
+
+def messages_without_answer(
+    state: ConversationState, own: Container[str | None]
+) -> list[tuple[str | None, Json]]:
+    """The otids and contents of the messages that the model is shown and has not answered yet: it
+    has only called tools since, and for nobody else. `own` are the otids of the run that asks."""
+    found: list[tuple[str | None, Json]] = []
+    has_gone_on = False
+    for message in reversed(state.window):
+        if message.otid and message.otid in own:
+            found.append((message.otid, message.content))
+        elif message.role == "system" and not message.otid:
+            break
+        elif message.role == "assistant":
+            if not message.tool_calls:
+                break
+            has_gone_on = True
+        elif message.role in ("user", "system") and has_gone_on:
+            break
+    return found
 
 
 def go_on(conversation: Conversation, *, at: datetime) -> None:

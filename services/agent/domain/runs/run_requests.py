@@ -96,6 +96,7 @@ def promise(
         client_tools=command.client_tools,
         client_skills=command.client_skills,
         callers=command.callers if isinstance(command, StartRun) else [],
+        unless_said=isinstance(command, StartRun) and command.unless_said,
         sleeptime=terms.sleeptime,
     )
 

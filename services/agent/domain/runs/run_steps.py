@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from datetime import datetime
 
+from libs.contracts.agent.compaction import RetriedContentRefused
 from libs.contracts.agent.conversations import ToolCall
 from libs.contracts.agent.runs import RunFailed
 from libs.contracts.agent.steps import ModelReplied, UnfinishedStep
@@ -22,6 +23,7 @@ from services.agent.domain.conversations.active_run import (
 from services.agent.domain.conversations.approval_state import gates
 from services.agent.domain.conversations.conversation import Conversation
 from services.agent.domain.conversations.conversation_state import SystemPrompt
+from services.agent.domain.conversations.provider_rejected_messages import REFUSED
 from services.agent.domain.runs import heartbeat_pauses, tool_calls
 from services.agent.domain.runs.run_progress import go_on, settle, start_next
 from services.agent.domain.runs.step_results import (
@@ -60,6 +62,7 @@ def model_replied(conversation: Conversation, step: AnsweredStep, *, at: datetim
         concurrent=concurrent_calls(calls, step.concurrent),
         gone=list(step.gone),
         prompt_bytes=step.prompt_bytes,
+        tries_again=bool(state.omitted) or state.trial.is_running,
     )
     if reply.text or reply.reasoning or reply.reasoning_parts or calls:
         message = spoken_message(spoken, reply, calls)
@@ -125,6 +128,30 @@ def interrupt_all(
             tool_calls.record_start(conversation, pending.call, at=at)
         tool_calls.interrupt(conversation, pending.call, why, message_id=next(fresh), at=at)
     settle(conversation, at=at)
+
+
+def refuses_trial(conversation: Conversation, failure: Failure) -> bool:
+    """Whether a model refuses what it was shown again, and can be asked without that: a run that
+    says nothing new is about just that, perhaps."""
+    state, active = conversation.state, conversation.state.active_run
+    on_trial = active is not None and not active.says_nothing and state.trial.is_running
+    return on_trial and failure.error_type in REFUSED
+
+
+def end_trial(conversation: Conversation, step_id: str, failure: Failure, *, at: datetime) -> None:
+    """Record that what was shown again was refused again."""
+    active = conversation.state.active_run
+    if active is None or active.next_step_id != step_id or not refuses_trial(conversation, failure):
+        return
+    conversation.record(
+        RetriedContentRefused,
+        at=at,
+        run_id=active.run.id,
+        agent_id=conversation.state.agent_id,
+        step_id=step_id,
+        error_type=failure.error_type,
+        message=failure.message,
+    )
 
 
 def fail(

@@ -7,7 +7,14 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Literal
 
-from libs.contracts.agent.conversations import BoundTool, Message, ReasoningPart, ToolCall, Usage
+from libs.contracts.agent.conversations import (
+    BoundTool,
+    Message,
+    ReasoningField,
+    ReasoningPart,
+    ToolCall,
+    Usage,
+)
 from libs.contracts.agent.stream_chunks import Chunk
 from libs.contracts.bus_messages import JsonObject
 from services.agent.domain.conversations.conversation_state import SystemPrompt
@@ -17,7 +24,7 @@ from services.agent.domain.conversations.conversation_state import SystemPrompt
 class ModelReply:
     """What a model answered, the same for every provider. `reasoning_parts` is `reasoning` again,
     from a provider that wants it back; `inner_thoughts` says that it stood in the arguments of a
-    call."""
+    call, `reasoning_field` in which field of the answer."""
 
     text: str
     tool_calls: list[ToolCall]
@@ -26,6 +33,7 @@ class ModelReply:
     reasoning: str | None = None
     reasoning_parts: list[ReasoningPart] = field(default_factory=list)
     inner_thoughts: bool = False
+    reasoning_field: ReasoningField | None = None
     logprobs: JsonObject | None = None
     token_ids: list[int] | None = None
 
@@ -99,6 +107,7 @@ def spoken_message(spoken: Spoken, reply: ModelReply, calls: list[ToolCall]) -> 
         role="assistant",
         content=reply.text or None,
         reasoning=None if reply.reasoning_parts else reply.reasoning,
+        reasoning_field=reply.reasoning_field,
         inner_thoughts=reply.inner_thoughts,
         reasoning_parts=reply.reasoning_parts,
         tool_calls=calls,

@@ -8,9 +8,11 @@ from dataclasses import dataclass, field
 from typing import Literal
 
 from libs.contracts.memory.blocks import ReplaceLines
+from libs.contracts.outside_texts import lines_of
 
 SECTIONS_MAX = 20
 CHANGES_MAX = 200
+LINES_MAX = 20_000
 
 _SECTION = re.compile(r"\*\*\* (Add|Update|Delete) Block:\s*(.*)")
 _MOVE = re.compile(r"\*\*\* Move to:\s*(.*)")
@@ -34,7 +36,9 @@ class BlockPatch:
 def block_patches(label: str, patch: str) -> list[BlockPatch] | str:
     """What a patch asks for, in its order, or why it cannot be read, written for the model. Without
     sections it is for the block `label`."""
-    lines = patch.replace("\x00", "").splitlines()
+    lines = lines_of(patch.replace("\x00", ""))
+    if len(lines) > LINES_MAX:
+        return f"The patch has {len(lines)} lines: at most {LINES_MAX} in one call."
     starts = [number for number, line in enumerate(lines) if _SECTION.match(line)]
     if len(starts) > SECTIONS_MAX:
         return f"The patch has {len(starts)} sections: at most {SECTIONS_MAX} in one call."

@@ -4,7 +4,8 @@ read them. What they say at one point of a run is in `libs/contracts/agent/tool_
 from __future__ import annotations
 
 from collections.abc import Container, Iterable, Mapping
-from typing import Any
+from functools import cache
+from typing import TYPE_CHECKING, Any
 
 from libs.contracts.agent.tool_rule_evaluation import RULES, list_names
 from libs.contracts.bus_messages import Json, JsonObject
@@ -21,6 +22,10 @@ from libs.contracts.letta.tool_rules import (
     ToolRule,
 )
 from libs.contracts.tools.base_tools.catalogue import SERVER_TOOLS
+from libs.contracts.tools.base_tools.definition import BaseTool
+
+if TYPE_CHECKING:
+    from jsonschema.protocols import Validator
 
 
 def decides(rules: Iterable[ToolRule], tool: str) -> bool:
@@ -72,19 +77,25 @@ def rule_line(rule: ToolRule) -> str:
             return ""
 
 
-def unfit_arguments(schema: Mapping[str, Any], args: JsonObject) -> str:
-    """Why arguments that a rule gives do not fit the schema of its tool; empty if they do."""
-    import jsonschema  # slow to import, and few rules give arguments
-
-    properties = schema.get("parameters", {}).get("properties", {})
+def unfit_arguments(tool: BaseTool, args: JsonObject) -> str:
+    """Why arguments that a rule gives do not fit a tool of the server; empty if they do."""
+    checks = argument_checks(tool.name)
     for name, value in args.items():
-        if name not in properties:
+        if name not in checks:
             return f"the tool has no argument `{name}`"
-        try:
-            jsonschema.validate(value, properties[name])
-        except jsonschema.ValidationError as unfit:
+        unfit = next(checks[name].iter_errors(value), None)
+        if unfit is not None:
             return f"`{name}`: {unfit.message}"
     return ""
+
+
+@cache
+def argument_checks(tool: str) -> dict[str, Validator]:
+    """What checks the arguments of a tool of the server, by their names."""
+    from jsonschema.validators import validator_for  # slow to import, and few rules give arguments
+
+    parameters: Any = SERVER_TOOLS[tool].json_schema["parameters"]
+    return {name: validator_for(said)(said) for name, said in parameters["properties"].items()}
 
 
 def with_current_names(rules: Iterable[JsonObject], now: Mapping[str, str]) -> list[JsonObject]:

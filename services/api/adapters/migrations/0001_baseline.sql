@@ -4,6 +4,9 @@
 -- for: before a table is analyzed, Postgres would otherwise take such an index for the key of a row
 -- and read all that the organisation has.
 
+-- Finds what contains a text.
+create extension if not exists pg_trgm;
+
 -- Uploads: files that clients send, in parts, until the memory service has read them. An upload that
 -- stays incomplete belongs to a client that hung up or to a process that died, and is deleted.
 
@@ -47,6 +50,11 @@ create table {schema}.identities (
 );
 create index identities_page on {schema}.identities (org collate "C", created_at, id collate "C");
 create index identities_key on {schema}.identities (identifier_key);
+create index identities_project on {schema}.identities (project_id, created_at, id collate "C")
+    where project_id is not null;
+create index identities_type on {schema}.identities (identity_type, created_at, id collate "C");
+create index identities_named_like on {schema}.identities using gin (name gin_trgm_ops);
+call {schema}.keep_count_of('identities');
 
 create view {schema}.identity_view as
     select id, org, created_at, identifier_key, name, identity_type, project_id, properties
@@ -97,6 +105,9 @@ create table {schema}.projects (
     last_updated_by_id text
 );
 create index projects_page on {schema}.projects (org collate "C", created_at, id collate "C");
+create index projects_owner on {schema}.projects (owner_id, created_at, id collate "C");
+create index projects_tags on {schema}.projects using gin (tags);
+create index projects_named_like on {schema}.projects using gin (name gin_trgm_ops);
 
 create view {schema}.project_view as
     select id, org, created_at, updated_at, name, description, tags, owner_id, created_by_id,
@@ -187,6 +198,8 @@ create table {schema}.deployments (
 );
 create index deployments_unfinished on {schema}.deployments (id)
     where status in ('started', 'undoing', 'migrating');
+create index deployments_undone on {schema}.deployments (id) where status = 'undone';
+create index deployments_agents on {schema}.deployments using gin (agent_ids);
 create index deployments_template on {schema}.deployments (template_id, follows_after)
     where status = 'completed';
 comment on column {schema}.deployments.follows_after is
@@ -221,6 +234,8 @@ create table {schema}.imports (
     reason       text
 );
 create index imports_page on {schema}.imports (org collate "C", created_at, id collate "C");
+create index imports_status on {schema}.imports (status, created_at, id collate "C");
+create index imports_agents on {schema}.imports using gin (agent_ids);
 create index imports_open on {schema}.imports (created_at) where completed_at is null;
 comment on table {schema}.imports is
     'Agents that are made from files, or from other agents; completed_at is null as long as there is
@@ -270,6 +285,7 @@ create table {schema}.configurations (
     applied  json,
     rejected json
 );
+create index configurations_agent on {schema}.configurations (agent_id);
 comment on table {schema}.configurations is
     'The files that describe agents: the last one that was applied, and one that was rejected since.';
 

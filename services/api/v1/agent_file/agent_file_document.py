@@ -6,6 +6,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 
+from libs.bus.pauses import with_pauses
 from libs.contracts.agent.conversations import Message
 from libs.contracts.bus_messages import Json, JsonObject
 from services.api.v1.agent_file.exported_messages import exported_message, written_time
@@ -52,12 +53,12 @@ class Export:
     skills: Sequence[JsonObject] = ()
 
 
-def agent_file_document(export: Export) -> JsonObject:
+async def agent_file_document(export: Export) -> JsonObject:
     """The document of a file."""
     ids = FileIds()
     for server in export.mcp_servers:
         ids.of("mcp_server", str(server["id"]))
-    agents = [exported_agent(agent, ids) for agent in export.agents]
+    agents = [await exported_agent(agent, ids) for agent in export.agents]
     documents = [agent.document for agent in export.agents]
     managed = (document.get("managed_group") for document in documents)
     groups = [group for group in managed if isinstance(group, dict)]
@@ -75,7 +76,7 @@ def agent_file_document(export: Export) -> JsonObject:
     }
 
 
-def exported_agent(agent: ExportedAgent, ids: FileIds) -> JsonObject:
+async def exported_agent(agent: ExportedAgent, ids: FileIds) -> JsonObject:
     """An agent with its messages. What makes it another one than those that a client creates, its
     id and its times, stays here."""
     document = agent.document
@@ -89,7 +90,7 @@ def exported_agent(agent: ExportedAgent, ids: FileIds) -> JsonObject:
             agent_file_id=file_id,
             model=model if isinstance(model, str) else None,
         )
-        for message in agent.messages
+        async for message in with_pauses(agent.messages)
     ]
     secrets: JsonObject = {str(secret["key"]): "" for secret in objects(document.get("secrets"))}
     own = {
@@ -156,10 +157,10 @@ AGENT_FIELDS = (
 )  # fmt: skip
 
 
-def legacy_document(export: Export) -> JsonObject:
+async def legacy_document(export: Export) -> JsonObject:
     """The legacy form of the first agent: its blocks and tools stand within it, and nothing has an
     id. Files, groups and MCP servers have no place there."""
-    document = agent_file_document(export)
+    document = await agent_file_document(export)
     [agent, *_] = objects(document["agents"])
     at = written_time(export.at)
     times: JsonObject = {"created_at": at, "updated_at": at}

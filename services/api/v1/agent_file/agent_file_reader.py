@@ -6,6 +6,7 @@ they are written (`agent_file_lines`).
 
 from __future__ import annotations
 
+from codecs import BOM_UTF16_BE, BOM_UTF16_LE
 from collections.abc import Iterator
 from io import BytesIO, TextIOWrapper
 from typing import BinaryIO
@@ -54,7 +55,10 @@ MODELS: dict[str, type[BaseModel]] = {
 def scan(source: BinaryIO) -> Iterator[tuple[Path, Json | Opened]]:
     """The values of a file from its beginning."""
     source.seek(0)
-    text = TextIOWrapper(source, encoding="utf-8-sig", newline="")
+    mark = source.read(2)
+    source.seek(0)
+    encoding = "utf-16" if mark in (BOM_UTF16_LE, BOM_UTF16_BE) else "utf-8-sig"
+    text = TextIOWrapper(source, encoding=encoding, newline="")
     try:
         yield from JsonFileScanner(text, is_gone_into).values()
     finally:

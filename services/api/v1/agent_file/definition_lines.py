@@ -129,7 +129,9 @@ class DefinitionLines:
             return None, None
         tool = ToolState(
             id=there or self.ids.own("tool", entry.id),
-            default_requires_approval=None if self.options.tools_accepted else True,
+            default_requires_approval=(
+                entry.default_requires_approval if self.options.tools_accepted else True
+            ),
             **{name: getattr(entry, name) for name in ("name", *OVERRIDDEN_FIELDS)},
         )
         tool = tool.model_copy(update={"json_schema": without_added_arguments(entry)})
@@ -139,6 +141,8 @@ class DefinitionLines:
             self.leave_out(path, problem)
             return None, None
         given = [*OVERRIDDEN_FIELDS] if there else []
+        if there and tool.default_requires_approval is not None:
+            given.append("default_requires_approval")
         definition = Definition(
             of="tool",
             id=tool.id,

@@ -212,6 +212,7 @@ class ToolEntry(Entry):
     pip_requirements: Annotated[list[dict[str, JsonValue]], JsonLimit()] | None = None
     npm_requirements: Annotated[list[dict[str, JsonValue]], JsonLimit()] | None = None
     enable_parallel_execution: bool | None = False
+    default_requires_approval: bool | None = None
 
 
 class SourceEntry(Entry):

@@ -34,7 +34,10 @@ class AgentFileInvalid(Exception):
 
     def __init__(self, errors: Iterable[str]) -> None:
         self.errors = tuple(errors)
-        super().__init__("; ".join(self.errors))
+        super().__init__(self.errors)
+
+    def __str__(self) -> str:
+        return "; ".join(self.errors)
 
 
 class EntryErrors:

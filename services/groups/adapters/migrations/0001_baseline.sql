@@ -18,6 +18,14 @@ create table {schema}.groups (
     state_version    int not null
 );
 create index groups_page on {schema}.groups (org collate "C", created_at, id collate "C");
+create index groups_type on {schema}.groups (manager_type, created_at, id collate "C");
+create index groups_name on {schema}.groups (name, created_at, id collate "C")
+    where name is not null;
+create index groups_project on {schema}.groups ((fields->>'project_id'), created_at, id collate "C")
+    where fields->>'project_id' is not null;
+create index groups_members on {schema}.groups using gin (agent_ids);
+create index groups_hidden on {schema}.groups (org collate "C") where coalesce(hidden, false);
+call {schema}.keep_count_of('groups');
 create index groups_manager on {schema}.groups (manager_agent_id)
     where manager_agent_id is not null;
 create index groups_deployment on {schema}.groups ((fields->>'deployment_id'))
@@ -108,6 +116,10 @@ create table {schema}.routed_messages (
 );
 create index routed_messages_page on {schema}.routed_messages
     (org collate "C", created_at, id collate "C");
+create index routed_messages_pattern on {schema}.routed_messages
+    (pattern, created_at, id collate "C");
+create index routed_messages_status on {schema}.routed_messages
+    (status, created_at, id collate "C");
 create index routed_messages_active on {schema}.routed_messages (created_at)
     where status = 'active';
 comment on column {schema}.routed_messages.bids_until is

@@ -264,7 +264,22 @@ class GroupConversation(Aggregate[GroupConversationState]):
             message=message,
             usage=run.usage,
             step_count=run.step_count,
+            open_hops=[hop.hop for hop in run.open_hops],
             is_idle=self.is_idle_without(run.id),
+        )
+
+    def give_up(self, reason: str, *, at: datetime) -> None:
+        """End the run that is under way as failed, without the answers of its members; where none
+        is, the runs that wait and what was to be withdrawn."""
+        if self.state.active is not None:
+            self.fail(reason, "internal_error", at=at)
+            return
+        self.cancel(None, reason, at=at)
+        withdrawals = self.state.withdrawals
+        self.record_withdrawal(
+            [withdrawal.run_id for withdrawal in withdrawals if withdrawal.run_id],
+            [each.conversation_id for each in withdrawals if not each.run_id],
+            at=at,
         )
 
     def is_idle_without(self, run_id: str) -> bool:
@@ -293,7 +308,7 @@ class GroupConversation(Aggregate[GroupConversationState]):
         """End one run that has not ended; the runs of its members are withdrawn later."""
         active = self.state.active
         run = active if active is not None and active.id == run_id else None
-        has_open_hops = run is not None and bool(run.open_hops)
+        open_hops = [hop.hop for hop in run.open_hops] if run is not None else []
         self.of_run(
             GroupRunCancelled,
             run_id,
@@ -301,7 +316,8 @@ class GroupConversation(Aggregate[GroupConversationState]):
             reason=reason,
             usage=run.usage if run else Usage(),
             step_count=run.step_count if run else 0,
-            is_idle=self.is_idle_without(run_id) and not has_open_hops,
+            open_hops=open_hops,
+            is_idle=self.is_idle_without(run_id) and not open_hops,
         )
 
     def reset(

@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 from libs.contracts.groups.group_runs import HopPurpose, PickedBy, ToolAnswer
 from libs.contracts.groups.groups import GroupConfig
 from services.groups.domain.conversations.group_conversation_state import Hop
+from services.groups.domain.managers.member_names import named_in, without_thoughts, words_of
 
 # Members that answer at the same time.
 HOPS_AT_ONCE_MAX = 16
@@ -27,6 +28,17 @@ class Participant:
     name: str
     description: str = ""
     capabilities: tuple[str, ...] = ()
+
+
+# A text that is longer names nobody.
+READ_CHARS_MAX = 10_000
+# What models put around a name.
+MARKS = "\"'`*."
+
+
+def names_of(member: Participant) -> tuple[str, str]:
+    """What a member may be called."""
+    return member.name, member.agent_id
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -58,16 +70,27 @@ class Table:
         return [member for member in self.members if member.agent_id not in gone]
 
     def member_named(self, name: str) -> Participant | None:
-        """The member that is called so, by its name or its id, in any case of letters."""
-        wanted = name.strip().strip("\"'`*.").casefold()
-        return next(
-            (
-                member
-                for member in self.present
-                if wanted in (member.name.casefold(), member.agent_id.casefold())
-            ),
-            None,
-        )
+        """The member that is called so, by its name or its id: exactly so, or else the only one
+        whose name has the same words."""
+        for written in (name.strip(), name.strip().strip(MARKS)):
+            for member in self.present:
+                if written in names_of(member):
+                    return member
+        wanted = words_of(name)
+        alike = [each for each in self.present if wanted in map(words_of, names_of(each))]
+        return alike[0] if wanted and len(alike) == 1 else None
+
+    def member_named_in(self, text: str) -> Participant | None:
+        """The member that a text of a model names: the whole text, or the only one in it."""
+        said = without_thoughts(text)
+        if len(said) > READ_CHARS_MAX:
+            return None
+        names = {each.agent_id: names_of(each) for each in self.present}
+        named = self.member_named(said)
+        if named is not None:
+            return named
+        found = named_in(said, names)
+        return next((each for each in self.present if found == {each.agent_id}), None)
 
     def next_in_rotation(self) -> Participant | None:
         """The member after the one that spoke last in this run; the first if nobody has."""

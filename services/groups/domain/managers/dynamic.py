@@ -7,13 +7,13 @@ from services.groups.domain.conversations.group_conversation_state import Hop
 from services.groups.domain.managers.decisions import (
     Decision,
     End,
-    Participant,
     Pick,
     Table,
     Wait,
     ask,
     end_of,
 )
+from services.groups.domain.managers.member_names import without_thoughts
 from services.groups.domain.managers.round_robin import answers_max
 
 
@@ -33,12 +33,12 @@ def dynamic(table: Table) -> Decision:
         return end_of(answers or list(table.hops))
     if last is None or last.purpose != "pick":
         return picking(table)
-    speaker = speaker_named_in(table, last.text)
+    speaker = table.member_named_in(last.text)
     if speaker is not None:
         return Pick(speaker.agent_id, "manager")
     before = table.hops[-2] if len(table.hops) > 1 else None
     if last.status == "completed" and (before is None or before.purpose != "pick"):
-        return picking(table, not_a_member(table, last.text))
+        return picking(table, not_a_member(table, without_thoughts(last.text).strip()))
     return by_rotation(table)
 
 
@@ -49,7 +49,8 @@ def token_of(table: Table) -> str:
 
 def ends(table: Table, hop: Hop) -> bool:
     """Whether somebody said that the conversation is over."""
-    return token_of(table) in hop.text
+    said = without_thoughts(hop.text)
+    return token_of(table) in said or token_of(table) in said.replace("\\_", "_")
 
 
 def picking(table: Table, first: str = "") -> Decision:
@@ -75,17 +76,3 @@ def by_rotation(table: Table) -> Decision:
     """The next member in the order of the group."""
     speaker = table.next_in_rotation()
     return Pick(speaker.agent_id, "rotation") if speaker else end_of(list(table.hops))
-
-
-def speaker_named_in(table: Table, text: str) -> Participant | None:
-    """The member that a text names: the whole text, or the only name of a member in it."""
-    exact = table.member_named(text)
-    if exact is not None:
-        return exact
-    said = text.casefold()
-    found = [
-        member
-        for member in table.present
-        if member.name.casefold() in said or member.agent_id.casefold() in said
-    ]
-    return found[0] if len(found) == 1 else None

@@ -33,4 +33,4 @@ def answers_max(table: Table) -> int:
     """How many answers a message gets: one of each member, or `max_turns`, within the hop limit of
     the group where that is more than one round."""
     everybody = len(table.present)
-    return min(table.config.max_turns or everybody, max(table.config.hops_max, everybody))
+    return min(table.config.max_turns or everybody, max(table.config.hop_limit, everybody))

@@ -46,7 +46,8 @@ def swarm(table: Table) -> Decision:
 
 def hops_max(table: Table) -> int:
     """How many members may answer for one message."""
-    return min(table.config.max_turns or table.config.hops_max, table.config.hops_max)
+    most = table.config.hop_limit
+    return min(table.config.max_turns or most, most)
 
 
 def first_speaker(table: Table) -> Decision:

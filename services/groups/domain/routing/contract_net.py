@@ -24,7 +24,9 @@ from services.groups.domain.routing.plans import (
     text_of,
 )
 
-BID = re.compile(r"\bBID\b\s*[:=]?\s*([-+]?\d{1,15}(?:\.\d{1,15})?)(?![.,]?\w)", re.IGNORECASE)
+BID = re.compile(
+    r"\bBID\b\s*+(?:[:=]\s*+)?([-+]?\d{1,15}(?:\.\d{1,15})?)(?![.,]?\w)", re.IGNORECASE
+)
 TASK_CHARS_MAX = 20_000
 CALL = (
     "[Call for bids] Say what it would cost you to do the following task; do not do it yet. Answer"

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import asyncio
+import json
 import math
+import re
 from collections.abc import Mapping, Sequence
 from typing import Any, Protocol
 from urllib.parse import urlencode
@@ -34,6 +36,23 @@ DIMENSIONS_MAX = 4_000  # more do not fit into a row beside the rest
 REASON_CHARS_MAX = 300
 # What passes: too many requests, a request that took too long, and whatever the endpoint suffers.
 TRANSIENT = (408, 409, 425, 429)
+# The statuses with which requests are refused that have too many texts, among other reasons.
+TOO_MANY_TEXTS = (400, 413, 422)
+
+
+WORDS_SHOWN_MAX = 300
+REFUSAL_CHARS_READ = 2_000
+NO_VECTORS = "its answer holds no vectors, one for each text"
+# What refusals say that are about the length of texts, and not about how many there are.
+LENGTH_WORDS = re.compile(r"token|length|character|\bbytes?\b|entity too large|\bbody\b", re.I)
+
+
+class OddVectors(ValueError):
+    """An answer has vectors that cannot be used; the message says why."""
+
+
+class RequestRefused(EmbeddingRefused):
+    """An endpoint refused a request that it may take with fewer texts."""
 
 
 class Http(Protocol):
@@ -50,6 +69,7 @@ class EmbeddingEndpoint:
     def __init__(self, endpoint: Endpoint, http: Http) -> None:
         self.endpoint = endpoint
         self.http = http
+        self.texts_max = REQUEST_TEXTS_MAX  # of one request; less where the endpoint takes less
         self.places = FairSemaphore(
             REQUESTS_MAX,
             of_organisation_max=ORGANISATION_REQUESTS_MAX,
@@ -99,7 +119,8 @@ class EmbeddingEndpoint:
         reason = f"it answered {answer.status}: {words[:REASON_CHARS_MAX]}"
         if answer.status in TRANSIENT or answer.status >= 500:
             return self.unavailable(reason)
-        return EmbeddingRefused(f"{self.name} refused: {reason}")
+        kind = RequestRefused if answer.status in TOO_MANY_TEXTS else EmbeddingRefused
+        return kind(f"{self.name} refused: {reason}")
 
     def unavailable(self, reason: str) -> EmbeddingUnavailable:
         """The error for an outage that passes."""
@@ -130,14 +151,31 @@ class RemoteEmbedder:
     async def embed(self, texts: Sequence[str]) -> list[Vector]:
         """A vector of unit length for each text."""
         assert len(texts) <= TEXTS_MAX, "whoever has more texts calls again"
-        step = self.texts_at_once
-        parts = [texts[begin : begin + step] for begin in range(0, len(texts), step)]
+        step = min(self.texts_at_once, self.endpoint.texts_max)
         try:
             async with asyncio.timeout(CALL_SECONDS_MAX):
-                return [vector for part in parts for vector in await self.request_vectors(part)]
+                return await self.vectors_by(step, texts)
         except TimeoutError as late:
             why = f"{len(texts)} texts took longer than {CALL_SECONDS_MAX:g} seconds"
             raise self.endpoint.unavailable(why) from late
+
+    async def vectors_by(self, step: int, texts: Sequence[str]) -> list[Vector]:
+        """The vectors of these texts, so many in a request, or fewer where the endpoint refuses as
+        many: if it takes all of them so, it is asked for no more from then on."""
+        vectors: list[Vector] = []
+        is_less, counts_texts = False, True
+        while len(vectors) < len(texts):
+            part = texts[len(vectors) : len(vectors) + step]
+            try:
+                vectors += await self.request_vectors(part)
+            except RequestRefused as refused:
+                if len(part) == 1:
+                    raise
+                step, is_less = len(part) // 2, True
+                counts_texts = counts_texts and says_count(str(refused))
+        if is_less and counts_texts:
+            self.endpoint.texts_max = min(self.endpoint.texts_max, step)
+        return vectors
 
     async def request_vectors(self, texts: Sequence[str]) -> list[Vector]:
         """The vectors of these texts, from one request. Raises EmbeddingFailed."""
@@ -151,10 +189,13 @@ class RemoteEmbedder:
             body["dimensions"] = self.dimensions
         answer = await self.endpoint.embeddings(body, self.org)
         try:
-            data = sorted(answer["data"], key=lambda item: int(item["index"]))
+            data = in_order(answer["data"])
             vectors = [unit([float(number) for number in item["embedding"]]) for item in data]
-        except (KeyError, TypeError, ValueError, OverflowError) as odd:
-            raise self.endpoint.unavailable(f"its answer holds no vectors ({odd!r})") from odd
+        except (KeyError, TypeError, ValueError, OverflowError, AttributeError) as odd:
+            said = answer.get("error") if isinstance(answer, dict) else None
+            why = str(odd) if isinstance(odd, OddVectors) else NO_VECTORS
+            why = f"it said {json.dumps(said)[:WORDS_SHOWN_MAX]}" if said else why
+            raise self.endpoint.unavailable(why) from odd
         if len(vectors) != len(texts):
             why = f"it gave {len(vectors)} vectors for {len(texts)} texts"
             raise self.endpoint.unavailable(why)
@@ -166,9 +207,26 @@ class RemoteEmbedder:
         return vectors
 
 
+def in_order(data: Any) -> list[Any]:
+    """The vectors in the order of their texts, by their numbers; all without numbers, or with the
+    same, come in that order. Raises OddVectors for other numbers, and AttributeError."""
+    numbers = [item.get("index") for item in data]
+    if len(set(map(str, numbers))) == 1:
+        return list(data)
+    places = [int(number) for number in numbers]
+    if sorted(places) != [*range(len(places))]:
+        raise OddVectors("its vectors have other numbers than the texts")
+    return sorted(data, key=lambda item: int(item["index"]))
+
+
+def says_count(words: str) -> bool:
+    """Whether a refusal is about how many texts there are, and not about how long they are."""
+    return not LENGTH_WORDS.search(words[:REFUSAL_CHARS_READ])
+
+
 def unit(vector: list[float]) -> Vector:
-    """The vector with the length 1. Raises ValueError for one that has no direction."""
+    """The vector with the length 1. Raises OddVectors for one that has no direction."""
     length = math.hypot(*vector)
     if not 0 < length < math.inf:
-        raise ValueError("a vector without a direction")
+        raise OddVectors("a vector without a direction")
     return [number / length for number in vector]

@@ -6,17 +6,22 @@ import codecs
 import csv
 import io
 import logging
+import re
 import zipfile
 from collections.abc import Callable, Iterator, Sequence
 from html.parser import HTMLParser
+from itertools import repeat, zip_longest
 from typing import IO, Any
 
 from services.memory.adapters.file_parsing.text_encodings import (
     CHUNK_BYTES,
     TWO_BYTES,
+    declared_encoding,
     detect_encoding,
     encoding_of,
+    encoding_of_pairs,
 )
+from services.memory.adapters.file_parsing.word_documents import docx
 
 LOOKED_AT_BYTES = 8 * 1024
 HTML_BYTES_MAX = 16 << 20
@@ -28,6 +33,24 @@ RATIO_MAX = 200
 RATIO_BYTES = 1 << 20  # what is smaller is no bomb
 CELLS_MAX = 5_000_000  # that have a value
 GAPS_MAX = 200
+# The end of a formula that no value follows, where enough follows to see that.
+UNCOMPUTED = re.compile(
+    rb"(?:</(?:[A-Za-z]{1,16}:)?f\s{0,9}>|<(?:[A-Za-z]{1,16}:)?f(?:\s[^<>]{0,300})?/>)"
+    rb"(?!\s{0,60}<(?:[A-Za-z]{1,16}:)?v(?:\s[^<>/]{0,60})?>[^<])"
+    rb"(?=.{200})",
+    re.DOTALL,
+)
+UNCOMPUTED_BYTES_MAX = 600
+# Where a page says which encoding it is in, and where XML does.
+META_CHARSET = re.compile(
+    rb"""<meta[^>]{0,200}?charset\s{0,9}=\s{0,9}["']?\s{0,9}([A-Za-z0-9_.:-]{1,40})""", re.I
+)
+XML_CHARSET = re.compile(
+    rb"""\A\s{0,99}<\?xml[^>]{0,200}?encoding\s{0,9}=\s{0,9}["']([A-Za-z0-9_.:-]{1,40})"""
+)
+# Excel and Word write so on request, and what reads their files here finds nothing in it.
+STRICT = re.compile(rb"""(?:Type|xmlns)\s{0,9}=\s{0,9}["']http://purl\.oclc\.org/ooxml/""")
+OVERLAP_BYTES = 100
 TOO_DENSE_PDF = (
     "The PDF has a page that unpacks to far more than it is, and more than is read: upload it"
     " without that page, or as text"
@@ -53,23 +76,30 @@ def text_of(kind: str, file: IO[bytes]) -> Iterator[str]:
     return READERS[kind](file)
 
 
-def plain(file: IO[bytes]) -> Iterator[str]:
-    """A text, in the encoding that it is in."""
+def plain(file: IO[bytes], declared: str | None = None) -> Iterator[str]:
+    """A text, in the encoding that it is in: where nothing else tells, the one that it declares."""
     head = file.read(LOOKED_AT_BYTES)
     encoding = marked_encoding(head)
     if encoding is None and b"\x00" in head:
-        encoding = detect_encoding(head[: len(head) // 2 * 2], TWO_BYTES)
+        pairs = head[: len(head) // 2 * 2]
+        encoding = detect_encoding(pairs, TWO_BYTES) or encoding_of_pairs(pairs)
         if encoding is None:
             raise Unreadable(
                 "It is no text: it has bytes that no text has. Upload a text, or a PDF"
             )
     file.seek(0)
-    encoding = encoding or encoding_of(file)
+    encoding = encoding or encoding_of(file, declared)
     file.seek(0)
     decoder = codecs.getincrementaldecoder(encoding)("replace")
     while raw := file.read(CHUNK_BYTES):
         yield decoder.decode(raw).removeprefix("\ufeff")
     yield decoder.decode(b"", final=True)
+
+
+def charset_of(page: bytes) -> str | None:
+    """The encoding that a page says in words it is in."""
+    said = META_CHARSET.search(page) or XML_CHARSET.search(page)
+    return declared_encoding(said[1].decode("ascii")) if said else None
 
 
 def marked_encoding(head: bytes) -> str | None:
@@ -117,14 +147,16 @@ def html(file: IO[bytes]) -> Iterator[str]:
             f"The HTML has more than {HTML_BYTES_MAX >> 20} MiB: upload it in parts, or as text"
         )
     file.seek(0)
-    page = "".join(plain(file))
+    declared = charset_of(file.read(LOOKED_AT_BYTES))
+    file.seek(0)
+    page = "".join(plain(file, declared))
     Depth().feed(page)
     soup = BeautifulSoup(page, "html.parser")
     title = soup.title.get_text(" ", strip=True) if soup.title else ""
     for part in soup(UNSHOWN):
         part.decompose()
     text = MarkdownConverter(heading_style="ATX", bullets="-").convert_soup(soup.body or soup)
-    lines = [line.rstrip() for line in text.strip().splitlines()]
+    lines = [line.rstrip() for line in text.strip().split("\n")]
     shown = [line for n, line in enumerate(lines) if line or (n and lines[n - 1])]
     head = [] if not title or f"# {title}" in shown else [f"# {title}", ""]
     yield "\n".join([*head, *shown])
@@ -222,8 +254,10 @@ def check_archive(file: IO[bytes]) -> None:
 
 
 def check_xml(archive: zipfile.ZipFile, member: zipfile.ZipInfo) -> None:
-    """Raise Unreadable for XML that defines entities, as no office program writes it."""
+    """Raise Unreadable for XML that defines entities, as no office program writes it, and for the
+    strict form of it."""
     before = b""
+    may_be_strict = member.filename.endswith(".rels") or member.filename == "xl/workbook.xml"
     with archive.open(member) as part:
         while raw := part.read(CHUNK_BYTES):
             if b"<!ENTITY" in before + raw or b"<!DOCTYPE" in before + raw:
@@ -231,36 +265,33 @@ def check_xml(archive: zipfile.ZipFile, member: zipfile.ZipInfo) -> None:
                     "The document has XML that defines entities, which none needs: open it, save"
                     " it anew, and upload that"
                 )
-            before = raw[-16:]
-
-
-def docx(file: IO[bytes]) -> Iterator[str]:
-    """A document of Word: its headings as in Markdown, its tables row by row."""
-    from docx import Document
-    from docx.table import Table
-
-    for item in Document(file).iter_inner_content():
-        if isinstance(item, Table):
-            for row in item.rows:
-                yield " | ".join(cell.text.replace("\n", " ") for cell in row.cells) + "\n"
-            yield "\n"
-            continue
-        style = (item.style.name or "") if item.style else ""
-        level = style.removeprefix("Heading ")
-        mark = "#" * int(level) + " " if style != level and level.isdigit() else ""
-        yield f"{mark}{item.text}\n\n"
+            if may_be_strict and STRICT.search(before + raw):
+                raise Unreadable(
+                    "The document is saved as Strict Open XML: save it as the usual .docx, .xlsx or"
+                    " .pptx, and upload that"
+                )
+            before = (before + raw)[-OVERLAP_BYTES:]
 
 
 def xlsx(file: IO[bytes]) -> Iterator[str]:
-    """A workbook of Excel: the rows of each sheet as CSV, without empty ones."""
+    """A workbook of Excel: the rows of each sheet as CSV, without empty ones. Where a program has
+    written a formula and nobody has computed it, the formula stands for its value."""
     from openpyxl import load_workbook
 
-    cells = 0
-    for sheet in load_workbook(file, read_only=True, data_only=True).worksheets:
+    cells, computes = 0, has_uncomputed(file)
+    sheets = load_workbook(file, read_only=True, data_only=True).worksheets
+    formulas = load_workbook(file, read_only=True).worksheets if computes else sheets
+    for sheet, formula_sheet in zip(sheets, formulas, strict=True):
         yield f"# {sheet.title}\n\n"
         sheet.reset_dimensions()  # what a sheet says of its size may be all that there could be
-        for row in sheet.iter_rows():
-            filled = [cell for cell in row if cell.value is not None]
+        formula_sheet.reset_dimensions()
+        others = formula_sheet.iter_rows() if computes else repeat(())
+        for row, formula_row in zip(sheet.iter_rows(), others, strict=False):
+            filled = [
+                shown
+                for cell, formula in zip_longest(row, formula_row)
+                if (shown := shown_cell(cell, formula)) is not None
+            ]
             cells += len(filled)
             if cells > CELLS_MAX:
                 raise Unreadable(
@@ -271,16 +302,53 @@ def xlsx(file: IO[bytes]) -> Iterator[str]:
         yield "\n"
 
 
+def shown_cell(cell: Any, formula: Any) -> Any:
+    """A cell with its value, or else with its formula; None where there is neither. One whose value
+    is the empty text has been computed: its formula does not stand for it."""
+    if cell.value is not None:
+        return cell
+    if formula is None or formula.value in (None, "=") or cell.data_type == "str":
+        return None
+    return formula
+
+
+def has_uncomputed(file: IO[bytes]) -> bool:
+    """Whether a sheet of a workbook has a formula without a value; to read both values and formulas
+    takes twice as long."""
+    with zipfile.ZipFile(file) as archive:
+        for member in archive.infolist():
+            if "worksheets/" not in member.filename or not member.filename.endswith(".xml"):
+                continue
+            before, raw = b"", b" "
+            with archive.open(member) as part:
+                while raw:
+                    raw = part.read(CHUNK_BYTES)
+                    before += raw or b" " * UNCOMPUTED_BYTES_MAX
+                    if UNCOMPUTED.search(before):
+                        return True
+                    before = before[-UNCOMPUTED_BYTES_MAX:]
+    return False
+
+
 def row_line(filled: Sequence[Any]) -> str:
     """The cells of a row as a line of CSV. Where most of it would be commas, each cell has its
     address in front of it."""
     width = filled[-1].column
     if width > GAPS_MAX + 2 * len(filled):
-        return csv_line([f"{cell.coordinate}: {cell.value}" for cell in filled])
+        return csv_line([f"{cell.coordinate}: {value_of(cell)}" for cell in filled])
     values = [""] * width
     for cell in filled:
-        values[cell.column - 1] = str(cell.value)
+        values[cell.column - 1] = value_of(cell)
     return csv_line(values)
+
+
+def value_of(cell: Any) -> str:
+    """The value of a cell, or its formula."""
+    from openpyxl.worksheet.formula import DataTableFormula
+
+    if isinstance(cell.value, DataTableFormula):
+        return "[data table]"
+    return str(getattr(cell.value, "text", cell.value))
 
 
 def csv_line(values: list[str]) -> str:

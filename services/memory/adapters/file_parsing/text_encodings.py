@@ -21,11 +21,30 @@ ONE_BYTE = (
     "cp1255",
     "cp1256",
     "iso8859_2",
+    "iso8859_5",
     "koi8_r",
     "cp866",
 )
 MORE_BYTES = ("cp932", "euc_jp", "gb18030", "big5", "cp949")
 TWO_BYTES = ("utf_16_le", "utf_16_be")
+
+# What a text may declare that it is in, by the names that Python has for it; and what those mean
+# that are named for a part of it.
+DECLARED = frozenset(
+    (
+        *(f"cp{number}" for number in (437, 850, 852, 855, 866, 874, 932, 949, *range(1250, 1259))),
+        *(f"iso8859-{number}" for number in (2, 3, 4, 5, 6, 7, 8, 10, 13, 14, 15, 16)),
+        *("koi8-r", "koi8-u", "mac-roman", "mac-cyrillic"),
+        *("euc_jp", "gb18030", "big5hkscs"),
+    )
+)
+MEANT = {
+    **{"ascii": "cp1252", "iso8859-1": "cp1252", "iso8859-9": "cp1254", "iso8859-11": "cp874"},
+    **{"tis-620": "cp874", "shift_jis": "cp932", "euc_kr": "cp949", "big5": "big5hkscs"},
+    **{"gb2312": "gb18030", "gbk": "gb18030", "x-gbk": "gb18030", "x-sjis": "cp932"},
+    **{"windows-31j": "cp932", "windows-874": "cp874", "iso-8859-8-i": "iso8859-8"},
+    **{"x-mac-cyrillic": "mac-cyrillic"},
+}
 
 # The floor of what the detector has to be sure of: how much of a text may look like a mess, how
 # much must look like a language; or, in encodings whose languages it does not count, how many bytes
@@ -33,6 +52,9 @@ TWO_BYTES = ("utf_16_le", "utf_16_be")
 MESS_MAX = 0.1
 LANGUAGE_MIN = 0.25
 FITTING_BYTES_MIN = 32
+# Of a text of two bytes a character: how many first halves it has, such as 0 for Latin letters, 4
+# for Cyrillic ones and 0x20 for dashes and quotes.
+KINDS_OF_CHARACTERS_MAX = 4
 
 CHARACTER = re.compile(
     rb"[\xc2-\xdf][\x80-\xbf]|[\xe0-\xef][\x80-\xbf]{2}|[\xf0-\xf4][\x80-\xbf]{3}"
@@ -43,9 +65,21 @@ BROKEN = re.compile(rb"[\xe0-\xef][\x80-\xbf]|[\xf0-\xf4][\x80-\xbf]{1,2}|[\x80-
 UNLIKELY = b"\xfe\xff"
 
 
-def encoding_of(file: IO[bytes]) -> str:
-    """The encoding of a text without a mark, from where the file stands. A text with bytes that are
-    no UTF-8 may be UTF-8 all the same, with a few that are broken."""
+def declared_encoding(name: str) -> str | None:
+    """The encoding that a text means by a name, as browsers read it; None for what no page is in.
+    Some that Python knows are none for texts, or take long for a long one."""
+    try:
+        found = codecs.lookup(MEANT.get(name.lower(), name)).name
+    except LookupError:
+        return None
+    found = MEANT.get(found, found)
+    return found if found in DECLARED else None
+
+
+def encoding_of(file: IO[bytes], declared: str | None = None) -> str:
+    """The encoding of a text without a mark, from where the file stands: UTF-8 if it is valid, else
+    what it declares. A text with bytes that are no UTF-8 may be UTF-8 all the same, with a few that
+    are broken."""
     decoder = codecs.getincrementaldecoder(UTF_8)("strict")
     sample = bytearray()
     is_utf8 = True
@@ -56,6 +90,8 @@ def encoding_of(file: IO[bytes]) -> str:
             sample += b"".join(line for line in raw.splitlines(keepends=True) if not line.isascii())
     if is_utf8 and decodes(decoder, b"", final=True):
         return UTF_8
+    if declared is not None:
+        return declared
     if len(sample) > SAMPLE_BYTES:
         # Behind one of these no character is cut in two, in no encoding.
         end = max(sample.rfind(mark, 0, SAMPLE_BYTES) for mark in (b"\n", b" ", b",", b"."))
@@ -121,3 +157,16 @@ def is_in(sample: bytes, encoding: str) -> bool:
     except UnicodeDecodeError:
         return False
     return True
+
+
+def encoding_of_pairs(sample: bytes) -> str | None:
+    """The encoding of a text of two bytes a character, too short for the detector: the one in which
+    NUL is a first half only, characters are of few kinds, and all of them are shown."""
+    for encoding, first in zip(TWO_BYTES, (1, 0), strict=True):
+        kinds = set(sample[first::2])
+        if 0 not in kinds or 0 in sample[1 - first :: 2] or len(kinds) > KINDS_OF_CHARACTERS_MAX:
+            continue
+        text = sample.decode(encoding, "replace")
+        if all(char.isprintable() or char in "\t\r\n" for char in text):
+            return encoding
+    return None

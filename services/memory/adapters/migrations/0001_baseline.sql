@@ -9,6 +9,7 @@
 
 create extension if not exists vector;
 create extension if not exists btree_gin;
+create extension if not exists pg_trgm;
 
 create function {schema}.moment(at timestamptz) returns text language sql immutable as
     $$ select to_char(at at time zone 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS.US"Z"') $$;
@@ -28,9 +29,26 @@ create table {schema}.blocks (
     changed_by text
 );
 create index blocks_page on {schema}.blocks (org collate "C", created_at, id collate "C");
-create index blocks_label on {schema}.blocks (org collate "C", label collate "C");
+create index blocks_label on {schema}.blocks
+    (org collate "C", label collate "C", created_at, id collate "C");
 -- Few blocks have tags; which tags exist is read from these alone.
 create index blocks_tagged on {schema}.blocks (org) where fields->'tags' <> '[]';
+create index blocks_tags on {schema}.blocks using gin ((fields->'tags'))
+    where fields->'tags' <> '[]';
+create index blocks_templates on {schema}.blocks (org collate "C", created_at, id collate "C")
+    where (fields->>'is_template')::boolean;
+create index blocks_name on {schema}.blocks ((fields->>'template_name'), created_at, id collate "C")
+    where fields->>'template_name' is not null;
+create index blocks_project on {schema}.blocks
+    ((fields->>'project_id'), created_at, id collate "C") where fields->>'project_id' is not null;
+-- For what contains a text. The lists of pending entries are short, so that no commit sorts much.
+create index blocks_labelled_like on {schema}.blocks using gin (label gin_trgm_ops)
+    with (gin_pending_list_limit = 256);
+create index blocks_described_like on {schema}.blocks
+    using gin ((fields->>'description') gin_trgm_ops) with (gin_pending_list_limit = 256);
+create index blocks_valued_like on {schema}.blocks
+    using gin ((fields->>'value') gin_trgm_ops) with (gin_pending_list_limit = 256);
+call {schema}.keep_count_of('blocks');
 create index blocks_deployment on {schema}.blocks ((fields->>'deployment_id'))
     where fields->>'deployment_id' is not null;
 comment on column {schema}.blocks.fields is 'The V1 block without its metadata.';
@@ -91,12 +109,13 @@ create table {schema}.passages (
     metadata        json,
     embedding_model text,
     embedding       halfvec,
-    large           boolean not null default false,
+    signs           varbit generated always as (
+        case when vector_dims(embedding) > 768 then binary_quantize(embedding) end) stored,
     search          tsvector not null
         generated always as (to_tsvector('english', left(text, 50000))) stored
 );
-comment on column {schema}.passages.large is
-    'Whether its collection is large enough for an index of vectors: written by no event.';
+comment on column {schema}.passages.signs is
+    'Of a vector of more than 768 numbers, of each whether it is above zero.';
 -- Postgres shrinks a row over 2 kB, such as one with a vector of 1,024 numbers, by moving columns out
 -- of it. What a search reads of every row stays in it; texts and documents, which are read only of
 -- the rows that are found, go out.
@@ -108,7 +127,8 @@ alter table {schema}.passages
     alter column file_id set storage main,
     alter column tags set storage main,
     alter column embedding_model set storage main,
-    alter column embedding set storage main;
+    alter column embedding set storage main,
+    alter column signs set storage main;
 
 create index passages_page on {schema}.passages (collection_id, created_at, id collate "C");
 create index passages_owner on {schema}.passages (owner_id);
@@ -118,40 +138,16 @@ create index passages_words on {schema}.passages
     using gin ((collection_id collate "C"), search) with (fastupdate = off);
 create index passages_tags on {schema}.passages
     using gin ((collection_id collate "C"), tags) with (fastupdate = off);
--- A small collection is searched by comparing all its vectors. In this index they lie together, in
--- the order of time, with all that such a search reads. An entry has at most 2,704 bytes: longer
--- vectors, such as OpenAI's, are read from the table. A model's name has at most 200 characters
--- (`configured_embedders.py`), so each row that is in it fits.
+-- A search compares all vectors of a collection. In this index they lie together, in the order of
+-- time, with all that such a search reads. An entry has at most 2,704 bytes: of longer vectors, such
+-- as OpenAI's, the next index has the signs, and few are read from the table. A model's name has at
+-- most 200 characters (`configured_embedders.py`), so each row that is in one of them fits.
 create index passages_vectors on {schema}.passages (collection_id, created_at)
     include (id, org, embedding_model, embedding) where vector_dims(embedding) <= 768;
+create index passages_signs on {schema}.passages (collection_id, created_at)
+    include (id, org, embedding_model, signs) where length(signs) <= 8000;
 -- Postgres reads an index alone only after a vacuum: it comes when this share of the table is new.
 alter table {schema}.passages set (autovacuum_vacuum_insert_scale_factor = 0.05);
-
--- A collection becomes large in the background, once it is searched and has many passages: its rows
--- are marked a few at a time and enter an HNSW graph. A graph has vectors of one length, so there is
--- one for each length that models have. Rows outside the graphs are compared one by one.
-create table {schema}.large_collections (
-    collection_id text primary key,
-    org           text not null,
-    found_at      timestamptz not null default now()
-);
-comment on table {schema}.large_collections is
-    'Collections whose passages are in a graph of vectors, or on their way there.';
-
-create index passages_small on {schema}.passages (collection_id) where not large;
-create index passages_near_384 on {schema}.passages
-    using hnsw ((embedding::halfvec(384)) halfvec_ip_ops) where large and vector_dims(embedding) = 384;
-create index passages_near_768 on {schema}.passages
-    using hnsw ((embedding::halfvec(768)) halfvec_ip_ops) where large and vector_dims(embedding) = 768;
-create index passages_near_1024 on {schema}.passages
-    using hnsw ((embedding::halfvec(1024)) halfvec_ip_ops)
-    where large and vector_dims(embedding) = 1024;
-create index passages_near_1536 on {schema}.passages
-    using hnsw ((embedding::halfvec(1536)) halfvec_ip_ops)
-    where large and vector_dims(embedding) = 1536;
-create index passages_near_3072 on {schema}.passages
-    using hnsw ((embedding::halfvec(3072)) halfvec_ip_ops)
-    where large and vector_dims(embedding) = 3072;
 
 create view {schema}.passage_view as
     select id, org, collection_id, file_id, created_at, version, text, tags, fields,
@@ -180,6 +176,7 @@ create table {schema}.archives (
     metadata   json
 );
 create index archives_page on {schema}.archives (org collate "C", created_at, id collate "C");
+create index archives_name on {schema}.archives (name, created_at, id collate "C");
 comment on column {schema}.archives.fields is 'The V1 archive without its metadata.';
 
 create table {schema}.archive_agents (
@@ -285,6 +282,7 @@ create table {schema}.folders (
 );
 create index folders_page on {schema}.folders (org collate "C", created_at, id collate "C");
 create index folders_name on {schema}.folders (org collate "C", name collate "C");
+call {schema}.keep_count_of('folders');
 
 create table {schema}.files (
     id              text primary key,

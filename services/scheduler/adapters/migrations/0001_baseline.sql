@@ -15,6 +15,11 @@ create table {schema}.schedules (
 );
 create index schedules_page on {schema}.schedules (org collate "C", created_at, id collate "C");
 create index schedules_agent on {schema}.schedules (agent_id, created_at, id collate "C");
+create index schedules_status on {schema}.schedules (status, created_at, id collate "C");
+create index schedules_name on {schema}.schedules
+    ((fields->>'name'), created_at, id collate "C") where fields->>'name' is not null;
+create index schedules_failed on {schema}.schedules (org collate "C", created_at, id collate "C")
+    where fields->>'last_error' is not null;
 create index schedules_due on {schema}.schedules (next_at) where next_at is not null;
 create index schedules_completed on {schema}.schedules (agent_id, org) where status = 'completed';
 comment on column {schema}.schedules.status is 'active, paused or completed.';

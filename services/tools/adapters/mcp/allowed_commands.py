@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from libs.contracts.environment_parsing import WrongSetting
+from libs.contracts.outside_texts import decode_text
 from services.tools.adapters.mcp.ports import McpServerConfig
 from services.tools.sandbox.mcp_server_confinement import Granted
 
@@ -46,7 +47,7 @@ def allowed_commands(environment: Mapping[str, str] = os.environ) -> tuple[Allow
         return ()
     try:
         with open(path, "rb") as file:
-            told = tomllib.load(file)
+            told = tomllib.loads(decode_text(file.read()))
     except (OSError, ValueError) as unreadable:
         raise WrongSetting(f"{SETTING} names {path}, which cannot be read: {unreadable}") from None
     listed = told.pop("command", None)
@@ -126,4 +127,17 @@ def match(
         return None, f"`env`: {unknown[0][:100]} is no variable that the operator lets you set"
     if any("\0" in value for value in config.env.values()):
         return None, "`env`: a value has a character that no variable can hold"
-    return found, ""
+    return (None, why) if (why := missing_path(found)) else (found, "")
+
+
+def missing_path(command: AllowedCommand) -> str:
+    """Which path that the program should see is not there; empty if all are."""
+    granted = command.granted
+    for field, paths in (("readable", granted.readable), ("writable", granted.writable)):
+        for path in paths:
+            if not os.path.exists(path):
+                return (
+                    f"{SETTING}: `{field}` of {command.argv[0]} names {path}, which is not there: "
+                    "make it, or leave it out"
+                )
+    return ""

@@ -37,6 +37,7 @@ from services.tools.adapters.mcp.ports import (
     Renewed,
     Sampler,
 )
+from services.tools.adapters.mcp.result_checks import ResultChecks
 from services.tools.adapters.mcp.server_processes import ServerProcesses
 from services.tools.adapters.mcp.session_pool import PING_SECONDS_MAX, SessionPool
 from services.tools.adapters.process_sandbox import ProcessSandbox
@@ -89,6 +90,7 @@ class SdkConnections:
         self.clock = clock
         self.commands = commands
         self.processes = ServerProcesses(sandbox)
+        self.results = ResultChecks()
         self.pool: SessionPool[Any] = SessionPool(self.connect)
         self.places = FairSemaphore(
             REQUESTS_MAX,
@@ -280,7 +282,12 @@ class SdkConnections:
                 raise McpFailed("refused", why)
             return transports.stdio_transport(self.processes, command, config.env, session.end)
 
-        session = sessions.McpSession(transport, config.version, samples=config.sampling)
+        session = sessions.McpSession(
+            transport,
+            config.version,
+            samples=config.sampling,
+            check=partial(self.results.check, config.org),
+        )
         await session.open(seconds)
         return session
 
@@ -356,6 +363,7 @@ class SdkConnections:
 
     async def close(self) -> None:
         """End all sessions with all servers."""
+        self.results.close()
         await self.pool.close()
         await self.processes.close()
 

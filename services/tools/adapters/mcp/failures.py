@@ -116,7 +116,7 @@ def may_be_the_answer(error: Exception) -> bool:
         return True
     try:
         json.loads(line)
-    except ValueError:
+    except (ValueError, RecursionError):
         return OBJECT_BEGINS.match(line) is not None
     return False
 

@@ -1,5 +1,5 @@
 """What servers send that is nearly MCP, made so that the SDK reads it. It would refuse a whole
-message over one character, and a whole list over one tool."""
+message over one character, a whole list over one tool, and a whole answer over one part."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ from mcp.shared.message import SessionMessage
 from mcp_types import JSONRPCResponse
 from mcp_types.methods import validate_server_result
 from pydantic import ValidationError
+from pydantic_core import to_json
 
 from libs.contracts.bus_messages import Json, JsonObject
 
@@ -29,6 +30,9 @@ REPLACEMENT = rb"\ufffd"
 # says, until whoever registers tools looks at it.
 STRICT_VERSION = "2025-11-25"
 AS_LISTED = "heeler/as-listed"
+OF_ANSWERS = frozenset(("content", "structuredContent", "isError"))
+PARTS_MAX = 500
+KIND_CHARS_MAX = 60
 ANY_ARGUMENTS: JsonObject = {"type": "object"}
 
 
@@ -62,10 +66,14 @@ class RepairedStream(httpx2.AsyncByteStream):
         await self.stream.aclose()
 
 
-def repair_tools(item: SessionMessage) -> None:
-    """Keep the tools of a list from being refused with the one that is not as MCP has it."""
+def repair(item: SessionMessage) -> None:
+    """Keep the tools of a list, and the parts of an answer, from being refused with the one that is
+    not as MCP has it."""
     message = item.message
-    if not isinstance(message, JSONRPCResponse) or "content" in message.result:
+    if not isinstance(message, JSONRPCResponse):
+        return
+    if not OF_ANSWERS.isdisjoint(message.result):
+        repair_answer(message.result)
         return
     tools = message.result.get("tools")
     if isinstance(tools, list):
@@ -74,11 +82,48 @@ def repair_tools(item: SessionMessage) -> None:
 
 def is_tool(tool: Json) -> bool:
     """Whether the SDK takes a tool."""
+    return is_taken("tools/list", {"tools": [tool]})
+
+
+def is_taken(method: str, result: JsonObject) -> bool:
+    """Whether the SDK takes what a server answers."""
     try:
-        validate_server_result("tools/list", STRICT_VERSION, {"tools": [tool]})
+        validate_server_result(method, STRICT_VERSION, result)
     except ValidationError:
         return False
     return True
+
+
+def repair_answer(result: JsonObject) -> None:
+    """Put words in the place of what the SDK does not take of the answer to a call."""
+    content = result.get("content")
+    parts: list[Json] = content if isinstance(content, list) else [content] if content else []
+    structured = result.get("structuredContent")
+    if not isinstance(structured, dict | None):
+        del result["structuredContent"]
+        parts = parts or [to_json(structured, inf_nan_mode="null").decode()]
+    left_out = len(parts) - PARTS_MAX
+    parts = parts[:PARTS_MAX]
+    if left_out > 0:
+        parts.append(f"[{left_out} more parts are left out]")
+    if not is_taken("tools/call", {"content": parts}):
+        parts = [
+            part if is_taken("tools/call", {"content": [part]}) else part_in_words(part)
+            for part in parts
+        ]
+    result["content"] = parts
+
+
+def part_in_words(part: Json) -> JsonObject:
+    """A part of an answer that MCP does not know, or not so, as a text: its own, if it has one."""
+    given = part if isinstance(part, dict) else {"type": type(part).__name__, "text": part}
+    kind, text = str(given.get("type"))[:KIND_CHARS_MAX], given.get("text")
+    if not isinstance(text, str):
+        size = len(to_json(part, inf_nan_mode="null"))
+        text = f"[content of type '{kind}' that cannot be shown, {size} bytes]"
+    elif kind not in ("text", "str"):
+        text = f"[content of type '{kind}']\n{text}"
+    return {"type": "text", "text": text}
 
 
 def put_aside(tool: Json) -> JsonObject:

@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import asyncio
 import warnings
-from collections.abc import Callable, Coroutine
+from collections.abc import Awaitable, Callable, Coroutine
 from contextlib import AbstractAsyncContextManager, suppress
+from functools import partial
 from typing import Any
 
 import mcp_types
 from mcp.client._transport import TransportStreams
 from mcp.client.client import Client
+from mcp.client.session import ClientSession
 from mcp.shared.exceptions import MCPDeprecationWarning, MCPError
 from mcp.shared.message import SessionMessage
 from mcp_types import CONNECTION_CLOSED
@@ -42,6 +44,9 @@ BAD_STATUS = 400
 CLIENT = mcp_types.Implementation(name="heeler", version=HEELER_VERSION)
 
 
+type CheckResult = Callable[[ClientSession, str, mcp_types.CallToolResult], Awaitable[None]]
+
+
 class McpSession:
     """A session; `open` it first. `used_at` and `requests` say who may end it. Where the server may
     ask models (`samples`) it is told so, and answered while a tool is called."""
@@ -52,8 +57,10 @@ class McpSession:
         version: int,
         *,
         samples: bool = False,
+        check: CheckResult | None = None,
     ) -> None:
         self.transport = transport
+        self.check = check
         self.version = version
         self.sampling = SessionSampling() if samples else None
         self.client: Client | None = None
@@ -97,6 +104,10 @@ class McpSession:
             async with Client(
                 counted, client_info=CLIENT, cache=None, sampling_callback=answer
             ) as client:
+                if self.check is not None:
+                    # The SDK compares results with their schemas on the event loop.
+                    check = partial(self.check, client.session)
+                    vars(client.session)["validate_tool_result"] = check
                 self.client = client
                 self.opened.set()
                 await self.ending.wait()

@@ -14,7 +14,7 @@ from mcp.shared.message import SessionMessage
 from mcp_types import JSONRPCNotification, JSONRPCRequest
 
 from libs.telemetry import metrics
-from services.tools.adapters.mcp.message_repair import repair_tools
+from services.tools.adapters.mcp.message_repair import repair
 from services.tools.adapters.mcp.ports import McpFailed
 
 # Of notifications, requests and lines that are no messages, in each stretch of time.
@@ -116,7 +116,7 @@ class CountedStream:
             raise
         self.count(item)
         if isinstance(item, SessionMessage):
-            repair_tools(item)
+            repair(item)
         self.heard(item)
         # Where the next is there already nothing waits, and nobody else would have a turn.
         await asyncio.sleep(0)

@@ -4,6 +4,9 @@
 -- for: before a table is analyzed, Postgres would otherwise take such an index for the key of a row
 -- and read all that the organisation has.
 
+-- Finds what contains a text.
+create extension if not exists pg_trgm;
+
 -- Tools ------------------------------------------------------------------------------------------
 
 -- JSON that a client wrote is kept in columns of type json, in the order of its keys: models read
@@ -26,6 +29,12 @@ create table {schema}.tools (
 );
 create index tools_page on {schema}.tools (org collate "C", created_at, id collate "C");
 create index tools_name on {schema}.tools (org collate "C", name collate "C");
+create index tools_type on {schema}.tools (tool_type collate "C");
+create index tools_names on {schema}.tools (name);
+create index tools_types on {schema}.tools (tool_type);
+create index tools_tags on {schema}.tools using gin (tags);
+create index tools_named_like on {schema}.tools using gin (name gin_trgm_ops);
+call {schema}.keep_count_of('tools');
 comment on column {schema}.tools.fields is 'The V1 tool without the JSON that the client wrote.';
 
 create view {schema}.tool_view as
@@ -74,6 +83,8 @@ create table {schema}.tool_runs (
 );
 create index tool_runs_running on {schema}.tool_runs (id) where status = 'running';
 create index tool_runs_page on {schema}.tool_runs (org collate "C", created_at, id collate "C");
+create index tool_runs_name on {schema}.tool_runs (name, created_at, id collate "C");
+create index tool_runs_status on {schema}.tool_runs (status, created_at, id collate "C");
 create index tool_runs_agent on {schema}.tool_runs (agent_id, created_at, id collate "C");
 
 create view {schema}.tool_run_view as

@@ -123,7 +123,8 @@ def test_an_error_names_the_entry(file: Any, entry: str) -> None:
         (b"", "an agent file is a JSON object"),
         (b"[]", "an agent file is a JSON object"),
         (b"\x1f\x8b not json", "no UTF-8"),
-        (b"\xff\xfe", "no UTF-8"),
+        (b"\xfe\xfa", "no UTF-8"),
+        (b"\xff\xfe", "an agent file is a JSON object"),  # UTF-16, and nothing in it
         (b'{"agents": [', "agents[0]: Expecting value"),
         (b'{"agents": [{"id": "a"}', "a comma or a closing bracket is missing"),
         (b'{"agents": [], "agents": []}', "`agents` stands twice"),

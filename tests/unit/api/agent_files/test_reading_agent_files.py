@@ -309,6 +309,22 @@ def test_a_tool_of_a_file_needs_an_approval_until_somebody_accepts_it() -> None:
     assert rule not in payload(accepted, "agent.created")["config"]["tool_rules"]
 
 
+@pytest.mark.parametrize("said", [True, False, None])
+def test_a_tool_that_is_accepted_needs_the_approval_that_its_file_says(said: bool | None) -> None:
+    file = modern_file()
+    file["tools"][1]["default_requires_approval"] = said
+    [tool] = definitions(lines_of(file, options(tools_accepted=True)), "tool")
+    assert tool.value["tool"]["default_requires_approval"] is said
+    [untrusted] = definitions(lines_of(file), "tool")
+    assert untrusted.value["tool"]["default_requires_approval"] is True
+    there = PresentThings(tools={"roll": "tool-there"}, tool_sources={"roll": "def roll(): ..."})
+    asked = options(tools_accepted=True, override_existing_tools=True)
+    [override] = definitions(lines_of(file, asked, there), "tool")
+    assert override.id == "tool-there"
+    assert ("default_requires_approval" in override.value["given"]) is (said is not None)
+    assert override.value["tool"]["default_requires_approval"] is said
+
+
 def test_a_tool_loses_the_arguments_that_the_retired_server_added() -> None:
     file = modern_file()
     added = {"agent_state": {"type": "any"}, "request_heartbeat": {"type": "boolean"}}

@@ -110,9 +110,9 @@ def export(**fields: Any) -> Export:
     return Export(**{**things, **fields})
 
 
-def test_a_file_has_the_fields_that_the_retired_server_wrote_in_their_order() -> None:
+async def test_a_file_has_the_fields_that_the_retired_server_wrote_in_their_order() -> None:
     recorded: Any = recordings.exchange("agent_export")["body"]
-    written: Any = agent_file_document(export())
+    written: Any = await agent_file_document(export())
     assert [*written] == [*recorded]
     assert [*written["agents"][0]] == [*recorded["agents"][0]]
     assert [*written["blocks"][0]] == [*recorded["blocks"][0]]
@@ -124,9 +124,9 @@ def test_a_file_has_the_fields_that_the_retired_server_wrote_in_their_order() ->
         assert [*ours] == [*theirs]
 
 
-def test_messages_are_written_as_the_retired_server_stores_them() -> None:
+async def test_messages_are_written_as_the_retired_server_stores_them() -> None:
     recorded: Any = recordings.exchange("agent_export")["body"]["agents"][0]["messages"]
-    written: Any = agent_file_document(export())["agents"]
+    written: Any = (await agent_file_document(export()))["agents"]
     system, user, called, result, _ = written[0]["messages"]
     assert user["content"] == recorded[1]["content"]
     assert (user["otid"], user["model"]) == ("otid-1", None)
@@ -145,8 +145,8 @@ def test_messages_are_written_as_the_retired_server_stores_them() -> None:
     assert result["created_at"] == "2026-11-21T21:48:03.000005+00:00"
 
 
-def test_ids_are_those_of_the_file_and_secrets_have_no_values() -> None:
-    written: Any = agent_file_document(export())
+async def test_ids_are_those_of_the_file_and_secrets_have_no_values() -> None:
+    written: Any = await agent_file_document(export())
     agent = written["agents"][0]
     assert (agent["id"], agent["tool_ids"]) == ("agent-0", ["tool-0", "tool-1"])
     assert (agent["block_ids"], agent["source_ids"]) == (["block-0"], ["source-0"])
@@ -157,7 +157,7 @@ def test_ids_are_those_of_the_file_and_secrets_have_no_values() -> None:
     assert agent["files_agents"][0]["file_id"] == written["files"][0]["id"] == "file-0"
 
 
-def test_a_group_comes_with_its_agents() -> None:
+async def test_a_group_comes_with_its_agents() -> None:
     group = {
         "id": "group-9",
         "manager_type": "sleeptime",
@@ -170,7 +170,7 @@ def test_a_group_comes_with_its_agents() -> None:
     }
     first = ExportedAgent(document={**document(), "managed_group": group})
     second = ExportedAgent(document=document(OTHER))
-    written: Any = agent_file_document(export(agents=[first, second]))
+    written: Any = await agent_file_document(export(agents=[first, second]))
     assert [agent["id"] for agent in written["agents"]] == ["agent-0", "agent-1"]
     assert written["agents"][0]["group_ids"] == ["group-0"]
     [exported] = written["groups"]
@@ -184,14 +184,14 @@ def test_a_group_comes_with_its_agents() -> None:
     assert len(written["blocks"]) == 1
 
 
-def test_a_kind_of_group_that_the_retired_server_has_not_becomes_the_simplest() -> None:
+async def test_a_kind_of_group_that_the_retired_server_has_not_becomes_the_simplest() -> None:
     group = {"id": "group-9", "manager_type": "broadcast", "agent_ids": [AGENT]}
     agent = ExportedAgent(document={**document(), "managed_group": group})
-    written: Any = agent_file_document(export(agents=[agent]))
+    written: Any = await agent_file_document(export(agents=[agent]))
     assert written["groups"][0]["manager_config"]["manager_type"] == "round_robin"
 
 
-def test_an_mcp_server_comes_without_its_secrets() -> None:
+async def test_an_mcp_server_comes_without_its_secrets() -> None:
     servers = [
         {
             "id": "mcp_server-9",
@@ -210,15 +210,15 @@ def test_an_mcp_server_comes_without_its_secrets() -> None:
             "env": {"KEY": "hunter2"},
         },
     ]
-    written: Any = agent_file_document(export(mcp_servers=servers))
+    written: Any = await agent_file_document(export(mcp_servers=servers))
     assert "hunter2" not in json.dumps(written)
     remote, local = written["mcp_servers"]
     assert (remote["id"], remote["server_url"]) == ("mcp_server-0", "https://mcp.example.com/mcp")
     assert local["stdio_config"]["command"] == "npx"
 
 
-def test_what_is_written_is_read_again() -> None:
-    written = agent_file_document(export(skills=[{"name": "s", "files": None}]))
+async def test_what_is_written_is_read_again() -> None:
+    written = await agent_file_document(export(skills=[{"name": "s", "files": None}]))
     lines = lines_of(json.loads(json.dumps(written)), options(tools_accepted=True))
     created = payload(lines, "agent.created")["config"]
     kept = ("name", "system", "agent_type", "llm_config", "tool_rules", "description", "timezone")
@@ -233,7 +233,7 @@ def test_what_is_written_is_read_again() -> None:
         assert {name: ours[name] for name in same} == {name: stored[name] for name in same}
 
 
-def test_calls_that_waited_for_a_client_are_written_as_approvals_and_read_again() -> None:
+async def test_calls_that_waited_for_a_client_are_written_as_approvals_and_read_again() -> None:
     gated = ToolCall(id="call-1", name="roll", arguments="{}", gated=True)
     answer: Any = {"type": "approval", "tool_call_id": "call-1", "approve": True, "reason": None}
     conversation = (
@@ -248,7 +248,7 @@ def test_calls_that_waited_for_a_client_are_written_as_approvals_and_read_again(
         messages=conversation,
         in_context=[message.id for message in conversation],
     )
-    written: Any = agent_file_document(export(agents=[agent]))
+    written: Any = await agent_file_document(export(agents=[agent]))
     asked, answered = written["agents"][0]["messages"][2:4]
     assert (asked["role"], asked["tool_call_id"]) == ("approval", "call-1")
     assert (answered["approve"], answered["approvals"]) == (True, [answer])
@@ -259,7 +259,7 @@ def test_calls_that_waited_for_a_client_are_written_as_approvals_and_read_again(
     assert events(lines, "context.replaced") == []
 
 
-def test_what_an_assistant_said_by_a_call_has_a_result_in_the_file() -> None:
+async def test_what_an_assistant_said_by_a_call_has_a_result_in_the_file() -> None:
     spoken = ToolCall(
         id="call-1", name="send_message", arguments='{"message": "Hi."}', spoken_argument="message"
     )
@@ -277,14 +277,14 @@ def test_what_an_assistant_said_by_a_call_has_a_result_in_the_file() -> None:
         in_context=[message.id for message in whole],
     )
     left_out: list[Any] = []
-    lines = lines_of(agent_file_document(export(agents=[agent])), left_out=left_out)
+    lines = lines_of(await agent_file_document(export(agents=[agent])), left_out=left_out)
     result = messages(lines)[-1]
     assert (result["hidden"], result["tool_status"]) == (True, "success")
     assert not any("no result" in each.why for each in left_out)
 
 
-def test_the_legacy_form_is_read_again() -> None:
-    written = legacy_document(export())
+async def test_the_legacy_form_is_read_again() -> None:
+    written = await legacy_document(export())
     lines = lines_of(json.loads(json.dumps(written)))
     created = payload(lines, "agent.created")
     assert created["config"]["name"] == "Ada"

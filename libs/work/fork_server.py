@@ -1,0 +1,116 @@
+"""Runs as a program of its own: for each socket that it is sent, it forks a process that reads one
+call from it, makes that call within its limits, and writes what came of it.
+
+It has imported the modules that it is started with, so that a call costs a fork; it has one thread
+and no secrets. It ends with the process that started it, and when it is not needed for a while.
+"""
+
+from __future__ import annotations
+
+import gc
+import os
+import pickle
+import resource
+import signal
+import socket
+import sys
+from collections.abc import Callable
+from dataclasses import dataclass
+from importlib import import_module
+from typing import Any, Literal
+
+IDLE_SECONDS_MAX = 300.0
+NICENESS = 10  # what has a process of its own takes long: short requests come first
+PID_BYTES = 4
+IGNORED = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)  # it ends with its parent
+
+type Outcome = tuple[Literal["returned", "raised", "no memory"], Any]
+
+
+@dataclass(frozen=True, slots=True)
+class ProcessLimits:
+    """What one call may take."""
+
+    processor_seconds_max: int = 10
+    memory_bytes_max: int = 1 << 30
+
+    def apply(self) -> None:
+        """Give the present process no more than this, from now on."""
+        seconds = self.processor_seconds_max
+        for what, most in (
+            (resource.RLIMIT_CPU, (seconds, seconds)),
+            (resource.RLIMIT_AS, (self.memory_bytes_max, self.memory_bytes_max)),
+            (resource.RLIMIT_CORE, (0, 0)),
+        ):
+            resource.setrlimit(what, most)
+        os.nice(NICENESS)
+
+
+def serve(control: socket.socket) -> None:
+    """Fork a process for each socket that comes, until none comes any more."""
+    control.settimeout(IDLE_SECONDS_MAX)
+    while True:
+        try:
+            message, files, _, _ = socket.recv_fds(control, 1, 1)
+        except TimeoutError:
+            return
+        if not message:
+            return
+        try:
+            is_child = os.fork() == 0
+        except OSError:
+            is_child = False  # no room for one more process: its caller reads the end of the stream
+        if is_child:
+            try:
+                control.close()
+                answer(socket.socket(fileno=files[0]))
+            finally:
+                os._exit(0)
+        os.close(files[0])
+
+
+def answer(connection: socket.socket) -> None:
+    """Make the call that a connection brings, in the process that was forked for it."""
+    with connection.makefile("rwb") as stream:
+        stream.write(os.getpid().to_bytes(PID_BYTES))
+        stream.flush()
+        limits: ProcessLimits
+        function, arguments, limits = pickle.load(stream)
+        limits.apply()
+        stream.write(outcome_of(function, arguments))
+
+
+def outcome_of(function: Callable[..., Any], arguments: tuple[Any, ...]) -> bytes:
+    """What a function returns or raises, as an `Outcome` that its caller can read. A process edge:
+    the caller gets every exception."""
+    try:
+        return pickle.dumps(("returned", function(*arguments)))
+    except MemoryError:
+        return pickle.dumps(("no memory", None))
+    except Exception as error:
+        return outcome_of_error(error)
+
+
+def outcome_of_error(error: Exception) -> bytes:
+    """An exception as an `Outcome`; one that cannot be made again is told in words."""
+    try:
+        outcome = pickle.dumps(("raised", error))
+        pickle.loads(outcome)
+    except Exception:
+        return pickle.dumps(("raised", RuntimeError(f"{type(error).__name__}: {error}")))
+    return outcome
+
+
+def main(modules: list[str]) -> None:
+    """Serve the socket that is stdin, with these modules imported."""
+    for number in IGNORED:
+        signal.signal(number, signal.SIG_IGN)
+    signal.signal(signal.SIGCHLD, signal.SIG_IGN)  # the kernel forgets children that ended
+    for module in modules:
+        import_module(module)
+    gc.freeze()
+    serve(socket.socket(fileno=0))
+
+
+if __name__ == "__main__":
+    main(sys.argv[1:])

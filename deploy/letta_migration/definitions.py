@@ -73,8 +73,7 @@ class Definitions:
                     value=value,
                     attached_to=tuple(self.agents_of(kind, row["id"])),
                 )
-                digest = sha256(to_json(definition)).hexdigest()
-                if self.progress.is_new(kind, row["id"], digest):
+                if self.progress.is_new(kind, row["id"], digest_of(definition)):
                     self.report.count(table)
                     variables = value.get("variables")
                     if isinstance(variables, dict) and variables:
@@ -119,13 +118,14 @@ class Definitions:
             [self.org],
         )
         for row in rows.fetchall():
-            if self.progress.is_new("project", row["project_id"], ""):
-                yield Definition(
-                    of="project",
-                    id=row["project_id"],
-                    value={"name": row["project_id"]},
-                    attached_to=tuple(row["agents"]),
-                )
+            definition = Definition(
+                of="project",
+                id=row["project_id"],
+                value={"name": row["project_id"]},
+                attached_to=tuple(row["agents"]),
+            )
+            if self.progress.is_new("project", definition.id, digest_of(definition)):
+                yield definition
 
     def tool(self, row: Row) -> JsonObject | None:
         """A tool that a client made."""
@@ -238,6 +238,11 @@ class Definitions:
         )  # fmt: skip
         config: dict[str, Any] = {name: row[name] for name in names if row.get(name) is not None}
         return {"config": {**config, "shared_block_ids": [*shared]}}
+
+
+def digest_of(definition: Definition) -> str:
+    """What tells whether a thing is still as it was taken over."""
+    return sha256(to_json(definition)).hexdigest()
 
 
 def bearer(token: str) -> str:

@@ -19,7 +19,7 @@ from deploy.letta_migration.providers import providers
 from deploy.letta_migration.report import Report
 from deploy.letta_migration.secrets import Opener
 from deploy.letta_migration.source import LettaDatabase, organisation_of
-from deploy.letta_migration.target import Missing, Target, TargetProblem, embedding_models
+from deploy.letta_migration.target import Gone, Missing, Target, TargetProblem, embedding_models
 from deploy.letta_migration.target_versions import AskedVersions, TargetVersions, UnchangedVersions
 from libs.encryption.sealer import Sealer
 
@@ -59,7 +59,12 @@ class Migration:
             earlier = passes.report() if passes.is_under_way else None
             if earlier is not None:
                 self.tell("Go on with the pass that was under way")
-                self.send(passes, report)
+                try:
+                    self.send(passes, report)
+                except Gone:
+                    self.tell("The server has forgotten it with its agents: it is made again")
+                    passes.give_up()
+                    earlier = None
             progress = passes.draft()
             self.read(database, org, progress, report, passes, AskedVersions(self.target))
             self.send(passes, report)

@@ -15,7 +15,7 @@ from libs.contracts.letta.model_configs import EmbeddingConfig
 SECONDS_MAX = 600.0
 COPIED_BYTES = 1 << 20
 PAGE = 1_000
-NOT_FOUND = 404
+NOT_FOUND, GONE = 404, 410
 
 
 class TargetProblem(Exception):
@@ -24,6 +24,10 @@ class TargetProblem(Exception):
 
 class Missing(TargetProblem):
     """There is no such thing on the server."""
+
+
+class Gone(TargetProblem):
+    """There was such a thing on the server."""
 
 
 class Target:
@@ -66,7 +70,8 @@ class Target:
             raise Missing(f"{path} is not there")
         if response.status >= 300:
             shown = text.decode(errors="replace")[:2_000]
-            raise TargetProblem(f"{method} {path} was answered with {response.status}: {shown}")
+            kind = Gone if response.status == GONE else TargetProblem
+            raise kind(f"{method} {path} was answered with {response.status}: {shown}")
         return json.loads(text)
 
     def all(self, path: str, **query: object) -> Iterator[dict[str, Any]]:

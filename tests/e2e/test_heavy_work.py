@@ -102,7 +102,8 @@ async def test_twenty_exports_at_once_wait_in_line_and_all_are_whole(
 async def test_clients_that_ask_again_for_a_fork_are_answered_with_those_that_they_began(
     ahttp: httpx.AsyncClient, long_agent: str
 ) -> None:
-    """Two ask for the same, and give up waiting: each has a fork of its own in the end."""
+    """Two ask for the same behind many others, and give up waiting: each has a fork of its own in
+    the end."""
     fork, body = f"/v1/agents/{long_agent}/fork", {"name": unique("fork")}
 
     async def forks() -> list[str]:
@@ -122,8 +123,12 @@ async def test_clients_that_ask_again_for_a_fork_are_answered_with_those_that_th
         assert answer.status_code == 200, answer.text
         return str(answer.json()["id"])
 
+    others = [ahttp.post(fork, json={}, timeout=SECONDS_MAX) for _ in range(COPIES)]
+    line = asyncio.ensure_future(asyncio.gather(*others))
+    await asyncio.sleep(0.1)  # the others are in the line before these two
     await asyncio.gather(give_up_waiting(), give_up_waiting())
     await wait_for("both forks", both, SECONDS_MAX)
+    await line
     begun = await forks()
     assert sorted(await asyncio.gather(ask(1), ask(2))) == begun
     assert await ask(0) not in begun

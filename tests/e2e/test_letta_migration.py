@@ -299,6 +299,40 @@ def test_a_later_pass_brings_what_was_changed(
         assert {thing[field] for thing in here} == {"Changed there"}, path
 
 
+PROJECT = "project-5d1f6d2e-1c0b-4f0e-9d50-0d7c1f0f6a11"
+EMPTIED = """
+update archives set description = null;
+update sources set name = name || ' renamed', description = null;"""
+
+
+def test_a_later_pass_brings_what_was_renamed_or_emptied(
+    report: Any, old: OldServer, http: httpx.Client
+) -> None:
+    with psycopg.connect(old.url) as database:
+        database.execute(EMPTIED)
+    assert old.report()["differences"] == []
+    folders = expected("folders")
+    here = of_ids(everything(http, "/v1/folders/"), folders)
+    assert {folder["name"] for folder in here} == {f"{told['name']} renamed" for told in folders}
+    archives = of_ids(everything(http, "/v1/archives/"), expected("archives"))
+    assert {thing["description"] for thing in [*here, *archives]} == {None}
+
+
+def test_agents_that_join_a_project_later_are_in_it(
+    report: Any, old: OldServer, http: httpx.Client
+) -> None:
+    for agent_id in AGENT_IDS[:2]:
+        with psycopg.connect(old.url) as database:
+            database.execute(
+                "update agents set project_id = %s, updated_at = now() where id = %s",
+                [PROJECT, agent_id],
+            )
+        assert old.report()["differences"] == []
+        assert http.get(f"/v1/agents/{agent_id}").json()["project_id"] == PROJECT
+    found = everything(http, "/v1/agents/", project_id=PROJECT)
+    assert {agent["id"] for agent in found} == {*AGENT_IDS[:2]}
+
+
 def test_every_command_of_the_page_does_what_it_says(
     report: Any, old: OldServer, http: httpx.Client
 ) -> None:

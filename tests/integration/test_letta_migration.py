@@ -22,7 +22,7 @@ from deploy.letta_migration.progress import Progress
 from deploy.letta_migration.report import Report
 from deploy.letta_migration.secrets import Opener, derived_key
 from deploy.letta_migration.source import LettaDatabase, organisation_of
-from deploy.letta_migration.target import Missing, Target
+from deploy.letta_migration.target import Gone, Missing, Target
 from deploy.letta_migration.target_versions import AskedVersions, TargetVersions, UnchangedVersions
 from deploy.letta_migration.versions import REVISIONS, UnknownDatabase
 from libs.contracts.agent.conversations import Message, main_conversation
@@ -537,6 +537,32 @@ def test_what_a_pass_that_died_noted_is_reported_when_it_was_sent_again(
     assert noted.left.items() <= report.left.items()
     assert "archival_passages" in {table for table, _ in noted.left}
     assert report.left_counts | noted.left_counts == report.left_counts
+
+
+class ForgettingTarget(TakingTarget):
+    """A server that has forgotten the first import that it is asked for."""
+
+    asked = 0
+
+    def send(self, path: str, file: Path, *, key: str, **fields: str) -> Any:
+        self.asked += 1
+        if self.asked == 1:
+            raise Gone("import-1 was made, and forgotten with its agents")
+        return super().send(path, file, key=key, **fields)
+
+
+def test_a_pass_that_the_server_has_forgotten_is_made_again(url: str, tmp_path: Path) -> None:
+    target = ForgettingTarget("http://127.0.0.1:1")
+    migration = Migration(url, None, tmp_path, target, Opener(None), SEALER, True, print)
+    noted = Report()
+    with LettaDatabase(url) as database:
+        org = organisation_of(database, None)
+        passes = migration.passes(org)
+        migration.read(database, org, passes.draft(), noted, passes, AskedVersions(target))
+    report = migration.run()
+    assert target.asked == 2
+    assert not passes.is_under_way
+    assert report.taken == noted.taken
 
 
 def test_every_event_is_one_that_the_services_know() -> None:

@@ -37,8 +37,9 @@ GROUP_CHANGES = (
     *("sleeptime_agent_frequency", "max_message_buffer_length", "min_message_buffer_length"),
 )
 TOOL_CHANGES = (*TOOL_DEFINITION, "tags", "default_requires_approval", "enable_parallel_execution")
-FOLDER_CHANGES = ("description", "instructions", "metadata")
+FOLDER_CHANGES = ("name", "description", "instructions", "metadata")
 ARCHIVE_CHANGES = ("name", "description", "metadata")
+EMPTIED = frozenset({"description", "instructions"})  # what the source may have no more
 
 
 type Have = Callable[[int, Definition], Awaitable[None]]
@@ -91,9 +92,7 @@ class ContinuedDefinitions(Definitions):
             case "sandbox_config":
                 await self.have_sandbox_config(number, definition)
             case "folder":
-                changes = choose_fields(definition.value, FOLDER_CHANGES)
-                update: Command = UpdateFolder(folder_id=definition.id, changes=changes)
-                if not await self.is_changed(update, number):
+                if not await self.is_folder_changed(number, definition):
                     await self.make_folder(number, definition)
             case "archive":
                 changes = choose_fields(definition.value, ARCHIVE_CHANGES)
@@ -108,6 +107,17 @@ class ContinuedDefinitions(Definitions):
             return False
         accept(reply, number)
         return True
+
+    async def is_folder_changed(self, number: int, definition: Definition) -> bool:
+        """Whether a folder is there and is as the source says now; it keeps its name where another
+        one has the new one. Raises BadSource."""
+        changes = choose_fields(definition.value, FOLDER_CHANGES)
+        renamed = UpdateFolder(folder_id=definition.id, changes=changes)
+        reply = await self.sender.ask(renamed, "rename", str(number))
+        if isinstance(reply, Accepted):
+            return True
+        kept = {name: value for name, value in changes.items() if name != "name"}
+        return await self.is_changed(UpdateFolder(folder_id=definition.id, changes=kept), number)
 
     async def have_tool(self, number: int, definition: Definition) -> None:
         """Have a tool as the source says: its id stays where no other one has its name."""
@@ -195,8 +205,12 @@ class ContinuedDefinitions(Definitions):
 
 
 def choose_fields(fields: JsonObject, names: tuple[str, ...]) -> JsonObject:
-    """Those of the fields that are named and have a value."""
-    return {name: fields[name] for name in names if fields.get(name) is not None}
+    """Those of the fields that are named and have a value, or may have none any more."""
+    return {
+        name: fields[name]
+        for name in names
+        if name in fields and (fields[name] is not None or name in EMPTIED)
+    }
 
 
 def accept(reply: Accepted | Rejected, number: int) -> None:

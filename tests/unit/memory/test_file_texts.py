@@ -444,6 +444,22 @@ def test_a_page_is_read_in_the_encoding_that_it_declares(encoding: str, declarat
     assert DECLARED[encoding] in read_here("html", page.encode())  # which is valid UTF-8
 
 
+@pytest.mark.parametrize(
+    ("page", "text"),
+    [
+        ("<html><head><title>T</title><p>one<p>two", "# T\n\none\n\ntwo"),
+        ("<head><title>T</title><style>s</style><body>one</body>", "# T\n\none"),
+        ("<head><title>T</title><meta name=a></head><body>one", "# T\n\none"),
+        ("<body>one</body><body>two</body>", "onetwo"),
+        ("<!doctype html><body><p>one</body></html>\n<p>two<!-- no -->", "one\n\ntwo"),
+        ('<?xml version="1.0"?><html><body>one</body></html>', "one"),
+    ],
+    ids=["no-body", "open-head", "whole", "two-bodies", "behind-the-end", "xml"],
+)
+def test_all_that_a_browser_shows_of_a_page_is_read(page: str, text: str) -> None:
+    assert read_here("html", page.encode()).strip() == text
+
+
 @pytest.mark.parametrize("name", ["utf-16", "utf-7", "punycode", "undefined", "hex", "klingon"])
 def test_a_page_that_declares_what_no_page_is_in_is_read_all_the_same(name: str) -> None:
     page = f'<meta charset="{name}"><p>Caf'.encode() + b"\xe9</p>"

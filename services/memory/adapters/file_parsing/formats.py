@@ -63,7 +63,7 @@ VOID_TAGS = frozenset(
 )
 UNSHOWN = (
     *("script", "style", "noscript", "template", "svg", "iframe", "canvas"),
-    *("head", "object", "button", "input", "select", "dialog"),
+    *("title", "object", "button", "input", "select", "dialog"),
 )
 
 
@@ -139,7 +139,7 @@ class Depth(HTMLParser):
 
 def html(file: IO[bytes]) -> Iterator[str]:
     """A page as Markdown, what it does not show left out."""
-    from bs4 import BeautifulSoup
+    from bs4 import BeautifulSoup, Declaration, ProcessingInstruction
     from markdownify import MarkdownConverter
 
     if file.seek(0, io.SEEK_END) > HTML_BYTES_MAX:
@@ -155,7 +155,11 @@ def html(file: IO[bytes]) -> Iterator[str]:
     title = soup.title.get_text(" ", strip=True) if soup.title else ""
     for part in soup(UNSHOWN):
         part.decompose()
-    text = MarkdownConverter(heading_style="ATX", bullets="-").convert_soup(soup.body or soup)
+    for note in soup.find_all(string=True):
+        if isinstance(note, ProcessingInstruction | Declaration):
+            note.extract()
+    # Browsers show what stands in front of a body, behind it, and in a second one.
+    text = MarkdownConverter(heading_style="ATX", bullets="-").convert_soup(soup)
     lines = [line.rstrip() for line in text.strip().split("\n")]
     shown = [line for n, line in enumerate(lines) if line or (n and lines[n - 1])]
     head = [] if not title or f"# {title}" in shown else [f"# {title}", ""]

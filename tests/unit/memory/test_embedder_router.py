@@ -5,6 +5,8 @@ from __future__ import annotations
 import asyncio
 import json
 import math
+import struct
+from base64 import b64encode
 from collections.abc import AsyncIterator
 from typing import Any
 
@@ -335,3 +337,31 @@ async def test_a_text_that_is_refused_alone_teaches_nothing() -> None:
     few.asked.clear()
     assert len(await remote(endpoint).embed([*map(str, range(64))])) == 64
     assert few.asked == [64]
+
+
+async def test_vectors_may_come_in_base64_though_nobody_asked_for_it() -> None:
+    data = [
+        {"index": number, "embedding": b64encode(struct.pack("<2f", 0, 2 + number)).decode()}
+        for number in range(2)
+    ]
+    endpoint = EmbeddingEndpoint(Endpoint("k", "http://localhost/v1"), Answering({"data": data}))
+    assert await remote(endpoint).embed(["a", "b"]) == [[0, 1], [0, 1]]
+
+
+@pytest.mark.parametrize(
+    ("answer", "words"),
+    [
+        (
+            {"data": [{"index": 0, "embedding": [1, 0]}, {"index": 1, "embedding": [1, 0, 0]}]},
+            "of different lengths",
+        ),
+        ({"data": [{"index": n, "embedding": [1, 0, 0]} for n in (0, 1)]}, "3 numbers and not 2"),
+        ({"data": [{"index": n, "embedding": "AAAA"} for n in (0, 1)]}, "is cut off"),
+        ({"object": "error", "message": "no such model"}, "no such model"),
+        ({"detail": "Not enough memory"}, "Not enough memory"),
+    ],
+)
+async def test_what_is_wrong_with_an_answer_is_said_truly(answer: Any, words: str) -> None:
+    endpoint = EmbeddingEndpoint(Endpoint("k", "http://localhost/v1"), Answering(answer))
+    with pytest.raises(EmbeddingFailed, match=words):
+        await remote(endpoint).embed(["a", "b"])

@@ -6,6 +6,8 @@ import asyncio
 import json
 import math
 import re
+import struct
+from base64 import b64decode
 from collections.abc import Mapping, Sequence
 from typing import Any, Protocol
 from urllib.parse import urlencode
@@ -45,6 +47,11 @@ REFUSAL_CHARS_READ = 2_000
 NO_VECTORS = "its answer holds no vectors, one for each text"
 # What refusals say that are about the length of texts, and not about how many there are.
 LENGTH_WORDS = re.compile(r"token|length|character|\bbytes?\b|entity too large|\bbody\b", re.I)
+
+
+# Where an answer that is an error, with the status of a good one, has its words.
+ERROR_FIELDS = ("error", "message", "detail")
+FLOAT_BYTES = 4
 
 
 class OddVectors(ValueError):
@@ -190,21 +197,42 @@ class RemoteEmbedder:
         answer = await self.endpoint.embeddings(body, self.org)
         try:
             data = in_order(answer["data"])
-            vectors = [unit([float(number) for number in item["embedding"]]) for item in data]
+            vectors = [unit(numbers_of(item["embedding"])) for item in data]
         except (KeyError, TypeError, ValueError, OverflowError, AttributeError) as odd:
-            said = answer.get("error") if isinstance(answer, dict) else None
+            said = error_in(answer)
             why = str(odd) if isinstance(odd, OddVectors) else NO_VECTORS
             why = f"it said {json.dumps(said)[:WORDS_SHOWN_MAX]}" if said else why
             raise self.endpoint.unavailable(why) from odd
         if len(vectors) != len(texts):
             why = f"it gave {len(vectors)} vectors for {len(texts)} texts"
             raise self.endpoint.unavailable(why)
-        if any(len(vector) != self.dimensions for vector in vectors):
+        lengths = {len(vector) for vector in vectors}
+        if len(lengths) > 1:
+            raise self.endpoint.unavailable("its vectors are of different lengths")
+        for length in lengths - {self.dimensions}:
             raise EmbeddingRefused(
-                f"the model {self.name} gives {len(vectors[0])} numbers and not"
-                f" {self.dimensions}: set `embedding_config.embedding_dim` to {len(vectors[0])}"
+                f"the model {self.name} gives {length} numbers and not"
+                f" {self.dimensions}: set `embedding_config.embedding_dim` to {length}"
             )
         return vectors
+
+
+def numbers_of(embedding: Any) -> list[float]:
+    """The numbers of a vector, also where a server sends them as OpenAI's clients ask for them:
+    the bytes of small floats in base64. Raises ValueError and TypeError."""
+    if isinstance(embedding, str):
+        raw = b64decode(embedding, validate=True)
+        if len(raw) % FLOAT_BYTES:
+            raise OddVectors("a vector is cut off")
+        return list(struct.unpack(f"<{len(raw) // FLOAT_BYTES}f", raw))
+    return [float(number) for number in embedding]
+
+
+def error_in(answer: Any) -> Any:
+    """What an answer without vectors says of an error; None where it says nothing."""
+    if not isinstance(answer, dict):
+        return None
+    return next((answer[name] for name in ERROR_FIELDS if answer.get(name)), None)
 
 
 def in_order(data: Any) -> list[Any]:

@@ -27,6 +27,9 @@ from services.agent.domain.tools.custom_tools import TOOL_ARGUMENTS_CHARS_MAX
 
 CALL_ID_CHARS_MAX = 40
 TOOL_NAME_CHARS_MAX = 64
+# What some models write around a tool's name, as in `functions.look<|channel|>commentary`.
+NAMESPACE = re.compile(r"\A(?:functions|default_api|tools)[.:/]")
+FORMAT_TOKEN = "<|"
 FINISH_REASON_CHARS_MAX = 64
 
 # No model says as much in one step. What is said is stored whole, in one event.
@@ -87,7 +90,7 @@ class Assembly:
         closing = self.close_call()
         if len(self.calls) >= CALLS_MAX:
             raise TooLong(f"more than {CALLS_MAX} tool calls")
-        name = re.sub(r"[^a-zA-Z0-9_-]", "_", name)[:TOOL_NAME_CHARS_MAX] or "unnamed"
+        name = re.sub(r"[^a-zA-Z0-9_-]", "_", bare_name(name))[:TOOL_NAME_CHARS_MAX] or "unnamed"
         self.open = OpenCall(self.good_id(call_id, name), name)
         return [*closing, ToolCallDelta(self.open.id, name)]
 
@@ -169,6 +172,12 @@ class Assembly:
             return call_id
         seed = f"{self.seed}{call_id}{len(self.calls)}{name}".encode()
         return f"call_{sha256(seed).hexdigest()[:24]}"
+
+
+def bare_name(name: str) -> str:
+    """A tool's name without what some models write around it: white space, a namespace, and what
+    their format has behind it."""
+    return NAMESPACE.sub("", name.partition(FORMAT_TOKEN)[0].strip())
 
 
 def tokens(counted: object) -> int:

@@ -23,9 +23,18 @@ ESCAPES = re.compile(
 MARKS = re.compile(r'(\\.|")', re.DOTALL)
 CONTROLS = {code: json.dumps(chr(code))[1:-1] for code in range(32)}
 
-# The tags around thoughts, and how much of a text is held back where one may stand.
-THINK, THOUGHT = "<think>", "</think>"
+# The tags around thoughts, written in any case, and how much of a text is held back where one may
+# stand.
+THINKING_TAGS = {
+    "<think>": "</think>",
+    "<thinking>": "</thinking>",
+    "<thought>": "</thought>",
+    "<seed:think>": "</seed:think>",
+    "[think]": "[/think]",
+}
+END_TAGS = re.compile(r"</(?:think|thinking|thought|seed:think)>|\[/think\]", re.IGNORECASE)
 HELD_CHARS_MAX = 100
+TAG_CHARS_MAX = max(map(len, THINKING_TAGS))
 
 # Where such an escape starts, or may turn out to start with the next chunk.
 PERHAPS_ESCAPED = re.compile(rf"{ESCAPED.pattern}|\\(?:u(?:0{{0,3}}|[dD]))?\Z")
@@ -110,21 +119,28 @@ class ThinkingTags:
         self.place: Literal["before", "inside", "behind", "words"] = "before"
         self.held = ""
         self.has_thought = False
+        self.end = ""  # the tag behind the thoughts
 
     def read(self, chunk: str) -> tuple[str, str]:
         """What this chunk adds to the thoughts, and to the words."""
         text, self.held, thought = self.held + chunk, "", ""
         if self.place == "before":
-            begins = text.lstrip()
-            if THINK.startswith(begins) and begins != THINK and len(text) <= HELD_CHARS_MAX:
+            begins = text.lstrip().removeprefix("\ufeff")
+            head = begins[:TAG_CHARS_MAX].lower()
+            tag = next((tag for tag in THINKING_TAGS if head.startswith(tag)), "")
+            may_begin = any(tag.startswith(head) for tag in THINKING_TAGS)
+            if not tag and may_begin and len(text) <= HELD_CHARS_MAX:
                 self.held = text
                 return "", ""
-            self.place = "inside" if begins.startswith(THINK) else "words"
-            text = begins[len(THINK) :] if self.place == "inside" else text
+            self.place = "inside" if tag else "words"
+            self.end = THINKING_TAGS.get(tag, "")
+            text = begins[len(tag) :] if tag else text
         if self.place == "inside":
-            thought, end, text = text.partition(THOUGHT)
+            ends = (tag for tag in END_TAGS.finditer(text) if tag[0].lower() == self.end)
+            end = next(ends, None)
+            thought, text = (text[: end.start()], text[end.end() :]) if end else (text, "")
             self.place = "behind" if end else "inside"
-            thought = self.thought_of(thought, is_whole=bool(end))
+            thought = self.thought_of(thought, is_whole=end is not None)
         if self.place == "behind":
             text = text.lstrip()
             self.place = "words" if text else "behind"
@@ -135,7 +151,8 @@ class ThinkingTags:
         text = text if self.has_thought else text.lstrip()
         kept = text.rstrip()
         if not is_whole:
-            cut = next((n for n in range(len(THOUGHT), 0, -1) if text.endswith(THOUGHT[:n])), 0)
+            tail, end = text[-len(self.end) :].lower(), self.end
+            cut = next((n for n in range(len(end), 0, -1) if tail.endswith(end[:n])), 0)
             shown = text[: len(text) - cut]
             kept = shown.rstrip()
             kept = kept if len(shown) - len(kept) <= HELD_CHARS_MAX else shown

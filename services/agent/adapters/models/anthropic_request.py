@@ -8,14 +8,13 @@ from dataclasses import dataclass, replace
 from hashlib import sha256
 from typing import Any
 
-from pydantic_core import from_json
-
 from libs.contracts.agent.conversations import Message, ReasoningPart, ToolCall
 from libs.contracts.agent.stored_to_letta_messages import text_of
 from libs.contracts.bus_messages import Json, JsonObject
 from libs.contracts.letta.model_configs import JsonSchemaResponseFormat, LLMConfig
 from services.agent.adapters.models.tool_schemas import anthropic_arguments
 from services.agent.domain.prompts.model_context import ModelRequest
+from services.agent.domain.tools.call_arguments import sendable_arguments
 
 # Anthropic's own servers, which take no thoughts without a signature.
 ANTHROPIC_HOST = "api.anthropic.com"
@@ -222,7 +221,7 @@ class Blocks:
                 "type": "tool_use",
                 "id": self.good_id(message, call),
                 "name": call.name,
-                "input": input_of(call),
+                "input": sendable_arguments(call),
             }
             for call in message.tool_calls
         ]
@@ -287,13 +286,3 @@ def thinking_block(part: ReasoningPart) -> JsonObject:
         return {"type": "redacted_thinking", "data": part.redacted}
     block: JsonObject = {"type": "thinking", "thinking": part.text}
     return block if part.signature is None else {**block, "signature": part.signature}
-
-
-def input_of(call: ToolCall) -> JsonObject:
-    """The arguments, which have to be an object: what is none is shown as it was written."""
-    try:
-        # What is nested more deeply than this reads could not be written either.
-        arguments = from_json(call.arguments)
-    except ValueError:
-        arguments = None
-    return arguments if isinstance(arguments, dict) else {"arguments": call.arguments}

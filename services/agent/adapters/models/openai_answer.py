@@ -99,6 +99,7 @@ FINISH_REASONS = {
     "end_turn": "stop",
     "stop_sequence": "stop",
     "max_tokens": "length",
+    "max_output_tokens": "length",
     "model_length": "length",
     "safety": FILTERED,
     "sensitive": FILTERED,
@@ -109,6 +110,14 @@ FINISH_REASONS = {
     "abort": "error",
     "aborted": "error",
     "cancelled": "error",
+    "canceled": "error",
+    "engine_error": "error",
+    "exception": "error",
+    "failed": "error",
+    "failure": "error",
+    "internal_error": "error",
+    "server_error": "error",
+    "timeout": "error",
     "network_error": "error",
     "insufficient_system_resource": "error",
 }
@@ -223,7 +232,8 @@ class OpenAIAnswer:
         if function := fields(delta.get("function_call")):
             calls.append({"function": function})
         for place, call in enumerate(calls):
-            function, index = fields(call.get("function")), call.get("index")
+            # Some servers leave out the object around the name and the arguments.
+            function, index = fields(call.get("function") or call), call.get("index")
             chunks += self.calls.add(
                 index=place if index is None and len(calls) > 1 else index,
                 call_id=words(call.get("id")),

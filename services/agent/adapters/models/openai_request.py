@@ -15,6 +15,7 @@ from services.agent.adapters.models.rendered_message_cache import RenderedMessag
 from services.agent.adapters.models.rendered_tools import json_around
 from services.agent.adapters.models.tool_schemas import openai_function
 from services.agent.domain.prompts.model_context import ModelRequest
+from services.agent.domain.tools.call_arguments import sendable_text
 
 # What stands for the thoughts in the messages, among the parameters that a server may refuse.
 THOUGHTS = "reasoning_content"
@@ -139,7 +140,7 @@ def openai_message(message: Message) -> JsonObject:
                     {
                         "id": call.id,
                         "type": "function",
-                        "function": {"name": call.name, "arguments": call.arguments},
+                        "function": {"name": call.name, "arguments": sendable_text(call)},
                         **({"extra_content": call.extra} if call.extra else {}),
                     }
                     for call in message.tool_calls

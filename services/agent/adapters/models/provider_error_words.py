@@ -110,7 +110,7 @@ STATUSES = {
     "overloaded_error": 529,
 }
 STATUSES_OF_WORDS = (
-    (re.compile(r"quota|billing|credit|payment", re.IGNORECASE), 402),
+    (re.compile(r"quota|billing|credit|payment|insufficient.?balance", re.IGNORECASE), 402),
     (re.compile(r"rate.?limit|too.?many.?requests|throttl", re.IGNORECASE), 429),
     (re.compile(r"overload|unavailable", re.IGNORECASE), 503),
     (re.compile(r"timeout|timed.?out", re.IGNORECASE), 504),
@@ -189,7 +189,14 @@ def error_words(body: object) -> ErrorWords:
     )
 
 
-MESSAGES = ("message", "msg", "error_msg", "error", "detail", "errors", "error_message")
+MESSAGES = (
+    *("message", "msg", "error_msg", "status_msg", "faultstring", "error", "detail", "errors"),
+    *("error_message", "Message"),
+)
+# Where an error stands in an error, or in an event that has other fields too.
+INNER = ("base_resp", "fault", "x_groq", "error")
+# The codes of answers that went well.
+NO_FAULT = (None, "", 0, "0")
 
 
 def layers(body: object, depth: int = DEPTH_MAX) -> Iterator[dict[str, Any]]:
@@ -200,8 +207,9 @@ def layers(body: object, depth: int = DEPTH_MAX) -> Iterator[dict[str, Any]]:
         yield {"message": body}
     if not isinstance(body, dict) or not depth:
         return
-    yield {name: value for name, value in body.items() if name != "error"}
-    yield from layers(body.get("error"), depth - 1)
+    yield {name: value for name, value in body.items() if name not in INNER}
+    for name in INNER:
+        yield from layers(body.get(name), depth - 1)
 
 
 def message_text(value: object) -> str:
@@ -227,13 +235,28 @@ def refused_field(detail: object) -> str:
 
 def error_in(event: dict[str, Any]) -> ErrorWords | None:
     """The error that an answer tells of which came with the status 200, if it is one."""
-    if not (event.get("error") or event.get("object") == "error" or event.get("type") == "error"):
+    if not is_marked_as_error(event):
         known = any(event.get(name) for name in ("choices", "content", "type", "object", "usage"))
-        if known or not any(event.get(name) for name in ("message", "detail", "errors", "msg")):
+        bare = ("message", "detail", "errors", "msg", "Message")
+        if known or not any(event.get(name) for name in bare):
             return None
         if isinstance(event.get("message"), dict):
             return None
     return error_words(event)
+
+
+def is_marked_as_error(event: dict[str, Any]) -> bool:
+    """Whether an answer says that it is an error, be it in a field of one provider: `base_resp`
+    stands in the good answers of MiniMax too, and `x_groq` in those of Groq."""
+    return bool(
+        event.get("error")
+        or event.get("object") == "error"
+        or event.get("type") == "error"
+        or event.get("error_code") not in NO_FAULT
+        or fields(event.get("base_resp")).get("status_code") not in NO_FAULT
+        or fields(event.get("x_groq")).get("error")
+        or fields(event.get("fault")).get("faultstring")
+    )
 
 
 def refused_in(event: dict[str, Any]) -> Refused | None:

@@ -409,6 +409,34 @@ def test_a_relation_to_a_part_that_is_not_there_is_passed_over(target: str) -> N
     assert read_here("docx", archive(*members.items())) == "words\n\n"
 
 
+def test_a_shape_that_has_several_forms_is_read_in_the_first_with_words() -> None:
+    from pptx import Presentation
+
+    presentation, written = Presentation(), io.BytesIO()
+    slide = presentation.slides.add_slide(presentation.slide_layouts[6])
+    for text in ("before", "inside", "behind"):
+        slide.shapes.add_textbox(0, 0, 9, 9).text_frame.text = text
+    presentation.save(written)
+    changed = io.BytesIO()
+    with zipfile.ZipFile(written) as saved, zipfile.ZipFile(changed, "w") as anew:
+        for name in saved.namelist():
+            part = saved.read(name)
+            if name == "ppt/slides/slide1.xml":
+                head, before, inside, behind = part.split(b"<p:sp>")
+                shape, form = b"<p:sp>" + inside, b'<mc:Choice Requires="a14">'
+                empty = shape.replace(b"inside", b" ")
+                part = b"".join((
+                    head, b"<p:sp>", before,
+                    b'<mc:AlternateContent xmlns:mc="http://schemas.openxmlformats.org/',
+                    b'markup-compatibility/2006">', form, empty, b"</mc:Choice>", form, shape,
+                    b"</mc:Choice><mc:Fallback>", shape, b"</mc:Fallback></mc:AlternateContent>",
+                    b"<p:sp>", behind,
+                ))  # fmt: skip
+            anew.writestr(name, part)
+    text = read_here("pptx", changed.getvalue())
+    assert text == "# Slide 1\n\nbefore\n\ninside\n\nbehind\n\n"
+
+
 @pytest.mark.parametrize("kind", ["docx", "xlsx", "pptx"])
 def test_an_office_document_of_the_strict_form_is_refused_with_what_to_do(kind: str) -> None:
     strict = (

@@ -51,6 +51,8 @@ XML_CHARSET = re.compile(
 # Excel and Word write so on request, and what reads their files here finds nothing in it.
 STRICT = re.compile(rb"""(?:Type|xmlns)\s{0,9}=\s{0,9}["']http://purl\.oclc\.org/ooxml/""")
 OVERLAP_BYTES = 100
+ALTERNATIVES = "{http://schemas.openxmlformats.org/markup-compatibility/2006}AlternateContent"
+SLIDE_TEXT = "{http://schemas.openxmlformats.org/drawingml/2006/main}t"
 TOO_DENSE_PDF = (
     "The PDF has a page that unpacks to far more than it is, and more than is read: upload it"
     " without that page, or as text"
@@ -368,10 +370,22 @@ def pptx(file: IO[bytes]) -> Iterator[str]:
 
     for number, slide in enumerate(Presentation(file).slides, start=1):
         yield f"# Slide {number}\n\n"
+        unwrap_alternatives(slide.element)
         for shape in slide.shapes:
             yield from texts_of(shape)
         if slide.has_notes_slide and slide.notes_slide.notes_text_frame is not None:
             yield f"Notes: {slide.notes_slide.notes_text_frame.text}\n\n"
+
+
+def unwrap_alternatives(slide: Any) -> None:
+    """Replace shapes of which a slide has several forms, as those with formulas, by the first form
+    that has words: python-pptx passes over them all."""
+    for alternatives in list(slide.iter(ALTERNATIVES)):
+        texts = ((form, form.iter(SLIDE_TEXT)) for form in alternatives)
+        shown = (form for form, words in texts if any((word.text or "").strip() for word in words))
+        for shape in list(next(shown, ())):
+            alternatives.addprevious(shape)
+        alternatives.getparent().remove(alternatives)
 
 
 def texts_of(shape: Any) -> Iterator[str]:

@@ -33,6 +33,7 @@ AS_LISTED = "heeler/as-listed"
 OF_ANSWERS = frozenset(("content", "structuredContent", "isError"))
 PARTS_MAX = 500
 KIND_CHARS_MAX = 60
+PLAIN_KINDS = ("text", "str", "int", "float")
 ANY_ARGUMENTS: JsonObject = {"type": "object"}
 
 
@@ -102,6 +103,11 @@ def repair_answer(result: JsonObject) -> None:
     if not isinstance(structured, dict | None):
         del result["structuredContent"]
         parts = parts or [to_json(structured, inf_nan_mode="null").decode()]
+    if not isinstance(result.get("_meta"), dict | None):
+        del result["_meta"]
+    is_error = result.get("isError", False)
+    if is_error is None or not is_taken("tools/call", {"content": [], "isError": is_error}):
+        result["isError"] = bool(is_error)
     left_out = len(parts) - PARTS_MAX
     parts = parts[:PARTS_MAX]
     if left_out > 0:
@@ -117,13 +123,24 @@ def repair_answer(result: JsonObject) -> None:
 def part_in_words(part: Json) -> JsonObject:
     """A part of an answer that MCP does not know, or not so, as a text: its own, if it has one."""
     given = part if isinstance(part, dict) else {"type": type(part).__name__, "text": part}
-    kind, text = str(given.get("type"))[:KIND_CHARS_MAX], given.get("text")
-    if not isinstance(text, str):
+    kind, text = str(given.get("type"))[:KIND_CHARS_MAX], text_in(given)
+    if text is None:
         size = len(to_json(part, inf_nan_mode="null"))
         text = f"[content of type '{kind}' that cannot be shown, {size} bytes]"
-    elif kind not in ("text", "str"):
+    elif kind not in PLAIN_KINDS:
         text = f"[content of type '{kind}']\n{text}"
     return {"type": "text", "text": text}
+
+
+def text_in(part: JsonObject) -> str | None:
+    """The text of a part that MCP does not know: in its own field, in the resource that it has, or
+    as JSON where it has data of its own that is `json`; None for other parts, such as images."""
+    resource = part.get("resource")
+    inner = resource.get("text") if isinstance(resource, dict) else None
+    found = next((part[name] for name in ("text", "json") if part.get(name) is not None), inner)
+    if found is None or isinstance(found, str):
+        return found
+    return to_json(found, inf_nan_mode="null").decode()
 
 
 def put_aside(tool: Json) -> JsonObject:

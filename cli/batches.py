@@ -103,6 +103,7 @@ def _items(file: Path) -> list[tuple[int, Any]]:
             continue
         try:
             item = json.loads(line)
+            json.dumps(item, allow_nan=False)  # NaN is read, but no request can have it
         except (ValueError, RecursionError) as problem:
             raise CommandError(
                 f"{file}:{number}: no JSON: {problem}", ExitCode.REFUSED

@@ -35,6 +35,16 @@ def test_a_line_that_is_nested_too_deeply_is_refused_by_its_number(tmp_path: Pat
         _items(file)
 
 
+@pytest.mark.parametrize("number", ["NaN", "-Infinity", "1e999"])
+def test_a_line_with_a_number_that_json_has_not_is_refused_by_its_number(
+    tmp_path: Path, number: str
+) -> None:
+    file = tmp_path / "items.jsonl"
+    file.write_text(f'"one"\n{{"input": {number}}}\n')
+    with pytest.raises(CommandError, match=r"items.jsonl:2: no JSON"):
+        _items(file)
+
+
 @pytest.mark.parametrize(
     ("text", "lines"),
     [("", []), ("a", ["a"]), ("a\n", ["a"]), ("\n\n", ["", ""]), ("a\r\nb\rc", ["a", "b\rc"])],

@@ -13,7 +13,7 @@ from services.agent.adapters.models import anthropic_request, http_provider, ope
 from services.agent.adapters.models.ports import ModelFailed
 from tests.contract.examples import SYSTEM, message
 from tests.unit.agent.asking import ask
-from tests.unit.agent.stand_in_answers import openai
+from tests.unit.agent.stand_in_answers import claude, openai
 from tests.unit.agent.test_stand_ins import (
     CALLS,
     EITHER_WAY,
@@ -150,3 +150,27 @@ def test_arguments_that_are_an_object_go_back_as_they_were_written() -> None:
     called = message(3, role="assistant", content=None, tool_calls=[call])
     sent: Any = openai_request.body_of(ask(SYSTEM, called))["messages"]
     assert sent[1]["tool_calls"][0]["function"]["arguments"] == call.arguments
+
+
+async def test_the_arguments_of_a_block_of_another_kind_are_no_call() -> None:
+    search = {"type": "server_tool_use", "id": "s", "name": "web_search", "input": {}}
+    arguments = {"type": "input_json_delta", "partial_json": '{"query": "x"}'}
+    look = {"type": "tool_use", "id": "a", "name": "look", "input": {}}
+    events: list[Any] = [
+        {"type": "content_block_start", "index": 0, "content_block": search},
+        {"type": "content_block_delta", "index": 0, "delta": arguments},
+        {"type": "content_block_stop", "index": 0},
+        {"type": "content_block_start", "index": 1, "content_block": look},
+        {"type": "content_block_delta", "index": 1, "delta": arguments},
+        {"type": "message_delta", "delta": {"stop_reason": "tool_use"}},
+        {"type": "message_stop"},
+    ]
+    reply = await answer_of(claude(sse(*events, end=b"")), in_pieces=True)
+    assert calls_in(reply) == [("look", '{"query": "x"}')]
+
+
+@pytest.mark.parametrize("part", ["Hi", {"type": "text", "text": {"value": "Hi"}}])
+async def test_the_text_of_a_part_may_stand_without_it_or_within_it(part: Any) -> None:
+    raw = body({"type": "message", "content": [part], "stop_reason": "end_turn"})
+    assert (await answer_of(claude(raw), in_pieces=False)).text == "Hi"
+    assert (await answer_of(openai(body(said(content=[part]))), in_pieces=False)).text == "Hi"

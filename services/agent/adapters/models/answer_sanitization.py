@@ -200,7 +200,7 @@ class ArgumentChunks:
 
 SHOWN_CHARS_MAX = 60
 # Where a part of a content has its text.
-TEXT_FIELDS = ("text", "thinking", "reasoning", "content", "summary")
+TEXT_FIELDS = ("text", "thinking", "reasoning", "content", "summary", "value")
 
 
 def event_of(data: bytes | str) -> dict[str, Any]:

@@ -67,6 +67,7 @@ class AnthropicAnswer:
         self.finish_reason: str | None = None
         self.refusal = ""
         self.has_begun = self.has_stopped = False
+        self.unread: list[object] = []  # the indices of blocks of kinds that are not known
         self.thought: Thought | None = None
 
     @property
@@ -105,8 +106,10 @@ class AnthropicAnswer:
         """An answer that came whole."""
         content, chunks = message.get("content"), list[ModelDelta]()
         if isinstance(content, str):
-            content = [{"type": "text", "text": content}]
+            content = [content]
         self.has_begun = self.has_stopped = isinstance(content, list)
+        if isinstance(content, list):
+            content = [{"text": part} if isinstance(part, str) else part for part in content]
         for index, block in enumerate(entries(content)):
             chunks += self.start_block(block, index)
             chunks += [*self.stop_thought(), *self.calls.end_call(index)]
@@ -134,6 +137,8 @@ class AnthropicAnswer:
                     arguments=block.get("input"),
                     apart=True,
                 )
+            case _:
+                self.unread.append(index)
         return chunks
 
     def go_on(self, delta: dict[str, Any], index: object) -> list[ModelDelta]:
@@ -148,7 +153,7 @@ class AnthropicAnswer:
             case "signature_delta":
                 self.thought = self.thought or Thought()
                 self.thought.signature.append(words(delta.get("signature")))
-            case "input_json_delta":
+            case "input_json_delta" if index is None or index not in self.unread:
                 arguments = delta.get("partial_json")
                 return self.calls.add(index=index, call_id="", name="", arguments=arguments)
         return []

@@ -122,7 +122,8 @@ def repair_answer(result: JsonObject) -> None:
 
 def part_in_words(part: Json) -> JsonObject:
     """A part of an answer that MCP does not know, or not so, as a text: its own, if it has one."""
-    given = part if isinstance(part, dict) else {"type": type(part).__name__, "text": part}
+    given: JsonObject = {"type": type(part).__name__, "text": part}
+    given = part if isinstance(part, dict) else given
     kind, text = str(given.get("type"))[:KIND_CHARS_MAX], text_in(given)
     if text is None:
         size = len(to_json(part, inf_nan_mode="null"))

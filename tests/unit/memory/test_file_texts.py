@@ -409,6 +409,24 @@ def test_a_relation_to_a_part_that_is_not_there_is_passed_over(target: str) -> N
     assert read_here("docx", archive(*members.items())) == "words\n\n"
 
 
+@pytest.mark.parametrize("encoding", ["iso8859-2", "cp1250"])
+@pytest.mark.parametrize(
+    "text",
+    [
+        "Zażółć gęślą jaźń. Dziś jest piękny dzień, a jutro będzie deszcz. Wczoraj też padało.",
+        "Příliš žluťoučký kůň úpěl ďábelské ódy. Dnes je krásné počasí a zítra má pršet.",
+    ],
+    ids=["Polish", "Czech"],
+)
+def test_the_two_encodings_of_central_europe_are_told_apart(text: str, encoding: str) -> None:
+    assert read_here("text", text.encode(encoding)) == text
+
+
+def test_signs_at_the_end_of_words_speak_for_no_other_encoding() -> None:
+    text = "Wszyscy ludzie© rodzą się «wolni» i równi pod względem ±5 swej godności i swych praw."
+    assert read_here("text", text.encode("cp1250")) == text
+
+
 def test_a_shape_that_has_several_forms_is_read_in_the_first_with_words() -> None:
     from pptx import Presentation
 

@@ -12,6 +12,9 @@ SAMPLE_BYTES = 256 * 1024
 UTF_8 = "utf-8"
 # What a text that is not UTF-8 is in, as long as nothing speaks for another encoding.
 USUAL = "cp1252"
+# Two encodings of the same languages, which the detector confuses: they differ in few letters.
+LATIN_2_FORMS = ("cp1250", "iso8859_2")
+SIGN_IN_WORD = re.compile(r"(?<=[^\W\d_])[^\w\s](?=[^\W\d_])")
 ONE_BYTE = (
     USUAL,
     "cp1250",
@@ -120,7 +123,15 @@ def guess_encoding(sample: bytes) -> str:
     found = detect_encoding(sample, (*ONE_BYTE, *MORE_BYTES))
     if found is None and not any(byte in sample for byte in UNLIKELY) and is_in(sample, USUAL):
         return USUAL
+    if found in LATIN_2_FORMS:
+        signs = {encoding: signs_in_words(sample, encoding) for encoding in LATIN_2_FORMS}
+        return min(LATIN_2_FORMS, key=lambda encoding: (signs[encoding], encoding != found))
     return found or UTF_8
+
+
+def signs_in_words(sample: bytes, encoding: str) -> int:
+    """How many signs stand between two letters in an encoding: in the right one only few do."""
+    return len(SIGN_IN_WORD.findall(sample.decode(encoding, "replace")))
 
 
 def detect_encoding(sample: bytes, encodings: Sequence[str]) -> str | None:

@@ -27,9 +27,11 @@ PROBE_SECONDS_MAX = 5.0
 def explanation(problem: Exception) -> CommandError | None:
     """The problem in words; None if it is not the API's."""
     match problem:
+        case letta_client.APIStatusError() if problem.response.has_redirect_location:
+            return _redirected(problem.response)
         case letta_client.APIStatusError():
             if not _is_word_of_heeler(problem):
-                base = str(problem.request.url).partition("/v1/")[0]
+                base = _base_of(problem.request.url)
                 if not is_heeler(base):
                     return no_heeler(base, f" ({problem.response.status_code})")
             code = CODES.get(problem.status_code, ExitCode.FAILED)
@@ -41,7 +43,7 @@ def explanation(problem: Exception) -> CommandError | None:
             return CommandError("The server did not answer in time", ExitCode.UNREACHABLE)
         case letta_client.APIConnectionError():
             url = problem.request.url
-            return _no_server(f"{url.scheme}://{url.netloc.decode()}", str(problem.__cause__))
+            return _no_server(f"{url.scheme}://{url.netloc.decode()}", problem.__cause__)
         case httpx.TransportError():
             return CommandError(f"The connection broke: {problem}", ExitCode.UNREACHABLE)
         case _:
@@ -57,14 +59,40 @@ def no_heeler(base: str, answered: str = "") -> CommandError:
     )
 
 
-def _no_server(base: str, why: str) -> CommandError:
-    """That nothing answers at an address, or nothing that is trusted."""
+def _base_of(url: httpx.URL) -> str:
+    """The address of the server that a request was for: what stands before the path of the API."""
+    return str(url).partition("?")[0].rpartition("/v1/")[0]
+
+
+def _redirected(response: httpx.Response) -> CommandError:
+    """That another address wants to be asked; nothing was done."""
+    base = _base_of(response.request.url)
+    try:
+        other = _base_of(response.request.url.join(response.headers["location"]))
+    except httpx.InvalidURL:
+        other = ""
+    if not other or other == base:  # a page for a browser, as to log in
+        return no_heeler(base, f" ({response.status_code})")
+    return CommandError(
+        f"{base} sends requests on to {other}, and nothing was done: give that address by --url, "
+        "--remote or HEELER_URL",
+        ExitCode.UNREACHABLE,
+    )
+
+
+def _no_server(base: str, cause: BaseException | None) -> CommandError:
+    """That nothing answers at an address, or nothing that is trusted, or in other words."""
+    why = str(cause)
     if "CERTIFICATE_VERIFY_FAILED" in why:
         reason = why.rpartition("certificate verify failed: ")[2].partition(" (_ssl")[0]
         words = (
             f"The certificate of {base} is not trusted ({reason}): if it is the right one, name "
             "the file of its authority in SSL_CERT_FILE"
         )
+    elif "SSL:" in why:
+        words = f"What answers at {base} speaks no TLS: is it http:// there, or another port?"
+    elif isinstance(cause, httpx.RemoteProtocolError | httpx.DecodingError):
+        words = f"{base} answers in no words of HTTP, or broke off ({why}): is the address right?"
     else:
         words = (
             f"No server answers at {base}: start one with `heeler up`, or name another with --url "
@@ -79,7 +107,7 @@ def is_heeler(base: str) -> bool:
     with client_of(base, httpx.Client) as client:
         try:
             health = client.get(f"{base}/v1/health", timeout=PROBE_SECONDS_MAX).json()
-        except (httpx.HTTPError, ValueError):
+        except (httpx.HTTPError, ValueError, RecursionError):
             return False
     return isinstance(health, dict) and str(health.get("server")).startswith("heeler ")
 

@@ -101,9 +101,9 @@ def add(
 ) -> None:
     """Put a text into an archive."""
     if text == "-":
-        import sys
+        from cli.files_and_json import stdin_text
 
-        text = sys.stdin.read()
+        text = stdin_text()
     path = f"/v1/archives/{id_of(server(), ARCHIVE, archive)}/passages"
     passage = server().post(path, given({"text": text, "tags": tag or None}))
     show(passage, {"id": "id", "tags": "tags", "text": "text"})

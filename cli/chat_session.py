@@ -73,6 +73,8 @@ class ChatSession:
             action()
         except CommandError as problem:
             warn(str(problem))
+        except UnicodeEncodeError:
+            warn("This text has bytes that are no UTF-8, and was not sent")
         except letta_client.LettaError as problem:
             told = explanation(problem)
             if told is None:

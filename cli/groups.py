@@ -126,9 +126,9 @@ def send(
 ) -> None:
     """Send a message to a group, and show who said what."""
     if message == "-":
-        import sys
+        from cli.files_and_json import stdin_text
 
-        message = sys.stdin.read()
+        message = stdin_text()
     recipients = [id_of(server(), AGENT, member) for member in to or []]
     body = given({"input": message, "recipients": recipients or None})
     answer = server().post(f"/v1/groups/{id_of(server(), GROUP, group)}/messages", body)

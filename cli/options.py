@@ -46,7 +46,10 @@ def _shared(
     """The options themselves."""
 
 
-def _keep(_: Any, parameter: Any, value: Any) -> Any:
+def _keep(ctx: Any, parameter: Any, value: Any) -> Any:
+    if value == "":  # of a variable that is not set: another server would be asked than is meant
+        wrong = f"an empty text names no server: leave out --{parameter.name}, or give one"
+        raise typer.BadParameter(wrong, ctx=ctx, param=parameter)
     if value:
         setattr(OPTIONS, parameter.name, value)
     return value

@@ -30,10 +30,11 @@ def is_of_this_machine(url: str) -> bool:
 
 def client_of(url: str, make: Callable[..., httpx.Client]) -> httpx.Client:
     """A client for the server at an address: by the proxy that the environment names, and with the
-    certificates that it names. Raises CommandError where they cannot be used."""
+    certificates that it names. It follows no redirect, which would make a GET of a POST, PATCH or
+    DELETE. Raises CommandError where they cannot be used."""
     import httpx
 
-    options: dict[str, Any] = {}
+    options: dict[str, Any] = {"follow_redirects": False}
     try:
         if is_of_this_machine(url):
             options["trust_env"] = False

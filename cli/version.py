@@ -43,6 +43,6 @@ def _server() -> tuple[str, dict[str, Any]]:
     try:
         with opener.open(f"{url}/v1/health", timeout=ANSWER_SECONDS_MAX) as answer:
             health = json.loads(answer.read(HEALTH_BYTES_MAX))
-    except (OSError, ValueError, HTTPException):
+    except (OSError, ValueError, RecursionError, HTTPException):
         return url, {}
     return url, health if isinstance(health, dict) else {}

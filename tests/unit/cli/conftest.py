@@ -30,7 +30,9 @@ def stand_in() -> Iterator[StandIn]:
             kept.asked.append((self.path, dict(self.headers.items())))
             data = kept.body if isinstance(kept.body, bytes) else json.dumps(kept.body).encode()
             self.send_response(kept.status)
-            is_json = not isinstance(kept.body, bytes)
+            is_json = not isinstance(kept.body, bytes) if kept.is_json is None else kept.is_json
+            if kept.location:
+                self.send_header("location", kept.location)
             self.send_header("content-type", "application/json" if is_json else "text/html")
             self.send_header("content-length", str(len(data)))
             self.end_headers()
@@ -39,6 +41,8 @@ def stand_in() -> Iterator[StandIn]:
         def do_POST(self) -> None:
             self.rfile.read(int(self.headers.get("content-length") or 0))
             self.do_GET()
+
+        do_PATCH = do_DELETE = do_POST
 
         def log_message(self, *_: object) -> None:
             """Say nothing on stderr."""

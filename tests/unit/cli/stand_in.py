@@ -13,6 +13,8 @@ class StandIn:
     url: str
     status: int = 200
     body: Any = field(default_factory=list)
+    location: str | None = None  # where it sends requests on to
+    is_json: bool | None = None  # what it says of its body; of bytes, without, that they are HTML
     asked: list[tuple[str, dict[str, str]]] = field(default_factory=list)
 
     @property

@@ -17,6 +17,7 @@ from tests.heeler_command import HeelerCommand
 from tests.unit.cli.fleets import ADA
 from tests.unit.cli.stand_in import StandIn
 
+AGENT_ID = "agent-00000000-0000-4000-8000-000000000000"
 PAGE = b"<!doctype html><title>Welcome to nginx</title>"
 OTHERS: dict[str, tuple[int, Any]] = {
     "a page": (200, PAGE),
@@ -69,6 +70,15 @@ def test_what_is_no_heeler_is_told_in_one_sentence(
     [line] = ended.err.splitlines()
     assert line.startswith(f"{stand_in.url} does not answer as a Heeler does")
     assert "is the address right?" in line
+
+
+def test_an_address_with_a_path_of_the_api_is_told(
+    command: HeelerCommand, stand_in: StandIn
+) -> None:
+    stand_in.status, stand_in.body = 404, {"detail": "Not Found"}
+    ended = command.run("agents", "list", "--url", f"{stand_in.url}/v1/agents")
+    assert ended.code == ExitCode.UNREACHABLE
+    assert f"{stand_in.url}/v1/agents does not answer as a Heeler does (404)" in ended.err
 
 
 @pytest.mark.parametrize("behind", ["/", "/v1", "/v1/"])
@@ -257,3 +267,56 @@ def test_another_machine_is_asked_by_the_proxy(command: HeelerCommand, stand_in:
     command("agents", "list", "--url", "http://heeler.example.com")
     (path, _) = stand_in.asked[0]
     assert path.startswith("http://heeler.example.com/v1/agents")
+
+
+REDIRECTS = [("agents", "set", AGENT_ID, "--name", "eve"), ("agents", "delete", AGENT_ID, "-y")]
+
+
+@pytest.mark.parametrize("status", [301, 302, 307])
+@pytest.mark.parametrize("arguments", [*REDIRECTS, ("agents", "list")], ids=" ".join)
+def test_a_server_that_sends_on_is_not_followed(
+    command: HeelerCommand, stand_in: StandIn, arguments: tuple[str, ...], status: int
+) -> None:
+    """A redirected DELETE would be a GET, and be told as done."""
+    stand_in.status = status
+    stand_in.location = "https://heeler.example/behind/v1/agents/"
+    ended = command.run(*arguments, "--url", stand_in.url)
+    assert (ended.code, ended.out) == (ExitCode.UNREACHABLE, "")
+    assert "sends requests on to https://heeler.example/behind, and nothing was done" in ended.err
+
+
+def test_a_page_to_log_in_is_no_heeler(command: HeelerCommand, stand_in: StandIn) -> None:
+    stand_in.status, stand_in.location = 302, "/login"
+    ended = command.run("agents", "list", "--url", stand_in.url)
+    assert ended.code == ExitCode.UNREACHABLE
+    assert f"{stand_in.url} does not answer as a Heeler does (302)" in ended.err
+
+
+def test_a_document_without_end_is_no_answer_of_a_heeler(
+    command: HeelerCommand, stand_in: StandIn
+) -> None:
+    stand_in.body = b"[" * 100_000
+    stand_in.is_json = True
+    ended = command.run("agents", "list", "--url", stand_in.url)
+    assert ended.code == ExitCode.UNREACHABLE
+    assert f"{stand_in.url} does not answer as a Heeler does" in ended.err
+    assert command.run("version", "--url", stand_in.url).code == ExitCode.OK
+
+
+def test_what_answers_without_tls_is_told(command: HeelerCommand, stand_in: StandIn) -> None:
+    command.monkeypatch.setattr("letta_client._base_client.INITIAL_RETRY_DELAY", 0.001)
+    url = stand_in.url.replace("http:", "https:")
+    ended = command.run("agents", "list", "--url", url)
+    assert ended.code == ExitCode.UNREACHABLE
+    assert f"What answers at {url} speaks no TLS: is it http:// there" in ended.err
+
+
+@pytest.mark.parametrize("option", ["--url", "--remote"])
+@pytest.mark.parametrize("words", [("agents", "list"), ("down",)], ids=" ".join)
+def test_an_option_with_an_empty_text_asks_no_other_server(
+    command: HeelerCommand, words: tuple[str, ...], option: str
+) -> None:
+    """As `--url "$SERVER"` where that variable is not set."""
+    ended = command.run(*words, option, "")
+    assert (ended.code, ended.out) == (ExitCode.USAGE, "")
+    assert "an empty text names no server" in ended.err

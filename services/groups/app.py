@@ -10,6 +10,7 @@ from libs.bus.service_runner import Runtime, Wire
 from libs.contracts.agent.agents import AgentDeleted
 from libs.contracts.agent.runs import ReviewableRunEnded, RunCancelled, RunCompleted, RunFailed
 from libs.contracts.bus_messages import Command
+from libs.contracts.groups.group_runs import GroupConversationForgotten
 from libs.contracts.groups.groups import GroupDeleted
 from libs.contracts.memory.blocks import BlockDeleted
 from libs.eventstore.read_model_replay import ReadModels
@@ -62,7 +63,7 @@ async def wire(runtime: Runtime) -> None:
         }
     )
     await keep_groups_true(runtime, groups)
-    runtime.erase_what_ended(GroupDeleted)
+    runtime.erase_what_ended(GroupDeleted, GroupConversationForgotten)
 
 
 async def keep_groups_true(runtime: Runtime, groups: PostgresGroupQueries) -> None:

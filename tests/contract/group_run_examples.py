@@ -10,6 +10,7 @@ from libs.contracts.bus_messages import Command, Event
 from libs.contracts.groups.group_runs import (
     CancelGroupRun,
     EditGroupMessage,
+    GroupConversationForgotten,
     GroupEvent,
     GroupHopEnded,
     GroupHopStarted,
@@ -148,6 +149,7 @@ EVENTS: list[Event] = [
         is_idle=True,
     ),
     of_group(GroupTranscriptEmptied, generation=1, is_idle=True),
+    of_group(GroupConversationForgotten),
 ]
 SUBJECTS: dict[str, str] = {
     "StartGroupRun": f"groups.command.group_run.start.org-1.{CONVERSATION}",
@@ -165,5 +167,6 @@ SUBJECTS: dict[str, str] = {
     "GroupRunFailed": "groups.event.group_run.failed.org-1.group_run-failed",
     "GroupRunCancelled": "groups.event.group_run.cancelled.org-1.group_run-cancelled",
     "GroupTranscriptEmptied": f"groups.event.group_transcript.emptied.org-1.{CONVERSATION}",
+    "GroupConversationForgotten": f"groups.event.group_conversation.forgotten.org-1.{CONVERSATION}",
     "MemberRunsWithdrawn": f"groups.event.group_member_runs.withdrawn.org-1.{CONVERSATION}",
 }

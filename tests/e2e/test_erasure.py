@@ -94,6 +94,18 @@ def copies_of(heeler: HeelerInstance, agent_id: str) -> list[str]:
         return [f"/v1/templates/{CANARY}", *(f"/v1/agents/{id}" for id in agents)]
 
 
+def group_of(heeler: HeelerInstance, agent_id: str) -> str:
+    """A group with an agent, in which the canary was said; its path."""
+    with httpx.Client(base_url=heeler.base_url, timeout=SECONDS_MAX) as http:
+        asked = {"agent_ids": [agent_id], "name": CANARY, "description": CANARY}
+        group = http.post("/v1/agent-groups", json=asked)
+        assert group.is_success, group.text
+        path = f"/v1/agent-groups/{group.json()['id']}"
+        answer = http.post(f"{path}/messages", json={"messages": says(f"SAY:{CANARY}")})
+        assert CANARY in str(answer.json()["messages"]), answer.text
+        return path
+
+
 def test_nothing_that_was_deleted_is_left(forgetful: HeelerInstance) -> None:
     """MEM-28: texts of a deleted agent, file and folder leave the event log, NATS and the logs."""
     letta = Letta(base_url=forgetful.base_url, api_key="none", timeout=SECONDS_MAX)
@@ -115,6 +127,7 @@ def test_nothing_that_was_deleted_is_left(forgetful: HeelerInstance) -> None:
     upload.name = f"{CANARY}.txt"
     letta.folders.files.upload(folder.id, file=upload)
     about = [*copies_of(forgetful, agent.id), *owners_of(forgetful, agent.id)]
+    about.append(group_of(forgetful, kept.id))
     letta.agents.messages.create(kept.id, messages=says("I stay"))
     assert "agent.events" in tables_with(forgetful, CANARY)
     nats = forgetful.home / "nats"

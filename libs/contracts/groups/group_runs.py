@@ -314,6 +314,12 @@ class MemberRunsWithdrawn(GroupEvent):
     is_idle: bool
 
 
+class GroupConversationForgotten(GroupEvent):
+    """The group was deleted, and nothing of its conversation is left to be done."""
+
+    topic: ClassVar[str] = "group_conversation.forgotten"
+
+
 def group_run_deltas(org: str, run_id: str) -> str:
     """The subject of what the clients that wait for a group's run are told: `{"turn": hop}` when a
     turn is over, and `{"end": status}` at the end."""

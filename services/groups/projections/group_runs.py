@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from libs.contracts.bus_messages import Event, JsonObject
 from libs.contracts.groups.group_runs import (
+    GroupConversationForgotten,
     GroupHopEnded,
     GroupHopStarted,
     GroupMessageAppended,
@@ -60,6 +61,8 @@ def project_group_run(event: Event, org: str, rows: RowWrites) -> None:
             empty(event, rows)
         case MemberRunsWithdrawn():
             set_pending(rows, conversation_id, is_idle=event.is_idle)
+        case GroupConversationForgotten():
+            rows.delete(GROUP_CONVERSATIONS, "id", conversation_id)
 
 
 def set_pending(rows: RowWrites, conversation_id: str, *, is_idle: bool) -> None:

@@ -16,7 +16,9 @@ from libs.contracts.groups.group_runs import (
     GROUP_RUNS_WAITING_MAX,
     CancelGroupRun,
     EditGroupMessage,
+    GroupConversationForgotten,
     ResetGroupMessages,
+    group_conversation,
     member_conversation,
 )
 from libs.contracts.groups.groups import GroupDeleted
@@ -300,6 +302,10 @@ async def test_a_group_that_is_deleted_meanwhile_cancels_its_run_and_its_convers
     deleted = [each for each in world.requests if isinstance(each, DeleteConversation)]
     assert len(deleted) == len(NAMES)
     assert await world.queries.due_conversations() == []
+    history = await world.repository.store.load(group_conversation(GROUP))
+    topics = [event.topic for event in history.events]
+    forgotten = GroupConversationForgotten.topic
+    assert (topics[-1], topics.count(forgotten)) == (forgotten, 1), "its texts can be erased"
     refused = await world.say("Anybody?", "group_run-2")
     assert isinstance(refused, Rejected)
     assert refused.code == NOT_FOUND

@@ -26,6 +26,7 @@ from libs.contracts.groups.group_runs import (
     GROUP_MESSAGES_MAX,
     GROUP_REQUEST_BYTES_MAX,
     GROUP_RUNS_WAITING_MAX,
+    GroupConversationForgotten,
     GroupHopEnded,
     GroupHopStarted,
     GroupMessage,
@@ -334,6 +335,7 @@ class GroupConversation(Aggregate[GroupConversationState]):
             group_deleted=group_deleted,
             is_idle=state.is_idle and not state.members and not state.left,
         )
+        self.forget_if_over(at=at)
 
     def edit(self, message_id: str, content: Json, *, at: datetime) -> None:
         """Change what a message says."""
@@ -366,6 +368,14 @@ class GroupConversation(Aggregate[GroupConversationState]):
             conversation_ids=conversation_ids,
             is_idle=not left and state.active is None and not state.queue,
         )
+        self.forget_if_over(at=at)
+
+    def forget_if_over(self, *, at: datetime) -> None:
+        """Record that nothing reads this history any more, once its group was deleted and all is
+        done. Safe to repeat: after it nothing changes."""
+        state = self.state
+        if state.is_closed and state.is_idle:
+            self.record(GroupConversationForgotten, at=at, group_id=state.group_id)
 
     def of_run[E: Event](self, event: type[E], run_id: str, *, at: datetime, **fields: Any) -> None:
         """Record an event about a run."""

@@ -9,6 +9,7 @@ from libs.contracts.agent.conversations import Usage
 from libs.contracts.agent.runs import CallingRun
 from libs.contracts.bus_messages import Event
 from libs.contracts.groups.group_runs import (
+    GroupConversationForgotten,
     GroupHopEnded,
     GroupHopStarted,
     GroupMessage,
@@ -187,6 +188,8 @@ def evolve(state: GroupConversationState, event: Event) -> None:
             end_run(state, event)
         case GroupTranscriptEmptied():
             empty_transcript(state, event)
+        case GroupConversationForgotten():
+            state.group_id, state.is_closed = event.group_id, True
         case MemberRunsWithdrawn():
             state.withdrawals = [
                 withdrawal

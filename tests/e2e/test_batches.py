@@ -241,6 +241,14 @@ async def test_a_batch_is_refused_as_a_whole_and_the_refusal_names_the_item(
     assert "items[0]" in await refusal(items=[answers_approval])
     twice = [{"input": "Hello", "custom_id": name} for name in ("a", "b", "a")]
     assert "`items[2].custom_id`: items[0] has it" in await refusal(items=twice)
+    for field in ("conversation_id", "callback_url", "streaming", "max_step"):
+        message = {"role": "user", "content": "Hello"}
+        for item in ({"input": "Hello"}, {"messages": [message]}, {"message": "Hello"}, message):
+            wrong = await refusal(items=[*good, {**item, field: "none"}])
+            assert f"`items[37].{field}`: Extra inputs" in wrong, "it would have no effect"
+    assert "`keeps`" in await refusal(items=good, keeps=True)
+    assert "`messages`" in await refusal(items=good, messages=good)
+    assert "`items[0]`: `max_steps`" in await refusal(items=[{**message, "max_steps": 0}])
     assert (await ahttp.get(path)).json() == [], "nothing was begun"
     nobody = await ahttp.post(batch_path(f"agent-{NOBODY}"), json={"items": ["Hello"]})
     assert nobody.status_code == 404

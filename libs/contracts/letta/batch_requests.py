@@ -20,7 +20,9 @@ from libs.contracts.letta.request_size_limits import Name
 class BatchItemRequest(LettaRequest):
     """One item: what a message request says. A bare text is a message of the user, and a bare
     message, or that under `message`, is the only one of its item; `custom_id` is shown with its
-    result."""
+    result. What would have no effect is refused."""
+
+    model_config = ConfigDict(extra="forbid")
 
     custom_id: Name | None = None
 
@@ -32,7 +34,9 @@ class BatchItemRequest(LettaRequest):
         if not isinstance(item, dict):
             return item
         if "role" in item and "messages" not in item:
-            return {"messages": [item], "custom_id": item.get("custom_id")}
+            bare = {name: item[name] for name in item if name in MessageCreate.model_fields}
+            besides = {name: item[name] for name in item if name not in bare}
+            return besides | {"messages": [bare]}
         if "message" in item and "messages" not in item and "input" not in item:
             message = item["message"]
             rest = {name: value for name, value in item.items() if name != "message"}
@@ -59,6 +63,8 @@ def _is_text(message: JsonValue) -> bool:
 class MessageBatchRequest(BaseModel):
     """Many messages to one agent, which it answers one by one or (`sequential`) one after the other
     in its own conversation."""
+
+    model_config = ConfigDict(extra="forbid")
 
     items: Annotated[
         list[BatchItemRequest],

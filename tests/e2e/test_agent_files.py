@@ -295,6 +295,20 @@ def test_what_is_wrong_with_a_file_is_said_and_nothing_is_made(
 
 
 @IMPORT
+def test_what_becomes_of_ids_cannot_be_chosen_for_a_file_whose_ids_are_always_new(
+    http: httpx.Client, letta: Letta
+) -> None:
+    file = here(modern_file())
+    file["agents"][0]["name"] = name = unique("chosen")
+    for policy in ("fail", "replace", "merge", "continue"):
+        answer = sent(http, file, conflicts=policy)
+        assert answer.status_code == 422, answer.text
+        assert f"`conflicts`: '{policy}' has no effect on an agent file" in answer.text
+    assert letta.agents.list(name=name).items == []
+    assert imported(http, file, conflicts="copy")
+
+
+@IMPORT
 def test_what_is_left_out_of_a_file_is_said_by_entry(http: httpx.Client) -> None:
     file = here(modern_file())
     file["skills"] = [{"name": "cron", "source_url": "letta:cron"}]

@@ -74,6 +74,12 @@ def options_of(request: AnyRequest, asked: ImportQuery, form: ImportForm) -> Imp
     """What is asked for as the import is told, with secrets sealed: a file of the retired server
     makes a copy by name, as it did there, unless the request says otherwise. Raises the 422."""
     api = api_of(request)
+    if form == "letta" and asked.conflicts not in (None, "copy"):
+        detail = (
+            f"`conflicts`: '{asked.conflicts}' has no effect on an agent file, whose agents always "
+            "get new ids: leave it out, or import a file of `format=heeler`"
+        )
+        raise Problem(422, {"detail": detail})
     suffix = asked.append_copy_suffix
     embedding = request.headers.get("x-override-embedding-model")
     passphrase = passphrase_of(request, asked.passphrase)

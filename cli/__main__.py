@@ -118,9 +118,12 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 def _prepare_streams() -> None:
     """Have stdout and stderr take all that is printed: a character that they do not have is written
-    as its number, and one that is closed takes nothing. A closed stdin is an empty one."""
+    as its number, and one that is closed takes nothing. A closed stdin is an empty one, and bytes
+    of it that are no UTF-8 are no error until they are sent."""
     if sys.stdin is None:
         sys.stdin = open(os.devnull, encoding="utf-8")  # noqa: SIM115
+    elif isinstance(sys.stdin, io.TextIOWrapper):
+        sys.stdin.reconfigure(errors="surrogateescape")
     for name in ("stdout", "stderr"):
         stream = getattr(sys, name)
         if stream is None:

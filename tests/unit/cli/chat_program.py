@@ -39,6 +39,7 @@ class PrintedRun:
             print("ANSWER", answer["approve"], repr(answer["reason"]), flush=True)
         else:
             content = self.message["content"]
+            content.encode()  # as a request does
             print("MESSAGE", repr(content), flush=True)
             if content.startswith("SLOW"):
                 while not Path(sys.argv[1]).exists():

@@ -19,6 +19,7 @@ from tests.unit.cli.stand_in import StandIn
 from tests.walks import CHECKOUT
 
 NAME = "Zoë 🦊"
+NOBODY = "http://127.0.0.1:1"
 
 
 def run(*arguments: str, url: str = "", **options: Any) -> subprocess.CompletedProcess[str]:
@@ -46,6 +47,49 @@ def test_a_full_stderr_changes_no_exit_code() -> None:
     with open("/dev/full", "w", encoding="utf-8") as full:
         assert run("agnets", stderr=full).returncode == ExitCode.USAGE
         assert run("logs", "--json", stderr=full).returncode == ExitCode.USAGE
+
+
+STDIN = [("groups", "send"), ("archives", "passages", "add")]
+
+
+@pytest.mark.parametrize("words", STDIN, ids=" ".join)
+def test_a_stdin_that_is_no_text_is_told_in_one_sentence(words: tuple[str, ...]) -> None:
+    strict = {"PYTHONIOENCODING": "utf-8:strict"}
+    read, write = os.pipe()
+    os.write(write, b"caf\xe9")
+    os.close(write)
+    with os.fdopen(read) as given:
+        ended = run(*words, "agent-1", "-", url=NOBODY, stdin=given, environment=strict)
+    assert ended.returncode == ExitCode.FAILED
+    assert ended.stderr.startswith("stdin is no text in UTF-8: ")
+    assert len(ended.stderr.splitlines()) == 1
+
+
+def test_a_closed_stdin_is_an_empty_one(stand_in: StandIn) -> None:
+    words = 'exec "$0" -m cli groups delete group-1 <&-'
+    environment = {"PATH": os.environ["PATH"], "PYTHONPATH": str(CHECKOUT), "HEELER_URL": NOBODY}
+    ended = subprocess.run(
+        ["/bin/sh", "-c", words, sys.executable],
+        env=environment,
+        check=False,
+        capture_output=True,
+        text=True,
+    )
+    assert "Traceback" not in ended.stderr
+    assert len(ended.stderr.splitlines()) == 1
+
+
+def test_a_line_that_is_no_text_does_not_end_a_chat(tmp_path: Path) -> None:
+    environment = {"PATH": os.environ["PATH"], "PYTHONPATH": str(CHECKOUT)}
+    ended = subprocess.run(
+        [sys.executable, "-m", "tests.unit.cli.chat_program", str(tmp_path / "never")],
+        env={**environment, "PYTHONIOENCODING": "utf-8:surrogateescape"},
+        input=b"caf\xe9\nHello\n",
+        capture_output=True,
+        check=True,
+    )
+    assert ended.stdout.decode() == "MESSAGE 'Hello'\n"
+    assert "bytes that are no UTF-8, and was not sent" in ended.stderr.decode()
 
 
 @pytest.mark.parametrize("closed", ["1", "2"])

@@ -44,7 +44,7 @@ def whole_number(
     text = environment.get(name) or str(default)
     digits = re.fullmatch(rf"\d{{1,{DIGITS_MAX}}}", text, re.ASCII)
     if digits is None or not least <= int(text) <= most:
-        raise wrong(name, text, f"it must be a number from {least} to {most}")
+        raise wrong(name, text, f"it must be a whole number from {least} to {most}")
     return int(text)
 
 

@@ -129,6 +129,17 @@ def test_an_exported_and_deleted_agent_is_the_same_after_its_import(
     letta.agents.messages.create(rich_agent.id, messages=says("Hello again"))
 
 
+@pytest.mark.parametrize(
+    "asked", [{"scrub_messages": True}, {"conversation_id": "conv-1"}, {"use_legacy_format": True}]
+)
+def test_a_file_of_everything_cannot_be_asked_for_without_something(
+    http: httpx.Client, rich_agent: AgentState, asked: dict[str, Any]
+) -> None:
+    answer = http.get(f"/v1/agents/{rich_agent.id}/export", params={**asked, "format": "heeler"})
+    assert answer.status_code == 422, answer.text
+    assert f"`{next(iter(asked))}` has no effect on `format=heeler`" in answer.text
+
+
 def test_a_file_larger_than_bodies_may_be_is_kept_as_it_comes(http: httpx.Client) -> None:
     answer = imported(http, bytes(UPLOAD_BYTES_MAX + 1))
     assert (answer.status_code, answer.json()["errors"][0]["entry"]) == (422, "the file")

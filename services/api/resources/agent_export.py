@@ -14,6 +14,7 @@ from libs.encryption.passphrase_sealer import seal_with
 from services.api.adapters.agent_lines import WantedAgent
 from services.api.http.callers import org_of
 from services.api.http.downloads import Download, pack_lines
+from services.api.http.error_responses import Problem
 from services.api.http.handler_dependencies import api_of
 from services.api.http.per_path_concurrency_limits import end_turn
 from services.api.http.request_parsing import AnyRequest, Query, query_of
@@ -57,7 +58,13 @@ async def export_agent(request: AnyRequest, agent_id: str) -> Response[bytes]:
 
 
 async def full_file(request: AnyRequest, agent_id: str, asked: ExportQuery) -> Response[bytes]:
-    """The file that has everything, sent as it is read."""
+    """The file that has everything, sent as it is read. Raises the 422 where less is asked for."""
+    for field in ("scrub_messages", "conversation_id", "use_legacy_format"):
+        if getattr(asked, field):
+            detail = (
+                f"`{field}` has no effect on `format=heeler`, which has all messages: leave it out"
+            )
+            raise Problem(422, {"detail": detail})
     agent = from_json(await document_of(request, AGENTS, agent_id, document=NAME))
     passphrase = passphrase_of(request)
     cut = await resolve(request, agent_id, asked.at) if asked.at else None

@@ -102,7 +102,7 @@ def test_json_is_alone_on_stdout(
     assert wrong == {
         "name": "settings",
         "state": "problem",
-        "message": "HEELER_PORT is 'none': it must be a number from 1 to 65535",
+        "message": "HEELER_PORT is 'none': it must be a whole number from 1 to 65535",
         "fix": "unset HEELER_PORT",
     }
     assert (home["name"], home["fix"]) == ("home", None)

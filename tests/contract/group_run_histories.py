@@ -46,3 +46,9 @@ GROUP_CONVERSATION = [
     accepted("group_run-waiting"),
 ]
 UNDER_WAY = [*ANSWERED, accepted(f"{GROUP_RUN[:-1]}3")]
+FORGOTTEN = [
+    *ANSWERED,
+    one("GroupRunCompleted"),
+    one("GroupTranscriptEmptied", group_deleted=True, is_idle=True),
+    one("GroupConversationForgotten"),
+]

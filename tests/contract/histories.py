@@ -302,7 +302,7 @@ from tests.contract.examples import (
     SYSTEM,
     message,
 )
-from tests.contract.group_run_histories import GROUP_CONVERSATION, UNDER_WAY
+from tests.contract.group_run_histories import FORGOTTEN, GROUP_CONVERSATION, UNDER_WAY
 
 FAILING, CUT, WAITING = "run-failing", "run-cut", "run-waiting"
 COMPACTING = "run-compacting"
@@ -689,6 +689,7 @@ HISTORIES: dict[str, tuple[type[Aggregate[Any]], list[Event]]] = {
     "Deployment.ended": (Deployment, [*ENDED_DEPLOYMENT]),
     "GroupConversation": (GroupConversation, [*GROUP_CONVERSATION]),
     "GroupConversation.under_way": (GroupConversation, [*UNDER_WAY]),
+    "GroupConversation.forgotten": (GroupConversation, [*FORGOTTEN]),
     "Folder": (Folder, [*FOLDER]),
     "FolderName": (FolderName, [*FOLDER_NAME]),
     "FileName": (FileName, [*FILE_NAME]),

@@ -58,5 +58,7 @@ def test_how_many_summaries_an_agent_may_have_is_set_by_variables() -> None:
     assert summary_limits({}) == SummaryLimits(per_minute=1, per_hour=10)
     wanted = {"HEELER_SUMMARIES_PER_MINUTE": "5", "HEELER_SUMMARIES_PER_HOUR": "100"}
     assert summary_limits(wanted) == SummaryLimits(per_minute=5, per_hour=100)
-    with pytest.raises(WrongSetting, match="HEELER_SUMMARIES_PER_HOUR is '0': it must be a number"):
+    with pytest.raises(
+        WrongSetting, match="HEELER_SUMMARIES_PER_HOUR is '0': it must be a whole number"
+    ):
         summary_limits({"HEELER_SUMMARIES_PER_HOUR": "0"})

@@ -58,19 +58,24 @@ READS: list[tuple[Callable[[Environment], object], str, list[str], str]] = [
     (service, "HEELER_NATS_URL", ADDRESSES, "it must be like nats://host or tls://host"),
     (service, "HEELER_LOG_LEVEL", ["loud", "10"], "debug, info, warning, error or critical"),
     (service, "HEELER_INSTANCE", ["my agent", "a/2"], "use letters, digits"),
-    (service, "HEELER_ERASE_AFTER_HOURS", [*NUMBERS, "-1"], "a number from 0 to"),
+    (service, "HEELER_ERASE_AFTER_HOURS", [*NUMBERS, "-1"], "a whole number from 0 to"),
     (service_and_api, "HEELER_HOST", HOSTS, "an IP address or the name of a host"),
     (service_and_api, "HEELER_PUBLISHED_ON", HOSTS, "an IP address or the name of a host"),
-    (service_and_api, "HEELER_PORT", [*NUMBERS, "0", "65536"], "a number from 1 to 65535"),
+    (service_and_api, "HEELER_PORT", [*NUMBERS, "0", "65536"], "a whole number from 1 to 65535"),
     (service_and_api, "HEELER_PING_SECONDS", SECONDS, "a number of seconds above 0"),
-    (service_and_api, "HEELER_LISTEN_DESCRIPTOR", NUMBERS, "a number from 0 to"),
-    (service_and_api, "HEELER_HTTP_CONNECTIONS_MAX", [*NUMBERS, "0"], "a number from 1 to"),
+    (service_and_api, "HEELER_LISTEN_DESCRIPTOR", NUMBERS, "a whole number from 0 to"),
+    (service_and_api, "HEELER_HTTP_CONNECTIONS_MAX", [*NUMBERS, "0"], "a whole number from 1 to"),
     (service_and_api, "HEELER_CORS_ORIGINS", ORIGINS, "it must be like https://app.example"),
     (service_and_api, "HEELER_CORS_ORIGINS", ORIGINS, "it must be like https://app.example"),
     (service_and_api, "HEELER_DEFAULT_EMBEDDING", ["letta-free", "a/b c"], "must be like openai/"),
-    (service_and_api, "HEELER_DEFAULT_BLOCK_LIMIT_CHARS", [*NUMBERS, "0"], "a number from 1 to"),
-    (service_and_api, "HEELER_FILE_MIB_MAX", [*NUMBERS, "0"], "a number from 1 to"),
-    (service_and_api, "HEELER_FILES_MIB_MAX", [*NUMBERS, "0"], "a number from 1 to"),
+    (
+        service_and_api,
+        "HEELER_DEFAULT_BLOCK_LIMIT_CHARS",
+        [*NUMBERS, "0"],
+        "a whole number from 1 to",
+    ),
+    (service_and_api, "HEELER_FILE_MIB_MAX", [*NUMBERS, "0"], "a whole number from 1 to"),
+    (service_and_api, "HEELER_FILES_MIB_MAX", [*NUMBERS, "0"], "a whole number from 1 to"),
     *(
         (deadlines, f"HEELER_{what}_SECONDS_MAX", SECONDS, "a number of seconds above 0")
         for what in ("RUN", "STEP", "TOOL", "APPROVAL")
@@ -94,8 +99,8 @@ READS: list[tuple[Callable[[Environment], object], str, list[str], str]] = [
 ]
 LAUNCHED = [
     ("HEELER_HOST", HOSTS, "an IP address or the name of a host"),
-    ("HEELER_PORT", [*NUMBERS, "0", "65536"], "a number from 1 to 65535"),
-    ("HEELER_REPLICAS", [*NUMBERS, "0", "17"], "a number from 1 to 16"),
+    ("HEELER_PORT", [*NUMBERS, "0", "65536"], "a whole number from 1 to 65535"),
+    ("HEELER_REPLICAS", [*NUMBERS, "0", "17"], "a whole number from 1 to 16"),
     ("HEELER_PROCESSES", ["two", "Each"], "each or one"),
 ]
 

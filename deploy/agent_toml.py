@@ -50,7 +50,7 @@ codes](agent-errors.md) explains each. `POST /v1/agents/validate` takes the text
 `{"toml": "...", "files": {"tools/weather.py": "..."}, "environment": "production"}`, and answers
 `{"valid": ..., "errors": [...], "warnings": [...]}`. It is checked in a process with limits: one
 that takes more than 10 s of processor or 1 GiB of memory is a 422, and where 32 files of an
-organisation wait already, or one has waited for 10 s, the answer is a 503 with `Retry-After`.
+organisation wait already, or one has waited for 50 s, the answer is a 503 with `Retry-After`.
 
 **Editors** complete keys and show these texts, where a plug-in for TOML reads JSON Schemas
 (Taplo, Even Better TOML): write `#:schema https://.../agent.schema.json` into the first line. The

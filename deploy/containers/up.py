@@ -10,13 +10,13 @@ from urllib.parse import urlsplit
 from deploy.containers import wheels
 from deploy.containers.engine import require_engine
 from deploy.containers.project import Container, Project
-from deploy.embedded.api_health import PATIENT_PROBE_SECONDS_MAX, Health, read_health
-from deploy.embedded.movement import Movement
+from deploy.embedded.api_health import LAUNCH_PROBE_SECONDS_MAX, Health, read_health
+from deploy.embedded.launch_progress import LaunchProgress
 from deploy.embedded.process_activity import LOOK_AGAIN_SECONDS
 from deploy.embedded.service_settings import print_unused, require_service_settings
 from deploy.embedded.settings import (
     SERVICES,
-    STILL_SECONDS_MAX,
+    STALLED_SECONDS_MAX,
     LaunchError,
     Settings,
     require_password,
@@ -128,15 +128,15 @@ def _build(project: Project) -> None:
 
 def _wait_healthy(project: Project) -> None:
     """Return when all is healthy. Raises LaunchError where nothing has changed for a minute."""
-    settings, movement = project.settings, Movement()
+    settings, progress = project.settings, LaunchProgress()
     while True:
-        health = read_health(settings.reach_host, settings.port, PATIENT_PROBE_SECONDS_MAX)
+        health = read_health(settings.reach_host, settings.port, LAUNCH_PROBE_SECONDS_MAX)
         if health.all_ok:
             return
         states = [(each.name, each.state, each.health) for each in project.containers()]
-        movement.note({}, [*states, *health.parts.items()])
-        if movement.still_seconds > STILL_SECONDS_MAX:
-            still = f"Heeler is not healthy, and nothing changed for {STILL_SECONDS_MAX:.0f} s"
+        progress.note({}, [*states, *health.parts.items()])
+        if progress.stalled_seconds > STALLED_SECONDS_MAX:
+            still = f"Heeler is not healthy, and nothing changed for {STALLED_SECONDS_MAX:.0f} s"
             raise _not_healthy(project, still)
         time.sleep(LOOK_AGAIN_SECONDS)
 

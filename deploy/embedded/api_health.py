@@ -7,7 +7,7 @@ import json
 from dataclasses import dataclass, field
 
 PROBE_SECONDS_MAX = 2.0
-PATIENT_PROBE_SECONDS_MAX = 10.0  # of one who waits for a server that may be slow
+LAUNCH_PROBE_SECONDS_MAX = 10.0  # of one who waits for a server that may be slow
 
 
 @dataclass(frozen=True)

@@ -15,7 +15,9 @@ from pathlib import Path
 
 import psutil
 
-PAUSE_SECONDS_MAX = 10.0  # who did not look for longer stood still, and knows nothing of that time
+LOOK_GAP_SECONDS_MAX = (
+    10.0  # who did not look for longer stood still, and knows nothing of that time
+)
 LOOK_AGAIN_SECONDS = 1.0
 DISK_SECONDS_MAX = 300.0  # who waits longer for a disk and computes nothing is idle: it may be gone
 POLL_SECONDS, POLL_SECONDS_MAX, PAUSE_SHARE = 0.01, 0.5, 0.05
@@ -55,7 +57,7 @@ class OwnTime:
 
 
 @dataclass(frozen=True, slots=True)
-class Sighting:
+class ProcessSample:
     """What a process, or several as one, did at a look."""
 
     pid: int
@@ -66,7 +68,7 @@ class Sighting:
     wants: str  # PROCESSOR, DISK, or nothing
     is_stopped: bool  # by a signal
 
-    def ran_since(self, before: Sighting) -> bool:
+    def ran_since(self, before: ProcessSample) -> bool:
         """Whether it was on a processor since an earlier look, however shortly."""
         seen = (before.own_seconds, before.switches)
         return (self.own_seconds, self.switches) != seen
@@ -78,7 +80,7 @@ class Activity:
 
     def __init__(self, *, has_children: bool = False) -> None:
         self._has_children = has_children
-        self._seen: Sighting | None = None
+        self._seen: ProcessSample | None = None
         self.frozen_seconds = 0.0  # for how long it is stopped by a signal and has not run
         self._disk_seconds = 0.0  # for how long it waits for a disk and computes nothing
         self.doing = STARTS
@@ -86,13 +88,13 @@ class Activity:
     def look(self, pid: int | None) -> OwnTime:
         """The own time that the process had since the last look; none where that saw another."""
         before = self._seen
-        now = self._seen = see(pid, has_children=self._has_children)
+        now = self._seen = sample_process(pid, has_children=self._has_children)
         if now is None or before is None or before.pid != now.pid:
             self.frozen_seconds, self._disk_seconds = 0.0, 0.0
             self.doing = STARTS if now else GONE
             return OwnTime()
         seconds = now.at - before.at
-        if seconds > PAUSE_SECONDS_MAX:
+        if seconds > LOOK_GAP_SECONDS_MAX:
             seconds = 0.0
         used = max(now.processor_seconds - before.processor_seconds, 0.0)
         ran, stopped = now.ran_since(before), now.is_stopped
@@ -132,13 +134,13 @@ class Allowance:
         return self._passed.exceeds(self._bound)
 
 
-def pause_seconds(waited_seconds: float) -> float:
+def poll_seconds(waited_seconds: float) -> float:
     """How long to wait until the next look at something that comes soon or late: to look is work
     for those who are waited for."""
     return min(max(PAUSE_SHARE * waited_seconds, POLL_SECONDS), POLL_SECONDS_MAX)
 
 
-def describe(now: Sighting, before: Sighting, seconds: float, *, is_slowed: bool) -> str:
+def describe(now: ProcessSample, before: ProcessSample, seconds: float, *, is_slowed: bool) -> str:
     """What a process does, in words that follow its name."""
     if is_slowed:
         return "is slowed by signals"
@@ -149,7 +151,7 @@ def describe(now: Sighting, before: Sighting, seconds: float, *, is_slowed: bool
     return f"{WAITS_FOR} {now.wants}" if now.wants and before.wants else IDLE
 
 
-def see(pid: int | None, *, has_children: bool = False) -> Sighting | None:
+def sample_process(pid: int | None, *, has_children: bool = False) -> ProcessSample | None:
     """A process at this moment; None where there is none, or it cannot be looked at."""
     if pid is None:
         return None
@@ -168,7 +170,7 @@ def see(pid: int | None, *, has_children: bool = False) -> Sighting | None:
     except (psutil.Error, OSError):
         return None
     wants = PROCESSOR if "R" in states else DISK if "D" in states else ""
-    return Sighting(pid, time.monotonic(), used, own, switches, wants, is_stopped)
+    return ProcessSample(pid, time.monotonic(), used, own, switches, wants, is_stopped)
 
 
 def states_of(process: psutil.Process) -> set[str]:

@@ -35,7 +35,7 @@ from libs.contracts.stream_definitions import is_stored
 COMMAND_EVERY_LOOKS = 3  # a command costs a commit
 BUSY_SECONDS_MAX = 60.0  # on a processor, without an answer
 COMMAND_SECONDS_MAX = 30.0  # idle: a command waits behind a restart and a lot of others
-PAUSE_SECONDS_MAX = 2 * LOOK_SECONDS
+ASK_GAP_SECONDS_MAX = 2 * LOOK_SECONDS
 ASKED_KEPT = 64
 STORED_SECONDS_MAX = 3.0
 RELAY_SECONDS_MAX = 10.0  # with events to publish, and none published
@@ -155,7 +155,7 @@ class ServiceWatch:
 
     def _asks(self, now: float) -> bool:
         """Whether it has asked lately: else the supervisor, or the machine, stood still."""
-        return bool(self._asked) and now - self._asked[-1] <= PAUSE_SECONDS_MAX
+        return bool(self._asked) and now - self._asked[-1] <= ASK_GAP_SECONDS_MAX
 
     def look(self, part: Part) -> Look:
         """Whether a process gave a sign of life, and its service an answer, and what each of them

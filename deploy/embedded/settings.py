@@ -22,7 +22,7 @@ PROCESSES = ("each", "one")  # a process for each service, or one for all of the
 DATABASE = "heeler"
 REPLICAS_MAX = 16
 
-STILL_SECONDS_MAX = 60.0  # `up` and `down` give up when nothing has moved for so long
+STALLED_SECONDS_MAX = 60.0  # `up` and `down` give up when there was no progress for so long
 FROZEN_SECONDS_MAX = 6.0  # a process without a sign of life is replaced after this
 HEALTH_POLL_SECONDS = 0.05
 

@@ -15,7 +15,7 @@ from deploy.embedded.process_activity import (
     Activity,
     Allowance,
     OwnTime,
-    pause_seconds,
+    poll_seconds,
 )
 from deploy.embedded.settings import FROZEN_SECONDS_MAX
 from deploy.embedded.state import PartState, ProcessMark
@@ -95,7 +95,7 @@ class Look:
     until: float = float("inf")
 
 
-class Silences:
+class OverdueTime:
     """For how much of its own time a part has owed what is missing."""
 
     def __init__(self) -> None:
@@ -174,7 +174,7 @@ class Part:
                 raise EndsAgainAndAgain(name, f"{name} did not get ready: {ended}.")
             if allowance.is_spent(self.pid):
                 raise Failed(name, f"{name} did not get ready.")
-            await asyncio.sleep(pause_seconds(time.monotonic() - began))
+            await asyncio.sleep(poll_seconds(time.monotonic() - began))
         self._note_health(time.monotonic())
 
     async def watch(self, ask: Callable[[], Look], *, backs_off: bool = False) -> None:
@@ -183,12 +183,12 @@ class Part:
         Never gives up. With `backs_off` it has twice as long each time that a new start was of no
         use, until it was well."""
         activity, workers = Activity(), self._activity()
-        silences, seen = Silences(), self._process
+        overdue, seen = OverdueTime(), self._process
         while True:
             await asyncio.sleep(LOOK_SECONDS)
             began, pid = time.monotonic(), self.pid
             if self._process is not seen:
-                silences, seen = Silences(), self._process
+                overdue, seen = OverdueTime(), self._process
             own, is_frozen = activity.look(pid), activity.frozen_seconds > 0
             if seen is None or pid is None:
                 continue
@@ -200,12 +200,12 @@ class Part:
                 own = workers.look(pid)
             else:  # they are many: nobody looks at them while all is well
                 workers = self._activity()
-            silences.note(began, own, look)
+            overdue.note(began, own, look)
             factor = 2.0 ** min(self._ended_in_vain, DOUBLINGS_MAX) if backs_off else 1.0
             if activity.frozen_seconds > self._frozen_seconds_max:
                 log.error("%s is frozen: SIGKILL", self.command.name)
                 kill_tree(pid)
-            elif missing := silences.too_long(look, factor):
+            elif missing := overdue.too_long(look, factor):
                 log.error("%s does not get well: %s is missing", self.command.name, missing.what)
                 self._ended_in_vain, self._ended = self._ended_in_vain + 1, seen
                 await self._end(seen, self.command)
@@ -233,7 +233,7 @@ class Part:
                 raise Failed(name, f"{name} ended at its start, with {self.state.last_exit}")
             if allowance.is_spent(self.pid):
                 raise Failed(name, f"{name} did not get healthy within {bound}")
-            await asyncio.sleep(max(pause_seconds(time.monotonic() - began), SIGN_POLL_SECONDS))
+            await asyncio.sleep(max(poll_seconds(time.monotonic() - began), SIGN_POLL_SECONDS))
 
     async def stop(self) -> None:
         """End the process, and let nothing take its place."""

@@ -17,12 +17,12 @@ from http import HTTPStatus
 from typing import Any
 
 from deploy.embedded import postgres_location, systemd, terminals
-from deploy.embedded.api_health import PATIENT_PROBE_SECONDS_MAX, read_health
+from deploy.embedded.api_health import LAUNCH_PROBE_SECONDS_MAX, read_health
 from deploy.embedded.applied_configuration import read_applied
 from deploy.embedded.migration_run import run_migrations
 from deploy.embedded.nats_server import Nats, NatsStart
 from deploy.embedded.postgres_location import require_database
-from deploy.embedded.postgres_server import buffers_mb, memory_bytes
+from deploy.embedded.postgres_server import FAST_SHUTDOWN_WITHIN, buffers_mb, memory_bytes
 from deploy.embedded.process_activity import LOOK_AGAIN_SECONDS, Allowance, OwnTime
 from deploy.embedded.reload import Reloader, check_in_process
 from deploy.embedded.service_commands import HTTP_PARTS, python_command, service_command
@@ -240,7 +240,7 @@ class Supervisor:
     def _answers_clients(self) -> bool:
         """Whether the api answers, if only that something is missing."""
         settings = self._settings
-        health = read_health(settings.reach_host, settings.port, PATIENT_PROBE_SECONDS_MAX)
+        health = read_health(settings.reach_host, settings.port, LAUNCH_PROBE_SECONDS_MAX)
         return health.code != 0
 
     def _look_at_postgres(self) -> Look:
@@ -452,7 +452,7 @@ def open_listener(settings: Settings) -> socket.socket:
     return listener
 
 
-def kill_leftovers(state: InstanceState | None, bound: OwnTime = STOPS_WITHIN) -> None:
+def kill_leftovers(state: InstanceState | None) -> None:
     """End the children that a dead supervisor recorded, services first; only if still the same."""
     if state is None:
         return
@@ -462,7 +462,8 @@ def kill_leftovers(state: InstanceState | None, bound: OwnTime = STOPS_WITHIN) -
         pid, is_postgres = part.mark.pid, part.name == "postgres"
         log.warning("ending %s (pid %s), left by an earlier supervisor", part.name, pid)
         signal_group(pid, signal.SIGINT if is_postgres else signal.SIGTERM)
-        allowance = Allowance(bound, has_children=is_postgres)
+        within = FAST_SHUTDOWN_WITHIN if is_postgres else STOPS_WITHIN
+        allowance = Allowance(within, has_children=is_postgres)
         while not part.mark.wait_gone(LOOK_AGAIN_SECONDS):
             if allowance.is_spent(pid):
                 kill_tree(pid)

@@ -14,17 +14,17 @@ from pathlib import Path
 
 import psutil
 
-from deploy.embedded.api_health import PATIENT_PROBE_SECONDS_MAX, Health, read_health
+from deploy.embedded.api_health import LAUNCH_PROBE_SECONDS_MAX, Health, read_health
 from deploy.embedded.command_name import command_name, launch_words
-from deploy.embedded.movement import PARENTS, SUPERVISOR, Movement
+from deploy.embedded.launch_progress import PARENTS, SUPERVISOR, LaunchProgress
 from deploy.embedded.postgres_location import require_database
-from deploy.embedded.process_activity import pause_seconds
+from deploy.embedded.process_activity import poll_seconds
 from deploy.embedded.service_commands import HTTP_PARTS
 from deploy.embedded.service_environment import changed_variables, fingerprints
 from deploy.embedded.settings import (
     CHECKOUT,
     IS_CHECKOUT,
-    STILL_SECONDS_MAX,
+    STALLED_SECONDS_MAX,
     LaunchError,
     Settings,
     open_home,
@@ -67,7 +67,7 @@ def up(settings: Settings) -> int:
     require_free_port(settings)
     logs = LogsOfThisStart(settings)
     supervisor = _spawn_supervisor(settings)
-    state = _wait_healthy(settings, supervisor, STILL_SECONDS_MAX, logs)
+    state = _wait_healthy(settings, supervisor, STALLED_SECONDS_MAX, logs)
     print(f"Heeler is up ({time.monotonic() - started:.1f} s).")
     _print_urls(settings, state)
     return 0
@@ -113,8 +113,8 @@ def _join_running(settings: Settings) -> int:
     """Another supervisor holds this home: wait for it to be healthy, or say what ails it."""
     state = read_state(settings.home)
     starting = state is None or state.phase != "running"
-    patience = STILL_SECONDS_MAX if starting else RECOVER_SECONDS_MAX
-    state = _wait_healthy(settings, None, patience, None)
+    stalled_seconds_max = STALLED_SECONDS_MAX if starting else RECOVER_SECONDS_MAX
+    state = _wait_healthy(settings, None, stalled_seconds_max, None)
     print(f"Heeler is already up: {state.urls['api']}")
     _print_urls(settings, state)
     now = fingerprints(settings.environment, open_secrets(settings.home).nats_password)
@@ -129,17 +129,17 @@ def _join_running(settings: Settings) -> int:
 
 def _await_orphans(settings: Settings) -> None:
     """Children die with their supervisor; wait for that, and say which one does not."""
-    movement = Movement()
+    progress = LaunchProgress()
     while orphans := _alive(read_state(settings.home)):
-        movement.note(orphans)
-        movement.tell()
-        if movement.still_seconds > ORPHANS_SECONDS_MAX:
+        progress.note(orphans)
+        progress.tell()
+        if progress.stalled_seconds > ORPHANS_SECONDS_MAX:
             named = ", ".join(f"{name} (pid {pid})" for name, pid in orphans.items())
             raise LaunchError(
                 f"The supervisor of {settings.home} is gone but {named} still runs. "
                 f"Clean up with `{launch_words('down')}`, then try again."
             )
-        time.sleep(pause_seconds(movement.waited_seconds))
+        time.sleep(poll_seconds(progress.waited_seconds))
 
 
 def _alive(state: InstanceState | None) -> dict[str, int | None]:
@@ -204,29 +204,29 @@ def absolute_paths(settings: Settings) -> dict[str, str]:
 def _wait_healthy(
     settings: Settings,
     supervisor: subprocess.Popen[bytes] | None,
-    still_seconds_max: float,
+    stalled_seconds_max: float,
     logs: LogsOfThisStart | None,
 ) -> InstanceState:
-    """Tell how the start goes until all is healthy; raises when it fails, or nothing has moved for
-    so long."""
-    movement, told, restarts = Movement(), set[str](), dict[str, int]()
+    """Tell how the start goes until all is healthy; raises when it fails, or there was no
+    progress for so long."""
+    progress, told, restarts = LaunchProgress(), set[str](), dict[str, int]()
     while True:
         state = _current(settings, supervisor)
         awaited = _awaited(settings, state, supervisor)
         if state and supervisor:
-            _tell_progress(state, told, movement.waited_seconds)
+            _tell_progress(state, told, progress.waited_seconds)
         if state and state.phase == "running" and not awaited:
             return state
         in_vain = _restarted_in_vain(state, restarts)
-        movement.note(awaited, _facts(settings, state, in_vain), in_vain)
-        movement.tell(_said_of_migrations(settings, state))
+        progress.note(awaited, _facts(settings, state, in_vain), in_vain)
+        progress.tell(_said_of_migrations(settings, state))
         if supervisor is None or supervisor.poll() is not None:
             if HomeLock(settings.home).holder() is None:
                 raise _start_failed(settings, state, logs)
             supervisor = None  # another `up` at the same moment was faster
-        if movement.still_seconds > still_seconds_max:
-            raise _not_healthy(settings, state, movement, logs)
-        time.sleep(pause_seconds(movement.waited_seconds))
+        if progress.stalled_seconds > stalled_seconds_max:
+            raise _not_healthy(settings, state, progress, logs)
+        time.sleep(poll_seconds(progress.waited_seconds))
 
 
 def _awaited(
@@ -242,7 +242,7 @@ def _awaited(
     if missing := [name for name in names if name not in alive]:
         is_first = any(state.parts[name].state == "waiting" for name in missing)
         return (starting if is_first else {}) | dict.fromkeys(missing)
-    health = read_health(settings.reach_host, state.ports["api"], PATIENT_PROBE_SECONDS_MAX)
+    health = read_health(settings.reach_host, state.ports["api"], LAUNCH_PROBE_SECONDS_MAX)
     ailing = {name: alive[name] for name in names if not _is_ok(service_of(name), health)}
     # The api calls itself unwell for the sake of any other.
     others = {name: pid for name, pid in ailing.items() if service_of(name) not in HTTP_PARTS}
@@ -316,12 +316,12 @@ def _start_failed(
 def _not_healthy(
     settings: Settings,
     state: InstanceState | None,
-    movement: Movement,
+    progress: LaunchProgress,
     logs: LogsOfThisStart | None,
 ) -> LaunchError:
     part, reason = _ailing(settings, state)
     return LaunchError(
-        f"Heeler is not healthy, and nothing moved for {movement.still_seconds:.0f} s: "
+        f"Heeler is not healthy, and there was no progress for {progress.stalled_seconds:.0f} s: "
         f"{part} {reason}. Stop it with `{launch_words('down')}`, then start again."
         f"{_log_of(settings, part, logs)}"
     )
@@ -395,20 +395,20 @@ def print_rows(rows: dict[str, str]) -> None:
 def _stop_supervisor(settings: Settings, supervisor: ProcessMark) -> None:
     """End it as long as something of it moves; what does not is killed, and its children with it.
     Its parts serve clients until it has told them to end, and for as long as it stands still: what
-    they do then is no movement. Raises LaunchError."""
+    they do then is no progress. Raises LaunchError."""
     state = read_state(settings.home)
     parents = ("postgres",) if state and state.phase == "running" else PARENTS
     for number in (signal.SIGTERM, signal.SIGKILL):
         with contextlib.suppress(ProcessLookupError):
             os.kill(supervisor.pid, number)
-        movement = Movement(parents)
-        while movement.still_seconds < STILL_SECONDS_MAX:
-            if supervisor.wait_gone(pause_seconds(movement.waited_seconds)):
+        progress = LaunchProgress(parents)
+        while progress.stalled_seconds < STALLED_SECONDS_MAX:
+            if supervisor.wait_gone(poll_seconds(progress.waited_seconds)):
                 return
             state = read_state(settings.home)
             alive = _alive(state)
             is_asked = state is not None and state.phase != "running"
-            in_vain = alive if not is_asked or movement.is_frozen(SUPERVISOR) else ()
-            movement.note({**alive, SUPERVISOR: supervisor.pid}, [frozenset(alive)], in_vain)
-            movement.tell()
+            in_vain = alive if not is_asked or progress.is_frozen(SUPERVISOR) else ()
+            progress.note({**alive, SUPERVISOR: supervisor.pid}, [frozenset(alive)], in_vain)
+            progress.tell()
     raise LaunchError(f"The supervisor (pid {supervisor.pid}) cannot be ended.")

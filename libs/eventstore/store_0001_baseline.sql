@@ -256,7 +256,7 @@ revoke execute on function {schema}.erase_events from public;
 -- Counts -----------------------------------------------------------------------------------------
 
 -- How many rows an organisation has in a table: a count of them would read them all. Each connection
--- adds to a part of its own, so that no commit waits for another.
+-- adds to one of 32 parts, by its process id, so that commits rarely wait for each other.
 create table {schema}.row_counts (
     name text not null,
     org  text not null,

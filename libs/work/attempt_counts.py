@@ -20,41 +20,41 @@ from libs.eventstore.ports import StoreUnavailable
 
 ATTEMPTS_MAX = 5
 UNQUARANTINED_ATTEMPTS_MAX = 2
-REST_SECONDS = 5.0
-REST_SECONDS_MIN = 0.1
+RETRY_DELAY_SECONDS = 5.0
+RETRY_DELAY_SECONDS_MIN = 0.1
 
 
 class AttemptCount:
     """The count of the attempts at one point of a run, or at one work, kept by one of them.
 
     `has_failed` says whether an attempt before it, or this one, did not end in order: the next one
-    has to know. A suspect waits for `rest_seconds` before it enters quarantine: its process may
-    have just begun, and its end would keep all others from it.
+    has to know. A suspect waits for `retry_delay_seconds` before it enters quarantine: its process
+    may have just begun, and its end would keep all others from it.
     """
 
     def __init__(
-        self, ports: ProcessPorts, *, has_failed: bool = False, rest_seconds: float = 0.0
+        self, ports: ProcessPorts, *, has_failed: bool = False, retry_delay_seconds: float = 0.0
     ) -> None:
         self.letters = ports.repository.store.letters
         self.quarantine = ports.quarantine
         self.clock = ports.clock
         self.has_failed = has_failed
-        self.rest_seconds = rest_seconds
+        self.retry_delay_seconds = retry_delay_seconds
         self.begun_at = ""
         self.begun: Attempt | None = None
         self.ticket: Ticket | None = None
 
     async def begin(self, point: str) -> Attempt:
-        """Count an attempt that takes over at a point; its number is 0 if it has to rest longer. A
+        """Count an attempt that takes over at a point; its number is 0 if it has to wait longer. A
         suspect rests, and waits until it is alone in quarantine."""
         begin = self.letters.begin
         begun = await begin(
             point, known=1, hold_seconds=0.0, unquarantined_max=UNQUARANTINED_ATTEMPTS_MAX
         )
         if begun.needs_quarantine:
-            await self.clock.sleep(self.rest_seconds)
+            await self.clock.sleep(self.retry_delay_seconds)
             self.ticket = self.ticket or await self.quarantine.enter()
-            begun = await begin(point, known=1, hold_seconds=REST_SECONDS)
+            begun = await begin(point, known=1, hold_seconds=RETRY_DELAY_SECONDS)
             if begun.number:
                 self.quarantine.limit(self.ticket, begun.number, self.clock)
             else:
@@ -62,9 +62,9 @@ class AttemptCount:
         self.begun_at, self.begun = point, begun if begun.number else None
         return begun
 
-    async def rest(self, refused: Attempt) -> None:
-        """Wait until an attempt that had to rest may begin."""
-        await self.clock.sleep(max(refused.wait_seconds, REST_SECONDS_MIN))
+    async def wait_before_retry(self, delayed: Attempt) -> None:
+        """Wait until an attempt that was delayed may begin."""
+        await self.clock.sleep(max(delayed.wait_seconds, RETRY_DELAY_SECONDS_MIN))
 
     async def record_failure(self, point: str) -> Attempt:
         """Record that this attempt failed by a bug, at this point; returns what is counted."""

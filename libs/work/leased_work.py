@@ -238,7 +238,7 @@ class LeasedWork[W: Work](ABC):
             raise NoPlace(f"{SUSPECTS_WAITING_MAX} others wait that may have ended the process")
         point = attempts_of_work(lease.work.id)
         while not (begun := await lease.count.begin(point)).number:
-            await lease.count.rest(begun)
+            await lease.count.wait_before_retry(begun)
         if begun.number <= ATTEMPTS_MAX:
             return True
         await self.end_as_failed(lease, DIED, replace(begun, number=ATTEMPTS_MAX))

@@ -84,7 +84,7 @@ class LimitedProcesses:
         raise LimitReached(f"it takes more than {limits.memory_bytes_max >> 20} MiB of memory")
 
     async def outcome(self, request: bytes, limits: ProcessLimits) -> Outcome:
-        """What came of a call. Raises LimitReached where its process ends in silence."""
+        """What came of a call. Raises LimitReached where its process ends without an answer."""
         pid, reader, writer = await self.start()
         answer = b""
         try:
@@ -99,7 +99,11 @@ class LimitedProcesses:
             writer.close()
         if not answer:
             seconds = limits.processor_seconds_max
-            raise LimitReached(f"it takes more than {seconds} s of processor")
+            memory = limits.memory_bytes_max >> 20
+            raise LimitReached(
+                f"it takes more than {seconds} s of processor, or ended its process otherwise, as"
+                f" more than {memory} MiB of memory can"
+            )
         return cast(Outcome, pickle.loads(answer))
 
     async def start(self) -> tuple[int, asyncio.StreamReader, asyncio.StreamWriter]:

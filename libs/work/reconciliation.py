@@ -4,7 +4,8 @@ Services refer to each other's things, so a delete races with whatever takes up 
 block is deleted in the moment in which an agent gets it, and the agent keeps it. Events that are
 missed and processes that die leave the same. So a policy looks again: at those that took something
 up lately, or lost something (its suspects, by a key such as the agent's id), and at everybody when
-its process starts. It has no timer: what runs when nobody asks would read all that is stored.
+its process starts. It has no timer, but for what becomes due by the clock (`every_seconds`): what
+runs when nobody asks would read all that is stored.
 
     class DetachDeletedBlocks(Reconciliation[LostBlock]):
         '''When a block is gone, no agent has it.'''

@@ -11,7 +11,7 @@ from libs.bus.process_ports import ProcessPorts
 from libs.contracts.bus_messages import Context, NewerVersion
 from libs.eventstore.ports import Fence, StaleLease, StoreUnavailable, VersionConflict
 from libs.eventstore.unit_of_work import UnitOfWork
-from libs.work.attempt_counts import REST_SECONDS, AttemptCount
+from libs.work.attempt_counts import RETRY_DELAY_SECONDS, AttemptCount
 
 log = logging.getLogger(__name__)
 
@@ -64,7 +64,9 @@ class WorkLease[W: Work]:
         self.fence = fence
         self.ports = ports
         self.context = context
-        self.count = AttemptCount(ports, has_failed=taken_over, rest_seconds=REST_SECONDS)
+        self.count = AttemptCount(
+            ports, has_failed=taken_over, retry_delay_seconds=RETRY_DELAY_SECONDS
+        )
         self.has_recorded = False
         self.is_released = False
 

@@ -129,6 +129,25 @@ async def test_a_sleeptime_agent_rewrites_a_block_after_every_fifth_run(
     assert "Likes coral, not orange." in system.content
 
 
+@pytest.mark.operation("POST /v1/agents/import")
+def test_an_agent_that_comes_in_a_file_is_reviewed_by_the_sleeptime_agent_beside_it(
+    letta: Letta, http: httpx.Client, new_agent: NewAgent
+) -> None:
+    agent = new_agent(enable_sleeptime=True)
+    file = {"file": ("agent.af", http.get(f"/v1/agents/{agent.id}/export").content)}
+    copies = http.post("/v1/agents/import", files=file).json()["agent_ids"]
+    copy = next(each for each in copies if letta.agents.retrieve(each).enable_sleeptime)
+    [sleeper] = [each for each in copies if each != copy]
+    group = letta.agents.retrieve(copy, include=ALL).managed_group
+    assert group is not None
+    assert group.agent_ids == [sleeper]
+    for number in range(5):
+        letta.agents.messages.create(copy, messages=says(f"Number {number}"))
+    assert len(reviews(letta, sleeper)) == 1
+    named = http.get("/v1/agents/", params={"query_text": agent.name, "limit": 50}).json()
+    assert len(named) == 4, "each with one sleeptime agent"
+
+
 @SEND
 @STREAM
 @pytest.mark.operation("PATCH /v1/groups/{group_id}")

@@ -11,6 +11,7 @@ from datetime import UTC, datetime, timedelta
 from typing import Annotated, Any, Literal, Self
 
 from pydantic import (
+    AfterValidator,
     BaseModel,
     BeforeValidator,
     ConfigDict,
@@ -22,17 +23,19 @@ from pydantic import (
     model_validator,
 )
 
-from libs.contracts.letta.enums import MessageType
-from libs.contracts.letta.message_requests import STEPS_MAX
+from libs.contracts.letta.enums import MessageRole, MessageType
+from libs.contracts.letta.message_content import TextContent
+from libs.contracts.letta.message_requests import STEPS_MAX, MessageCreate
 from libs.contracts.letta.request_size_limits import NAMES_MAX, Name, Text
 from libs.contracts.scheduler.schedule_config import (
     MISSED_SLOTS_MAX,
     RETRIES_MAX,
     Action,
     ActivePolicy,
+    FiringMessages,
+    GroupMessageAction,
     MessageAction,
     MissedPolicy,
-    ScheduledMessages,
     ScheduleType,
 )
 
@@ -72,6 +75,31 @@ def check_address(address: str, name: str = "callback_url") -> str:
     return address
 
 
+def require_answerable(messages: list[MessageCreate]) -> list[MessageCreate]:
+    """The messages of a firing, which have something that an agent can answer. Raises
+    ValueError."""
+    for message in messages:
+        parts = message.content if isinstance(message.content, list) else []
+        texts = [part.text for part in parts if isinstance(part, TextContent)]
+        words = "".join(texts) if parts else str(message.content or "")
+        if len(texts) == len(parts) and not words.strip():
+            raise ValueError("`content` is empty: say what the agent is to answer")
+    if messages and messages[-1].role == MessageRole.assistant:
+        raise ValueError(
+            "`role` of the last message is 'assistant', and an agent does not answer itself: say"
+            " 'user'"
+        )
+    return messages
+
+
+def require_answerable_action(action: Action) -> Action:
+    """The action, whose messages, if it has any, an agent can answer. Raises ValueError."""
+    if isinstance(action, MessageAction | GroupMessageAction):
+        require_answerable(action.messages)
+    return action
+
+
+type ScheduledMessages = Annotated[FiringMessages, AfterValidator(require_answerable)]
 type MessageOrMessages = Annotated[ScheduledMessages, BeforeValidator(as_messages)]
 
 
@@ -104,7 +132,7 @@ class ScheduleFields(BaseModel):
     model_config = ConfigDict(extra="forbid")
 
     message: MessageOrMessages | None = None
-    action: Action | None = None
+    action: Annotated[Action, AfterValidator(require_answerable_action)] | None = None
     callback_url: Name | None = None
     max_steps: Annotated[int, Field(ge=1, le=STEPS_MAX)] | None = None
     include_return_message_types: (

@@ -9,11 +9,9 @@ from __future__ import annotations
 from datetime import datetime
 from typing import Annotated, Literal
 
-from pydantic import AfterValidator, Field
+from pydantic import Field
 
 from libs.contracts.bus_messages import Value, is_none
-from libs.contracts.letta.enums import MessageRole
-from libs.contracts.letta.message_content import TextContent
 from libs.contracts.letta.message_requests import (
     MAX_STEPS_DEFAULT,
     STEPS_MAX,
@@ -40,27 +38,8 @@ MissedPolicy = Literal["fire_once", "skip", "all"]
 ActivePolicy = Literal["queue", "skip", "wake"]
 
 
-def worth_an_answer(messages: list[MessageCreate]) -> list[MessageCreate]:
-    """The messages of a firing, which have something that an agent can answer. Raises
-    ValueError."""
-    for message in messages:
-        parts = message.content if isinstance(message.content, list) else []
-        texts = [part.text for part in parts if isinstance(part, TextContent)]
-        words = "".join(texts) if parts else str(message.content or "")
-        if len(texts) == len(parts) and not words.strip():
-            raise ValueError("`content` is empty: say what the agent is to answer")
-    if messages and messages[-1].role == MessageRole.assistant:
-        raise ValueError(
-            "`role` of the last message is 'assistant', and an agent does not answer itself: say"
-            " 'user'"
-        )
-    return messages
-
-
-type ScheduledMessages = Annotated[
-    list[MessageCreate],
-    Field(min_length=1, max_length=MESSAGES_PER_FIRING_MAX),
-    AfterValidator(worth_an_answer),
+type FiringMessages = Annotated[
+    list[MessageCreate], Field(min_length=1, max_length=MESSAGES_PER_FIRING_MAX)
 ]
 
 
@@ -68,7 +47,7 @@ class MessageAction(Value):
     """Have the agent answer these messages."""
 
     type: Literal["message"] = "message"
-    messages: ScheduledMessages
+    messages: FiringMessages
     max_steps: Annotated[int, Field(ge=1, le=STEPS_MAX)] = MAX_STEPS_DEFAULT
     callback_url: Name | None = Field(default=None, exclude_if=is_none)
     include_return_message_types: MessageTypes | None = Field(default=None, exclude_if=is_none)
@@ -103,7 +82,7 @@ class GroupMessageAction(Value):
 
     type: Literal["group_message"] = "group_message"
     group_id: Name
-    messages: ScheduledMessages
+    messages: FiringMessages
 
 
 type Action = Annotated[

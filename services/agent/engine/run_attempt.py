@@ -153,7 +153,7 @@ class RunAttempt:
             if 0 < begun.number <= UNQUARANTINED_ATTEMPTS_MAX:
                 return
             if not begun.number:
-                await self.attempts.rest(begun)
+                await self.attempts.wait_before_retry(begun)
             await leased.resume()  # it had to wait, and may have been cancelled meanwhile
             if begun.number and attempt_point(leased.conversation) == point:
                 if begun.number > ATTEMPTS_MAX:

@@ -26,7 +26,7 @@ from libs.eventstore.ports import (
     StoreRefused,
     VersionConflict,
 )
-from libs.work.attempt_counts import ATTEMPTS_MAX, REST_SECONDS, AttemptCount
+from libs.work.attempt_counts import ATTEMPTS_MAX, RETRY_DELAY_SECONDS, AttemptCount
 from services.agent.adapters.models.ports import ModelFailed
 from services.agent.adapters.telemetry import RunSpans
 from services.agent.domain.agents.agent import Agent
@@ -655,8 +655,8 @@ class TestTakeOver:
             drives.append(await driven(process, conversation))
             world.clock.seconds += drives[-1].wait_seconds
         told = [(drive.number, drive.wait_seconds) for drive in drives]
-        rests = (0, REST_SECONDS)
-        assert told == [(2, 0), (3, 0), rests, (4, 0), rests, (5, 0), rests, (6, 0)]
+        delays = (0, RETRY_DELAY_SECONDS)
+        assert told == [(2, 0), (3, 0), delays, (4, 0), delays, (5, 0), delays, (6, 0)]
 
     @pytest.mark.parametrize("drives", [3, ATTEMPTS_MAX])
     async def test_a_run_that_is_cancelled_while_it_rests_ends_and_the_next_one_goes_on(
@@ -670,7 +670,7 @@ class TestTakeOver:
         await reached.wait()
         conversation = await victim.repository.load(Conversation, CONVERSATION, org="org-1")
         while (await driven(victim, conversation)).number < drives:
-            world.clock.seconds += REST_SECONDS
+            world.clock.seconds += RETRY_DELAY_SECONDS
         next_process = world.process("p-2", words("two"))
         resting, rested = asyncio.Event(), asyncio.Event()
 

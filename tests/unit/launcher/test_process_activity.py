@@ -19,12 +19,12 @@ from deploy.embedded import process_activity, supervised_process
 from deploy.embedded.process_activity import (
     DISK,
     DISK_SECONDS_MAX,
-    PAUSE_SECONDS_MAX,
+    LOOK_GAP_SECONDS_MAX,
     Activity,
     Allowance,
     OwnTime,
-    Sighting,
-    see,
+    ProcessSample,
+    sample_process,
 )
 from deploy.embedded.state import PartState
 from deploy.embedded.subprocesses import Command, wait_within
@@ -35,25 +35,25 @@ LOOPS = [sys.executable, "-c", "while True: pass"]
 
 
 @pytest.fixture
-def seen(monkeypatch: pytest.MonkeyPatch) -> list[Sighting]:
+def seen(monkeypatch: pytest.MonkeyPatch) -> list[ProcessSample]:
     """What the next looks see; each is used once."""
-    sightings: list[Sighting] = []
-    monkeypatch.setattr(process_activity, "see", lambda *_, **__: sightings.pop(0))
-    return sightings
+    samples: list[ProcessSample] = []
+    monkeypatch.setattr(process_activity, "sample_process", lambda *_, **__: samples.pop(0))
+    return samples
 
 
-IDLE = Sighting(1, 0.0, 5.0, 5.0, 100, wants="", is_stopped=False)
+IDLE = ProcessSample(1, 0.0, 5.0, 5.0, 100, wants="", is_stopped=False)
 
 
-def own_time(seen: list[Sighting], *sightings: Sighting) -> tuple[OwnTime, Activity]:
+def own_time(seen: list[ProcessSample], *samples: ProcessSample) -> tuple[OwnTime, Activity]:
     """The own time at the last of these looks."""
-    seen.extend(sightings)
+    seen.extend(samples)
     activity = Activity()
-    found = [activity.look(1) for _ in sightings]
+    found = [activity.look(1) for _ in samples]
     return found[-1], activity
 
 
-def test_the_time_of_a_process_that_wants_nothing_is_its_own(seen: list[Sighting]) -> None:
+def test_the_time_of_a_process_that_wants_nothing_is_its_own(seen: list[ProcessSample]) -> None:
     own, activity = own_time(seen, IDLE, replace(IDLE, at=3.0, switches=101))
     assert own == OwnTime(0.0, 3.0)
     assert not activity.is_working
@@ -61,7 +61,7 @@ def test_the_time_of_a_process_that_wants_nothing_is_its_own(seen: list[Sighting
 
 @pytest.mark.parametrize("wanted", ["a processor", "a disk"])
 def test_a_process_that_waits_for_the_machine_has_no_time_of_its_own(
-    seen: list[Sighting], wanted: str
+    seen: list[ProcessSample], wanted: str
 ) -> None:
     own, activity = own_time(seen, replace(IDLE, wants=wanted), replace(IDLE, at=3.0, wants=wanted))
     assert own == OwnTime()
@@ -72,11 +72,11 @@ def test_a_process_that_waits_for_the_machine_has_no_time_of_its_own(
     assert own == OwnTime(), "its answer is on its way"
 
 
-def test_a_disk_that_never_answers_is_not_waited_for_for_ever(seen: list[Sighting]) -> None:
-    looks = int(DISK_SECONDS_MAX / PAUSE_SECONDS_MAX) + 2
-    waits = [replace(IDLE, at=PAUSE_SECONDS_MAX * look, wants=DISK) for look in range(looks)]
+def test_a_disk_that_never_answers_is_not_waited_for_for_ever(seen: list[ProcessSample]) -> None:
+    looks = int(DISK_SECONDS_MAX / LOOK_GAP_SECONDS_MAX) + 2
+    waits = [replace(IDLE, at=LOOK_GAP_SECONDS_MAX * look, wants=DISK) for look in range(looks)]
     own, activity = own_time(seen, *waits)
-    assert own == OwnTime(0.0, PAUSE_SECONDS_MAX)
+    assert own == OwnTime(0.0, LOOK_GAP_SECONDS_MAX)
     assert not activity.is_working
 
     reads = [replace(each, processor_seconds=each.at * 0.03) for each in waits]
@@ -86,7 +86,7 @@ def test_a_disk_that_never_answers_is_not_waited_for_for_ever(seen: list[Sightin
 
 
 def test_of_a_process_that_is_slowed_by_signals_only_the_processor_time_counts(
-    seen: list[Sighting],
+    seen: list[ProcessSample],
 ) -> None:
     stopped = replace(IDLE, is_stopped=True)
     later = replace(stopped, at=3.0, processor_seconds=5.09, switches=160)
@@ -96,7 +96,7 @@ def test_of_a_process_that_is_slowed_by_signals_only_the_processor_time_counts(
     assert activity.is_working
 
 
-def test_a_process_that_is_stopped_and_does_not_run_is_frozen(seen: list[Sighting]) -> None:
+def test_a_process_that_is_stopped_and_does_not_run_is_frozen(seen: list[ProcessSample]) -> None:
     stopped = replace(IDLE, is_stopped=True)
     own, activity = own_time(seen, stopped, replace(stopped, at=3.0), replace(stopped, at=6.0))
     assert own == OwnTime(0.0, 3.0)
@@ -104,12 +104,12 @@ def test_a_process_that_is_stopped_and_does_not_run_is_frozen(seen: list[Sightin
     assert not activity.is_working
 
 
-def test_a_look_after_a_long_pause_knows_nothing_of_that_time(seen: list[Sighting]) -> None:
-    own, _ = own_time(seen, IDLE, replace(IDLE, at=PAUSE_SECONDS_MAX + 0.1))
+def test_a_look_after_a_long_pause_knows_nothing_of_that_time(seen: list[ProcessSample]) -> None:
+    own, _ = own_time(seen, IDLE, replace(IDLE, at=LOOK_GAP_SECONDS_MAX + 0.1))
     assert own == OwnTime()
 
 
-def test_another_process_begins_anew(seen: list[Sighting]) -> None:
+def test_another_process_begins_anew(seen: list[ProcessSample]) -> None:
     own, _ = own_time(seen, IDLE, replace(IDLE, pid=2, at=3.0, processor_seconds=9.0))
     assert own == OwnTime()
 
@@ -129,13 +129,13 @@ def test_what_the_kernel_says_of_a_process_that_loops_and_of_one_that_sleeps(
     try:
         for process, wanted in ((loop, "a processor"), (sleeper, "")):
             deadline = time.monotonic() + 60.0
-            while (seen := see(process.pid)) is None or seen.wants != wanted:
+            while (seen := sample_process(process.pid)) is None or seen.wants != wanted:
                 assert time.monotonic() < deadline, seen
                 time.sleep(0.01)
     finally:
         sleeper.kill()
         sleeper.wait()
-    assert see(sleeper.pid) is None
+    assert sample_process(sleeper.pid) is None
 
 
 def test_what_children_do_counts_for_who_works_in_children() -> None:
@@ -162,7 +162,9 @@ def test_a_program_that_loops_for_ever_is_killed_after_its_own_time(
     assert wait_within(subprocess.Popen(["true"]), OwnTime()) == 0
 
 
-def test_an_allowance_is_spent_by_the_process_and_not_by_the_clock(seen: list[Sighting]) -> None:
+def test_an_allowance_is_spent_by_the_process_and_not_by_the_clock(
+    seen: list[ProcessSample],
+) -> None:
     held = [replace(IDLE, at=float(at), wants="a processor") for at in range(0, 3_000, 3)]
     seen.extend(held)
     allowance = Allowance(OwnTime(60.0, 6.0))
@@ -198,7 +200,7 @@ async def test_a_part_that_loops_is_ended_for_its_processor_time_and_less_often_
     used: dict[int, float] = {}
 
     def look() -> Look:
-        if (seen := see(kept.pid)) is not None:
+        if (seen := sample_process(kept.pid)) is not None:
             used[seen.pid] = seen.processor_seconds
         return Look(is_well=False, missing=(Missing("an answer", kept.started_at, bound),))
 

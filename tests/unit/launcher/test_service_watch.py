@@ -23,7 +23,7 @@ from deploy.embedded.supervised_process import (
     DOUBLINGS_MAX,
     FIRST_ANSWER_WITHIN,
     LOOK_SECONDS,
-    Silences,
+    OverdueTime,
     Well,
 )
 from libs.contracts.stream_definitions import STREAM_IS_FULL
@@ -52,7 +52,7 @@ class Machine:
         self.watch = ServiceWatch("nats://u:p@h", servers, frozen_seconds_max=FROZEN_SECONDS_MAX)
         self.asks = True
         self.agent = Process("agent")
-        self.silences = Silences()
+        self.overdue = OverdueTime()
         self.own = OwnTime()  # since the last look
 
     def passes(self, seconds: float, *, on_processor: float | None = None) -> None:
@@ -79,9 +79,9 @@ class Machine:
     def is_left_alone(self, factor: float = 1.0) -> bool:
         """Whether a look finds no reason to end the process."""
         look = self.watch.look(cast(Any, self.agent))
-        self.silences.note(self.now, self.own, look)
+        self.overdue.note(self.now, self.own, look)
         self.own = OwnTime()
-        return self.silences.too_long(look, factor) is None
+        return self.overdue.too_long(look, factor) is None
 
     def is_well(self) -> bool:
         return self.watch.look(cast(Any, self.agent)).is_well

@@ -19,8 +19,8 @@ import psutil
 import pytest
 
 from deploy.embedded import (
+    launch_progress,
     migration_run,
-    movement,
     process_activity,
     supervised_process,
     supervisor,
@@ -28,7 +28,7 @@ from deploy.embedded import (
 )
 from deploy.embedded.nats_server import UNWELL_WITHIN, Nats, NatsStart
 from deploy.embedded.process_activity import Activity, OwnTime
-from deploy.embedded.settings import STILL_SECONDS_MAX, LaunchError, Settings, read_settings
+from deploy.embedded.settings import STALLED_SECONDS_MAX, LaunchError, Settings, read_settings
 from deploy.embedded.state import InstanceState, PartState, ProcessMark
 from deploy.embedded.subprocesses import Command, kill_tree
 from deploy.embedded.supervised_process import (
@@ -250,9 +250,9 @@ class Waiting:
     doing: str = process_activity.IDLE
     up_at: float = float("inf")
 
-    def wait(self, still_seconds_max: float) -> InstanceState:
+    def wait(self, stalled_seconds_max: float) -> InstanceState:
         lives = cast(Any, SimpleNamespace(poll=lambda: None, pid=os.getpid()))
-        return up._wait_healthy(self.settings, lives, still_seconds_max, None)
+        return up._wait_healthy(self.settings, lives, stalled_seconds_max, None)
 
 
 @pytest.fixture
@@ -276,7 +276,7 @@ def waiting(heeler: Supervisor, monkeypatch: pytest.MonkeyPatch) -> Waiting:
         return OwnTime()
 
     clock = SimpleNamespace(monotonic=lambda: made.now, sleep=sleep)
-    for module in (up, movement):
+    for module in (up, launch_progress):
         monkeypatch.setattr(module, "time", clock)
     monkeypatch.setattr(Activity, "look", look)
     monkeypatch.setattr(up, "_current", current)
@@ -289,14 +289,14 @@ def test_up_waits_for_as_long_as_something_moves_and_says_for_what(
     waiting: Waiting, doing: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
     waiting.doing, waiting.up_at = doing, 3_600.0
-    assert waiting.wait(STILL_SECONDS_MAX) is waiting.state
+    assert waiting.wait(STALLED_SECONDS_MAX) is waiting.state
     assert f"30.0 s  waiting for memory ({doing})" in capsys.readouterr().out
 
 
 def test_up_gives_up_when_nothing_has_moved_for_a_minute(waiting: Waiting) -> None:
-    with pytest.raises(LaunchError, match="nothing moved for 61 s"):
-        waiting.wait(STILL_SECONDS_MAX)
-    assert STILL_SECONDS_MAX < waiting.now < STILL_SECONDS_MAX + 3.0
+    with pytest.raises(LaunchError, match="there was no progress for 61 s"):
+        waiting.wait(STALLED_SECONDS_MAX)
+    assert STALLED_SECONDS_MAX < waiting.now < STALLED_SECONDS_MAX + 3.0
 
 
 def test_up_does_not_wait_for_a_part_that_is_started_in_vain_again_and_again(
@@ -312,11 +312,11 @@ def test_up_does_not_wait_for_a_part_that_is_started_in_vain_again_and_again(
 
     real, up._restarted_in_vain = up._restarted_in_vain, restart
     try:
-        with pytest.raises(LaunchError, match="nothing moved"):
-            waiting.wait(STILL_SECONDS_MAX)
+        with pytest.raises(LaunchError, match="no progress"):
+            waiting.wait(STALLED_SECONDS_MAX)
     finally:
         up._restarted_in_vain = real
-    assert waiting.now < 2 * STILL_SECONDS_MAX
+    assert waiting.now < 2 * STALLED_SECONDS_MAX
 
 
 def test_down_waits_for_a_supervisor_while_its_parts_end(
@@ -353,7 +353,7 @@ time.sleep(600)
 def test_down_kills_a_supervisor_that_stands_still_while_its_parts_serve(
     heeler: Supervisor, monkeypatch: pytest.MonkeyPatch, is_frozen: bool
 ) -> None:
-    monkeypatch.setattr(up, "STILL_SECONDS_MAX", 3.0)
+    monkeypatch.setattr(up, "STALLED_SECONDS_MAX", 3.0)
     still = subprocess.Popen([sys.executable, "-c", SERVES], stdout=subprocess.PIPE, text=True)
     assert still.stdout is not None
     part = int(still.stdout.readline())

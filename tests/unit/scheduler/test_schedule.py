@@ -23,6 +23,7 @@ from libs.contracts.scheduler.schedule_config import (
     AGENT_SCHEDULES_MAX,
     MISSED_SLOTS_DEFAULT,
     ORGANISATION_SCHEDULES_MAX,
+    MessageAction,
     ScheduleConfig,
     ToolAction,
 )
@@ -477,6 +478,17 @@ def test_messages_that_no_agent_can_answer_are_refused_by_the_name_of_their_fiel
         with pytest.raises(ValidationError, match=words) as refusal:
             ScheduleCreate.model_validate({"messages": messages, "schedule": at})
         assert refusal.value.errors()[0]["loc"] == ("messages",)
+        for action in ({"type": "message"}, {"type": "group_message", "group_id": "group-1"}):
+            with pytest.raises(ValidationError, match=words) as refusal:
+                ScheduleCreate.model_validate(
+                    {**WEEKLY, "action": {**action, "messages": messages}}
+                )
+            assert refusal.value.errors()[0]["loc"] == ("action",)
+
+
+def test_a_schedule_that_was_made_before_is_read_whatever_its_messages_say() -> None:
+    for message in ({"role": "user", "content": ""}, {"role": "assistant", "content": "x"}):
+        assert MessageAction.model_validate({"messages": [message]}).messages[0].role
 
 
 @pytest.mark.parametrize("role", ["user", "system"])

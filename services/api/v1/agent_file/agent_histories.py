@@ -12,6 +12,7 @@ from libs.contracts.agent_file import HistoryPart
 from libs.contracts.appended_histories import PastHistory
 from libs.contracts.bus_messages import Event, JsonObject
 from libs.contracts.deterministic_ids import derived_id
+from libs.contracts.groups.sleeptime import SLEEPTIME_TYPES
 from libs.contracts.letta.agent_state import AgentConfig
 from libs.contracts.letta.block_requests import CreateBlock
 from libs.contracts.letta.blocks import BlockState
@@ -140,7 +141,7 @@ class AgentHistories:
             raise AgentFileInvalid([f"{where}: which model? Give one, or import with `model`"])
         kept = (
             "system", "agent_type", "description", "metadata", "message_buffer_autoclear",
-            "enable_sleeptime", "max_files_open", "per_file_view_window_char_limit", "hidden",
+            "max_files_open", "per_file_view_window_char_limit", "hidden",
         )  # fmt: skip
         settings = entry.compaction_settings
         return AgentConfig(
@@ -151,6 +152,7 @@ class AgentHistories:
             compaction_settings=None if settings is None else settings.model_dump(mode="json"),
             parallel_tool_calls=entry.parallel_tool_calls is not False,
             response_format=entry.response_format,
+            enable_sleeptime=self.has_sleeptime_group(entry) or entry.enable_sleeptime,
             tool_rules=self.rules(place, entry, tools),
             project_id=self.options.project_id,
             timezone=entry.timezone or "UTC",
@@ -159,6 +161,14 @@ class AgentHistories:
             created_at=self.options.now,
             updated_at=self.options.now,
             **{name: getattr(entry, name) for name in kept},
+        )
+
+    def has_sleeptime_group(self, entry: AgentEntry) -> bool:
+        """Whether the file has the group that reviews an agent: of the agent it does not say so."""
+        managers = (group.manager_config for group in self.file.groups)
+        return any(
+            manager.manager_type in SLEEPTIME_TYPES and manager.manager_agent_id == entry.id
+            for manager in managers
         )
 
     def name(self, index: int, entry: AgentEntry) -> str:

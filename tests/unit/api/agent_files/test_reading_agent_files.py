@@ -424,7 +424,9 @@ def test_a_group_follows_its_agents() -> None:
     manager = {"manager_type": "sleeptime", "manager_agent_id": "agent-0"}
     file["groups"] = [{"id": "group-0", "agent_ids": ["agent-1"], "manager_config": manager}]
     lines = lines_of(file)
-    first, second = (event.payload["config"]["id"] for event in events(lines, "agent.created"))
+    configs = [event.payload["config"] for event in events(lines, "agent.created")]
+    first, second = (config["id"] for config in configs)
+    assert [config["enable_sleeptime"] for config in configs] == [True, None]
     [group] = definitions(lines, "group")
     assert group.value["config"]["agent_ids"] == [second]
     assert group.value["config"]["manager_agent_id"] == first

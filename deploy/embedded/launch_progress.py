@@ -1,4 +1,4 @@
-"""Whether what `up` and `down` wait for still moves, and what it does meanwhile."""
+"""Whether what `up` and `down` wait for makes progress, and what it does meanwhile."""
 
 from __future__ import annotations
 
@@ -13,14 +13,14 @@ SUPERVISOR = "supervisor"
 PARENTS = ("postgres", SUPERVISOR)
 
 
-class Movement:
-    """Notes since when nothing has moved: no process of those that are awaited had work or waited
-    for a processor or a disk, and nothing was seen that had not been seen before. What the children
-    of `parents` do is theirs."""
+class LaunchProgress:
+    """Notes since when there is no progress: no process of those that are awaited had work, or
+    waited for a processor or a disk, and nothing was seen for the first time. What the children of
+    `parents` do is theirs."""
 
     def __init__(self, parents: Collection[str] = PARENTS) -> None:
         self._parents = parents
-        self._began = self._moved_at = self._told_at = time.monotonic()
+        self._began = self._progressed_at = self._told_at = time.monotonic()
         self._next_look = 0.0
         self._awaited: list[str] = []
         self._activities: dict[str, Activity] = {}
@@ -33,11 +33,11 @@ class Movement:
         in_vain: Collection[str] = (),
     ) -> None:
         """Look at the awaited processes, by what they are called, and at other facts. What those
-        do that are `in_vain` is no movement."""
+        do that are `in_vain` is no progress."""
         now = time.monotonic()
         if not self._seen.issuperset(new := set(facts)):
             self._seen |= new
-            self._moved_at = now
+            self._progressed_at = now
         if now < self._next_look and [*awaited] == self._awaited:
             return
         self._next_look, self._awaited = now + LOOK_AGAIN_SECONDS, [*awaited]
@@ -45,7 +45,7 @@ class Movement:
             activity = self._activities.setdefault(name, self._new_activity(name))
             activity.look(pid)
             if activity.is_working and name not in in_vain:
-                self._moved_at = now
+                self._progressed_at = now
 
     @property
     def waited_seconds(self) -> float:
@@ -53,9 +53,9 @@ class Movement:
         return time.monotonic() - self._began
 
     @property
-    def still_seconds(self) -> float:
-        """For how long nothing has moved."""
-        return time.monotonic() - self._moved_at
+    def stalled_seconds(self) -> float:
+        """For how long there was no progress."""
+        return time.monotonic() - self._progressed_at
 
     def tell(self, more: str = "") -> None:
         """Print what is awaited and what it does, every ten seconds."""

@@ -10,7 +10,7 @@ from collections.abc import Awaitable, Callable
 POLL_SECONDS = 0.01
 POLL_SECONDS_MAX = 0.1
 POLL_SHARE = 0.05  # of what was waited: to look is work for those who are waited for
-PATIENCE = 4.0  # so much longer may anything take on a machine that has much else to do
+BUSY_MACHINE_FACTOR = 4.0  # how much longer anything may take beside much else
 TRIES_MAX = 3
 OVERLOADED = 4.0  # processes that want to run, for each processor
 
@@ -23,8 +23,8 @@ def pause(waited: float) -> float:
 async def wait_for[T](
     what: str, ask: Callable[[], Awaitable[T] | T], seconds_max: float = 30.0
 ) -> T:
-    """The first truthy answer; asks until then, at most so long, and `PATIENCE` times that on a
-    machine that is busy: what never comes is only told later."""
+    """The first truthy answer; asks until then, at most so long, and on a machine that is busy
+    `BUSY_MACHINE_FACTOR` times that: what never comes is only told later."""
     began = time.monotonic()
     while True:
         answer = ask()
@@ -33,7 +33,7 @@ async def wait_for[T](
         if answer:
             return answer
         waited = time.monotonic() - began
-        assert waited < PATIENCE * seconds_max, f"{what}: not within {waited:.0f} s"
+        assert waited < BUSY_MACHINE_FACTOR * seconds_max, f"{what}: not within {waited:.0f} s"
         await asyncio.sleep(pause(waited))
 
 

@@ -237,7 +237,7 @@ def answered_step(
         gone=question.offered.gone,
         rebuilt=question.rebuilt,
         model_ns=model_ns,
-        prompt_bytes=question.size.whole,
+        prompt_bytes=0 if reply.asked_twice else question.size.whole,
     )
 
 

@@ -386,7 +386,8 @@ def places_of(resource: Resource, found: Filter, ordered: str, limit: int | None
     """What stands behind `from` for a page in an order, in turn until the page is full: first the
     newest alone, where rows are found in no order, and everything."""
     everything = f"{resource.view} v where {found.with_searches().sql}"
-    if limit is None or not (found.searches and found.is_of_all):
+    is_short = limit is not None and limit <= NEWEST_LOOKED_AT
+    if not (is_short and found.searches and found.is_of_all):
         return [everything]
     walked = Filter([ALL_OF_ORG], cursors=found.cursors)
     newest = (

@@ -159,13 +159,14 @@ class ToolQueries:
         backwards = part.before is not None and part.after is None
         order = OTHER_ORDER[part.order] if backwards else part.order
         ordered = f"v.created_at {order}, {PLACE_OF_ID} {order}"
-        for place in places_of(TOOLS, found, ordered, part.limit):
-            rows = await self.reads.database.fetch(
-                f"select {TOOLS.document} from {place} order by {ordered} limit %(limit)s",
-                {**found.values, "limit": part.limit},
-            )
-            if len(rows) == part.limit:
-                break
+        async with self.reads.place(found):
+            for place in places_of(TOOLS, found, ordered, part.limit):
+                rows = await self.reads.database.fetch(
+                    f"select {TOOLS.document} from {place} order by {ordered} limit %(limit)s",
+                    {**found.values, "limit": part.limit},
+                )
+                if len(rows) == part.limit:
+                    break
         documents = [str(row[0]).encode() for row in rows]
         return documents[::-1] if backwards else documents
 

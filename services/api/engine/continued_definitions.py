@@ -12,14 +12,14 @@ from libs.contracts.api.identities import UpsertIdentity
 from libs.contracts.api.import_errors import BadSource
 from libs.contracts.api.imports import EntryError
 from libs.contracts.api.projects import AddAgents, CreateProject
-from libs.contracts.bus_messages import CONFLICT, Accepted, Command, JsonObject, Rejected
+from libs.contracts.bus_messages import CONFLICT, NOT_FOUND, Accepted, Command, JsonObject, Rejected
 from libs.contracts.deterministic_ids import derived_id
 from libs.contracts.groups.groups import CreateGroup, UpdateGroup
 from libs.contracts.letta.identities import IdentityState
 from libs.contracts.letta.projects import ProjectState
 from libs.contracts.memory.archives import UpdateArchive
 from libs.contracts.memory.folders import UpdateFolder
-from libs.contracts.tools.mcp_servers import CreateMcpServer, UpdateMcpServer
+from libs.contracts.tools.mcp_servers import UpdateMcpServer
 from libs.contracts.tools.sandbox_configs import (
     VARIABLE_KIND,
     SetSandboxConfig,
@@ -102,22 +102,25 @@ class ContinuedDefinitions(Definitions):
 
     async def is_changed(self, command: Command, number: int) -> bool:
         """Whether a thing is there and is as the source says now. Raises BadSource."""
-        reply = await self.sender.ask(command, "change", str(number))
-        if isinstance(reply, Rejected) and reply.code == "not_found":
-            return False
-        accept(reply, number)
-        return True
+        return is_there(await self.sender.ask(command, "change", str(number)), number)
 
     async def is_folder_changed(self, number: int, definition: Definition) -> bool:
-        """Whether a folder is there and is as the source says now; it keeps its name where another
-        one has the new one. Raises BadSource."""
+        """Whether a folder is there and is as the source says now. Raises BadSource."""
         changes = choose_fields(definition.value, FOLDER_CHANGES)
-        renamed = UpdateFolder(folder_id=definition.id, changes=changes)
-        reply = await self.sender.ask(renamed, "rename", str(number))
-        if isinstance(reply, Accepted):
-            return True
         kept = {name: value for name, value in changes.items() if name != "name"}
-        return await self.is_changed(UpdateFolder(folder_id=definition.id, changes=kept), number)
+        return await self.is_renamed(
+            UpdateFolder(folder_id=definition.id, changes=changes),
+            UpdateFolder(folder_id=definition.id, changes=kept),
+            number,
+        )
+
+    async def is_renamed(self, renamed: Command, kept: Command, number: int) -> bool:
+        """Whether a thing is there and is as the source says now; it keeps its name where another
+        one has the new one. Raises BadSource."""
+        reply = await self.sender.ask(renamed, "rename", str(number))
+        if isinstance(reply, Rejected) and reply.code == CONFLICT:
+            return await self.is_changed(kept, number)
+        return is_there(reply, number)
 
     async def have_tool(self, number: int, definition: Definition) -> None:
         """Have a tool as the source says: its id stays where no other one has its name."""
@@ -132,10 +135,10 @@ class ContinuedDefinitions(Definitions):
             return
         named = {"server_id": definition.id, "name": definition.value.get("name")}
         changes = definition.value.get("config")
-        update = UpdateMcpServer.model_validate({**named, "changes": changes})
-        if not await self.is_changed(update, number):
-            create = CreateMcpServer.model_validate({**named, "config": changes})
-            accept(await self.sender.ask(create, "mcp_server", definition.id), number)
+        renamed = UpdateMcpServer.model_validate({**named, "changes": changes})
+        kept = renamed.model_copy(update={"name": None})
+        if not await self.is_renamed(renamed, kept, number):
+            await self.make_mcp_server(number, definition)
 
     async def have_sandbox_config(self, number: int, definition: Definition) -> None:
         """Have the settings of the sandbox, with their variables."""
@@ -211,6 +214,14 @@ def choose_fields(fields: JsonObject, names: tuple[str, ...]) -> JsonObject:
         for name in names
         if name in fields and (fields[name] is not None or name in EMPTIED)
     }
+
+
+def is_there(reply: Accepted | Rejected, number: int) -> bool:
+    """Whether what a command changes is there. Raises BadSource with another refusal."""
+    if isinstance(reply, Rejected) and reply.code == NOT_FOUND:
+        return False
+    accept(reply, number)
+    return True
 
 
 def accept(reply: Accepted | Rejected, number: int) -> None:

@@ -14,7 +14,7 @@ from collections.abc import Callable, Sequence
 from datetime import datetime
 from functools import partial
 
-from libs.bus.fair_semaphore import FairSemaphore
+from libs.bus.fair_semaphore import FairSemaphore, NoPlace
 from libs.bus.ports import BusUnavailable
 from libs.contracts.api.import_errors import BadSource
 from libs.contracts.api.imports import EntryError, ImportCounts, imported_agent_id
@@ -83,6 +83,8 @@ class Imports(LeasedWork[DueWork]):
         except BusUnavailable as outage:
             log.warning("%s waits: %s", lease.work.id, outage)
             await self.delay(lease, str(outage))
+        except NoPlace as full:
+            await self.delay(lease, full.reason)
         except (ImportOver, *HANDLED_BY_ENGINE):
             raise
         except Exception:

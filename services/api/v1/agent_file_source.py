@@ -9,7 +9,6 @@ from typing import IO, Any
 
 from pydantic_core import from_json
 
-from libs.bus.fair_semaphore import NoPlace
 from libs.contracts.api.import_errors import BadSource
 from libs.contracts.api.imports import EntryError
 from libs.work.fork_server import ProcessLimits
@@ -55,12 +54,12 @@ class AgentFileSource:
                 yield line
 
     async def run[T](self, wanted: WantedImport, function: Callable[..., T], *arguments: Any) -> T:
-        """What a function says of a file. Raises BadSource."""
+        """What a function says of a file. Raises BadSource, and NoPlace where too many wait."""
         try:
             return await self.processes.run(function, *arguments, org=wanted.org, limits=LIMITS)
         except AgentFileInvalid as invalid:
             raise BadSource([error_of(words) for words in invalid.errors]) from None
-        except (LimitReached, NoPlace) as impossible:
+        except LimitReached as impossible:
             raise BadSource.of_file(f"it cannot be read: {impossible}") from None
 
     async def write(self, wanted: WantedImport, copy: IO[bytes]) -> None:

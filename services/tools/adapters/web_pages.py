@@ -7,6 +7,7 @@ from functools import cached_property
 from typing import TYPE_CHECKING
 
 from libs.bus.fair_semaphore import NoPlace
+from libs.contracts.outside_texts import declared_encoding
 from libs.egress.address_guard import AddressGuard
 from libs.egress.failures import EgressFailed, Forbidden
 from libs.egress.outgoing_requests import Answer, Bounds, OutgoingRequest
@@ -27,6 +28,7 @@ HTML = ("text/html", "application/xhtml+xml")
 # What is text although its type does not begin so.
 TEXTUAL = ("application/json", "application/xml", "application/javascript", "application/yaml")
 CHARSET = re.compile(r"charset=[\"']?([\w.:-]{1,40})", re.IGNORECASE)
+UTF_16 = ("utf-16", "utf-16le", "utf-16be")
 # Where a page says it itself, it does so near its beginning.
 CHARSET_BYTES = 2_048
 HEADERS = {"Accept": "text/html,text/*;q=0.9,application/json;q=0.8,*/*;q=0.1"}
@@ -78,12 +80,11 @@ class WebPages:
 
 
 def decode(answer: Answer) -> str:
-    """The text of an answer, in the encoding that it names."""
+    """The text of an answer, in the encoding that it names; UTF-8 where that is none of texts."""
     named = CHARSET.search(answer.headers.get("content-type", ""))
     if named is None:
         beginning = answer.body[:CHARSET_BYTES].decode("ascii", "replace")
         named = CHARSET.search(beginning)
-    try:
-        return answer.body.decode(named[1] if named else "utf-8", "replace")
-    except LookupError:
-        return answer.body.decode("utf-8", "replace")
+    name = named[1].lower() if named else ""
+    encoding = name if name in UTF_16 else declared_encoding(name)
+    return answer.body.decode(encoding or "utf-8", "replace")

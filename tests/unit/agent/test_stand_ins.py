@@ -549,7 +549,9 @@ async def test_a_model_may_say_nothing_but_is_asked_twice(in_pieces: bool) -> No
     raw = silent("stop", in_pieces)
     assert (await answer_of(openai(raw, raw), in_pieces=in_pieces)).text == ""
     good = body(said(content="Hi"))
-    assert (await answer_of(openai(raw, good), in_pieces=in_pieces)).text == "Hi"
+    answer = await answer_of(openai(raw, good), in_pieces=in_pieces)
+    assert (answer.text, answer.asked_twice) == ("Hi", True)
+    assert not (await answer_of(openai(good), in_pieces=in_pieces)).asked_twice
 
 
 @EITHER_WAY

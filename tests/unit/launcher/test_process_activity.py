@@ -219,12 +219,12 @@ async def test_a_part_that_ends_slowly_is_not_killed_while_it_works(
     quick: None, tmp_path: Path
 ) -> None:
     script = (
-        "trap 'i=0; while [ $i -lt 200000 ]; do i=$((i+1)); done; exit 7' TERM; while :; do :; done"
+        "trap 'i=0; while [ $i -lt 200000 ]; do i=$((i+1)); done; exit 7' TERM;"
+        " : > trapped; while :; do :; done"
     )
     kept = part(tmp_path, "sh", "-c", script, stops_within=OwnTime(600.0, 0.0))
     kept.start()
-    await wait_for("it runs", lambda: kept.pid is not None, 30)
-    await asyncio.sleep(0.2)  # its trap is set
+    await wait_for("its trap", (tmp_path / "trapped").exists, 30)
     process = kept._process
     assert process is not None
     await kept.stop()

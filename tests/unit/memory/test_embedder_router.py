@@ -359,9 +359,11 @@ async def test_vectors_may_come_in_base64_though_nobody_asked_for_it() -> None:
         ({"data": [{"index": n, "embedding": "AAAA"} for n in (0, 1)]}, "is cut off"),
         ({"object": "error", "message": "no such model"}, "no such model"),
         ({"detail": "Not enough memory"}, "Not enough memory"),
+        ({"error": "Incorrect API key: sk-secret"}, "Incorrect API key: ..."),
     ],
 )
 async def test_what_is_wrong_with_an_answer_is_said_truly(answer: Any, words: str) -> None:
-    endpoint = EmbeddingEndpoint(Endpoint("k", "http://localhost/v1"), Answering(answer))
-    with pytest.raises(EmbeddingFailed, match=words):
-        await remote(endpoint).embed(["a", "b"])
+    endpoint = Endpoint("sk-secret", "http://localhost/v1", secrets=("sk-secret",))
+    with pytest.raises(EmbeddingFailed, match=words) as failed:
+        await remote(EmbeddingEndpoint(endpoint, Answering(answer))).embed(["a", "b"])
+    assert "sk-secret" not in str(failed.value)

@@ -429,6 +429,7 @@ def behind(earlier: ModelReply, reply: ModelReply) -> ModelReply:
         else earlier.finish_reason,
         reasoning_field=reply.reasoning_field or earlier.reasoning_field,
         usage=earlier.usage.plus(reply.usage),
+        asked_twice=True,
     )
 
 

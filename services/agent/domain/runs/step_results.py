@@ -24,7 +24,8 @@ from services.agent.domain.conversations.conversation_state import SystemPrompt
 class ModelReply:
     """What a model answered, the same for every provider. `reasoning_parts` is `reasoning` again,
     from a provider that wants it back; `inner_thoughts` says that it stood in the arguments of a
-    call, `reasoning_field` in which field of the answer."""
+    call, `reasoning_field` in which field of the answer. Where it was `asked_twice`, the usage is
+    that of both answers."""
 
     text: str
     tool_calls: list[ToolCall]
@@ -36,6 +37,7 @@ class ModelReply:
     reasoning_field: ReasoningField | None = None
     logprobs: JsonObject | None = None
     token_ids: list[int] | None = None
+    asked_twice: bool = False
 
 
 @dataclass(frozen=True, slots=True)

@@ -54,14 +54,15 @@ def occurring(said: Words, by_words: Mapping[Words, set[str]]) -> Iterator[set[s
 def unspaced_in(text: str, names: Mapping[str, Sequence[str]]) -> set[str]:
     """The same for names in scripts that put no spaces between words."""
     said = normalize("NFKC", text).casefold()
-    found: dict[str, str] = {}
+    found: dict[str, set[str]] = {}
     for key, own in names.items():
         for name in own:
             folded = normalize("NFKC", name).casefold()
             if folded and max(folded) >= UNSPACED and folded in said:
-                found[folded] = key
+                found.setdefault(folded, set()).add(key)
     return {
         key
-        for name, key in found.items()
+        for name, keys in found.items()
+        for key in keys
         if not any(name != other and name in other for other in found)
     }

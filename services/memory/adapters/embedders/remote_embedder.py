@@ -120,14 +120,18 @@ class EmbeddingEndpoint:
 
     def failure(self, answer: Answer) -> EmbeddingFailed:
         """What an HTTP error means: to try again, or not."""
-        words = answer.body[:4_000].decode(errors="replace")
-        for secret in self.endpoint.secrets:
-            words = words.replace(secret, "...")
+        words = self.without_secrets(answer.body[:4_000].decode(errors="replace"))
         reason = f"it answered {answer.status}: {words[:REASON_CHARS_MAX]}"
         if answer.status in TRANSIENT or answer.status >= 500:
             return self.unavailable(reason)
         kind = RequestRefused if answer.status in TOO_MANY_TEXTS else EmbeddingRefused
         return kind(f"{self.name} refused: {reason}")
+
+    def without_secrets(self, words: str) -> str:
+        """What the endpoint said, without what it was told to know who asks."""
+        for secret in self.endpoint.secrets:
+            words = words.replace(secret, "...")
+        return words
 
     def unavailable(self, reason: str) -> EmbeddingUnavailable:
         """The error for an outage that passes."""
@@ -201,7 +205,8 @@ class RemoteEmbedder:
         except (KeyError, TypeError, ValueError, OverflowError, AttributeError) as odd:
             said = error_in(answer)
             why = str(odd) if isinstance(odd, OddVectors) else NO_VECTORS
-            why = f"it said {json.dumps(said)[:WORDS_SHOWN_MAX]}" if said else why
+            words = self.endpoint.without_secrets(json.dumps(said))[:WORDS_SHOWN_MAX]
+            why = f"it said {words}" if said else why
             raise self.endpoint.unavailable(why) from odd
         if len(vectors) != len(texts):
             why = f"it gave {len(vectors)} vectors for {len(texts)} texts"

@@ -13,10 +13,10 @@ from html.parser import HTMLParser
 from itertools import repeat, zip_longest
 from typing import IO, Any
 
+from libs.contracts.outside_texts import declared_encoding
 from services.memory.adapters.file_parsing.text_encodings import (
     CHUNK_BYTES,
     TWO_BYTES,
-    declared_encoding,
     detect_encoding,
     encoding_of,
     encoding_of_pairs,

@@ -31,24 +31,6 @@ ONE_BYTE = (
 MORE_BYTES = ("cp932", "euc_jp", "gb18030", "big5", "cp949")
 TWO_BYTES = ("utf_16_le", "utf_16_be")
 
-# What a text may declare that it is in, by the names that Python has for it; and what those mean
-# that are named for a part of it.
-DECLARED = frozenset(
-    (
-        *(f"cp{number}" for number in (437, 850, 852, 855, 866, 874, 932, 949, *range(1250, 1259))),
-        *(f"iso8859-{number}" for number in (2, 3, 4, 5, 6, 7, 8, 10, 13, 14, 15, 16)),
-        *("koi8-r", "koi8-u", "mac-roman", "mac-cyrillic"),
-        *("euc_jp", "gb18030", "big5hkscs"),
-    )
-)
-MEANT = {
-    **{"ascii": "cp1252", "iso8859-1": "cp1252", "iso8859-9": "cp1254", "iso8859-11": "cp874"},
-    **{"tis-620": "cp874", "shift_jis": "cp932", "euc_kr": "cp949", "big5": "big5hkscs"},
-    **{"gb2312": "gb18030", "gbk": "gb18030", "x-gbk": "gb18030", "x-sjis": "cp932"},
-    **{"windows-31j": "cp932", "windows-874": "cp874", "iso-8859-8-i": "iso8859-8"},
-    **{"x-mac-cyrillic": "mac-cyrillic"},
-}
-
 # The floor of what the detector has to be sure of: how much of a text may look like a mess, how
 # much must look like a language; or, in encodings whose languages it does not count, how many bytes
 # must fit.
@@ -66,17 +48,6 @@ CHARACTER = re.compile(
 BROKEN = re.compile(rb"[\xe0-\xef][\x80-\xbf]|[\xf0-\xf4][\x80-\xbf]{1,2}|[\x80-\xff]")
 # Of the usual encoding, what stands in no text: two bytes that UTF-8 never has.
 UNLIKELY = b"\xfe\xff"
-
-
-def declared_encoding(name: str) -> str | None:
-    """The encoding that a text means by a name, as browsers read it; None for what no page is in.
-    Some that Python knows are none for texts, or take long for a long one."""
-    try:
-        found = codecs.lookup(MEANT.get(name.lower(), name)).name
-    except LookupError:
-        return None
-    found = MEANT.get(found, found)
-    return found if found in DECLARED else None
 
 
 def encoding_of(file: IO[bytes], declared: str | None = None) -> str:

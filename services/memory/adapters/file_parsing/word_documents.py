@@ -112,7 +112,9 @@ def parts_of(document: Any, marks: dict[str, str], kinds: tuple[str, ...]) -> It
                 yield from blocks_of(root, marks)
                 continue
             for note in root:
-                if attribute(note, "type") is None:  # others are lines between text and notes
+                if (
+                    name_of(note) and attribute(note, "type") is None
+                ):  # others are lines between text and notes
                     name = f"{'e' if kind == 'endnotes' else ''}{attribute(note, 'id')}"
                     yield f"[^{name}]: {on_one_line(blocks_of(note, marks))}\n\n"
 
@@ -276,6 +278,8 @@ def name_of(element: Any) -> str:
 
 
 def attribute(element: Any, name: str) -> str | None:
-    """An attribute in the namespace of the element itself."""
+    """An attribute in the namespace of the element itself; a comment has none."""
+    if not isinstance(element.tag, str):
+        return None
     value: str | None = element.get(f"{element.tag.rpartition('}')[0]}}}{name}")
     return value

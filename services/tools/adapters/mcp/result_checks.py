@@ -9,6 +9,8 @@ from __future__ import annotations
 import json
 from typing import TYPE_CHECKING
 
+from pydantic_core import to_json
+
 from libs.bus.fair_semaphore import NoPlace
 from libs.contracts.bus_messages import Json, JsonObject
 from libs.work.limited_processes import LimitedProcesses, LimitReached
@@ -48,8 +50,9 @@ class ResultChecks:
             raise RuntimeError(f"Invalid structured content returned by tool {name}: {problem}")
 
     async def problem(self, org: str, schema: JsonObject, content: Json) -> str:
-        """Why a result does not fit a schema; empty if it does."""
-        written, said = json.dumps(schema), json.dumps(content)
+        """Why a result does not fit a schema; empty if it does. Raises RuntimeError where that
+        cannot be found out now."""
+        written, said = to_json(schema).decode(), to_json(content).decode()
         is_costly = any(f'"{keyword}' in written for keyword in COSTLY)
         is_costly = is_costly or sum(map(written.count, PARTS)) > INLINE_PARTS_MAX
         if not is_costly and len(written) * len(said) <= INLINE_BYTES_MAX:
@@ -59,7 +62,7 @@ class ResultChecks:
         except LimitReached as reached:
             return f"it cannot be compared with its schema: {reached}"
         except NoPlace as full:
-            return full.reason
+            raise RuntimeError(f"The result could not be checked: {full.reason}") from None
 
     def close(self) -> None:
         """End the processes; safe to repeat."""

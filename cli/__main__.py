@@ -35,6 +35,7 @@ SECTIONS = {
         "validate": Entry("cli.validate", "Find what is wrong with the TOML files of agents"),
         "apply": Entry("cli.apply", "Make agents what their TOML files say"),
         "diff": Entry("cli.diff", "Show how agents differ from their TOML files"),
+        "fleet": Entry("cli.fleets", "Agents of files: which, what was applied, and undo"),
         "export": Entry("cli.export", "Write agents to TOML files, or to files of their own forms"),
         "agents": Entry("cli.agents", "List, make, ask, change, compare and delete agents"),
         "blocks": Entry("cli.blocks", "Memory blocks: read, change, compare, undo, share"),

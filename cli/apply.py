@@ -2,20 +2,23 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Annotated
 
-from typer import Exit, Option
+from typer import Argument, Exit, Option
 
 from cli.commands import Commands
 from cli.exit_codes import CommandError, ExitCode
 from cli.fleet_options import FleetCommand, fleet_options
-from cli.output import confirm
 
 app = Commands()
 
 
 @app.command(cls=FleetCommand)
 def apply(
+    plan: Annotated[
+        Path | None, Argument(metavar="PLAN", help="A plan that `heeler diff -o` wrote.")
+    ] = None,
     prune: Annotated[
         bool, Option("--prune", help="Delete the agents of this fleet whose files are gone.")
     ] = False,
@@ -31,31 +34,31 @@ def apply(
 ) -> None:
     """Make the server's agents what their TOML files say: create, change, and with --prune delete.
 
-    Only what differs is sent, and a second time changes nothing. Memory that agents have written
-    stays. A file that is wrong changes nothing; the others are applied, and the exit code is 4.
-    With --watch a saved file counts from the agent's next run on.
+    The server plans it and applies the plan, one of a fleet at a time; a second time changes
+    nothing. Memory that agents have written stays. A file that is wrong changes nothing; the others
+    are applied, and the exit code is 4. With --watch a saved file counts from the agent's next run
+    on.
     """
-    from cli.fleet.command import (
-        apply_with_progress,
-        compare_files,
-        end,
-        new_run,
-        show_plan,
-        watch_files,
-    )
+    from cli.fleet import command
 
+    options = fleet_options()
+    if plan is not None:
+        if options.file or prune or dry_run or watch:
+            raise CommandError("A plan says all: give no file and no other option", ExitCode.USAGE)
+        command.apply_written_plan(plan, yes=yes)
+        return
+    if not options.file:
+        raise CommandError("Say which files: -f FILE or -f FOLDER", ExitCode.USAGE)
     if watch and prune and not yes:
         text = "With --watch nobody is asked before agents are deleted: say so with --yes"
         raise CommandError(text, ExitCode.USAGE)
-    run, fleet = new_run(fleet_options(), prune=prune)
-    comparison = compare_files(run, fleet)
+    run, fleet = command.new_run(options, prune=prune)
+    comparison = command.compare_files(run, fleet)
     if dry_run:
-        show_plan(comparison)
+        command.show_plan(comparison)
         raise Exit(ExitCode.REFUSED if comparison.is_wrong else ExitCode.OK)
-    if deletions := comparison.plan.deletions:
-        names = ", ".join(agent.name for agent in deletions)
-        confirm(f"Delete {len(deletions)} agents ({names})?", yes=yes)
-    outcomes = apply_with_progress(run, comparison)
+    command.confirm_deletions(run.server, fleet.fleet.name, comparison.plan, yes=yes)
+    outcomes = command.apply_with_progress(run, comparison)
     if watch:
-        watch_files(run, comparison, poll=poll)
-    end(outcomes)
+        command.watch_files(run, comparison, poll=poll)
+    command.end(outcomes)

@@ -76,12 +76,13 @@ def _make(files: list[Path], fleet: str | None) -> None:
             )
     run, found = new_run(FleetOptions(file=tuple(files), fleet=fleet))
     comparison = compare_files(run, found)
-    for agent in comparison.plan.agents:
-        if agent.agent_id is not None:
+    agents = [unit for unit in comparison.plan.units if unit.kind == "agent"]
+    for agent in agents:
+        if agent.id is not None:
             raise CommandError(
-                f"There is an agent '{agent.name}' ({agent.agent_id}): change it with"
+                f"There is an agent '{agent.name}' ({agent.id}): change it with"
                 f" `heeler apply -f {files[0]}`, or give this one another name",
                 ExitCode.REFUSED,
             )
     end(apply_with_progress(run, comparison))
-    say(f"Talk to it: heeler agents chat {comparison.plan.agents[0].name!r}")
+    say(f"Talk to it: heeler agents chat {agents[0].name!r}")

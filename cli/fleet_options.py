@@ -19,7 +19,8 @@ class FleetOptions:
     file: tuple[Path, ...] = ()
     fleet: str | None = None
     adopt: bool = False
-    reset_memory: bool = False
+    reset_memory: tuple[str, ...] = ()
+    prune_max: int | None = None
     environment: str | None = None
     rules: Path | None = None
 
@@ -28,34 +29,45 @@ def _fleet_options(
     file: Annotated[
         list[Path],
         Option("--file", "-f", help="A TOML file, or a folder of them; may be repeated."),
-    ],
+    ] = [],  # noqa: B006
     fleet: Annotated[
         str | None,
         Option(
             metavar="NAME",
-            help="What the agents of these files are called together. Without it: the name of the"
-            " repository, or of the folder.",
+            help="Which fleet the files are of, where no heeler-fleet.toml says it.",
         ),
     ] = None,
     adopt: Annotated[
         bool,
-        Option("--adopt", help="Take over agents, tools and MCP servers that others have made."),
-    ] = False,
-    reset_memory: Annotated[
-        bool,
         Option(
-            "--reset-memory",
-            help="Write the values of the files over what agents made of their memory blocks.",
+            "--adopt",
+            help="Take over agents, tools, MCP servers and groups that others have made; agents"
+            " keep what they remember.",
         ),
     ] = False,
+    reset_memory: Annotated[
+        list[str],
+        Option(
+            metavar="NAME",
+            help="Write the values of the files over what the agent of this name made of its memory"
+            " blocks, or over the shared block of this label; may be repeated.",
+        ),
+    ] = [],  # noqa: B006
+    prune_max: Annotated[
+        int | None,
+        Option(
+            min=0,
+            help="How many agents --prune may delete; without it a fifth of the fleet, or five.",
+        ),
+    ] = None,
     environment: Annotated[
         str | None,
         Option(
             "--environment",
             "-e",
             metavar="NAME",
-            help="Whose security rules hold: development, staging or production; without it, what"
-            " each file says.",
+            help="An environment of heeler-fleet.toml: its server, variables and limits; and whose"
+            " security rules hold: development, staging or production.",
         ),
     ] = None,
     rules: Annotated[

@@ -239,6 +239,17 @@ def server() -> Server:
     return _server(address())
 
 
+def server_at(place: str, environment: Mapping[str, str] = os.environ) -> Server:
+    """The server at an address, or of a name of `heeler remote`, that a file names; --url and
+    --remote say more than a file does."""
+    if OPTIONS.url or OPTIONS.remote:
+        return server()
+    if "://" not in place:
+        return _server(_remote(place, "the environment"))
+    key = environment.get("HEELER_API_KEY") or environment.get("LETTA_API_KEY")
+    return _server(Address(base_url_of(place), key, "the environment"))
+
+
 def home() -> Path:
     """The state folder of the server on this machine."""
     from deploy.embedded.settings import home_of

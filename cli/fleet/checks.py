@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+import os
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, cast, get_args
 
 from cli.exit_codes import CommandError, ExitCode
 from cli.fleet.files import AgentFile, Checks
-from cli.fleet.requests import Transport
+from cli.fleet.server_transport import Transport
 from cli.server_catalogue import catalogue_of
 from libs.agent_toml import DEFAULT_RULES, Catalogue, RuleSet, WrongRules, rules_from
 from libs.agent_toml.tables import Environment
@@ -37,17 +39,19 @@ def rule_set(file: Path | None, environment: str | None) -> RuleSet:
 
 @dataclass
 class ServerChecks:
-    """Checks of files against a server, which is asked what it has when that is needed."""
+    """Checks of files against a server, which is asked what it has when that is needed. The values
+    of variables that files name are those of an environment."""
 
     transport: Transport
     rules: RuleSet
+    environment: Mapping[str, str] = field(default_factory=lambda: os.environ)
     catalogue: Catalogue | None = None
 
     def current(self) -> Checks:
         """The checks, by what the server had when it was asked last."""
         if self.catalogue is None:
             self.catalogue = self._ask()
-        return Checks(rules=self.rules, catalogue=self.catalogue)
+        return Checks(environment=self.environment, rules=self.rules, catalogue=self.catalogue)
 
     def forget_if_missing(self, file: AgentFile) -> None:
         """Ask the server again before the next look, if the file names what it did not have."""

@@ -2,21 +2,23 @@
 
 from __future__ import annotations
 
+import json
+import os
 import threading
 import time
 from collections.abc import Sequence
 from dataclasses import replace
+from pathlib import Path
+from typing import get_args
 
 import typer
 
 from cli.exit_codes import CommandError, ExitCode
-from cli.fleet.apply import Outcome
 from cli.fleet.checks import ServerChecks, rule_set
-from cli.fleet.files import Fleet, files_of, fleet_of, read_agents
-from cli.fleet.journal import journal_of
-from cli.fleet.plan_parts import Policy
-from cli.fleet.run import Comparison, Run
+from cli.fleet.files import AgentFile, Fleet, UnsetVariables, files_of, fleet_of, read_agents
+from cli.fleet.run import Asked, Comparison, FleetServer, Outcome, Plan, Run
 from cli.fleet.server_transport import ServerTransport
+from cli.fleet.settings import values_of
 from cli.fleet.view import (
     counts_of_outcomes,
     counts_of_plan,
@@ -27,24 +29,48 @@ from cli.fleet.view import (
     problem_lines,
     summary,
     warnings_of,
+    ways_back,
 )
 from cli.fleet.wakeups import wakeups
 from cli.fleet.watching import Watcher
 from cli.fleet_options import FleetOptions
 from cli.options import OPTIONS
-from cli.output import progress, say, show_json, show_line, warn, write
-from cli.server import server
+from cli.output import confirm, progress, say, show_json, show_line, warn, write
+from cli.server import server, server_at
+from libs.agent_toml.tables import Environment
+from libs.contracts.outside_texts import decode_text
+
+RULES = get_args(Environment)
 
 
-def new_run(asked: FleetOptions, *, prune: bool = False) -> tuple[Run, Fleet]:
-    """What compares and applies the files that were asked for, and the fleet that they are."""
+def new_run(
+    asked: FleetOptions, *, prune: bool = False, needs_secrets: bool = True
+) -> tuple[Run, Fleet]:
+    """What compares and applies the files that were asked for, and the fleet that they are. Where
+    no secrets are needed, those that are not set count as unchanged. Raises CommandError."""
     fleet = fleet_of(asked.file, asked.fleet)
-    policy = Policy(fleet=fleet.name, adopt=asked.adopt, reset_memory=asked.reset_memory)
-    where = server()
-    transport = ServerTransport(where)
-    checks = ServerChecks(transport, rule_set(asked.rules, asked.environment))
-    journal = journal_of(where.where.url, fleet.root)
-    return Run(transport, policy, checks, prune=prune, journal=journal), fleet
+    for option, is_asked in (("--prune", prune), ("--adopt", asked.adopt)):
+        if is_asked:
+            fleet.fleet.require(option)
+    known = fleet.environment(asked.environment)
+    transport = ServerTransport(server_at(known.server) if known.server else server())
+    values = values_of(known, os.environ)
+    checks = ServerChecks(
+        transport,
+        rule_set(asked.rules, rules_of(fleet, asked.environment)),
+        values if needs_secrets else UnsetVariables(values),
+    )
+    most = known.prune_max if asked.prune_max is None else asked.prune_max
+    wanted = Asked(adopt=asked.adopt, prune=prune, prune_max=most, reset_memory=asked.reset_memory)
+    return Run(FleetServer.of(transport, fleet), wanted, checks), fleet
+
+
+def rules_of(fleet: Fleet, environment: str | None) -> str | None:
+    """Whose security rules hold in an environment: one that the fleet names may say it."""
+    named = fleet.settings.environments if fleet.settings else {}
+    if environment is None or environment not in named:
+        return environment
+    return named[environment].rules or (environment if environment in RULES else None)
 
 
 def compare_files(run: Run, fleet: Fleet) -> Comparison:
@@ -58,7 +84,7 @@ def compare_files(run: Run, fleet: Fleet) -> Comparison:
 
 
 def show_plan(comparison: Comparison) -> None:
-    """Show what would change on the server."""
+    """Show what is to change on the server."""
     if OPTIONS.json:
         show_json(plan_document(comparison))
         return
@@ -67,35 +93,84 @@ def show_plan(comparison: Comparison) -> None:
     write(summary(counts_of_plan(comparison)))
 
 
+def write_plan(run: Run, comparison: Comparison, file: Path) -> None:
+    """Write which plan it is, for `heeler apply FILE`: there are no secrets in it."""
+    plan = comparison.plan
+    document = {"server": run.server.where, "fleet": plan.fleet_id, "plan": plan.document}
+    file.write_text(json.dumps(document, indent=2) + "\n")
+    say(f"Wrote {file}. Apply it within a day: heeler apply {file}")
+
+
+def read_plan(file: Path) -> tuple[FleetServer, Plan]:
+    """The plan of a file, and the server that keeps it. Raises CommandError."""
+    try:
+        document = json.loads(decode_text(file.read_bytes()))
+        plan = Plan.of(document["plan"])
+        place = str(document["server"])
+    except (OSError, ValueError, KeyError, TypeError) as problem:
+        words = f"{file} is no plan of `heeler diff -o`: {problem}"
+        raise CommandError(words, ExitCode.USAGE) from None
+    return FleetServer(ServerTransport(server_at(place)), plan.fleet_id), plan
+
+
+def apply_written_plan(file: Path, *, yes: bool) -> None:
+    """Apply the plan of a file, as it was made."""
+    fleet, plan = read_plan(file)
+    name = fleet.transport.get(fleet.path)["name"]
+    if not OPTIONS.json:
+        for line in plan_lines(plan):
+            write(line)
+    confirm_deletions(fleet, name, plan, yes=yes)
+    found = fleet.apply_all(plan)
+    show_outcomes(name, plan, found)
+    end(found)
+
+
+def confirm_deletions(run: FleetServer, fleet: str, plan: Plan, *, yes: bool) -> None:
+    """Ask before agents are deleted, with their names and ids, the fleet and the server."""
+    if deletions := plan.deletions:
+        for unit in deletions:
+            say(f"- {unit.name} ({unit.id})")
+        what = "agent" if len(deletions) == 1 else "agents"
+        confirm(f"Delete {len(deletions)} {what} of the fleet '{fleet}' on {run.where}?", yes=yes)
+
+
 def apply_with_progress(run: Run, comparison: Comparison) -> list[Outcome]:
-    """Send it all, and show what came of each agent."""
-    total = len(comparison.plan.agents) + len(comparison.plan.deletions)
-    outcomes: list[Outcome] = []
-    lock = threading.Lock()
+    """Have it all applied, and show what came of each thing."""
+    total = sum(unit.action != "unchanged" for unit in comparison.plan.units)
+    done = 0
     with progress("Applying", total) as advance:
 
-        def report(outcome: Outcome) -> None:
-            with lock:
-                outcomes.append(outcome)
-                advance(len(outcomes))
+        def report(_: Outcome) -> None:
+            nonlocal done
+            done += 1
+            advance(done)
 
         try:
             found = run.apply(comparison, report=report)
-        except CommandError:
-            say(
-                f"{len(outcomes)} of {total} agents were done. Run it again: it goes on from there."
-            )
+        except CommandError as problem:
+            if problem.code == ExitCode.UNREACHABLE:
+                say(f"{done} of {total} were done, and the server goes on: heeler fleet history")
             raise
+    show_outcomes(comparison.fleet.fleet.name, comparison.plan, found, comparison.rejected_files)
+    return found
+
+
+def show_outcomes(
+    fleet: str, plan: Plan, found: Sequence[Outcome], rejected: Sequence[AgentFile] = ()
+) -> None:
+    """What came of each thing, and how to have again what was deleted."""
     if OPTIONS.json:
-        show_json(outcome_document(comparison, found))
-        return found
+        show_json(outcome_document(fleet, plan, found, rejected))
+        return
     for outcome in found:
         if outcome.failed:
             warn(outcome_line(outcome))
         elif outcome.action != "unchanged" and not OPTIONS.quiet:
             write(outcome_line(outcome))
     write(summary(counts_of_outcomes(found)))
-    return found
+    for number, line in enumerate(ways_back(found)):
+        say(line if number else f"To have again what was deleted, as it was:\n{line}")
 
 
 def watch_files(
@@ -107,7 +182,8 @@ def watch_files(
 
     def tell(comparison: Comparison, outcomes: Sequence[Outcome]) -> None:
         if OPTIONS.json:
-            show_line(outcome_document(comparison, outcomes))
+            name, rejected = comparison.fleet.fleet.name, comparison.rejected_files
+            show_line(outcome_document(name, comparison.plan, outcomes, rejected))
             return
         for line in problem_lines(comparison, without=told):
             warn(line)
@@ -119,7 +195,7 @@ def watch_files(
             elif outcome.action != "unchanged":
                 write(f"{time.strftime('%H:%M:%S')} {outcome_line(outcome)}")
 
-    again = replace(run, policy=replace(run.policy, reset_memory=False))
+    again = replace(run, asked=replace(run.asked, reset_memory=()))
     watcher = Watcher(again, comparison.fleet, tell, say)
     watcher.know(comparison.files)
     folders = sorted({path if path.is_dir() else path.parent for path in comparison.fleet.paths})

@@ -8,14 +8,13 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from cli.exit_codes import CommandError, ExitCode
-from cli.fleet.desired import Json
-from cli.fleet.mark import MARK
-from cli.fleet.requests import Refusal, Transport
-from cli.fleet.server_state import SHARED_BLOCK_TAG, SHOWN, is_shared
+from cli.fleet.server_transport import Refusal, Transport
+from libs.agent_document.desired import Json
 from libs.agent_toml import AgentDefinition, NotWritable, from_server, write
 from libs.agent_toml.tool_tables import Tool
 
 LONG_TEXT_CHARACTERS = 4_000  # a longer prompt or value has a file of its own
+SHOWN = ["agent.blocks", "agent.tools", "agent.tags", "agent.secrets", "agent.sources"]
 EXTENSIONS = {"python": ".py", "typescript": ".ts"}
 
 type Document = Mapping[str, Json]
@@ -69,17 +68,18 @@ class Exporter:
         return files.add(f"{name}.toml", write(definition))
 
     def definition_of(self, agent_id: str) -> AgentDefinition:
-        """An agent as a file says it, without what fleets note on the server."""
+        """An agent as a file says it."""
         agent = self.transport.get(f"/v1/agents/{agent_id}", include=SHOWN)
         blocks = agent.get("blocks") or []
+        shared = set(self.transport.get(f"/v1/agents/{agent_id}/fleet")["shared_blocks"])
         try:
             return from_server(
-                self._without_notes(agent),
+                {**agent, "tools": [self._plain(tool) for tool in agent.get("tools") or []]},
                 schedules=[*self.transport.pages("/v1/schedules", agent_id=agent_id)],
                 groups=self._groups_of(agent_id),
                 permissions=self.transport.get(f"/v1/agents/{agent_id}/permissions"),
                 mcp_servers=self._servers_of(agent),
-                shared_labels={block["label"] for block in blocks if is_shared(block)},
+                shared_labels={block["label"] for block in blocks if block["id"] in shared},
             )
         except NotWritable as problem:
             raise CommandError(str(problem), ExitCode.REFUSED) from problem
@@ -101,24 +101,11 @@ class Exporter:
             self.servers = self.transport.get("/v1/mcp-servers/")
         return [server for server in self.servers if f"mcp:{server['server_name']}" in tags]
 
-    def _without_notes(self, agent: Document) -> Document:
-        return {
-            **agent,
-            "metadata": _unmarked(agent),
-            "blocks": [
-                {**block, "metadata": _unmarked(block)} for block in agent.get("blocks") or []
-            ],
-            "tools": [self._plain(tool) for tool in agent.get("tools") or []],
-        }
-
     def _plain(self, tool: Document) -> Document:
-        """A tool without tags of fleets, and without a schema that follows from its source."""
-        if tool.get("tool_type") != "custom":
+        """A tool without a schema that follows from its source."""
+        if tool.get("tool_type") != "custom" or tool.get("source_type") != "python":
             return tool
-        tags = [tag for tag in tool.get("tags") or [] if not tag.startswith(SHARED_BLOCK_TAG)]
-        plain = {**tool, "tags": tags}
-        if tool.get("source_type") != "python":
-            return plain
+        plain = {**tool}
         body = {"code": tool.get("source_code") or ""}
         try:
             derived = self.transport.send("POST", "/v1/tools/generate-schema", body, None)
@@ -129,11 +116,6 @@ class Exporter:
             if derived.get("description") == tool.get("description"):
                 plain["description"] = None
         return plain
-
-
-def _unmarked(document: Document) -> dict[str, Json]:
-    metadata = document.get("metadata") or {}
-    return {name: value for name, value in metadata.items() if name != MARK}
 
 
 def slug(name: str) -> str:

@@ -3,14 +3,25 @@
 from __future__ import annotations
 
 import os
+import tomllib
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
+from typing import Any
 
 from cli.agent_tests.found_files import has_scenario_table
 from cli.exit_codes import CommandError, ExitCode
-from cli.fleet.desired import DesiredAgent, digest
 from cli.fleet.reading import desired_agent
+from cli.fleet.settings import (
+    FILE,
+    FleetEnvironment,
+    FleetName,
+    FleetSettings,
+    fleet_name,
+    folder_with,
+    read_settings,
+)
+from libs.agent_document.desired import UNSET, DesiredAgent, digest
 from libs.agent_toml import (
     DEFAULT_RULES,
     Catalogue,
@@ -25,7 +36,8 @@ from libs.contracts.outside_texts import decode_text
 FILES_MAX = 10_000
 BYTES_MAX = 4 * FILE_CHARS_MAX
 MISSING_VARIABLE = "AGT214"
-NOT_AGENTS = frozenset({"pyproject.toml", "heeler.toml", "remotes.toml"})
+TEXT_CHARS_MAX = 2_000
+NOT_AGENTS = frozenset({"pyproject.toml", "heeler.toml", "remotes.toml", FILE})
 
 
 type FileState = tuple[int, int, int] | None
@@ -46,7 +58,7 @@ class AgentFile:
 
     Args:
         path: where it is.
-        name: the path from the folder of the fleet; the mark of its agent has it.
+        name: the path from the folder of the fleet.
         states: it and the files that it was put together from besides, as they were before they
             were read.
     """
@@ -70,26 +82,28 @@ class AgentFile:
 
 @dataclass(frozen=True)
 class Fleet:
-    """Which agents belong together: those of a repository, or of a folder.
+    """Files whose agents belong together.
 
     Args:
-        name: what marks on the server say.
+        fleet: which fleet they are of.
         root: the folder that the names of files are from.
         paths: the files and folders that were asked for.
+        settings: what `heeler-fleet.toml` says, if there is one.
     """
 
-    name: str
+    fleet: FleetName
     root: Path
     paths: tuple[Path, ...]
+    settings: FleetSettings | None = None
 
     def name_of(self, path: Path) -> str:
         """The name of a file, the same on each machine that has the folder."""
         return path.relative_to(self.root).as_posix()
 
-    def is_asked_for(self, file: str) -> bool:
-        """Whether the file of that name is, or would be, among those that were asked for."""
-        path = self.root / file
-        return any(path == asked or asked in path.parents for asked in self.paths)
+    def environment(self, name: str | None) -> FleetEnvironment:
+        """Where it lives under a name; what nothing is said of is as ever."""
+        known = self.settings.environments if self.settings else {}
+        return known.get(name or "", FleetEnvironment())
 
 
 def fleet_of(paths: Sequence[Path], name: str | None = None) -> Fleet:
@@ -98,10 +112,14 @@ def fleet_of(paths: Sequence[Path], name: str | None = None) -> Fleet:
     for path, given in zip(found, paths, strict=True):
         if not path.exists():
             raise CommandError(f"There is no file or folder {given}", ExitCode.NOT_FOUND)
+        if not path.is_file() and not path.is_dir():
+            raise CommandError(f"{given} is neither a file nor a folder", ExitCode.USAGE)
     folders = [path if path.is_dir() else path.parent for path in found]
     shared = Path(os.path.commonpath(folders))
-    root = next((up for up in (shared, *shared.parents) if (up / ".git").exists()), shared)
-    return Fleet(name or root.name or "fleet", root, tuple(found))
+    home = folder_with(FILE, shared)
+    settings = read_settings(home / FILE) if home is not None else None
+    root = home or folder_with(".git", shared) or shared
+    return Fleet(fleet_name(root, settings, name), root, tuple(found), settings)
 
 
 def files_of(fleet: Fleet) -> list[Path]:
@@ -123,6 +141,7 @@ def _within(path: Path) -> Iterator[Path]:
     for folder, folders, names in os.walk(path):
         folders[:] = [name for name in folders if is_visible(name)]
         found = (Path(folder, name) for name in names if is_agent_file(name))
+        found = (file for file in found if file.is_file())  # what is a pipe is read for ever
         yield from (file for file in found if not has_scenario_table(file))
 
 
@@ -137,6 +156,16 @@ def is_agent_file(name: str) -> bool:
     return name.endswith(".toml") and is_visible(name) and name not in NOT_AGENTS and not is_test
 
 
+class UnsetVariables(dict[str, str]):
+    """The values of variables; what is not set is unknown, and no mistake."""
+
+    def __contains__(self, name: object) -> bool:
+        return True
+
+    def __missing__(self, name: str) -> str:
+        return UNSET
+
+
 @dataclass(frozen=True, kw_only=True)
 class Checks:
     """What files are checked by, and where their secrets come from.
@@ -149,6 +178,24 @@ class Checks:
     environment: Mapping[str, str] = field(default_factory=lambda: os.environ)
     rules: RuleSet = DEFAULT_RULES
     catalogue: Catalogue | None = None
+
+
+def agents_in_all_files(fleet: Fleet) -> dict[str, str]:
+    """The names of the agents of all files of a fleet, whether or not they were asked for, by their
+    keys; empty where a file does not say it."""
+    everything = replace(fleet, paths=(fleet.root,))
+    return dict(key_and_name(file, fleet.name_of(file)) for file in files_of(everything))
+
+
+def key_and_name(path: Path, name: str) -> tuple[str, str]:
+    """What a fleet knows the agent of a file by, and what the agent is called, as far as the file
+    can be read."""
+    try:
+        said = tomllib.loads(decode_text(path.read_bytes()))
+    except (OSError, ValueError, RecursionError):
+        return name, ""
+    key, agent = said.get("key", name), said.get("name", "")
+    return (key if isinstance(key, str) else name), (agent if isinstance(agent, str) else "")
 
 
 def read_agents(
@@ -179,6 +226,8 @@ def read_agent(fleet: Fleet, path: Path, checks: Checks | None = None) -> AgentF
         file.states[beside] = state_of(beside)
         if not beside.resolve().is_relative_to(path.parent.resolve()):
             raise PermissionError(1, "it leads out of the folder of this file")
+        if beside.exists() and not beside.is_file():
+            raise OSError(1, "it is no file")
         with beside.open("rb") as opened:
             return decode_text(opened.read(BYTES_MAX + 1))
 
@@ -193,11 +242,28 @@ def read_agent(fleet: Fleet, path: Path, checks: Checks | None = None) -> AgentF
     file.fingerprint = digest(content.decode("utf-8", "replace"))
     if checked.definition is not None:
         try:
-            file.desired = desired_agent(checked.definition, file.name, checks.environment)
+            warnings = [problem_document(problem) for problem in checked.problems]
+            file.desired = desired_agent(
+                checked.definition, file.name, checks.environment, warnings=warnings
+            )
             file.fingerprint = file.desired.fingerprint
         except MissingVariable as missing:
             file.problems.append(problem_of(file, MISSING_VARIABLE, str(missing)))
     return file
+
+
+def problem_document(problem: Problem) -> dict[str, Any]:
+    """A problem as the server keeps it."""
+    return {
+        "file": problem.file,
+        "line": problem.line or None,
+        "column": problem.column or None,
+        "code": problem.code,
+        "message": problem.message[:TEXT_CHARS_MAX],
+        "expected": problem.expected[:TEXT_CHARS_MAX] or None,
+        "suggestion": problem.suggestion[:TEXT_CHARS_MAX] or None,
+        "severity": problem.severity,
+    }
 
 
 def problem_of(file: AgentFile, code: str, message: str) -> Problem:

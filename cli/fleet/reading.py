@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 
-from cli.fleet.desired import (
+from libs.agent_document.desired import (
     Block,
     DesiredAgent,
     Json,
@@ -34,7 +34,11 @@ BLOCK_FIELDS = ("limit", "description", "read_only")
 
 
 def desired_agent(
-    definition: AgentDefinition, file: str, environment: Mapping[str, str]
+    definition: AgentDefinition,
+    file: str,
+    environment: Mapping[str, str],
+    *,
+    warnings: Sequence[dict[str, Json]] = (),
 ) -> DesiredAgent:
     """What a file wants. Raises MissingVariable where it names a variable that is not set."""
     rules = [rule.model_dump(exclude_none=True) for rule in definition.tool_rules]
@@ -48,15 +52,18 @@ def desired_agent(
     permissions = definition.permissions
     return DesiredAgent(
         name=definition.name,
+        key=definition.key or file,
+        was=definition.was,
         file=file,
+        warnings=[*warnings],
         fields=_fields(definition, environment),
         metadata=definition.metadata,
         creation=creation,
         rules=[without_blanks(rule) for rule in rules if rule["type"] != APPROVAL],
         exact_rules=is_exact,
-        tools=tuple(definition.tools),
+        tools=definition.tools,
         exact_tools=not definition.include_base_tools,
-        folders=tuple(definition.folders),
+        folders=definition.folders,
         own_tools=[_own_tool(tool) for tool in definition.tool],
         mcp_servers=[
             McpServer(

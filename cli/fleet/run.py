@@ -1,38 +1,199 @@
-"""A fleet against a server: compare, apply, and report to the server what became of each file."""
+"""A fleet against a server, which plans and applies what files say."""
 
 from __future__ import annotations
 
-import tomllib
+import getpass
+import socket
+import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any
 
-from cli.fleet.apply import WORKERS, Outcome, apply_plan
+from cli.exit_codes import CommandError, ExitCode
 from cli.fleet.checks import ServerChecks
-from cli.fleet.desired import Json
-from cli.fleet.files import AgentFile, Fleet
-from cli.fleet.journal import Journal
-from cli.fleet.mark import Mark
-from cli.fleet.plan import plan_fleet
-from cli.fleet.plan_parts import AgentPlan, FleetPlan, Policy
-from cli.fleet.requests import Ref, Refusal, Request, Sender, Transport
-from cli.fleet.server_state import Reader, ServerState
-from libs.agent_toml.problems import Problem
-from libs.contracts.outside_texts import decode_text
+from cli.fleet.files import (
+    AgentFile,
+    Fleet,
+    agents_in_all_files,
+    files_of,
+    key_and_name,
+    problem_document,
+)
+from cli.fleet.server_transport import Transport
+from libs.agent_document.desired import Json
+from libs.agent_document.differences import Change
 
 REPORTED_MAX = 100
-TEXT_CHARS_MAX = 2_000
-REFUSED = "FLEET"  # the code of problems that the comparison with the server found
+LOOK_SECONDS, LOOK_SECONDS_MAX = 0.05, 1.0
+
+
+@dataclass(frozen=True, kw_only=True)
+class Asked:
+    """What was asked for besides the files."""
+
+    adopt: bool = False
+    prune: bool = False
+    prune_max: int | None = None
+    reset_memory: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, kw_only=True)
+class PlannedUnit:
+    """What becomes of one thing, as the server planned it."""
+
+    kind: str
+    key: str
+    name: str
+    file: str = ""
+    action: str = "unchanged"
+    id: str | None = None
+    changes: Sequence[Change] = ()
+    problems: Sequence[str] = ()
+    notes: Sequence[str] = ()
+    unset: Sequence[str] = ()
+    words: Sequence[str] = ()
+    is_to_do: bool = False
+
+    @classmethod
+    def of(cls, document: Json) -> PlannedUnit:
+        """The unit that a document describes."""
+        changes = [Change.model_validate(change) for change in document["changes"]]
+        return cls(**{**document, "changes": changes})
+
+
+@dataclass(frozen=True, kw_only=True)
+class Plan:
+    """What is to change, and the id under which the server keeps it."""
+
+    id: str
+    fleet_id: str
+    problem: str | None
+    notes: Sequence[str]
+    summary: dict[str, int]
+    units: Sequence[PlannedUnit]
+    document: Json
+
+    @classmethod
+    def of(cls, document: Json) -> Plan:
+        """The plan that a document describes."""
+        return cls(
+            id=document["id"],
+            fleet_id=document["fleet_id"],
+            problem=document["problem"],
+            notes=document["notes"],
+            summary=document["summary"],
+            units=[PlannedUnit.of(unit) for unit in document["units"]],
+            document=document,
+        )
+
+    @property
+    def differs(self) -> bool:
+        """Whether an apply has anything to do, or to note."""
+        return any(unit.is_to_do for unit in self.units)
+
+    @property
+    def deletions(self) -> list[PlannedUnit]:
+        """The agents and groups that would be deleted."""
+        return [unit for unit in self.units if unit.action == "delete"]
+
+
+@dataclass(kw_only=True)
+class Outcome:
+    """What came of one thing: its plan, done, or the problems that kept it from it. `moment` is the
+    last one of what was deleted."""
+
+    plan: PlannedUnit
+    problems: list[str] = field(default_factory=list)
+    agent_id: str | None = None
+    moment: str | None = None
+
+    @property
+    def failed(self) -> bool:
+        """Whether it is not as the files want it."""
+        return bool(self.problems)
+
+    @property
+    def action(self) -> str:
+        """What was done with it."""
+        return self.plan.action
+
+
+@dataclass(frozen=True)
+class FleetServer:
+    """The routes of one fleet on a server."""
+
+    transport: Transport
+    fleet_id: str
+
+    @property
+    def where(self) -> str:
+        """The address of the server."""
+        return self.transport.address
+
+    @property
+    def path(self) -> str:
+        """The path of its routes on the server."""
+        return f"/v1/fleets/{self.fleet_id}"
+
+    @classmethod
+    def of(cls, transport: Transport, fleet: Fleet) -> FleetServer:
+        """The fleet of some files, which is made if it is not there."""
+        named = fleet.fleet
+        body = {"key": named.key, "name": named.name, "origin": named.origin}
+        return cls(transport, transport.send("POST", "/v1/fleets", body, None)["id"])
+
+    def plan(self, wanted: Json) -> Plan:
+        """Have it planned. Raises Refusal."""
+        return Plan.of(self.transport.send("POST", f"{self.path}/plans", wanted, None))
+
+    def apply_all(
+        self, plan: Plan, report: Callable[[Outcome], None] = lambda outcome: None
+    ) -> list[Outcome]:
+        """What came of each thing of a plan, also of those that stay. Raises Refusal, and
+        CommandError where it was given up."""
+        if plan.problem:
+            raise CommandError(plan.problem, ExitCode.REFUSED)
+        done = self.apply(plan, report) if plan.differs else []
+        ended = {(outcome.plan.kind, outcome.plan.key): outcome for outcome in done}
+        stays = [Outcome(plan=unit, agent_id=unit.id) for unit in plan.units]
+        return [ended.get((each.plan.kind, each.plan.key), each) for each in stays]
+
+    def apply(self, plan: Plan, report: Callable[[Outcome], None]) -> list[Outcome]:
+        """Have a plan applied, and wait for its end. Raises Refusal, and CommandError where it was
+        given up."""
+        body = {"plan_id": plan.id, "by": f"{getpass.getuser()}@{socket.gethostname()}"}
+        apply_id = self.transport.send("POST", f"{self.path}/applies", body, None)["id"]
+        units = {(unit.kind, unit.key): unit for unit in plan.units}
+        outcomes: list[Outcome] = []
+        after, pause = None, LOOK_SECONDS
+        while True:
+            apply = self.transport.get(f"{self.path}/applies/{apply_id}")
+            path = f"{self.path}/applies/{apply_id}/units"
+            while page := self.transport.get(path, after=after, order="asc"):
+                for unit in page:
+                    outcomes.append(_outcome(unit, units))
+                    report(outcomes[-1])
+                after = f"{apply_id}.{len(outcomes) - 1}"
+                pause = LOOK_SECONDS
+            if apply["status"] == "failed":
+                raise CommandError(f"The apply was given up: {apply['reason']}", ExitCode.FAILED)
+            if apply["status"] == "completed":
+                return outcomes
+            time.sleep(pause)
+            pause = min(1.5 * pause, LOOK_SECONDS_MAX)
+
+
+def _outcome(unit: Json, planned: dict[tuple[str, str], PlannedUnit]) -> Outcome:
+    plan = planned[unit["kind"], unit["key"]]
+    return Outcome(plan=plan, problems=unit["problems"], agent_id=unit["id"], moment=unit["moment"])
 
 
 @dataclass(frozen=True, kw_only=True)
 class Comparison:
-    """Files, what the server has, and the plan that makes both the same."""
+    """Files, and the plan that makes a server as they say."""
 
     fleet: Fleet
     files: Sequence[AgentFile]
-    state: ServerState
-    plan: FleetPlan
+    plan: Plan
 
     @property
     def rejected_files(self) -> list[AgentFile]:
@@ -41,164 +202,71 @@ class Comparison:
 
     @property
     def is_wrong(self) -> bool:
-        """Whether a file cannot be applied."""
-        return bool(self.rejected_files) or any(agent.problems for agent in self.plan.agents)
+        """Whether something cannot be applied."""
+        return bool(self.plan.problem) or any(unit.problems for unit in self.plan.units)
 
     @property
     def differs(self) -> bool:
-        """Whether anything is to be sent."""
-        plan = self.plan
-        acts = any(agent.action not in ("unchanged", "refuse") for agent in plan.agents)
-        return acts or bool(plan.deletions)
+        """Whether anything is to be changed."""
+        return any(unit.action not in ("unchanged", "refuse") for unit in self.plan.units)
 
 
 @dataclass
 class Run:
-    """Compares and applies files of one fleet on one server.
+    """Compares and applies files of one fleet on one server."""
 
-    Args:
-        policy: without the names of agents.
-        known_agents: ids of agents by the names of their files, from earlier comparisons.
-        journal: remembers on this machine what was not reported yet.
-    """
-
-    transport: Transport
-    policy: Policy
+    server: FleetServer
+    asked: Asked
     checks: ServerChecks
-    prune: bool = False
-    workers: int = WORKERS
-    known_agents: dict[str, str] = field(default_factory=dict)
-    journal: Journal = field(default_factory=Journal)
 
-    def compare(
-        self, fleet: Fleet, files: Sequence[AgentFile], *, others: frozenset[str] = frozenset()
-    ) -> Comparison:
-        """What differs; changes nothing.
-
-        Args:
-            others: names of agents that files describe which are not compared now.
-        """
-        desired = [file.desired for file in files if file.desired is not None]
-        unknown = [
-            file for file in files if file.desired is None and file.name not in self.known_agents
-        ]
-        reader = Reader(self.transport, self.policy.fleet)
-        state = reader.read(desired, everything=self.prune or bool(unknown))
-        for agent in state.of_fleet(self.policy.fleet):
-            mark = Mark.of(agent)
-            assert mark is not None, "agents of a fleet are marked"
-            self.known_agents[mark.file] = str(agent["id"])
-        names = others | frozenset(self._names_of(files))
-        there = {file.name for file in files}
-        # A file that does not even say its name may be that of any agent, under another path.
-        prune = self.prune and all(_name_in(file) for file in files)
-
-        def is_orphan(file: str) -> bool:
-            gone = file not in there and not (fleet.root / file).exists()
-            return prune and gone and fleet.is_asked_for(file)
-
-        policy = replace(self.policy, names=names)
-        plan = plan_fleet(desired, state, policy, is_orphan=is_orphan)
-        return Comparison(fleet=fleet, files=files, state=state, plan=plan)
-
-    def _names_of(self, files: Sequence[AgentFile]) -> list[str]:
-        """The names of agents, also of those whose files are wrong."""
-        return [name for file in files if (name := _name_in(file))]
+    def compare(self, fleet: Fleet, files: Sequence[AgentFile]) -> Comparison:
+        """What differs; changes nothing. Raises Refusal."""
+        present = agents_in_all_files(fleet)
+        present |= dict(_key_and_name(file) for file in files)
+        applied = {file.name for file in files}
+        everything = replace(fleet, paths=(fleet.root,))
+        wanted = {
+            "agents": [
+                file.desired.model_dump(mode="json", exclude_defaults=True)
+                for file in files
+                if file.desired is not None
+            ],
+            "rejected": [_rejected(file) for file in files if file.desired is None],
+            "present": present,
+            "is_whole": applied.issuperset(present) or _is_whole(everything, applied),
+            "origin": fleet.fleet.origin,
+            "adopt": self.asked.adopt,
+            "prune": self.asked.prune,
+            "prune_max": self.asked.prune_max,
+            "reset_memory": list(self.asked.reset_memory),
+        }
+        return Comparison(fleet=fleet, files=files, plan=self.server.plan(wanted))
 
     def apply(
         self, comparison: Comparison, *, report: Callable[[Outcome], None] = lambda outcome: None
     ) -> list[Outcome]:
-        """Send it all; tells the server of each file that was applied or rejected.
+        """Have it all applied; what came of each thing, also of those that stay. Raises Refusal.
 
         Args:
-            report: is told of each agent when it is done.
+            report: is told of each thing when it is done.
         """
-        sender = Sender(self.transport, comparison.state.ids(), self.policy.fleet)
-        by_name = {file.desired.name: file for file in comparison.files if file.desired}
-        unreported = self.journal.read()
-        self.journal.add(
-            agent.file for agent in comparison.plan.agents if agent.action != "unchanged"
-        )
-        for agent in comparison.state.agents.values():
-            sender.ids.setdefault(Ref("agent", str(agent["name"])), str(agent["id"]))
-
-        def done(outcome: Outcome) -> None:
-            file = by_name.get(outcome.plan.name)
-            if file is not None and outcome.agent_id and outcome.action != "delete":
-                self.known_agents[file.name] = outcome.agent_id
-                if outcome.action != "unchanged" or outcome.failed or file.name in unreported:
-                    self._tell(sender, file, outcome.agent_id, outcome.problems)
-            report(outcome)
-
-        outcomes = apply_plan(comparison.plan, sender, report=done, workers=self.workers)
-        for file in comparison.rejected_files:
-            outcome = Outcome(
-                plan=AgentPlan(name=_name_in(file) or file.path.stem, file=file.name),
-                problems=[problem.message for problem in file.errors],
-                agent_id=self._agent_of(file, comparison.state),
-            )
-            outcome.plan.action = "refuse"
-            if outcome.agent_id:
-                self._tell(sender, file, outcome.agent_id, [])
-            outcomes.append(outcome)
-            report(outcome)
-        self.journal.remove(outcome.plan.file for outcome in outcomes if not outcome.failed)
-        self.journal.add(outcome.plan.file for outcome in outcomes if outcome.failed)
-        return outcomes
-
-    def _agent_of(self, file: AgentFile, state: ServerState) -> str | None:
-        """The agent that a file which cannot be applied was applied to before."""
-        if agent_id := self.known_agents.get(file.name):
-            return agent_id
-        name = _name_in(file)
-        for agent in state.of_fleet(self.policy.fleet):
-            if agent["name"] == name:
-                return str(agent["id"])
-        return None
-
-    def _tell(
-        self, sender: Sender, file: AgentFile, agent_id: str, problems: Sequence[str]
-    ) -> None:
-        """Tell the server what became of a file. What it says to that changes nothing."""
-        found = [*file.problems, *(_problem(file, text) for text in problems)]
-        rejected = bool(problems) or file.desired is None
-        body = {
-            "file": file.name,
-            "fingerprint": file.fingerprint,
-            "status": "rejected" if rejected else "applied",
-            "problems": [_document(problem) for problem in found[:REPORTED_MAX]],
-        }
-        path = ("/v1/agents", agent_id, "configuration")
-        try:
-            sender.send(Request(method="PUT", path=path, body=body))
-        except Refusal:
-            return  # the agent was deleted meanwhile, or the server has no such route
+        return self.server.apply_all(comparison.plan, report)
 
 
-def _problem(file: AgentFile, text: str) -> Problem:
-    return Problem(file=file.name, line=0, column=0, code=REFUSED, message=text)
+def _is_whole(everything: Fleet, applied: set[str]) -> bool:
+    """Whether no file of a fleet is left out."""
+    return all(everything.name_of(path) in applied for path in files_of(everything))
 
 
-def _document(problem: Problem) -> dict[str, Json]:
-    document: dict[str, Any] = {
-        "file": problem.file,
-        "line": problem.line or None,
-        "column": problem.column or None,
-        "code": problem.code,
-        "message": problem.message[:TEXT_CHARS_MAX],
-        "expected": problem.expected[:TEXT_CHARS_MAX] or None,
-        "suggestion": problem.suggestion[:TEXT_CHARS_MAX] or None,
-        "severity": problem.severity,
-    }
-    return document
-
-
-def _name_in(file: AgentFile) -> str:
-    """The name of the agent as far as the file can be read; empty if it says none."""
+def _key_and_name(file: AgentFile) -> tuple[str, str]:
     if file.desired is not None:
-        return file.desired.name
-    try:
-        name = tomllib.loads(decode_text(file.path.read_bytes())).get("name")
-    except (OSError, ValueError, RecursionError):
-        return ""
-    return name if isinstance(name, str) else ""
+        return file.desired.key, file.desired.name
+    return key_and_name(file.path, file.name)
+
+
+def _rejected(file: AgentFile) -> Json:
+    """A file that is no agent, as the server is told of it."""
+    key, name = _key_and_name(file)
+    problems = [problem_document(problem) for problem in file.problems[:REPORTED_MAX]]
+    said = {"key": key, "file": file.name, "name": name}
+    return {**said, "fingerprint": file.fingerprint, "problems": problems}

@@ -4,19 +4,43 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import Any, cast
+from typing import Any, Protocol, cast
 
 import letta_client
 
 from cli.api_problems import explanation
 from cli.exit_codes import CommandError, ExitCode
-from cli.fleet.desired import Json
-from cli.fleet.requests import Refusal
 from cli.server import Server
+from libs.agent_document.desired import Json
 
 REFUSED_FROM, REFUSED_BELOW = 400, 500
 # The key is wrong, or may not do this; too much was asked for at once.
 NOT_REFUSED = (401, 403, 408, 429)
+
+
+class Transport(Protocol):
+    """A server. Its methods raise CommandError, and Refusal where it refused a request."""
+
+    @property
+    def address(self) -> str:
+        """The address of the server."""
+
+    def get(self, path: str, **query: Any) -> Json:
+        """The document at a path."""
+
+    def pages(self, path: str, limit: int | None = None, **query: Any) -> Iterator[Json]:
+        """Each entry of a list that has cursors."""
+
+    def send(self, method: str, path: str, body: Json, key: str | None) -> Json:
+        """The answer to a request, with an Idempotency-Key if there is one."""
+
+
+class Refusal(CommandError):
+    """The server refused a request."""
+
+    def __init__(self, status: int, text: str) -> None:
+        super().__init__(text, ExitCode.REFUSED)
+        self.status = status
 
 
 class ServerTransport:
@@ -25,6 +49,11 @@ class ServerTransport:
 
     def __init__(self, server: Server) -> None:
         self.server = server
+
+    @property
+    def address(self) -> str:
+        """The address of the server."""
+        return self.server.where.url
 
     def get(self, path: str, **query: Any) -> Json:
         """The document at a path. Raises Refusal."""

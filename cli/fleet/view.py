@@ -5,44 +5,46 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Collection, Iterable, Iterator, Sequence
 
-from cli.fleet.apply import Outcome
-from cli.fleet.desired import Json
-from cli.fleet.plan_parts import AgentPlan, FleetPlan
-from cli.fleet.run import Comparison
+from cli.fleet.files import AgentFile
+from cli.fleet.run import Comparison, Outcome, Plan, PlannedUnit
+from libs.agent_document.desired import Json
 from libs.agent_toml.problems import Problem, to_text
 
-SIGNS = {"create": "+", "change": "~", "delete": "-", "unchanged": "=", "refuse": "!"}
-DONE = {"create": "created", "change": "changed", "delete": "deleted", "unchanged": "unchanged"}
+SIGNS = {"create": "+", "change": "~", "delete": "-", "release": "-", "refuse": "!"}
+DONE = {
+    "create": "created",
+    "change": "changed",
+    "delete": "deleted",
+    "release": "forgotten",
+    "unchanged": "unchanged",
+    "refuse": "failed",
+}
 COUNTED = ("created", "changed", "unchanged", "deleted", "failed")
+NOT_SHOWN = frozenset({"fleet", "file"})  # the words say it
 
 
-def plan_lines(plan: FleetPlan) -> Iterator[str]:
-    """What would change, field by field; agents that stay are left out."""
-    for agent in [*plan.agents, *plan.deletions]:
-        if agent.action in ("unchanged", "refuse"):
+def plan_lines(plan: Plan) -> Iterator[str]:
+    """What is to change, field by field; what stays is left out."""
+    for unit in plan.units:
+        if unit.action in ("unchanged", "refuse"):
+            yield from (f"= {_named(unit)}: {note}" for note in unit.notes)
             continue
-        yield f"{SIGNS[agent.action]} {agent.name}  {agent.file}"
-        if agent.action == "create":
-            yield from _new_lines(agent)
-            continue
-        for change in agent.changes:
-            yield from (f"    {line}" for line in change.lines())
+        yield f"{SIGNS[unit.action]} to {', '.join(unit.words)}: {_named(unit)}"
+        changes = unit.changes if unit.action == "change" else ()
+        for change in changes:
+            if change.field not in NOT_SHOWN:
+                yield from (f"    {line}" for line in change.lines())
+        yield from (f"    {note}" for note in unit.notes)
+        if unit.unset:
+            yield f"    not set here, and needed to apply it: {', '.join(unit.unset)}"
+    yield from (f"! {text}" for text in (*plan.notes, plan.problem) if text)
 
 
-def _new_lines(agent: AgentPlan) -> Iterator[str]:
-    desired = agent.desired
-    if desired is None:
-        return
-    shown: dict[str, Json] = {
-        "model": desired.fields.get("model"),
-        "tools": [*desired.tools, *(tool.name for tool in desired.own_tools)],
-        "memory": [block.label for block in desired.blocks],
-        "schedules": [schedule.name for schedule in desired.schedules],
-        "groups": [membership.group for membership in desired.groups],
-    }
-    for field, value in shown.items():
-        if value:
-            yield f"    {field}: {value if isinstance(value, str) else ', '.join(value)}"
+def _named(unit: PlannedUnit) -> str:
+    """A thing as people find it: kind, name, file, id."""
+    kind = "" if unit.kind == "agent" else f"{unit.kind.replace('_', ' ')} "
+    places = [unit.file, f"({unit.id})" if unit.id else ""]
+    return "  ".join([f"{kind}{unit.name}", *filter(None, places)])
 
 
 def problem_lines(comparison: Comparison, *, without: Collection[Problem] = ()) -> Iterator[str]:
@@ -52,14 +54,17 @@ def problem_lines(comparison: Comparison, *, without: Collection[Problem] = ()) 
     Args:
         without: warnings that were told before.
     """
-    unchanged = {agent.file for agent in comparison.plan.agents if agent.action == "unchanged"}
+    units = comparison.plan.units
+    unchanged = {unit.file for unit in units if unit.action == "unchanged"}
     for file in comparison.files:
         if file.name not in unchanged:
             told = (p for p in file.problems if p.severity == "error" or p not in without)
             yield from map(to_text, told)
-    for agent in comparison.plan.agents:
-        for problem in agent.problems:
-            yield f"{agent.file}: error: {problem}"
+    rejected = {file.name for file in comparison.rejected_files}
+    for unit in units:
+        if unit.file not in rejected:
+            for problem in unit.problems:
+                yield f"{unit.file or _named(unit)}: error: {problem}"
 
 
 def warnings_of(comparison: Comparison) -> Iterator[Problem]:
@@ -69,28 +74,34 @@ def warnings_of(comparison: Comparison) -> Iterator[Problem]:
 
 
 def outcome_line(outcome: Outcome) -> str:
-    """What came of one agent, in a line."""
+    """What came of one thing, in a line."""
     plan = outcome.plan
+    named = f"{plan.name} ({plan.file})" if plan.file else _named(plan)
     if outcome.failed:
-        return f"failed {plan.name} ({plan.file}): {outcome.problems[0]}"
-    return f"{DONE[plan.action]} {plan.name} ({plan.file})"
+        return f"failed {named}: {outcome.problems[0]}"
+    done = DONE[plan.action] if plan.action != "refuse" else "failed"
+    return f"{done} {named}"
+
+
+def ways_back(outcomes: Iterable[Outcome]) -> Iterator[str]:
+    """How to have again what was deleted."""
+    for outcome in outcomes:
+        if outcome.action == "delete" and outcome.moment and not outcome.failed:
+            yield f"heeler agents fork {outcome.agent_id} --at {outcome.moment}"
 
 
 def counts_of_plan(comparison: Comparison) -> dict[str, int]:
     """How many agents would be what."""
-    plan = comparison.plan
-    actions = [agent.action for agent in [*plan.agents, *plan.deletions]]
-    counted = Counter(DONE.get(action, "failed") for action in actions)
-    counted["failed"] += len(comparison.rejected_files)
-    return _all_counts(counted)
+    return {name: comparison.plan.summary[name] for name in COUNTED}
 
 
 def counts_of_outcomes(outcomes: Iterable[Outcome]) -> dict[str, int]:
-    """How many agents are what."""
-    return _all_counts(Counter("failed" if each.failed else DONE[each.action] for each in outcomes))
-
-
-def _all_counts(counted: Counter[str]) -> dict[str, int]:
+    """How many agents are what; what they use is counted where it failed."""
+    counted = Counter(
+        "failed" if each.failed else DONE[each.action]
+        for each in outcomes
+        if each.plan.kind == "agent" or each.failed
+    )
     return {name: counted[name] for name in COUNTED}
 
 
@@ -104,55 +115,50 @@ def summary(counts: dict[str, int]) -> str:
 def plan_document(comparison: Comparison) -> dict[str, Json]:
     """The comparison as a JSON document."""
     plan = comparison.plan
-    agents = [_agent_document(agent) for agent in [*plan.agents, *plan.deletions]]
+    outcomes = [
+        Outcome(plan=unit, problems=[*unit.problems], agent_id=unit.id) for unit in plan.units
+    ]
+    name, rejected = comparison.fleet.fleet.name, comparison.rejected_files
+    document = outcome_document(name, plan, outcomes, rejected)
     return {
-        "fleet": comparison.fleet.name,
-        "agents": agents + _rejected_documents(comparison),
+        **document,
+        "plan_id": plan.id,
+        "problem": plan.problem,
         "summary": counts_of_plan(comparison),
     }
 
 
-def outcome_document(comparison: Comparison, outcomes: Sequence[Outcome]) -> dict[str, Json]:
+def outcome_document(
+    fleet: str, plan: Plan, outcomes: Sequence[Outcome], rejected: Sequence[AgentFile] = ()
+) -> dict[str, Json]:
     """What was applied, as a JSON document."""
-    agents = [
-        {
-            **_agent_document(outcome.plan),
-            "id": outcome.agent_id,
-            "failed": outcome.failed,
-            "problems": [{"message": text} for text in outcome.problems],
-        }
+    files = {file.name: file for file in rejected}
+    documents = [
+        (outcome.plan.kind, _document(outcome, files.get(outcome.plan.file)))
         for outcome in outcomes
-        if outcome.plan.desired is not None or outcome.action == "delete"
     ]
     return {
-        "fleet": comparison.fleet.name,
-        "agents": agents + _rejected_documents(comparison),
+        "fleet": fleet,
+        "fleet_id": plan.fleet_id,
+        "agents": [document for kind, document in documents if kind == "agent"],
+        "resources": [{"kind": kind, **each} for kind, each in documents if kind != "agent"],
         "summary": counts_of_outcomes(outcomes),
     }
 
 
-def _agent_document(agent: AgentPlan) -> dict[str, Json]:
+def _document(outcome: Outcome, rejected: AgentFile | None) -> dict[str, Json]:
+    plan = outcome.plan
+    problems: list[Json] = [{"message": text} for text in outcome.problems]
+    if rejected is not None:
+        problems = [each.model_dump(mode="json") for each in rejected.problems]
     return {
-        "name": agent.name,
-        "file": agent.file,
-        "id": agent.agent_id,
-        "action": agent.action,
-        "failed": agent.action == "refuse",
-        "changes": [change.document() for change in agent.changes],
-        "problems": [{"message": problem} for problem in agent.problems],
+        "name": plan.name,
+        "file": plan.file,
+        "id": outcome.agent_id,
+        "action": plan.action,
+        "words": [*plan.words],
+        "failed": outcome.failed,
+        "changes": [change.model_dump(mode="json") for change in plan.changes],
+        "notes": [*plan.notes],
+        "problems": problems,
     }
-
-
-def _rejected_documents(comparison: Comparison) -> list[dict[str, Json]]:
-    return [
-        {
-            "name": None,
-            "file": file.name,
-            "id": None,
-            "action": "refuse",
-            "failed": True,
-            "changes": [],
-            "problems": [problem.model_dump(mode="json") for problem in file.problems],
-        }
-        for file in comparison.rejected_files
-    ]

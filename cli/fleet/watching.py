@@ -8,11 +8,10 @@ whether the file system has events.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from cli.exit_codes import CommandError
-from cli.fleet.apply import Outcome
 from cli.fleet.files import (
     AgentFile,
     Fleet,
@@ -22,8 +21,8 @@ from cli.fleet.files import (
     read_agent,
     state_of,
 )
-from cli.fleet.plan_resources import find_conflicts
-from cli.fleet.run import Comparison, Run
+from cli.fleet.run import Comparison, Outcome, Run
+from libs.agent_document.plan_resources import find_conflicts
 
 SECOND_LOOK_SECONDS = 0.15  # a file that is wrong may be one that is being written
 GONE_SECONDS = 2.0  # a file that is not there may be one that is being replaced
@@ -79,7 +78,7 @@ class Watcher:
 
     def _files_there(self) -> list[Path]:
         present = tuple(path for path in self.fleet.paths if path.exists())
-        return files_of(Fleet(self.fleet.name, self.fleet.root, present))
+        return files_of(replace(self.fleet, paths=present))
 
     def _is_changed(self, path: Path) -> bool:
         file = self.files.get(path)
@@ -115,15 +114,14 @@ class Watcher:
             file = self.files.pop(path)
             del self.gone[path]
             self.doubtful.pop(path, None)
-            if not self.run.prune:
+            if not self.run.asked.prune:
                 self.say(f"{file.name} is gone; its agent stays (without --prune none is deleted)")
-        return bool(taken) and self.run.prune
+        return bool(taken) and self.run.asked.prune
 
     def _apply(self, wanted: list[AgentFile]) -> None:
         self._refuse_conflicts(wanted)
-        names = {file.desired.name for file in self.files.values() if file.desired}
         try:
-            comparison = self.run.compare(self.fleet, wanted, others=frozenset(names))
+            comparison = self.run.compare(self.fleet, wanted)
             outcomes = self.run.apply(comparison)
         except CommandError as problem:
             self._wait([file.path for file in wanted], problem)
@@ -148,7 +146,8 @@ class Watcher:
         for file in wanted:
             self.conflicting.discard(file.path)
             name = file.desired.name if file.desired else ""
-            words = [conflicts[name]] if name in conflicts else []
+            key = file.desired.key if file.desired else ""
+            words = [conflicts[key]] if key in conflicts else []
             if names := duplicates.get(name):
                 words.append(f"{' and '.join(names)} both describe the agent '{name}'")
             if words:

@@ -154,11 +154,16 @@ class AgentDefinition(Table):
 
     name: Annotated[
         AgentName,
-        Field(
-            description="Its name: words, digits, spaces and any of - _ '. "
-            "`heeler apply` knows the agent by it."
-        ),
+        Field(description="Its name: words, digits, spaces and any of - _ '."),
     ]
+    key: Annotated[
+        Name | None,
+        Field(description="What its fleet knows it by; without it the path of the file."),
+    ] = None
+    was: Annotated[
+        Name | None,
+        Field(description="The key or the name that it had before, where both are others now."),
+    ] = None
     description: Annotated[Text | None, Field(description="What it is for, in words.")] = None
     environment: Annotated[
         Environment, Field(description="Which security rules hold for this file.")

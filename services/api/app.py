@@ -22,10 +22,12 @@ from libs.bus.background_loops import forever
 from libs.bus.fair_semaphore import NoPlace
 from libs.bus.metrics_collection import Reports
 from libs.bus.moments import serve_moments
+from libs.bus.ports import Clock
 from libs.bus.service_runner import Runtime, Wire
 from libs.contracts.agent.agents import AgentDeleted
 from libs.contracts.api.configurations import ConfigurationDeleted
 from libs.contracts.api.deployments import DeploymentCompleted, DeploymentEnded, MigrationEnded
+from libs.contracts.api.fleets import FleetDeleted
 from libs.contracts.api.identities import IdentityDeleted
 from libs.contracts.api.imports import ImportForgotten
 from libs.contracts.api.projects import ProjectDeleted, ProjectEmptied
@@ -42,6 +44,7 @@ from services.api.adapters.block_history_queries import BlockHistoryQueries
 from services.api.adapters.configuration_queries import ConfigurationQueries
 from services.api.adapters.context_message_queries import ContextMessageQueries
 from services.api.adapters.conversation_run_queries import ConversationRunQueries
+from services.api.adapters.fleet_queries import SWEEP_SECONDS, PostgresFleetQueries
 from services.api.adapters.folder_queries import FolderQueries
 from services.api.adapters.identical_request_runs import IdenticalRequestRuns
 from services.api.adapters.import_queries import PostgresImportQueries
@@ -64,13 +67,14 @@ from services.api.adapters.template_queries import PostgresTemplateQueries
 from services.api.adapters.uploaded_file_store import UploadLimits, Uploads
 from services.api.adapters.uploaded_lines import UploadedParts
 from services.api.engine.deployments import DeploymentPorts, Deployments
+from services.api.engine.fleet_applies import FleetApplies, FleetPorts
 from services.api.engine.import_ports import ImportPorts
 from services.api.engine.imports import Imports
 from services.api.engine.restores import RestorePorts, Restores
 from services.api.handlers import Handlers
 from services.api.handlers.ports import HandlerPorts
 from services.api.http.authentication import check, cors_config
-from services.api.http.callers import Authenticator, SingleOrganisation
+from services.api.http.callers import Authenticator, Caller, SingleOrganisation
 from services.api.http.connection_limits import ConnectionLimits, room_for_connections
 from services.api.http.direct_handler_calls import call_directly
 from services.api.http.error_responses import BODY_BYTES_MAX, Problem, on_exception
@@ -78,6 +82,7 @@ from services.api.http.export_places import ExportPlaces
 from services.api.http.handler_dependencies import Api
 from services.api.http.http_protocol import KEEP_ALIVE_SECONDS, LimitedHttp
 from services.api.http.internal_requests import InternalRequests
+from services.api.http.own_api import OwnApi
 from services.api.http.password_attempt_limits import PasswordAttemptLimits
 from services.api.http.per_path_concurrency_limits import ConcurrencyLimits, no_place
 from services.api.http.request_admission import admit
@@ -166,6 +171,7 @@ def application(
         past=PastReads(database, bus, clock, ids),
         agent_lines=AgentLines(database),
         exports=ExportPlaces(),
+        fleets=PostgresFleetQueries(database, sealer),
         awaited_forks=AwaitedForks(),
         defaults=settings.defaults,
         text_works=TextWorks(),
@@ -264,7 +270,7 @@ async def apply_policies(runtime: Runtime, projects: PostgresProjectQueries) -> 
     runtime.service.sweepers += [clear.sweep, empty.sweep, lost.sweep, past.sweep]
     runtime.erase_what_ended(
         *(IdentityDeleted, ProjectDeleted, ProjectEmptied, TemplateDeleted, DeploymentEnded),
-        *(ConfigurationDeleted, ImportForgotten),
+        *(ConfigurationDeleted, FleetDeleted, ImportForgotten),
     )
 
 
@@ -313,6 +319,26 @@ def start_restores(runtime: Runtime) -> Restores:
     return restores
 
 
+def start_fleets(runtime: Runtime, sealer: Sealer, app: ASGIApp) -> FleetApplies:
+    """The applies of fleets that this process makes, swept and drained with it."""
+    applies = FleetApplies(
+        FleetPorts(
+            **runtime.port_arguments,
+            queries=PostgresFleetQueries(runtime.database, sealer),
+            api=lambda org, actor: OwnApi(app, Caller(org, actor)),
+        )
+    )
+    applies.join(runtime.service)
+    runtime.closing.push_async_callback(applies.drain)
+    return applies
+
+
+async def sweep_plans(plans: PostgresFleetQueries, clock: Clock) -> None:
+    """Remove the plans of fleets that nobody needs any more, now and then."""
+    await clock.sleep(SWEEP_SECONDS)
+    await plans.sweep()
+
+
 async def wire(
     runtime: Runtime,
     *,
@@ -322,6 +348,7 @@ async def wire(
 ) -> None:
     """Serve HTTP as long as the process runs."""
     projects = PostgresProjectQueries(runtime.database)
+    app = application(settings, runtime, sealer, authenticator)
     handlers = Handlers(
         HandlerPorts(
             clock=runtime.clock,
@@ -332,12 +359,12 @@ async def wire(
         ),
         start_imports(runtime, sealer, upload_limits(settings)),
         start_restores(runtime),
+        start_fleets(runtime, sealer, app),
     )
     models = ReadModels("api", project, READ_MODELS)
     moments = serve_moments(runtime, models, ApiMomentAggregates(runtime.database))
     await runtime.service.handle({**handlers.table(), **moments})
     await apply_policies(runtime, projects)
-    app = application(settings, runtime, sealer, authenticator)
     limits = ConnectionLimits(room_for_connections(settings.connections_max))
     server = http_server(app, settings, limits)
     shared = settings.listen_descriptor
@@ -353,6 +380,7 @@ async def wire(
         await app.state.reports.listen(runtime.bus.client)
         turns = {"health": health.turn, "connection limits": limits.turn}
         turns["uploads"] = app.state.api.uploads.turn_of_sweep
+        turns["plans of fleets"] = partial(sweep_plans, app.state.api.fleets, clock)
         turns["asks to store"] = health.ask_to_store
         turns |= {f"asks {name}": partial(health.ask, name) for name in names()}
         for name, turn in turns.items():

@@ -7,10 +7,12 @@ from collections.abc import Mapping
 
 from libs.bus.command_dispatcher import Handler
 from libs.contracts.bus_messages import Command
+from services.api.engine.fleet_applies import FleetApplies
 from services.api.engine.imports import Imports
 from services.api.engine.restores import Restores
 from services.api.handlers.attachments import AttachmentHandlers
 from services.api.handlers.configurations import ConfigurationHandlers
+from services.api.handlers.fleets import FleetHandlers
 from services.api.handlers.identities import IdentityHandlers
 from services.api.handlers.imports import ImportHandlers
 from services.api.handlers.ports import HandlerPorts
@@ -22,7 +24,9 @@ from services.api.handlers.templates import DeploymentHandlers, TemplateHandlers
 class Handlers:
     """The handlers of all commands to the api."""
 
-    def __init__(self, ports: HandlerPorts, imports: Imports, restores: Restores) -> None:
+    def __init__(
+        self, ports: HandlerPorts, imports: Imports, restores: Restores, applies: FleetApplies
+    ) -> None:
         self.attachments = AttachmentHandlers(ports)
         self.identities = IdentityHandlers(ports, self.attachments)
         self.configurations = ConfigurationHandlers(ports)
@@ -31,6 +35,7 @@ class Handlers:
         self.deployments = DeploymentHandlers(ports)
         self.imports = ImportHandlers(ports, imports)
         self.restores = RestoreHandlers(ports, restores)
+        self.fleets = FleetHandlers(ports, applies)
 
     def table(self) -> Mapping[type[Command], Handler]:
         """The handler of each command."""

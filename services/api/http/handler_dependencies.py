@@ -13,6 +13,7 @@ from services.api.adapters.awaited_forks import AwaitedForks
 from services.api.adapters.block_history_queries import BlockHistoryQueries
 from services.api.adapters.context_message_queries import ContextMessageQueries
 from services.api.adapters.conversation_run_queries import ConversationRunQueries
+from services.api.adapters.fleet_queries import PostgresFleetQueries
 from services.api.adapters.folder_queries import FolderQueries
 from services.api.adapters.identical_request_runs import IdenticalRequestRuns
 from services.api.adapters.message_queries import MessageQueries
@@ -56,6 +57,7 @@ class Api:
     past: PastReads
     agent_lines: AgentLines
     exports: ExportPlaces
+    fleets: PostgresFleetQueries
     awaited_forks: AwaitedForks
     defaults: CreationDefaults
     text_works: TextWorks

@@ -1,5 +1,5 @@
-"""Requests that the api sends to itself for a client of another protocol than REST: with the same
-key, limits and handlers."""
+"""Requests that the api sends to itself, for a client of another protocol than REST or for work
+that a client has asked for: with the same limits and handlers."""
 
 from __future__ import annotations
 
@@ -12,11 +12,13 @@ from litestar.types import ASGIApp
 from pydantic_core import from_json, to_json
 
 from libs.contracts.bus_messages import Json, JsonObject
+from services.api.http.callers import CALLER
 
 # The headers of the client that say who it is.
 IDENTIFYING_HEADERS = frozenset(
     {b"authorization", b"x-bare-password", b"host", b"origin", b"user-agent", b"traceparent"}
 )
+KEPT_STATE = ("proof", CALLER)
 REFUSED_FROM = 400
 
 
@@ -41,11 +43,11 @@ class InternalRequests:
 
     async def post(self, path: str, body: Mapping[str, Any]) -> Any:
         """The body of an answer to POST. Fields that are None are left out."""
-        return await self.ask("POST", path, body=body)
+        return await self.ask("POST", path, body=present(body))
 
     async def patch(self, path: str, body: Mapping[str, Any]) -> Any:
         """The body of an answer to PATCH. Fields that are None are left out."""
-        return await self.ask("PATCH", path, body=body)
+        return await self.ask("PATCH", path, body=present(body))
 
     async def ask(
         self,
@@ -54,14 +56,16 @@ class InternalRequests:
         *,
         query: Mapping[str, Any] | None = None,
         body: Mapping[str, Any] | None = None,
+        key: str = "",
     ) -> Any:
-        """The JSON of an answer; the segments of `path` are percent-encoded. Raises RequestRefused
-        for one that is an error."""
-        sent = to_json(present(body)) if body is not None else b""
+        """The JSON of an answer; the segments of `path` are percent-encoded, and `key` is an
+        Idempotency-Key. Raises RequestRefused for one that is an error."""
+        sent = to_json(body) if body is not None else b""
         collected = Collected(sent)
-        await self.app(
-            self.scope(method, path, present(query or {})), collected.receive, collected.send
-        )
+        scope = self.scope(method, path, present(query or {}))
+        if key:
+            scope["headers"].append((b"idempotency-key", key.encode()))
+        await self.app(scope, collected.receive, collected.send)
         answer: Json = from_json(collected.body) if collected.body else None
         if collected.status >= REFUSED_FROM:
             raise RequestRefused(collected.status, detail_of(answer, collected.status))
@@ -71,7 +75,7 @@ class InternalRequests:
         """The ASGI scope of a request that this client would send."""
         headers = [header for header in self.outer["headers"] if header[0] in IDENTIFYING_HEADERS]
         headers.append((b"content-type", b"application/json"))
-        state = {key: self.outer["state"][key] for key in ("proof",) if key in self.outer["state"]}
+        state = {key: self.outer["state"][key] for key in KEPT_STATE if key in self.outer["state"]}
         return {
             "type": "http",
             "asgi": self.outer["asgi"],

@@ -13,6 +13,7 @@ from libs.contracts.api.deployments import (
     MigrationEnded,
     MigrationStarted,
 )
+from libs.contracts.api.fleets import FleetEvent
 from libs.contracts.api.identities import IdentityChanged, IdentityCreated, IdentityDeleted
 from libs.contracts.api.imports import ImportEvent
 from libs.contracts.api.projects import (
@@ -33,6 +34,7 @@ from libs.contracts.bus_messages import Event
 from libs.eventstore.read_model_rows import RowWrites
 from services.api.projections.attachments import project_attachment
 from services.api.projections.configurations import project_configuration
+from services.api.projections.fleets import project_fleet
 from services.api.projections.identities import project_identity
 from services.api.projections.imports import project_import
 from services.api.projections.projects import project_project
@@ -68,3 +70,5 @@ def project(event: Event, org: str, rows: RowWrites) -> None:
             project_restore(event, org, rows)
         case ConfigurationEvent():
             project_configuration(event, org, rows)
+        case FleetEvent():
+            project_fleet(event, org, rows)

@@ -14,6 +14,10 @@ TEMPLATE_VERSIONS = Table("template_versions", aggregate="template_id")
 DEPLOYMENTS = Table("deployments")
 RESTORES = Table("restores", aggregate="restores_id")
 CONFIGURATIONS = Table("configurations")
+FLEETS = Table("fleets")
+FLEET_MEMBERS = Table("fleet_members", aggregate="fleet_id")
+FLEET_APPLIES = Table("fleet_applies", aggregate="fleet_id")
+FLEET_UNITS = Table("fleet_units", aggregate="fleet_id")
 READ_MODELS: tuple[Table, ...] = (
     IDENTITIES,
     ATTACHMENTS,
@@ -25,4 +29,8 @@ READ_MODELS: tuple[Table, ...] = (
     IMPORTS,
     RESTORES,
     CONFIGURATIONS,
+    FLEETS,
+    FLEET_MEMBERS,
+    FLEET_APPLIES,
+    FLEET_UNITS,
 )

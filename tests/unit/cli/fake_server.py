@@ -9,7 +9,7 @@ from itertools import count
 from typing import Any
 
 from cli.exit_codes import CommandError, ExitCode
-from cli.fleet.requests import Refusal
+from cli.fleet.server_transport import Refusal
 
 BASE_TOOLS = ("memory_insert", "memory_replace")
 SERVER_TOOLS = (*BASE_TOOLS, "web_search")
@@ -38,6 +38,7 @@ class FakeServer:
     schedules: dict[str, dict[str, Any]] = field(default_factory=dict)
     groups: dict[str, dict[str, Any]] = field(default_factory=dict)
     permissions: dict[str, dict[str, Any]] = field(default_factory=dict)
+    deleted: dict[str, dict[str, Any]] = field(default_factory=dict)
     configurations: dict[str, dict[str, Any]] = field(default_factory=dict)
     keys: dict[str, str] = field(default_factory=dict)
     gets: int = 0
@@ -120,6 +121,14 @@ class FakeServer:
                 return []
             case ["permissions", "tools"]:
                 return {"tools": None, "capabilities": None}
+            case ["agents", agent_id]:
+                return self._shown(self._found(self.agents, agent_id))
+            case ["agents", agent_id, "events"]:
+                return [{"id": f"{agent_id}.{len(self.sent)}"}]
+            case ["blocks", block_id]:
+                return copy.deepcopy(self._found(self.blocks, block_id))
+            case ["agent-groups", group_id]:
+                return copy.deepcopy(self._found(self.groups, group_id))
             case ["agents", agent_id, "permissions"]:
                 none = {"tools": None, "capabilities": None}
                 return dict(self.permissions.get(agent_id, none))
@@ -159,8 +168,11 @@ class FakeServer:
                 return self._once(key, "agent", self.agents, lambda: self._new_agent(body))
             case "PATCH", ["agents", agent_id]:
                 return self._change_agent(agent_id, body)
+            case "POST", ["agents", agent_id, "fork"]:
+                return self._once(key, "agent", self.agents, lambda: self._fork(agent_id, body))
             case "DELETE", ["agents", agent_id]:
                 agent = self._found(self.agents, agent_id)
+                self.deleted[agent_id] = self._shown(agent)
                 for block_id in agent["block_ids"]:
                     if not self.blocks[block_id]["tags"]:
                         del self.blocks[block_id]
@@ -241,6 +253,20 @@ class FakeServer:
         made["tool_rules"] = [*made["tool_rules"], *self._approval_rules(ids)]
         return self._keep(self.agents, "agent", made)
 
+    def _fork(self, agent_id: str, body: Any) -> Any:
+        """An agent that was deleted, as it was, with blocks of its own."""
+        agent = copy.deepcopy(self.deleted[agent_id])
+        blocks = agent.pop("blocks")
+        for derived in ("tools", "sources", "llm_config", "id", "created_at"):
+            agent.pop(derived)
+        agent["secrets"] = {each["key"]: each["value"] for each in agent["secrets"]}
+        made = [self._new_block({k: v for k, v in b.items() if k != "id"}) for b in blocks]
+        return self._keep(
+            self.agents,
+            "agent",
+            {**agent, "name": body["name"], "block_ids": [block["id"] for block in made]},
+        )
+
     def _approval_rules(self, ids: list[str]) -> list[Any]:
         return [
             {"tool_name": self.tools[i]["name"], "type": "requires_approval"}
@@ -303,9 +329,10 @@ class FakeServer:
         self, method: str, agent_id: str, rest: list[str], body: Any, key: str | None
     ) -> Any:
         if method == "POST":
-            message = body.pop("message")
-            action = {"type": "message", "messages": [{"role": "user", "content": message}]}
-            document = {"agent_id": agent_id, "timezone": "UTC", **body, "action": action}
+            if "message" in body:
+                message = {"role": "user", "content": body.pop("message")}
+                body["action"] = {"type": "message", "messages": [message]}
+            document = {"agent_id": agent_id, "timezone": "UTC", **body}
             return self._once(
                 key,
                 "schedule",
@@ -347,6 +374,8 @@ class FakeServer:
             )
         group = self._found(self.groups, rest[0])
         match method, rest[1:]:
+            case "DELETE", []:
+                del self.groups[rest[0]]
             case "POST", ["members"]:
                 if body["agent_id"] not in group["agent_ids"]:
                     group["agent_ids"].append(body["agent_id"])

@@ -1,26 +1,294 @@
-"""Files of a fleet for tests, and what applies them to a server in memory."""
+"""Files of a fleet for tests, and what plans and applies them: the api's own code, on a server in
+memory."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import asyncio
+import json
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
-from cli.fleet.apply import Outcome
 from cli.fleet.checks import ServerChecks
 from cli.fleet.files import AgentFile, Checks, files_of, fleet_of, read_agents
-from cli.fleet.journal import Journal
-from cli.fleet.plan_parts import Policy
-from cli.fleet.run import Comparison, Run
+from cli.fleet.run import Asked, Comparison, FleetServer, Outcome, Run
+from cli.fleet.server_transport import Refusal
+from libs.agent_document.plan_parts import Member, Owner, Wanted
 from libs.agent_toml import DEFAULT_RULES
-from tests.unit.cli.fake_server import FakeServer
+from libs.contracts.api.fleets import CreateFleet, StartFleetApply, fleet_id_of
+from libs.contracts.bus_messages import Command, Context, Rejected
+from libs.eventstore.in_memory import InMemoryEventStore
+from libs.eventstore.in_memory_database import InMemoryDatabase
+from libs.eventstore.ports import Fence
+from libs.eventstore.unit_of_work import Repository
+from libs.work.work_lease import DueWork, WorkLease
+from services.api.adapters.fleet_queries import EndedUnit, KnownApply, StoredPlan
+from services.api.domain.fleet import Fleet
+from services.api.engine.fleet_applies import FleetApplies, FleetPorts
+from services.api.engine.fleet_planning import FleetPlanner, to_do
+from services.api.engine.fleet_reading import ApiAway, Refused
+from services.api.handlers.fleets import FleetHandlers
+from services.api.handlers.ports import HandlerPorts
+from services.api.http.error_responses import STATUS
+from services.api.projections import project
+from services.api.v1.fleet_plans import plan_document
+from tests.clock_and_ids import CountingIds, ManualClock
+from tests.unit.cli.fake_server import ConnectionLost, FakeServer
 
 ADA = """
 name = "ada"
 system_prompt = "You are Ada."
 model = "openai/gpt-4.1"
 """
+ORG = "org-1"
+LEASE_SECONDS = 60.0
+
+
+class Died(BaseException):
+    """The process that applies a plan has died."""
+
+
+class OwnApi:
+    """The server in memory, as the api asks itself. A connection that breaks is a process that
+    dies."""
+
+    def __init__(self, server: FakeServer) -> None:
+        self.server = server
+
+    async def get(self, path: str, **query: Any) -> Any:
+        return self.call(self.server.get, path, **query)
+
+    async def pages(self, path: str, **query: Any) -> list[Any]:
+        return list(self.call(lambda: [*self.server.pages(path, **query)]))
+
+    async def send(self, method: str, path: str, body: Any, key: str | None) -> Any:
+        return self.call(self.server.send, method, path, body, key)
+
+    def call(self, do: Any, *given: Any, **query: Any) -> Any:
+        try:
+            return do(*given, **query)
+        except Refusal as refusal:
+            raise Refused(refusal.status, str(refusal)) from None
+        except ConnectionLost:
+            if self.server.is_down:
+                raise ApiAway("it is down") from None
+            self.server.lost_from = None  # the next process lives
+            raise Died from None
+
+
+class InMemoryFleetQueries:
+    """Keeps the contract of `FleetQueries` on the rows of a database in memory."""
+
+    def __init__(self, database: InMemoryDatabase) -> None:
+        self.database = database
+        self.plans: dict[str, StoredPlan] = {}
+
+    def rows(self, table: str, **wanted: Any) -> list[Any]:
+        rows: list[Any] = self.database.schema("api").rows(table)
+        return [row for row in rows if all(row[name] == wanted[name] for name in wanted)]
+
+    async def due_fleets(self, limit: int) -> Sequence[DueWork]:
+        rows = self.rows("fleets")
+        return [DueWork(row["id"], row["org"]) for row in rows if row["applying"]][:limit]
+
+    async def count_fleets(self, org: str) -> int:
+        return len(self.rows("fleets", org=org))
+
+    async def members(self, org: str, fleet_id: str) -> Sequence[Member]:
+        return [self.member(row) for row in self.rows("fleet_members", org=org, fleet_id=fleet_id)]
+
+    def member(self, row: Any) -> Member:
+        applied = {"applied": row["applied"], "id": row["thing_id"]}
+        return Member.model_validate(
+            {**{name: row[name] for name in ("kind", "key", "name")}, **applied}
+        )
+
+    async def owners(
+        self, org: str, ids: Sequence[str]
+    ) -> tuple[Mapping[str, Owner], frozenset[str]]:
+        rows = [row for row in self.rows("fleet_members", org=org) if row["thing_id"] in set(ids)]
+        names = {row["id"]: row["name"] for row in self.rows("fleets")}
+        owners = {
+            row["thing_id"]: Owner(
+                fleet_id=row["fleet_id"], fleet=names[row["fleet_id"]], key=row["key"]
+            )
+            for row in rows
+        }
+        shared = {row["thing_id"] for row in rows if row["kind"] == "shared_block"}
+        return owners, frozenset(shared)
+
+    async def ended_units(self, org: str, apply_id: str) -> Sequence[EndedUnit]:
+        rows = self.rows("fleet_units", org=org, apply_id=apply_id)
+        rows.sort(key=lambda row: row["number"])
+        return [EndedUnit(row["number"], row["fields"], row["ids"]) for row in rows]
+
+    async def apply(self, org: str, apply_id: str) -> KnownApply | None:
+        for row in self.rows("fleet_applies", org=org, id=apply_id):
+            known = (row[name] for name in ("fleet_id", "plan_id", "undoes", "status"))
+            return KnownApply(*known, row["created_at"])
+        return None
+
+    async def plan(self, org: str, plan_id: str) -> StoredPlan | None:
+        return self.plans.get(plan_id)
+
+    def keep(self, stored: StoredPlan) -> None:
+        text = to_do(stored).model_dump_json()
+        self.plans[stored.id] = StoredPlan.model_validate_json(text)
+
+
+class Fleets:
+    """The fleets of a server in memory, and the processes of its api, of which the next takes over
+    where one has died."""
+
+    def __init__(self, server: FakeServer) -> None:
+        self.api = OwnApi(server)
+        self.seconds = 0.0
+        self.database = InMemoryDatabase(lambda: self.seconds)
+        self.queries = InMemoryFleetQueries(self.database)
+        self.clock, self.ids = ManualClock(), CountingIds()
+        self.processes = 0
+        self.deaths = 0
+
+    def process(self) -> FleetApplies:
+        """One more process of the api; nothing begins but what the test begins."""
+        self.processes += 1
+        store = InMemoryEventStore(self.database, "api", f"api-{self.processes}")
+        ports = FleetPorts(
+            repository=Repository(store, "api", project),
+            bus=cast(Any, None),
+            clock=self.clock,
+            ids=self.ids,
+            committed=lambda: None,
+            queries=self.queries,
+            api=lambda org, actor: self.api,
+        )
+        applies = FleetApplies(ports)
+        applies.stopping = True
+        return applies
+
+    async def command(self, command: Command) -> None:
+        """Carry out a command. Raises Refusal."""
+        applies = self.process()
+        handlers = FleetHandlers(cast(HandlerPorts, applies.ports), applies)
+        unit = applies.ports.repository.work(Context(self.ids.new("request"), org=ORG))
+        reply = await handlers.table()[type(command)](cast(Any, command), unit)
+        if isinstance(reply, Rejected):
+            raise Refusal(STATUS[reply.code], reply.reason)
+        await unit.commit()
+
+    async def attempt(self, fleet_id: str) -> bool:
+        """Let the next process take over; whether it lived."""
+        self.seconds += LEASE_SECONDS
+        applies = self.process()
+        epoch = await applies.ports.repository.store.take_lease(fleet_id)
+        assert epoch is not None
+        work = DueWork(fleet_id, ORG)
+        lease = WorkLease(work, Fence(fleet_id, epoch), applies.ports, Context("sweep", org=ORG))
+        try:
+            await applies.attempt(lease)
+        except Died:
+            self.deaths += 1
+            return False
+        return True
+
+    async def state(self, fleet_id: str) -> Fleet:
+        """A fleet as it is recorded."""
+        return await self.process().ports.repository.load(Fleet, fleet_id, org=ORG)
+
+    # The routes
+
+    async def route(self, method: str, path: list[str], body: Any) -> Any:
+        """The answer to a request about fleets."""
+        match method, path:
+            case "POST", []:
+                fleet_id = fleet_id_of(ORG, body["key"])
+                await self.command(CreateFleet(fleet_id=fleet_id, **body))
+                return {"id": fleet_id}
+            case "POST", [fleet_id, "plans"]:
+                return await self.plan(fleet_id, body)
+            case "POST", [fleet_id, "applies"]:
+                return await self.start(fleet_id, body)
+            case "GET", [fleet_id, "applies", apply_id]:
+                row = self.queries.rows("fleet_applies", id=apply_id)[0]
+                if row["status"] == "running":
+                    await self.attempt(fleet_id)
+                return self.queries.rows("fleet_applies", id=apply_id)[0]
+            case "GET", [_, "applies", apply_id, "units"]:
+                return [unit.fields for unit in await self.queries.ended_units(ORG, apply_id)]
+        raise AssertionError((method, path))
+
+    async def planner(self, fleet_id: str) -> FleetPlanner:
+        origin = (await self.state(fleet_id)).state.origin
+        return FleetPlanner(self.queries, self.api, ORG, fleet_id, origin)
+
+    async def plan(self, fleet_id: str, body: Any) -> Any:
+        planner, plan_id = await self.planner(fleet_id), self.ids.new("plan")
+        if "undo" in body:
+            stored = await planner.undo(plan_id, body["undo"])
+        else:
+            stored = await planner.plan(plan_id, Wanted.model_validate_json(json.dumps(body)))
+        if isinstance(stored, Rejected):
+            raise Refusal(STATUS[stored.code], stored.reason)
+        self.queries.keep(stored)
+        return json.loads(plan_document(stored))
+
+    async def start(self, fleet_id: str, body: Any) -> Any:
+        stored = await (await self.planner(fleet_id)).to_apply(body["plan_id"])
+        if isinstance(stored, Rejected):
+            raise Refusal(STATUS[stored.code], stored.reason)
+        apply_id = self.ids.new("apply")
+        units = len(stored.plan.units)
+        start = StartFleetApply(
+            fleet_id=fleet_id,
+            apply_id=apply_id,
+            members=units,
+            units=units,
+            undoes=stored.undoes,
+            **body,
+        )
+        await self.command(start)
+        return {"id": apply_id}
+
+
+class FleetTransport:
+    """The server in memory as the command asks it."""
+
+    address = "http://server"
+
+    def __init__(self, server: FakeServer, fleets: Fleets) -> None:
+        self.server = server
+        self.fleets = fleets
+
+    def get(self, path: str, **query: Any) -> Any:
+        parts = path.strip("/").split("/")[1:]
+        if parts[0] != "fleets":
+            return self.server.get(path, **query)
+        answer = asyncio.run(self.fleets.route("GET", parts[1:], None))
+        if query.get("after") is not None:  # all came with the first page
+            return []
+        return answer
+
+    def pages(self, path: str, limit: int | None = None, **query: Any) -> Iterator[Any]:
+        return self.server.pages(path, limit, **query)
+
+    def send(self, method: str, path: str, body: Any, key: str | None) -> Any:
+        parts = path.strip("/").split("/")[1:]
+        if parts[0] != "fleets":
+            return self.server.send(method, path, body, key)
+        try:
+            return asyncio.run(self.fleets.route(method, parts[1:], body))
+        except ApiAway:
+            raise ConnectionLost from None
+
+
+_FLEETS: dict[int, tuple[FakeServer, Fleets]] = {}
+
+
+def fleets_of(server: FakeServer) -> Fleets:
+    """The fleets of a server."""
+    return _FLEETS.setdefault(id(server), (server, Fleets(server)))[1]
 
 
 @dataclass
@@ -30,8 +298,13 @@ class Folder:
     path: Path
     server: FakeServer = field(default_factory=FakeServer)
     environment: Mapping[str, str] = field(default_factory=dict)
-    journal: Path | None = None
     files: list[AgentFile] | None = None  # instead of reading them each time
+    fleet: str | None = "ours"
+
+    @property
+    def fleets(self) -> Fleets:
+        """The fleets of the server."""
+        return fleets_of(self.server)
 
     def write(self, name: str, text: str) -> Path:
         """Write a file of the folder."""
@@ -40,26 +313,32 @@ class Folder:
         file.write_text(text)
         return file
 
-    def read(self) -> list[AgentFile]:
+    def read(self, paths: Sequence[Path] = ()) -> list[AgentFile]:
         """The files as they are now."""
-        fleet = fleet_of([self.path])
+        fleet = fleet_of(paths or [self.path])
         return read_agents(fleet, files_of(fleet), Checks(environment=self.environment))
+
+    def run(self, paths: Sequence[Path] = (), fleet: str | None = None, **asked: Any) -> Run:
+        """What compares and applies."""
+        found = fleet_of(paths or [self.path], fleet or self.fleet)
+        transport = FleetTransport(self.server, self.fleets)
+        checks = ServerChecks(transport, DEFAULT_RULES)
+        return Run(FleetServer.of(transport, found), Asked(**asked), checks)
 
     def compare(self, **asked: Any) -> tuple[Run, Comparison]:
         """The files against the server."""
-        prune = asked.pop("prune", False)
-        fleet = fleet_of(asked.pop("paths", [self.path]), asked.pop("fleet", None))
-        policy = Policy(fleet=fleet.name, **asked)
-        journal = Journal(self.journal or self.path.parent / "journal.json")
-        checks = ServerChecks(self.server, DEFAULT_RULES)
-        run = Run(self.server, policy, checks, prune=prune, workers=1, journal=journal)
-        files = self.files or self.read()
-        return run, run.compare(fleet, files)
+        paths, fleet = asked.get("paths", [self.path]), asked.get("fleet", self.fleet)
+        run = self.run(**asked)
+        return run, run.compare(fleet_of(paths, fleet), self.files or self.read(paths))
 
-    def apply(self, **asked: Any) -> list[Outcome]:
-        """Apply all files."""
+    def outcomes(self, **asked: Any) -> list[Outcome]:
+        """Apply the files; what came of everything."""
         run, comparison = self.compare(**asked)
         return run.apply(comparison)
+
+    def apply(self, **asked: Any) -> list[Outcome]:
+        """Apply the files; what came of each agent."""
+        return [each for each in self.outcomes(**asked) if each.plan.kind == "agent"]
 
     def actions(self, **asked: Any) -> dict[str, str]:
         """Apply all files; what was done with each agent."""
@@ -67,3 +346,10 @@ class Folder:
             outcome.plan.name: "failed" if outcome.failed else outcome.action
             for outcome in self.apply(**asked)
         }
+
+    def undo(self, apply_id: str, **asked: Any) -> list[Outcome]:
+        """Take an apply back."""
+        run = self.run(**asked)
+        with suppress(KeyError):
+            return run.server.apply_all(run.server.plan({"undo": apply_id}))
+        raise AssertionError(apply_id)

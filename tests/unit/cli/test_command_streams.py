@@ -13,7 +13,6 @@ import pytest
 
 from cli.exit_codes import ExitCode
 from cli.files_and_json import json_object
-from cli.fleet.journal import Journal, journal_of
 from tests.heeler_command import HeelerCommand
 from tests.unit.cli.stand_in import StandIn
 from tests.walks import CHECKOUT
@@ -177,27 +176,6 @@ def test_what_asks_no_server_takes_no_address(command: HeelerCommand) -> None:
     ended = command.run("man", "--url", "http://a")
     assert (ended.code, ended.out) == (ExitCode.USAGE, "")
     assert "`heeler man` asks no server: leave out --url" in ended.err
-
-
-@pytest.mark.parametrize("home", ["/dev/null", "/proc"])
-def test_a_journal_that_cannot_be_written_stops_nothing(
-    home: str, capsys: pytest.CaptureFixture[str]
-) -> None:
-    journal = journal_of("http://here", Path("/agents"), {"XDG_STATE_HOME": home})
-    journal.add(["ada.toml"])
-    journal.remove(["ada.toml"])
-    assert journal.read() == frozenset()
-    assert f"{journal.path} cannot be written" in capsys.readouterr().err
-
-
-def test_a_user_without_a_home_has_no_journal(monkeypatch: pytest.MonkeyPatch) -> None:
-    def no_home() -> Path:
-        raise RuntimeError("Could not determine home directory.")
-
-    monkeypatch.setattr(Path, "home", no_home)
-    journal: Journal = journal_of("http://here", Path("/agents"), {})
-    journal.add(["ada.toml"])
-    assert journal.read() == frozenset()
 
 
 def test_commands_ask_a_server_without_any_home(command: HeelerCommand, stand_in: StandIn) -> None:

@@ -7,7 +7,6 @@ from pathlib import Path
 import pytest
 
 from cli.exit_codes import CommandError
-from cli.fleet.mark import MARK
 from tests.unit.cli.fleets import ADA, Folder
 
 HUMAN = '\n[[memory]]\nlabel = "human"\nvalue = "{}"\n'
@@ -35,7 +34,7 @@ def test_only_fields_that_differ_are_sent(folder: Folder) -> None:
     folder.server.sent.clear()
     assert folder.actions() == {"ada": "change"}
     method, _, body = folder.server.sent[0]
-    assert (method, set(body)) == ("PATCH", {"description", "metadata"})
+    assert (method, set(body)) == ("PATCH", {"description"})
     assert folder.server.agent("ada")["description"] == "A poet"
 
 
@@ -75,14 +74,28 @@ def test_memory_that_an_agent_wrote_is_kept(folder: Folder) -> None:
     assert folder.server.block("ada", "human")["value"] == "Her cat is called Whiskers"
 
 
-def test_a_value_that_changed_in_the_file_is_written(folder: Folder) -> None:
+def test_a_value_that_changed_in_the_file_is_written_over_the_one_before(folder: Folder) -> None:
+    folder.write("ada.toml", ADA + HUMAN.format("unknown"))
+    folder.apply()
+    folder.write("ada.toml", ADA + HUMAN.format("Name: Ada"))
+    assert folder.actions() == {"ada": "change"}
+    assert folder.server.block("ada", "human")["value"] == "Name: Ada"
+    assert folder.actions() == {"ada": "unchanged"}
+
+
+def test_a_value_that_changed_in_the_file_is_not_written_over_what_the_agent_wrote(
+    folder: Folder,
+) -> None:
     folder.write("ada.toml", ADA + HUMAN.format("unknown"))
     folder.apply()
     block_id = folder.server.block("ada", "human")["id"]
     folder.server.blocks[block_id]["value"] = "Her cat is called Whiskers"
     folder.write("ada.toml", ADA + HUMAN.format("Name: Ada"))
-    assert folder.actions() == {"ada": "change"}
-    assert folder.server.block("ada", "human")["value"] == "Name: Ada"
+    _, comparison = folder.compare()
+    (unit,) = comparison.plan.units
+    assert "memory.human.value is kept" in unit.notes[0]
+    folder.apply()
+    assert folder.server.block("ada", "human")["value"] == "Her cat is called Whiskers"
     assert folder.actions() == {"ada": "unchanged"}
 
 
@@ -92,7 +105,11 @@ def test_reset_memory_writes_the_values_of_the_files(folder: Folder) -> None:
     block_id = folder.server.block("ada", "human")["id"]
     folder.server.blocks[block_id]["value"] = "Her cat is called Whiskers"
     assert folder.actions() == {"ada": "unchanged"}
-    assert folder.actions(reset_memory=True) == {"ada": "change"}
+    assert folder.actions(reset_memory=("bob",)) == {"ada": "unchanged"}
+    _, comparison = folder.compare(reset_memory=("ada",))
+    (unit,) = comparison.plan.units
+    assert [*unit.words] == ["change", "overwrite memory"]
+    assert folder.actions(reset_memory=("ada",)) == {"ada": "change"}
     assert folder.server.block("ada", "human")["value"] == "unknown"
 
 
@@ -143,8 +160,8 @@ def test_a_renamed_file_is_the_same_agent(folder: Folder) -> None:
     before = folder.server.agent("ada")["id"]
     file.rename(file.with_name("lovelace.toml"))
     assert folder.actions(prune=True) == {"ada": "change"}
-    agent = folder.server.agent("ada")
-    assert (agent["id"], agent["metadata"][MARK]["file"]) == (before, "lovelace.toml")
+    assert folder.server.agent("ada")["id"] == before
+    assert folder.actions(prune=True) == {"ada": "unchanged"}
 
 
 def test_another_name_in_a_file_renames_the_agent(folder: Folder) -> None:
@@ -156,13 +173,16 @@ def test_another_name_in_a_file_renames_the_agent(folder: Folder) -> None:
     assert folder.server.agent("lovelace")["id"] == before
 
 
-def test_an_agent_that_was_renamed_by_hand_is_left_alone(folder: Folder) -> None:
+def test_an_agent_that_was_renamed_by_hand_stays_the_fleets(folder: Folder) -> None:
     folder.write("ada.toml", ADA)
     folder.apply()
     (agent,) = folder.server.agents.values()
-    agent["name"] = "kept"
-    assert folder.actions(prune=True) == {"ada": "create"}
-    assert folder.server.names() == ["ada", "kept"]
+    agent["name"], agent["metadata"] = "kept", {}
+    _, comparison = folder.compare()
+    assert [*comparison.plan.units[0].words] == ["rename"]
+    folder.apply()
+    assert [each["id"] for each in folder.server.agents.values()] == [agent["id"]]
+    assert folder.server.names() == ["ada"]
 
 
 def test_an_agent_that_was_deleted_is_made_again(folder: Folder) -> None:
@@ -187,7 +207,7 @@ def test_prune_deletes_agents_of_this_fleet_alone(folder: Folder) -> None:
     bob = folder.write("bob.toml", ADA.replace("ada", "bob"))
     folder.apply()
     folder.server._act("POST", ["agents"], {"name": "foreign"}, None)
-    other = Folder(folder.path.parent / "others", folder.server)
+    other = Folder(folder.path.parent / "others", folder.server, fleet="others")
     other.write("eve.toml", ADA.replace("ada", "eve"))
     other.apply()
     bob.unlink()
@@ -198,26 +218,26 @@ def test_prune_deletes_agents_of_this_fleet_alone(folder: Folder) -> None:
 
 def test_prune_spares_a_fork_of_a_deleted_agent(folder: Folder) -> None:
     file = folder.write("ada.toml", ADA)
+    folder.write("bob.toml", ADA.replace("ada", "bob"))
     folder.apply()
-    (agent,) = folder.server.agents.values()
     folder.server._keep(
         folder.server.agents,
         "agent",
-        {**{k: v for k, v in agent.items() if k not in ("id", "created_at")}, "name": "fork"},
+        {k: v for k, v in folder.server.agent("ada").items() if k not in ("id", "created_at")},
     )
     file.unlink()
-    assert folder.actions(prune=True) == {"ada": "delete"}
-    assert folder.server.names() == ["fork"]
+    assert folder.actions(prune=True) == {"bob": "unchanged", "ada": "delete"}
+    assert folder.server.names() == ["ada", "bob"]
 
 
-def test_prune_of_a_folder_spares_the_folder_beside_it(folder: Folder) -> None:
+def test_prune_looks_at_the_whole_fleet(folder: Folder) -> None:
     (folder.path / ".git").mkdir(parents=True)
     folder.write("a/ada.toml", ADA)
     bob = folder.write("b/bob.toml", ADA.replace("ada", "bob"))
     folder.apply()
     bob.unlink()
-    assert folder.actions(prune=True, paths=[folder.path / "a"]) == {"ada": "unchanged"}
-    assert folder.actions(prune=True) == {"ada": "unchanged", "bob": "delete"}
+    only = [folder.path / "a"]
+    assert folder.actions(prune=True, paths=only) == {"ada": "unchanged", "bob": "delete"}
 
 
 def test_a_file_that_is_wrong_is_not_pruned(folder: Folder) -> None:
@@ -257,7 +277,7 @@ def test_an_adopted_agent_keeps_its_memory(folder: Folder) -> None:
     assert folder.server.block("ada", "human")["value"] == "Whiskers"
     folder.write("ada.toml", ADA + HUMAN.format("Name: Ada"))
     folder.apply()
-    assert folder.server.block("ada", "human")["value"] == "Name: Ada"
+    assert folder.server.block("ada", "human")["value"] == "Whiskers"
 
 
 def test_an_agent_of_another_fleet_is_refused(folder: Folder) -> None:

@@ -1,13 +1,13 @@
-"""A run that loses the server, or is killed, at any request: the next one ends as if it had not."""
+"""A process that dies at any request of an apply: the next one ends as if it had not."""
 
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any
 
 import pytest
 
-from tests.unit.cli.fake_server import ConnectionLost, FakeServer
+from cli.fleet import run
+from tests.unit.cli.fake_server import FakeServer
 from tests.unit.cli.fleets import Folder
 
 ROLL = '''
@@ -106,7 +106,8 @@ def versions_in(path: Path) -> list[Folder]:
     """Both versions of the folder, read once."""
     versions = []
     for name, files in (("before", BEFORE), ("after", AFTER)):
-        folder = Folder(path / name / "agents")
+        folder = Folder(path / name / "agents", fleet=None)
+        folder.write("heeler-fleet.toml", 'id = "fleet-1"\nname = "ours"\n')
         for file, text in files.items():
             folder.write(file, text)
         folder.files = folder.read()
@@ -114,50 +115,38 @@ def versions_in(path: Path) -> list[Folder]:
     return versions
 
 
-def on_new_server(versions: list[Folder], journal: Path) -> FakeServer:
+def on_new_server(versions: list[Folder]) -> FakeServer:
     """Have both versions applied to a server that has nothing yet."""
     server = FakeServer()
     for folder in versions:
-        folder.server, folder.journal = server, journal
+        folder.server = server
     return server
 
 
 @pytest.mark.parametrize("answer_lost", [False, True])
 @pytest.mark.parametrize("disturbed", [0, 1])
-def test_a_run_that_ends_at_any_request_is_finished_by_the_next(
-    tmp_path: Path, disturbed: int, answer_lost: bool
+def test_an_apply_whose_process_dies_at_any_request_ends_the_same(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, disturbed: int, answer_lost: bool
 ) -> None:
+    monkeypatch.setattr(run, "LOOK_SECONDS", 0.0)
     versions = versions_in(tmp_path)
-    undisturbed = on_new_server(versions, tmp_path / "journal.json")
+    undisturbed = on_new_server(versions)
     for folder in versions:
-        assert not [outcome for outcome in folder.apply(prune=True) if outcome.failed]
+        assert not [outcome for outcome in folder.outcomes(prune=True) if outcome.failed]
     number = 0
     while True:
         number += 1
-        server = on_new_server(versions, tmp_path / f"journal-{number}.json")
+        server = on_new_server(versions)
         for folder in versions[:disturbed]:
             folder.apply(prune=True)
-        if not disturb(versions[disturbed], number, answer_lost=answer_lost):
+        server.lost_from, server.answer_lost = len(server.sent) + number, answer_lost
+        for folder in versions[disturbed:]:
+            outcomes = folder.outcomes(prune=True)
+            assert [outcome.problems for outcome in outcomes if outcome.failed] == []
+        if not folder.fleets.deaths:
             assert number > 10, "the fleet has more requests than that"
             return
-        for folder in versions[disturbed:]:
-            outcomes = folder.apply(prune=True)
-            assert [outcome.problems for outcome in outcomes if outcome.failed] == []
-        assert server.content() == undisturbed.content(), f"lost at request {number}"
+        assert server.content() == undisturbed.content(), f"died at request {number}"
         sent = len(server.sent)
         versions[1].apply(prune=True)
         assert len(server.sent) == sent, "then nothing is left to do"
-
-
-def disturb(folder: Folder, number: int, **how: Any) -> bool:
-    """Apply with a connection that breaks at the request of this number; whether it broke."""
-    server = folder.server
-    server.lost_from = len(server.sent) + number
-    server.answer_lost = how["answer_lost"]
-    try:
-        folder.apply(prune=True)
-    except ConnectionLost:
-        return True
-    finally:
-        server.lost_from = None
-    return False

@@ -31,7 +31,9 @@ class Watched:
             run,
             comparison.fleet,
             lambda _, outcomes: self.told.extend(
-                f"{'failed' if each.failed else each.action} {each.plan.name}" for each in outcomes
+                f"{'failed' if each.failed else each.action} {each.plan.name}"
+                for each in outcomes
+                if each.plan.kind == "agent"
             ),
             self.said.append,
         )
@@ -110,13 +112,14 @@ def test_a_file_that_is_away_for_a_moment_is_not_gone(folder: Folder) -> None:
 
 
 def test_a_deleted_file_deletes_its_agent_with_prune_alone(folder: Folder) -> None:
+    folder.write("bob.toml", ADA.replace("ada", "bob"))
     for prune in (False, True):
         watched = Watched(folder, prune=prune)
         file = folder.path / "ada.toml"
         file.unlink()
         watched.look()
         watched.look(5)
-        assert folder.server.names() == ([] if prune else ["ada"])
+        assert folder.server.names() == (["bob"] if prune else ["ada", "bob"])
         assert (watched.said != []) is not prune
         file.write_text(ADA + HUMAN)
 

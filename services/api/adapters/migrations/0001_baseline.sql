@@ -292,3 +292,98 @@ comment on table {schema}.configurations is
 create view {schema}.configuration_view as
     select id, org, agent_id, applied, rejected from {schema}.configurations;
 grant select on {schema}.configuration_view to heeler_reader;
+
+-- Fleets -----------------------------------------------------------------------------------------
+
+create table {schema}.fleets (
+    id         text primary key,
+    org        text not null,
+    key        text not null,
+    name       text not null,
+    origin     text not null,
+    created_at timestamptz not null,
+    applying   text
+);
+create index fleets_page on {schema}.fleets (org collate "C", created_at, id collate "C");
+create index fleets_open on {schema}.fleets (id) where applying is not null;
+comment on table {schema}.fleets is
+    'Agents that files describe together; applying is the apply that is under way.';
+
+create table {schema}.fleet_members (
+    id         text primary key,
+    org        text not null,
+    fleet_id   text not null,
+    kind       text not null,
+    key        text not null,
+    thing_id   text not null,
+    name       text not null,
+    applied    json not null,
+    applied_at timestamptz not null
+);
+create index fleet_members_of on {schema}.fleet_members (fleet_id, id collate "C");
+create index fleet_members_thing on {schema}.fleet_members (thing_id);
+comment on table {schema}.fleet_members is
+    'What a fleet owns, by the key that its files know it by, and what they said of it.';
+
+create table {schema}.fleet_applies (
+    id           text primary key,
+    org          text not null,
+    fleet_id     text not null,
+    plan_id      text not null,
+    by           text not null,
+    undoes       text,
+    units        int not null,
+    status       text not null,
+    counts       json not null,
+    reason       text not null,
+    created_at   timestamptz not null,
+    completed_at timestamptz
+);
+create index fleet_applies_of on {schema}.fleet_applies (fleet_id, created_at, id collate "C");
+
+create table {schema}.fleet_units (
+    id       text primary key,
+    org      text not null,
+    fleet_id text not null,
+    apply_id text not null,
+    number   int not null,
+    fields   json not null,
+    ids      json not null
+);
+create index fleet_units_of on {schema}.fleet_units (apply_id, number);
+create index fleet_units_fleet on {schema}.fleet_units (fleet_id);
+comment on table {schema}.fleet_units is
+    'What came of each unit of a plan that was applied; ids are those of what it made.';
+
+-- Plans have secrets in them, and so are sealed. They are no truth: who lost one plans again.
+create table {schema}.fleet_plans (
+    id         text primary key,
+    org        text not null,
+    fleet_id   text not null,
+    shown      json not null,
+    sealed     text not null,
+    created_at timestamptz not null default now(),
+    kept_until timestamptz not null
+);
+create index fleet_plans_kept on {schema}.fleet_plans (kept_until);
+create index fleet_plans_of_org on {schema}.fleet_plans (org collate "C");
+alter table {schema}.fleet_plans alter column sealed set storage external;
+
+create view {schema}.fleet_view as
+    select id, org, key, name, origin, created_at, applying from {schema}.fleets;
+create view {schema}.created_fleet_view as
+    select aggregate_id as id, org, occurred_at as created_at
+    from {schema}.events
+    where topic = 'fleet.created';
+comment on view {schema}.created_fleet_view is 'Fleets that were ever made.';
+create view {schema}.fleet_member_view as
+    select id, org, fleet_id, kind, key, thing_id, name, applied, applied_at
+    from {schema}.fleet_members;
+create view {schema}.fleet_apply_view as
+    select id, org, fleet_id, plan_id, by, undoes, units, status, counts, reason, created_at,
+           completed_at
+    from {schema}.fleet_applies;
+create view {schema}.fleet_unit_view as
+    select id, org, fleet_id, apply_id, number, fields, ids from {schema}.fleet_units;
+grant select on {schema}.fleet_view, {schema}.created_fleet_view, {schema}.fleet_member_view,
+    {schema}.fleet_apply_view, {schema}.fleet_unit_view to heeler_reader;

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import difflib
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
+from typing import Self
 
-from cli.fleet.desired import Json
+from libs.agent_document.desired import Json, Part
 from libs.contracts.outside_texts import lines_of
 
 SECRET = "(secret)"
@@ -15,32 +16,32 @@ LINES_OF_CONTEXT = 2
 type Document = Mapping[str, Json]
 
 
-@dataclass(frozen=True)
-class Change:
-    """What becomes different: what it is now, and what it is to be. Secrets are never shown."""
+class Change(Part):
+    """What becomes different: what it is now, and what it is to be. `overwrites` says that what an
+    agent wrote is lost. Secrets are never shown."""
 
     field: str
-    before: Json
-    after: Json
-    secret: bool = False
+    before: Json = None
+    after: Json = None
+    overwrites: bool = False
 
-    def document(self) -> dict[str, Json]:
-        """The change as a JSON document."""
-        before = SECRET if self.secret and self.before is not None else self.before
-        after = SECRET if self.secret and self.after is not None else self.after
-        return {"field": self.field, "before": before, "after": after}
+    @classmethod
+    def of_secret(cls, field: str, before: Json, after: Json) -> Self:
+        """A change whose values nobody is shown."""
+        shown = (None if value is None else SECRET for value in (before, after))
+        return cls(field=field, before=next(shown), after=next(shown))
 
     def lines(self) -> list[str]:
         """As people read it: texts of several lines as a difference of texts."""
-        shown = self.document()
-        before, after = shown["before"], shown["after"]
+        before, after = self.before, self.after
         texts = isinstance(before, str | None) and isinstance(after, str)
         if texts and ("\n" in after or "\n" in (before or "")):
             difference = difflib.unified_diff(
                 lines_of(before or ""), lines_of(after), lineterm="", n=LINES_OF_CONTEXT
             )
             return [f"{self.field}:", *(f"  {line}" for line in [*difference][2:])]
-        return [f"{self.field}: {_shown(before)} -> {_shown(after)}"]
+        overwritten = " (memory overwritten)" if self.overwrites else ""
+        return [f"{self.field}: {_shown(before)} -> {_shown(after)}{overwritten}"]
 
 
 def _shown(value: Json) -> str:
@@ -76,6 +77,12 @@ class Field:
     merges: bool = False
     created_only: bool = False
     secret: bool = False
+
+    def change(self, name: str, before: Json, after: Json) -> Change:
+        """A change of this field."""
+        if self.secret:
+            return Change.of_secret(name, before, after)
+        return Change(field=name, before=before, after=after)
 
 
 def _same(name: str) -> Callable[[Document], Json]:
@@ -136,7 +143,7 @@ def merge(there: Json, wanted: Json) -> Json:
 
 
 def differing_fields(
-    agent: Document, wanted: Mapping[str, Json], managed: tuple[str, ...]
+    agent: Document, wanted: Mapping[str, Json], managed: Iterable[str]
 ) -> Iterator[tuple[Change, Json]]:
     """What differs, with the value that a request has for it.
 
@@ -149,17 +156,15 @@ def differing_fields(
         there, normal = field.read(agent), field.normal(value)
         if is_within(normal, there) if field.merges else normal == there:
             continue
-        yield (
-            Change(name, _part(there, normal, field), normal, field.secret),
-            _sent(name, field, there, value),
-        )
+        change = field.change(name, _part(there, normal, field), normal)
+        yield change, _sent(name, field, there, value)
     for name in managed:
         field = FIELDS.get(name, Field(_same(name)))
         if name in wanted or field.cleared is None:
             continue
         there, cleared = field.read(agent), field.cleared()
         if there != cleared:
-            yield Change(name, there, cleared, field.secret), cleared
+            yield field.change(name, there, cleared), cleared
 
 
 def _part(there: Json, wanted: Json, field: Field) -> Json:

@@ -5,72 +5,89 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from datetime import datetime
 
-from cli.fleet.desired import Json, Schedule
-from cli.fleet.differences import Change, is_within
-from cli.fleet.mark import Mark
-from cli.fleet.plan_parts import Subject
-from cli.fleet.requests import Ref, Request
+from libs.agent_document.desired import Json, Schedule
+from libs.agent_document.differences import Change, is_within
+from libs.agent_document.plan_parts import Document, Subject
+from libs.agent_document.requests import Ref, Request, patch
 
 # What the server shows beside what was sent, of the messages of a schedule.
 ACTION_DEFAULTS = ("max_steps", "callback_url", "include_return_message_types")
+# The fields of a schedule's body as they are in its document, but for what it says to the agent.
+SAME = (
+    *("name", "schedule_type", "scheduled_time", "recurrence_rule", "timezone"),
+    *("conversation_id", "missed", "missed_slots_max", "if_active", "retries_max"),
+)
 
 
 def new_schedules(agent: str | Ref, schedules: Sequence[Schedule]) -> Iterator[Request]:
     """The requests that make schedules of an agent."""
+    name = agent if isinstance(agent, str) else agent.name
     for schedule in schedules:
+        ref = Ref(kind="schedule", name=f"{name}/{schedule.name}")
+        path = ("/v1/agents", agent, "schedule")
         yield Request(
             method="POST",
-            path=("/v1/agents", agent, "schedule"),
+            path=path,
             body={"name": schedule.name, **schedule.fields},
-            creates=Ref(
-                "schedule", f"{agent if isinstance(agent, str) else agent.name}/{schedule.name}"
-            ),
+            creates=ref,
+            undo=Request(method="DELETE", path=(*path, ref), absent_is_done=True),
         )
 
 
-def plan_schedules(subject: Subject, before: Mark) -> None:
+def plan_schedules(subject: Subject) -> None:
     """Schedules that are new, changed and taken out of the file. Those that others made stay."""
     there = {
         schedule["name"]: schedule
         for schedule in reversed(subject.state.schedules.get(subject.agent_id, []))
         if schedule.get("name")
     }
+    before = subject.before.schedules
     for schedule in subject.desired.schedules:
         known = there.get(schedule.name)
         field = f"schedules.{schedule.name}"
         if known is None:
-            if schedule.name in before.schedules and schedule.fields.get("scheduled_time"):
+            if schedule.name in before and schedule.fields.get("scheduled_time"):
                 continue  # it has fired, and was forgotten since
-            subject.change(
-                Change(field, None, dict(schedule.fields)),
+            subject.unit.change(
+                Change(field=field, after=schedule.fields),
                 *new_schedules(subject.agent_id, [schedule]),
             )
         elif changes := _differing(known, schedule.fields):
-            subject.change(
-                Change(field, {name: _shown(known, name) for name in changes}, changes),
-                Request(method="PATCH", path=_path(subject, known), body=changes),
+            shown = {name: _shown(known, name) for name in changes}
+            subject.unit.change(
+                Change(field=field, before=shown, after=changes),
+                patch(_path(subject, known), changes, shown),
             )
     wanted = {schedule.name for schedule in subject.desired.schedules}
-    for name in before.schedules:
+    for name in before:
         if name not in wanted and (known := there.get(name)):
-            subject.plan.changes.append(Change(f"schedules.{name}", name, None))
+            subject.unit.changes.append(Change(field=f"schedules.{name}", before=name))
+            again = Request(method="POST", path=_path(subject, known)[:-1], body=_body(known))
             subject.cleanups.append(
-                Request(method="DELETE", path=_path(subject, known), absent_is_done=True)
+                Request(
+                    method="DELETE", path=_path(subject, known), absent_is_done=True, undo=again
+                )
             )
 
 
-def _path(subject: Subject, schedule: Mapping[str, Json]) -> tuple[str, ...]:
+def _path(subject: Subject, schedule: Document) -> tuple[str, ...]:
     return ("/v1/agents", subject.agent_id, "schedule", str(schedule["id"]))
 
 
-def _differing(there: Mapping[str, Json], wanted: Mapping[str, Json]) -> dict[str, Json]:
+def _body(there: Document) -> dict[str, Json]:
+    """What makes a schedule as one is."""
+    said = {name: there[name] for name in SAME if there.get(name) is not None}
+    return {**said, "action": there.get("action")}
+
+
+def _differing(there: Document, wanted: Mapping[str, Json]) -> dict[str, Json]:
     """The fields to send, all of what the action or the time is, if anything of it differs."""
     return {
         name: value for name, value in wanted.items() if not _is_same(_shown(there, name), value)
     }
 
 
-def _shown(there: Mapping[str, Json], name: str) -> Json:
+def _shown(there: Document, name: str) -> Json:
     """What the server's document has for a field of a request."""
     action = there.get("action") or {}
     if name == "message":

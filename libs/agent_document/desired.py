@@ -1,17 +1,23 @@
-"""What files want of a server, in the words of its API."""
+"""What files want of a server, in the words of its API. Clients send it; plans are made of it."""
 
 from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass, field
+from collections.abc import Mapping
 from functools import cached_property
-from typing import Any
+from typing import Annotated, Any, Literal
+
+from pydantic import BaseModel, ConfigDict, Field
 
 DIGEST_CHARACTERS = 16
+KEY_CHARS_MAX = 1_000
+# Stands for the value of a secret where a plan is made without it: "unchanged or unknown".
+UNSET = "\N{WORD JOINER}unset\N{WORD JOINER}"
 
 type Json = Any
+type Key = Annotated[str, Field(min_length=1, max_length=KEY_CHARS_MAX)]
+Role = Literal["member", "manager"]
 
 
 def digest(value: Json) -> str:
@@ -25,8 +31,13 @@ def without_blanks(part: Mapping[str, Json]) -> dict[str, Json]:
     return {name: value for name, value in part.items() if value not in (None, False)}
 
 
-@dataclass(frozen=True, kw_only=True)
-class Block:
+class Part(BaseModel):
+    """A part of what is wanted."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+
+class Block(Part):
     """A memory block. Its value is the one it begins with; None says nothing of a field."""
 
     label: str
@@ -34,7 +45,7 @@ class Block:
     limit: int | None = None
     description: str | None = None
     read_only: bool | None = None
-    metadata: Mapping[str, Json] = field(default_factory=dict)
+    metadata: dict[str, Json] = Field(default_factory=dict)
     shared: bool = False
 
     def fields(self) -> dict[str, Json]:
@@ -47,46 +58,44 @@ class Block:
         return {name: value for name, value in said.items() if value is not None}
 
 
-@dataclass(frozen=True, kw_only=True)
-class OwnTool:
+class OwnTool(Part):
     """A tool whose source stands beside the file. `fields` are others of the API's body."""
 
     name: str
     source_code: str
-    fields: Mapping[str, Json] = field(default_factory=dict)
+    fields: dict[str, Json] = Field(default_factory=dict)
 
 
-@dataclass(frozen=True, kw_only=True)
-class McpServer:
+class McpServer(Part):
     """An MCP server, and the tools of it that the agent has; None: all."""
 
     name: str
-    config: Mapping[str, Json]
-    tools: Sequence[str] | None = None
+    config: dict[str, Json]
+    tools: list[str] | None = None
 
 
-@dataclass(frozen=True, kw_only=True)
-class Schedule:
+class Schedule(Part):
     """A schedule of the agent, known by its name."""
 
     name: str
-    fields: Mapping[str, Json]
+    fields: dict[str, Json]
 
 
-@dataclass(frozen=True, kw_only=True)
-class Membership:
-    """A group that the agent is in, and what it is there: member or manager."""
+class Membership(Part):
+    """A group that the agent is in, and what it is there."""
 
     group: str
-    role: str = "member"
-    fields: Mapping[str, Json] = field(default_factory=dict)
+    role: Role = "member"
+    fields: dict[str, Json] = Field(default_factory=dict)
 
 
-@dataclass(frozen=True, kw_only=True)
-class DesiredAgent:
+class DesiredAgent(Part):
     """An agent as its file wants it.
 
     Args:
+        key: what its fleet knows it by, the path of its file unless that says otherwise.
+        was: the key or the name that it had before.
+        file: the path of the file.
         fields: the fields of the API's body that are the agent's own, but `metadata`.
         creation: further fields of the body that makes it.
         rules: rules of tools, but those that wait for approvals.
@@ -96,30 +105,34 @@ class DesiredAgent:
         folders: names of folders that it is to see.
         approvals: for tools by name whether each call waits for an approval.
         permissions: which tools may be called; None says nothing of it.
+        warnings: what may be a mistake in the file.
     """
 
     name: str
-    file: str
-    fields: Mapping[str, Json] = field(default_factory=dict)
-    metadata: Mapping[str, Json] = field(default_factory=dict)
-    creation: Mapping[str, Json] = field(default_factory=dict)
-    rules: Sequence[Mapping[str, Json]] = ()
+    key: Key
+    was: Key | None = None
+    file: Key
+    fields: dict[str, Json] = Field(default_factory=dict)
+    metadata: dict[str, Json] = Field(default_factory=dict)
+    creation: dict[str, Json] = Field(default_factory=dict)
+    rules: list[dict[str, Json]] = Field(default_factory=list)
     exact_rules: bool = False
-    tools: Sequence[str] = ()
+    tools: list[str] = Field(default_factory=list)
     exact_tools: bool = False
-    folders: Sequence[str] = ()
-    own_tools: Sequence[OwnTool] = ()
-    mcp_servers: Sequence[McpServer] = ()
-    blocks: Sequence[Block] = ()
-    schedules: Sequence[Schedule] = ()
-    groups: Sequence[Membership] = ()
-    approvals: Mapping[str, bool] = field(default_factory=dict)
-    permissions: Mapping[str, Json] | None = None
+    folders: list[str] = Field(default_factory=list)
+    own_tools: list[OwnTool] = Field(default_factory=list)
+    mcp_servers: list[McpServer] = Field(default_factory=list)
+    blocks: list[Block] = Field(default_factory=list)
+    schedules: list[Schedule] = Field(default_factory=list)
+    groups: list[Membership] = Field(default_factory=list)
+    approvals: dict[str, bool] = Field(default_factory=dict)
+    permissions: dict[str, Json] | None = None
+    warnings: list[dict[str, Json]] = Field(default_factory=list)
 
     @cached_property
     def fingerprint(self) -> str:
-        """Differs where what the file wants differs; the name of the file does not count."""
-        return digest({**asdict(self), "file": None})
+        """Differs where what the file wants differs; where the file stands does not count."""
+        return digest(self.model_dump(exclude={"key", "was", "file", "warnings"}))
 
     @property
     def own_blocks(self) -> list[Block]:

@@ -1,0 +1,223 @@
+"""The plan of a fleet: what differs between its files and a server, and the requests that end that.
+
+A file is applied whole or not at all, and what it names is refused with it. An agent is known by
+its key, so another name in the same file renames it; files that change places take their agents
+with them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+
+from libs.agent_document.desired import DesiredAgent
+from libs.agent_document.differences import Change
+from libs.agent_document.plan_agent import AGENTS_PATH, plan_agent, unit_of
+from libs.agent_document.plan_groups import plan_groups
+from libs.agent_document.plan_parts import Document, FleetPlan, FleetState, Member, Unit, Wanted
+from libs.agent_document.plan_resources import plan_resources
+from libs.agent_document.requests import Ref, Request
+
+PRUNE_FRACTION, PRUNE_MAX = 0.2, 5
+type Matched = Mapping[str, Member]  # by the keys of files
+
+
+def plan_fleet(wanted: Wanted, state: FleetState, origin: str = "") -> FleetPlan:
+    """What becomes of agents and of what they use. Pure, and the same for the same arguments.
+
+    Args:
+        origin: where the fleet was made from; it is pruned from nowhere else.
+    """
+    members = matching_members(wanted, state)
+    units = [unit_of(desired) for desired in wanted.agents]
+    agents: dict[str, Document] = {}
+    for unit, desired in zip(units, wanted.agents, strict=True):
+        agent = _agent_of(unit, desired, members.get(desired.key), state, wanted)
+        if agent is not None:
+            agents[desired.key] = agent
+        if not unit.problems:
+            plan_agent(unit, desired, agent, members.get(desired.key), state, wanted)
+    _refuse_twins(units)
+    resources = plan_resources(wanted.agents, agents, state, wanted)
+    _refuse_users(units, resources)
+    refused = {unit.key for unit in units if unit.problems}
+    resources = [unit for unit in resources if not refused.issuperset(unit.users)]
+    accepted = [desired for desired in wanted.agents if desired.key not in refused]
+    ids = {key: str(agent["id"]) for key, agent in agents.items()}
+    groups = plan_groups(accepted, ids, state, wanted)
+    _refuse_users(units, groups)
+    refused = {unit.key for unit in units if unit.problems}
+    groups = [unit for unit in groups if not unit.problems and refused.isdisjoint(unit.users)]
+    kept = {member.id for member in members.values()}
+    unreadable = [key for key, name in wanted.present.items() if not name] if wanted.prune else []
+    deletions = [*_deletions(wanted, state, kept)] if wanted.prune and not unreadable else []
+    problem = _why_no_prune(wanted, state, len(deletions), origin) if wanted.prune else ""
+    rejections = [*_rejections(wanted, state)]
+    resources = [unit for unit in resources if not unit.problems]
+    planned = [*resources, *units, *rejections, *groups, *deletions]
+    for unit in planned:
+        member = (
+            members.get(unit.key) if unit.kind == "agent" else state.member(unit.kind, unit.key)
+        )
+        unit.before = unit.before or member
+        if unit.applied is not None and unit.id is not None and unit.action != "refuse":
+            unit.taken_from = state.other_owner(unit.id)
+    spared = "nothing is pruned: it cannot be read, and may be the file of any agent"
+    notes = [f"{key}: {spared}" for key in unreadable]
+    return FleetPlan(units=planned, problem=problem, notes=notes)
+
+
+def matching_members(wanted: Wanted, state: FleetState) -> Matched:
+    """Which agent of the fleet each file is about: the one under its key and name; the one that it
+    says it was; one of its name whose file is gone, or is about another agent now; and else the one
+    under its key, which gets another name."""
+    free = {member.key: member for member in state.members if member.kind == "agent"}
+    by_name: dict[str, list[Member]] = {}
+    for member in free.values():
+        by_name.setdefault(member.name, []).append(member)
+    names = {desired.key: desired.name for desired in wanted.agents}
+    found: dict[str, Member] = {}
+
+    def take(desired: DesiredAgent, member: Member | None) -> None:
+        if member is not None and desired.key not in found and member.key in free:
+            found[desired.key] = free.pop(member.key)
+
+    for desired in wanted.agents:
+        same = free.get(desired.key)
+        take(desired, same if same and same.name == desired.name else None)
+    for desired in wanted.agents:
+        if desired.was is not None:
+            known = by_name.get(desired.was, [])
+            take(desired, free.get(desired.was) or (known[0] if len(known) == 1 else None))
+    for desired in wanted.agents:
+        known = by_name.get(desired.name, [])
+        take(desired, next((each for each in known if _has_left(each, names, wanted)), None))
+    for desired in wanted.agents:
+        take(desired, free.get(desired.key))
+    return found
+
+
+def _has_left(member: Member, names: Mapping[str, str], wanted: Wanted) -> bool:
+    """Whether the file of an agent is gone, or is about another one now."""
+    if member.key in names:
+        return names[member.key] != member.name
+    return member.key not in wanted.present
+
+
+def _agent_of(
+    unit: Unit, desired: DesiredAgent, member: Member | None, state: FleetState, wanted: Wanted
+) -> Document | None:
+    """The agent that a file is about, if it is there. Refuses where that is not certain."""
+    if member is not None:
+        agent = state.agents.get(member.id)
+        is_renamed = member.key == desired.key and member.name != desired.name
+        if agent is not None and is_renamed and not wanted.is_whole and desired.was is None:
+            unit.refuse(
+                f"{desired.file} was about '{member.name}' ({member.id}) when it was applied last:"
+                f' apply the whole fleet, or say `was = "{member.name}"` to rename it'
+            )
+        return agent
+    found = state.agents_named(desired.name)
+    ours = [agent for agent in found if state.is_ours(str(agent["id"]))]
+    if ours:
+        ids = ", ".join(str(agent["id"]) for agent in ours)
+        unit.refuse(
+            f"the agent '{desired.name}' ({ids}) is of another file of this fleet: apply the whole"
+            " fleet, or say with `was` which agent this one is"
+        )
+        return None
+    if len(found) > 1:
+        ids = ", ".join(str(agent["id"]) for agent in found)
+        unit.refuse(f"{len(found)} agents are called '{desired.name}' ({ids}): rename the others")
+        return None
+    return found[0] if found else None
+
+
+def _refuse_twins(units: Sequence[Unit]) -> None:
+    """Two files of one agent."""
+    for field in ("key", "name"):
+        files: dict[str, list[str]] = {}
+        for unit in units:
+            files.setdefault(getattr(unit, field), []).append(unit.file)
+        for unit in units:
+            twins = files[getattr(unit, field)]
+            if len(twins) > 1 and not unit.problems:
+                shown = f"{' and '.join(twins)} have the same {field} '{getattr(unit, field)}'"
+                unit.refuse(f"{shown}: give one of them another")
+
+
+def _refuse_users(units: Sequence[Unit], used: Sequence[Unit]) -> None:
+    """A file is applied whole or not at all."""
+    by_key = {unit.key: unit for unit in units}
+    for thing in used:
+        for problem in thing.problems:
+            for key in thing.users:
+                by_key[key].refuse(problem)
+
+
+def _rejections(wanted: Wanted, state: FleetState) -> Iterator[Unit]:
+    """Files that are wrong. Their agents stay, and are told."""
+    for file in wanted.rejected:
+        member = state.member("agent", file.key)
+        yield Unit(
+            kind="agent",
+            key=file.key,
+            name=file.name or (member.name if member else ""),
+            file=file.file,
+            action="refuse",
+            id=member.id if member else None,
+            problems=[str(problem.get("message", "")) for problem in file.problems],
+            before=member,
+            report={"fingerprint": file.fingerprint, "problems": file.problems},
+        )
+
+
+def _deletions(wanted: Wanted, state: FleetState, kept: set[str]) -> Iterator[Unit]:
+    """The agents of this fleet that no file is about any more. Memory blocks that only they have
+    are deleted with them; tools stay. Those that are gone already are forgotten."""
+    names = set(wanted.present.values())
+    for member in sorted(state.members, key=lambda each: each.key):
+        is_named = member.key in wanted.present or member.name in names
+        if member.kind == "agent" and member.id not in kept and not is_named:
+            yield _deletion(member, state.agents.get(member.id))
+
+
+def _deletion(member: Member, agent: Document | None) -> Unit:
+    key, name = member.key, str(agent["name"]) if agent else member.name
+    unit = Unit(kind="agent", key=key, name=name, file=key, id=member.id, action="release")
+    unit.before = member
+    if agent is not None:
+        path = (AGENTS_PATH, member.id)
+        # An undo knows the moment before.
+        undo = Request(
+            method="POST",
+            path=(*path, "fork"),
+            body={"name": name},
+            creates=Ref(kind="agent", name=key),
+        )
+        unit.action = "delete"
+        unit.change(
+            Change(field="name", before=name),
+            Request(method="DELETE", path=path, absent_is_done=True, undo=undo),
+        )
+    return unit
+
+
+def _why_no_prune(wanted: Wanted, state: FleetState, deletions: int, origin: str) -> str:
+    """Why nothing is deleted, and so nothing applied; empty if that is fine."""
+    size = sum(member.kind == "agent" for member in state.members)
+    default = max(PRUNE_MAX, int(size * PRUNE_FRACTION))
+    most = default if wanted.prune_max is None else wanted.prune_max
+    if not wanted.present:
+        return "--prune would delete the whole fleet, for there is no file of it: check the folder"
+    if origin and wanted.origin != origin:
+        return (
+            f"The fleet was made from {origin}, and these files are in {wanted.origin or 'a place'}"
+            " that says nothing of itself: commit a heeler-fleet.toml (heeler fleet init) to prune"
+            " it from several places"
+        )
+    if deletions > most:
+        return (
+            f"--prune would delete {deletions} of {size} agents, and at most {most} at once: look"
+            f" at `heeler diff --prune`, and say --prune-max {deletions}"
+        )
+    return ""

@@ -1,0 +1,56 @@
+"""Requests as data: what a plan sends to the API, with what takes each of them back.
+
+A request may name things that earlier ones make (`Ref`), and is carried out with a key of its own:
+sent again, by another process, it happens once.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import Literal
+
+from libs.agent_document.desired import Json, Part
+
+
+class Ref(Part):
+    """The id of a thing that may not be there yet: ("tool", "weather")."""
+
+    kind: str
+    name: str
+
+    def __str__(self) -> str:
+        return f"{self.kind.replace('_', ' ')} '{self.name}'"
+
+
+class Request(Part):
+    """One request.
+
+    Args:
+        path: its segments; a `Ref` stands for an id.
+        creates: what the answer's `id` is the id of; such a request has an Idempotency-Key.
+        absent_is_done: whether a 404 means that there is nothing left to do.
+        undo: what takes it back.
+    """
+
+    method: Literal["DELETE", "PATCH", "POST", "PUT"]
+    path: tuple[str | Ref, ...]
+    body: Json = None
+    creates: Ref | None = None
+    absent_is_done: bool = False
+    undo: Request | None = None
+
+
+def patch(
+    path: Iterable[str | Ref], body: Mapping[str, Json], before: Mapping[str, Json]
+) -> Request:
+    """A request that changes fields, and takes back what it changed. `before` has the values that
+    the same fields have now."""
+    undo = Request(method="PATCH", path=tuple(path), body={name: before.get(name) for name in body})
+    return Request(method="PATCH", path=tuple(path), body=dict(body), undo=undo)
+
+
+def creation(path: str, body: Json, ref: Ref) -> Request:
+    """A request that makes a thing, and takes back what it made."""
+    collection = path.rstrip("/")
+    gone = Request(method="DELETE", path=(collection, ref), absent_is_done=True)
+    return Request(method="POST", path=(path,), body=body, creates=ref, undo=gone)

@@ -1,0 +1,235 @@
+"""What plans and applies of fleets read, and the plans themselves, sealed: they have secrets."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+from pydantic import BaseModel
+
+from libs.agent_document.plan_parts import FleetPlan, Member, Owner, Wanted
+from libs.agent_document.requests import Ref
+from libs.contracts.bus_messages import JsonObject
+from libs.encryption.sealer import CannotOpen, Sealer
+from libs.eventstore.connection_pool import Database
+from libs.work.work_lease import DueWork
+
+PLAN_CHARS_MAX = 64 << 20
+PLANS_CHARS_MAX = 256 << 20  # of an organisation
+KEPT_SECONDS = 24 * 3600.0
+UNDO_SECONDS = 30 * 24 * 3600.0  # of one that was applied: so long it can be taken back
+SWEEP_SECONDS = 60.0
+
+DUE = """
+select f.id, f.org from api.fleets f
+where f.applying is not null
+  and not exists (select from api.leases l where l.key = f.id and l.expires_at > now())
+limit %(limit)s"""
+COUNT = 'select count(*) from api.fleets f where f.org collate "C" = %(org)s'
+MEMBERS = """
+select m.kind, m.key, m.thing_id, m.name, m.applied from api.fleet_members m
+where m.fleet_id = %(fleet)s and m.org = %(org)s"""
+OWNERS = """
+select m.thing_id, m.kind, m.key, f.id, f.name
+from unnest(%(ids)s::text[]) wanted (id) cross join lateral (
+    select thing_id, kind, key, fleet_id, org from api.fleet_members where thing_id = wanted.id) m
+join api.fleets f on f.id = m.fleet_id where m.org = %(org)s"""
+UNITS = """
+select u.number, u.fields, u.ids from api.fleet_units u
+where u.apply_id = %(apply)s and u.org = %(org)s order by u.number"""
+APPLY = """
+select a.fleet_id, a.plan_id, a.undoes, a.status, a.created_at::text from api.fleet_applies a
+where a.id = %(apply)s and a.org = %(org)s"""
+KEEP = """
+insert into api.fleet_plans (id, org, fleet_id, shown, sealed, kept_until)
+select %(id)s, %(org)s, %(fleet)s, %(shown)s::json, %(sealed)s,
+       now() + make_interval(secs => %(seconds)s)
+where %(size)s + coalesce((
+    select sum(length(p.sealed)) from api.fleet_plans p where p.org collate "C" = %(org)s), 0)
+    <= %(most)s
+returning id"""
+KEEP_LONGER = """
+update api.fleet_plans set kept_until = now() + make_interval(secs => %(seconds)s)
+where id = %(id)s and org = %(org)s returning id"""
+PLAN = "select p.sealed from api.fleet_plans p where p.id = %(id)s and p.org = %(org)s"
+SHOWN = "select p.shown::text from api.fleet_plans p where p.id = %(id)s and p.org = %(org)s"
+SWEEP = """
+delete from api.fleet_plans where id in (
+    select id from api.fleet_plans where kept_until < now() order by kept_until limit 100)"""
+
+
+class StoredPlan(BaseModel):
+    """A plan with all that it was made from. `ids` are those of what its requests name and is there
+    already, by `kind name`; `undoes` is the apply that it takes back."""
+
+    id: str
+    fleet_id: str
+    wanted: Wanted
+    plan: FleetPlan
+    ids: dict[str, str] = {}
+    undoes: str | None = None
+
+    def known_ids(self) -> dict[Ref, str]:
+        """What is there, by what requests call it."""
+        return {ref_of(name): thing_id for name, thing_id in self.ids.items()}
+
+
+def name_of(ref: Ref) -> str:
+    """A ref as a text."""
+    return f"{ref.kind} {ref.name}"
+
+
+def ref_of(name: str) -> Ref:
+    """The ref that a text names."""
+    kind, _, rest = name.partition(" ")
+    return Ref(kind=kind, name=rest)
+
+
+@dataclass(frozen=True, slots=True)
+class EndedUnit:
+    """A unit that ended: what clients read of it, and the ids of what it made."""
+
+    number: int
+    fields: JsonObject
+    ids: dict[str, str]
+
+
+@dataclass(frozen=True, slots=True)
+class KnownApply:
+    """What is known of an apply."""
+
+    fleet_id: str
+    plan_id: str
+    undoes: str | None
+    status: str
+    created_at: str
+
+
+class PlansFull(Exception):
+    """There is no room for one more plan; the words say why."""
+
+
+class FleetQueries(Protocol):
+    """What plans and applies read and keep."""
+
+    async def due_fleets(self, limit: int) -> Sequence[DueWork]:
+        """Fleets that are being applied, and that nobody works on."""
+        ...
+
+    async def count_fleets(self, org: str) -> int:
+        """How many fleets an organisation has."""
+        ...
+
+    async def members(self, org: str, fleet_id: str) -> Sequence[Member]:
+        """The things that a fleet owns."""
+        ...
+
+    async def owners(
+        self, org: str, ids: Sequence[str]
+    ) -> tuple[Mapping[str, Owner], frozenset[str]]:
+        """Which fleets own these things, and which of them are blocks that a fleet shares."""
+        ...
+
+    async def ended_units(self, org: str, apply_id: str) -> Sequence[EndedUnit]:
+        """The units of an apply that have ended."""
+        ...
+
+    async def apply(self, org: str, apply_id: str) -> KnownApply | None:
+        """What is known of an apply."""
+        ...
+
+    async def plan(self, org: str, plan_id: str) -> StoredPlan | None:
+        """A plan that is kept."""
+        ...
+
+
+class PostgresFleetQueries:
+    """Keeps the contract of `FleetQueries`, and the plans."""
+
+    def __init__(self, database: Database, sealer: Sealer) -> None:
+        self.database = database
+        self.sealer = sealer
+
+    async def due_fleets(self, limit: int) -> Sequence[DueWork]:
+        """Fleets that are being applied, and that nobody works on."""
+        if not await self.database.any_row("api.fleets where applying is not null"):
+            return []
+        return [DueWork(*row) for row in await self.database.fetch(DUE, {"limit": limit})]
+
+    async def count_fleets(self, org: str) -> int:
+        """How many fleets an organisation has."""
+        row = await self.database.fetch_one(COUNT, {"org": org})
+        return int(row[0]) if row else 0
+
+    async def members(self, org: str, fleet_id: str) -> Sequence[Member]:
+        """The things that a fleet owns."""
+        rows = await self.database.fetch(MEMBERS, {"fleet": fleet_id, "org": org})
+        return [
+            Member(kind=kind, key=key, id=thing_id, name=name, applied=applied)
+            for kind, key, thing_id, name, applied in rows
+        ]
+
+    async def owners(
+        self, org: str, ids: Sequence[str]
+    ) -> tuple[Mapping[str, Owner], frozenset[str]]:
+        """Which fleets own these things, and which of them are blocks that a fleet shares."""
+        rows = await self.database.fetch(OWNERS, {"ids": [*ids], "org": org})
+        owners = {
+            thing_id: Owner(fleet_id=fleet_id, fleet=name, key=key)
+            for thing_id, _, key, fleet_id, name in rows
+        }
+        shared = frozenset(row[0] for row in rows if row[1] == "shared_block")
+        return owners, shared
+
+    async def ended_units(self, org: str, apply_id: str) -> Sequence[EndedUnit]:
+        """The units of an apply that have ended."""
+        rows = await self.database.fetch(UNITS, {"apply": apply_id, "org": org})
+        return [EndedUnit(*row) for row in rows]
+
+    async def apply(self, org: str, apply_id: str) -> KnownApply | None:
+        """What is known of an apply."""
+        row = await self.database.fetch_one(APPLY, {"apply": apply_id, "org": org})
+        return KnownApply(*row) if row else None
+
+    async def plan(self, org: str, plan_id: str) -> StoredPlan | None:
+        """A plan that is kept, and can be opened."""
+        row = await self.database.fetch_one(PLAN, {"id": plan_id, "org": org})
+        try:
+            return StoredPlan.model_validate_json(self.sealer.open(row[0])) if row else None
+        except CannotOpen:
+            return None  # it was sealed with a key that is gone
+
+    async def shown_plan(self, org: str, plan_id: str) -> str | None:
+        """A plan as clients read it."""
+        row = await self.database.fetch_one(SHOWN, {"id": plan_id, "org": org})
+        return row[0] if row else None
+
+    async def keep_plan(self, org: str, plan: StoredPlan, shown: str) -> None:
+        """Keep a plan for a day. Raises PlansFull."""
+        text = plan.model_dump_json()
+        if len(text) > PLAN_CHARS_MAX:
+            raise PlansFull(
+                f"The plan has {len(text):,} characters, and may have {PLAN_CHARS_MAX:,}: apply"
+                " fewer files at once"
+            )
+        values: dict[str, Any] = {"id": plan.id, "org": org, "fleet": plan.fleet_id}
+        sealed = self.sealer.seal(text)
+        bounds = {"size": len(sealed), "most": PLANS_CHARS_MAX, "seconds": KEPT_SECONDS}
+        if not await self.database.fetch(
+            KEEP, {**values, **bounds, "shown": shown, "sealed": sealed}
+        ):
+            raise PlansFull(
+                f"All plans together may have {PLANS_CHARS_MAX:,} characters: apply fewer files at"
+                " once, or wait a day"
+            )
+
+    async def keep_longer(self, org: str, plan_id: str) -> None:
+        """Keep a plan that is applied as long as it can be taken back."""
+        values = {"id": plan_id, "org": org, "seconds": UNDO_SECONDS}
+        await self.database.fetch(KEEP_LONGER, values)
+
+    async def sweep(self) -> None:
+        """Remove the plans that nobody needs any more."""
+        if await self.database.any_row("api.fleet_plans where kept_until < now()"):
+            await self.database.fetch(SWEEP)

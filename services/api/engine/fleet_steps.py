@@ -1,0 +1,102 @@
+"""Carry out what a plan says of one thing: whole, or not at all.
+
+Each request has a name that follows from the plan, so another process may send it again. What was
+sent before a request that is refused is taken back.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+from libs.agent_document.desired import Json
+from libs.agent_document.requests import Ref, Request
+from libs.bus.ports import Clock
+from services.api.engine.fleet_reading import GONE, ApiAway, FleetApi, Refused
+from services.api.engine.requests_with_ids import (
+    Ids,
+    UnknownRef,
+    body_of,
+    id_of,
+    mcp_servers_named,
+    path_of,
+)
+
+log = logging.getLogger(__name__)
+
+# A request that the API cannot answer just now is sent again, after pauses of together ten minutes.
+TRIES_MAX = 24
+PAUSE_SECONDS, PAUSE_SECONDS_MAX = 0.25, 30.0
+
+
+@dataclass
+class FleetSteps:
+    """Sends the requests of one unit.
+
+    Args:
+        name: what their names begin with.
+        ids: of what they may name; those of what they make are added.
+        made: the ids of what they have made.
+    """
+
+    api: FleetApi
+    clock: Clock
+    name: str
+    ids: Ids
+    made: Ids = field(default_factory=dict)
+
+    async def send_all(self, steps: Sequence[Request]) -> str:
+        """Send them all; why they were taken back, if one was refused."""
+        for number, step in enumerate(steps):
+            try:
+                await self.send(step, f"{self.name}.{number}")
+            except (Refused, UnknownRef, ApiAway) as refused:
+                await self.take_back(steps[:number])
+                return str(refused)
+        return ""
+
+    async def take_back(self, steps: Sequence[Request]) -> None:
+        """Undo these steps, the last one first, as far as it can be."""
+        for number, step in reversed([*enumerate(steps)]):
+            if step.undo is None:
+                continue
+            try:
+                await self.send(step.undo, f"{self.name}.{number}.undo")
+                if step.creates is not None:
+                    self.made.pop(step.creates, None)
+            except (Refused, UnknownRef, ApiAway) as refused:
+                log.warning("%s: step %d is not taken back: %s", self.name, number, refused)
+
+    async def send(self, request: Request, name: str) -> Json:
+        """The answer to a request. Raises Refused, UnknownRef and ApiAway."""
+        for server in mcp_servers_named(request):
+            await self.learn_tools(server)
+        path, body = path_of(request, self.ids), body_of(request.body, self.ids)
+        key = name if request.creates is not None and request.method == "POST" else None
+        try:
+            answer = await self.persist(request.method, path, body, key)
+        except Refused as refused:
+            if request.absent_is_done and refused.status == GONE:
+                return None
+            raise
+        if request.creates is not None:
+            self.ids[request.creates] = self.made[request.creates] = str(answer["id"])
+        return answer
+
+    async def persist(self, method: str, path: str, body: Json, key: str | None) -> Json:
+        """Send a request until it is plan_or_problem. Raises Refused, and in the end ApiAway."""
+        for number in range(TRIES_MAX):
+            try:
+                return await self.api.send(method, path, body, key)
+            except ApiAway:
+                if number == TRIES_MAX - 1:
+                    raise
+            await self.clock.sleep(min(PAUSE_SECONDS * 1.6**number, PAUSE_SECONDS_MAX))
+        raise AssertionError("the last try raises")
+
+    async def learn_tools(self, server: str) -> None:
+        """Know the tools that an MCP server has by now."""
+        server_id = id_of(Ref(kind="mcp_server", name=server), self.ids)
+        for tool in await self.api.get(f"/v1/mcp-servers/{server_id}/tools"):
+            self.ids[Ref(kind="mcp_tool", name=f"{server}/{tool['name']}")] = str(tool["id"])

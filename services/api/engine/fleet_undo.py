@@ -1,0 +1,138 @@
+"""The plan that takes an apply back: agents that it made go, those that it deleted come back, and
+what it changed is as before, unless somebody has changed it since.
+
+Tools, MCP servers and shared blocks that it made stay, for others may use them by now.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from libs.agent_document.desired import Json
+from libs.agent_document.differences import FIELDS, Change, is_within
+from libs.agent_document.plan_agent import AGENTS_PATH, present_fields
+from libs.agent_document.plan_blocks import BLOCKS_PATH
+from libs.agent_document.plan_parts import Applied, FleetPlan, Member, Unit
+from libs.agent_document.requests import Ref, Request
+from services.api.adapters.fleet_queries import EndedUnit, StoredPlan, ref_of
+from services.api.engine.fleet_reading import SHOWN, FleetApi, document_at
+from services.api.engine.requests_with_ids import Ids, body_of, path_of
+
+DONE = ("created", "changed", "deleted", "forgotten")
+
+
+async def plan_undo(api: FleetApi, stored: StoredPlan, ended: Sequence[EndedUnit]) -> FleetPlan:
+    """The units that take back what an apply has done, the last one first. Raises Refused and
+    ApiAway."""
+    ids = stored.known_ids()
+    for each in ended:
+        ids |= {ref_of(name): thing_id for name, thing_id in each.ids.items()}
+    units = [
+        await _undone(api, stored.plan.units[each.number], each, ids)
+        for each in reversed(ended)
+        if each.fields["result"] in DONE
+    ]
+    return FleetPlan(units=units)
+
+
+async def _undone(api: FleetApi, unit: Unit, ended: EndedUnit, ids: Ids) -> Unit:
+    undo = Unit(kind=unit.kind, key=unit.key, name=unit.name, file=unit.file)
+    undo.id = str(ended.fields["id"]) if ended.fields["id"] else None
+    if undo.id is not None and (unit.applied is not None or unit.before is not None):
+        known = unit.applied or Applied()
+        undo.before = Member(
+            kind=unit.kind, key=unit.key, id=undo.id, name=unit.name, applied=known
+        )
+    if unit.action == "create":
+        await _unmake(api, undo, unit)
+    elif unit.action == "delete":
+        _make_again(undo, unit, str(ended.fields.get("moment") or ""))
+    elif unit.action == "change":
+        await _change_back(api, undo, unit, ids)
+    return undo
+
+
+async def _unmake(api: FleetApi, undo: Unit, unit: Unit) -> None:
+    """What was made goes, if it is an agent or a group."""
+    ref = Ref(kind=unit.kind, name=unit.key)
+    made = next((step.undo for step in unit.steps if step.creates == ref), None)
+    if unit.kind not in ("agent", "group") or made is None:
+        undo.notes.append("it stays, for others may use it")
+        return
+    undo.action = "delete"
+    collection = made.path[0]
+    assert isinstance(collection, str), "what was made is in a list of its kind"
+    there = await document_at(api, f"{collection}/{undo.id}")
+    if there is None:
+        undo.action = "release"
+        return
+    undo.change(
+        Change(field="name", before=there.get("name")),
+        Request(method="DELETE", path=(collection, undo.id), absent_is_done=True),
+    )
+
+
+def _make_again(undo: Unit, unit: Unit, moment: str) -> None:
+    """A deleted agent comes back under another id, as it was at its end."""
+    if not moment:
+        undo.refuse(f"'{unit.name}' was deleted, and its last moment is not known")
+        return
+    fork = unit.steps[0].undo
+    assert fork is not None, "what is deleted can be made again"
+    undo.action, undo.id, undo.before = "create", None, None
+    undo.applied = unit.before.applied if unit.before else Applied()
+    step = fork.model_copy(update={"body": {**fork.body, "at": moment}})
+    undo.change(Change(field="name", after=unit.name), step)
+
+
+async def _change_back(api: FleetApi, undo: Unit, unit: Unit, ids: Ids) -> None:
+    """What was changed gets the values that it had; what is another by now is kept."""
+    undo.action = "change"
+    kept: set[str] = set()
+    for step in reversed(unit.steps):
+        if step.undo is None:
+            continue
+        back = step.undo
+        if step.method == "PATCH" and isinstance(step.body, dict):
+            changed = await _changed_since(api, step, ids)
+            kept |= changed
+            body = {name: value for name, value in back.body.items() if name not in changed}
+            if not body:
+                continue
+            back = back.model_copy(update={"body": body})
+        undo.steps.append(
+            back.model_copy(update={"path": (path_of(back, ids),), "body": body_of(back.body, ids)})
+        )
+    for name in sorted(kept):
+        undo.notes.append(f"{name} is kept: it was changed since")
+    undo.changes = [
+        Change(field=change.field, before=change.after, after=change.before)
+        for change in reversed(unit.changes)
+        if change.field.rpartition(".")[2] not in kept
+    ]
+    if unit.before is None:
+        undo.releases = True
+        return
+    undo.key, undo.name, undo.applied = unit.before.key, unit.before.name, unit.before.applied
+
+
+async def _changed_since(api: FleetApi, step: Request, ids: Ids) -> set[str]:
+    """The fields of an update whose values are not those that it gave."""
+    path, sent = path_of(step, ids), body_of(step.body, ids)
+    if step.path[0] not in (AGENTS_PATH, BLOCKS_PATH.rstrip("/")) or len(step.path) != 2:
+        return set()
+    is_agent = step.path[0] == AGENTS_PATH
+    there = await document_at(api, path, **({"include": SHOWN} if is_agent else {}))
+    if there is None:
+        return set(sent)
+    present = present_fields(there) if is_agent else there
+    return {name for name, value in sent.items() if not _is_same(name, value, present.get(name))}
+
+
+def _is_same(name: str, sent: Json, present: Json) -> bool:
+    if name.endswith("_ids"):
+        return set(sent) == set(present or [])
+    field = FIELDS.get(name)
+    if field is None:
+        return bool(sent == present)
+    return is_within(field.normal(sent), present) if field.merges else field.normal(sent) == present

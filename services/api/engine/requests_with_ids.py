@@ -1,0 +1,81 @@
+"""Requests of plans with the ids of what they name, as they are sent."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from urllib.parse import quote
+
+from libs.agent_document.desired import Json
+from libs.agent_document.requests import Ref, Request
+
+type Ids = dict[Ref, str]
+
+# The fields of bodies that have ids in them.
+OF_IDS = frozenset(
+    {"agent_id", "agent_ids", "block_ids", "folder_ids", "manager_agent_id", "tool_ids"}
+)
+
+
+class UnknownRef(LookupError):
+    """A thing that a request names is not there."""
+
+
+def path_of(request: Request, ids: Ids) -> str:
+    """The path of a request, percent-encoded. Raises UnknownRef."""
+    segments = (
+        id_of(segment, ids) if isinstance(segment, Ref) else segment for segment in request.path
+    )
+    return "/".join(each if "/" in each else quote(each, safe="") for each in segments)
+
+
+def body_of(body: Json, ids: Ids) -> Json:
+    """A body with the ids of what it names. Raises UnknownRef."""
+    if not isinstance(body, dict):
+        return body
+    return {
+        name: with_ids(value, ids)
+        if name in OF_IDS
+        else body_of(value, ids)
+        if name == "manager_config"
+        else value
+        for name, value in body.items()
+    }
+
+
+def with_ids(value: Json, ids: Ids) -> Json:
+    """An id, or a list of ids. Raises UnknownRef."""
+    match value:
+        case list() | tuple():
+            found = [each for inner in value for each in _listed(inner, ids)]
+            return list(dict.fromkeys(found))
+        case None | str():
+            return value
+    return id_of(Ref.model_validate(value, from_attributes=True), ids)
+
+
+def _listed(value: Json, ids: Ids) -> Iterable[str]:
+    if isinstance(value, str):
+        return [value]
+    ref = Ref.model_validate(value, from_attributes=True)
+    if ref.kind != "mcp_tools":
+        return [id_of(ref, ids)]
+    prefix = f"{ref.name}/"  # all that the server has by now
+    return [ids[each] for each in ids if each.kind == "mcp_tool" and each.name.startswith(prefix)]
+
+
+def id_of(ref: Ref, ids: Ids) -> str:
+    """The id of what there is by now. Raises UnknownRef."""
+    if ref not in ids:
+        raise UnknownRef(f"There is no {ref}")
+    return ids[ref]
+
+
+def mcp_servers_named(request: Request) -> set[str]:
+    """The MCP servers whose tools a request names."""
+    body = request.body if isinstance(request.body, dict) else {}
+    refs = [
+        Ref.model_validate(each, from_attributes=True)
+        for each in body.get("tool_ids") or []
+        if not isinstance(each, str)
+    ]
+    return {ref.name.partition("/")[0] for ref in refs if ref.kind.startswith("mcp_tool")}

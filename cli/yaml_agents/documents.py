@@ -30,11 +30,17 @@ class YamlAgent:
     data: Mapping[str, Any]
     common: Mapping[str, Any] = field(default_factory=dict)  # shared_blocks, mcp_servers, ...
 
-    @property
-    def folder(self) -> Path:
-        """Where the paths in the file begin."""
+    def beside(self, name: str) -> Path:
+        """The file of a path in the YAML file. Raises OSError where it is none, or where it leads
+        out of the folder of the YAML file, which may be somebody else's."""
         root = self.common.get("root_path")
-        return self.file.parent / root if isinstance(root, str) else self.file.parent
+        folder = self.file.parent / root if isinstance(root, str) else self.file.parent
+        path = (folder / name).resolve()
+        if not path.is_relative_to(self.file.parent.resolve()):
+            raise PermissionError(1, "it leads out of the folder of the YAML file: copy it there")
+        if not path.is_file():
+            raise FileNotFoundError(2, "there is no such file")
+        return path
 
 
 def yaml_files(paths: list[Path]) -> list[Path]:

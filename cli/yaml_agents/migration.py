@@ -64,13 +64,14 @@ def _written(done: Translation, folder: Path, taken: set[str], *, overwrite: boo
         ]
         return Migrated(source, None, done.remarks, problems)
     target = folder / f"{_free_name(done.data['name'], taken)}.toml"
-    if target.exists() and not overwrite:
-        words = f"{target} is there already: --force overwrites it"
-        return Migrated(source, None, done.remarks, [words])
     siblings = {
         name: path.read_text(encoding="utf-8", errors="replace")
         for name, path in done.files.items()
     }
+    for path, content in {target: text, **{folder / n: t for n, t in siblings.items()}}.items():
+        if path.exists() and not overwrite and (path == target or not _has(path, content)):
+            words = f"{path} is there already: --force overwrites it"
+            return Migrated(source, None, done.remarks, [words])
     checked = read(text, file=str(target), read_sibling=siblings.__getitem__)
     for name, content in siblings.items():
         (folder / name).parent.mkdir(parents=True, exist_ok=True)
@@ -78,6 +79,11 @@ def _written(done: Translation, folder: Path, taken: set[str], *, overwrite: boo
     target.parent.mkdir(parents=True, exist_ok=True)
     target.write_text(text, encoding="utf-8")
     return Migrated(source, str(target), done.remarks, [to_text(each) for each in checked.errors])
+
+
+def _has(path: Path, content: str) -> bool:
+    """Whether a file says just this, so that writing it changes nothing."""
+    return path.is_file() and path.read_bytes() == content.encode()
 
 
 def _free_name(name: str, taken: set[str]) -> str:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-from pathlib import Path
 from typing import Any
 
 from cli.yaml_agents.translated_agent import Translation
@@ -15,16 +14,16 @@ def take_tools(done: Translation) -> None:
     for tool in done.take(("tools",)) or []:
         match tool:
             case str():
-                own = done.agent.folder / "tools" / f"{tool}.py"
-                if own.is_file() and re.fullmatch(r"\w+", tool):
-                    _own_tool(done, {"name": tool}, own)
+                is_own = re.fullmatch(r"\w+", tool) and _is_there(done, f"tools/{tool}.py")
+                if is_own:
+                    _own_tool(done, {"name": tool}, f"tools/{tool}.py")
                 else:
                     names.append(tool)
             case {"name": str(name), "from_file": str(file)} | {
                 "name": str(name),
                 "file": str(file),
             }:
-                _own_tool(done, {"name": name}, done.agent.folder / file)
+                _own_tool(done, {"name": name}, file)
             case {"name": str(name), "source_code": str(source)}:
                 done.data.setdefault("tool", []).append({"name": name, "source": source})
             case {"name": str(name)}:
@@ -37,9 +36,18 @@ def take_tools(done: Translation) -> None:
         done.data["tools"] = names
 
 
-def _own_tool(done: Translation, tool: dict[str, Any], path: Path) -> None:
-    if not path.is_file():
-        done.remark(f"tools.{tool['name']}", f"left out: there is no file {path}")
+def _is_there(done: Translation, file: str) -> bool:
+    try:
+        return bool(done.agent.beside(file))
+    except OSError:
+        return False
+
+
+def _own_tool(done: Translation, tool: dict[str, Any], file: str) -> None:
+    try:
+        path = done.agent.beside(file)
+    except OSError as problem:
+        done.remark(f"tools.{tool['name']}", f"left out: {file}: {problem.strerror}")
         return
     name = f"tools/{path.name}"
     done.files[name] = path

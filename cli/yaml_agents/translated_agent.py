@@ -44,11 +44,10 @@ def text_of(done: Translation, key: str, value: Any) -> str | None:
         case {"value": str(text)} | {"content": str(text)} | {"text": str(text)}:
             return text
         case {"from_file": str(name)} | {"file": str(name)} | {"path": str(name)}:
-            path = done.agent.folder / name
             try:
-                return decode_text(path.read_bytes())
+                return decode_text(done.agent.beside(name).read_bytes())
             except (OSError, UnicodeDecodeError) as problem:
-                done.remark(key, f"left out: {path} cannot be read ({problem})")
+                done.remark(key, f"left out: {name} cannot be read ({problem})")
         case None:
             pass
         case _:

@@ -165,7 +165,11 @@ def _rejections(wanted: Wanted, state: FleetState) -> Iterator[Unit]:
             file=file.file,
             action="refuse",
             id=member.id if member else None,
-            problems=[str(problem.get("message", "")) for problem in file.problems],
+            problems=[
+                str(problem.get("message", ""))
+                for problem in file.problems
+                if problem.get("severity") != "warning"
+            ],
             before=member,
             report={"fingerprint": file.fingerprint, "problems": file.problems},
         )

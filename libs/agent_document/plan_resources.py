@@ -120,6 +120,7 @@ def _keep_to_owners(unit: Unit, state: FleetState, wanted: Wanted) -> None:
         )
     else:
         unit.applied = None  # it is used as it is
+        unit.action = "change" if unit.steps else "unchanged"
 
 
 def _plan_tool(unit: Unit, tool: OwnTool, there: Document | None) -> None:

@@ -216,13 +216,12 @@ def test_an_agent_with_everything_is_exported_and_applied_without_a_change(
     assert (exported / "tools" / f"{tool}.py").read_text() == TOOL.format(name=tool)
     text = (exported / f"{name}.toml").read_text()
     assert "a-secret" not in text
-    assert "heeler.fleet" not in text
     monkeypatch.setenv("TOKEN", "a-secret")
     monkeypatch.setenv(f"{words['mcp'].replace('-', '_').upper()}_KEY", "a-secret")
     ended = heeler_command("diff", "-f", str(exported))
     assert "created 0, changed 0, unchanged 1" in ended.out
     monkeypatch.setenv("TOKEN", "another-secret")
-    ended = heeler_command.run("diff", "-f", str(exported), "--adopt")
+    ended = heeler_command.run("diff", "-f", str(exported), "--adopt", "--fleet", name)
     assert (ended.code, "(secret)" in ended.out) == (1, True)
     assert "secret'" not in ended.out
 
@@ -248,10 +247,17 @@ async def test_a_fleet_that_was_killed_half_way_ends_the_same(
     finally:
         killed.send_signal(signal.SIGKILL)
         killed.wait()
-    half = len(there())
+
+    def applying() -> Any:
+        (fleet,) = [each for each in http.get("/v1/fleets").json() if each["key"] == word]
+        return fleet["applying"]
+
+    if applying():
+        refused = heeler_command.run(*arguments)
+        assert refused.code == 0 or "is being applied by" in refused.err
+    await wait_for("the end, though nobody waits for it", lambda: not applying())
     done = heeler_command.json(*arguments)["summary"]
-    assert done["created"] >= AGENTS - half - 4, "four at once may have been on their way"
-    assert done["failed"] == 0
+    assert (done["unchanged"], done["failed"]) == (AGENTS, 0)
     agents = {agent["name"]: agent for agent in there()}
     assert sorted(agents) == sorted(names)
     assert len(there()) == AGENTS, "none is there twice"
@@ -268,8 +274,11 @@ async def test_a_fleet_that_was_killed_half_way_ends_the_same(
     for file in folder.glob("*.toml"):
         file.unlink()
     kept = write_agent(folder, names[0], AGENT.replace("You are", "You were"))
-    assert heeler_command.run(*arguments, "--prune").code == 2, "nobody can be asked"
-    assert heeler_command.json(*arguments, "--prune", "--yes")["summary"]["deleted"] == AGENTS - 1
+    refused = heeler_command.run(*arguments, "--prune", "--yes")
+    assert (refused.code, f"--prune-max {AGENTS - 1}" in refused.err) == (4, True)
+    arguments += ["--prune", "--prune-max", str(AGENTS)]
+    assert heeler_command.run(*arguments).code == 2, "nobody can be asked"
+    assert heeler_command.json(*arguments, "--yes")["summary"]["deleted"] == AGENTS - 1
     assert [agent["name"] for agent in there()] == [kept.stem]
 
 

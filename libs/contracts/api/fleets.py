@@ -25,6 +25,14 @@ def member_id(fleet_id: str, kind: str, key: str) -> str:
     return derived_id("member", fleet_id, kind, key)
 
 
+def being_applied(fleet: str, by: str, since: str, done: int, units: int) -> str:
+    """Why nothing else can be planned or applied just now."""
+    return (
+        f"The fleet '{fleet}' is being applied by {by} since {since} ({done} of {units} done): wait"
+        " for its end, and plan again"
+    )
+
+
 class FleetMember(Value):
     """A thing that a fleet owns. `key` is what its files know it by, `applied` what they said of it
     when they were applied last."""

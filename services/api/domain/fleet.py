@@ -19,6 +19,7 @@ from libs.contracts.api.fleets import (
     FleetUnitEnded,
     StartFleetApply,
     UnitOutcome,
+    being_applied,
 )
 from libs.contracts.base_aggregate import Aggregate
 from libs.contracts.bus_messages import CONFLICT, NOT_FOUND, UNPROCESSABLE, Event, Rejected
@@ -82,11 +83,8 @@ class Fleet(Aggregate[FleetState]):
             return None
         if running is not None:
             since = f"{running.since:%Y-%m-%dT%H:%M:%SZ}"
-            reason = (
-                f"The fleet '{self.state.name}' is being applied by {running.by} since {since}"
-                f" ({running.done} of {running.units} done): wait for its end, and plan again"
-            )
-            return Rejected(code=CONFLICT, reason=reason)
+            words = self.state.name, running.by, since, running.done, running.units
+            return Rejected(code=CONFLICT, reason=being_applied(*words))
         if command.members > MEMBERS_MAX:
             reason = f"A fleet owns at most {MEMBERS_MAX} things: make two of it"
             return Rejected(code=UNPROCESSABLE, reason=reason)

@@ -9,7 +9,8 @@ from pydantic_core import from_json, to_json
 
 from libs.agent_document.desired import Json
 from libs.agent_document.plan_parts import Unit
-from libs.contracts.bus_messages import JsonObject, Rejected
+from libs.contracts.api.fleets import being_applied
+from libs.contracts.bus_messages import CONFLICT, JsonObject, Rejected
 from services.api.adapters.fleet_queries import PlansFull, StoredPlan
 from services.api.adapters.resource_query_builder import Resource
 from services.api.engine.fleet_planning import FleetPlanner, to_do
@@ -28,8 +29,13 @@ COUNTED = {"create": "created", "change": "changed", "delete": "deleted", "uncha
 
 
 async def planner_of(request: AnyRequest, fleet: Resource, fleet_id: str) -> FleetPlanner:
-    """What plans for a fleet in the name of who asks. Raises the 404."""
+    """What plans for a fleet in the name of who asks. Raises the 404, and the 409 while the fleet
+    is being applied: what is planned then is wrong a moment later."""
     known = from_json(await document_of(request, fleet, fleet_id))
+    if (running := known["applying"]) is not None:
+        said = (running[name] for name in ("by", "since", "done", "units"))
+        reason = being_applied(known["name"], *said)
+        raise refusal_problem(Rejected(code=CONFLICT, reason=reason))
     api = OwnApi(request.app, caller_of(request))
     return FleetPlanner(api_of(request).fleets, api, org_of(request), fleet_id, known["origin"])
 

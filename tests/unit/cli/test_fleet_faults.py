@@ -1,0 +1,347 @@
+"""What once deleted, doubled or overwrote agents without anybody having said so."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import pytest
+
+from cli.exit_codes import CommandError
+from cli.fleet.files import Checks, UnsetVariables, files_of, fleet_of, read_agents
+from cli.fleet.server_transport import Refusal
+from cli.fleet.view import outcome_line, plan_lines
+from tests.heeler_command import HeelerCommand
+from tests.unit.cli.fake_server import FakeServer
+from tests.unit.cli.fleets import ADA, Folder
+from tests.unit.cli.test_migrate_yaml import WEATHER
+
+HUMAN = '\n[[memory]]\nlabel = "human"\nvalue = "{}"\n'
+TEAM = '\n[[groups]]\nname = "team"\n'
+
+
+def called(name: str) -> str:
+    """The file of an agent of this name."""
+    return ADA.replace("ada", name)
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Folder:
+    return Folder(tmp_path / "agents")
+
+
+def test_two_folders_of_one_name_are_two_fleets(tmp_path: Path) -> None:
+    server = FakeServer()
+    first = Folder(tmp_path / "a" / "agents", server, fleet=None)
+    second = Folder(tmp_path / "b" / "agents", server, fleet=None)
+    first.write("ada.toml", ADA)
+    second.write("eve.toml", called("eve"))
+    first.apply()
+    second.apply()
+    with pytest.raises(CommandError, match="heeler fleet init"):
+        fleet_of([second.path]).fleet.require("--prune")
+    assert server.names() == ["ada", "eve"]
+
+
+def test_a_fleet_is_not_pruned_from_another_place(tmp_path: Path) -> None:
+    server = FakeServer()
+    first = Folder(tmp_path / "a" / "agents", server, fleet="agents")
+    second = Folder(tmp_path / "b" / "agents", server, fleet="agents")
+    first.write("ada.toml", ADA)
+    second.write("eve.toml", called("eve"))
+    first.apply()
+    with pytest.raises(CommandError, match="was made from"):
+        second.apply(prune=True)
+    assert server.names() == ["ada"]
+
+
+def test_prune_spares_the_agent_of_a_file_that_was_moved_outside_what_is_applied(
+    folder: Folder,
+) -> None:
+    (folder.path / ".git").mkdir(parents=True)
+    ada = folder.write("a/ada.toml", ADA)
+    folder.write("a/bob.toml", called("bob"))
+    folder.apply()
+    before = folder.server.agent("ada")["id"]
+    (folder.path / "b").mkdir()
+    ada.rename(folder.path / "b" / "ada.toml")
+    assert folder.actions(prune=True, paths=[folder.path / "a"]) == {"bob": "unchanged"}
+    assert folder.actions(prune=True) == {"bob": "unchanged", "ada": "change"}
+    assert folder.server.agent("ada")["id"] == before
+
+
+def test_prune_of_an_emptied_folder_is_refused(folder: Folder) -> None:
+    file = folder.write("ada.toml", ADA)
+    folder.apply()
+    file.unlink()
+    with pytest.raises(CommandError, match="would delete the whole fleet"):
+        folder.apply(prune=True)
+    assert folder.server.names() == ["ada"]
+
+
+def test_prune_of_many_is_refused(folder: Folder) -> None:
+    files = [folder.write(f"a{n}.toml", called(f"a{n}")) for n in range(10)]
+    folder.apply()
+    for file in files[:6]:
+        file.unlink()
+    with pytest.raises(CommandError, match=r"delete 6 of 10 agents, .* --prune-max 6"):
+        folder.apply(prune=True)
+    assert len(folder.server.agents) == 10
+    folder.apply(prune=True, prune_max=6)
+    assert len(folder.server.agents) == 4
+
+
+def test_a_single_file_renames_nothing(folder: Folder) -> None:
+    ada = folder.write("ada.toml", ADA + HUMAN.format("unknown"))
+    folder.apply()
+    block = folder.server.block("ada", "human")["id"]
+    folder.server.blocks[block]["value"] = "Whiskers"
+    (folder.path / "x").mkdir()
+    ada.rename(folder.path / "x" / "ada.toml")
+    other = folder.write("ada.toml", called("eve") + HUMAN.format("I am Eve"))
+    (outcome,) = folder.apply(paths=[other])
+    assert 'say `was = "ada"` to rename it' in outcome.problems[0]
+    assert folder.server.block("ada", "human")["value"] == "Whiskers"
+    assert folder.actions() == {"ada": "change", "eve": "create"}
+    assert folder.server.block("ada", "human")["value"] == "Whiskers"
+
+
+def test_a_rename_may_be_said(folder: Folder) -> None:
+    file = folder.write("ada.toml", ADA)
+    folder.apply()
+    before = folder.server.agent("ada")["id"]
+    file.unlink()
+    new = folder.write("lovelace.toml", f'was = "ada"\n{called("lovelace")}')
+    _, comparison = folder.compare(paths=[new])
+    assert [*comparison.plan.units[0].words] == ["rename", "move"]
+    folder.apply(paths=[new])
+    assert folder.server.agent("lovelace")["id"] == before
+
+
+def test_a_key_stays_where_the_file_moves(folder: Folder) -> None:
+    file = folder.write("ada.toml", f'key = "the-clerk"\n{ADA}')
+    folder.apply()
+    before = folder.server.agent("ada")["id"]
+    file.unlink()
+    folder.write("x/clerk.toml", f'key = "the-clerk"\n{called("clerk")}')
+    assert folder.actions(prune=True) == {"clerk": "change"}
+    assert folder.server.agent("clerk")["id"] == before
+
+
+def test_adopt_keeps_what_agents_of_other_fleets_remember(folder: Folder) -> None:
+    folder.write("ada.toml", ADA + HUMAN.format("unknown"))
+    folder.apply(fleet="theirs")
+    block = folder.server.block("ada", "human")["id"]
+    folder.server.blocks[block]["value"] = "Whiskers"
+    folder.write("ada.toml", ADA + HUMAN.format("Name: Ada"))
+    assert folder.actions(adopt=True) == {"ada": "change"}
+    assert folder.server.block("ada", "human")["value"] == "Whiskers"
+    assert folder.actions() == {"ada": "unchanged"}
+    (outcome,) = folder.apply(fleet="theirs")
+    assert outcome.plan.action != "change", "it is theirs no more"
+
+
+def test_two_who_apply_at_once_make_no_agent_twice(tmp_path: Path) -> None:
+    server = FakeServer()
+    people = [Folder(tmp_path / name / "agents", server, fleet=None) for name in ("a", "b")]
+    for person in people:
+        person.write("heeler-fleet.toml", 'id = "fleet-1"\nname = "ours"\n')
+        person.write("ada.toml", ADA)
+    runs = [person.compare() for person in people]
+    assert [run.apply(comparison)[0].action for run, comparison in runs[:1]] == ["create"]
+    second, comparison = runs[1]
+    with pytest.raises(Refusal, match=r"agent 'ada' changed since plan .* was made: plan again"):
+        second.apply(comparison)
+    assert people[1].actions() == {"ada": "unchanged"}
+    assert server.names() == ["ada"]
+
+
+def test_an_update_of_the_metadata_leaves_an_agent_in_its_fleet(folder: Folder) -> None:
+    folder.write("ada.toml", ADA)
+    bob = folder.write("bob.toml", called("bob"))
+    folder.apply()
+    for agent in folder.server.agents.values():
+        assert agent["metadata"] == {}
+        agent["metadata"] = {"mine": 1}
+    assert folder.actions() == {"ada": "unchanged", "bob": "unchanged"}
+    bob.unlink()
+    assert folder.actions(prune=True) == {"ada": "unchanged", "bob": "delete"}
+
+
+def test_a_group_of_another_fleet_is_joined_with_adopt_alone(folder: Folder) -> None:
+    folder.write("ada.toml", ADA + TEAM)
+    folder.apply(fleet="theirs")
+    (group,) = folder.server.groups.values()
+    other = Folder(folder.path.parent / "others", folder.server)
+    other.write("eve.toml", called("eve") + TEAM)
+    (outcome,) = other.apply()
+    assert "join it with --adopt" in outcome.problems[0]
+    assert folder.server.names() == ["ada"], "what may be refused is asked before anything is made"
+    other.apply(adopt=True)
+    assert len(group["agent_ids"]) == 2
+
+
+def test_a_group_that_the_server_refuses_leaves_the_agent_made_and_counted(
+    folder: Folder, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refuse(*_: object) -> None:
+        raise Refusal(422, "no groups today")
+
+    monkeypatch.setattr(folder.server, "_group", refuse)
+    folder.write("ada.toml", ADA + TEAM)
+    outcomes = {each.plan.kind: each for each in folder.outcomes()}
+    assert (outcomes["agent"].action, outcomes["agent"].problems) == ("create", [])
+    assert outcomes["group"].problems == ["no groups today"]
+    assert folder.actions() == {"ada": "unchanged"}, "it is the fleet's"
+
+
+def test_an_agent_may_be_made_again_and_again(folder: Folder) -> None:
+    folder.write("ada.toml", ADA)
+    for _ in range(25):
+        assert folder.actions() == {"ada": "create"}
+        folder.server.agents.clear()
+
+
+def test_a_unit_that_is_refused_half_way_is_taken_back(
+    folder: Folder, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refuse(*_: object) -> None:
+        raise Refusal(422, "no schedules today")
+
+    morning = '[[schedules]]\nname = "morning"\ncron = "0 9 * * *"\nmessage = "Hi"\n'
+    folder.write("ada.toml", ADA)
+    folder.apply()
+    monkeypatch.setattr(folder.server, "_schedule", refuse)
+    folder.write("ada.toml", ADA.replace("You are", "You were") + morning)
+    folder.write("eve.toml", called("eve") + morning)
+    assert folder.actions() == {"ada": "failed", "eve": "failed"}
+    assert folder.server.names() == ["ada"]
+    assert folder.server.agent("ada")["system"] == "You are Ada."
+
+
+def test_yaml_overwrites_no_source_of_a_tool_and_reads_nothing_elsewhere(
+    command: HeelerCommand, tmp_path: Path
+) -> None:
+    (tmp_path / "secret.txt").write_text("a secret")
+    (tmp_path / "in" / "tools").mkdir(parents=True)
+    (tmp_path / "in" / "tools" / "weather.py").write_text(WEATHER)
+    reads = "\n".join(
+        f"    {key}: {{from_file: {tmp_path / 'secret.txt'}}}" for key in ["system_prompt"]
+    )
+    (tmp_path / "in" / "fleet.yaml").write_text(
+        f"agents:\n  - name: ada\n    tools: [weather]\n{reads}\n"
+    )
+    kept = tmp_path / "out" / "tools" / "weather.py"
+    kept.parent.mkdir(parents=True)
+    kept.write_text("mine")
+    words = ["migrate", "yaml", str(tmp_path / "in"), "--to", str(tmp_path / "out")]
+    ended = command.run(*words)
+    assert f"{kept} is there already: --force overwrites it" in ended.out
+    assert kept.read_text() == "mine"
+    ended = command.run(*words, "--force")
+    assert "leads out of the folder" in ended.out
+    assert kept.read_text() == WEATHER
+    assert "a secret" not in (tmp_path / "out" / "ada.toml").read_text()
+
+
+def test_a_named_pipe_is_no_file(folder: Folder) -> None:
+    folder.write("ada.toml", ADA)
+    os.mkfifo(folder.path / "pipe.toml")
+    assert folder.actions() == {"ada": "create"}
+    with pytest.raises(CommandError, match="neither a file nor a folder"):
+        fleet_of([folder.path / "pipe.toml"])
+    os.mkfifo(folder.path / "prompt.md")
+    folder.write(
+        "ada.toml",
+        ADA.replace("system_prompt =", "system_prompt_file =").replace("You are Ada.", "prompt.md"),
+    )
+    (outcome,) = folder.apply()
+    assert "is no file" in outcome.problems[0]
+
+
+SECRET = '[secrets]\nTOKEN = "${ADA_TOKEN}"\n'
+
+
+def test_secrets_that_are_not_set_are_unchanged_or_unknown(folder: Folder) -> None:
+    folder.environment = {"ADA_TOKEN": "s3cret"}
+    folder.write("ada.toml", ADA + SECRET)
+    folder.apply()
+    fleet = fleet_of([folder.path])
+    unset = Checks(environment=UnsetVariables({}))
+    folder.files = read_agents(fleet, files_of(fleet), unset)
+    _, comparison = folder.compare()
+    (unit,) = comparison.plan.units
+    assert (unit.action, [*unit.changes]) == ("unchanged", []) or unit.changes == []
+    assert "unchanged or unknown" in unit.notes[0]
+    folder.apply()
+    assert folder.server.agent("ada")["secrets"] == [{"key": "TOKEN", "value": "s3cret"}]
+
+
+def test_a_plan_without_a_new_secret_is_not_applied(folder: Folder) -> None:
+    folder.write("ada.toml", ADA + SECRET)
+    fleet = fleet_of([folder.path])
+    unset = Checks(environment=UnsetVariables({}))
+    folder.files = read_agents(fleet, files_of(fleet), unset)
+    run, comparison = folder.compare()
+    assert [*comparison.plan.units[0].unset] == ["TOKEN"]
+    with pytest.raises(Refusal, match="TOKEN"):
+        run.apply(comparison)
+    assert folder.server.names() == []
+
+
+def test_plans_speak_of_what_is_to_come_and_name_what_goes(folder: Folder) -> None:
+    folder.write("ada.toml", ADA)
+    bob = folder.write("bob.toml", called("bob"))
+    folder.apply()
+    bob_id = folder.server.agent("bob")["id"]
+    bob.unlink()
+    folder.write("ada.toml", ADA.replace("You are", "You were"))
+    folder.write("eve.toml", called("eve"))
+    run, comparison = folder.compare(prune=True)
+    lines = [*plan_lines(comparison.plan)]
+    assert "+ to create: eve  eve.toml" in lines
+    assert any(line.startswith("~ to change: ada  ada.toml") for line in lines)
+    assert f"- to delete: bob  bob.toml  ({bob_id})" in lines
+    told = [outcome_line(outcome) for outcome in run.apply(comparison)]
+    assert {"created eve (eve.toml)", "changed ada (ada.toml)", "deleted bob (bob.toml)"} <= {*told}
+
+
+def test_an_undo_gives_back_what_an_apply_took(folder: Folder) -> None:
+    folder.write("ada.toml", ADA + HUMAN.format("unknown"))
+    bob = folder.write("bob.toml", called("bob") + HUMAN.format("kept"))
+    folder.apply()
+    bob.unlink()
+    folder.write("ada.toml", ADA.replace("You are", "You were") + HUMAN.format("Name: Ada"))
+    folder.write("eve.toml", called("eve"))
+    folder.apply(prune=True)
+    assert folder.server.names() == ["ada", "eve"]
+    apply_id = folder.fleets.queries.rows("fleet_applies")[-1]["id"]
+    assert [each.problems for each in folder.undo(apply_id) if each.failed] == []
+    assert folder.server.names() == ["ada", "bob"]
+    assert folder.server.agent("ada")["system"] == "You are Ada."
+    assert folder.server.block("ada", "human")["value"] == "unknown"
+    assert folder.server.block("bob", "human")["value"] == "kept"
+    (folder.path / "eve.toml").unlink()
+    folder.write("ada.toml", ADA + HUMAN.format("unknown"))
+    folder.write("bob.toml", called("bob") + HUMAN.format("kept"))
+    assert folder.actions(prune=True) == {"ada": "unchanged", "bob": "unchanged"}
+    with pytest.raises(Refusal, match="took another one back"):
+        folder.undo(folder.fleets.queries.rows("fleet_applies")[-1]["id"])
+
+
+def test_an_undo_keeps_what_was_changed_since(folder: Folder) -> None:
+    folder.write("ada.toml", ADA + HUMAN.format("unknown"))
+    folder.apply()
+    folder.write("ada.toml", ADA.replace("You are", "You were") + HUMAN.format("Name: Ada"))
+    folder.apply()
+    (agent,) = folder.server.agents.values()
+    agent["system"] = "By hand"
+    block = folder.server.block("ada", "human")["id"]
+    folder.server.blocks[block]["value"] = "Whiskers"
+    outcomes = folder.undo(folder.fleets.queries.rows("fleet_applies")[-1]["id"])
+    assert [*outcomes[0].plan.notes] == [
+        "system is kept: it was changed since",
+        "value is kept: it was changed since",
+    ]
+    assert folder.server.agent("ada")["system"] == "By hand"
+    assert folder.server.block("ada", "human")["value"] == "Whiskers"

@@ -7,7 +7,8 @@ with them.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections import defaultdict
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 from libs.agent_document.desired import DesiredAgent
 from libs.agent_document.differences import Change
@@ -47,9 +48,10 @@ def plan_fleet(wanted: Wanted, state: FleetState, origin: str = "") -> FleetPlan
     _refuse_users(units, groups)
     refused = {unit.key for unit in units if unit.problems}
     groups = [unit for unit in groups if not unit.problems and refused.isdisjoint(unit.users)]
-    kept = {member.id for member in members.values()}
     unreadable = [key for key, name in wanted.present.items() if not name] if wanted.prune else []
-    deletions = [*_deletions(wanted, state, kept)] if wanted.prune and not unreadable else []
+    prunes = wanted.prune and not unreadable
+    deletions = [*_deletions(wanted, state, members)] if prunes else []
+    units += _displaced(state, members, {unit.id for unit in deletions})
     problem = _why_no_prune(wanted, state, len(deletions), origin) if wanted.prune else ""
     rejections = [*_rejections(wanted, state)]
     resources = [unit for unit in resources if not unit.problems]
@@ -70,30 +72,38 @@ def matching_members(wanted: Wanted, state: FleetState) -> Matched:
     """Which agent of the fleet each file is about: the one under its key and name; the one that it
     says it was; one of its name whose file is gone, or is about another agent now; and else the one
     under its key, which gets another name."""
-    free = {member.key: member for member in state.members if member.kind == "agent"}
-    by_name: dict[str, list[Member]] = {}
-    for member in free.values():
-        by_name.setdefault(member.name, []).append(member)
+    free = {member.id: member for member in state.members if member.kind == "agent"}
+    by_key, by_name = _grouped(free, "key"), _grouped(free, "name")
     names = {desired.key: desired.name for desired in wanted.agents}
     found: dict[str, Member] = {}
 
-    def take(desired: DesiredAgent, member: Member | None) -> None:
-        if member is not None and desired.key not in found and member.key in free:
-            found[desired.key] = free.pop(member.key)
+    def take(desired: DesiredAgent, candidates: Iterable[Member]) -> None:
+        if desired.key not in found:
+            member = next((each for each in candidates if each.id in free), None)
+            if member is not None:
+                found[desired.key] = free.pop(member.id)
+
+    def named(desired: DesiredAgent) -> Iterable[Member]:
+        return (each for each in by_name[desired.name] if _has_left(each, names, wanted))
 
     for desired in wanted.agents:
-        same = free.get(desired.key)
-        take(desired, same if same and same.name == desired.name else None)
+        take(desired, (each for each in by_key[desired.key] if each.name == desired.name))
     for desired in wanted.agents:
         if desired.was is not None:
-            known = by_name.get(desired.was, [])
-            take(desired, free.get(desired.was) or (known[0] if len(known) == 1 else None))
+            known = by_name[desired.was]
+            take(desired, by_key[desired.was] or (known if len(known) == 1 else ()))
     for desired in wanted.agents:
-        known = by_name.get(desired.name, [])
-        take(desired, next((each for each in known if _has_left(each, names, wanted)), None))
+        take(desired, named(desired))
     for desired in wanted.agents:
-        take(desired, free.get(desired.key))
+        take(desired, by_key[desired.key])
     return found
+
+
+def _grouped(members: Mapping[str, Member], field: str) -> Mapping[str, Sequence[Member]]:
+    groups: dict[str, list[Member]] = defaultdict(list)
+    for member in members.values():
+        groups[getattr(member, field)].append(member)
+    return groups
 
 
 def _has_left(member: Member, names: Mapping[str, str], wanted: Wanted) -> bool:
@@ -175,19 +185,36 @@ def _rejections(wanted: Wanted, state: FleetState) -> Iterator[Unit]:
         )
 
 
-def _deletions(wanted: Wanted, state: FleetState, kept: set[str]) -> Iterator[Unit]:
+def _displaced(state: FleetState, members: Matched, deleted: set[str | None]) -> Iterator[Unit]:
+    """The agents whose file is about another one now, and that no file is about. They stay the
+    fleet's, under a key of their own, until they are pruned."""
+    kept = deleted | {member.id for member in members.values()}
+    for member in state.members:
+        if member.kind == "agent" and member.key in members and member.id not in kept:
+            key = f"{member.key} {member.id}"
+            unit = Unit(kind="agent", key=key, name=member.name, file=member.key, id=member.id)
+            unit.before, unit.applied, unit.action = member, member.applied, "change"
+            unit.change(Change(field="file", before=member.key))
+            unit.notes.append("no file is about it any more: it stays, and --prune deletes it")
+            yield unit
+
+
+def _deletions(wanted: Wanted, state: FleetState, members: Matched) -> Iterator[Unit]:
     """The agents of this fleet that no file is about any more. Memory blocks that only they have
     are deleted with them; tools stay. Those that are gone already are forgotten."""
     names = set(wanted.present.values())
+    kept = {member.id for member in members.values()}
     for member in sorted(state.members, key=lambda each: each.key):
-        is_named = member.key in wanted.present or member.name in names
+        is_of_a_file = member.key in wanted.present and member.key not in members
+        is_named = is_of_a_file or member.name in names
         if member.kind == "agent" and member.id not in kept and not is_named:
-            yield _deletion(member, state.agents.get(member.id))
+            key = f"{member.key} {member.id}" if member.key in members else member.key
+            yield _deletion(member, key, state.agents.get(member.id))
 
 
-def _deletion(member: Member, agent: Document | None) -> Unit:
-    key, name = member.key, str(agent["name"]) if agent else member.name
-    unit = Unit(kind="agent", key=key, name=name, file=key, id=member.id, action="release")
+def _deletion(member: Member, key: str, agent: Document | None) -> Unit:
+    name = str(agent["name"]) if agent else member.name
+    unit = Unit(kind="agent", key=key, name=name, file=member.key, id=member.id, action="release")
     unit.before = member
     if agent is not None:
         path = (AGENTS_PATH, member.id)

@@ -20,9 +20,9 @@ def fleet_id_of(org: str, key: str) -> str:
     return derived_id("fleet", org, key)
 
 
-def member_id(fleet_id: str, kind: str, key: str) -> str:
+def member_id(fleet_id: str, thing_id: str) -> str:
     """The id of the row of a thing that a fleet owns."""
-    return derived_id("member", fleet_id, kind, key)
+    return derived_id("member", fleet_id, thing_id)
 
 
 def being_applied(fleet: str, by: str, since: str, done: int, units: int) -> str:

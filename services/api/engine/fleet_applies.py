@@ -10,7 +10,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from libs.agent_document.plan import plan_fleet
+from libs.agent_document.plan_agent import plan_agent, unit_of
 from libs.agent_document.plan_parts import Applied, FleetPlan, Member, Unit
 from libs.agent_document.requests import Ref
 from libs.bus.fair_semaphore import FairSemaphore
@@ -184,15 +184,15 @@ async def changed_since(attempt: Attempt, queries: FleetQueries, unit: Unit) -> 
     agents = [each for each in wanted.agents if each.key == unit.key]
     if unit.kind != "agent" or unit.action != "change" or not agents or attempt.stored.undoes:
         return []
-    alone = wanted.model_copy(update={"agents": agents, "rejected": [], "prune": False})
-    fleet_id = attempt.stored.fleet_id
+    alone, fleet_id = wanted.model_copy(update={"agents": agents}), attempt.stored.fleet_id
     try:
         state = await read_state(
-            attempt.api, queries, attempt.org, fleet_id, alone, only_named=True
+            attempt.api, queries, attempt.org, fleet_id, alone, only_agent=unit.id
         )
     except (Refused, ApiAway) as away:
         return [str(away)]
-    now = next(plan_fleet(alone, state).agents())
+    now = unit_of(agents[0])
+    plan_agent(now, agents[0], state.agents.get(unit.id or ""), unit.before, state, wanted)
     before = {change.field: change.before for change in unit.changes}
     differing = [
         change.field
@@ -268,8 +268,9 @@ def memberships(
     if is_refused and not has_left:
         if before is None:
             return [], []
-        rejected = before.applied.model_copy(update={"rejected": True})
-        return [stored_member(before.model_copy(update={"applied": rejected}))], []
+        known = before.applied.model_copy(update={"rejected": True})
+        key = unit.key if unit.action == "delete" else before.key  # another may have that one now
+        return [stored_member(before.model_copy(update={"applied": known, "key": key}))], []
     released = [stored_member(before)] if before is not None else []
     if thing_id is None or unit.releases or unit.action in ("delete", "release"):
         return [], released
@@ -277,7 +278,7 @@ def memberships(
     if applied is None:
         return [], []
     after = Member(kind=unit.kind, key=unit.key, id=thing_id, name=unit.name, applied=applied)
-    return [stored_member(after)], [each for each in released if each.key != unit.key]
+    return [stored_member(after)], [each for each in released if each.id != thing_id]
 
 
 def stored_member(member: Member) -> FleetMember:

@@ -39,7 +39,7 @@ def project_fleet(event: FleetEvent, org: str, rows: RowWrites) -> None:
         case FleetUnitEnded():
             outcome = event.outcome
             for member in outcome.released:
-                rows.delete(FLEET_MEMBERS, "id", member_id(fleet_id, member.kind, member.key))
+                rows.delete(FLEET_MEMBERS, "id", member_id(fleet_id, member.id))
             for member in outcome.members:
                 rows.upsert(FLEET_MEMBERS, {**named, **row_of(fleet_id, member), "applied_at": at})
             rows.upsert(
@@ -54,7 +54,7 @@ def project_fleet(event: FleetEvent, org: str, rows: RowWrites) -> None:
                 },
             )
         case FleetMemberReleased():
-            gone = member_id(fleet_id, event.member.kind, event.member.key)
+            gone = member_id(fleet_id, event.member.id)
             rows.delete(FLEET_MEMBERS, "id", gone)
         case FleetApplyEnded():
             ended: JsonObject = {"status": event.status, "counts": {**event.counts}}
@@ -69,6 +69,6 @@ def project_fleet(event: FleetEvent, org: str, rows: RowWrites) -> None:
 
 def row_of(fleet_id: str, member: FleetMember) -> JsonObject:
     """A member as a row."""
-    row: JsonObject = {"id": member_id(fleet_id, member.kind, member.key), "key": member.key}
+    row: JsonObject = {"id": member_id(fleet_id, member.id), "key": member.key}
     shown: JsonObject = {"kind": member.kind, "thing_id": member.id, "name": member.name}
     return {**row, **shown, "applied": member.applied}

@@ -10,7 +10,6 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from libs.agent_document.plan_agent import plan_agent, unit_of
 from libs.agent_document.plan_parts import Applied, FleetPlan, Member, Unit
 from libs.agent_document.requests import Ref
 from libs.bus.fair_semaphore import FairSemaphore
@@ -23,8 +22,8 @@ from libs.work.leased_work import LeasedWork
 from libs.work.work_lease import DueWork, WorkLease
 from services.api.adapters.fleet_queries import FleetQueries, StoredPlan, name_of, ref_of
 from services.api.domain.fleet import Fleet, RunningApply
-from services.api.engine.fleet_reading import ApiAway, FleetApi, Refused, read_state
-from services.api.engine.fleet_steps import FleetSteps
+from services.api.engine.fleet_reading import ApiAway, FleetApi, Refused
+from services.api.engine.fleet_steps import FleetSteps, PatientApi
 from services.api.engine.requests_with_ids import Ids
 
 APPLIES_AT_ONCE_MAX, APPLIES_OF_ORG_AT_ONCE_MAX = 4, 2
@@ -106,7 +105,7 @@ class FleetApplies(LeasedWork[DueWork]):
         attempt = Attempt(
             running=running,
             stored=stored,
-            api=self.ports.api(org, lease.context.actor),
+            api=PatientApi(self.ports.api(org, lease.context.actor), self.ports.clock),
             org=org,
             ids={**stored.known_ids(), **made},
             failed={
@@ -126,13 +125,10 @@ class FleetApplies(LeasedWork[DueWork]):
         """What comes of a unit."""
         steps = FleetSteps(
             attempt.api,
-            self.ports.clock,
             f"fleet-{attempt.running.apply_id}.{number}",
             attempt.ids,
         )
         problems = [*unit.problems, *waits_for(attempt, unit)]
-        if not problems:
-            problems = await changed_since(attempt, self.ports.queries, unit)
         moment = ""
         if not problems and unit.action == "delete" and unit.id is not None:
             moment = await last_moment(attempt.api, unit.id)
@@ -175,36 +171,6 @@ def waits_for(attempt: Attempt, unit: Unit) -> list[str]:
         return [f"{each}: {problem}" for each, problem in failed if unit.key in each.users]
     names = [each.name for each, _ in failed if each.kind == "agent" and each.key in unit.users]
     return [f"{unit} waits for {', '.join(names)}"] if names and unit.kind == "group" else []
-
-
-async def changed_since(attempt: Attempt, queries: FleetQueries, unit: Unit) -> list[str]:
-    """Why a unit is not applied, if what it changes is not as it was when it was planned. What it
-    has done itself, in an attempt before this one, is as it wants it."""
-    wanted = attempt.stored.wanted
-    agents = [each for each in wanted.agents if each.key == unit.key]
-    if unit.kind != "agent" or unit.action != "change" or not agents or attempt.stored.undoes:
-        return []
-    alone, fleet_id = wanted.model_copy(update={"agents": agents}), attempt.stored.fleet_id
-    try:
-        state = await read_state(
-            attempt.api, queries, attempt.org, fleet_id, alone, only_agent=unit.id
-        )
-    except (Refused, ApiAway) as away:
-        return [str(away)]
-    now = unit_of(agents[0])
-    plan_agent(now, agents[0], state.agents.get(unit.id or ""), unit.before, state, wanted)
-    before = {change.field: change.before for change in unit.changes}
-    differing = [
-        change.field
-        for change in now.changes
-        if change.field in before and change.before != before[change.field]
-    ]
-    if unit.id not in state.agents:
-        return [f"the agent {unit.id} was deleted since this was planned: plan again"]
-    if differing:
-        fields = ", ".join(differing)
-        return [f"{fields} changed since this was planned: nothing is applied, plan again"]
-    return []
 
 
 async def last_moment(api: FleetApi, agent_id: str) -> str:

@@ -59,14 +59,11 @@ async def read_state(
     org: str,
     fleet_id: str,
     wanted: Wanted,
-    *,
-    only_agent: str | None = None,
 ) -> FleetState:
-    """The state of the server as far as a plan needs it; with `only_agent` of that agent alone.
-    Raises Refused and ApiAway."""
+    """The state of the server as far as a plan needs it. Raises Refused and ApiAway."""
     members = await queries.members(org, fleet_id)
     state = FleetState(fleet_id=fleet_id, members=members)
-    await _Reader(api, state, wanted, only_agent=only_agent).read()
+    await _Reader(api, state, wanted).read()
     owned = [
         *state.agents,
         *(str(each["id"]) for agent in state.agents.values() for each in agent.get("blocks") or []),
@@ -101,14 +98,11 @@ def ids_of(state: FleetState) -> dict[Ref, str]:
 
 
 class _Reader:
-    def __init__(
-        self, api: FleetApi, state: FleetState, wanted: Wanted, *, only_agent: str | None
-    ) -> None:
+    def __init__(self, api: FleetApi, state: FleetState, wanted: Wanted) -> None:
         self.api = api
         self.state = state
         # Where files have moved, or agents go, the plan may be about any.
         self.everything = wanted.prune or wanted.is_whole
-        self.only_agent = only_agent
         self.desired = wanted.agents
 
     async def read(self) -> None:
@@ -147,10 +141,6 @@ class _Reader:
 
     async def agents(self) -> None:
         """The agents of the fleet that the plan may be about, and those of the names of others."""
-        if self.only_agent is not None:
-            path = f"/v1/agents/{self.only_agent}"
-            self.keep(await document_at(self.api, path, include=SHOWN))
-            return
         keys = {each for agent in self.desired for each in (agent.key, agent.was)}
         names = {each for agent in self.desired for each in (agent.name, agent.was)}
         for member in self.state.members:

@@ -7,13 +7,16 @@ sent before a request that is refused is taken back.
 from __future__ import annotations
 
 import logging
-from collections.abc import Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass, field
+from functools import partial
+from typing import Any
 
 from libs.agent_document.desired import Json
 from libs.agent_document.requests import Ref, Request
 from libs.bus.ports import Clock
 from services.api.engine.fleet_reading import GONE, ApiAway, FleetApi, Refused
+from services.api.engine.present_values import is_same, present_values
 from services.api.engine.requests_with_ids import (
     Ids,
     UnknownRef,
@@ -27,7 +30,40 @@ log = logging.getLogger(__name__)
 
 # A request that the API cannot answer just now is sent again, after pauses of together ten minutes.
 TRIES_MAX = 24
+CONFLICT = 409
 PAUSE_SECONDS, PAUSE_SECONDS_MAX = 0.25, 30.0
+
+
+@dataclass(frozen=True)
+class PatientApi:
+    """The API, asked again and again where it cannot answer just now: keeps the contract of
+    `FleetApi`, and raises ApiAway in the end."""
+
+    api: FleetApi
+    clock: Clock
+
+    async def get(self, path: str, **query: Any) -> Json:
+        """The document at a path."""
+        return await self.persist(partial(self.api.get, path, **query))
+
+    async def pages(self, path: str, **query: Any) -> list[Json]:
+        """All entries of a list that has cursors."""
+        return await self.persist(partial(self.api.pages, path, **query))
+
+    async def send(self, method: str, path: str, body: Json, key: str | None) -> Json:
+        """The answer to a request, with an Idempotency-Key if there is one."""
+        return await self.persist(partial(self.api.send, method, path, body, key))
+
+    async def persist[T](self, ask: Callable[[], Awaitable[T]]) -> T:
+        """Ask until there is an answer."""
+        for number in range(TRIES_MAX):
+            try:
+                return await ask()
+            except ApiAway:
+                if number == TRIES_MAX - 1:
+                    raise
+            await self.clock.sleep(min(PAUSE_SECONDS * 1.6**number, PAUSE_SECONDS_MAX))
+        raise AssertionError("the last try raises")
 
 
 @dataclass
@@ -41,7 +77,6 @@ class FleetSteps:
     """
 
     api: FleetApi
-    clock: Clock
     name: str
     ids: Ids
     made: Ids = field(default_factory=dict)
@@ -70,12 +105,13 @@ class FleetSteps:
 
     async def send(self, request: Request, name: str) -> Json:
         """The answer to a request. Raises Refused, UnknownRef and ApiAway."""
+        await self.refuse_changed(request)
         for server in mcp_servers_named(request):
             await self.learn_tools(server)
         path, body = path_of(request, self.ids), body_of(request.body, self.ids)
         key = name if request.creates is not None and request.method == "POST" else None
         try:
-            answer = await self.persist(request.method, path, body, key)
+            answer = await self.api.send(request.method, path, body, key)
         except Refused as refused:
             if request.absent_is_done and refused.status == GONE:
                 return None
@@ -84,16 +120,20 @@ class FleetSteps:
             self.ids[request.creates] = self.made[request.creates] = str(answer["id"])
         return answer
 
-    async def persist(self, method: str, path: str, body: Json, key: str | None) -> Json:
-        """Send a request until it is plan_or_problem. Raises Refused, and in the end ApiAway."""
-        for number in range(TRIES_MAX):
-            try:
-                return await self.api.send(method, path, body, key)
-            except ApiAway:
-                if number == TRIES_MAX - 1:
-                    raise
-            await self.clock.sleep(min(PAUSE_SECONDS * 1.6**number, PAUSE_SECONDS_MAX))
-        raise AssertionError("the last try raises")
+    async def refuse_changed(self, request: Request) -> None:
+        """Raise Refused for an update whose fields have neither the values that they had when it
+        was planned, nor those that it gives: somebody has changed them since."""
+        if request.undo is None or not isinstance(request.undo.body, dict):
+            return
+        planned, given = request.undo.body, body_of(request.body, self.ids)
+        changed = [
+            name
+            for name, now in (await present_values(self.api, request, self.ids)).items()
+            if not (is_same(name, planned.get(name), now) or is_same(name, given[name], now))
+        ]
+        if changed:
+            words = f"{', '.join(changed)} changed since this was planned: plan again"
+            raise Refused(CONFLICT, words)
 
     async def learn_tools(self, server: str) -> None:
         """Know the tools that an MCP server has by now."""

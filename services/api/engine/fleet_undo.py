@@ -8,14 +8,12 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from libs.agent_document.desired import Json
-from libs.agent_document.differences import FIELDS, Change, is_within
-from libs.agent_document.plan_agent import AGENTS_PATH, present_fields
-from libs.agent_document.plan_blocks import BLOCKS_PATH
+from libs.agent_document.differences import Change
 from libs.agent_document.plan_parts import Applied, FleetPlan, Member, Unit
 from libs.agent_document.requests import Ref, Request
 from services.api.adapters.fleet_queries import EndedUnit, StoredPlan, ref_of
-from services.api.engine.fleet_reading import SHOWN, FleetApi, document_at
+from services.api.engine.fleet_reading import FleetApi, document_at
+from services.api.engine.present_values import is_same, present_values
 from services.api.engine.requests_with_ids import Ids, body_of, path_of
 
 DONE = ("created", "changed", "deleted", "forgotten")
@@ -94,12 +92,15 @@ async def _change_back(api: FleetApi, undo: Unit, unit: Unit, ids: Ids) -> None:
             continue
         back = step.undo
         if step.method == "PATCH" and isinstance(step.body, dict):
-            changed = await _changed_since(api, step, ids)
+            now = await present_values(api, step, ids)
+            sent = body_of(step.body, ids)
+            changed = {name for name, value in now.items() if not is_same(name, sent[name], value)}
             kept |= changed
             body = {name: value for name, value in back.body.items() if name not in changed}
             if not body:
                 continue
-            back = back.model_copy(update={"body": body})
+            again = back.model_copy(update={"body": {name: sent[name] for name in body}})
+            back = back.model_copy(update={"body": body, "undo": again})
         undo.steps.append(
             back.model_copy(update={"path": (path_of(back, ids),), "body": body_of(back.body, ids)})
         )
@@ -114,25 +115,3 @@ async def _change_back(api: FleetApi, undo: Unit, unit: Unit, ids: Ids) -> None:
         undo.releases = True
         return
     undo.key, undo.name, undo.applied = unit.before.key, unit.before.name, unit.before.applied
-
-
-async def _changed_since(api: FleetApi, step: Request, ids: Ids) -> set[str]:
-    """The fields of an update whose values are not those that it gave."""
-    path, sent = path_of(step, ids), body_of(step.body, ids)
-    if step.path[0] not in (AGENTS_PATH, BLOCKS_PATH.rstrip("/")) or len(step.path) != 2:
-        return set()
-    is_agent = step.path[0] == AGENTS_PATH
-    there = await document_at(api, path, **({"include": SHOWN} if is_agent else {}))
-    if there is None:
-        return set(sent)
-    present = present_fields(there) if is_agent else there
-    return {name for name, value in sent.items() if not _is_same(name, value, present.get(name))}
-
-
-def _is_same(name: str, sent: Json, present: Json) -> bool:
-    if name.endswith("_ids"):
-        return set(sent) == set(present or [])
-    field = FIELDS.get(name)
-    if field is None:
-        return bool(sent == present)
-    return is_within(field.normal(sent), present) if field.merges else field.normal(sent) == present

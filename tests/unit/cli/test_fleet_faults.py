@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -345,3 +346,25 @@ def test_an_undo_keeps_what_was_changed_since(folder: Folder) -> None:
     ]
     assert folder.server.agent("ada")["system"] == "By hand"
     assert folder.server.block("ada", "human")["value"] == "Whiskers"
+
+
+def test_what_changes_while_a_plan_is_applied_is_not_overwritten(
+    folder: Folder, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name in ("ada", "bob"):
+        folder.write(f"{name}.toml", called(name) + HUMAN.format("unknown"))
+    folder.apply()
+    block = folder.server.block("bob", "human")["id"]
+    for name in ("ada", "bob"):
+        folder.write(f"{name}.toml", called(name) + HUMAN.format("Name: unknown"))
+    send = folder.server.send
+
+    def learn_after_the_first(*given: Any) -> Any:
+        folder.server.blocks[block]["value"] = "Whiskers"
+        return send(*given)
+
+    monkeypatch.setattr(folder.server, "send", learn_after_the_first)
+    outcomes = {outcome.plan.name: outcome for outcome in folder.apply()}
+    assert outcomes["ada"].problems == []
+    assert "value changed since this was planned" in outcomes["bob"].problems[0]
+    assert folder.server.block("bob", "human")["value"] == "Whiskers"

@@ -63,7 +63,7 @@ class FleetPlanner:
             fleet_id=self.fleet_id,
             wanted=Wanted(),
             plan=plan,
-            ids=stored.ids,
+            ids={**stored.ids, **{name: i for unit in ended for name, i in unit.ids.items()}},
             undoes=apply_id,
         )
 

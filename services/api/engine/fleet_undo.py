@@ -14,7 +14,7 @@ from libs.agent_document.requests import Ref, Request
 from services.api.adapters.fleet_queries import EndedUnit, StoredPlan, ref_of
 from services.api.engine.fleet_reading import FleetApi, document_at
 from services.api.engine.present_values import is_same, present_values
-from services.api.engine.requests_with_ids import Ids, body_of, path_of
+from services.api.engine.requests_with_ids import Ids, body_of
 
 DONE = ("created", "changed", "deleted", "forgotten")
 
@@ -101,9 +101,7 @@ async def _change_back(api: FleetApi, undo: Unit, unit: Unit, ids: Ids) -> None:
                 continue
             again = back.model_copy(update={"body": {name: sent[name] for name in body}})
             back = back.model_copy(update={"body": body, "undo": again})
-        undo.steps.append(
-            back.model_copy(update={"path": (path_of(back, ids),), "body": body_of(back.body, ids)})
-        )
+        undo.steps.append(back)
     for name in sorted(kept):
         undo.notes.append(f"{name} is kept: it was changed since")
     undo.changes = [

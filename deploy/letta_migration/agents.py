@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from hashlib import sha256
 from typing import Any
@@ -16,6 +16,7 @@ from deploy.letta_migration.report import Report
 from deploy.letta_migration.secrets import Closed, Opener
 from deploy.letta_migration.source import LettaDatabase, Row
 from deploy.letta_migration.target_versions import TargetVersions
+from libs.agent_document.agent_fields import AGENT_FIELDS, DocumentField
 from libs.contracts.agent.agents import AgentCreated, AgentSecretsReplaced, AgentUpdated
 from libs.contracts.letta.agent_state import AgentConfig
 from libs.contracts.letta.model_configs import EmbeddingConfig, LLMConfig
@@ -62,12 +63,10 @@ def embedding_config(fields: Row | None) -> EmbeddingConfig | None:
     return EmbeddingConfig.model_validate(known)
 
 
-SAME_NAMES = (
-    "id", "name", "agent_type", "compaction_settings", "response_format", "description",
-    "project_id", "template_id", "base_template_id", "deployment_id", "entity_id",
-    "message_buffer_autoclear", "enable_sleeptime", "last_run_duration_ms", "last_stop_reason",
-    "max_files_open", "per_file_view_window_char_limit", "hidden",
-)  # fmt: skip
+def fields_of(row: Row, table: Iterable[DocumentField]) -> dict[str, Any]:
+    """What the columns of a row say, by the names that it has here; without nulls."""
+    columns = {field.name: field.form("letta_database") for field in table}
+    return {name: row[column] for name, column in columns.items() if row.get(column) is not None}
 
 
 def agent_config(row: Row) -> AgentConfig:
@@ -76,17 +75,14 @@ def agent_config(row: Row) -> AgentConfig:
     completion = row["last_run_completion"]
     return AgentConfig.model_validate(
         {
-            **{name: row[name] for name in SAME_NAMES if row.get(name) is not None},
+            **fields_of(row, AGENT_FIELDS),
             "name": row["name"] or row["id"],
             "system": row["system"] or "",
             "llm_config": model,
             "embedding_config": embedding_config(row["embedding_config"]),
             "tool_rules": row["tool_rules"] or [],
-            "metadata": row["metadata_"],
             "timezone": row["timezone"] or "UTC",
             "last_run_completion": utc(completion) if completion else None,
-            "created_by_id": row["_created_by_id"],
-            "last_updated_by_id": row["_last_updated_by_id"],
             "created_at": utc(row["created_at"]),
             "updated_at": utc(row["updated_at"] or row["created_at"]),
         }

@@ -9,14 +9,16 @@ from typing import Any
 
 from pydantic_core import to_json
 
-from deploy.letta_migration.agents import CUSTOM_TYPE, MCP_TYPE, embedding_config
+from deploy.letta_migration.agents import CUSTOM_TYPE, MCP_TYPE, embedding_config, fields_of
 from deploy.letta_migration.messages import utc
 from deploy.letta_migration.progress import Progress
 from deploy.letta_migration.report import Report
 from deploy.letta_migration.secrets import Closed, Opener
 from deploy.letta_migration.source import LettaDatabase, Row
+from libs.agent_document.agent_fields import TOOL_FIELDS
 from libs.contracts.agent_file import Definition, DefinitionKind
 from libs.contracts.bus_messages import JsonObject
+from libs.contracts.groups.groups import GroupConfig
 from libs.contracts.letta.tools import RETURN_CHARS_MAX, ToolState
 from libs.contracts.tools.base_tools.catalogue import BASE_TOOLS, SERVER_TOOLS
 from libs.contracts.tools.mcp_servers import sealed_fields
@@ -229,13 +231,7 @@ class Definitions:
     def group(self, row: Row) -> JsonObject | None:
         """A group, with the blocks that its agents share."""
         shared = self.database.links("groups_blocks", "block_id", row["id"], of="group_id")
-        names = (
-            "description", "agent_ids", "manager_type", "manager_agent_id", "termination_token",
-            "max_turns", "sleeptime_agent_frequency", "turns_counter",
-            "last_processed_message_id", "max_message_buffer_length",
-            "min_message_buffer_length", "project_id", "template_id", "base_template_id",
-            "deployment_id", "hidden",
-        )  # fmt: skip
+        names = GroupConfig.model_fields
         config: dict[str, Any] = {name: row[name] for name in names if row.get(name) is not None}
         return {"config": {**config, "shared_block_ids": [*shared]}}
 
@@ -252,19 +248,10 @@ def bearer(token: str) -> str:
 
 def tool_state(row: Row) -> ToolState:
     """A tool that a client made."""
-    names = (
-        "id", "tool_type", "description", "source_type", "name", "source_code", "json_schema",
-        "args_json_schema", "pip_requirements", "npm_requirements", "default_requires_approval",
-        "enable_parallel_execution", "project_id",
-    )  # fmt: skip
     return ToolState.model_validate(
         {
-            **{name: row[name] for name in names if row.get(name) is not None},
-            "tags": row["tags"] or [],
+            **fields_of(row, TOOL_FIELDS),
             "return_char_limit": row["return_char_limit"] or RETURN_CHARS_MAX,
-            "metadata_": row["metadata_"] or {},
-            "created_by_id": row["_created_by_id"],
-            "last_updated_by_id": row["_last_updated_by_id"],
         }
     )
 

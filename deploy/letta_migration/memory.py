@@ -6,15 +6,15 @@ import json
 import math
 from collections.abc import Iterator
 from datetime import datetime
-from typing import Any
 
-from deploy.letta_migration.agents import CHANGED_HERE, embedding_config
+from deploy.letta_migration.agents import CHANGED_HERE, embedding_config, fields_of
 from deploy.letta_migration.histories import EncodedHistory, History
 from deploy.letta_migration.messages import utc
 from deploy.letta_migration.progress import BlockProgress, Progress
 from deploy.letta_migration.report import Report
 from deploy.letta_migration.source import PASSAGE_PAGE_ROWS, LettaDatabase, Row
 from deploy.letta_migration.target_versions import NOT_ASKED, TargetVersions
+from libs.agent_document.agent_fields import BLOCK_FIELDS
 from libs.contracts.agent_file import FileChunk, FileText
 from libs.contracts.bus_messages import JsonObject
 from libs.contracts.letta.blocks import BlockState, block_state
@@ -131,13 +131,7 @@ def fitting_block(block: BlockState) -> BlockState:
 
 def block_of(row: Row, tags: list[str]) -> BlockState:
     """A block as clients read it."""
-    names = (
-        "id", "value", "limit", "project_id", "template_name", "is_template", "template_id",
-        "base_template_id", "deployment_id", "entity_id", "preserve_on_migration", "label",
-        "read_only", "description", "hidden",
-    )  # fmt: skip
-    fields: dict[str, Any] = {name: row[name] for name in names if row.get(name) is not None}
-    return BlockState.model_validate({**fields, "metadata": row["metadata_"] or {}, "tags": tags})
+    return BlockState.model_validate({**fields_of(row, BLOCK_FIELDS), "tags": tags})
 
 
 def embedding_of(row: Row) -> Embedding | None:

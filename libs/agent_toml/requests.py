@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+from libs.agent_document.agent_fields import AGENT_FIELDS, BLOCK_FIELDS, same_fields
 from libs.agent_toml.definition import AgentDefinition, MemoryBlock
 from libs.agent_toml.model_providers import provider_of
 from libs.agent_toml.schedule_tables import Schedule
@@ -42,35 +43,30 @@ def to_update_request(definition: AgentDefinition, environment: Environment | No
     `to_create_request` has besides, and with the secrets if there is an environment. What the file
     leaves out is not in it, except for the texts and lists that are empty then.
     Raises MissingVariable."""
-    limits, compaction = definition.limits, definition.compaction
     secrets = None
     if environment is not None and definition.secrets:
         secrets = {
             name: with_values(text, environment) for name, text in definition.secrets.items()
         }
+    same = {name: getattr(definition, name) for name in same_fields(AGENT_FIELDS, "toml", "update")}
     return {
-        "name": definition.name,
+        **_given(
+            **same
+            | {
+                "model": definition.model,
+                "embedding": definition.embedding,
+                "context_window_limit": definition.context_window,
+                "model_settings": model_settings_request(definition),
+                "response_format": _dump(definition.response_format),
+                "compaction_settings": _dump(definition.compaction),
+                "secrets": secrets,
+            }
+        ),
         "system": definition.system_prompt,
         "description": definition.description,
-        "tags": [*definition.tags],
-        "metadata": definition.metadata,
         "tool_rules": [_dump(rule) for rule in definition.tool_rules],
         "capabilities": [capability.model_dump() for capability in definition.capabilities],
-        "message_buffer_autoclear": definition.message_buffer_autoclear,
-        **_given(
-            model=definition.model,
-            embedding=definition.embedding,
-            context_window_limit=definition.context_window,
-            model_settings=model_settings_request(definition),
-            response_format=_dump(definition.response_format),
-            compaction_settings=_dump(compaction),
-            timezone=definition.timezone,
-            project_id=definition.project_id,
-            hidden=definition.hidden,
-            enable_sleeptime=definition.enable_sleeptime,
-            secrets=secrets,
-        ),
-        **(_dump(limits) or {}),
+        **(_dump(definition.limits) or {}),
     }
 
 
@@ -94,12 +90,8 @@ def model_settings_request(definition: AgentDefinition) -> Body | None:
 def block_request(block: MemoryBlock) -> Body:
     """The body that makes a block, alone or with its agent."""
     return {
-        "label": block.label,
+        **_given(**{name: getattr(block, name) for name in same_fields(BLOCK_FIELDS, "toml")}),
         "value": block.value or "",
-        "limit": block.limit,
-        "read_only": block.read_only,
-        "metadata": block.metadata,
-        **_given(description=block.description),
     }
 
 

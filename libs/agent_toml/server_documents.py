@@ -8,10 +8,10 @@ from typing import Any
 
 from pydantic import ValidationError
 
+from libs.agent_document.agent_fields import AGENT_FIELDS, BLOCK_FIELDS, same_fields
 from libs.agent_toml.definition import AgentDefinition
 from libs.agent_toml.model_tables import ModelSettings
 from libs.contracts.letta.agent_state import file_limits
-from libs.contracts.letta.block_requests import BLOCK_LIMIT_CHARS
 from libs.contracts.letta.tools import RETURN_CHARS_MAX
 
 Document = Mapping[str, Any]
@@ -70,26 +70,14 @@ def _own_fields(agent: Document) -> dict[str, Any]:
     """What belongs to the agent itself."""
     config = agent.get("llm_config") or {}
     return {
-        "name": agent["name"],
+        **{name: agent.get(name) for name in same_fields(AGENT_FIELDS, "toml")},
         "system_prompt": agent["system"],
-        "description": agent.get("description"),
         "model": agent.get("model"),
         "context_window": config.get("context_window"),
         "embedding": agent.get("embedding"),
-        "agent_type": agent.get("agent_type", "letta_v1_agent"),
-        "tags": agent.get("tags") or [],
-        "timezone": agent.get("timezone"),
-        "project_id": agent.get("project_id"),
-        "hidden": agent.get("hidden"),
-        "message_buffer_autoclear": bool(agent.get("message_buffer_autoclear")),
-        "enable_sleeptime": agent.get("enable_sleeptime"),
-        "capabilities": agent.get("capabilities") or [],
         "model_settings": _model_settings(agent),
-        "response_format": agent.get("response_format"),
         "compaction": _compaction(agent.get("compaction_settings")),
         "limits": _limits(agent, config.get("context_window")),
-        "metadata": agent.get("metadata") or {},
-        "tool_rules": agent.get("tool_rules") or [],
     }
 
 
@@ -120,13 +108,9 @@ def _limits(agent: Document, context_window: int | None) -> dict[str, Any] | Non
 
 def _block(block: Document, shared_labels: Collection[str]) -> dict[str, Any]:
     return {
-        "label": block["label"],
+        **{name: block.get(name) for name in same_fields(BLOCK_FIELDS, "toml")},
         "value": block.get("value") or "",
-        "limit": block.get("limit", BLOCK_LIMIT_CHARS),
-        "description": block.get("description"),
-        "read_only": bool(block.get("read_only")),
         "shared": block["label"] in shared_labels,
-        "metadata": block.get("metadata") or {},
     }
 
 

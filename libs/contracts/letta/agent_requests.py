@@ -9,15 +9,14 @@ from typing import Annotated, Self
 
 from pydantic import (
     AfterValidator,
-    BaseModel,
     ConfigDict,
     Field,
     StringConstraints,
     model_validator,
 )
 
+from libs.contracts.letta.agent_state import AddedFields
 from libs.contracts.letta.block_requests import CreateBlock
-from libs.contracts.letta.capabilities import Capabilities
 from libs.contracts.letta.enums import AgentType, StopReasonType
 from libs.contracts.letta.error_bodies import UUID_CHARS, InvalidArgument, id_pattern
 from libs.contracts.letta.message_requests import MessageCreate
@@ -108,7 +107,7 @@ type Ids[Id] = Annotated[list[Id], Field(max_length=NAMES_MAX)]
 type Variables = Annotated[dict[Name, Text], JsonLimit()]
 
 
-class CreateAgent(BaseModel):
+class CreateAgent(AddedFields):
     """A new agent. Without a name the server makes one up."""
 
     model_config = ConfigDict(protected_namespaces=())
@@ -163,7 +162,6 @@ class CreateAgent(BaseModel):
     per_file_view_window_char_limit: FileViewChars = None
     hidden: bool | None = None
     parallel_tool_calls: bool | None = None
-    capabilities: Capabilities | None = None
 
     @model_validator(mode="after")
     def _voice_needs_sleeptime(self) -> Self:
@@ -172,7 +170,7 @@ class CreateAgent(BaseModel):
         return self
 
 
-class UpdateAgent(BaseModel):
+class UpdateAgent(AddedFields):
     """A change to an agent: only the fields in `model_fields_set` count."""
 
     model_config = ConfigDict(protected_namespaces=())
@@ -214,4 +212,3 @@ class UpdateAgent(BaseModel):
     max_files_open: FilesOpen = None
     per_file_view_window_char_limit: FileViewChars = None
     hidden: bool | None = None
-    capabilities: Capabilities | None = None

@@ -9,7 +9,7 @@ from datetime import UTC, datetime
 from pydantic import BaseModel, ConfigDict, JsonValue
 
 from libs.contracts.letta import JsonObject
-from libs.contracts.letta.capabilities import Capability
+from libs.contracts.letta.capabilities import Capabilities, Capability
 from libs.contracts.letta.enums import AgentType, StopReasonType
 from libs.contracts.letta.model_configs import EmbeddingConfig, LLMConfig, ResponseFormat
 
@@ -95,6 +95,12 @@ _FILE_LIMITS = (
 _FILE_LIMITS_BEYOND = (15, 40_000)
 
 GIT_MEMORY_TAG = "git-memory-enabled"
+
+
+class AddedFields(BaseModel):
+    """What agents have here and V1's do not, as requests and agent files say it."""
+
+    capabilities: Capabilities | None = None
 
 
 class AgentConfig(BaseModel):
@@ -219,14 +225,14 @@ def agent_state(config: AgentConfig, related: Relationships = NO_RELATIONSHIPS) 
         "timezone": config.timezone,
         **_file_limits(config),
         "hidden": config.hidden,
-        **_capabilities(config),
+        **_added_fields(config),
     }
 
 
-def _capabilities(config: AgentConfig) -> JsonObject:
-    """What it declares it can do; V1 has no such field, so an agent without any has none."""
-    declared: list[JsonValue] = [each.model_dump(mode="json") for each in config.capabilities]
-    return {"capabilities": declared} if declared else {}
+def _added_fields(config: AgentConfig) -> JsonObject:
+    """What V1 does not have; an agent that declares no capabilities has no such field."""
+    added = config.model_dump(mode="json", include={*AddedFields.model_fields})
+    return {name: value for name, value in added.items() if value != []}
 
 
 def memory_state(agent_type: AgentType, related: Relationships) -> JsonObject:

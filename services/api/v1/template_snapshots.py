@@ -6,6 +6,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any
 
+from libs.agent_document.agent_fields import AGENT_FIELDS, BLOCK_FIELDS, same_fields
 from libs.contracts.api.templates import (
     TemplateAgent,
     TemplateBlock,
@@ -25,27 +26,6 @@ from libs.contracts.letta.template_requests import (
     TemplateSnapshot,
 )
 
-# What an agent's configuration and a request to create an agent call by the same name.
-COPIED = (
-    "agent_type",
-    "system",
-    "llm_config",
-    "embedding_config",
-    "compaction_settings",
-    "tool_rules",
-    "tags",
-    "description",
-    "metadata",
-    "message_buffer_autoclear",
-    "enable_sleeptime",
-    "response_format",
-    "timezone",
-    "max_files_open",
-    "per_file_view_window_char_limit",
-    "capabilities",
-    "identity_ids",
-)
-BLOCK_FIELDS = ("label", "value", "limit", "description", "read_only", "hidden", "tags")
 # Settings of a model by their names in a snapshot, and in its config.
 MODEL_SETTINGS = {
     "enable_reasoner": "enable_reasoner",
@@ -106,19 +86,15 @@ def content_of_agent(
 
 def creation_fields(agent: Mapping[str, Any]) -> JsonObject:
     """What a request to create such an agent says, without what other commands attach."""
-    return {name: agent[name] for name in COPIED if agent.get(name) not in (None, [], {})}
+    names = (*same_fields(AGENT_FIELDS, "template", "create"), "identity_ids")
+    return {name: agent[name] for name in names if agent.get(name) not in (None, [], {})}
 
 
 def template_block(entity_id: str, block: Mapping[str, Any], agents: list[str]) -> TemplateBlock:
     """A block of a template, from its V1 document."""
-    fields = {name: block[name] for name in BLOCK_FIELDS if block.get(name) is not None}
-    return TemplateBlock(
-        **fields,
-        entity_id=entity_id,
-        metadata=block.get("metadata") or {},
-        preserve_on_migration=bool(block.get("preserve_on_migration")),
-        agents=agents,
-    )
+    names = same_fields(BLOCK_FIELDS, "template")
+    fields = {name: block[name] for name in names if block.get(name) is not None}
+    return TemplateBlock(**fields, entity_id=entity_id, agents=agents)
 
 
 def snapshot_of(content: TemplateContent, version: str) -> JsonObject:

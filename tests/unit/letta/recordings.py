@@ -7,12 +7,11 @@ from pathlib import Path
 from pydantic import JsonValue
 
 from libs.contracts.letta import JsonObject
+from libs.contracts.letta.agent_state import AddedFields
 
 RECORDED = Path(__file__).parents[2] / "recorded"
-NOT_IN_V1: tuple[str, ...] = (
-    # Fields that only this server has: the genuine one never sent them.
-    "capabilities",
-)
+# Fields that only this server has: the genuine one never sent them.
+NOT_IN_V1 = (*AddedFields.model_fields,)
 SHORTENED = re.compile(r"<string of (\d+) characters>")
 
 

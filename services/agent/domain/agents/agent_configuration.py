@@ -6,9 +6,11 @@ from collections.abc import Container, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from itertools import islice
+from typing import Any
 
 from pydantic_core import to_json
 
+from libs.agent_document.agent_fields import AGENT_FIELDS, left_out, same_fields
 from libs.contracts.agent.conversations import Message
 from libs.contracts.agent.tool_rule_evaluation import given_arguments
 from libs.contracts.bus_messages import (
@@ -74,7 +76,7 @@ BY_TEMPLATE = "agents are made from templates by POST /v1/templates/{template_ve
 REFUSED_FIELDS = {
     "from_template": BY_TEMPLATE,
     "memory_variables": BY_TEMPLATE,
-    "message_ids": "changes of what the model is shown are not built yet: leave the field out",
+    "message_ids": left_out(AGENT_FIELDS, "update")["message_ids"],
 }
 
 
@@ -132,29 +134,25 @@ def new_config(
 ) -> AgentConfig:
     """The configuration of a new agent."""
     profile = PROFILES[request.agent_type]
+    own: dict[str, Any] = {
+        name: value
+        for name in same_fields(CONFIG_FIELDS, "create")
+        if (value := getattr(request, name)) is not None
+    }
+    own |= {
+        "name": request.name or made_up_name(agent_id),
+        "system": system,
+        "llm_config": llm,
+        "embedding_config": request.embedding_config or with_chunk_size(facts.embedding, request),
+        "compaction_settings": compaction_settings(llm, request.compaction_settings),
+        "parallel_tool_calls": llm.parallel_tool_calls if says_parallel(request) else True,
+        "tool_rules": tool_rules,
+        "message_buffer_autoclear": profile.autoclears or request.message_buffer_autoclear,
+        "timezone": request.timezone or "UTC",
+    }
     return AgentConfig(
+        **own,
         id=agent_id,
-        name=request.name or made_up_name(agent_id),
-        system=system,
-        agent_type=request.agent_type,
-        llm_config=llm,
-        embedding_config=request.embedding_config or with_chunk_size(facts.embedding, request),
-        compaction_settings=compaction_settings(llm, request.compaction_settings),
-        parallel_tool_calls=llm.parallel_tool_calls if says_parallel(request) else True,
-        response_format=request.response_format,
-        tool_rules=tool_rules,
-        description=request.description,
-        metadata=request.metadata,
-        project_id=request.project_id,
-        template_id=request.template_id,
-        base_template_id=request.base_template_id,
-        message_buffer_autoclear=profile.autoclears or request.message_buffer_autoclear,
-        enable_sleeptime=request.enable_sleeptime,
-        timezone=request.timezone or "UTC",
-        max_files_open=request.max_files_open,
-        per_file_view_window_char_limit=request.per_file_view_window_char_limit,
-        hidden=request.hidden,
-        capabilities=request.capabilities or [],
         created_by_id=facts.actor,
         last_updated_by_id=facts.actor,
         created_at=facts.now,
@@ -258,9 +256,9 @@ def changed_fields(old: AgentConfig, request: UpdateAgent, facts: Facts) -> dict
     """What the fields of a request, and who sends it, change in an agent's configuration."""
     asked = request.model_fields_set
     changes: dict[str, object] = {
-        name: getattr(request, name)
-        for name in asked & AgentConfig.model_fields.keys() - CONVERTED
-        if getattr(request, name) is not None or name in CLEARABLE
+        name: value
+        for name in asked.intersection(same_fields(CONFIG_FIELDS, "update"))
+        if (value := getattr(request, name)) is not None or name in CLEARABLE
     }
     if request.timezone == "":
         changes["timezone"] = "UTC"
@@ -296,14 +294,6 @@ def updated_rules(
     return distinct([*kept, *approval_rules(new, kept)])
 
 
-CONVERTED = {
-    "llm_config",
-    "embedding_config",
-    "compaction_settings",
-    "parallel_tool_calls",
-    "tool_rules",
-    "message_ids",
-}
 MODEL_FIELDS = {
     "model",
     "llm_config",
@@ -314,11 +304,13 @@ MODEL_FIELDS = {
     "parallel_tool_calls",
     "response_format",
 }
+CONFIG_FIELDS = [field for field in AGENT_FIELDS if field.name in AgentConfig.model_fields]
+# What null removes.
 CLEARABLE = {
-    "description", "metadata", "project_id", "template_id", "base_template_id", "response_format",
-    "enable_sleeptime",
-    "hidden",
-}  # fmt: skip
+    field.name
+    for field in CONFIG_FIELDS
+    if field.null_clears and AgentConfig.model_fields[field.name].default is None
+}
 
 
 def plain(changes: Mapping[str, object]) -> dict[str, object]:

@@ -6,9 +6,12 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 
+from libs.agent_document.agent_fields import AGENT_FIELDS, same_fields
 from libs.bus.pauses import with_pauses
 from libs.contracts.agent.conversations import Message
 from libs.contracts.bus_messages import Json, JsonObject
+from libs.contracts.letta.agent_requests import CreateAgent
+from libs.contracts.letta.agent_state import AddedFields
 from services.api.v1.agent_file.exported_messages import exported_message, written_time
 from services.api.v1.agent_file.exported_things import (
     FileIds,
@@ -93,25 +96,19 @@ async def exported_agent(agent: ExportedAgent, ids: FileIds) -> JsonObject:
         async for message in with_pauses(agent.messages)
     ]
     secrets: JsonObject = {str(secret["key"]): "" for secret in objects(document.get("secrets"))}
-    own = {
-        name: document.get(name)
-        for name in (
-            "description", "metadata", "llm_config", "embedding_config", "compaction_settings",
-            "message_buffer_autoclear", "response_format", "timezone", "max_files_open",
-            "per_file_view_window_char_limit", "hidden",
-        )
-    }  # fmt: skip
+    own = {name: document.get(name) for name in same_fields(AGENT_FIELDS, "agent_file")}
+    for name in AddedFields.model_fields:  # a file has them only where they say something
+        if own[name] in (None, []):
+            del own[name]
+    settings = document.get("model_settings")
+    parallel = not isinstance(settings, dict) or settings.get("parallel_tool_calls")
     return {
         **new_agent(),
-        "name": document["name"],
+        **own,
+        "parallel_tool_calls": None if parallel else False,
         "tool_ids": file_ids_of(document, "tools", "tool", ids),
         "source_ids": file_ids_of(document, "sources", "source", ids),
         "block_ids": file_ids_of(document, "blocks", "block", ids),
-        "tool_rules": document.get("tool_rules") or [],
-        "tags": document.get("tags") or [],
-        "system": document["system"],
-        "agent_type": document["agent_type"],
-        **own,
         "tool_exec_environment_variables": secrets,
         "secrets": {**secrets} if secrets else None,
         "id": file_id,
@@ -127,7 +124,8 @@ async def exported_agent(agent: ExportedAgent, ids: FileIds) -> JsonObject:
 def new_agent() -> JsonObject:
     """The fields of a request to create an agent, in their order, as the retired server leaves
     them."""
-    absent: dict[str, Json] = dict.fromkeys(AGENT_FIELDS)
+    requested = [name for name in CreateAgent.model_fields if name not in AddedFields.model_fields]
+    absent: dict[str, Json] = dict.fromkeys([*requested, *FIELDS_OF_FILE])
     return {
         **absent,
         "memory_blocks": [],
@@ -142,19 +140,7 @@ def new_agent() -> JsonObject:
     }
 
 
-AGENT_FIELDS = (
-    "name", "memory_blocks", "tools", "tool_ids", "source_ids", "folder_ids", "block_ids",
-    "tool_rules", "tags", "system", "agent_type", "initial_message_sequence", "include_base_tools",
-    "include_multi_agent_tools", "include_base_tool_rules", "include_default_source",
-    "description", "metadata", "llm_config", "embedding_config", "model", "embedding",
-    "model_settings", "compaction_settings", "context_window_limit", "embedding_chunk_size",
-    "max_tokens", "max_reasoning_tokens", "enable_reasoner", "reasoning", "from_template",
-    "template", "project", "tool_exec_environment_variables", "secrets", "memory_variables",
-    "project_id", "template_id", "base_template_id", "identity_ids", "message_buffer_autoclear",
-    "enable_sleeptime", "response_format", "timezone", "max_files_open",
-    "per_file_view_window_char_limit", "hidden", "parallel_tool_calls", "id",
-    "in_context_message_ids", "messages", "files_agents", "group_ids",
-)  # fmt: skip
+FIELDS_OF_FILE = ("id", "in_context_message_ids", "messages", "files_agents", "group_ids")
 
 
 async def legacy_document(export: Export) -> JsonObject:

@@ -11,6 +11,7 @@ from collections.abc import Iterator
 from hashlib import sha256
 from typing import BinaryIO
 
+from libs.agent_document.agent_fields import BELONGINGS, left_out
 from libs.contracts.agent.conversations import Message
 from libs.contracts.agent_file import (
     FileChunk,
@@ -165,7 +166,7 @@ class AgentFileLines:
                     self.left_out.append(LeftOut(entry, f"there is no '{name}' in the file"))
             if agent.identity_ids:
                 entry = entry_name((*place, "identity_ids"))
-                why = "identities are not in the file: attach them to the agent"
+                why = left_out(BELONGINGS, "agent_file")["identities"]
                 self.left_out.append(LeftOut(entry, why))
 
 

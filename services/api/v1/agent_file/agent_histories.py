@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from typing import Any
 
 from pydantic import ValidationError
 
+from libs.agent_document.agent_fields import AGENT_FIELDS, BLOCK_FIELDS, same_fields
 from libs.contracts.agent.agents import AgentCreated, AgentSecretsReplaced
 from libs.contracts.agent.tool_rule_evaluation import RULES
 from libs.contracts.agent_file import HistoryPart
@@ -67,17 +69,17 @@ class AgentHistories:
         """A block as it is made. One whose value is longer than its limit gets that as a limit."""
         if len(entry.value) > entry.limit:
             self.leave_out((*place, "limit"), f"{entry.limit} is less than its value has: raised")
+        same: dict[str, Any] = {
+            name: getattr(entry, name) for name in same_fields(BLOCK_FIELDS, "agent_file")
+        }
         block = BlockState(
+            **same
+            | {
+                "limit": max(entry.limit, len(entry.value)),
+                "metadata": entry.metadata or {},
+                "tags": entry.tags or [],
+            },
             id=block_id,
-            value=entry.value,
-            limit=max(entry.limit, len(entry.value)),
-            label=entry.label,
-            read_only=entry.read_only,
-            description=entry.description,
-            metadata=entry.metadata or {},
-            hidden=entry.hidden,
-            preserve_on_migration=entry.preserve_on_migration,
-            tags=entry.tags or [],
             project_id=self.options.project_id,
             created_by_id=self.options.actor,
             last_updated_by_id=self.options.actor,
@@ -139,28 +141,25 @@ class AgentHistories:
         if llm_config is None:
             where = entry_name((*place, "llm_config"))
             raise AgentFileInvalid([f"{where}: which model? Give one, or import with `model`"])
-        kept = (
-            "system", "agent_type", "description", "metadata", "message_buffer_autoclear",
-            "max_files_open", "per_file_view_window_char_limit", "hidden",
-        )  # fmt: skip
+        given = {name: getattr(entry, name) for name in same_fields(AGENT_FIELDS, "agent_file")}
         settings = entry.compaction_settings
+        own: dict[str, Any] = {name: value for name, value in given.items() if value is not None}
+        own |= {
+            "id": self.ids.agent(entry.id),
+            "name": self.name(index, entry),
+            "llm_config": llm_config,
+            "compaction_settings": None if settings is None else settings.model_dump(mode="json"),
+            "enable_sleeptime": self.has_sleeptime_group(entry) or entry.enable_sleeptime,
+            "tool_rules": self.rules(place, entry, tools),
+            "timezone": entry.timezone or "UTC",
+        }
         return AgentConfig(
-            id=self.ids.agent(entry.id),
-            name=self.name(index, entry),
-            llm_config=llm_config,
-            embedding_config=entry.embedding_config,
-            compaction_settings=None if settings is None else settings.model_dump(mode="json"),
-            parallel_tool_calls=entry.parallel_tool_calls is not False,
-            response_format=entry.response_format,
-            enable_sleeptime=self.has_sleeptime_group(entry) or entry.enable_sleeptime,
-            tool_rules=self.rules(place, entry, tools),
+            **own,
             project_id=self.options.project_id,
-            timezone=entry.timezone or "UTC",
             created_by_id=self.options.actor,
             last_updated_by_id=self.options.actor,
             created_at=self.options.now,
             updated_at=self.options.now,
-            **{name: getattr(entry, name) for name in kept},
         )
 
     def has_sleeptime_group(self, entry: AgentEntry) -> bool:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 
+from libs.agent_document.agent_fields import TOOL_FIELDS, same_fields
 from libs.contracts.agent_file import Definition
 from libs.contracts.bus_messages import JsonObject
 from libs.contracts.deterministic_ids import derived_id
@@ -19,10 +20,11 @@ from services.api.v1.agent_file.entry_problems import LeftOut, Path, entry_name
 from services.api.v1.agent_file.import_options import ImportOptions, PresentThings
 
 # What a tool of the same name that is there already gets, where it is to be overridden.
-OVERRIDDEN_FIELDS = (
-    "description", "source_type", "source_code", "json_schema", "args_json_schema", "tags",
-    "return_char_limit", "pip_requirements", "npm_requirements", "enable_parallel_execution",
-)  # fmt: skip
+OVERRIDDEN_FIELDS = [
+    name
+    for name in same_fields(TOOL_FIELDS, "agent_file")
+    if name not in ("name", "tool_type", "default_requires_approval")
+]
 AGENT_STATE = "agent_state"
 ADDED_ARGUMENTS = (AGENT_STATE, "request_heartbeat")
 FROM_SERVERS = {"external_mcp", "external_composio", "external_langchain"}

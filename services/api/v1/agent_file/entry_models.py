@@ -21,6 +21,7 @@ from pydantic import (
 )
 
 from libs.contracts.letta.agent_requests import FILE_VIEW_CHARS_MAX, FILES_OPEN_MAX
+from libs.contracts.letta.agent_state import AddedFields
 from libs.contracts.letta.block_requests import BLOCK_LIMIT_CHARS, CreateBlock
 from libs.contracts.letta.enums import AgentType, ToolType
 from libs.contracts.letta.message_content import ContentPart, ToolReturnPart
@@ -136,7 +137,7 @@ class FileAgentEntry(Entry):
     source_id: Name
 
 
-class AgentEntry(Entry):
+class AgentEntry(Entry, AddedFields):
     """An agent without its messages."""
 
     id: Name

@@ -5,21 +5,13 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 
+from libs.agent_document.agent_fields import BLOCK_FIELDS, same_fields
 from libs.contracts.bus_messages import JsonObject
+from libs.contracts.letta.blocks import BlockState
+from libs.contracts.letta.tools import ToolState
 
-BLOCK_FIELDS = (
-    "value", "limit", "project_id", "template_name", "is_template", "template_id",
-    "base_template_id", "deployment_id", "entity_id", "preserve_on_migration", "label",
-    "read_only", "description", "metadata", "hidden", "tags",
-)  # fmt: skip
-# A file is for anyone: what ties a block to this server stays here.
-TIED_FIELDS = {"project_id", "template_id", "base_template_id", "deployment_id", "entity_id"}
-TOOL_FIELDS = (
-    "tool_type", "description", "source_type", "name", "tags", "source_code", "json_schema",
-    "args_json_schema", "return_char_limit", "pip_requirements", "npm_requirements",
-    "default_requires_approval", "enable_parallel_execution", "created_by_id",
-    "last_updated_by_id", "metadata_", "project_id",
-)  # fmt: skip
+# Of a block: what no file has. Its id stands last.
+BY_SERVER = ("id", "created_by_id", "last_updated_by_id")
 SOURCE_FIELDS = ("name", "description", "instructions", "metadata")
 FILE_FIELDS = (
     "file_name", "original_file_name", "file_path", "file_type", "file_size",
@@ -61,8 +53,9 @@ class FileIds:
 
 def exported_block(block: JsonObject, ids: FileIds) -> JsonObject:
     """A memory block as a file has it."""
-    shown = {name: None if name in TIED_FIELDS else block.get(name) for name in BLOCK_FIELDS}
+    shown = {name: block.get(name) for name in same_fields(BLOCK_FIELDS, "agent_file")}
     return {
+        **dict.fromkeys(name for name in BlockState.model_fields if name not in BY_SERVER),
         **shown,
         "metadata": block.get("metadata") or {},
         "tags": block.get("tags") or None,
@@ -72,8 +65,8 @@ def exported_block(block: JsonObject, ids: FileIds) -> JsonObject:
 
 def exported_tool(tool: JsonObject, ids: FileIds) -> JsonObject:
     """A tool, with its code if a client made it."""
-    shown = {name: tool.get(name) for name in TOOL_FIELDS}
-    return {"id": ids.of("tool", str(tool["id"])), **shown, "project_id": None}
+    shown = {name: tool.get(name) for name in ToolState.model_fields}
+    return {**shown, "id": ids.of("tool", str(tool["id"])), "project_id": None}
 
 
 def exported_source(folder: JsonObject, ids: FileIds) -> JsonObject:

@@ -18,6 +18,8 @@ from tests.servers import HeelerInstance
 from tests.walks import CHECKOUT, commands, walks
 
 RECORDED = (
+    "tests/unit/agent_document",
+    "tests/unit/agent_toml/test_generated_pages.py",
     "tests/unit/letta/test_letta_states.py",
     "tests/unit/letta/test_limits.py",
     "tests/contract/test_golden_messages.py",

@@ -9,14 +9,15 @@ from typing import Annotated, Self
 
 from pydantic import (
     AfterValidator,
+    BaseModel,
     ConfigDict,
     Field,
     StringConstraints,
     model_validator,
 )
 
-from libs.contracts.letta.agent_state import AddedFields
 from libs.contracts.letta.block_requests import CreateBlock
+from libs.contracts.letta.capabilities import Capabilities
 from libs.contracts.letta.enums import AgentType, StopReasonType
 from libs.contracts.letta.error_bodies import UUID_CHARS, InvalidArgument, id_pattern
 from libs.contracts.letta.message_requests import MessageCreate
@@ -105,6 +106,12 @@ type FilesOpen = Annotated[Integer | None, AfterValidator(_files_open)]
 type FileViewChars = Annotated[Integer | None, AfterValidator(_file_view_chars)]
 type Ids[Id] = Annotated[list[Id], Field(max_length=NAMES_MAX)]
 type Variables = Annotated[dict[Name, Text], JsonLimit()]
+
+
+class AddedFields(BaseModel):
+    """What agents have here and V1's do not, as requests and agent files say it."""
+
+    capabilities: Capabilities | None = None
 
 
 class CreateAgent(AddedFields):

@@ -9,7 +9,7 @@ from datetime import UTC, datetime
 from pydantic import BaseModel, ConfigDict, JsonValue
 
 from libs.contracts.letta import JsonObject
-from libs.contracts.letta.capabilities import Capabilities, Capability
+from libs.contracts.letta.capabilities import Capability
 from libs.contracts.letta.enums import AgentType, StopReasonType
 from libs.contracts.letta.model_configs import EmbeddingConfig, LLMConfig, ResponseFormat
 
@@ -95,12 +95,6 @@ _FILE_LIMITS = (
 _FILE_LIMITS_BEYOND = (15, 40_000)
 
 GIT_MEMORY_TAG = "git-memory-enabled"
-
-
-class AddedFields(BaseModel):
-    """What agents have here and V1's do not, as requests and agent files say it."""
-
-    capabilities: Capabilities | None = None
 
 
 class AgentConfig(BaseModel):
@@ -191,7 +185,7 @@ def file_limits(context_window: int | None) -> tuple[int, int]:
 def agent_state(config: AgentConfig, related: Relationships = NO_RELATIONSHIPS) -> JsonObject:
     """The agent as clients read it."""
     reason = config.last_stop_reason
-    return {
+    shown: JsonObject = {
         "created_by_id": config.created_by_id,
         "last_updated_by_id": config.last_updated_by_id,
         "created_at": timestamp(config.created_at),
@@ -225,14 +219,10 @@ def agent_state(config: AgentConfig, related: Relationships = NO_RELATIONSHIPS) 
         "timezone": config.timezone,
         **_file_limits(config),
         "hidden": config.hidden,
-        **_added_fields(config),
     }
-
-
-def _added_fields(config: AgentConfig) -> JsonObject:
-    """What V1 does not have; an agent that declares no capabilities has no such field."""
-    added = config.model_dump(mode="json", include={*AddedFields.model_fields})
-    return {name: value for name, value in added.items() if value != []}
+    # What V1 does not have. An agent that declares no capabilities has no such field.
+    added = config.model_dump(mode="json", exclude={*shown, "parallel_tool_calls"})
+    return shown | {name: value for name, value in added.items() if value != []}
 
 
 def memory_state(agent_type: AgentType, related: Relationships) -> JsonObject:

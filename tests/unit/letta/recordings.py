@@ -7,7 +7,7 @@ from pathlib import Path
 from pydantic import JsonValue
 
 from libs.contracts.letta import JsonObject
-from libs.contracts.letta.agent_state import AddedFields
+from libs.contracts.letta.agent_requests import AddedFields
 
 RECORDED = Path(__file__).parents[2] / "recorded"
 # Fields that only this server has: the genuine one never sent them.

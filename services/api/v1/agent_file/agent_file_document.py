@@ -10,8 +10,7 @@ from libs.agent_document.agent_fields import AGENT_FIELDS, same_fields
 from libs.bus.pauses import with_pauses
 from libs.contracts.agent.conversations import Message
 from libs.contracts.bus_messages import Json, JsonObject
-from libs.contracts.letta.agent_requests import CreateAgent
-from libs.contracts.letta.agent_state import AddedFields
+from libs.contracts.letta.agent_requests import AddedFields, CreateAgent
 from services.api.v1.agent_file.exported_messages import exported_message, written_time
 from services.api.v1.agent_file.exported_things import (
     FileIds,

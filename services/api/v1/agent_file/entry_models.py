@@ -20,8 +20,11 @@ from pydantic import (
     field_validator,
 )
 
-from libs.contracts.letta.agent_requests import FILE_VIEW_CHARS_MAX, FILES_OPEN_MAX
-from libs.contracts.letta.agent_state import AddedFields
+from libs.contracts.letta.agent_requests import (
+    FILE_VIEW_CHARS_MAX,
+    FILES_OPEN_MAX,
+    AddedFields,
+)
 from libs.contracts.letta.block_requests import BLOCK_LIMIT_CHARS, CreateBlock
 from libs.contracts.letta.enums import AgentType, ToolType
 from libs.contracts.letta.message_content import ContentPart, ToolReturnPart

@@ -61,6 +61,12 @@ def same_fields(table: Iterable[DocumentField], *forms: Form) -> tuple[str, ...]
     )
 
 
+def names_in(table: Iterable[DocumentField], form: Form) -> Mapping[str, str]:
+    """The fields that a form has, each with what the form calls it."""
+    found = ((field.name, field.form(form)) for field in table)
+    return {name: there for name, there in found if isinstance(there, str)}
+
+
 def left_out(table: Iterable[DocumentField], form: Form) -> Mapping[str, str]:
     """The fields that a form leaves out, each with the reason."""
     found = ((field.name, field.form(form)) for field in table)

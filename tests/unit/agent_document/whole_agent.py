@@ -7,7 +7,7 @@ from typing import Any, get_args
 
 from pydantic import BaseModel
 
-from libs.agent_document.agent_fields import AGENT_FIELDS, DocumentField, LeftOut
+from libs.agent_document.agent_fields import AGENT_FIELDS, DocumentField
 from libs.contracts.agent.conversations import Message
 from libs.contracts.letta.agent_requests import CreateAgent
 from libs.contracts.letta.agent_state import AgentConfig, Relationships, agent_state
@@ -141,11 +141,6 @@ def whole_values(table: tuple[DocumentField, ...], state: BaseModel) -> dict[str
     """The values of the fields of a table, as JSON."""
     shown = {"tags": VALUES["tags"], **state.model_dump(mode="json")}
     return {field.name: shown[field.name] for field in table}
-
-
-def carried(table: tuple[DocumentField, ...], form: Any) -> list[str]:
-    """The fields that a form has, by whatever name."""
-    return [field.name for field in table if not isinstance(field.form(form), LeftOut)]
 
 
 def design_of(fields: dict[str, Any]) -> AgentDesign:

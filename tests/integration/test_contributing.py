@@ -6,6 +6,7 @@ import os
 import shutil
 import subprocess
 from collections.abc import AsyncIterator, Iterator
+from datetime import UTC, datetime
 from pathlib import Path
 
 import httpx
@@ -106,6 +107,49 @@ def test_a_field_of_agents_is_set_listed_filtered_by_changed_and_cleared(
     assert with_nickname("Countess") == []
     assert http.get(f"/v1/agents/{ada}").json()["nickname"] is None
     assert http.post("/v1/agents", json={"model": MODEL, "nickname": 7}).status_code == 422
+
+
+def test_a_field_of_agents_survives_every_form(
+    http: httpx.Client, heeler: HeelerInstance, tmp_path: Path
+) -> None:
+    fields = {"model": MODEL, "name": "ada", "nickname": "Countess", "system": "Be kind."}
+    ada = http.post("/v1/agents", json=fields).json()
+    path = f"/v1/agents/{ada['id']}"
+
+    def imported(file: bytes, **options: str) -> str:
+        answer = http.post("/v1/agents/import", files={"file": ("ada", file)}, data=options)
+        [agent_id] = answer.json()["agent_ids"]
+        return str(agent_id)
+
+    def deployed() -> str:
+        body = {"type": "agent", "agent_id": ada["id"], "name": "countesses"}
+        assert http.post("/v1/templates", json=body).is_success
+        [agent_id] = http.post("/v1/templates/countesses:1/agents", json={}).json()["agent_ids"]
+        return str(agent_id)
+
+    def applied() -> str:
+        command = [heeler.python, "-m", "cli", "export", ada["id"], "--to", str(tmp_path)]
+        subprocess.run(command, cwd=heeler.checkout, env=heeler.environment(), check=True)
+        toml = (tmp_path / "ada.toml").read_text()
+        assert 'nickname = "Countess"' in toml
+        toml = toml.replace('name = "ada"', 'name = "eda"', 1)
+        headers = {"content-type": "application/toml"}
+        return str(http.post("/agents", content=toml, headers=headers).json()["id"])
+
+    made = {
+        "agent file": imported(http.get(f"{path}/export").content),
+        "whole export": imported(
+            http.get(f"{path}/export", params={"format": "heeler"}).content, conflicts="copy"
+        ),
+        "fork": http.post(f"{path}/fork", json={}).json()["id"],
+        "template": deployed(),
+        "TOML": applied(),
+    }
+    for form, agent_id in made.items():
+        assert http.get(f"/v1/agents/{agent_id}").json()["nickname"] == "Countess", form
+    before = datetime.now(UTC).isoformat()
+    assert http.patch(path, json={"nickname": None}).json()["nickname"] is None
+    assert http.get(path, params={"at": before}).json()["nickname"] == "Countess"
 
 
 def test_a_built_in_tool_is_attached_by_name_and_called(http: httpx.Client) -> None:

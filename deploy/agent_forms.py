@@ -9,7 +9,10 @@ from libs.agent_document.agent_fields import (
     AGENT_FIELDS,
     BELONGINGS,
     BLOCK_FIELDS,
+    FOLDER_FIELDS,
     FORMS,
+    GROUP_FIELDS,
+    SCHEDULE_FIELDS,
     TOOL_FIELDS,
     DocumentField,
     Form,
@@ -35,13 +38,16 @@ An agent is written in several forms: requests, [TOML files](agent-toml.md), [ag
 files](agent-files.md), [templates](templates.md) and the database of [a Letta
 server](moving-in.md). Each row says what a form calls a field: `yes` is the same name, and `no`
 has a reason in the list below the table. [Whole exports](exports.md), forks and agents [as of a
-moment](as-of.md) have all fields of agents, blocks and tools: they are made of whole events.
+moment](as-of.md) have all fields of agents, blocks, tools, groups and schedules.
 """
 TABLES: dict[str, tuple[Iterable[DocumentField], tuple[Form, ...]]] = {
     "The agent itself": (AGENT_FIELDS, FORMS[:-1]),
     "What belongs to it": (BELONGINGS, FORMS),
     "Memory blocks": (BLOCK_FIELDS, ("create", "toml", "agent_file", "template", "letta_database")),
     "Tools that clients made": (TOOL_FIELDS, ("toml", "agent_file", "letta_database")),
+    "Folders": (FOLDER_FIELDS, ("toml", "agent_file", "letta_database", "lines")),
+    "Groups": (GROUP_FIELDS, ("toml", "agent_file", "template", "letta_database")),
+    "Schedules": (SCHEDULE_FIELDS, ("toml",)),
 }
 
 

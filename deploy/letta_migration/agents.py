@@ -64,9 +64,14 @@ def embedding_config(fields: Row | None) -> EmbeddingConfig | None:
 
 
 def fields_of(row: Row, table: Iterable[DocumentField]) -> dict[str, Any]:
-    """What the columns of a row say, by the names that it has here; without nulls."""
+    """What the columns of a row say, by the names that they have here; without nulls, and without
+    what stands in another table."""
     columns = names_in(table, "letta_database").items()
-    return {name: row[column] for name, column in columns if row.get(column) is not None}
+    return {
+        name: row[column]
+        for name, column in columns
+        if "." not in column and row[column] is not None
+    }
 
 
 def agent_config(row: Row) -> AgentConfig:

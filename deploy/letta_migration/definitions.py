@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Iterator, Mapping
 from hashlib import sha256
-from typing import Any
 
 from pydantic_core import to_json
 
@@ -15,10 +14,9 @@ from deploy.letta_migration.progress import Progress
 from deploy.letta_migration.report import Report
 from deploy.letta_migration.secrets import Closed, Opener
 from deploy.letta_migration.source import LettaDatabase, Row
-from libs.agent_document.agent_fields import TOOL_FIELDS
+from libs.agent_document.agent_fields import GROUP_FIELDS, TOOL_FIELDS
 from libs.contracts.agent_file import Definition, DefinitionKind
 from libs.contracts.bus_messages import JsonObject
-from libs.contracts.groups.groups import GroupConfig
 from libs.contracts.letta.tools import RETURN_CHARS_MAX, ToolState
 from libs.contracts.tools.base_tools.catalogue import BASE_TOOLS, SERVER_TOOLS
 from libs.contracts.tools.mcp_servers import sealed_fields
@@ -231,9 +229,7 @@ class Definitions:
     def group(self, row: Row) -> JsonObject | None:
         """A group, with the blocks that its agents share."""
         shared = self.database.links("groups_blocks", "block_id", row["id"], of="group_id")
-        names = GroupConfig.model_fields
-        config: dict[str, Any] = {name: row[name] for name in names if row.get(name) is not None}
-        return {"config": {**config, "shared_block_ids": [*shared]}}
+        return {"config": {**fields_of(row, GROUP_FIELDS), "shared_block_ids": [*shared]}}
 
 
 def digest_of(definition: Definition) -> str:

@@ -84,6 +84,7 @@ NOT_IN_AF = LeftOut("agent files have no place for it")
 NOT_IN_TEMPLATES = LeftOut("templates have no place for it: set it for each agent")
 NOT_IN_TOML = LeftOut("TOML files have no such key: it stays as the server has it")
 OF_REQUEST = LeftOut("it has requests of its own")
+NOT_SHOWN = LeftOut("Letta servers show none")
 REQUESTS: dict[str, Any] = {"create": OF_REQUEST, "update": OF_REQUEST}
 HISTORY: dict[str, Any] = {"toml": NO_HISTORY, "template": NO_HISTORY}
 UNTIED: dict[str, Any] = {"toml": NOT_IN_TOML, "agent_file": TIED, "template": DEPLOYED}
@@ -111,7 +112,7 @@ AGENT_FIELDS: tuple[DocumentField, ...] = (
         toml=NO_HISTORY,
         agent_file="in_context_message_ids",
         template=NO_HISTORY,
-        letta_database="messages of its conversation",
+        letta_database="messages.id",
     ),
     *alike("description"),
     DocumentField("metadata", letta_database="metadata_"),
@@ -139,7 +140,7 @@ AGENT_FIELDS: tuple[DocumentField, ...] = (
     DocumentField("created_by_id", letta_database="_created_by_id", **OF_SERVER),
     DocumentField("last_updated_by_id", letta_database="_last_updated_by_id", **OF_SERVER),
     *alike("created_at updated_at", **OF_SERVER),
-    DocumentField("tags", letta_database="agents_tags"),
+    DocumentField("tags", letta_database="agents_tags.tag"),
 )  # fmt: skip
 
 # In the order in which agent files have them.
@@ -152,10 +153,9 @@ BLOCK_FIELDS: tuple[DocumentField, ...] = (
     *alike("label read_only description"),
     DocumentField("metadata", letta_database="metadata_"),
     *alike("hidden", toml=NOT_IN_TOML),
-    DocumentField("id", **OF_SERVER),
-    DocumentField("created_by_id", letta_database="_created_by_id", **OF_SERVER),
-    DocumentField("last_updated_by_id", letta_database="_last_updated_by_id", **OF_SERVER),
-    DocumentField("tags", toml=NOT_IN_TOML, letta_database="blocks_tags"),
+    *alike("id", **OF_SERVER),
+    *alike("created_by_id last_updated_by_id", letta_database=NOT_SHOWN, **OF_SERVER),
+    DocumentField("tags", toml=NOT_IN_TOML, letta_database="blocks_tags.tag"),
 )
 
 TOOL_FIELDS: tuple[DocumentField, ...] = (
@@ -174,6 +174,62 @@ TOOL_FIELDS: tuple[DocumentField, ...] = (
     DocumentField("last_updated_by_id", letta_database="_last_updated_by_id", **OF_SERVER),
     *alike("metadata_", toml=NOT_IN_TOML, agent_file=LeftOut("servers keep notes of their own")),
     *alike("project_id", **UNTIED),
+)
+
+NAMED = LeftOut("TOML files name folders that the server has")
+FOLDER_FIELDS: tuple[DocumentField, ...] = (
+    *alike("name", toml="folders"),
+    *alike("description instructions", toml=NAMED),
+    DocumentField("metadata", toml=NAMED, letta_database="metadata_"),
+    *alike("id", toml=NAMED, agent_file=NEW),
+    *alike("embedding_config", toml=NAMED),
+    *alike("organization_id", toml=NAMED, agent_file=NEW, letta_database=NEW, lines=NEW),
+    *alike(
+        "created_by_id last_updated_by_id",
+        toml=NAMED, agent_file=NEW, letta_database=NEW, lines=NEW,
+    ),
+)  # fmt: skip
+ADDED_TO_GROUPS: dict[str, Any] = {
+    "agent_file": NOT_IN_AF, "template": NOT_IN_TEMPLATES, "letta_database": ADDED,
+}  # fmt: skip
+GROUP_FIELDS: tuple[DocumentField, ...] = (
+    *alike("name", **ADDED_TO_GROUPS),
+    *alike("description", template=NOT_IN_TEMPLATES),
+    DocumentField(
+        "agent_ids", toml=LeftOut("the file of each member names the group"), template="agents"
+    ),
+    DocumentField("manager_type", agent_file="manager_config", template="type"),
+    DocumentField(
+        "manager_agent_id", toml="role", agent_file="manager_config", template="manager_entity_id"
+    ),
+    *alike("termination_token max_turns", agent_file="manager_config"),
+    *alike("hops_max", **ADDED_TO_GROUPS),
+    *alike("sleeptime_agent_frequency", agent_file="manager_config"),
+    *alike("turns_counter last_processed_message_id", agent_file=NO_RUNS, **HISTORY),
+    *alike(
+        "max_message_buffer_length min_message_buffer_length",
+        toml=NOT_IN_TOML, agent_file="manager_config",
+    ),
+    DocumentField(
+        "shared_block_ids", toml="memory.shared", template="blocks of several agents",
+        letta_database="groups_blocks.block_id",
+    ),
+    *alike("shared_state_mode", **ADDED_TO_GROUPS),
+    *alike("metadata", toml=NOT_IN_TOML, **ADDED_TO_GROUPS),
+    *alike("project_id template_id base_template_id deployment_id", **UNTIED),
+    *alike("hidden", toml=NOT_IN_TOML, template=NOT_IN_TEMPLATES),
+)  # fmt: skip
+# Of all forms, only TOML files and whole exports have schedules.
+SCHEDULE_FIELDS: tuple[DocumentField, ...] = (
+    *alike("id agent_id created_at", toml=NEW),
+    *alike("name"),
+    *alike("schedule_type", toml="at, cron or every"),
+    *alike("scheduled_at", toml="at"),
+    *alike("cron_expression", toml="cron"),
+    *alike("timezone"),
+    *alike("action", toml="message, action"),
+    *alike("conversation_id missed missed_slots_max if_active retries_max"),
+    *alike("client_fields", toml=NOT_IN_TOML),
 )
 
 # What belongs to an agent and is a thing of its own.

@@ -5,7 +5,12 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from libs.agent_document.agent_fields import AGENT_FIELDS, BLOCK_FIELDS, same_fields
+from libs.agent_document.agent_fields import (
+    AGENT_FIELDS,
+    BLOCK_FIELDS,
+    SCHEDULE_FIELDS,
+    same_fields,
+)
 from libs.agent_toml.definition import AgentDefinition, MemoryBlock
 from libs.agent_toml.model_providers import provider_of
 from libs.agent_toml.schedule_tables import Schedule
@@ -155,18 +160,15 @@ def schedule_request(schedule: Schedule, timezone: str | None = None) -> Body:
         when = {"schedule_type": "recurring", "recurrence_rule": cron}
     return {
         **when,
-        "name": schedule.name,
-        "missed": schedule.missed,
-        "if_active": schedule.if_active,
         **_given(
-            timezone=zone,
-            message=schedule.message,
-            action=_dump(schedule.action),
-            conversation_id=schedule.conversation_id,
-            missed_slots_max=schedule.missed_slots_max,
-            retries_max=schedule.retries_max,
-            max_steps=schedule.max_steps,
-            callback_url=schedule.callback_url,
+            **{name: getattr(schedule, name) for name in same_fields(SCHEDULE_FIELDS, "toml")}
+            | {
+                "timezone": zone,
+                "message": schedule.message,
+                "action": _dump(schedule.action),
+                "max_steps": schedule.max_steps,
+                "callback_url": schedule.callback_url,
+            }
         ),
     }
 

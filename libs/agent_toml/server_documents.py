@@ -8,7 +8,12 @@ from typing import Any
 
 from pydantic import ValidationError
 
-from libs.agent_document.agent_fields import AGENT_FIELDS, BLOCK_FIELDS, same_fields
+from libs.agent_document.agent_fields import (
+    AGENT_FIELDS,
+    BLOCK_FIELDS,
+    SCHEDULE_FIELDS,
+    same_fields,
+)
 from libs.agent_toml.definition import AgentDefinition
 from libs.agent_toml.model_tables import ModelSettings
 from libs.contracts.letta.agent_state import file_limits
@@ -169,18 +174,14 @@ def _schedule(schedule: Document) -> dict[str, Any] | None:
     if kind == "group_message" or (kind == "message" and message is None):
         return None
     is_once = schedule.get("schedule_type") == "one_time"
-    missed = schedule.get("missed") or "fire_once"
     found: dict[str, Any] = {
+        **{name: schedule.get(name) for name in same_fields(SCHEDULE_FIELDS, "toml")},
         "name": schedule.get("name") or schedule["id"],
         "at": schedule.get("scheduled_time") if is_once else None,
         "cron": None if is_once else schedule.get("recurrence_rule"),
-        "timezone": schedule.get("timezone"),
-        "conversation_id": schedule.get("conversation_id"),
-        "missed": missed,
-        "missed_slots_max": schedule.get("missed_slots_max") if missed == "all" else None,
-        "if_active": schedule.get("if_active") or "queue",
-        "retries_max": schedule.get("retries_max"),
     }
+    if found["missed"] != "all":
+        del found["missed_slots_max"]
     if kind == "message":
         owner = {**schedule, **action}
         of_message = {key: owner.get(key) for key in ("max_steps", "callback_url")}

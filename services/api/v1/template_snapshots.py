@@ -6,7 +6,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from libs.agent_document.agent_fields import AGENT_FIELDS, BLOCK_FIELDS, same_fields
+from libs.agent_document.agent_fields import AGENT_FIELDS, BLOCK_FIELDS, GROUP_FIELDS, same_fields
 from libs.contracts.api.templates import (
     TemplateAgent,
     TemplateBlock,
@@ -47,13 +47,7 @@ REQUEST_SETTINGS = (
     "enable_reasoner",
     "parallel_tool_calls",
 )
-GROUP_SETTINGS = (
-    "termination_token",
-    "max_turns",
-    "sleeptime_agent_frequency",
-    "max_message_buffer_length",
-    "min_message_buffer_length",
-)
+GROUP_SETTINGS = same_fields(GROUP_FIELDS, "template")
 
 
 def content_of_agent(

@@ -13,16 +13,22 @@ from libs.agent_document.agent_fields import (
     AGENT_FIELDS,
     BELONGINGS,
     BLOCK_FIELDS,
+    FOLDER_FIELDS,
     FORMS,
+    GROUP_FIELDS,
+    SCHEDULE_FIELDS,
     TOOL_FIELDS,
     left_out,
 )
 from libs.contracts.agent.agents import AgentCreated
 from libs.contracts.agent_file import DefinitionKind
 from libs.contracts.bus_messages import LOG_COLUMNS
+from libs.contracts.groups.groups import GroupConfig
 from libs.contracts.letta.agent_state import AgentConfig, Relationships
 from libs.contracts.letta.blocks import BlockState
+from libs.contracts.letta.folders import FolderState
 from libs.contracts.letta.tools import ToolState
+from libs.contracts.scheduler.schedule_config import ScheduleConfig
 from tests.unit.agent_document.whole_agent import CONFIG, whole_document
 
 OWN = {field.name for field in AGENT_FIELDS}
@@ -56,8 +62,17 @@ def test_every_kind_of_definition_belongs_to_agents_or_to_their_organisation() -
     assert {*get_args(DefinitionKind)} - words - NOT_OF_AGENTS == {"mcp_server"}
 
 
-@pytest.mark.parametrize(("table", "state"), [(BLOCK_FIELDS, BlockState), (TOOL_FIELDS, ToolState)])
-def test_every_field_of_blocks_and_tools_stands_in_the_table(
+@pytest.mark.parametrize(
+    ("table", "state"),
+    [
+        (BLOCK_FIELDS, BlockState),
+        (TOOL_FIELDS, ToolState),
+        (FOLDER_FIELDS, FolderState),
+        (GROUP_FIELDS, GroupConfig),
+        (SCHEDULE_FIELDS, ScheduleConfig),
+    ],
+)
+def test_every_field_of_what_belongs_to_an_agent_stands_in_the_table(
     table: Any, state: type[BaseModel]
 ) -> None:
     assert [field.name for field in table] == [*state.model_fields]

@@ -162,7 +162,7 @@ async def written_file() -> Any:
         in_context=[MESSAGE.id],
         files=[{"file_id": "file-1", "folder_id": f"source-{UUID}", "name": "notes/a.txt"}],
     )
-    things = {
+    things: dict[str, Any] = {
         "folders": [{"id": f"source-{UUID}", "name": "notes"}],
         "files": [
             {"id": "file-1", "source_id": f"source-{UUID}", "file_name": "a", "content": "x"}
@@ -248,7 +248,8 @@ def test_rows_of_the_database_of_a_letta_server_have_each_field() -> None:
     found = agent_config(row_of(AGENT_FIELDS, CONFIG)).model_dump(mode="json")
     assert_carried("letta_database", found, without=("tags", "message_ids"))
     block = block_of(row_of(BLOCK_FIELDS, BLOCK), BLOCK.tags)
-    assert block == BLOCK
+    unsaid = dict.fromkeys(left_out(BLOCK_FIELDS, "letta_database"))
+    assert block == BLOCK.model_copy(update=unsaid)
     assert tool_of_row(row_of(TOOL_FIELDS, TOOL)) == TOOL
 
 

@@ -111,7 +111,7 @@ FACTS = Facts(
     LATER,
     (CustomTool(id=TOOL.id, name="roll", json_schema=SCHEMA),),
 )
-GROUP = {
+GROUP: dict[str, Any] = {
     "id": f"group-{UUID}",
     "name": "team",
     "manager_type": "sleeptime",

@@ -29,8 +29,8 @@ This page is generated (`python -m deploy.agent_toml`) from the code that reads 
 edit it.
 
 An agent is a file under version control: what it is, what it remembers, what it can do and when
-it acts. `heeler validate` says what is wrong with it, `heeler apply` makes it so, `heeler agents
-export -o toml` writes one of an agent that is there.
+it acts. `heeler validate` says what is wrong with it, `heeler apply` makes it so, `heeler export`
+writes one of an agent that is there; [what it leaves out](agent-forms.md) has a page.
 
 ```toml
 @EXAMPLE@```

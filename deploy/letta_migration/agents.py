@@ -16,7 +16,7 @@ from deploy.letta_migration.report import Report
 from deploy.letta_migration.secrets import Closed, Opener
 from deploy.letta_migration.source import LettaDatabase, Row
 from deploy.letta_migration.target_versions import TargetVersions
-from libs.agent_document.agent_fields import AGENT_FIELDS, DocumentField, names_in
+from libs.agent_document.agent_fields import AGENT_FIELDS, DocumentField, form_names
 from libs.contracts.agent.agents import AgentCreated, AgentSecretsReplaced, AgentUpdated
 from libs.contracts.letta.agent_state import AgentConfig
 from libs.contracts.letta.model_configs import EmbeddingConfig, LLMConfig
@@ -66,7 +66,7 @@ def embedding_config(fields: Row | None) -> EmbeddingConfig | None:
 def fields_of(row: Row, table: Iterable[DocumentField]) -> dict[str, Any]:
     """What the columns of a row say, by the names that they have here; without nulls, and without
     what stands in another table."""
-    columns = names_in(table, "letta_database").items()
+    columns = form_names(table, "letta_database").items()
     return {
         name: row[column]
         for name, column in columns

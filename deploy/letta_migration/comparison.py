@@ -15,16 +15,14 @@ from deploy.letta_migration.messages import SPEAKING_TYPES, messages_of, utc
 from deploy.letta_migration.report import Report
 from deploy.letta_migration.source import LettaDatabase, Row
 from deploy.letta_migration.target import Missing, Target
+from libs.agent_document.agent_fields import AGENT_FIELDS, same_fields
 from libs.contracts.agent.stored_to_letta_messages import served_messages
 from libs.contracts.letta.agent_state import agent_state, timestamp
 from libs.contracts.letta.blocks import block_state
 from libs.contracts.tools.base_tools.catalogue import SERVER_TOOLS
 
 # Of an agent what it says itself, not what is looked up for it.
-AGENT_FIELDS = (
-    "name", "system", "agent_type", "description", "metadata", "llm_config", "embedding_config",
-    "tool_rules", "timezone", "hidden", "created_at",
-)  # fmt: skip
+COMPARED = (*same_fields(AGENT_FIELDS, "create", "letta_database"), "metadata", "created_at")
 DEFINITIONS = (
     ("sources", "/v1/folders/", ("name", "description", "instructions", "metadata")),
     ("archives", "/v1/archives/", ("name", "description", "metadata")),
@@ -48,7 +46,7 @@ class Comparison:
     def run(self) -> None:
         """Compare everything, and put counts and hashes into the report."""
         answered = self.target.all("/v1/agents/", show_hidden_agents="true")
-        self.compare("agents", self.agents(), answered, AGENT_FIELDS)
+        self.compare("agents", self.agents(), answered, COMPARED)
         self.compare("block", self.blocks(), self.target.all("/v1/blocks/"))
         for table, path, fields in DEFINITIONS:
             rows = self.database.rows(table, OF_ORG, [self.org])

@@ -61,7 +61,7 @@ def same_fields(table: Iterable[DocumentField], *forms: Form) -> tuple[str, ...]
     )
 
 
-def names_in(table: Iterable[DocumentField], form: Form) -> Mapping[str, str]:
+def form_names(table: Iterable[DocumentField], form: Form) -> Mapping[str, str]:
     """The fields that a form has, each with what the form calls it."""
     found = ((field.name, field.form(form)) for field in table)
     return {name: there for name, there in found if isinstance(there, str)}

@@ -9,6 +9,8 @@ from libs.agent_document.agent_fields import (
     AGENT_FIELDS,
     BLOCK_FIELDS,
     SCHEDULE_FIELDS,
+    TOOL_FIELDS,
+    form_names,
     same_fields,
 )
 from libs.agent_toml.definition import AgentDefinition, MemoryBlock
@@ -54,18 +56,17 @@ def to_update_request(definition: AgentDefinition, environment: Environment | No
             name: with_values(text, environment) for name, text in definition.secrets.items()
         }
     same = {name: getattr(definition, name) for name in same_fields(AGENT_FIELDS, "toml", "update")}
+    del same["response_format"]
     return {
         **_given(
-            **same
-            | {
-                "model": definition.model,
-                "embedding": definition.embedding,
-                "context_window_limit": definition.context_window,
-                "model_settings": model_settings_request(definition),
-                "response_format": _dump(definition.response_format),
-                "compaction_settings": _dump(definition.compaction),
-                "secrets": secrets,
-            }
+            **same,
+            model=definition.model,
+            embedding=definition.embedding,
+            context_window_limit=definition.context_window,
+            model_settings=model_settings_request(definition),
+            response_format=_dump(definition.response_format),
+            compaction_settings=_dump(definition.compaction),
+            secrets=secrets,
         ),
         "system": definition.system_prompt,
         "description": definition.description,
@@ -102,18 +103,13 @@ def block_request(block: MemoryBlock) -> Body:
 
 def tool_request(tool: Tool) -> Body:
     """The body of PUT /v1/tools/, which makes the tool of this name or changes it."""
+    same = {name: getattr(tool, key) for name, key in form_names(TOOL_FIELDS, "toml").items()}
+    del same["name"]  # the source says it
     return {
+        **_given(**same),
         "source_code": tool.source or "",
         "source_type": "typescript" if is_typescript(tool) else "python",
-        "default_requires_approval": tool.requires_approval,
-        "enable_parallel_execution": tool.parallel,
-        "tags": [*tool.tags],
         "pip_requirements": [_package(package) for package in tool.packages],
-        **_given(
-            description=tool.description,
-            return_char_limit=tool.return_char_limit,
-            json_schema=tool.json_schema,
-        ),
     }
 
 
@@ -151,7 +147,8 @@ def _with_values(texts: Mapping[str, str], environment: Environment) -> dict[str
 
 def schedule_request(schedule: Schedule, timezone: str | None = None) -> Body:
     """The body of POST /v1/agents/{id}/schedule; `timezone` is the agent's."""
-    zone = schedule.timezone or timezone
+    same = {name: getattr(schedule, name) for name in same_fields(SCHEDULE_FIELDS, "toml")}
+    same["timezone"] = schedule.timezone or timezone
     moment = moment_of(schedule)
     cron = cron_of(schedule.every) if schedule.every is not None else schedule.cron
     if moment is not None:
@@ -161,14 +158,11 @@ def schedule_request(schedule: Schedule, timezone: str | None = None) -> Body:
     return {
         **when,
         **_given(
-            **{name: getattr(schedule, name) for name in same_fields(SCHEDULE_FIELDS, "toml")}
-            | {
-                "timezone": zone,
-                "message": schedule.message,
-                "action": _dump(schedule.action),
-                "max_steps": schedule.max_steps,
-                "callback_url": schedule.callback_url,
-            }
+            **same,
+            message=schedule.message,
+            action=_dump(schedule.action),
+            max_steps=schedule.max_steps,
+            callback_url=schedule.callback_url,
         ),
     }
 

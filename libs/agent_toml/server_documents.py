@@ -12,6 +12,8 @@ from libs.agent_document.agent_fields import (
     AGENT_FIELDS,
     BLOCK_FIELDS,
     SCHEDULE_FIELDS,
+    TOOL_FIELDS,
+    form_names,
     same_fields,
 )
 from libs.agent_toml.definition import AgentDefinition
@@ -122,19 +124,14 @@ def _block(block: Document, shared_labels: Collection[str]) -> dict[str, Any]:
 def _tool(tool: Document) -> dict[str, Any]:
     kept = tool.get("return_char_limit")
     return {
-        "name": tool["name"],
+        **{there: tool.get(name) for name, there in form_names(TOOL_FIELDS, "toml").items()},
         "source": tool.get("source_code") or "",
         "source_type": "typescript" if tool.get("source_type") == "typescript" else "python",
-        "description": tool.get("description"),
-        "tags": tool.get("tags") or [],
-        "requires_approval": bool(tool.get("default_requires_approval")),
-        "parallel": bool(tool.get("enable_parallel_execution")),
         "return_char_limit": None if kept == RETURN_CHARS_MAX else kept,
         "packages": [
             f"{each['name']}=={each['version']}" if each.get("version") else each["name"]
             for each in tool.get("pip_requirements") or []
         ],
-        "json_schema": tool.get("json_schema"),
     }
 
 

@@ -19,8 +19,8 @@ from libs.agent_document.agent_fields import (
     TOOL_FIELDS,
     Form,
     LeftOut,
+    form_names,
     left_out,
-    names_in,
 )
 from libs.agent_toml import AgentDefinition, from_server, read, to_create_request, write
 from libs.agent_toml.definition import MemoryBlock
@@ -65,7 +65,7 @@ WANTED = whole_values(AGENT_FIELDS, CONFIG)
 
 def assert_carried(form: Form, found: dict[str, Any], *, without: tuple[str, ...] = ()) -> None:
     """What a form gives back is the agent as it was, in all fields that the form has."""
-    for name in names_in(AGENT_FIELDS, form):
+    for name in form_names(AGENT_FIELDS, form):
         if name not in without:
             assert found[name] == WANTED[name], f"{form} loses `{name}`"
 
@@ -73,7 +73,7 @@ def assert_carried(form: Form, found: dict[str, Any], *, without: tuple[str, ...
 def request_fields(model: type[BaseModel], form: Form) -> dict[str, Any]:
     """A request that says all fields of the form."""
     assert left_out(AGENT_FIELDS, form).keys() & model.model_fields.keys() <= {"message_ids"}
-    return {name: WANTED[name] for name in names_in(AGENT_FIELDS, form)}
+    return {name: WANTED[name] for name in form_names(AGENT_FIELDS, form)}
 
 
 def test_requests_to_create_an_agent_have_each_field() -> None:
@@ -94,9 +94,9 @@ def test_requests_to_change_an_agent_have_each_field_or_say_why_not() -> None:
         assert refused.reason == f"`{name}`: {left_out(AGENT_FIELDS, 'update')[name]}"
 
 
-@pytest.mark.parametrize("name", names_in(AGENT_FIELDS, "update"))
+@pytest.mark.parametrize("name", form_names(AGENT_FIELDS, "update"))
 def test_null_in_a_request_removes_a_value_or_keeps_it(name: str) -> None:
-    fields = {each: WANTED[each] for each in names_in(AGENT_FIELDS, "create")}
+    fields = {each: WANTED[each] for each in form_names(AGENT_FIELDS, "create")}
     whole = design_of({**fields, "include_base_tools": False})
     changed = updated_design(whole, UpdateAgent.model_validate({name: None}), FACTS)
     assert not isinstance(changed, Rejected), changed
@@ -201,7 +201,7 @@ async def test_agent_files_have_each_field_of_blocks_and_tools() -> None:
     ):
         for name, value in whole_values(table, state).items():
             assert isinstance(found, dict)
-            is_there = name in names_in(table, "agent_file")
+            is_there = name in form_names(table, "agent_file")
             assert (found[name] == value) == is_there, name
 
 
@@ -226,7 +226,7 @@ def test_templates_have_each_field() -> None:
         there = str(field.form("template"))
         assert not there.endswith("_ids") or agent.fields[there]
     for field in BLOCK_FIELDS:
-        if field.name in names_in(BLOCK_FIELDS, "template"):
+        if field.name in form_names(BLOCK_FIELDS, "template"):
             assert getattr(block, field.name) == getattr(BLOCK, field.name), field.name
         elif field.name != "entity_id":  # another one: that of the template
             assert field.name not in TemplateBlock.model_fields

@@ -14,8 +14,8 @@ from libs.agent_document.agent_fields import (
     FOLDER_FIELDS,
     GROUP_FIELDS,
     SCHEDULE_FIELDS,
+    form_names,
     left_out,
-    names_in,
     same_fields,
 )
 from libs.agent_toml import from_server, schedule_request
@@ -106,7 +106,7 @@ async def test_agent_files_have_each_field_of_groups() -> None:
         assert len(config["shared_block_ids"]) == 1
         found[kind] = config
     others = {"manager_type", "manager_agent_id", "agent_ids", "shared_block_ids"}
-    for name in names_in(GROUP_FIELDS, "agent_file").keys() - others:
+    for name in form_names(GROUP_FIELDS, "agent_file").keys() - others:
         assert {*found_over_kinds(found, name)} == {GROUP[name]}, name
     assert found_over_kinds(found, "manager_agent_id")
     for name in left_out(GROUP_FIELDS, "agent_file"):
@@ -132,7 +132,7 @@ async def test_templates_have_each_field_of_groups() -> None:
 
 def test_rows_of_a_letta_server_have_each_field_of_groups_and_folders() -> None:
     for table in (GROUP_FIELDS, FOLDER_FIELDS):
-        columns = names_in(table, "letta_database")
+        columns = form_names(table, "letta_database")
         row = {column: f"of {column}" for column in columns.values() if "." not in column}
         found = fields_of(row, table)
         assert found == {
@@ -144,9 +144,9 @@ async def test_agent_files_and_whole_exports_have_each_field_of_folders() -> Non
     agent = ExportedAgent(document=whole_document())
     document = await agent_file_document(Export(agents=[agent], at=NOW, folders=[FOLDER]))
     [found] = definitions(lines_of(json.loads(json.dumps(document))), "folder")
-    for name in names_in(FOLDER_FIELDS, "agent_file"):
+    for name in form_names(FOLDER_FIELDS, "agent_file"):
         assert found.value[name] == FOLDER[name], name
-    assert {*FOLDER_FIELDS_OF_LINES, "id"} == {*names_in(FOLDER_FIELDS, "lines")}
+    assert {*FOLDER_FIELDS_OF_LINES, "id"} == {*form_names(FOLDER_FIELDS, "lines")}
     assert {*left_out(FOLDER_FIELDS, "lines")} == {*FolderState.model_fields} - {*FOLDER}
 
 

@@ -97,8 +97,8 @@ async def exported_agent(agent: ExportedAgent, ids: FileIds) -> JsonObject:
     secrets: JsonObject = {str(secret["key"]): "" for secret in objects(document.get("secrets"))}
     own = {name: document.get(name) for name in same_fields(AGENT_FIELDS, "agent_file")}
     for name in AddedFields.model_fields:  # a file has them only where they say something
-        if own[name] in (None, []):
-            del own[name]
+        if own.get(name) in (None, []):
+            own.pop(name, None)
     settings = document.get("model_settings")
     parallel = not isinstance(settings, dict) or settings.get("parallel_tool_calls")
     return {

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 
-from libs.agent_document.agent_fields import TOOL_FIELDS, same_fields
+from libs.agent_document.agent_fields import FOLDER_FIELDS, TOOL_FIELDS, same_fields
 from libs.contracts.agent_file import Definition
 from libs.contracts.bus_messages import JsonObject
 from libs.contracts.deterministic_ids import derived_id
@@ -176,6 +176,7 @@ class DefinitionLines:
     def folders(self) -> Iterator[Definition]:
         """The folders of the file. One whose name is taken gets the id of the import behind it."""
         names = set(self.present.folder_names)
+        kept = {*same_fields(FOLDER_FIELDS, "agent_file"), "embedding_chunk_size"}
         for index, entry in enumerate(self.file.sources):
             name = entry.name
             if name in names:
@@ -185,18 +186,10 @@ class DefinitionLines:
                     f"there is a folder called '{entry.name}' already: this one is '{name}'",
                 )
             names.add(name)
-            config = entry.embedding_config
             yield Definition(
                 of="folder",
                 id=self.ids.own("source", entry.id),
-                value={
-                    "name": name,
-                    "description": entry.description,
-                    "instructions": entry.instructions,
-                    "metadata": entry.metadata,
-                    "embedding_chunk_size": entry.embedding_chunk_size,
-                    "embedding_config": None if config is None else config.model_dump(mode="json"),
-                },
+                value={**entry.model_dump(mode="json", include=kept), "name": name},
                 attached_to=self.users_of_folder(entry.id),
                 entry=entry_name(self.file.place("sources", index)),
             )

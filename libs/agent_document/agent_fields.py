@@ -61,6 +61,16 @@ def same_fields(table: Iterable[DocumentField], *forms: Form) -> tuple[str, ...]
     )
 
 
+def same_values(table: Iterable[DocumentField], source: object, *forms: Form) -> dict[str, Any]:
+    """What a document or an object says of these fields, without nulls."""
+    document = source if isinstance(source, Mapping) else None
+    found = (
+        (name, getattr(source, name) if document is None else document.get(name))
+        for name in same_fields(table, *forms)
+    )
+    return {name: value for name, value in found if value is not None}
+
+
 def form_names(table: Iterable[DocumentField], form: Form) -> Mapping[str, str]:
     """The fields that a form has, each with what the form calls it."""
     found = ((field.name, field.form(form)) for field in table)

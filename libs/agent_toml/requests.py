@@ -11,7 +11,7 @@ from libs.agent_document.agent_fields import (
     SCHEDULE_FIELDS,
     TOOL_FIELDS,
     form_names,
-    same_fields,
+    same_values,
 )
 from libs.agent_toml.definition import AgentDefinition, MemoryBlock
 from libs.agent_toml.model_providers import provider_of
@@ -55,11 +55,9 @@ def to_update_request(definition: AgentDefinition, environment: Environment | No
         secrets = {
             name: with_values(text, environment) for name, text in definition.secrets.items()
         }
-    same = {name: getattr(definition, name) for name in same_fields(AGENT_FIELDS, "toml", "update")}
-    del same["response_format"]
     return {
+        **same_values(AGENT_FIELDS, definition, "toml", "update"),
         **_given(
-            **same,
             model=definition.model,
             embedding=definition.embedding,
             context_window_limit=definition.context_window,
@@ -95,10 +93,7 @@ def model_settings_request(definition: AgentDefinition) -> Body | None:
 
 def block_request(block: MemoryBlock) -> Body:
     """The body that makes a block, alone or with its agent."""
-    return {
-        **_given(**{name: getattr(block, name) for name in same_fields(BLOCK_FIELDS, "toml")}),
-        "value": block.value or "",
-    }
+    return {**same_values(BLOCK_FIELDS, block, "toml"), "value": block.value or ""}
 
 
 def tool_request(tool: Tool) -> Body:
@@ -147,8 +142,6 @@ def _with_values(texts: Mapping[str, str], environment: Environment) -> dict[str
 
 def schedule_request(schedule: Schedule, timezone: str | None = None) -> Body:
     """The body of POST /v1/agents/{id}/schedule; `timezone` is the agent's."""
-    same = {name: getattr(schedule, name) for name in same_fields(SCHEDULE_FIELDS, "toml")}
-    same["timezone"] = schedule.timezone or timezone
     moment = moment_of(schedule)
     cron = cron_of(schedule.every) if schedule.every is not None else schedule.cron
     if moment is not None:
@@ -157,8 +150,9 @@ def schedule_request(schedule: Schedule, timezone: str | None = None) -> Body:
         when = {"schedule_type": "recurring", "recurrence_rule": cron}
     return {
         **when,
+        **same_values(SCHEDULE_FIELDS, schedule, "toml"),
         **_given(
-            **same,
+            timezone=schedule.timezone or timezone,
             message=schedule.message,
             action=_dump(schedule.action),
             max_steps=schedule.max_steps,

@@ -14,7 +14,7 @@ from libs.agent_document.agent_fields import (
     SCHEDULE_FIELDS,
     TOOL_FIELDS,
     form_names,
-    same_fields,
+    same_values,
 )
 from libs.agent_toml.definition import AgentDefinition
 from libs.agent_toml.model_tables import ModelSettings
@@ -77,7 +77,7 @@ def _own_fields(agent: Document) -> dict[str, Any]:
     """What belongs to the agent itself."""
     config = agent.get("llm_config") or {}
     return {
-        **{name: agent.get(name) for name in same_fields(AGENT_FIELDS, "toml")},
+        **same_values(AGENT_FIELDS, agent, "toml"),
         "system_prompt": agent["system"],
         "model": agent.get("model"),
         "context_window": config.get("context_window"),
@@ -115,7 +115,7 @@ def _limits(agent: Document, context_window: int | None) -> dict[str, Any] | Non
 
 def _block(block: Document, shared_labels: Collection[str]) -> dict[str, Any]:
     return {
-        **{name: block.get(name) for name in same_fields(BLOCK_FIELDS, "toml")},
+        **same_values(BLOCK_FIELDS, block, "toml"),
         "value": block.get("value") or "",
         "shared": block["label"] in shared_labels,
     }
@@ -172,13 +172,13 @@ def _schedule(schedule: Document) -> dict[str, Any] | None:
         return None
     is_once = schedule.get("schedule_type") == "one_time"
     found: dict[str, Any] = {
-        **{name: schedule.get(name) for name in same_fields(SCHEDULE_FIELDS, "toml")},
+        **same_values(SCHEDULE_FIELDS, schedule, "toml"),
         "name": schedule.get("name") or schedule["id"],
         "at": schedule.get("scheduled_time") if is_once else None,
         "cron": None if is_once else schedule.get("recurrence_rule"),
     }
-    if found["missed"] != "all":
-        del found["missed_slots_max"]
+    if found.get("missed") != "all":
+        found.pop("missed_slots_max", None)
     if kind == "message":
         owner = {**schedule, **action}
         of_message = {key: owner.get(key) for key in ("max_steps", "callback_url")}

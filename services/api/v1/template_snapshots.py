@@ -6,7 +6,13 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from libs.agent_document.agent_fields import AGENT_FIELDS, BLOCK_FIELDS, GROUP_FIELDS, same_fields
+from libs.agent_document.agent_fields import (
+    AGENT_FIELDS,
+    BLOCK_FIELDS,
+    GROUP_FIELDS,
+    same_fields,
+    same_values,
+)
 from libs.contracts.api.templates import (
     TemplateAgent,
     TemplateBlock,
@@ -86,8 +92,7 @@ def creation_fields(agent: Mapping[str, Any]) -> JsonObject:
 
 def template_block(entity_id: str, block: Mapping[str, Any], agents: list[str]) -> TemplateBlock:
     """A block of a template, from its V1 document."""
-    names = same_fields(BLOCK_FIELDS, "template")
-    fields = {name: block[name] for name in names if block.get(name) is not None}
+    fields = same_values(BLOCK_FIELDS, block, "template")
     return TemplateBlock(**fields, entity_id=entity_id, agents=agents)
 
 

@@ -6,11 +6,10 @@ from collections.abc import Container, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from itertools import islice
-from typing import Any
 
 from pydantic_core import to_json
 
-from libs.agent_document.agent_fields import AGENT_FIELDS, left_out, same_fields
+from libs.agent_document.agent_fields import AGENT_FIELDS, left_out, same_fields, same_values
 from libs.contracts.agent.conversations import Message
 from libs.contracts.agent.tool_rule_evaluation import given_arguments
 from libs.contracts.bus_messages import (
@@ -134,12 +133,7 @@ def new_config(
 ) -> AgentConfig:
     """The configuration of a new agent."""
     profile = PROFILES[request.agent_type]
-    own: dict[str, Any] = {
-        name: value
-        for name in same_fields(CONFIG_FIELDS, "create")
-        if (value := getattr(request, name)) is not None
-    }
-    own |= {
+    own = same_values(CONFIG_FIELDS, request, "create") | {
         "name": request.name or made_up_name(agent_id),
         "system": system,
         "llm_config": llm,

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 
-from libs.agent_document.agent_fields import AGENT_FIELDS, same_fields
+from libs.agent_document.agent_fields import AGENT_FIELDS, same_values
 from libs.bus.pauses import with_pauses
 from libs.contracts.agent.conversations import Message
 from libs.contracts.bus_messages import Json, JsonObject
@@ -95,15 +95,11 @@ async def exported_agent(agent: ExportedAgent, ids: FileIds) -> JsonObject:
         async for message in with_pauses(agent.messages)
     ]
     secrets: JsonObject = {str(secret["key"]): "" for secret in objects(document.get("secrets"))}
-    own = {name: document.get(name) for name in same_fields(AGENT_FIELDS, "agent_file")}
-    for name in AddedFields.model_fields:  # a file has them only where they say something
-        if own.get(name) in (None, []):
-            own.pop(name, None)
     settings = document.get("model_settings")
     parallel = not isinstance(settings, dict) or settings.get("parallel_tool_calls")
     return {
         **new_agent(),
-        **own,
+        **same_values(AGENT_FIELDS, document, "agent_file"),
         "parallel_tool_calls": None if parallel else False,
         "tool_ids": file_ids_of(document, "tools", "tool", ids),
         "source_ids": file_ids_of(document, "sources", "source", ids),

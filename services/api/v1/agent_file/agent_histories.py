@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Any
 
 from pydantic import ValidationError
 
-from libs.agent_document.agent_fields import AGENT_FIELDS, BLOCK_FIELDS, same_fields
+from libs.agent_document.agent_fields import AGENT_FIELDS, BLOCK_FIELDS, same_values
 from libs.contracts.agent.agents import AgentCreated, AgentSecretsReplaced
 from libs.contracts.agent.tool_rule_evaluation import RULES
 from libs.contracts.agent_file import HistoryPart
@@ -69,16 +68,10 @@ class AgentHistories:
         """A block as it is made. One whose value is longer than its limit gets that as a limit."""
         if len(entry.value) > entry.limit:
             self.leave_out((*place, "limit"), f"{entry.limit} is less than its value has: raised")
-        same: dict[str, Any] = {
-            name: getattr(entry, name) for name in same_fields(BLOCK_FIELDS, "agent_file")
-        }
+        same = same_values(BLOCK_FIELDS, entry, "agent_file")
+        same["limit"] = max(entry.limit, len(entry.value))
         block = BlockState(
-            **same
-            | {
-                "limit": max(entry.limit, len(entry.value)),
-                "metadata": entry.metadata or {},
-                "tags": entry.tags or [],
-            },
+            **same,
             id=block_id,
             project_id=self.options.project_id,
             created_by_id=self.options.actor,
@@ -141,10 +134,8 @@ class AgentHistories:
         if llm_config is None:
             where = entry_name((*place, "llm_config"))
             raise AgentFileInvalid([f"{where}: which model? Give one, or import with `model`"])
-        given = {name: getattr(entry, name) for name in same_fields(AGENT_FIELDS, "agent_file")}
         settings = entry.compaction_settings
-        own: dict[str, Any] = {name: value for name, value in given.items() if value is not None}
-        own |= {
+        own = same_values(AGENT_FIELDS, entry, "agent_file") | {
             "id": self.ids.agent(entry.id),
             "name": self.name(index, entry),
             "llm_config": llm_config,

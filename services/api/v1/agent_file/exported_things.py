@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 
-from libs.agent_document.agent_fields import BLOCK_FIELDS, same_fields
+from libs.agent_document.agent_fields import BLOCK_FIELDS, same_values
 from libs.contracts.bus_messages import JsonObject
 from libs.contracts.letta.blocks import BlockState
 from libs.contracts.letta.tools import ToolState
@@ -53,10 +53,9 @@ class FileIds:
 
 def exported_block(block: JsonObject, ids: FileIds) -> JsonObject:
     """A memory block as a file has it."""
-    shown = {name: block.get(name) for name in same_fields(BLOCK_FIELDS, "agent_file")}
     return {
         **dict.fromkeys(name for name in BlockState.model_fields if name not in BY_SERVER),
-        **shown,
+        **same_values(BLOCK_FIELDS, block, "agent_file"),
         "metadata": block.get("metadata") or {},
         "tags": block.get("tags") or None,
         "id": ids.of("block", str(block["id"])),

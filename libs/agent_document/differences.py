@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Self
 
+from libs.agent_document.agent_fields import AGENT_FIELDS, same_fields
 from libs.agent_document.desired import Json, Part
 from libs.contracts.outside_texts import lines_of
 
@@ -94,10 +95,15 @@ def _capabilities(given: Json) -> Json:
     return [{"description": None, "priority": 0, **each} for each in whole]
 
 
+PLANNED_APART = ("metadata", "tool_rules")
 FIELDS: Mapping[str, Field] = {
+    **{
+        name: Field(_same(name), cleared=lambda: None)
+        for name in same_fields(AGENT_FIELDS, "toml", "update")
+        if name not in PLANNED_APART
+    },
     "name": Field(_same("name")),
     "system": Field(_same("system")),
-    "description": Field(_same("description"), cleared=lambda: None),
     "agent_type": Field(_same("agent_type"), created_only=True),
     "model": Field(_same("model")),
     "embedding": Field(_same("embedding")),
@@ -105,12 +111,9 @@ FIELDS: Mapping[str, Field] = {
         lambda agent: (agent.get("llm_config") or {}).get("context_window")
     ),
     "model_settings": Field(_same("model_settings"), merges=True),
-    "response_format": Field(_same("response_format"), cleared=lambda: None),
     "compaction_settings": Field(_same("compaction_settings"), merges=True),
     "tags": Field(_same("tags"), normal=lambda tags: sorted(set(tags)), cleared=list),
     "timezone": Field(_same("timezone"), cleared=lambda: "UTC"),
-    "project_id": Field(_same("project_id"), cleared=lambda: None),
-    "hidden": Field(_same("hidden"), cleared=lambda: None),
     "message_buffer_autoclear": Field(_same("message_buffer_autoclear"), cleared=lambda: False),
     "enable_sleeptime": Field(_same("enable_sleeptime")),
     "max_files_open": Field(_same("max_files_open")),

@@ -116,6 +116,10 @@ def test_a_field_of_agents_survives_every_form(
     ada = http.post("/v1/agents", json=fields).json()
     path = f"/v1/agents/{ada['id']}"
 
+    def command(*words: str) -> None:
+        run = [heeler.python, "-m", "cli", *words]
+        subprocess.run(run, cwd=heeler.checkout, env=heeler.environment(), check=True)
+
     def imported(file: bytes, **options: str) -> str:
         answer = http.post("/v1/agents/import", files={"file": ("ada", file)}, data=options)
         [agent_id] = answer.json()["agent_ids"]
@@ -128,13 +132,16 @@ def test_a_field_of_agents_survives_every_form(
         return str(agent_id)
 
     def applied() -> str:
-        command = [heeler.python, "-m", "cli", "export", ada["id"], "--to", str(tmp_path)]
-        subprocess.run(command, cwd=heeler.checkout, env=heeler.environment(), check=True)
-        toml = (tmp_path / "ada.toml").read_text()
-        assert 'nickname = "Countess"' in toml
-        toml = toml.replace('name = "ada"', 'name = "eda"', 1)
-        headers = {"content-type": "application/toml"}
-        return str(http.post("/agents", content=toml, headers=headers).json()["id"])
+        command("export", ada["id"], "--to", str(tmp_path))
+        file = tmp_path / "ada.toml"
+        there = file.read_text().replace('name = "ada"', 'name = "eda"', 1)
+        for nickname in ("Duchess", None, "Countess"):
+            line = f'nickname = "{nickname}"\n' if nickname else ""
+            file.write_text(there.replace('nickname = "Countess"\n', line))
+            command("apply", "-f", str(tmp_path), "--yes")
+            [eda] = http.get("/v1/agents", params={"name": "eda"}).json()
+            assert eda["nickname"] == nickname
+        return str(eda["id"])
 
     made = {
         "agent file": imported(http.get(f"{path}/export").content),

@@ -112,7 +112,7 @@ def test_a_field_of_agents_is_set_listed_filtered_by_changed_and_cleared(
 def test_a_field_of_agents_survives_every_form(
     http: httpx.Client, heeler: HeelerInstance, tmp_path: Path
 ) -> None:
-    fields = {"model": MODEL, "name": "ada", "nickname": "Countess", "system": "Be kind."}
+    fields = {"model": MODEL, "name": "ada", "nickname": "Lovelace", "system": "Be kind."}
     ada = http.post("/v1/agents", json=fields).json()
     path = f"/v1/agents/{ada['id']}"
 
@@ -135,9 +135,9 @@ def test_a_field_of_agents_survives_every_form(
         command("export", ada["id"], "--to", str(tmp_path))
         file = tmp_path / "ada.toml"
         there = file.read_text().replace('name = "ada"', 'name = "eda"', 1)
-        for nickname in ("Duchess", None, "Countess"):
+        for nickname in ("Duchess", None, "Lovelace"):
             line = f'nickname = "{nickname}"\n' if nickname else ""
-            file.write_text(there.replace('nickname = "Countess"\n', line))
+            file.write_text(there.replace('nickname = "Lovelace"\n', line))
             command("apply", "-f", str(tmp_path), "--yes")
             [eda] = http.get("/v1/agents", params={"name": "eda"}).json()
             assert eda["nickname"] == nickname
@@ -153,10 +153,10 @@ def test_a_field_of_agents_survives_every_form(
         "TOML": applied(),
     }
     for form, agent_id in made.items():
-        assert http.get(f"/v1/agents/{agent_id}").json()["nickname"] == "Countess", form
+        assert http.get(f"/v1/agents/{agent_id}").json()["nickname"] == "Lovelace", form
     before = datetime.now(UTC).isoformat()
     assert http.patch(path, json={"nickname": None}).json()["nickname"] is None
-    assert http.get(path, params={"at": before}).json()["nickname"] == "Countess"
+    assert http.get(path, params={"at": before}).json()["nickname"] == "Lovelace"
 
 
 def test_a_built_in_tool_is_attached_by_name_and_called(http: httpx.Client) -> None:

@@ -6,10 +6,10 @@ import os
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import Any, cast, get_args
 
 from cli.exit_codes import CommandError, ExitCode
-from cli.fleet.files import BYTES_MAX, files_of, fleet_of
+from cli.fleet.files import files_of, fleet_of, read_checked
 from cli.options import OPTIONS
 from cli.output import say, show_json, write
 from libs.agent_toml import (
@@ -19,23 +19,28 @@ from libs.agent_toml import (
     Problem,
     RuleSet,
     WrongRules,
-    read_file,
     rules_from,
     to_json,
     to_text,
 )
+from libs.agent_toml.tables import Environment
 from libs.contracts.outside_texts import decode_text
 
 
-def rule_set(path: Path | None, environment: Any) -> RuleSet:
-    """The security rules that hold. Raises CommandError for a file of rules that is wrong."""
+def rule_set(file: Path | None, environment: str | None) -> RuleSet:
+    """The security rules that hold. Raises CommandError for a file of rules that is wrong, or an
+    environment that there is not."""
+    names = get_args(Environment)
+    if environment is not None and environment not in names:
+        words = f"'{environment}' is no environment: use {', '.join(names)}"
+        raise CommandError(words, ExitCode.USAGE)
     rules = DEFAULT_RULES
-    if path is not None:
+    if file is not None:
         try:
-            rules = rules_from(decode_text(path.read_bytes()))
+            rules = rules_from(decode_text(file.read_bytes()))
         except (WrongRules, OSError, UnicodeDecodeError) as error:
-            raise CommandError(f"{path}: {error}", ExitCode.USAGE) from None
-    return rules if environment is None else replace(rules, environment=environment)
+            raise CommandError(f"{file}: {error}", ExitCode.USAGE) from None
+    return rules if environment is None else replace(rules, environment=cast(Any, environment))
 
 
 def check_files(
@@ -55,25 +60,7 @@ def check_file(
     path: Path, rules: RuleSet = DEFAULT_RULES, catalogue: Catalogue | None = None
 ) -> CheckedFile:
     """What one file says, with its problems."""
-
-    def read_bytes() -> bytes:
-        with path.open("rb") as opened:
-            return opened.read(BYTES_MAX + 1)
-
-    def read_sibling(name: str) -> str:
-        beside = (path.parent / name).resolve()
-        if not beside.is_relative_to(path.parent.resolve()):
-            raise PermissionError(1, "it leads out of the folder of this file")
-        with beside.open("rb") as opened:
-            return decode_text(opened.read(BYTES_MAX + 1))
-
-    return read_file(
-        read_bytes,
-        file=_name_of(path),
-        read_sibling=read_sibling,
-        rules=rules,
-        catalogue=catalogue,
-    )
+    return read_checked(path, _name_of(path), rules, catalogue)
 
 
 def _name_of(path: Path) -> str:

@@ -8,11 +8,9 @@ from typing import Annotated
 from typer import Argument, Exit, Option
 
 from cli.commands import Commands
-from cli.exit_codes import CommandError, ExitCode
+from cli.exit_codes import ExitCode
 
 app = Commands()
-
-ENVIRONMENTS = ("development", "staging", "production")
 
 
 @app.command()
@@ -43,9 +41,6 @@ def validate(
     """
     from cli.agent_file_checks import check_files, rule_set, show_problems
 
-    if environment is not None and environment not in ENVIRONMENTS:
-        words = f"'{environment}' is no environment: use {', '.join(ENVIRONMENTS)}"
-        raise CommandError(words, ExitCode.USAGE)
     catalogue = None
     if on_server:
         from cli.server import server

@@ -5,36 +5,16 @@ from __future__ import annotations
 import os
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
-from pathlib import Path
-from typing import Any, cast, get_args
+from typing import Any, cast
 
-from cli.exit_codes import CommandError, ExitCode
 from cli.fleet.files import AgentFile, Checks
 from cli.fleet.server_transport import Transport
 from cli.server_catalogue import catalogue_of
-from libs.agent_toml import DEFAULT_RULES, Catalogue, RuleSet, WrongRules, rules_from
-from libs.agent_toml.tables import Environment
-from libs.contracts.outside_texts import decode_text
+from libs.agent_toml import Catalogue, RuleSet
 
 # Lists of models leave these out, and they can be used all the same.
 UNLISTED_PROVIDERS = ("demo", "scripted")
 MISSING_ON_SERVER = frozenset({"AGT301", "AGT302", "AGT303"})
-
-
-def rule_set(file: Path | None, environment: str | None) -> RuleSet:
-    """The security rules that hold. Raises CommandError for a file of rules that is wrong, or an
-    environment that there is not."""
-    names = get_args(Environment)
-    if environment is not None and environment not in names:
-        words = f"'{environment}' is no environment: use {', '.join(names)}"
-        raise CommandError(words, ExitCode.USAGE)
-    rules = DEFAULT_RULES
-    if file is not None:
-        try:
-            rules = rules_from(decode_text(file.read_bytes()))
-        except (WrongRules, OSError, UnicodeDecodeError) as error:
-            raise CommandError(f"{file}: {error}", ExitCode.USAGE) from None
-    return rules if environment is None else replace(rules, environment=cast(Any, environment))
 
 
 @dataclass

@@ -13,8 +13,9 @@ from typing import get_args
 
 import typer
 
+from cli.agent_file_checks import rule_set
 from cli.exit_codes import CommandError, ExitCode
-from cli.fleet.checks import ServerChecks, rule_set
+from cli.fleet.checks import ServerChecks
 from cli.fleet.files import AgentFile, Fleet, UnsetVariables, files_of, fleet_of, read_agents
 from cli.fleet.run import Asked, Comparison, FleetServer, Outcome, Plan, Run
 from cli.fleet.server_transport import ServerTransport

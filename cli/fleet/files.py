@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import tomllib
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
@@ -25,6 +25,7 @@ from libs.agent_document.desired import UNSET, DesiredAgent, digest
 from libs.agent_toml import (
     DEFAULT_RULES,
     Catalogue,
+    CheckedFile,
     MissingVariable,
     Problem,
     RuleSet,
@@ -70,6 +71,10 @@ class AgentFile:
     states: dict[Path, FileState] = field(default_factory=dict)
     fingerprint: str = ""
 
+    def note(self, path: Path) -> None:
+        """Note how a file is, just before it is read."""
+        self.states[path] = state_of(path)
+
     def is_saved_since(self) -> bool:
         """Whether it, or a file beside it, is another than the one that was read."""
         return any(state_of(path) != state for path, state in self.states.items())
@@ -99,6 +104,11 @@ class Fleet:
     def name_of(self, path: Path) -> str:
         """The name of a file, the same on each machine that has the folder."""
         return path.relative_to(self.root).as_posix()
+
+    def folders(self) -> list[str]:
+        """The folders that were asked for, as names of files begin there."""
+        names = [self.name_of(path) for path in self.paths if path.is_dir()]
+        return ["" if name == "." else f"{name}/" for name in names]
 
     def environment(self, name: str | None) -> FleetEnvironment:
         """Where it lives under a name; what nothing is said of is as ever."""
@@ -208,38 +218,41 @@ def read_agents(
     return files
 
 
+def read_checked(
+    path: Path,
+    name: str,
+    rules: RuleSet = DEFAULT_RULES,
+    catalogue: Catalogue | None = None,
+    note: Callable[[Path], None] = lambda path: None,
+) -> CheckedFile:
+    """What a file says, with its problems. `note` is told of each file before it is read."""
+
+    def read_bytes() -> bytes:
+        note(path)
+        with path.open("rb") as opened:
+            return opened.read(BYTES_MAX + 1)
+
+    def read_sibling(beside: str) -> str:
+        file = path.parent / beside
+        note(file)
+        if not file.resolve().is_relative_to(path.parent.resolve()):
+            raise PermissionError(1, "it leads out of the folder of this file")
+        if file.exists() and not file.is_file():
+            raise OSError(1, "it is no file")
+        with file.open("rb") as opened:
+            return decode_text(opened.read(BYTES_MAX + 1))
+
+    return read_file(
+        read_bytes, file=name, read_sibling=read_sibling, rules=rules, catalogue=catalogue
+    )
+
+
 def read_agent(fleet: Fleet, path: Path, checks: Checks | None = None) -> AgentFile:
     """One file with what it wants, or its problems."""
     checks = checks or Checks()
     file = AgentFile(path=path, name=fleet.name_of(path))
-    content = b""
-
-    def read_bytes() -> bytes:
-        nonlocal content
-        file.states[path] = state_of(path)
-        with path.open("rb") as opened:
-            content = opened.read(BYTES_MAX + 1)
-        return content
-
-    def read_sibling(name: str) -> str:
-        beside = path.parent / name
-        file.states[beside] = state_of(beside)
-        if not beside.resolve().is_relative_to(path.parent.resolve()):
-            raise PermissionError(1, "it leads out of the folder of this file")
-        if beside.exists() and not beside.is_file():
-            raise OSError(1, "it is no file")
-        with beside.open("rb") as opened:
-            return decode_text(opened.read(BYTES_MAX + 1))
-
-    checked = read_file(
-        read_bytes,
-        file=file.name,
-        read_sibling=read_sibling,
-        rules=checks.rules,
-        catalogue=checks.catalogue,
-    )
+    checked = read_checked(path, file.name, checks.rules, checks.catalogue, file.note)
     file.problems = [*checked.problems]
-    file.fingerprint = digest(content.decode("utf-8", "replace"))
     if checked.definition is not None:
         try:
             warnings = [problem_document(problem) for problem in checked.problems]
@@ -249,7 +262,17 @@ def read_agent(fleet: Fleet, path: Path, checks: Checks | None = None) -> AgentF
             file.fingerprint = file.desired.fingerprint
         except MissingVariable as missing:
             file.problems.append(problem_of(file, MISSING_VARIABLE, str(missing)))
+    if file.desired is None:
+        file.fingerprint = digest([_content(path), [problem.message for problem in file.problems]])
     return file
+
+
+def _content(path: Path) -> str:
+    try:
+        with path.open("rb") as opened:
+            return opened.read(BYTES_MAX).decode("utf-8", "replace")
+    except OSError:
+        return ""
 
 
 def problem_document(problem: Problem) -> dict[str, Any]:

@@ -5,8 +5,8 @@ from __future__ import annotations
 import getpass
 import socket
 import time
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field, replace
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, field
 
 from cli.exit_codes import CommandError, ExitCode
 from cli.fleet.checks import ServerChecks
@@ -14,7 +14,6 @@ from cli.fleet.files import (
     AgentFile,
     Fleet,
     agents_in_all_files,
-    files_of,
     key_and_name,
     problem_document,
 )
@@ -219,12 +218,16 @@ class Run:
     asked: Asked
     checks: ServerChecks
 
-    def compare(self, fleet: Fleet, files: Sequence[AgentFile]) -> Comparison:
-        """What differs; changes nothing. Raises Refusal."""
-        present = agents_in_all_files(fleet)
-        present |= dict(_key_and_name(file) for file in files)
-        applied = {file.name for file in files}
-        everything = replace(fleet, paths=(fleet.root,))
+    def compare(
+        self, fleet: Fleet, files: Sequence[AgentFile], *, others: Iterable[AgentFile] = ()
+    ) -> Comparison:
+        """What differs; changes nothing. Raises Refusal.
+
+        Args:
+            others: files in the folders that were asked for, and are not applied now.
+        """
+        present = agents_in_all_files(fleet) if self.asked.prune else {}
+        present |= dict(_key_and_name(file) for file in (*others, *files))
         wanted = {
             "agents": [
                 file.desired.model_dump(mode="json", exclude_defaults=True)
@@ -233,7 +236,7 @@ class Run:
             ],
             "rejected": [_rejected(file) for file in files if file.desired is None],
             "present": present,
-            "is_whole": applied.issuperset(present) or _is_whole(everything, applied),
+            "folders": fleet.folders(),
             "origin": fleet.fleet.origin,
             "adopt": self.asked.adopt,
             "prune": self.asked.prune,
@@ -251,11 +254,6 @@ class Run:
             report: is told of each thing when it is done.
         """
         return self.server.apply_all(comparison.plan, report)
-
-
-def _is_whole(everything: Fleet, applied: set[str]) -> bool:
-    """Whether no file of a fleet is left out."""
-    return all(everything.name_of(path) in applied for path in files_of(everything))
 
 
 def _key_and_name(file: AgentFile) -> tuple[str, str]:

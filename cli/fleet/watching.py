@@ -121,7 +121,7 @@ class Watcher:
     def _apply(self, wanted: list[AgentFile]) -> None:
         self._refuse_conflicts(wanted)
         try:
-            comparison = self.run.compare(self.fleet, wanted)
+            comparison = self.run.compare(self.fleet, wanted, others=self.files.values())
             outcomes = self.run.apply(comparison)
         except CommandError as problem:
             self._wait([file.path for file in wanted], problem)

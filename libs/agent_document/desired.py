@@ -15,6 +15,8 @@ KEY_CHARS_MAX = 1_000
 # Stands for the value of a secret where a plan is made without it: "unchanged or unknown".
 UNSET = "\N{WORD JOINER}unset\N{WORD JOINER}"
 
+MCP_SECRETS = frozenset({"auth_token", "custom_headers", "env"})  # of the form of an MCP server
+
 type Json = Any
 type Key = Annotated[str, Field(min_length=1, max_length=KEY_CHARS_MAX)]
 Role = Literal["member", "manager"]
@@ -131,8 +133,14 @@ class DesiredAgent(Part):
 
     @cached_property
     def fingerprint(self) -> str:
-        """Differs where what the file wants differs; where the file stands does not count."""
-        return digest(self.model_dump(exclude={"key", "was", "file", "warnings"}))
+        """Differs where what the file wants differs; where the file stands does not count, nor do
+        the values of secrets, which nobody is to find out by trying what they may be."""
+        wanted = self.model_dump(exclude={"key", "was", "file", "warnings"})
+        wanted["fields"] = {**self.fields, "secrets": sorted(self.fields.get("secrets") or {})}
+        for server in wanted["mcp_servers"]:
+            config = server["config"]
+            server["config"] = {**config, **dict.fromkeys(MCP_SECRETS & config.keys())}
+        return digest(wanted)
 
     @property
     def own_blocks(self) -> list[Block]:

@@ -110,7 +110,7 @@ def _has_left(member: Member, names: Mapping[str, str], wanted: Wanted) -> bool:
     """Whether the file of an agent is gone, or is about another one now."""
     if member.key in names:
         return names[member.key] != member.name
-    return member.key not in wanted.present
+    return wanted.covers(member.key) and member.key not in wanted.present
 
 
 def _agent_of(
@@ -120,7 +120,8 @@ def _agent_of(
     if member is not None:
         agent = state.agents.get(member.id)
         is_renamed = member.key == desired.key and member.name != desired.name
-        if agent is not None and is_renamed and not wanted.is_whole and desired.was is None:
+        is_alone = not wanted.covers(desired.key)
+        if agent is not None and is_renamed and is_alone and desired.was is None:
             unit.refuse(
                 f"{desired.file} was about '{member.name}' ({member.id}) when it was applied last:"
                 f' apply the whole fleet, or say `was = "{member.name}"` to rename it'

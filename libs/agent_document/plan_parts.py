@@ -67,9 +67,10 @@ class Wanted(Part):
     Args:
         agents: what the files that are applied now say.
         rejected: the files among them that are wrong.
-        present: all files of the fleet, whether or not they are applied now: the names of their
-            agents by their keys, empty where that cannot be read.
-        is_whole: whether all files of the fleet are applied now.
+        folders: the folders that are applied, as keys begin there; empty is all of the fleet.
+        present: all files in them, and where agents are pruned all of the fleet, whether or not
+            they are applied now: the names of their agents by their keys, empty where that cannot
+            be read.
         adopt: whether things that this fleet does not own become its own.
         prune: whether agents without files are deleted.
         prune_max: how many of them at most; None: a fifth of the fleet, and five in any case.
@@ -82,12 +83,16 @@ class Wanted(Part):
         default_factory=list
     )
     present: Annotated[dict[Key, str], Field(max_length=FILES_MAX)] = Field(default_factory=dict)
-    is_whole: bool = False
+    folders: Annotated[list[str], Field(max_length=FILES_MAX)] = Field(default_factory=list)
     adopt: bool = False
     prune: bool = False
     prune_max: Annotated[int, Field(ge=0)] | None = None
     reset_memory: Annotated[list[str], Field(max_length=FILES_MAX)] = Field(default_factory=list)
     origin: str = ""
+
+    def covers(self, key: str) -> bool:
+        """Whether the file of that key is, or would be, in a folder that is applied."""
+        return any(key.startswith(folder) for folder in self.folders)
 
 
 class Owner(Part):

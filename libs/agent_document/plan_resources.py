@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 from libs.agent_document.desired import (
+    MCP_SECRETS,
     UNSET,
     Block,
     DesiredAgent,
@@ -21,7 +22,6 @@ from libs.agent_document.plan_parts import Applied, Document, FleetState, Kind, 
 from libs.agent_document.requests import Ref, Request, creation, patch
 
 MCP_PATH, TOOLS_PATH = "/v1/mcp-servers", "/v1/tools"
-MCP_SECRETS = frozenset({"auth_token", "custom_headers", "env"})
 
 type Thing = OwnTool | McpServer | Block
 

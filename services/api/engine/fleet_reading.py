@@ -102,7 +102,7 @@ class _Reader:
         self.api = api
         self.state = state
         # Where files have moved, or agents go, the plan may be about any.
-        self.everything = wanted.prune or wanted.is_whole
+        self.wanted = wanted
         self.desired = wanted.agents
 
     async def read(self) -> None:
@@ -144,7 +144,8 @@ class _Reader:
         keys = {each for agent in self.desired for each in (agent.key, agent.was)}
         names = {each for agent in self.desired for each in (agent.name, agent.was)}
         for member in self.state.members:
-            about = self.everything or member.key in keys or member.name in names
+            is_asked = self.wanted.prune or self.wanted.covers(member.key)
+            about = is_asked or member.key in keys or member.name in names
             if member.kind == "agent" and about:
                 path = f"/v1/agents/{member.id}"
                 self.keep(await document_at(self.api, path, include=SHOWN))

@@ -232,6 +232,7 @@ from tests.contract.configuration_examples import (
     CONFIGURATION_COMMANDS,
     CONFIGURATION_EVENTS,
 )
+from tests.contract.fleet_examples import FLEET_COMMANDS, FLEET_EVENTS
 from tests.contract.group_examples import GROUP_COMMANDS, GROUP_EVENTS
 from tests.contract.identity_examples import IDENTITY_COMMANDS, IDENTITY_EVENTS
 from tests.contract.import_examples import IMPORT_COMMANDS, IMPORT_EVENTS
@@ -632,6 +633,7 @@ COMMANDS: list[Command] = [
     *IMPORT_COMMANDS,
     *RESTORE_COMMANDS,
     *CONFIGURATION_COMMANDS,
+    *FLEET_COMMANDS,
     *SLEEPTIME_COMMANDS,
     *MESSAGE_SEARCH_COMMANDS,
     *(
@@ -944,6 +946,7 @@ EVENTS: list[Event] = [
     *IMPORT_EVENTS,
     *RESTORE_EVENTS,
     *CONFIGURATION_EVENTS,
+    *FLEET_EVENTS,
     *SLEEPTIME_EVENTS,
     of_tool(ToolCreated, tool=ROLL_DICE),
     of_tool(ToolChanged, changes={"tags": ["games"], "last_updated_by_id": USER}),

@@ -85,6 +85,15 @@ from libs.contracts.api.deployments import (
     MigrationEnded,
     MigrationStarted,
 )
+from libs.contracts.api.fleets import (
+    FleetApplyEnded,
+    FleetApplyStarted,
+    FleetCreated,
+    FleetDeleted,
+    FleetMemberReleased,
+    FleetRenamed,
+    FleetUnitEnded,
+)
 from libs.contracts.api.identities import (
     IdentityChanged,
     IdentityCreated,
@@ -261,6 +270,7 @@ from services.api.domain.agent_restore import AgentRestores
 from services.api.domain.attachment import Attachment
 from services.api.domain.configuration import Configuration
 from services.api.domain.deployment import Deployment
+from services.api.domain.fleet import Fleet
 from services.api.domain.identity import Identity
 from services.api.domain.imported_agent import ImportedAgent
 from services.api.domain.name_reservations import IdentityKey, ProjectName
@@ -302,6 +312,7 @@ from tests.contract.examples import (
     SYSTEM,
     message,
 )
+from tests.contract.fleet_examples import OUTCOME
 from tests.contract.group_run_histories import FORGOTTEN, GROUP_CONVERSATION, UNDER_WAY
 
 FAILING, CUT, WAITING = "run-failing", "run-cut", "run-waiting"
@@ -629,6 +640,17 @@ RESTORES = [
 ]
 CONFIGURATION = [one(ConfigurationApplied), one(ConfigurationRejected)]
 DELETED_CONFIGURATION = [*CONFIGURATION, one(ConfigurationDeleted)]
+FLEET = [
+    one(FleetCreated),
+    one(FleetRenamed),
+    one(FleetApplyStarted),
+    one(FleetUnitEnded),
+    one(FleetUnitEnded, outcome=OUTCOME.model_copy(update={"number": 1})),
+    one(FleetMemberReleased),
+    one(FleetApplyEnded),
+]
+APPLYING_FLEET = [one(FleetCreated), one(FleetApplyStarted), one(FleetUnitEnded)]
+DELETED_FLEET = [*FLEET, one(FleetDeleted)]
 CANCELLED_IMPORT = [one(ImportRequested), one(ImportCancelled, undoes=False)]
 FORGOTTEN_IMPORT = [*FAILED_IMPORT, one(ImportForgotten)]
 IDENTITY_KEY = [one(IdentityKeyTaken), one(IdentityKeyFreed)]
@@ -673,6 +695,9 @@ HISTORIES: dict[str, tuple[type[Aggregate[Any]], list[Event]]] = {
     "AgentRestores": (AgentRestores, [*RESTORES]),
     "Configuration": (Configuration, [*CONFIGURATION]),
     "Configuration.deleted": (Configuration, [*DELETED_CONFIGURATION]),
+    "Fleet": (Fleet, [*FLEET]),
+    "Fleet.applying": (Fleet, [*APPLYING_FLEET]),
+    "Fleet.deleted": (Fleet, [*DELETED_FLEET]),
     "AgentImport.failed": (AgentImport, [*FAILED_IMPORT]),
     "AgentImport.forgotten": (AgentImport, [*FORGOTTEN_IMPORT]),
     "AgentImport.cancelled": (AgentImport, [*CANCELLED_IMPORT]),

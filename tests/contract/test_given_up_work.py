@@ -22,6 +22,7 @@ from libs.contracts.agent.run_replays import RunReplayFailed
 from libs.contracts.agent.runs import CallbackAttempted
 from libs.contracts.agent.summaries import SummaryFailed, SummaryNotArchived
 from libs.contracts.api.deployments import DeploymentRefused, DeploymentUndone, MigrationEnded
+from libs.contracts.api.fleets import FleetApplyEnded
 from libs.contracts.api.imports import ImportAbandoned, ImportUndone
 from libs.contracts.api.restores import RestoreRefused, RestoreUndone
 from libs.contracts.bus_messages import Context, Event, JsonObject
@@ -50,6 +51,7 @@ from services.agent.engine.callbacks import CallbackSender
 from services.agent.engine.replays import RunReplays
 from services.agent.engine.summaries import SummaryWriter
 from services.api.engine.deployments import Deployments
+from services.api.engine.fleet_applies import FleetApplies
 from services.api.engine.imports import Imports
 from services.api.engine.restores import Restores
 from services.groups.engine.group_runs import GroupRuns
@@ -94,6 +96,8 @@ CASES = [
     Case(Imports, "AgentImport.failed", 3, ImportUndone, tells_why=False),
     Case(Restores, "AgentRestores", 1, RestoreRefused),
     Case(Restores, "AgentRestores", 5, RestoreUndone, tells_why=False),
+    Case(FleetApplies, "Fleet.applying", 2, FleetApplyEnded),
+    Case(FleetApplies, "Fleet.applying", WHOLE, FleetApplyEnded),
     Case(Deployments, "Deployment", 1, DeploymentRefused),
     Case(Deployments, "Deployment", 3, MigrationEnded),
     Case(Deployments, "Deployment.refused", 2, DeploymentUndone, tells_why=False),

@@ -69,6 +69,15 @@ from libs.contracts.api.deployments import (
     MigrationEnded,
     MigrationStarted,
 )
+from libs.contracts.api.fleets import (
+    FleetApplyEnded,
+    FleetApplyStarted,
+    FleetCreated,
+    FleetDeleted,
+    FleetMemberReleased,
+    FleetRenamed,
+    FleetUnitEnded,
+)
 from libs.contracts.api.identities import IdentityChanged, IdentityCreated, IdentityDeleted
 from libs.contracts.api.imports import (
     ImportAbandoned,
@@ -216,6 +225,7 @@ from tests.contract.examples import (
     TOOL_RUN,
 )
 from tests.contract.file_examples import FILE, FOLDER
+from tests.contract.fleet_examples import APPLY, FLEET
 from tests.contract.group_examples import GROUP
 from tests.contract.group_run_examples import CONVERSATION as GROUP_CONVERSATION
 from tests.contract.group_run_examples import GROUP_RUN
@@ -270,6 +280,9 @@ STORIES: dict[str, list[list[type[Event]]]] = {
         [ConfigurationApplied, ConfigurationRejected, ConfigurationApplied],
         [ConfigurationRejected, ConfigurationApplied, ConfigurationRejected],
         [ConfigurationApplied, ConfigurationDeleted],
+        [FleetCreated, FleetRenamed, FleetApplyStarted, FleetUnitEnded, FleetApplyEnded],
+        [FleetCreated, FleetApplyStarted, FleetUnitEnded, FleetMemberReleased],
+        [FleetCreated, FleetApplyStarted, FleetUnitEnded, FleetApplyEnded, FleetDeleted],
         [AttachmentMade],
         [AttachmentMade, AttachmentRemoved],
         [TemplateCreated, TemplateVersionSaved, TemplateChanged, TemplateRenamed],
@@ -396,6 +409,8 @@ def story(number: int, kinds: list[type[Event]]) -> Iterator[Event]:
             RESTORE,
             RESTORES,
             CONFIGURATION,
+            FLEET,
+            APPLY,
         ):
             text = text.replace(known, f"{known[:-1]}{number}")
         event = kind.model_validate_json(text).model_copy(

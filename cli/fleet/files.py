@@ -32,6 +32,7 @@ from libs.agent_toml import (
     read_file,
 )
 from libs.agent_toml.checked_file import FILE_CHARS_MAX
+from libs.contracts.letta.request_size_limits import NAME_CHARS_MAX
 from libs.contracts.outside_texts import decode_text
 
 FILES_MAX = 10_000
@@ -204,8 +205,13 @@ def key_and_name(path: Path, name: str) -> tuple[str, str]:
         said = tomllib.loads(decode_text(path.read_bytes()))
     except (OSError, ValueError, RecursionError):
         return name, ""
-    key, agent = said.get("key", name), said.get("name", "")
-    return (key if isinstance(key, str) else name), (agent if isinstance(agent, str) else "")
+    key, agent = (text_of(said.get(field)) for field in ("key", "name"))
+    return key or name, agent
+
+
+def text_of(value: Any) -> str:
+    """What may be a name; else nothing, as of a file that does not say it."""
+    return value if isinstance(value, str) and len(value) <= NAME_CHARS_MAX else ""
 
 
 def read_agents(

@@ -293,3 +293,13 @@ def test_a_refusal_of_the_server_keeps_the_other_agents(folder: Folder) -> None:
     folder.write("bob.toml", ADA.replace("ada", "bob"))
     assert folder.actions() == {"ada": "failed", "bob": "create"}
     assert folder.server.names() == ["bob"]
+
+
+@pytest.mark.parametrize("wrong", ['key = ""', f'key = "{"k" * 2_000}"', f'name = "{"n" * 2_000}"'])
+def test_a_file_whose_key_or_name_is_none_keeps_no_other_file_from_being_applied(
+    folder: Folder, wrong: str
+) -> None:
+    folder.write("ada.toml", ADA)
+    folder.write("eve.toml", f"{wrong}\nmodle = 1\n")
+    folder.outcomes()
+    assert folder.server.names() == ["ada"]

@@ -10,8 +10,21 @@ from typing import Annotated, Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field
 
+from libs.contracts.letta.request_size_limits import (
+    NAMES_MAX,
+    BlockValue,
+    Integer,
+    JsonLimit,
+    Metadata,
+    Name,
+    Names,
+    Text,
+)
+
 DIGEST_CHARACTERS = 16
 KEY_CHARS_MAX = 1_000
+SOURCE_CHARS_MAX = 200_000
+FIELDS_BYTES_MAX = 8 << 20  # a system prompt of a million characters, and all else
 # Stands for the value of a secret where a plan is made without it: "unchanged or unknown".
 UNSET = "\N{WORD JOINER}unset\N{WORD JOINER}"
 
@@ -19,6 +32,9 @@ MCP_SECRETS = frozenset({"auth_token", "custom_headers", "env"})  # of the form 
 
 type Json = Any
 type Key = Annotated[str, Field(min_length=1, max_length=KEY_CHARS_MAX)]
+type Fields = Annotated[dict[str, Json], JsonLimit(bytes_max=FIELDS_BYTES_MAX)]
+type Approvals = Annotated[dict[str, bool], JsonLimit(bytes_max=FIELDS_BYTES_MAX)]
+type Several[T] = Annotated[list[T], Field(max_length=NAMES_MAX)]
 Role = Literal["member", "manager"]
 
 
@@ -42,12 +58,12 @@ class Part(BaseModel):
 class Block(Part):
     """A memory block. Its value is the one it begins with; None says nothing of a field."""
 
-    label: str
-    value: str = ""
-    limit: int | None = None
-    description: str | None = None
+    label: Name
+    value: BlockValue = ""
+    limit: Integer | None = None
+    description: Text | None = None
     read_only: bool | None = None
-    metadata: dict[str, Json] = Field(default_factory=dict)
+    metadata: Metadata = Field(default_factory=dict)
     shared: bool = False
 
     def fields(self) -> dict[str, Json]:
@@ -63,32 +79,32 @@ class Block(Part):
 class OwnTool(Part):
     """A tool whose source stands beside the file. `fields` are others of the API's body."""
 
-    name: str
-    source_code: str
-    fields: dict[str, Json] = Field(default_factory=dict)
+    name: Name
+    source_code: Annotated[str, Field(max_length=SOURCE_CHARS_MAX)]
+    fields: Fields = Field(default_factory=dict)
 
 
 class McpServer(Part):
     """An MCP server, and the tools of it that the agent has; None: all."""
 
-    name: str
-    config: dict[str, Json]
-    tools: list[str] | None = None
+    name: Name
+    config: Fields
+    tools: Names | None = None
 
 
 class Schedule(Part):
     """A schedule of the agent, known by its name."""
 
-    name: str
-    fields: dict[str, Json]
+    name: Name
+    fields: Fields
 
 
 class Membership(Part):
     """A group that the agent is in, and what it is there."""
 
-    group: str
+    group: Name
     role: Role = "member"
-    fields: dict[str, Json] = Field(default_factory=dict)
+    fields: Fields = Field(default_factory=dict)
 
 
 class DesiredAgent(Part):
@@ -110,26 +126,26 @@ class DesiredAgent(Part):
         warnings: what may be a mistake in the file.
     """
 
-    name: str
+    name: Name
     key: Key
     was: Key | None = None
     file: Key
-    fields: dict[str, Json] = Field(default_factory=dict)
-    metadata: dict[str, Json] = Field(default_factory=dict)
-    creation: dict[str, Json] = Field(default_factory=dict)
-    rules: list[dict[str, Json]] = Field(default_factory=list)
+    fields: Fields = Field(default_factory=dict)
+    metadata: Metadata = Field(default_factory=dict)
+    creation: Fields = Field(default_factory=dict)
+    rules: Several[Fields] = Field(default_factory=list)
     exact_rules: bool = False
-    tools: list[str] = Field(default_factory=list)
+    tools: Names = Field(default_factory=list)
     exact_tools: bool = False
-    folders: list[str] = Field(default_factory=list)
-    own_tools: list[OwnTool] = Field(default_factory=list)
-    mcp_servers: list[McpServer] = Field(default_factory=list)
-    blocks: list[Block] = Field(default_factory=list)
-    schedules: list[Schedule] = Field(default_factory=list)
-    groups: list[Membership] = Field(default_factory=list)
-    approvals: dict[str, bool] = Field(default_factory=dict)
-    permissions: dict[str, Json] | None = None
-    warnings: list[dict[str, Json]] = Field(default_factory=list)
+    folders: Names = Field(default_factory=list)
+    own_tools: Several[OwnTool] = Field(default_factory=list)
+    mcp_servers: Several[McpServer] = Field(default_factory=list)
+    blocks: Several[Block] = Field(default_factory=list)
+    schedules: Several[Schedule] = Field(default_factory=list)
+    groups: Several[Membership] = Field(default_factory=list)
+    approvals: Approvals = Field(default_factory=dict)
+    permissions: Fields | None = None
+    warnings: Several[Fields] = Field(default_factory=list)
 
     @cached_property
     def fingerprint(self) -> str:

@@ -9,16 +9,19 @@ from typing import Annotated, Literal
 
 from pydantic import BaseModel, ConfigDict, Field
 
-from libs.agent_document.desired import DesiredAgent, Json, Key, Part, digest
+from libs.agent_document.desired import KEY_CHARS_MAX, DesiredAgent, Fields, Json, Key, Part, digest
 from libs.agent_document.differences import Change
 from libs.agent_document.requests import Request
+from libs.contracts.letta.request_size_limits import INTEGER_MAX, JsonLimit, Name
 
 Kind = Literal["tool", "mcp_server", "shared_block", "agent", "group"]
 Action = Literal["create", "change", "unchanged", "delete", "refuse", "release"]
 
 type Document = Mapping[str, Json]
+type Place = Annotated[str, Field(max_length=KEY_CHARS_MAX)]
 FILES_MAX = 10_000
 PROBLEMS_MAX = 100
+PRESENT_LIMIT = JsonLimit(bytes_max=16 << 20, depth_max=1, keys_max=FILES_MAX)
 
 
 class Applied(Part):
@@ -56,9 +59,9 @@ class RejectedFile(Part):
 
     key: Key
     file: Key
-    name: str = ""
-    fingerprint: str
-    problems: Annotated[list[dict[str, Json]], Field(max_length=PROBLEMS_MAX)]
+    name: Name = ""
+    fingerprint: Name
+    problems: Annotated[list[Fields], Field(max_length=PROBLEMS_MAX)]
 
 
 class Wanted(Part):
@@ -82,13 +85,13 @@ class Wanted(Part):
     rejected: Annotated[list[RejectedFile], Field(max_length=FILES_MAX)] = Field(
         default_factory=list
     )
-    present: Annotated[dict[Key, str], Field(max_length=FILES_MAX)] = Field(default_factory=dict)
-    folders: Annotated[list[str], Field(max_length=FILES_MAX)] = Field(default_factory=list)
+    present: Annotated[dict[Key, str], PRESENT_LIMIT] = Field(default_factory=dict)
+    folders: Annotated[list[Place], Field(max_length=FILES_MAX)] = Field(default_factory=list)
     adopt: bool = False
     prune: bool = False
-    prune_max: Annotated[int, Field(ge=0)] | None = None
-    reset_memory: Annotated[list[str], Field(max_length=FILES_MAX)] = Field(default_factory=list)
-    origin: str = ""
+    prune_max: Annotated[int, Field(ge=0, le=INTEGER_MAX)] | None = None
+    reset_memory: Annotated[list[Name], Field(max_length=FILES_MAX)] = Field(default_factory=list)
+    origin: Place = ""
 
     def covers(self, key: str) -> bool:
         """Whether the file of that key is, or would be, in a folder that is applied."""

@@ -5,7 +5,10 @@ from __future__ import annotations
 from datetime import UTC, datetime, timedelta
 from typing import Any, Protocol
 
+from cryptography.fernet import Fernet
+
 from libs.contracts.agent.conversations import main_conversation
+from libs.encryption.sealer import Sealer
 from libs.eventstore.commit_statement import commit_statement
 from libs.eventstore.connection_pool import Database
 from libs.eventstore.in_memory import InMemoryEventStore
@@ -14,19 +17,31 @@ from libs.eventstore.ports import Commit
 from libs.eventstore.read_model_rows import RowWrites, Table
 from services.agent.adapters.all_queries import PostgresQueries, Queries
 from services.agent.projections import tables as agent
+from services.api.adapters.fleet_queries import FleetQueries, PostgresFleetQueries
+from services.api.projections import tables as api
 from services.memory.adapters.archive_queries import ArchiveQueries, PostgresArchiveQueries
 from services.memory.adapters.message_vectors import MessageVectors, PostgresMessageVectors
 from services.memory.adapters.passage_search import PassageSearch, PostgresPassageSearch
 from services.memory.projections import tables as memory
+from tests.fleet_queries import InMemoryFleetQueries
 from tests.unit.agent.in_memory_queries import InMemoryQueries
 from tests.unit.archives import InMemoryArchiveQueries
 from tests.unit.message_vectors import InMemoryMessageVectors
 from tests.unit.passage_search import InMemoryPassageSearch
 
 ORG = "org-1"
+SEALER = Sealer([Fernet.generate_key().decode()])
 ADA = "agent-ada"
 START = datetime(2026, 1, 1, tzinfo=UTC)
-SERVICES = dict.fromkeys(agent.READ_MODELS, "agent") | dict.fromkeys(memory.READ_MODELS, "memory")
+SERVICES = {
+    table: service
+    for service, tables in {
+        "agent": agent.READ_MODELS,
+        "api": api.READ_MODELS,
+        "memory": memory.READ_MODELS,
+    }.items()
+    for table in tables
+}
 # What every row of these has, as far as no test says otherwise.
 USUAL: dict[Table, dict[str, Any]] = {
     agent.AGENTS: {
@@ -50,6 +65,13 @@ USUAL: dict[Table, dict[str, Any]] = {
     },
     agent.STEPS: {"position": 1, "status": "success"},
     agent.CALLBACKS: {"conversation_id": "conv-1", "attempts": 0},
+    api.FLEETS: {"key": "shop", "name": "shop", "origin": "/srv/shop", "applying": None},
+    api.FLEET_MEMBERS: {"applied": {}, "applied_at": START.isoformat()},
+    api.FLEET_APPLIES: {
+        **{"plan_id": "plan-1", "by": "ada", "undoes": None, "units": 2, "counts": {}},
+        **{"status": "running", "reason": "", "completed_at": None},
+    },
+    api.FLEET_UNITS: {"fields": {}, "ids": {}},
     memory.BLOCKS: {"version": 1, "label": "human", "changed_by": None, "metadata": None},
     memory.FOLDERS: {"updated_at": START.isoformat(), "name": "papers", "metadata": None},
     memory.FILES: {
@@ -63,6 +85,7 @@ USUAL: dict[Table, dict[str, Any]] = {
 }
 WITHOUT_TIME = (
     *(agent.CALLED_RUNS, agent.HEARTBEAT_PAUSES, agent.APPROVALS),
+    *(api.FLEET_MEMBERS, api.FLEET_UNITS),
     *(agent.BATCH_ITEMS, agent.CALLBACKS, memory.ARCHIVE_AGENTS, memory.OPEN_FILES),
 )
 
@@ -75,6 +98,7 @@ class Rows(Protocol):
     archives: ArchiveQueries
     passages: PassageSearch
     vectors: MessageVectors
+    fleets: FleetQueries
 
     async def write(self, service: str, rows: RowWrites) -> None:
         """Write rows of tables of a service."""
@@ -92,6 +116,7 @@ class InMemoryRows:
         self.archives: ArchiveQueries = InMemoryArchiveQueries(self.database)
         self.passages: PassageSearch = InMemoryPassageSearch(self.database)
         self.vectors: MessageVectors = InMemoryMessageVectors(self.database)
+        self.fleets: FleetQueries = InMemoryFleetQueries(self.database)
 
     async def write(self, service: str, rows: RowWrites) -> None:
         rows.apply(self.database.schema(service).tables)
@@ -107,6 +132,7 @@ class PostgresRows:
         self.archives: ArchiveQueries = PostgresArchiveQueries(database)
         self.passages: PassageSearch = PostgresPassageSearch(database)
         self.vectors: MessageVectors = PostgresMessageVectors(database)
+        self.fleets: FleetQueries = PostgresFleetQueries(database, SEALER)
 
     async def write(self, service: str, rows: RowWrites) -> None:
         await self.database.fetch(*commit_statement(service, "test", [Commit(rows=rows)]))

@@ -19,7 +19,7 @@ PLAN_CHARS_MAX = 64 << 20
 PLANS_CHARS_MAX = 256 << 20  # of an organisation
 KEPT_SECONDS = 24 * 3600.0
 UNDO_SECONDS = 30 * 24 * 3600.0  # of one that was applied: so long it can be taken back
-SWEEP_SECONDS = 60.0
+SWEEP_SECONDS, SWEPT_AT_ONCE = 60.0, 100
 
 DUE = """
 select f.id, f.org from api.fleets f
@@ -39,14 +39,14 @@ UNITS = """
 select u.number, u.fields, u.ids from api.fleet_units u
 where u.apply_id = %(apply)s and u.org = %(org)s order by u.number"""
 APPLY = """
-select a.fleet_id, a.plan_id, a.undoes, a.status, a.created_at::text from api.fleet_applies a
+select a.fleet_id, a.plan_id, a.undoes, a.status from api.fleet_applies a
 where a.id = %(apply)s and a.org = %(org)s"""
 KEEP = """
 insert into api.fleet_plans (id, org, fleet_id, shown, sealed, kept_until)
 select %(id)s, %(org)s, %(fleet)s, %(shown)s::json, %(sealed)s,
        now() + make_interval(secs => %(seconds)s)
 where %(size)s + coalesce((
-    select sum(length(p.sealed)) from api.fleet_plans p where p.org collate "C" = %(org)s), 0)
+    select sum(octet_length(p.sealed)) from api.fleet_plans p where p.org collate "C" = %(org)s), 0)
     <= %(most)s
 returning id"""
 KEEP_LONGER = """
@@ -56,7 +56,8 @@ PLAN = "select p.sealed from api.fleet_plans p where p.id = %(id)s and p.org = %
 SHOWN = "select p.shown::text from api.fleet_plans p where p.id = %(id)s and p.org = %(org)s"
 SWEEP = """
 delete from api.fleet_plans where id in (
-    select id from api.fleet_plans where kept_until < now() order by kept_until limit 100)"""
+    select id from api.fleet_plans where kept_until < now() order by kept_until limit %(limit)s)
+returning id"""
 
 
 class StoredPlan(BaseModel):
@@ -103,7 +104,6 @@ class KnownApply:
     plan_id: str
     undoes: str | None
     status: str
-    created_at: str
 
 
 class PlansFull(Exception):
@@ -231,5 +231,5 @@ class PostgresFleetQueries:
 
     async def sweep(self) -> None:
         """Remove the plans that nobody needs any more."""
-        if await self.database.any_row("api.fleet_plans where kept_until < now()"):
-            await self.database.fetch(SWEEP)
+        while await self.database.any_row("api.fleet_plans where kept_until < now()"):
+            await self.database.fetch(SWEEP, {"limit": SWEPT_AT_ONCE})

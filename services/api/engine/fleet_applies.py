@@ -22,7 +22,7 @@ from libs.work.leased_work import LeasedWork
 from libs.work.work_lease import DueWork, WorkLease
 from services.api.adapters.fleet_queries import FleetQueries, StoredPlan, name_of, ref_of
 from services.api.domain.fleet import Fleet, RunningApply
-from services.api.engine.fleet_reading import ApiAway, FleetApi, Refused
+from services.api.engine.fleet_api import ApiAway, FleetApi, Refused
 from services.api.engine.fleet_steps import FleetSteps, PatientApi
 from services.api.engine.requests_with_ids import Ids
 

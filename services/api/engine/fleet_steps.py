@@ -15,7 +15,7 @@ from typing import Any
 from libs.agent_document.desired import Json
 from libs.agent_document.requests import Ref, Request
 from libs.bus.ports import Clock
-from services.api.engine.fleet_reading import GONE, ApiAway, FleetApi, Refused
+from services.api.engine.fleet_api import GONE, ApiAway, FleetApi, Refused
 from services.api.engine.present_values import is_same, present_values
 from services.api.engine.requests_with_ids import (
     Ids,

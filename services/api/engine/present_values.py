@@ -9,7 +9,7 @@ from libs.agent_document.differences import FIELDS, is_within
 from libs.agent_document.plan_agent import AGENTS_PATH, present_fields
 from libs.agent_document.plan_blocks import BLOCKS_PATH
 from libs.agent_document.requests import Request
-from services.api.engine.fleet_reading import SHOWN, FleetApi, document_at
+from services.api.engine.fleet_api import SHOWN, FleetApi, document_at
 from services.api.engine.requests_with_ids import Ids, body_of, path_of
 
 

@@ -9,7 +9,7 @@ from urllib.parse import quote
 from litestar.types import ASGIApp
 
 from libs.agent_document.desired import Json
-from services.api.engine.fleet_reading import ApiAway, Refused
+from services.api.engine.fleet_api import ApiAway, Refused
 from services.api.http.callers import CALLER, Caller
 from services.api.http.internal_requests import InternalRequests, RequestRefused
 

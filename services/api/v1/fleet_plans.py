@@ -13,8 +13,8 @@ from libs.contracts.api.fleets import being_applied
 from libs.contracts.bus_messages import CONFLICT, JsonObject, Rejected
 from services.api.adapters.fleet_queries import PlansFull, StoredPlan
 from services.api.adapters.resource_query_builder import Resource
+from services.api.engine.fleet_api import ApiAway, Refused
 from services.api.engine.fleet_planning import FleetPlanner, to_do
-from services.api.engine.fleet_reading import ApiAway, Refused
 from services.api.http.callers import caller_of, org_of
 from services.api.http.error_responses import Problem, refusal_problem
 from services.api.http.handler_dependencies import api_of

@@ -15,7 +15,7 @@ from cli.fleet.checks import ServerChecks
 from cli.fleet.files import AgentFile, Checks, files_of, fleet_of, read_agents
 from cli.fleet.run import Asked, Comparison, FleetServer, Outcome, Run
 from cli.fleet.server_transport import Refusal
-from libs.agent_document.plan_parts import Member, Owner, Wanted
+from libs.agent_document.plan_parts import Wanted
 from libs.agent_toml import DEFAULT_RULES
 from libs.contracts.api.fleets import CreateFleet, StartFleetApply, fleet_id_of
 from libs.contracts.bus_messages import Command, Context, Rejected
@@ -24,17 +24,17 @@ from libs.eventstore.in_memory_database import InMemoryDatabase
 from libs.eventstore.ports import Fence
 from libs.eventstore.unit_of_work import Repository
 from libs.work.work_lease import DueWork, WorkLease
-from services.api.adapters.fleet_queries import EndedUnit, KnownApply, StoredPlan
 from services.api.domain.fleet import Fleet
+from services.api.engine.fleet_api import ApiAway, Refused
 from services.api.engine.fleet_applies import FleetApplies, FleetPorts
-from services.api.engine.fleet_planning import FleetPlanner, to_do
-from services.api.engine.fleet_reading import ApiAway, Refused
+from services.api.engine.fleet_planning import FleetPlanner
 from services.api.handlers.fleets import FleetHandlers
 from services.api.handlers.ports import HandlerPorts
 from services.api.http.error_responses import STATUS
 from services.api.projections import project
 from services.api.v1.fleet_plans import plan_document
 from tests.clock_and_ids import CountingIds, ManualClock
+from tests.fleet_queries import InMemoryFleetQueries
 from tests.unit.cli.fake_server import ConnectionLost, FakeServer
 
 ADA = """
@@ -76,66 +76,6 @@ class OwnApi:
                 raise ApiAway("it is down") from None
             self.server.lost_from = None  # the next process lives
             raise Died from None
-
-
-class InMemoryFleetQueries:
-    """Keeps the contract of `FleetQueries` on the rows of a database in memory."""
-
-    def __init__(self, database: InMemoryDatabase) -> None:
-        self.database = database
-        self.plans: dict[str, StoredPlan] = {}
-
-    def rows(self, table: str, **wanted: Any) -> list[Any]:
-        rows: list[Any] = self.database.schema("api").rows(table)
-        return [row for row in rows if all(row[name] == wanted[name] for name in wanted)]
-
-    async def due_fleets(self, limit: int) -> Sequence[DueWork]:
-        rows = self.rows("fleets")
-        return [DueWork(row["id"], row["org"]) for row in rows if row["applying"]][:limit]
-
-    async def count_fleets(self, org: str) -> int:
-        return len(self.rows("fleets", org=org))
-
-    async def members(self, org: str, fleet_id: str) -> Sequence[Member]:
-        return [self.member(row) for row in self.rows("fleet_members", org=org, fleet_id=fleet_id)]
-
-    def member(self, row: Any) -> Member:
-        applied = {"applied": row["applied"], "id": row["thing_id"]}
-        return Member.model_validate(
-            {**{name: row[name] for name in ("kind", "key", "name")}, **applied}
-        )
-
-    async def owners(
-        self, org: str, ids: Sequence[str]
-    ) -> tuple[Mapping[str, Owner], frozenset[str]]:
-        rows = [row for row in self.rows("fleet_members", org=org) if row["thing_id"] in set(ids)]
-        names = {row["id"]: row["name"] for row in self.rows("fleets")}
-        owners = {
-            row["thing_id"]: Owner(
-                fleet_id=row["fleet_id"], fleet=names[row["fleet_id"]], key=row["key"]
-            )
-            for row in rows
-        }
-        shared = {row["thing_id"] for row in rows if row["kind"] == "shared_block"}
-        return owners, frozenset(shared)
-
-    async def ended_units(self, org: str, apply_id: str) -> Sequence[EndedUnit]:
-        rows = self.rows("fleet_units", org=org, apply_id=apply_id)
-        rows.sort(key=lambda row: row["number"])
-        return [EndedUnit(row["number"], row["fields"], row["ids"]) for row in rows]
-
-    async def apply(self, org: str, apply_id: str) -> KnownApply | None:
-        for row in self.rows("fleet_applies", org=org, id=apply_id):
-            known = (row[name] for name in ("fleet_id", "plan_id", "undoes", "status"))
-            return KnownApply(*known, row["created_at"])
-        return None
-
-    async def plan(self, org: str, plan_id: str) -> StoredPlan | None:
-        return self.plans.get(plan_id)
-
-    def keep(self, stored: StoredPlan) -> None:
-        text = to_do(stored).model_dump_json()
-        self.plans[stored.id] = StoredPlan.model_validate_json(text)
 
 
 class Fleets:
@@ -231,7 +171,7 @@ class Fleets:
             stored = await planner.plan(plan_id, Wanted.model_validate_json(json.dumps(body)))
         if isinstance(stored, Rejected):
             raise Refusal(STATUS[stored.code], stored.reason)
-        self.queries.keep(stored)
+        self.queries.keep(ORG, stored)
         return json.loads(plan_document(stored))
 
     async def start(self, fleet_id: str, body: Any) -> Any:

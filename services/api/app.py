@@ -130,6 +130,36 @@ def on_no_route(request: Request, exception: Exception) -> Response[bytes]:  # t
     return on_exception(request, exception)
 
 
+def what_handlers_use(settings: ApiSettings, runtime: Runtime, sealer: Sealer) -> Api:
+    """What the route handlers read and send with, on the adapters of this process."""
+    database, bus, clock, ids = runtime.database, runtime.bus, runtime.clock, runtime.ids
+    return Api(
+        reads=ResourceQueries(database),
+        messages=MessageQueries(database),
+        context=ContextMessageQueries(database),
+        runs=PostgresRunQueries(database),
+        conversation_runs=ConversationRunQueries(database),
+        bus=bus,
+        clock=clock,
+        ids=ids,
+        inbox=RunInbox(bus, ids),
+        identical_request_runs=IdenticalRequestRuns(),
+        search=MessageSearchQueries(database),
+        tags=TagQueries(database),
+        sealer=sealer,
+        block_history=BlockHistoryQueries(database),
+        folders=FolderQueries(database),
+        uploads=Uploads(database, upload_limits(settings)),
+        past=PastReads(database, bus, clock, ids),
+        agent_lines=AgentLines(database),
+        exports=ExportPlaces(),
+        fleets=PostgresFleetQueries(database, sealer),
+        awaited_forks=AwaitedForks(),
+        defaults=settings.defaults,
+        text_works=TextWorks(),
+    )
+
+
 def application(
     settings: ApiSettings, runtime: Runtime, sealer: Sealer, authenticator: Authenticator
 ) -> Litestar:
@@ -150,32 +180,7 @@ def application(
         openapi_config=None,
         logging_config=None,
     )
-    inbox = RunInbox(bus, ids)
-    app.state.api = Api(
-        reads=ResourceQueries(database),
-        messages=MessageQueries(database),
-        context=ContextMessageQueries(database),
-        runs=PostgresRunQueries(database),
-        conversation_runs=ConversationRunQueries(database),
-        bus=bus,
-        clock=clock,
-        ids=ids,
-        inbox=inbox,
-        identical_request_runs=IdenticalRequestRuns(),
-        search=MessageSearchQueries(database),
-        tags=TagQueries(database),
-        sealer=sealer,
-        block_history=BlockHistoryQueries(database),
-        folders=FolderQueries(database),
-        uploads=Uploads(database, upload_limits(settings)),
-        past=PastReads(database, bus, clock, ids),
-        agent_lines=AgentLines(database),
-        exports=ExportPlaces(),
-        fleets=PostgresFleetQueries(database, sealer),
-        awaited_forks=AwaitedForks(),
-        defaults=settings.defaults,
-        text_works=TextWorks(),
-    )
+    app.state.api = what_handlers_use(settings, runtime, sealer)
     app.state.health = Health(database, bus, clock, ids)
     app.state.reports = Reports(clock)
     app.state.clock = clock
@@ -339,6 +344,29 @@ async def sweep_plans(plans: PostgresFleetQueries, clock: Clock) -> None:
     await plans.sweep()
 
 
+def command_handlers(
+    runtime: Runtime,
+    settings: ApiSettings,
+    sealer: Sealer,
+    app: ASGIApp,
+    projects: PostgresProjectQueries,
+) -> Handlers:
+    """The handlers of the commands to the api, with the work that they begin."""
+    ports = HandlerPorts(
+        clock=runtime.clock,
+        attachments=PostgresAttachmentQueries(runtime.database),
+        projects=projects,
+        templates=PostgresTemplateQueries(runtime.database),
+        deployments=start_deployments(runtime),
+    )
+    return Handlers(
+        ports,
+        start_imports(runtime, sealer, upload_limits(settings)),
+        start_restores(runtime),
+        start_fleets(runtime, sealer, app),
+    )
+
+
 async def wire(
     runtime: Runtime,
     *,
@@ -349,18 +377,7 @@ async def wire(
     """Serve HTTP as long as the process runs."""
     projects = PostgresProjectQueries(runtime.database)
     app = application(settings, runtime, sealer, authenticator)
-    handlers = Handlers(
-        HandlerPorts(
-            clock=runtime.clock,
-            attachments=PostgresAttachmentQueries(runtime.database),
-            projects=projects,
-            templates=PostgresTemplateQueries(runtime.database),
-            deployments=start_deployments(runtime),
-        ),
-        start_imports(runtime, sealer, upload_limits(settings)),
-        start_restores(runtime),
-        start_fleets(runtime, sealer, app),
-    )
+    handlers = command_handlers(runtime, settings, sealer, app, projects)
     models = ReadModels("api", project, READ_MODELS)
     moments = serve_moments(runtime, models, ApiMomentAggregates(runtime.database))
     await runtime.service.handle({**handlers.table(), **moments})

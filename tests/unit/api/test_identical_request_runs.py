@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import fields
 from types import SimpleNamespace
 from typing import Any
 
@@ -39,31 +40,14 @@ class World:
         self.bus = Bus()
         self.runs = 0
         inbox: Any = SimpleNamespace(new_run=self.new_run)
-        nothing: Any = None
-        self.api = Api(
-            nothing,
-            nothing,
-            nothing,
-            nothing,
-            nothing,
-            self.bus,
-            ManualClock(),
-            nothing,
-            inbox,
-            IdenticalRequestRuns(),  # type: ignore[arg-type]
-            nothing,
-            nothing,
-            nothing,
-            nothing,
-            nothing,
-            nothing,
-            nothing,
-            nothing,
-            nothing,
-            nothing,
-            nothing,
-            nothing,
-        )
+        used = {
+            "bus": self.bus,
+            "clock": ManualClock(),
+            "inbox": inbox,
+            "identical_request_runs": IdenticalRequestRuns(),
+        }
+        nothing: dict[str, Any] = dict.fromkeys(field.name for field in fields(Api))
+        self.api = Api(**{**nothing, **used})
 
     def new_run(self) -> str:
         self.runs += 1

@@ -89,7 +89,7 @@ class StartFleetApply(Command):
 
 
 class DeleteFleet(Command):
-    """Forget a fleet. What it owned stays, and is nobody's."""
+    """Forget a fleet; what it owned stays, and is nobody's."""
 
     service: ClassVar[str] = SERVICE
     topic: ClassVar[str] = "fleet.delete"
@@ -107,7 +107,7 @@ class FleetEvent(Event):
 
 
 class FleetCreated(FleetEvent):
-    """A fleet is there. `origin` says where its files were, in words."""
+    """A fleet is there; `origin` says where its files were, in words."""
 
     topic: ClassVar[str] = "fleet.created"
     key: str
@@ -149,8 +149,7 @@ class FleetMemberReleased(FleetEvent):
 
 
 class FleetApplyEnded(FleetEvent):
-    """An apply is over; `counts` says what came of how many units. One that failed was given up,
-    for a reason."""
+    """An apply is over, or was given up for a reason; `counts` says what came of how many units."""
 
     topic: ClassVar[str] = "fleet.apply_ended"
     apply_id: str

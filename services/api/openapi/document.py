@@ -28,7 +28,9 @@ EVENT_STREAM = "text/event-stream"
 EVENTS: Schema = {"type": "string", "description": "Events; the data of each is JSON"}
 PAGE: Schema = {"type": "string"}
 NO_CONTENT = 204
-FILES = "libs.agent_toml."  # forms of files, where they are bodies
+# Forms of files where they are bodies, by what the schemas of their parts are called after: these
+# have names that bodies and answers of V1 have, too.
+FORMS = {"libs.agent_toml.": "AgentFile", "libs.agent_document.": "Fleet"}
 SENTENCE_END = re.compile(r"(?<=[.!?]) ")
 
 # A server without a password wants neither, which is what the last one says.
@@ -120,27 +122,34 @@ def request_schemas(handlers: Iterable[HTTPRouteHandler]) -> dict[str, Schema]:
         handler.opt["description"] for _, handler in described_routes(handlers)
     ]
     bodies = {description.body for description in described if description.body}
-    files = {model for model in bodies if model.__module__.startswith(FILES)}
+    forms = {model: prefix for model in bodies if (prefix := prefix_of_parts(model))}
     _, schemas = models_json_schema(
         [
             (model, "validation")
-            for model in sorted(bodies - files, key=lambda model: model.__name__)
+            for model in sorted(bodies - forms.keys(), key=lambda model: model.__name__)
         ],
         ref_template=REFERENCE,
     )
     found: dict[str, Schema] = dict(schemas.get("$defs", {}))
-    for model in files:
-        found |= schemas_of_file(model)
+    for model, prefix in forms.items():
+        found |= schemas_of_form(model, prefix)
     for model in {description.query for description in described if description.query}:
         found |= model.model_json_schema(ref_template=REFERENCE).get("$defs", {})
     return found
 
 
-def schemas_of_file(model: type[BaseModel]) -> dict[str, Schema]:
-    """The schemas of a file's form: its tables have names that bodies of V1 have, too."""
-    schema = model.model_json_schema(ref_template=REFERENCE.format(model="AgentFile{model}"))
+def prefix_of_parts(model: type[BaseModel]) -> str | None:
+    """What the schemas of the parts of a form are called after; None for another body."""
+    modules = [each.__module__ for each in model.__mro__]
+    found = (FORMS[form] for form in FORMS if any(each.startswith(form) for each in modules))
+    return next(found, None)
+
+
+def schemas_of_form(model: type[BaseModel], prefix: str) -> dict[str, Schema]:
+    """The schemas of a form and of its parts."""
+    schema = model.model_json_schema(ref_template=REFERENCE.format(model=f"{prefix}{{model}}"))
     parts = schema.pop("$defs", {})
-    return {model.__name__: schema, **{f"AgentFile{name}": part for name, part in parts.items()}}
+    return {model.__name__: schema, **{f"{prefix}{name}": part for name, part in parts.items()}}
 
 
 def operation(path: str, method: str, handler: HTTPRouteHandler) -> dict[str, Any]:

@@ -76,7 +76,14 @@ FLEET_COMMANDS: list[Command] = [
 FLEET_EVENTS: list[Event] = [
     of_fleet(FleetCreated, key=KEY, name="shop", origin="/srv/shop/agents"),
     of_fleet(FleetRenamed, name="store"),
-    of_fleet(FleetApplyStarted, apply_id=APPLY, plan_id=PLAN, by="ada@laptop", units=2),
+    of_fleet(
+        FleetApplyStarted,
+        apply_id=APPLY,
+        plan_id=PLAN,
+        by="ada@laptop",
+        requested_by="user-1",
+        units=2,
+    ),
     of_fleet(FleetUnitEnded, apply_id=APPLY, outcome=OUTCOME),
     of_fleet(FleetMemberReleased, member=RENAMED),
     of_fleet(FleetApplyEnded, apply_id=APPLY, status="completed", counts={"changed": 2}),

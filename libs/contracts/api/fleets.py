@@ -129,6 +129,7 @@ class FleetApplyStarted(FleetEvent):
     apply_id: str
     plan_id: str
     by: str
+    requested_by: str
     undoes: str | None = None
     units: int
 

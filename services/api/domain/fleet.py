@@ -29,11 +29,13 @@ MEMBERS_MAX = 20_000
 
 
 class RunningApply(BaseModel):
-    """The apply that is under way: `done` of its units have ended."""
+    """The apply that is under way: `done` of its units have ended. `by` is who wanted it in words,
+    `requested_by` the user in whose name it is done."""
 
     apply_id: str
     plan_id: str
     by: str
+    requested_by: str
     since: datetime
     units: int
     done: int = 0
@@ -74,7 +76,7 @@ class Fleet(Aggregate[FleetState]):
         elif self.state.name != command.name:
             self.record(FleetRenamed, at=at, name=command.name)
 
-    def start(self, command: StartFleetApply, *, at: datetime) -> Rejected | None:
+    def start(self, command: StartFleetApply, *, actor: str, at: datetime) -> Rejected | None:
         """Begin to apply a plan; the same once more changes nothing."""
         running = self.state.running
         if not self.is_there:
@@ -94,6 +96,7 @@ class Fleet(Aggregate[FleetState]):
             apply_id=command.apply_id,
             plan_id=command.plan_id,
             by=command.by,
+            requested_by=actor,
             undoes=command.undoes,
             units=command.units,
         )
@@ -148,6 +151,7 @@ class Fleet(Aggregate[FleetState]):
                     apply_id=event.apply_id,
                     plan_id=event.plan_id,
                     by=event.by,
+                    requested_by=event.requested_by,
                     since=event.timestamp,
                     units=event.units,
                 )

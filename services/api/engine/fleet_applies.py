@@ -105,7 +105,7 @@ class FleetApplies(LeasedWork[DueWork]):
         attempt = Attempt(
             running=running,
             stored=stored,
-            api=PatientApi(self.ports.api(org, lease.context.actor), self.ports.clock),
+            api=PatientApi(self.ports.api(org, running.requested_by), self.ports.clock),
             org=org,
             ids={**stored.known_ids(), **made},
             failed={

@@ -42,7 +42,7 @@ class FleetHandlers:
     async def start_apply(self, command: StartFleetApply, work: UnitOfWork) -> Accepted | Rejected:
         """Begin to apply a plan, at once if there is room for it."""
         fleet = await work.load(Fleet, command.fleet_id)
-        refused = fleet.start(command, at=self.ports.clock.now())
+        refused = fleet.start(command, actor=work.context.actor, at=self.ports.clock.now())
         if refused is None and fleet.state.running is not None:
             self.applies.begin_after_commit(DueWork(fleet.id, work.context.org), work)
         return refused or Accepted(result={"apply_id": command.apply_id})

@@ -30,6 +30,7 @@ from services.api.engine.fleet_applies import FleetApplies, FleetPorts
 from services.api.engine.fleet_planning import FleetPlanner
 from services.api.handlers.fleets import FleetHandlers
 from services.api.handlers.ports import HandlerPorts
+from services.api.http.callers import Caller
 from services.api.http.error_responses import STATUS
 from services.api.projections import project
 from services.api.v1.fleet_plans import plan_document
@@ -42,7 +43,7 @@ name = "ada"
 system_prompt = "You are Ada."
 model = "openai/gpt-4.1"
 """
-ORG = "org-1"
+ORG, USER = "org-1", "user-ada"
 LEASE_SECONDS = 60.0
 
 
@@ -90,6 +91,7 @@ class Fleets:
         self.clock, self.ids = ManualClock(), CountingIds()
         self.processes = 0
         self.deaths = 0
+        self.callers: list[Caller] = []  # in whose name plans are applied
 
     def process(self) -> FleetApplies:
         """One more process of the api; nothing begins but what the test begins."""
@@ -102,17 +104,22 @@ class Fleets:
             ids=self.ids,
             committed=lambda: None,
             queries=self.queries,
-            api=lambda org, actor: self.api,
+            api=self.api_of,
         )
         applies = FleetApplies(ports)
         applies.stopping = True
         return applies
 
+    def api_of(self, org: str, actor: str) -> OwnApi:
+        """The API in the name of a caller."""
+        self.callers.append(Caller(org, actor))
+        return self.api
+
     async def command(self, command: Command) -> None:
         """Carry out a command. Raises Refusal."""
         applies = self.process()
         handlers = FleetHandlers(cast(HandlerPorts, applies.ports), applies)
-        unit = applies.ports.repository.work(Context(self.ids.new("request"), org=ORG))
+        unit = applies.ports.repository.work(Context(self.ids.new("request"), org=ORG, actor=USER))
         reply = await handlers.table()[type(command)](cast(Any, command), unit)
         if isinstance(reply, Rejected):
             raise Refusal(STATUS[reply.code], reply.reason)

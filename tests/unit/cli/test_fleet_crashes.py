@@ -7,8 +7,9 @@ from pathlib import Path
 import pytest
 
 from cli.fleet import run
+from services.api.http.callers import Caller
 from tests.unit.cli.fake_server import FakeServer
-from tests.unit.cli.fleets import Folder
+from tests.unit.cli.fleets import ORG, USER, Folder
 
 ROLL = '''
 [[tool]]
@@ -150,3 +151,15 @@ def test_an_apply_whose_process_dies_at_any_request_ends_the_same(
         sent = len(server.sent)
         versions[1].apply(prune=True)
         assert len(server.sent) == sent, "then nothing is left to do"
+
+
+def test_an_apply_that_another_process_takes_over_goes_on_in_the_name_of_who_asked(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(run, "LOOK_SECONDS", 0.0)
+    folder, _ = versions_in(tmp_path)
+    server = folder.server
+    server.lost_from = len(server.sent) + 2
+    folder.apply()
+    assert folder.fleets.deaths == 1
+    assert folder.fleets.callers == [Caller(ORG, USER)] * 2

@@ -17,6 +17,7 @@ from typing import Any
 import psycopg
 import pytest
 
+from libs.agent_document.plan_parts import FleetPlan, Wanted
 from libs.contracts.agent.summaries import SummarisedMessages
 from libs.contracts.bus_messages import DEFAULT_ORG as ORG
 from libs.eventstore.connection_pool import Database, open_pool
@@ -48,6 +49,7 @@ from services.api.adapters.capability_queries import CapabilityQueries
 from services.api.adapters.configuration_queries import ConfigurationQueries
 from services.api.adapters.context_message_queries import ContextMessageQueries
 from services.api.adapters.conversation_run_queries import ConversationRunQueries
+from services.api.adapters.fleet_queries import PostgresFleetQueries, StoredPlan
 from services.api.adapters.folder_queries import FolderQueries
 from services.api.adapters.message_queries import History, MessageQueries
 from services.api.adapters.message_search_queries import MessageSearchQueries, Searched
@@ -76,6 +78,7 @@ from services.api.adapters.summary_queries import SummaryQueries
 from services.api.adapters.tag_queries import TagQueries, TagSlice
 from services.api.adapters.tool_queries import TOOLS, ToolQueries, ToolUsageQueries
 from services.api.http.request_parsing import Page
+from services.api.resources import fleets
 from services.api.resources.agent_blocks import ATTACHED, IS_ATTACHED
 from services.api.resources.agent_configuration import CONFIGURATIONS
 from services.api.resources.agent_groups import MEMBERS
@@ -146,10 +149,12 @@ from tests.contract.examples import (
     TOOL_RUN,
 )
 from tests.contract.file_examples import FILE, FOLDER
+from tests.contract.fleet_examples import APPLY, FLEET, PLAN
 from tests.contract.group_examples import GROUP
 from tests.contract.identity_examples import IDENTITY
 from tests.contract.plans import generic_plan, index_columns, reads_by_key, scans, vacuum
 from tests.contract.project_examples import PROJECT
+from tests.contract.read_models import SEALER
 from tests.contract.routing_examples import ROUTED
 from tests.contract.sleeptime_examples import REVIEW
 from tests.servers import PostgresServer
@@ -182,6 +187,15 @@ TABLES = {
     "api.restores": "'restore-' || n, '{org}', 'restores-' || n, 'agent-' || n, now(), now(),"
     " 'completed', null, null",
     "api.configurations": "'configuration-' || n, '{org}', 'agent-' || n, '{{}}', null",
+    "api.fleets": "'fleet-' || n, '{org}', 'fleet-' || n, 'shop', '/srv/shop', now(), null",
+    "api.fleet_members": "'member-' || n, '{org}', 'fleet-' || n % 50, 'agent', n || '.toml',"
+    " 'agent-' || n, 'ada', '{{}}', now()",
+    "api.fleet_applies": "'apply-' || n, '{org}', 'fleet-' || n % 50, 'plan-' || n, 'ada', null, 1,"
+    " 'completed', '{{}}', '', now(), now()",
+    "api.fleet_units": "n / 10 || '.' || n % 10, '{org}', 'fleet-1', 'apply-' || n / 10,"
+    " n % 10, '{{}}', '{{}}'",
+    "api.fleet_plans": "'plan-' || n, '{org}', 'fleet-' || n, '{{}}', 'sealed:x', now(),"
+    " now() + interval '1 day'",
     "api.uploads": "'file-' || n, '{org}', 1, true, now()",
     "api.upload_parts": "'file-' || n, 0, '{org}', 'a'",
     "tools.tools": "'tool-' || n, '{org}', now(), now(), 'roll_' || n, 'custom', '{{}}', '{{}}'",
@@ -357,6 +371,11 @@ async def worked_on(vectors: PostgresMessageVectors) -> None:
         await vectors.worked_on(Backlog(OF_AGENT_1, NOW), done=done)
 
 
+async def kept_plan(queries: PostgresFleetQueries) -> None:
+    stored = StoredPlan(id="plan-new", fleet_id=FLEET, wanted=Wanted(), plan=FleetPlan())
+    await queries.keep_plan(ORG, stored, "{}")
+
+
 NEAREST = PassageQuery(
     org=ORG,
     collection_ids=[ARCHIVE],
@@ -472,6 +491,17 @@ ASKED: dict[type, dict[str, Callable[[Any], Awaitable[Any]]]] = {
         "created_blocks": lambda queries: queries.created_blocks(ORG, [BLOCK]),
         "commit_of": lambda queries: queries.commit_of(ORG, "restores-1", 1),
         "outcome": lambda queries: queries.outcome(ORG, "restore-1"),
+    },
+    PostgresFleetQueries: {
+        "count_fleets": lambda queries: queries.count_fleets(ORG),
+        "members": lambda queries: queries.members(ORG, FLEET),
+        "owners": lambda queries: queries.owners(ORG, [AGENT]),
+        "ended_units": lambda queries: queries.ended_units(ORG, APPLY),
+        "apply": lambda queries: queries.apply(ORG, APPLY),
+        "plan": lambda queries: queries.plan(ORG, PLAN),
+        "shown_plan": lambda queries: queries.shown_plan(ORG, PLAN),
+        "keep_plan": lambda queries: kept_plan(queries),
+        "keep_longer": lambda queries: queries.keep_longer(ORG, PLAN),
     },
     ConfigurationQueries: {
         "abandoned_configurations": lambda queries: queries.abandoned_configurations([AGENT]),
@@ -655,9 +685,14 @@ ASKED: dict[type, dict[str, Callable[[Any], Awaitable[Any]]]] = {
         "agents_with_folder": lambda attached: attached.agents_with_folder(ORG, FOLDER, 10),
     },
 }
+# What is made from more than a database.
+MAKING: dict[type, Callable[[Database], Any]] = {
+    PostgresFleetQueries: lambda database: PostgresFleetQueries(database, SEALER)
+}
 # What goes through all that there is, on purpose: it works on what lies about, and that is little.
 WHOLE: dict[type, set[str]] = {
     PostgresRestoreQueries: {"due_restores", "versions_at"},
+    PostgresFleetQueries: {"due_fleets", "sweep"},
     PostgresBatchQueries: {
         *("due_batches", "has_open_batches", "open_batches", "due_batch_callbacks"),
     },
@@ -699,6 +734,7 @@ RESOURCES: dict[str, tuple[Resource, str]] = {
     "mcp_server": (MCP_SERVERS, MCP_SERVER),
     "group": (GROUPS, GROUP),
     "sandbox": (CONFIGS, SANDBOX_CONFIG),
+    "fleet": (fleets.FLEETS, FLEET),
     "identity": (IDENTITIES, IDENTITY),
     "project": (PROJECTS, PROJECT),
 }
@@ -708,6 +744,28 @@ READS: dict[str, Callable[[ResourceQueries, Resource, str], Awaitable[Any]]] = {
     "page": lambda reads, resource, _: reads.page(resource, filter_of(Page(), ORG), Slice()),
     "page after a deleted row": lambda reads, resource, _: after_deleted(reads, resource),
 }
+
+
+# What a fleet has, by its id, or by that of an apply of it.
+OF_FLEETS: tuple[tuple[Resource, str, str], ...] = (
+    (fleets.MEMBERS, fleets.OF_FLEET, "id"),
+    (fleets.APPLIES, fleets.OF_FLEET, "created_at"),
+    (fleets.UNITS, fleets.OF_APPLY, "number"),
+)
+
+
+async def fleets_have_keys(explained: Explained) -> None:
+    """The same for what a fleet has, and for the fleet of an agent."""
+    reads = ResourceQueries(explained)
+    for resource, condition, key in OF_FLEETS:
+        explained.scans = []
+        found = filter_of(Page(), ORG).by_key(condition, fleet=FLEET, apply=APPLY)
+        await reads.page(resource, found, Slice(), key=key)
+        assert explained.without_key() == [], resource.kind
+    explained.scans = []
+    await reads.one(fleets.APPLIES, ORG, APPLY)
+    await explained.fetch_one(fleets.OWNER_OF, {"agent": AGENT, "org": ORG})
+    assert explained.without_key() == []
 
 
 async def after_deleted(reads: ResourceQueries, resource: Resource) -> None:
@@ -827,10 +885,11 @@ async def test_what_has_a_key_is_found_by_it(explained: Explained) -> None:
     for reader, calls in ASKED.items():
         for name, call in calls.items():
             explained.scans = []
-            await call(reader(explained))
+            await call(MAKING.get(reader, reader)(explained))
             assert explained.scans, name
             assert explained.without_key() == [], name
     await resources_have_keys(explained)
+    await fleets_have_keys(explained)
 
 
 async def test_runs_that_go_on_are_found_among_very_many_that_have_ended(

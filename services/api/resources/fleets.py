@@ -31,7 +31,7 @@ from services.api.v1.read_model_responses import (
 
 PLAN_BYTES_MAX = 16 << 20
 FLEET = "/v1/fleets/{fleet_id:str}"
-OF_FLEET = "v.fleet_id = %(fleet)s"
+OF_FLEET, OF_APPLY = "v.fleet_id = %(fleet)s", "v.apply_id = %(apply)s"
 RUNNING = (
     "(select json_build_object('id', a.id, 'by', a.by, 'since', a.created_at, 'units', a.units,"
     " 'done', (select count(*) from api.fleet_unit_view u where u.apply_id = a.id"
@@ -238,7 +238,7 @@ async def list_fleet_units(request: AnyRequest, fleet_id: str, apply_id: str) ->
     """List what came of each thing that an apply was about, in the order in which it was done."""
     await retrieve_fleet_apply.fn(request, fleet_id, apply_id)
     page = query_of(request, UnitPage)
-    found = filter_of(page, org_of(request)).by_key("v.apply_id = %(apply)s", apply=apply_id)
+    found = filter_of(page, org_of(request)).by_key(OF_APPLY, apply=apply_id)
     return await answer_page(request, UNITS, page, found, key="number")
 
 

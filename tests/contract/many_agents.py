@@ -158,6 +158,15 @@ ROWS = {
     f" {AT}, '{{}}'",
     "api.imports": f"{sql_id('import')}, '{ORG}', {AT}, {AT}, {AT},"
     f" {unlike("'failed'", "'completed'")}, '{{}}', 1, 1, 1, 1, '{{}}', '[]', '[]', false, null",
+    "api.fleets": f"{sql_id('fleet')}, '{ORG}', 'key-' || n, 'shop', '/srv/shop', {AT}, null",
+    "api.fleet_members": f"'member-' || n, '{ORG}', {sql_id('fleet')}, 'agent', 'a.toml', {AGENT},"
+    f" 'ada', '{{}}', {AT}",
+    "api.fleet_applies": f"{sql_id('apply')}, '{ORG}', {sql_id('fleet')}, {sql_id('plan')}, 'ada',"
+    f" null, 1, 'completed', '{{}}', '', {AT}, {AT}",
+    "api.fleet_units": f"{sql_id('apply')} || '.0', '{ORG}', {sql_id('fleet')}, {sql_id('apply')},"
+    " 0, '{}', '{}'",
+    "api.fleet_plans": f"{sql_id('plan')}, '{ORG}', {sql_id('fleet')},"
+    f" json_build_object('fleet_id', {sql_id('fleet')}), 'sealed:x', {AT}, now()",
     "agent.dead_letters": f"{sql_id('letter')}, '{ORG}', {AT}, 'agent', "
     f"{unlike("'event'", "'command'")}, {unlike("'agent.rare'", "'agent.create'")}, 'subject',"
     f" 'message-' || n, '{{}}', null, '{{}}', 1, {AT}, {AT}, 'ValueError', '', '',"
@@ -198,6 +207,7 @@ IDS = {
     name: id_of(kind)
     for kind, names in {
         "agent": ("agent_id", "agent_ids"),
+        "apply": ("apply_id",),
         "archive": ("archive_id",),
         "batch": ("batch_id",),
         "block": ("block_id",),
@@ -205,6 +215,7 @@ IDS = {
         "letter": ("letter_id",),
         "deployment": ("deployment_id",),
         "file": ("file_id",),
+        "fleet": ("fleet_id",),
         "group": ("group_id",),
         "group_run": ("group_run_id",),
         "identity": ("identity_id",),
@@ -212,6 +223,7 @@ IDS = {
         "job": ("job_id",),
         "mcp_server": ("mcp_server_id",),
         "message": ("message_id",),
+        "plan": ("plan_id",),
         "project": ("project_id",),
         "replay": ("replay_id",),
         "routed_message": ("routed_message_id",),

@@ -21,10 +21,12 @@ from tests.e2e.two_organisations import (
     STRANGER,
     WORD,
     api_of_two,
+    applied,
     belongings,
     client_of,
     made,
     nobodys,
+    wanted_agent,
 )
 from tests.servers import HeelerInstance
 
@@ -50,6 +52,11 @@ BODIES: Mapping[str, Any] = {
     "POST /v1/passages/search": {"query": WORD},
     "POST /v1/tools/search": {"query": WORD},
 }
+# What must be in the bodies of routes that make something of what there is.
+CHANGING: Mapping[str, Any] = {
+    "POST /v1/fleets/{fleet_id}/plans": {},
+    "POST /v1/fleets/{fleet_id}/applies": {"plan_id": f"plan-{NOBODY}"},
+}
 
 
 @dataclass(frozen=True)
@@ -74,7 +81,8 @@ class Route:
             names = {**names, "tool_id": names["mcp_tool_id"]}
         path = PARAMETER.sub(lambda found: names[found[1]], self.path)
         query = {name: value for name, value in {**QUERY, **names}.items() if name in self.query}
-        body = BODIES.get(f"{self.method} {self.path}", {"messages": says("hello")})
+        bodies = {**BODIES, **CHANGING}
+        body = bodies.get(f"{self.method} {self.path}", {"messages": says("hello")})
         sent = {} if self.method in ("GET", "DELETE") else {"json": body}
         return await client.request(self.method, path, params=query, **sent)
 
@@ -209,6 +217,38 @@ async def called(
     )
     assert answer.status_code == 200, answer.text
     return answer.text
+
+
+async def test_a_plan_neither_reads_nor_changes_what_another_organisation_has(
+    owner: httpx.AsyncClient, stranger: httpx.AsyncClient
+) -> None:
+    name = unique(WORD)
+    of_owner, of_stranger = [
+        (await made(client, "POST", "/v1/fleets", json={"key": "the same key", "name": WORD}))["id"]
+        for client in (owner, stranger)
+    ]
+    assert of_owner != of_stranger
+    wanted = wanted_agent(name)
+    plan = await made(owner, "POST", f"/v1/fleets/{of_owner}/plans", json=wanted)
+    apply = await applied(owner, of_owner, plan["id"])
+    [agent] = await made(owner, "GET", "/v1/agents", params={"name": name})
+    members = await made(owner, "GET", f"/v1/fleets/{of_owner}/members")
+
+    path = f"/v1/fleets/{of_stranger}"
+    for route, body in (("applies", {"plan_id": plan["id"]}), ("plans", {"undo": apply["id"]})):
+        answer = await stranger.post(f"{path}/{route}", json=body)
+        assert answer.status_code == 404, answer.text
+    ours = wanted_agent(name, adopt=True, prune=True, reset_memory=[name])
+    own_plan = await made(stranger, "POST", f"{path}/plans", json=ours)
+    assert [unit["action"] for unit in own_plan["units"]] == ["create"]
+    await applied(stranger, of_stranger, own_plan["id"])
+    [made_agent] = await made(stranger, "GET", "/v1/agents", params={"name": name})
+    assert made_agent["id"] != agent["id"]
+    await made(stranger, "DELETE", path)
+
+    assert await made(owner, "GET", f"/v1/agents/{agent['id']}") == agent
+    assert await made(owner, "GET", f"/v1/fleets/{of_owner}/members") == members
+    await made(owner, "DELETE", f"/v1/fleets/{of_owner}")
 
 
 async def test_the_same_key_means_another_request_in_another_organisation(

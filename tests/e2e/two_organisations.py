@@ -92,6 +92,7 @@ async def belongings(
         names |= await template_of(client, names["agent_id"], names["project_id"])
         names |= await schedule_of(client, names["agent_id"])
         names |= await import_of(client)
+        names |= await fleet_of(client)
         names["letter_id"] = await letter_of(heeler, client)
         try:
             yield names
@@ -216,6 +217,37 @@ async def import_of(client: httpx.AsyncClient) -> dict[str, str]:
     await client.post("/v1/agents/import", files=file)
     [found] = await made(client, "GET", "/v1/imports")
     return {"import_id": found["id"]}
+
+
+async def fleet_of(client: httpx.AsyncClient) -> dict[str, str]:
+    """A fleet of an agent that an apply has made, which has ended."""
+    fields = {"key": unique(WORD), "name": WORD, "origin": f"/srv/{WORD}"}
+    fleet = await made(client, "POST", "/v1/fleets", json=fields)
+    path = f"/v1/fleets/{fleet['id']}"
+    plan = await made(client, "POST", f"{path}/plans", json=wanted_agent(unique(WORD)))
+    apply = await applied(client, fleet["id"], plan["id"])
+    assert apply["counts"] == {"created": 1}
+    return {"fleet_id": fleet["id"], "plan_id": plan["id"], "apply_id": apply["id"]}
+
+
+def wanted_agent(name: str, **how: Any) -> dict[str, Any]:
+    """What files want that describe one agent."""
+    file = f"{WORD}.toml"
+    fields = {"model": MODEL, "system": f"You are from {WORD}."}
+    agent = {"name": name, "key": file, "file": file, "fields": fields}
+    return {"agents": [agent], "present": {file: name}, "folders": [""], **how}
+
+
+async def applied(client: httpx.AsyncClient, fleet_id: str, plan_id: str) -> Any:
+    """An apply of a plan, once it has ended."""
+    path = f"/v1/fleets/{fleet_id}/applies"
+    apply = await made(client, "POST", path, json={"plan_id": plan_id, "by": WORD})
+
+    async def ended() -> Any:
+        found = await made(client, "GET", f"{path}/{apply['id']}")
+        return found if found["status"] != "running" else None
+
+    return await wait_for("the apply is over", ended)
 
 
 async def batch_of(client: httpx.AsyncClient, agent_id: str) -> dict[str, str]:

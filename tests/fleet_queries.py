@@ -75,6 +75,11 @@ class InMemoryFleetQueries:
         text = self.plans.get((org, plan_id))
         return None if text is None else StoredPlan.model_validate_json(text)
 
+    async def forget_plans(self, org: str, fleet_id: str) -> None:
+        for key, text in [*self.plans.items()]:
+            if key[0] == org and StoredPlan.model_validate_json(text).fleet_id == fleet_id:
+                del self.plans[key]
+
     def keep(self, org: str, stored: StoredPlan) -> None:
         """Keep a plan as the api does."""
         self.plans[org, stored.id] = to_do(stored).model_dump_json()

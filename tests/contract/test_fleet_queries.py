@@ -198,6 +198,18 @@ async def test_a_plan_is_removed_after_a_day_and_one_that_was_applied_after_thir
     assert await kept(database) == []
 
 
+async def test_the_plans_of_a_fleet_are_forgotten_with_it(
+    database: Database, plans: PostgresFleetQueries
+) -> None:
+    await plans.keep_plan(ORG, plan(), "{}")
+    await plans.keep_plan(ORG, plan("plan-2").model_copy(update={"fleet_id": "fleet-2"}), "{}")
+    for org, fleet_id in ((OTHER, FLEET), (ORG, "fleet-3")):
+        await plans.forget_plans(org, fleet_id)
+    assert await kept(database) == ["plan-1", "plan-2"]
+    await plans.forget_plans(ORG, FLEET)
+    assert await kept(database) == ["plan-2"]
+
+
 async def test_a_sweep_removes_all_that_is_due_some_at_a_time(
     database: Database, plans: PostgresFleetQueries, monkeypatch: pytest.MonkeyPatch
 ) -> None:

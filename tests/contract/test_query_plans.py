@@ -502,6 +502,7 @@ ASKED: dict[type, dict[str, Callable[[Any], Awaitable[Any]]]] = {
         "shown_plan": lambda queries: queries.shown_plan(ORG, PLAN),
         "keep_plan": lambda queries: kept_plan(queries),
         "keep_longer": lambda queries: queries.keep_longer(ORG, PLAN),
+        "forget_plans": lambda queries: queries.forget_plans(ORG, FLEET),
     },
     ConfigurationQueries: {
         "abandoned_configurations": lambda queries: queries.abandoned_configurations([AGENT]),

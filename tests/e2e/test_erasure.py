@@ -94,6 +94,25 @@ def copies_of(heeler: HeelerInstance, agent_id: str) -> list[str]:
         return [f"/v1/templates/{CANARY}", *(f"/v1/agents/{id}" for id in agents)]
 
 
+FLEET = {"key": f"key {CANARY}", "name": f"fleet {CANARY}", "origin": f"/srv/{CANARY}"}
+
+
+def fleet_of(heeler: HeelerInstance) -> list[str]:
+    """A fleet with an agent, of which the canary is all there is to say; their paths."""
+    with httpx.Client(base_url=heeler.base_url, timeout=SECONDS_MAX) as http:
+        path = f"/v1/fleets/{http.post('/v1/fleets', json=FLEET).json()['id']}"
+        fields = {"model": MODEL, "system": f"You are a {CANARY}"}
+        agent = {"name": f"planned {CANARY}", "key": CANARY, "file": CANARY, "fields": fields}
+        plan = http.post(f"{path}/plans", json={"agents": [agent], "origin": FLEET["origin"]})
+        assert plan.is_success, plan.text
+        asked = {"plan_id": plan.json()["id"], "by": CANARY}
+        apply = http.post(f"{path}/applies", json=asked).json()
+        of_apply = f"{path}/applies/{apply['id']}"
+        wait_until("applied", lambda: http.get(of_apply).json()["status"] != "running", 30.0)
+        [member] = http.get(f"{path}/members").json()
+        return [f"/v1/agents/{member['id']}", path]
+
+
 def group_of(heeler: HeelerInstance, agent_id: str) -> str:
     """A group with an agent, in which the canary was said; its path."""
     with httpx.Client(base_url=heeler.base_url, timeout=SECONDS_MAX) as http:
@@ -127,7 +146,7 @@ def test_nothing_that_was_deleted_is_left(forgetful: HeelerInstance) -> None:
     upload.name = f"{CANARY}.txt"
     letta.folders.files.upload(folder.id, file=upload)
     about = [*copies_of(forgetful, agent.id), *owners_of(forgetful, agent.id)]
-    about.append(group_of(forgetful, kept.id))
+    about += [group_of(forgetful, kept.id), *fleet_of(forgetful)]
     letta.agents.messages.create(kept.id, messages=says("I stay"))
     assert "agent.events" in tables_with(forgetful, CANARY)
     nats = forgetful.home / "nats"
@@ -154,5 +173,7 @@ def test_nothing_that_was_deleted_is_left(forgetful: HeelerInstance) -> None:
     assert told[0] == ("agent.created", True, True)
     assert told[-1] == ("agent.deleted", False, True)
     assert "I stay" in str(letta.agents.messages.list(kept.id).items)
+    again = httpx.post(f"{forgetful.base_url}/v1/fleets", json={**FLEET, "name": "again"})
+    assert (again.status_code, again.json()["name"]) == (200, "again"), again.text
     checked = forgetful.command("rebuild", "--check")
     assert checked.returncode == 0, checked.stdout

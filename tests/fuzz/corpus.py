@@ -125,7 +125,37 @@ OF_DEPLOYMENT = {
 }
 TEMPLATE_AGENT = {"type": "agent", "agent_id": "agent-00000000-0000-4000-8000-000000000000"}
 SAVED = {"message": "m", "migrate_agents": True, "block_reconciliation_strategy": "reconcile-all"}
+FILE = "ada.toml"
+WANTED = {
+    "agents": [
+        {
+            "name": "planned",
+            "key": FILE,
+            "file": FILE,
+            "fields": {"model": MODEL, "system": "Be kind.", "secrets": {"KEY": "x"}},
+            "metadata": {"a": 1},
+            "blocks": [{"label": "human", "value": "Ada"}, {"label": "house", "shared": True}],
+            "own_tools": [{"name": "roll", "source_code": TOOL_SOURCE}],
+            "mcp_servers": [{"name": "sky", "config": MCP_CONFIG}],
+            "schedules": [{"name": "daily", "fields": SCHEDULE}],
+            "groups": [{"group": "team"}],
+            "approvals": {"roll": True},
+        }
+    ],
+    "rejected": [{"key": "b.toml", "file": "b.toml", "fingerprint": "1", "problems": []}],
+    "present": {FILE: "planned"},
+    "is_whole": True,
+    "prune_max": 1,
+}
 BODIES: dict[str, list[Any]] = {
+    "create_fleet": [{"key": "k", "name": "shop", "origin": "/srv"}],
+    "plan_fleet_changes": [
+        {},
+        WANTED,
+        {**WANTED, "adopt": True, "reset_memory": ["planned"]},
+        {"undo": "apply-00000000-0000-4000-8000-000000000000"},
+    ],
+    "apply_fleet_plan": [{"plan_id": "plan-00000000-0000-4000-8000-000000000000", "by": "ada"}],
     "create_template": [TEMPLATE_AGENT, {"type": "agent_file", "agent_file": {"agents": []}}],
     "create_template_in_project": [TEMPLATE_AGENT],
     "update_template": [{"agent_file_json": {"agents": []}, "save_existing_changes": True}],
@@ -273,6 +303,7 @@ NOT_ASKED = (
     "delete_template_in_project",
     "delete_block",
     "delete_conversation",
+    "delete_fleet",
     "delete_group",
     "delete_mcp_server",
     "delete_mcp_server_by_name",
@@ -369,8 +400,14 @@ async def things(base_url: str) -> dict[str, str]:
         schedule = await made(f"/v1/agents/{agent['id']}/schedule", SCHEDULE)
         batch = await made(f"/v1/agents/{agent['id']}/messages/batch", {"items": ["hi"]})
         await made(f"/v1/topics/news/subscribers/{agent['id']}", None, "PUT")
+        fleet = await made("/v1/fleets", {"key": block["id"], "name": "shop"})
+        plan = await made(f"/v1/fleets/{fleet['id']}/plans", {})
+        apply = await made(f"/v1/fleets/{fleet['id']}/applies", {"plan_id": plan["id"]})
         routed = await made("/v1/routing/messages", BODIES["route_message"][0])
     return {
+        "fleet_id": fleet["id"],
+        "plan_id": plan["id"],
+        "apply_id": apply["id"],
         "group_id": group["id"],
         "group_run_id": group_run["id"],
         "scheduled_message_id": schedule["id"],

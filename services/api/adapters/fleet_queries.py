@@ -54,6 +54,9 @@ update api.fleet_plans set kept_until = now() + make_interval(secs => %(seconds)
 where id = %(id)s and org = %(org)s returning id"""
 PLAN = "select p.sealed from api.fleet_plans p where p.id = %(id)s and p.org = %(org)s"
 SHOWN = "select p.shown::text from api.fleet_plans p where p.id = %(id)s and p.org = %(org)s"
+FORGET = """
+delete from api.fleet_plans p
+where p.org collate "C" = %(org)s and p.fleet_id = %(fleet)s returning p.id"""
 SWEEP = """
 delete from api.fleet_plans where id in (
     select id from api.fleet_plans where kept_until < now() order by kept_until limit %(limit)s)
@@ -143,6 +146,10 @@ class FleetQueries(Protocol):
         """A plan that is kept."""
         ...
 
+    async def forget_plans(self, org: str, fleet_id: str) -> None:
+        """Remove all plans of a fleet."""
+        ...
+
 
 class PostgresFleetQueries:
     """Keeps the contract of `FleetQueries`, and the plans."""
@@ -199,6 +206,10 @@ class PostgresFleetQueries:
             return StoredPlan.model_validate_json(self.sealer.open(row[0])) if row else None
         except CannotOpen:
             return None  # it was sealed with a key that is gone
+
+    async def forget_plans(self, org: str, fleet_id: str) -> None:
+        """Remove all plans of a fleet."""
+        await self.database.fetch(FORGET, {"org": org, "fleet": fleet_id})
 
     async def shown_plan(self, org: str, plan_id: str) -> str | None:
         """A plan as clients read it."""

@@ -48,6 +48,9 @@ class FleetHandlers:
         return refused or Accepted(result={"apply_id": command.apply_id})
 
     async def delete_fleet(self, command: DeleteFleet, work: UnitOfWork) -> Accepted | Rejected:
-        """Forget a fleet, unless it is being applied."""
+        """Forget a fleet and its plans, unless it is being applied."""
         fleet = await work.load(Fleet, command.fleet_id)
-        return fleet.delete(at=self.ports.clock.now()) or Accepted()
+        if refused := fleet.delete(at=self.ports.clock.now()):
+            return refused
+        await self.applies.ports.queries.forget_plans(work.context.org, fleet.id)
+        return Accepted()

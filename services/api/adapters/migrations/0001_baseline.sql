@@ -366,7 +366,7 @@ create table {schema}.fleet_plans (
     kept_until timestamptz not null
 );
 create index fleet_plans_kept on {schema}.fleet_plans (kept_until);
-create index fleet_plans_of_org on {schema}.fleet_plans (org collate "C");
+create index fleet_plans_of_fleet on {schema}.fleet_plans (org collate "C", fleet_id);
 alter table {schema}.fleet_plans alter column sealed set storage external;
 
 create view {schema}.fleet_view as

@@ -15,8 +15,10 @@ from letta_client import Letta
 from deploy.embedded.settings import SERVICES
 from tests.e2e.asking import MODEL, SECONDS_MAX, call_tool, unique
 from tests.e2e.conftest import NewAgent
+from tests.mcp_servers.changing import changing_server
 from tests.scripted_model import ScriptedModelProcess
 from tests.servers import HeelerInstance
+from tests.waiting import wait_for
 
 UUID = "[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}"
 SHOWN = {"include": ["agent.secrets", "agent.tools"]}
@@ -232,8 +234,8 @@ async def test_a_secret_is_found_nowhere_in_plain(
 ) -> None:
     """S12: a canary stands in no table, no file of Postgres and NATS, no log, and is shown to no
     model."""
-    canary, updated, given, shared, newer = (
-        unique(f"canary{n}").replace("-", "") for n in range(5)
+    canary, updated, given, shared, newer, planned, of_server = (
+        unique(f"canary{n}").replace("-", "") for n in range(7)
     )
     agent = new_agent(secrets={"CANARY": canary}, tool_ids=[teller.id])
     assert told(letta, agent.id, teller, "CANARY") == f"{len(canary)} ca"
@@ -250,12 +252,16 @@ async def test_a_secret_is_found_nowhere_in_plain(
         assert made["value"] == shared
         one = f"{CONFIG}/environment-variable/{made['id']}"
         assert (await client.patch(one, json={"value": newer})).json()["value"] == newer
+        with changing_server() as mcp_server:
+            config = {"server_url": mcp_server.url, "auth_token": of_server}
+            await apply_planned(client, {"CANARY": planned}, config)
     assert told(letta, agent.id, teller, "CANARIES") == f"{len(newer)} ca"
     assert ran.json()["tool_return"] == f"{len(given)} ca"
     assert updated in shown.text
 
     heeler.psql("checkpoint")
-    words = re.compile("|".join((canary, updated, given, shared, newer)).encode())
+    secrets = (canary, updated, given, shared, newer, planned, of_server)
+    words = re.compile("|".join(secrets).encode())
     assert words.search(b"-" + given.encode()), "what is looked for would be found"
     beside = heeler.home.with_name(f"{heeler.home.name}.postgres")
     files = [
@@ -273,6 +279,34 @@ async def test_a_secret_is_found_nowhere_in_plain(
     asked = json.dumps(await model.requests()).encode()
     assert agent.id.encode() in asked or teller.name.encode() in asked
     assert words.search(asked) is None
+
+
+async def apply_planned(
+    client: httpx.AsyncClient, secrets: dict[str, str], config: dict[str, str]
+) -> None:
+    """Have a plan make an agent and an MCP server that has a token, and another one change the
+    secrets of the agent."""
+    name = unique("planned")
+    fleet = (await client.post("/v1/fleets", json={"key": name, "name": name})).json()
+    kind = {"mcp_server_type": "streamable_http", "auth_header": "X-Key"}
+    server = {"name": name, "config": {**kind, **config}}
+    agent = {"name": name, "key": "a.toml", "file": "a.toml"}
+    for said in ({"first": "one"}, secrets):
+        wanted = {**agent, "fields": {"model": MODEL, "secrets": said}, "mcp_servers": [server]}
+        path = f"/v1/fleets/{fleet['id']}"
+        plan = await client.post(f"{path}/plans", json={"agents": [wanted]})
+        assert plan.status_code == 201, plan.text
+        asked = {"plan_id": plan.json()["id"]}
+        apply = (await client.post(f"{path}/applies", json=asked)).json()
+
+        async def ended(path: str = f"{path}/applies/{apply['id']}") -> bool:
+            return bool((await client.get(path)).json()["status"] != "running")
+
+        await wait_for("the apply is over", ended)
+        [*_, unit] = (await client.get(f"{path}/applies/{apply['id']}/units")).json()
+        assert unit["result"] in ("created", "changed"), unit
+    shown = await client.get(f"/v1/agents/{unit['id']}", params=SHOWN)
+    assert secrets["CANARY"] in shown.text
 
 
 def holds(path: Path, words: re.Pattern[bytes]) -> bool:

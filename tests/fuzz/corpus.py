@@ -144,7 +144,7 @@ WANTED = {
     ],
     "rejected": [{"key": "b.toml", "file": "b.toml", "fingerprint": "1", "problems": []}],
     "present": {FILE: "planned"},
-    "is_whole": True,
+    "folders": [""],
     "prune_max": 1,
 }
 BODIES: dict[str, list[Any]] = {

@@ -14,6 +14,7 @@ import pytest
 
 from services.api.app import http_server
 from services.api.http import connection_limits, http_protocol
+from services.api.http.callers import CALLER, THE_ONLY_CALLER
 from services.api.http.connection_limits import ConnectionLimits, room_for_connections
 from services.api.settings import ApiSettings
 from tests.waiting import wait_for
@@ -52,6 +53,12 @@ class App:
                 return
             size, more = size + len(message["body"]), message["more_body"]
         await answer(send, str(size).encode())
+
+    async def caller(self, scope: Any, receive: Any, send: Any) -> None:
+        """Say who the request says that it is from; admit it as somebody."""
+        known = str(scope["state"].get(CALLER)).encode()
+        scope["state"][CALLER] = THE_ONLY_CALLER
+        await answer(send, known)
 
     async def refuse(self, scope: Any, receive: Any, send: Any) -> None:
         await answer(send, b"without having read it")
@@ -174,6 +181,31 @@ async def test_a_head_that_is_too_large_is_refused(
     refused, why = await detail(served.ask(sent))
     assert refused == status
     assert "send less in the query" in why if status == 414 else "at most 100 headers" in why
+
+
+CLAIMS = (
+    b"caller: org-1",
+    b"state: caller",
+    b"state-caller: org-1",
+    b"x-state: {}",
+    b"scope: caller",
+    b"forwarded: for=1.1.1.1",
+    b"upgrade: h2c\r\nconnection: upgrade",
+)
+
+
+@pytest.mark.parametrize("claim", CLAIMS)
+async def test_no_request_says_itself_who_its_caller_is(served: Served, claim: bytes) -> None:
+    get = b"GET /caller?caller=org-1&state=caller HTTP/1.1\r\nhost: a\r\n" + claim + b"\r\n\r\n"
+    body = b'{"caller": "org-1", "state": {"caller": "org-1"}}'
+    head = b"POST /caller HTTP/1.1\r\nhost: a\r\ncontent-length: %d\r\n\r\n" % len(body)
+    trailer = b"POST /caller HTTP/1.1\r\nhost: a\r\ntransfer-encoding: chunked\r\n\r\n"
+    client = await served.connect()
+    # One after the other on a connection: what an earlier one was admitted as is not said of it.
+    for sent in (get, head + body, trailer + b"0\r\ncaller: org-1\r\n\r\n", get):
+        client[1].write(sent)
+        assert (await answered(client))[2] == b"None"
+    client[1].close()
 
 
 async def test_what_is_sent_after_a_refusal_is_dropped(served: Served) -> None:

@@ -34,6 +34,13 @@ def test_only_the_authenticator_of_one_organisation_names_that_organisation_and_
     assert naming == [CALLERS]
 
 
+def test_only_who_authenticates_and_who_asks_the_api_itself_say_who_a_caller_is() -> None:
+    naming = {module.stem for module in API.rglob("*.py") if "CALLER" in names_in(module)}
+    assert naming == {"callers", "request_admission", "internal_requests", "own_api"}
+    making = {module.stem for module in API.rglob("*.py") if "Caller" in called_in(module)}
+    assert making == {"callers", "app"}
+
+
 def test_commands_are_sent_in_the_name_of_the_caller_but_for_the_health_checks() -> None:
     building = {module.stem for module in API.rglob("*.py") if "Context" in called_in(module)}
     # Imports and restores go on in the name of those who asked for them.

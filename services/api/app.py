@@ -4,15 +4,12 @@ from __future__ import annotations
 
 import asyncio
 import socket
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager, suppress
+from collections.abc import Mapping
 from functools import partial
 from importlib import import_module
 from pkgutil import iter_modules
 from types import ModuleType
-from typing import Any, cast
 
-import uvicorn
 from litestar import Litestar, Request, Response
 from litestar.exceptions import MethodNotAllowedException, NotFoundException
 from litestar.handlers import HTTPRouteHandler
@@ -80,7 +77,7 @@ from services.api.http.direct_handler_calls import call_directly
 from services.api.http.error_responses import BODY_BYTES_MAX, Problem, on_exception
 from services.api.http.export_places import ExportPlaces
 from services.api.http.handler_dependencies import Api
-from services.api.http.http_protocol import KEEP_ALIVE_SECONDS, LimitedHttp
+from services.api.http.http_server import http_server
 from services.api.http.internal_requests import InternalRequests
 from services.api.http.own_api import OwnApi
 from services.api.http.password_attempt_limits import PasswordAttemptLimits
@@ -99,9 +96,6 @@ from services.api.resources.mcp_endpoint_tools import TOOLS, McpClient
 from services.api.settings import ApiSettings
 from services.api.v1.agent_file_source import AgentFileSource, file_processes
 from services.api.v1.read_model_responses import unknown_cursor
-
-GRACEFUL_SECONDS_MAX = 5
-TICK_SECONDS = 1.0
 
 
 def route_handlers(*packages: ModuleType) -> list[HTTPRouteHandler]:
@@ -196,48 +190,6 @@ def application(
     )
     app.state.stopping = asyncio.Event()
     return app
-
-
-class Server(uvicorn.Server):
-    """Leaves the signals to the process, which may have more to do than serve HTTP, and wakes once
-    a second, where uvicorn looks ten times whether it is to end."""
-
-    def __init__(self, config: uvicorn.Config) -> None:
-        super().__init__(config)
-        self.ending = asyncio.Event()
-
-    def end(self) -> None:
-        """Take no more connections, and end when those that there are have been served."""
-        self.ending.set()
-
-    async def main_loop(self) -> None:
-        """Serve until the end, with the date in the answers as it is."""
-        while not (self.ending.is_set() or await self.on_tick(0)):
-            with suppress(TimeoutError):
-                async with asyncio.timeout(TICK_SECONDS):
-                    await self.ending.wait()
-
-    @contextmanager
-    def capture_signals(self) -> Iterator[None]:
-        """Leave all signals to the process."""
-        yield
-
-
-def http_server(app: ASGIApp, settings: ApiSettings, limits: ConnectionLimits) -> Server:
-    """What speaks HTTP for the application, and bounds what clients may cost."""
-    config = uvicorn.Config(
-        cast(Any, app),
-        host=settings.host,
-        port=settings.port,
-        http=cast(type[asyncio.Protocol], partial(LimitedHttp, limits=limits)),
-        ws="none",
-        log_config=None,
-        access_log=False,
-        proxy_headers=False,
-        timeout_keep_alive=KEEP_ALIVE_SECONDS,
-        timeout_graceful_shutdown=GRACEFUL_SECONDS_MAX,
-    )
-    return Server(config)
 
 
 def wiring(environment: Mapping[str, str]) -> Wire:

@@ -12,10 +12,10 @@ from typing import Any
 
 import pytest
 
-from services.api.app import http_server
 from services.api.http import connection_limits, http_protocol
 from services.api.http.callers import CALLER, THE_ONLY_CALLER
 from services.api.http.connection_limits import ConnectionLimits, room_for_connections
+from services.api.http.http_server import http_server
 from services.api.settings import ApiSettings
 from tests.waiting import wait_for
 

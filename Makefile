@@ -258,6 +258,12 @@ sim-score: ## Find every planted bug by simulation, and write the table into doc
 	@deploy/bootstrap.sh --dev
 	@$(PYTHON) -m tests.sim --score
 
+.PHONY: fleet-histories
+fleet-histories: ## Run 500 random histories of a fleet (HISTORIES=5000)
+	@deploy/bootstrap.sh --dev
+	@HEELER_FLEET_HISTORIES=$(or $(HISTORIES),500) $(PYTHON) -m pytest -q \
+		tests/unit/cli/test_fleet_histories.py
+
 .PHONY: histories
 histories: ## Run 10,000 random histories of conversations (HISTORIES=500, ARGS=--help)
 	@deploy/bootstrap.sh --dev

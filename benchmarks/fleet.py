@@ -1,4 +1,4 @@
-"""python -m benchmarks.fleet: 200 agents in files, applied, changed, killed half way, and reloaded.
+"""python -m benchmarks.fleet: 200 agents in files, applied, changed, and reloaded.
 
 Asks the server that `heeler` asks (HEELER_URL, or the one on this machine), and deletes its agents.
 """
@@ -55,7 +55,7 @@ def show(what: str, seconds: float, counts: Any = None) -> None:
 
 def measure_applies(folder: Path, names: list[str]) -> None:
     """Create, kill half way, finish, change some, change nothing."""
-    apply = ("apply", "-f", str(folder))
+    apply = ("apply", "-f", str(folder), "--fleet", folder.name)
     killed = subprocess.Popen(
         [sys.executable, "-m", "cli", *apply], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
     )
@@ -65,7 +65,10 @@ def measure_applies(folder: Path, names: list[str]) -> None:
     killed.send_signal(signal.SIGKILL)
     killed.wait()
     show("killed half way", time.perf_counter() - began)
-    show(f"apply of {AGENTS} agents, the rest of them", *run_command(*apply))
+    while any(each["applying"] for each in server().pages("/v1/fleets")):
+        time.sleep(0.05)
+    show(f"{AGENTS} agents are there, though nobody waits", time.perf_counter() - began)
+    show("apply of what is there", *run_command(*apply))
     for name in names[:CHANGED]:
         write_agent(folder, name, 2)
     show(f"apply with {CHANGED} changes", *run_command(*apply))
@@ -82,7 +85,7 @@ def measure_reload(folder: Path, names: list[str]) -> bool:
     """From a saved file to an answer with its prompt, and many files at once; whether each edit was
     answered in time."""
     asked = server()
-    run, fleet = new_run(FleetOptions(file=(folder,)))
+    run, fleet = new_run(FleetOptions(file=(folder,), fleet=folder.name))
     comparison = run.compare(fleet, read_agents(fleet, files_of(fleet)))
     stop = threading.Event()
     watching = threading.Thread(
@@ -130,9 +133,12 @@ def main() -> int:
             write_agent(folder, name)
         measure_applies(folder, names)
         is_fast = measure_reload(folder, names)
-        for file in folder.glob("*.toml"):
-            file.unlink()
-        show("prune of all", *run_command("apply", "-f", str(folder), "--prune", "--yes"))
+        for name in names[1:]:
+            (folder / f"{name}.toml").unlink()
+        prune = ("--prune", "--prune-max", str(AGENTS), "--yes", "--fleet", word)
+        show("prune of all but one", *run_command("apply", "-f", str(folder), *prune))
+        (last,) = server().pages("/v1/agents/", name=names[0])
+        server().delete(f"/v1/agents/{last['id']}")
     return 0 if is_fast else 1
 
 

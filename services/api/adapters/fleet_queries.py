@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol
@@ -202,10 +203,24 @@ class PostgresFleetQueries:
     async def plan(self, org: str, plan_id: str) -> StoredPlan | None:
         """A plan that is kept, and can be opened."""
         row = await self.database.fetch_one(PLAN, {"id": plan_id, "org": org})
+        return await asyncio.to_thread(self.open, row[0]) if row else None
+
+    def open(self, sealed: str) -> StoredPlan | None:
+        """A plan that was sealed; None if its key is gone. A large one takes long."""
         try:
-            return StoredPlan.model_validate_json(self.sealer.open(row[0])) if row else None
+            return StoredPlan.model_validate_json(self.sealer.open(sealed))
         except CannotOpen:
-            return None  # it was sealed with a key that is gone
+            return None
+
+    def seal(self, plan: StoredPlan) -> str:
+        """A plan as it is kept. A large one takes long. Raises PlansFull."""
+        text = plan.model_dump_json()
+        if len(text) > PLAN_CHARS_MAX:
+            raise PlansFull(
+                f"The plan has {len(text):,} characters, and may have {PLAN_CHARS_MAX:,}: apply"
+                " fewer files at once"
+            )
+        return self.sealer.seal(text)
 
     async def forget_plans(self, org: str, fleet_id: str) -> None:
         """Remove all plans of a fleet."""
@@ -218,14 +233,8 @@ class PostgresFleetQueries:
 
     async def keep_plan(self, org: str, plan: StoredPlan, shown: str) -> None:
         """Keep a plan for a day. Raises PlansFull."""
-        text = plan.model_dump_json()
-        if len(text) > PLAN_CHARS_MAX:
-            raise PlansFull(
-                f"The plan has {len(text):,} characters, and may have {PLAN_CHARS_MAX:,}: apply"
-                " fewer files at once"
-            )
         values: dict[str, Any] = {"id": plan.id, "org": org, "fleet": plan.fleet_id}
-        sealed = self.sealer.seal(text)
+        sealed = await asyncio.to_thread(self.seal, plan)
         bounds = {"size": len(sealed), "most": PLANS_CHARS_MAX, "seconds": KEPT_SECONDS}
         if not await self.database.fetch(
             KEEP, {**values, **bounds, "shown": shown, "sealed": sealed}

@@ -60,7 +60,7 @@ def measure_applies(folder: Path, names: list[str]) -> None:
         [sys.executable, "-m", "cli", *apply], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
     )
     began = time.perf_counter()
-    while count(names[0].rpartition("-")[0]) < AGENTS // 2:
+    while killed.poll() is None and count(names[0].rpartition("-")[0]) < AGENTS // 2:
         time.sleep(0.05)
     killed.send_signal(signal.SIGKILL)
     killed.wait()

@@ -6,6 +6,7 @@ from itertools import batched
 from typing import Any, Protocol
 
 from libs.agent_document.desired import Json
+from libs.agent_document.plan import matching_members
 from libs.agent_document.plan_parts import Document, FleetState, Wanted
 from libs.agent_document.requests import Ref
 from services.api.adapters.fleet_queries import FleetQueries
@@ -140,18 +141,16 @@ class _Reader:
         return [agent_id for agent_id in self.state.agents if agent_id in ids]
 
     async def agents(self) -> None:
-        """The agents of the fleet that the plan may be about, and those of the names of others."""
-        keys = {each for agent in self.desired for each in (agent.key, agent.was)}
-        names = {each for agent in self.desired for each in (agent.name, agent.was)}
+        """The agents that files are about, and where agents are pruned the others of the fleet;
+        and those that others have made under a name that is new to the fleet."""
+        matched = matching_members(self.wanted, self.state)
+        about = {member.id for member in matched.values()}
         for member in self.state.members:
-            is_asked = self.wanted.prune or self.wanted.covers(member.key)
-            about = is_asked or member.key in keys or member.name in names
-            if member.kind == "agent" and about:
+            if member.kind == "agent" and (self.wanted.prune or member.id in about):
                 path = f"/v1/agents/{member.id}"
                 self.keep(await document_at(self.api, path, include=SHOWN))
-        known = {str(agent["name"]) for agent in self.state.agents.values()}
         shown = {"include": SHOWN, "show_hidden_agents": True}
-        for name in {agent.name for agent in self.desired} - known:
+        for name in {agent.name for agent in self.desired if agent.key not in matched}:
             for agent in await self.api.pages("/v1/agents/", name=name, **shown):
                 self.keep(agent)
 

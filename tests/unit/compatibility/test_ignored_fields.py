@@ -53,7 +53,9 @@ GROUPS = [
     "libs/contracts/letta/group_requests.py",
 ]
 SCHEDULES = ["services/api/v1/schedule_request.py", "libs/contracts/letta/schedule_requests.py"]
+AGENT_FIELDS = "libs/agent_document/agent_fields.py"
 OF_THE_API = [
+    AGENT_FIELDS,
     *(f"services/api/{room}" for room in ("domain", "engine", "handlers", "resources", "v1")),
     "libs/contracts/letta/projects.py",
     "libs/contracts/letta/identities.py",
@@ -68,11 +70,12 @@ READERS: dict[str, list[str]] = {
             *("CreateTemplate", "UpdateTemplate", "DescribeTemplate", "RenameTemplate"),
             *("ForkTemplate", "SaveTemplate", "RollBackTemplate", "TemplateSnapshot"),
             *("CreateAgentsFromTemplate", "MigrateDeployment", "InternalTemplateBlocks"),
-            *("InternalTemplateAgentCreate", "InternalTemplateBlockCreate"),
+            "InternalTemplateBlockCreate",
             "InternalTemplateGroupCreate",
         ),
         OF_THE_API,
     ),
+    "InternalTemplateAgentCreate": [*OF_THE_API, "services/agent/domain/agents"],
     "AgentGroupCreate": GROUPS,
     "AgentGroupUpdate": GROUPS,
     "GroupCreate": GROUPS,
@@ -94,8 +97,8 @@ READERS: dict[str, list[str]] = {
     "MCPToolExecuteRequest": MCP_SERVERS,
     "NamedMCPServer": MCP_SERVERS,
     "NamedMCPServerUpdate": MCP_SERVERS,
-    "CreateAgent": [*AGENTS, "services/api/v1/folder_attachments.py"],
-    "UpdateAgent": [*AGENTS, "services/api/v1/folder_attachments.py"],
+    "CreateAgent": [*AGENTS, AGENT_FIELDS, "services/api/v1/folder_attachments.py"],
+    "UpdateAgent": [*AGENTS, AGENT_FIELDS, "services/api/v1/folder_attachments.py"],
     "CreateBlock": BLOCKS,
     "BlockUpdate": BLOCKS,
     "LettaStreamingRequest": MESSAGES,
@@ -179,7 +182,7 @@ def names_in(places: tuple[str, ...]) -> set[str]:
                 if isinstance(node, ast.Attribute):
                     found.add(node.attr)
                 elif isinstance(node, ast.Constant) and isinstance(node.value, str):
-                    found.add(node.value)
+                    found.update((node.value, *node.value.split()))
     return found
 
 

@@ -166,7 +166,7 @@ ROWS = {
     "api.fleet_units": f"{sql_id('apply')} || '.0', '{ORG}', {sql_id('fleet')}, {sql_id('apply')},"
     " 0, '{}', '{}'",
     "api.fleet_plans": f"{sql_id('plan')}, '{ORG}', {sql_id('fleet')},"
-    f" json_build_object('fleet_id', {sql_id('fleet')}), 'sealed:x', {AT}, now()",
+    f" json_build_object('fleet_id', {sql_id('fleet')}), 'sealed:x', 1, {AT}, now()",
     "agent.dead_letters": f"{sql_id('letter')}, '{ORG}', {AT}, 'agent', "
     f"{unlike("'event'", "'command'")}, {unlike("'agent.rare'", "'agent.create'")}, 'subject',"
     f" 'message-' || n, '{{}}', null, '{{}}', 1, {AT}, {AT}, 'ValueError', '', '',"

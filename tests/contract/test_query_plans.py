@@ -194,7 +194,7 @@ TABLES = {
     " 'completed', '{{}}', '', now(), now()",
     "api.fleet_units": "n / 10 || '.' || n % 10, '{org}', 'fleet-1', 'apply-' || n / 10,"
     " n % 10, '{{}}', '{{}}'",
-    "api.fleet_plans": "'plan-' || n, '{org}', 'fleet-' || n, '{{}}', 'sealed:x', now(),"
+    "api.fleet_plans": "'plan-' || n, '{org}', 'fleet-' || n, '{{}}', 'sealed:x', 1, now(),"
     " now() + interval '1 day'",
     "api.uploads": "'file-' || n, '{org}', 1, true, now()",
     "api.upload_parts": "'file-' || n, 0, '{org}', 'a'",

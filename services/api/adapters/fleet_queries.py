@@ -42,14 +42,18 @@ where u.apply_id = %(apply)s and u.org = %(org)s order by u.number"""
 APPLY = """
 select a.fleet_id, a.plan_id, a.undoes, a.status from api.fleet_applies a
 where a.id = %(apply)s and a.org = %(org)s"""
+# Of more than there is room for the oldest go, but for the one that is being applied.
+MAKE_ROOM = """
+delete from api.fleet_plans where id in (
+    select older.id from (
+        select p.id, sum(p.size) over (order by p.created_at desc, p.id) as bytes
+        from api.fleet_plans p where p.org collate "C" = %(org)s) older
+    where older.bytes + %(size)s > %(most)s and not exists (
+        select from api.fleet_applies a where a.plan_id = older.id and a.status = 'running'))"""
 KEEP = """
-insert into api.fleet_plans (id, org, fleet_id, shown, sealed, kept_until)
-select %(id)s, %(org)s, %(fleet)s, %(shown)s::json, %(sealed)s,
-       now() + make_interval(secs => %(seconds)s)
-where %(size)s + coalesce((
-    select sum(octet_length(p.sealed)) from api.fleet_plans p where p.org collate "C" = %(org)s), 0)
-    <= %(most)s
-returning id"""
+insert into api.fleet_plans (id, org, fleet_id, shown, sealed, size, kept_until)
+values (%(id)s, %(org)s, %(fleet)s, %(shown)s::json, %(sealed)s, %(size)s,
+        now() + make_interval(secs => %(seconds)s))"""
 KEEP_LONGER = """
 update api.fleet_plans set kept_until = now() + make_interval(secs => %(seconds)s)
 where id = %(id)s and org = %(org)s returning id"""
@@ -110,8 +114,8 @@ class KnownApply:
     status: str
 
 
-class PlansFull(Exception):
-    """There is no room for one more plan; the words say why."""
+class PlanTooLong(Exception):
+    """A plan is longer than one may be; the words say how long."""
 
 
 class FleetQueries(Protocol):
@@ -213,10 +217,10 @@ class PostgresFleetQueries:
             return None
 
     def seal(self, plan: StoredPlan) -> str:
-        """A plan as it is kept. A large one takes long. Raises PlansFull."""
+        """A plan as it is kept. A large one takes long. Raises PlanTooLong."""
         text = plan.model_dump_json()
         if len(text) > PLAN_CHARS_MAX:
-            raise PlansFull(
+            raise PlanTooLong(
                 f"The plan has {len(text):,} characters, and may have {PLAN_CHARS_MAX:,}: apply"
                 " fewer files at once"
             )
@@ -232,17 +236,14 @@ class PostgresFleetQueries:
         return row[0] if row else None
 
     async def keep_plan(self, org: str, plan: StoredPlan, shown: str) -> None:
-        """Keep a plan for a day. Raises PlansFull."""
-        values: dict[str, Any] = {"id": plan.id, "org": org, "fleet": plan.fleet_id}
+        """Keep a plan for a day, if there is room as long. Raises PlanTooLong."""
         sealed = await asyncio.to_thread(self.seal, plan)
-        bounds = {"size": len(sealed), "most": PLANS_CHARS_MAX, "seconds": KEPT_SECONDS}
-        if not await self.database.fetch(
-            KEEP, {**values, **bounds, "shown": shown, "sealed": sealed}
-        ):
-            raise PlansFull(
-                f"All plans together may have {PLANS_CHARS_MAX:,} characters: apply fewer files at"
-                " once, or wait a day"
-            )
+        size = len(sealed) + len(shown)
+        room: dict[str, Any] = {"org": org, "size": size, "most": PLANS_CHARS_MAX}
+        await self.database.fetch(MAKE_ROOM, room)
+        values = {"id": plan.id, "org": org, "fleet": plan.fleet_id, "seconds": KEPT_SECONDS}
+        kept = {"shown": shown, "sealed": sealed, "size": size}
+        await self.database.fetch(KEEP, {**values, **kept})
 
     async def keep_longer(self, org: str, plan_id: str) -> None:
         """Keep a plan that is applied as long as it can be taken back."""

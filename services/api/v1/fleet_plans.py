@@ -11,7 +11,7 @@ from libs.agent_document.desired import Json
 from libs.agent_document.plan_parts import Unit
 from libs.contracts.api.fleets import being_applied
 from libs.contracts.bus_messages import CONFLICT, JsonObject, Rejected
-from services.api.adapters.fleet_queries import PlansFull, StoredPlan
+from services.api.adapters.fleet_queries import PlanTooLong, StoredPlan
 from services.api.adapters.resource_query_builder import Resource
 from services.api.engine.fleet_api import ApiAway, Refused
 from services.api.engine.fleet_planning import FleetPlanner, to_do
@@ -46,8 +46,8 @@ async def kept_plan(request: AnyRequest, planned: Planned) -> bytes:
     shown = plan_document(stored)
     try:
         await api_of(request).fleets.keep_plan(org_of(request), to_do(stored), shown.decode())
-    except PlansFull as full:
-        raise Problem(413, {"detail": str(full)}) from None
+    except PlanTooLong as long:
+        raise Problem(413, {"detail": str(long)}) from None
     return shown
 
 

@@ -339,6 +339,7 @@ create table {schema}.fleet_applies (
     created_at   timestamptz not null,
     completed_at timestamptz
 );
+create index fleet_applies_plan on {schema}.fleet_applies (plan_id);
 create index fleet_applies_of on {schema}.fleet_applies (fleet_id, created_at, id collate "C");
 
 create table {schema}.fleet_units (
@@ -362,6 +363,7 @@ create table {schema}.fleet_plans (
     fleet_id   text not null,
     shown      json not null,
     sealed     text not null,
+    size       int not null,
     created_at timestamptz not null default now(),
     kept_until timestamptz not null
 );

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import difflib
 from collections import Counter
 from collections.abc import Collection, Iterable, Iterator, Sequence
 
 from cli.fleet.files import AgentFile
 from cli.fleet.run import Comparison, Outcome, Plan, PlannedUnit
 from libs.agent_document.desired import Json
+from libs.agent_document.differences import Change
 from libs.agent_toml.problems import Problem, to_text
+from libs.contracts.outside_texts import lines_of
 
 SIGNS = {"create": "+", "change": "~", "delete": "-", "release": "-", "refuse": "!"}
 DONE = {
@@ -19,6 +22,7 @@ DONE = {
     "unchanged": "unchanged",
     "refuse": "failed",
 }
+LINES_OF_CONTEXT = 2
 COUNTED = ("created", "changed", "unchanged", "deleted", "failed")
 NOT_SHOWN = frozenset({"fleet", "file"})  # the words say it
 
@@ -33,11 +37,38 @@ def plan_lines(plan: Plan) -> Iterator[str]:
         changes = unit.changes if unit.action == "change" else ()
         for change in changes:
             if change.field not in NOT_SHOWN:
-                yield from (f"    {line}" for line in change.lines())
+                yield from (f"    {line}" for line in change_lines(change))
         yield from (f"    {note}" for note in unit.notes)
         if unit.unset:
             yield f"    not set here, and needed to apply it: {', '.join(unit.unset)}"
     yield from (f"! {text}" for text in (*plan.notes, plan.problem) if text)
+
+
+def change_lines(change: Change) -> list[str]:
+    """A change as people read it: texts of several lines as a difference of texts."""
+    before, after = change.before, change.after
+    texts = isinstance(before, str | None) and isinstance(after, str)
+    if texts and ("\n" in after or "\n" in (before or "")):
+        difference = difflib.unified_diff(
+            lines_of(before or ""), lines_of(after), lineterm="", n=LINES_OF_CONTEXT
+        )
+        return [f"{change.field}:", *(f"  {line}" for line in [*difference][2:])]
+    overwritten = " (memory overwritten)" if change.overwrites else ""
+    return [f"{change.field}: {_shown(before)} -> {_shown(after)}{overwritten}"]
+
+
+def _shown(value: Json) -> str:
+    match value:
+        case None:
+            return "(none)"
+        case list() | tuple():
+            return "[" + ", ".join(map(_shown, value)) + "]"
+        case dict():
+            return (
+                "{" + ", ".join(f"{name} = {_shown(inner)}" for name, inner in value.items()) + "}"
+            )
+        case _:
+            return repr(value)
 
 
 def _named(unit: PlannedUnit) -> str:

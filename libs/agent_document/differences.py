@@ -2,17 +2,14 @@
 
 from __future__ import annotations
 
-import difflib
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Self
 
 from libs.agent_document.agent_fields import AGENT_FIELDS, same_fields
 from libs.agent_document.desired import Json, Part
-from libs.contracts.outside_texts import lines_of
 
 SECRET = "(secret)"
-LINES_OF_CONTEXT = 2
 
 type Document = Mapping[str, Json]
 
@@ -31,32 +28,6 @@ class Change(Part):
         """A change whose values nobody is shown."""
         shown = (None if value is None else SECRET for value in (before, after))
         return cls(field=field, before=next(shown), after=next(shown))
-
-    def lines(self) -> list[str]:
-        """As people read it: texts of several lines as a difference of texts."""
-        before, after = self.before, self.after
-        texts = isinstance(before, str | None) and isinstance(after, str)
-        if texts and ("\n" in after or "\n" in (before or "")):
-            difference = difflib.unified_diff(
-                lines_of(before or ""), lines_of(after), lineterm="", n=LINES_OF_CONTEXT
-            )
-            return [f"{self.field}:", *(f"  {line}" for line in [*difference][2:])]
-        overwritten = " (memory overwritten)" if self.overwrites else ""
-        return [f"{self.field}: {_shown(before)} -> {_shown(after)}{overwritten}"]
-
-
-def _shown(value: Json) -> str:
-    match value:
-        case None:
-            return "(none)"
-        case list() | tuple():
-            return "[" + ", ".join(map(_shown, value)) + "]"
-        case dict():
-            return (
-                "{" + ", ".join(f"{name} = {_shown(inner)}" for name, inner in value.items()) + "}"
-            )
-        case _:
-            return repr(value)
 
 
 @dataclass(frozen=True)

@@ -1,4 +1,5 @@
-"""What a server has of that which files speak of, read by few requests to its own API."""
+"""What a server has of that which files speak of, read by few requests to its own API. What plans
+need besides is imported with the first plan: most servers have no fleet."""
 
 from __future__ import annotations
 
@@ -6,7 +7,6 @@ from itertools import batched
 from typing import Any, Protocol
 
 from libs.agent_document.desired import Json
-from libs.agent_document.plan import matching_members
 from libs.agent_document.plan_parts import Document, FleetState, Wanted
 from libs.agent_document.requests import Ref
 from services.api.adapters.fleet_queries import FleetQueries
@@ -143,6 +143,8 @@ class _Reader:
     async def agents(self) -> None:
         """The agents that files are about, and where agents are pruned the others of the fleet;
         and those that others have made under a name that is new to the fleet."""
+        from libs.agent_document.plan import matching_members
+
         matched = matching_members(self.wanted, self.state)
         about = {member.id for member in matched.values()}
         for member in self.state.members:

@@ -23,7 +23,6 @@ from libs.work.work_lease import DueWork, WorkLease
 from services.api.adapters.fleet_queries import FleetQueries, StoredPlan, name_of, ref_of
 from services.api.domain.fleet import Fleet, RunningApply
 from services.api.engine.fleet_api import ApiAway, FleetApi, Refused
-from services.api.engine.fleet_steps import FleetSteps, PatientApi
 from services.api.engine.requests_with_ids import Ids
 
 APPLIES_AT_ONCE_MAX, APPLIES_OF_ORG_AT_ONCE_MAX = 4, 2
@@ -92,6 +91,8 @@ class FleetApplies(LeasedWork[DueWork]):
 
     async def attempt(self, lease: WorkLease[DueWork]) -> None:
         """Apply what is left of a plan."""
+        from services.api.engine.fleet_steps import PatientApi
+
         fleet = await lease.unit().load(Fleet, lease.work.id)
         running, org = fleet.state.running, lease.work.org
         if running is None:
@@ -123,6 +124,8 @@ class FleetApplies(LeasedWork[DueWork]):
 
     async def outcome(self, attempt: Attempt, number: int, unit: Unit) -> UnitOutcome:
         """What comes of a unit."""
+        from services.api.engine.fleet_steps import FleetSteps
+
         steps = FleetSteps(
             attempt.api,
             f"fleet-{attempt.running.apply_id}.{number}",

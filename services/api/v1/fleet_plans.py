@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Awaitable
+from typing import TYPE_CHECKING
 
 from pydantic_core import from_json, to_json
 
@@ -14,13 +15,15 @@ from libs.contracts.bus_messages import CONFLICT, JsonObject, Rejected
 from services.api.adapters.fleet_queries import PlanTooLong, StoredPlan
 from services.api.adapters.resource_query_builder import Resource
 from services.api.engine.fleet_api import ApiAway, Refused
-from services.api.engine.fleet_planning import FleetPlanner, to_do
 from services.api.http.callers import caller_of, org_of
 from services.api.http.error_responses import Problem, refusal_problem
 from services.api.http.handler_dependencies import api_of
 from services.api.http.own_api import OwnApi
 from services.api.http.request_parsing import AnyRequest
 from services.api.v1.read_model_responses import document_of
+
+if TYPE_CHECKING:
+    from services.api.engine.fleet_planning import FleetPlanner
 
 type Planned = Awaitable[StoredPlan | Rejected]
 
@@ -31,6 +34,8 @@ COUNTED = {"create": "created", "change": "changed", "delete": "deleted", "uncha
 async def planner_of(request: AnyRequest, fleet: Resource, fleet_id: str) -> FleetPlanner:
     """What plans for a fleet in the name of who asks. Raises the 404, and the 409 while the fleet
     is being applied: what is planned then is wrong a moment later."""
+    from services.api.engine.fleet_planning import FleetPlanner
+
     known = from_json(await document_of(request, fleet, fleet_id))
     if (running := known["applying"]) is not None:
         said = (running[name] for name in ("by", "since", "done", "units"))
@@ -42,6 +47,8 @@ async def planner_of(request: AnyRequest, fleet: Resource, fleet_id: str) -> Fle
 
 async def kept_plan(request: AnyRequest, planned: Planned) -> bytes:
     """A plan that is kept from now on, as clients read it. Raises Problem."""
+    from services.api.engine.fleet_planning import to_do
+
     stored = await plan_or_problem(planned)
     shown = plan_document(stored)
     try:

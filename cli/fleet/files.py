@@ -112,8 +112,11 @@ class Fleet:
         return ["" if name == "." else f"{name}/" for name in names]
 
     def environment(self, name: str | None) -> FleetEnvironment:
-        """Where it lives under a name; what nothing is said of is as ever."""
+        """Where it lives under a name. Raises CommandError where the fleet has others alone."""
         known = self.settings.environments if self.settings else {}
+        if name and known and name not in known:
+            words = f"{FILE} has no environment '{name}': use {', '.join(known)}"
+            raise CommandError(words, ExitCode.USAGE)
         return known.get(name or "", FleetEnvironment())
 
 

@@ -124,8 +124,13 @@ def _remote_of(config: Path) -> str:
 
 def values_of(environment: FleetEnvironment, process: Mapping[str, str]) -> Mapping[str, str]:
     """The values of variables: those of an environment, which may name others, before those that
-    are set where the command runs. Raises MissingVariable."""
-    from libs.agent_toml.tables import with_values
+    are set where the command runs. One that names what is not set is not set either."""
+    from libs.agent_toml.tables import MissingVariable, with_values
 
-    own = {name: with_values(text, process) for name, text in environment.variables.items()}
-    return {**process, **own}
+    values = {**process}
+    for name, text in environment.variables.items():
+        try:
+            values[name] = with_values(text, process)
+        except MissingVariable:
+            values.pop(name, None)
+    return values

@@ -52,7 +52,9 @@ def plan_fleet(wanted: Wanted, state: FleetState, origin: str = "") -> FleetPlan
     prunes = wanted.prune and not unreadable
     deletions = [*_deletions(wanted, state, members)] if prunes else []
     units += _displaced(state, members, {unit.id for unit in deletions})
-    problem = _why_no_prune(wanted, state, len(deletions), origin) if wanted.prune else ""
+    deleted = sum(unit.action == "delete" for unit in deletions)
+    problem = _why_no_prune(wanted, state, deleted, origin) if wanted.prune else ""
+    problem = problem or _unknown_memory(wanted)
     rejections = [*_rejections(wanted, state)]
     resources = [unit for unit in resources if not unit.problems]
     planned = [*resources, *units, *rejections, *groups, *deletions]
@@ -63,7 +65,7 @@ def plan_fleet(wanted: Wanted, state: FleetState, origin: str = "") -> FleetPlan
         unit.before = unit.before or member
         if unit.applied is not None and unit.id is not None and unit.action != "refuse":
             unit.taken_from = state.other_owner(unit.id)
-    spared = "nothing is pruned: it cannot be read, and may be the file of any agent"
+    spared = "nothing is pruned: it names no agent that can be read, and may be the file of any"
     notes = [f"{key}: {spared}" for key in unreadable]
     return FleetPlan(units=planned, problem=problem, notes=notes)
 
@@ -232,6 +234,16 @@ def _deletion(member: Member, key: str, agent: Document | None) -> Unit:
             Request(method="DELETE", path=path, absent_is_done=True, undo=undo),
         )
     return unit
+
+
+def _unknown_memory(wanted: Wanted) -> str:
+    """Which memory is to be reset that no file is about; empty if that is fine."""
+    names = {file.name for file in wanted.rejected}
+    for desired in wanted.agents:
+        names |= {desired.name, *(block.label for block in desired.shared_blocks)}
+    unknown = sorted({*wanted.reset_memory} - names)
+    about = "no file that is applied is about an agent, or a shared block, of that name"
+    return f"--reset-memory {', '.join(unknown)}: {about}" if unknown else ""
 
 
 def _why_no_prune(wanted: Wanted, state: FleetState, deletions: int, origin: str) -> str:

@@ -182,8 +182,7 @@ def _keep_to_owners(subject: Subject) -> None:
     unit, state = subject.unit, subject.state
     if subject.wanted.adopt:
         unit.action = "change"
-        owner = state.owner(subject.agent_id)
-        unit.changes.append(Change(field="fleet", before=owner and owner.fleet, after="this one"))
+        unit.changes.append(state.adoption(subject.agent_id))
     elif unit.changes:
         fields = ", ".join(change.field for change in unit.changes[:FIELDS_SHOWN_MAX])
         unit.refuse(

@@ -69,6 +69,7 @@ def _keep_to_owners(unit: Unit, there: Document, state: FleetState, wanted: Want
         return
     if wanted.adopt:
         unit.action, unit.applied = "change", Applied()
+        unit.changes.append(state.adoption(unit.id))
     elif unit.changes:
         whose = state.why_not_ours(unit.id)
         unit.refuse(f"group '{unit.name}' ({unit.id}) {whose}: join it with --adopt")

@@ -238,6 +238,11 @@ class FleetState:
         """The other fleet that owns a thing, if one does."""
         return None if self.is_ours(thing_id) else self.owner(thing_id)
 
+    def adoption(self, thing_id: str) -> Change:
+        """That a thing becomes this fleet's."""
+        owner = self.owner(thing_id)
+        return Change(field="fleet", before=owner and owner.fleet, after="this one")
+
     def why_not_ours(self, thing_id: str) -> str:
         """Whose a thing is that is not this fleet's."""
         owner = self.owner(thing_id)

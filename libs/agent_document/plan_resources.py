@@ -113,6 +113,7 @@ def _keep_to_owners(unit: Unit, state: FleetState, wanted: Wanted) -> None:
     if wanted.adopt:
         unit.action = "change"
         unit.applied = unit.applied or Applied()
+        unit.changes.append(state.adoption(unit.id))
     elif unit.changes and unit.changes[0].field != "tools":
         unit.refuse(
             f"{unit} ({unit.id}) is on the server with other content, and"

@@ -106,7 +106,8 @@ def words_of(unit: Unit) -> list[str]:
     if unit.action != "change":
         return ["forget" if unit.action == "release" else unit.action]
     fields = {change.field for change in unit.changes}
-    special = {"name": "rename", "file": "move", "fleet": "adopt"} if unit.kind == "agent" else {}
+    special = {"name": "rename", "file": "move"} if unit.kind == "agent" else {}
+    special |= {"fleet": "give up" if unit.releases else "adopt"}
     words = [word for field, word in special.items() if field in fields]
     if any(change.overwrites for change in unit.changes):
         words.append("overwrite memory")

@@ -9,7 +9,7 @@ from typer import Argument, Exit, Option
 
 from cli.commands import Commands
 from cli.exit_codes import CommandError, ExitCode
-from cli.fleet_options import FleetCommand, fleet_options
+from cli.fleet_options import FleetCommand, FleetOptions, fleet_options
 
 app = Commands()
 
@@ -43,8 +43,9 @@ def apply(
 
     options = fleet_options()
     if plan is not None:
-        if options.file or prune or dry_run or watch:
-            raise CommandError("A plan says all: give no file and no other option", ExitCode.USAGE)
+        if options != FleetOptions() or prune or dry_run or watch or poll:
+            words = "A plan says all: give it alone, or name files and folders with -f"
+            raise CommandError(words, ExitCode.USAGE)
         command.apply_written_plan(plan, yes=yes)
         return
     if not options.file:
@@ -61,4 +62,4 @@ def apply(
     outcomes = command.apply_with_progress(run, comparison)
     if watch:
         command.watch_files(run, comparison, poll=poll)
-    command.end(outcomes)
+    command.end(comparison.plan, outcomes)

@@ -84,5 +84,5 @@ def _make(files: list[Path], fleet: str | None) -> None:
                 f" `heeler apply -f {files[0]}`, or give this one another name",
                 ExitCode.REFUSED,
             )
-    end(apply_with_progress(run, comparison))
+    end(comparison.plan, apply_with_progress(run, comparison))
     say(f"Talk to it: heeler agents chat {agents[0].name!r}")

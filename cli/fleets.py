@@ -94,6 +94,7 @@ def history(fleet: Chosen = None, limit: Limit = 20) -> None:
         "who": "by",
         "what": _counts,
         "status": "status",
+        "undoes": "undoes",
     }
     show_rows(server().pages(f"/v1/fleets/{found['id']}/applies", limit), columns)
 
@@ -108,7 +109,7 @@ def undo(
 ) -> None:
     """Take an apply back: what it made goes, what it deleted comes back, what it changed is as
     before, unless somebody has changed it since."""
-    from cli.fleet.command import confirm_deletions, end, show_outcomes
+    from cli.fleet.command import end, show_outcomes
     from cli.fleet.run import FleetServer
     from cli.fleet.server_transport import ServerTransport
     from cli.fleet.view import plan_lines
@@ -119,10 +120,10 @@ def undo(
     if not OPTIONS.json:
         for line in plan_lines(plan):
             write(line)
-    confirm_deletions(where, found["name"], plan, yes=yes)
+    confirm(f"Do that to the fleet '{found['name']}' on {where.where}?", yes=yes)
     outcomes = where.apply_all(plan)
     show_outcomes(found["name"], plan, outcomes)
-    end(outcomes)
+    end(plan, outcomes)
 
 
 @app.command()
@@ -166,5 +167,4 @@ def _applying(fleet: Any) -> str:
 
 
 def _counts(apply: Any) -> str:
-    counts = ", ".join(f"{name} {count}" for name, count in apply["counts"].items())
-    return f"undo of {apply['undoes']}: {counts}" if apply["undoes"] else counts
+    return ", ".join(f"{name} {count}" for name, count in apply["counts"].items())

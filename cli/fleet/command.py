@@ -16,7 +16,7 @@ import typer
 from cli.agent_file_checks import rule_set
 from cli.exit_codes import CommandError, ExitCode
 from cli.fleet.checks import ServerChecks
-from cli.fleet.files import AgentFile, Fleet, UnsetVariables, files_of, fleet_of, read_agents
+from cli.fleet.files import Fleet, UnsetVariables, files_of, fleet_of, read_agents
 from cli.fleet.run import Asked, Comparison, FleetServer, Outcome, Plan, Run
 from cli.fleet.server_transport import ServerTransport
 from cli.fleet.settings import values_of
@@ -27,6 +27,7 @@ from cli.fleet.view import (
     outcome_line,
     plan_document,
     plan_lines,
+    planned_summary,
     problem_lines,
     summary,
     warnings_of,
@@ -91,7 +92,7 @@ def show_plan(comparison: Comparison) -> None:
         return
     for line in plan_lines(comparison.plan):
         write(line)
-    write(summary(counts_of_plan(comparison)))
+    write(planned_summary(counts_of_plan(comparison)))
 
 
 def write_plan(run: Run, comparison: Comparison, file: Path) -> None:
@@ -104,12 +105,14 @@ def write_plan(run: Run, comparison: Comparison, file: Path) -> None:
 
 def read_plan(file: Path) -> tuple[FleetServer, Plan]:
     """The plan of a file, and the server that keeps it. Raises CommandError."""
+    if not file.exists():
+        raise CommandError(f"There is no file {file}", ExitCode.NOT_FOUND)
     try:
         document = json.loads(decode_text(file.read_bytes()))
         plan = Plan.of(document["plan"])
         place = str(document["server"])
-    except (OSError, ValueError, KeyError, TypeError) as problem:
-        words = f"{file} is no plan of `heeler diff -o`: {problem}"
+    except (OSError, ValueError, KeyError, TypeError):
+        words = f"{file} is no plan of `heeler diff -o`: name files and folders of agents with -f"
         raise CommandError(words, ExitCode.USAGE) from None
     return FleetServer(ServerTransport(server_at(place)), plan.fleet_id), plan
 
@@ -124,11 +127,14 @@ def apply_written_plan(file: Path, *, yes: bool) -> None:
     confirm_deletions(fleet, name, plan, yes=yes)
     found = fleet.apply_all(plan)
     show_outcomes(name, plan, found)
-    end(found)
+    end(plan, found)
 
 
 def confirm_deletions(run: FleetServer, fleet: str, plan: Plan, *, yes: bool) -> None:
-    """Ask before agents are deleted, with their names and ids, the fleet and the server."""
+    """Ask before agents are deleted, with their names and ids, the fleet and the server. Raises
+    CommandError, also for a plan that cannot be applied."""
+    if plan.problem:
+        raise CommandError(plan.problem, ExitCode.REFUSED)
     if deletions := plan.deletions:
         for unit in deletions:
             say(f"- {unit.name} ({unit.id})")
@@ -153,22 +159,30 @@ def apply_with_progress(run: Run, comparison: Comparison) -> list[Outcome]:
             if problem.code == ExitCode.UNREACHABLE:
                 say(f"{done} of {total} were done, and the server goes on: heeler fleet history")
             raise
-    show_outcomes(comparison.fleet.fleet.name, comparison.plan, found, comparison.rejected_files)
+    show_outcomes(comparison.fleet.fleet.name, comparison.plan, found, comparison)
     return found
 
 
 def show_outcomes(
-    fleet: str, plan: Plan, found: Sequence[Outcome], rejected: Sequence[AgentFile] = ()
+    fleet: str, plan: Plan, found: Sequence[Outcome], comparison: Comparison | None = None
 ) -> None:
-    """What came of each thing, and how to have again what was deleted."""
+    """What came of each thing, what people should know, and how to have again what was deleted.
+
+    Args:
+        comparison: the files, if their problems were told already.
+    """
     if OPTIONS.json:
+        rejected = comparison.rejected_files if comparison else ()
         show_json(outcome_document(fleet, plan, found, rejected))
         return
     for outcome in found:
         if outcome.failed:
-            warn(outcome_line(outcome))
+            if comparison is None or not outcome.plan.problems:
+                warn(outcome_line(outcome))
         elif outcome.action != "unchanged" and not OPTIONS.quiet:
             write(outcome_line(outcome))
+    for note in plan.notes:
+        warn(f"! {note}")
     write(summary(counts_of_outcomes(found)))
     for number, line in enumerate(ways_back(found)):
         say(line if number else f"To have again what was deleted, as it was:\n{line}")
@@ -205,7 +219,8 @@ def watch_files(
         watcher.look(time.monotonic())
 
 
-def end(outcomes: Sequence[Outcome]) -> None:
-    """End the command with the exit code for what came of all agents."""
-    if any(outcome.failed for outcome in outcomes):
+def end(plan: Plan, outcomes: Sequence[Outcome]) -> None:
+    """End the command with the exit code for what came of all agents; the notes of a plan say what
+    is not pruned."""
+    if plan.notes or any(outcome.failed for outcome in outcomes):
         raise typer.Exit(ExitCode.REFUSED)

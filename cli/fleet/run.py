@@ -201,8 +201,9 @@ class Comparison:
 
     @property
     def is_wrong(self) -> bool:
-        """Whether something cannot be applied."""
-        return bool(self.plan.problem) or any(unit.problems for unit in self.plan.units)
+        """Whether something that was asked for is not done: notes say what is not pruned."""
+        plan = self.plan
+        return bool(plan.problem or plan.notes) or any(unit.problems for unit in plan.units)
 
     @property
     def differs(self) -> bool:

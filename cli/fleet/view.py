@@ -23,6 +23,12 @@ DONE = {
     "refuse": "failed",
 }
 LINES_OF_CONTEXT = 2
+PLANNED = {
+    "created": "to create",
+    "changed": "to change",
+    "deleted": "to delete",
+    "failed": "refused",
+}
 COUNTED = ("created", "changed", "unchanged", "deleted", "failed")
 NOT_SHOWN = frozenset({"fleet", "file"})  # the words say it
 
@@ -105,13 +111,12 @@ def warnings_of(comparison: Comparison) -> Iterator[Problem]:
 
 
 def outcome_line(outcome: Outcome) -> str:
-    """What came of one thing, in a line."""
+    """What came of one thing, in a line, and below it what people should know."""
     plan = outcome.plan
-    named = f"{plan.name} ({plan.file})" if plan.file else _named(plan)
+    named = f"{plan.name or plan.file} ({plan.file})" if plan.file else _named(plan)
     if outcome.failed:
         return f"failed {named}: {outcome.problems[0]}"
-    done = DONE[plan.action] if plan.action != "refuse" else "failed"
-    return f"{done} {named}"
+    return "\n    ".join([f"{DONE[plan.action]} {named}", *plan.notes])
 
 
 def ways_back(outcomes: Iterable[Outcome]) -> Iterator[str]:
@@ -139,8 +144,13 @@ def counts_of_outcomes(outcomes: Iterable[Outcome]) -> dict[str, int]:
 def summary(counts: dict[str, int]) -> str:
     """`created 3, changed 20, unchanged 177, failed 0`."""
     return ", ".join(
-        f"{name} {count}" for name, count in counts.items() if count or name != "deleted"
+        f"{name} {count}" for name, count in counts.items() if count or "delete" not in name
     )
+
+
+def planned_summary(counts: dict[str, int]) -> str:
+    """`to create 3, to change 20, unchanged 177, refused 0`."""
+    return summary({PLANNED.get(name, name): count for name, count in counts.items()})
 
 
 def plan_document(comparison: Comparison) -> dict[str, Json]:
@@ -173,6 +183,7 @@ def outcome_document(
         "fleet_id": plan.fleet_id,
         "agents": [document for kind, document in documents if kind == "agent"],
         "resources": [{"kind": kind, **each} for kind, each in documents if kind != "agent"],
+        "notes": [*plan.notes],
         "summary": counts_of_outcomes(outcomes),
     }
 
@@ -189,6 +200,7 @@ def _document(outcome: Outcome, rejected: AgentFile | None) -> dict[str, Json]:
         "action": plan.action,
         "words": [*plan.words],
         "failed": outcome.failed,
+        "moment": outcome.moment,
         "changes": [change.model_dump(mode="json") for change in plan.changes],
         "notes": [*plan.notes],
         "problems": problems,

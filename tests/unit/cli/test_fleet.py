@@ -105,7 +105,8 @@ def test_reset_memory_writes_the_values_of_the_files(folder: Folder) -> None:
     block_id = folder.server.block("ada", "human")["id"]
     folder.server.blocks[block_id]["value"] = "Her cat is called Whiskers"
     assert folder.actions() == {"ada": "unchanged"}
-    assert folder.actions(reset_memory=("bob",)) == {"ada": "unchanged"}
+    with pytest.raises(CommandError, match="reset-memory bob"):
+        folder.actions(reset_memory=("bob",))
     _, comparison = folder.compare(reset_memory=("ada",))
     (unit,) = comparison.plan.units
     assert [*unit.words] == ["change", "overwrite memory"]

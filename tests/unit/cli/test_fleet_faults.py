@@ -7,10 +7,13 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import typer
 
-from cli.exit_codes import CommandError
+from cli.exit_codes import CommandError, ExitCode
+from cli.fleet.command import confirm_deletions, end, show_outcomes
 from cli.fleet.files import Checks, UnsetVariables, files_of, fleet_of, read_agents
 from cli.fleet.server_transport import Refusal
+from cli.fleet.settings import FleetEnvironment, values_of
 from cli.fleet.view import outcome_line, plan_lines
 from tests.heeler_command import HeelerCommand
 from tests.unit.cli.fake_server import FakeServer
@@ -368,3 +371,92 @@ def test_what_changes_while_a_plan_is_applied_is_not_overwritten(
     assert outcomes["ada"].problems == []
     assert "value changed since this was planned" in outcomes["bob"].problems[0]
     assert folder.server.block("bob", "human")["value"] == "Whiskers"
+
+
+def test_an_apply_says_why_nothing_is_pruned(
+    folder: Folder, capsys: pytest.CaptureFixture[str]
+) -> None:
+    folder.write("ada.toml", ADA)
+    bob = folder.write("bob.toml", called("bob"))
+    folder.apply()
+    bob.unlink()
+    folder.write("other/eve.toml", "not TOML")
+    run, comparison = folder.compare(prune=True, paths=[folder.path / "ada.toml"])
+    outcomes = run.apply(comparison)
+    assert folder.server.names() == ["ada", "bob"]
+    show_outcomes("ours", comparison.plan, outcomes, comparison)
+    assert "nothing is pruned" in capsys.readouterr().err
+    assert comparison.is_wrong
+    with pytest.raises(typer.Exit) as ended:
+        end(comparison.plan, outcomes)
+    assert ended.value.exit_code == ExitCode.REFUSED
+
+
+def test_an_apply_says_which_memory_is_kept(folder: Folder) -> None:
+    folder.write("ada.toml", ADA + HUMAN.format("unknown"))
+    folder.apply()
+    folder.server.blocks[folder.server.block("ada", "human")["id"]]["value"] = "Whiskers"
+    folder.write("ada.toml", ADA + HUMAN.format("Name: Ada"))
+    (outcome,) = folder.apply()
+    assert "memory.human.value is kept" in outcome_line(outcome)
+
+
+def test_a_plan_that_cannot_be_applied_asks_nothing(folder: Folder) -> None:
+    ada = folder.write("ada.toml", ADA)
+    folder.apply()
+    ada.unlink()
+    run, comparison = folder.compare(prune=True)
+    with pytest.raises(CommandError, match="whole fleet"):
+        confirm_deletions(run.server, "ours", comparison.plan, yes=False)
+
+
+def test_agents_that_are_gone_already_do_not_count_as_deleted(folder: Folder) -> None:
+    names = [f"bot{number}" for number in range(9)]
+    files = [folder.write(f"{name}.toml", called(name)) for name in names]
+    folder.apply()
+    for file in files[1:]:
+        file.unlink()
+    folder.server.agents = {
+        agent_id: agent
+        for agent_id, agent in folder.server.agents.items()
+        if agent["name"] == "bot0"
+    }
+    folder.apply(prune=True)
+    _, comparison = folder.compare(prune=True)
+    assert not comparison.differs
+
+
+def test_a_variable_of_an_environment_that_is_not_set_is_not_set_for_files(
+    folder: Folder,
+) -> None:
+    known = FleetEnvironment(variables={"TOKEN": "${PROD_TOKEN}", "PLACE": "${TOWN}"})
+    assert values_of(known, {"TOKEN": "of dev", "TOWN": "Bonn"}) == {"TOWN": "Bonn", "PLACE": "Bonn"}
+
+
+def test_an_environment_that_a_fleet_does_not_name_is_refused(folder: Folder) -> None:
+    folder.write("ada.toml", ADA)
+    folder.write(
+        "heeler-fleet.toml", 'id = "fleet-1"\nname = "ours"\n[environments.prod]\nserver = "prod"\n'
+    )
+    fleet = fleet_of([folder.path])
+    assert fleet.environment("prod").server == "prod"
+    with pytest.raises(CommandError, match="'production': use prod"):
+        fleet.environment("production")
+
+
+def test_a_group_and_a_tool_that_are_adopted_are_said_to_be(folder: Folder) -> None:
+    folder.write("ada.toml", ADA + TEAM)
+    folder.apply(fleet="theirs")
+    _, comparison = folder.compare(adopt=True)
+    assert {unit.kind: [*unit.words] for unit in comparison.plan.units} == {
+        "agent": ["adopt"],
+        "group": ["adopt"],
+    }
+    folder.apply(adopt=True)
+    run = folder.run()
+    apply_id = folder.fleets.queries.rows("fleet_applies")[-1]["id"]
+    undo = run.server.plan({"undo": apply_id})
+    assert {unit.kind: [*unit.words] for unit in undo.units} == {
+        "agent": ["give up"],
+        "group": ["give up"],
+    }

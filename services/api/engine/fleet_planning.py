@@ -57,7 +57,8 @@ class FleetPlanner:
             reason = f"Apply {apply_id} is older than 30 days: what it changed is not kept any more"
             return Rejected(code=CONFLICT, reason=reason)
         ended = await self.queries.ended_units(self.org, apply_id)
-        plan = await plan_undo(self.api, stored, ended)
+        members = await self.queries.members(self.org, self.fleet_id)
+        plan = await plan_undo(self.api, stored, ended, members)
         return StoredPlan(
             id=plan_id,
             fleet_id=self.fleet_id,

@@ -6,7 +6,7 @@ Tools, MCP servers and shared blocks that it made stay, for others may use them 
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from libs.agent_document.differences import Change
 from libs.agent_document.plan_parts import Applied, FleetPlan, Member, Unit
@@ -19,21 +19,31 @@ from services.api.engine.requests_with_ids import Ids, body_of
 DONE = ("created", "changed", "deleted", "forgotten")
 
 
-async def plan_undo(api: FleetApi, stored: StoredPlan, ended: Sequence[EndedUnit]) -> FleetPlan:
+async def plan_undo(
+    api: FleetApi, stored: StoredPlan, ended: Sequence[EndedUnit], members: Sequence[Member]
+) -> FleetPlan:
     """The units that take back what an apply has done, the last one first. Raises Refused and
-    ApiAway."""
+    ApiAway.
+
+    Args:
+        members: what the fleet owns now.
+    """
     ids = stored.known_ids()
+    owned = {member.id: member for member in members}
     for each in ended:
         ids |= {ref_of(name): thing_id for name, thing_id in each.ids.items()}
     units = [
-        await _undone(api, stored.plan.units[each.number], each, ids)
+        await _undone(api, stored.plan.units[each.number], each, ids, owned)
         for each in reversed(ended)
         if each.fields["result"] in DONE
     ]
+    _keep_taken_keys(units, members)
     return FleetPlan(units=units)
 
 
-async def _undone(api: FleetApi, unit: Unit, ended: EndedUnit, ids: Ids) -> Unit:
+async def _undone(
+    api: FleetApi, unit: Unit, ended: EndedUnit, ids: Ids, owned: Mapping[str, Member]
+) -> Unit:
     undo = Unit(kind=unit.kind, key=unit.key, name=unit.name, file=unit.file)
     undo.id = str(ended.fields["id"]) if ended.fields["id"] else None
     if undo.id is not None and (unit.applied is not None or unit.before is not None):
@@ -41,13 +51,45 @@ async def _undone(api: FleetApi, unit: Unit, ended: EndedUnit, ids: Ids) -> Unit
         undo.before = Member(
             kind=unit.kind, key=unit.key, id=undo.id, name=unit.name, applied=known
         )
-    if unit.action == "create":
+    if unit.action != "delete" and unit.applied is not None and undo.id not in owned:
+        undo.notes.append("it is not this fleet's any more, and stays as it is")
+    elif unit.action == "create":
         await _unmake(api, undo, unit)
     elif unit.action == "delete":
         _make_again(undo, unit, str(ended.fields.get("moment") or ""))
     elif unit.action == "change":
         await _change_back(api, undo, unit, ids)
+        undo.before = owned.get(str(undo.id), undo.before)
+        if unit.before is not None and undo.before is not None:
+            _keep_place(undo, undo.before, unit)
     return undo
+
+
+def _keep_place(undo: Unit, present: Member, unit: Unit) -> None:
+    """A file or a name that is another one since stays; what is as before already is unchanged."""
+    if present.key not in (unit.key, undo.key):
+        _keep_key(undo, present.key, "it was moved since")
+    if any(note.startswith("name is kept") for note in undo.notes):
+        undo.name = present.name
+    after = (undo.key, undo.name, undo.applied)
+    if not undo.steps and after == (present.key, present.name, present.applied):
+        undo.action, undo.changes = "unchanged", []
+
+
+def _keep_taken_keys(units: Sequence[Unit], members: Sequence[Member]) -> None:
+    """A file that is about another agent by now stays that agent's."""
+    ids = {unit.id for unit in units}
+    taken = {(each.kind, each.key) for each in members if each.id not in ids}
+    for unit in units:
+        if unit.before is not None and unit.key != unit.before.key:
+            if (unit.kind, unit.key) in taken:
+                _keep_key(unit, unit.before.key, "that file is about another agent now")
+
+
+def _keep_key(undo: Unit, key: str, why: str) -> None:
+    undo.key = key
+    undo.changes = [change for change in undo.changes if change.field != "file"]
+    undo.notes.append(f"its file is kept: {why}")
 
 
 async def _unmake(api: FleetApi, undo: Unit, unit: Unit) -> None:

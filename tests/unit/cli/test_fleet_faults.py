@@ -460,3 +460,51 @@ def test_a_group_and_a_tool_that_are_adopted_are_said_to_be(folder: Folder) -> N
         "agent": ["give up"],
         "group": ["give up"],
     }
+
+
+def test_a_second_undo_of_an_apply_has_nothing_to_do(folder: Folder) -> None:
+    folder.write("ada.toml", ADA)
+    folder.apply()
+    folder.path.joinpath("ada.toml").rename(folder.path / "eve.toml")
+    folder.write("eve.toml", called("eve"))
+    folder.write("eve.toml", 'was = "ada"\n' + called("eve"))
+    folder.apply()
+    apply_id = folder.fleets.queries.rows("fleet_applies")[-1]["id"]
+    folder.undo(apply_id)
+    assert folder.server.names() == ["ada"]
+    assert not folder.run().server.plan({"undo": apply_id}).differs
+
+
+def test_an_undo_leaves_a_file_to_the_agent_that_it_is_about_now(folder: Folder) -> None:
+    folder.write("ada.toml", ADA)
+    folder.apply()
+    folder.path.joinpath("ada.toml").rename(folder.path / "old.toml")
+    folder.apply()
+    apply_id = folder.fleets.queries.rows("fleet_applies")[-1]["id"]
+    folder.write("ada.toml", called("eve"))
+    folder.apply()
+    (outcome,) = folder.undo(apply_id)
+    assert "about another agent now" in outcome.plan.notes[0]
+    assert folder.actions(prune=True) == {"ada": "unchanged", "eve": "unchanged"}
+
+
+def test_an_undo_leaves_an_agent_that_another_fleet_has_taken(folder: Folder) -> None:
+    folder.write("ada.toml", ADA)
+    folder.apply()
+    folder.write("ada.toml", ADA.replace("You are", "You were"))
+    folder.apply()
+    apply_id = folder.fleets.queries.rows("fleet_applies")[-1]["id"]
+    folder.apply(fleet="theirs", adopt=True)
+    (outcome,) = folder.undo(apply_id)
+    assert (outcome.action, folder.server.agent("ada")["system"]) == ("unchanged", "You were Ada.")
+    assert folder.actions(fleet="theirs") == {"ada": "unchanged"}
+
+
+def test_an_undo_deletes_no_agent_that_another_fleet_has_taken(folder: Folder) -> None:
+    folder.write("ada.toml", ADA)
+    folder.apply()
+    apply_id = folder.fleets.queries.rows("fleet_applies")[-1]["id"]
+    folder.apply(fleet="theirs", adopt=True)
+    (outcome,) = folder.undo(apply_id)
+    assert "not this fleet's any more" in outcome.plan.notes[0]
+    assert folder.server.names() == ["ada"]

@@ -26,6 +26,7 @@ from libs.agent_document.plan_resources import find_conflicts
 
 SECOND_LOOK_SECONDS = 0.15  # a file that is wrong may be one that is being written
 GONE_SECONDS = 2.0  # a file that is not there may be one that is being replaced
+RETRY_SECONDS = 0.5
 DUPLICATE = "AGT201"
 
 
@@ -47,12 +48,14 @@ class Watcher:
     gone: dict[Path, float] = field(default_factory=dict)  # and since when
     waiting: set[Path] = field(default_factory=set)  # for a server
     conflicting: set[Path] = field(default_factory=set)  # with other files
+    retry_at: float = 0.0  # these
+    is_pruning: bool = False  # once the server takes it
     is_down: bool = False
 
     @property
     def is_busy(self) -> bool:
         """Whether it wants to look again soon, without an event."""
-        return bool(self.doubtful or self.gone or self.waiting)
+        return bool(self.doubtful or self.gone or self.waiting or self.is_pruning)
 
     def know(self, files: Iterable[AgentFile]) -> None:
         """These files are applied already."""
@@ -63,18 +66,22 @@ class Watcher:
         """Apply what was saved since the last look. `now` is in seconds, of any clock."""
         there = set(self._files_there())
         self._note_gone(there, now)
+        is_less = self._take_gone(now)
+        self.is_pruning |= is_less and self.run.asked.prune
         changed = {path for path in there if self._is_changed(path)}
         due = {path for path, at in self.doubtful.items() if now - at >= SECOND_LOOK_SECONDS}
-        again = self.conflicting if changed or self.gone else set()
-        paths = sorted((changed | due | self.waiting | again) & there)
+        again = self.conflicting if changed or is_less else set()
+        is_due = now >= self.retry_at
+        waiting = self.waiting if is_due else set()
+        paths = sorted((changed | due | waiting | again) & there)
         try:
             wanted = [*self._read(paths, now)]
         except CommandError as problem:  # of the server, which was asked what it has
-            self._wait(paths, problem)
+            self._wait(paths, problem, now)
             return
-        pruned = self._take_gone(now)
-        if wanted or pruned:
-            self._apply(wanted)
+        wanted = [file for file in wanted if not self._has_moved(file, now)]
+        if wanted or (self.is_pruning and is_due):
+            self._apply(wanted, now)
 
     def _files_there(self) -> list[Path]:
         present = tuple(path for path in self.fleet.paths if path.exists())
@@ -108,7 +115,7 @@ class Watcher:
             self.gone.pop(path, None)
 
     def _take_gone(self, now: float) -> bool:
-        """Forget files that are gone for good; whether agents are to be deleted."""
+        """Forget files that are gone for good; whether there are any."""
         taken = [path for path, at in self.gone.items() if now - at >= GONE_SECONDS]
         for path in taken:
             file = self.files.pop(path)
@@ -116,23 +123,34 @@ class Watcher:
             self.doubtful.pop(path, None)
             if not self.run.asked.prune:
                 self.say(f"{file.name} is gone; its agent stays (without --prune none is deleted)")
-        return bool(taken) and self.run.asked.prune
+        return bool(taken)
 
-    def _apply(self, wanted: list[AgentFile]) -> None:
+    def _has_moved(self, file: AgentFile, now: float) -> bool:
+        """Whether the agent of a file is one whose file has just gone: it is looked at again, until
+        that one is gone for good."""
+        agents = (self.files[path].desired for path in self.gone)
+        names = {agent.name for agent in agents if agent is not None}
+        has_moved = file.desired is not None and file.desired.name in names
+        if has_moved:
+            self.doubtful[file.path] = now
+        return has_moved
+
+    def _apply(self, wanted: list[AgentFile], now: float) -> None:
         self._refuse_conflicts(wanted)
         try:
             comparison = self.run.compare(self.fleet, wanted, others=self.files.values())
             outcomes = self.run.apply(comparison)
         except CommandError as problem:
-            self._wait([file.path for file in wanted], problem)
+            self._wait([file.path for file in wanted], problem, now)
             return
         self.waiting.clear()
-        self.is_down = False
+        self.is_down = self.is_pruning = False
         self.tell(comparison, outcomes)
 
-    def _wait(self, paths: Iterable[Path], problem: CommandError) -> None:
+    def _wait(self, paths: Iterable[Path], problem: CommandError, now: float) -> None:
         """Try these files again when the server is back."""
         self.waiting.update(paths)
+        self.retry_at = now + RETRY_SECONDS
         if not self.is_down:
             self.say(f"{problem}. Trying again until it goes")
         self.is_down = True
@@ -140,7 +158,8 @@ class Watcher:
     def _refuse_conflicts(self, wanted: Iterable[AgentFile]) -> None:
         """Files that do not go together with the others are as wrong as files that cannot be
         read."""
-        files = [file for file in self.files.values() if file.desired is not None]
+        there = (file for path, file in self.files.items() if path not in self.gone)
+        files = [file for file in there if file.desired is not None]
         duplicates = find_duplicates(files)
         conflicts = find_conflicts([file.desired for file in files if file.desired])
         for file in wanted:

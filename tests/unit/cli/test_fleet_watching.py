@@ -222,3 +222,28 @@ def test_file_systems_without_events_are_known(tmp_path: Path) -> None:
     assert has_no_events(Path("/mnt/team/agents"), mounts)
     assert not has_no_events(Path("/mnt/agents"), mounts)
     assert not has_no_events(Path("/srv"), tmp_path / "none")
+
+
+def test_a_file_that_moves_takes_its_agent_along_without_a_word(folder: Folder) -> None:
+    watched = Watched(folder)
+    before = folder.server.agent("ada")["id"]
+    folder.path.joinpath("ada.toml").rename(folder.path / "eve.toml")
+    told = [each for _ in range(20) for each in watched.look()]
+    assert told == ["change ada"]
+    assert folder.server.agent("ada")["id"] == before
+    assert folder.actions() == {"ada": "unchanged"}
+
+
+def test_a_file_that_was_deleted_while_the_server_was_away_is_pruned_when_it_is_back(
+    folder: Folder,
+) -> None:
+    bob = folder.write("bob.toml", ADA.replace("ada", "bob"))
+    watched = Watched(folder, prune=True)
+    bob.unlink()
+    folder.server.is_down = True
+    for _ in range(20):
+        assert watched.look() == []
+    folder.server.is_down = False
+    assert [each for _ in range(5) for each in watched.look() if "unchanged" not in each] == [
+        "delete bob"
+    ]

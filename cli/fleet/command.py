@@ -78,6 +78,7 @@ def rules_of(fleet: Fleet, environment: str | None) -> str | None:
 def compare_files(run: Run, fleet: Fleet) -> Comparison:
     """The files against the server, with what is wrong told on stderr."""
     files = files_of(fleet)
+    fleet.refuse_others(files)
     comparison = run.compare(fleet, read_agents(fleet, files, run.checks.current()))
     if not OPTIONS.json:
         for line in problem_lines(comparison):
@@ -155,8 +156,8 @@ def apply_with_progress(run: Run, comparison: Comparison) -> list[Outcome]:
 
         try:
             found = run.apply(comparison, report=report)
-        except CommandError as problem:
-            if problem.code == ExitCode.UNREACHABLE:
+        except (CommandError, KeyboardInterrupt) as problem:
+            if getattr(problem, "code", ExitCode.UNREACHABLE) == ExitCode.UNREACHABLE:
                 say(f"{done} of {total} were done, and the server goes on: heeler fleet history")
             raise
     show_outcomes(comparison.fleet.fleet.name, comparison.plan, found, comparison)

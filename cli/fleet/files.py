@@ -111,6 +111,18 @@ class Fleet:
         names = [self.name_of(path) for path in self.paths if path.is_dir()]
         return ["" if name == "." else f"{name}/" for name in names]
 
+    def refuse_others(self, files: Iterable[Path]) -> None:
+        """Raise CommandError where files are below a `heeler-fleet.toml` of another fleet."""
+        home = self.root if self.settings else None
+        for folder in sorted({file.parent for file in files}):
+            other = folder_with(FILE, folder)
+            if other is not None and other != home:
+                raise CommandError(
+                    f"{other / FILE} says that the files there are a fleet of their own: apply"
+                    " them by themselves",
+                    ExitCode.USAGE,
+                )
+
     def environment(self, name: str | None) -> FleetEnvironment:
         """Where it lives under a name. Raises CommandError where the fleet has others alone."""
         known = self.settings.environments if self.settings else {}

@@ -10,7 +10,7 @@ import pytest
 import typer
 
 from cli.exit_codes import CommandError, ExitCode
-from cli.fleet.command import confirm_deletions, end, show_outcomes
+from cli.fleet.command import apply_with_progress, confirm_deletions, end, show_outcomes
 from cli.fleet.files import Checks, UnsetVariables, files_of, fleet_of, read_agents
 from cli.fleet.server_transport import Refusal
 from cli.fleet.settings import FleetEnvironment, values_of
@@ -508,3 +508,31 @@ def test_an_undo_deletes_no_agent_that_another_fleet_has_taken(folder: Folder) -
     (outcome,) = folder.undo(apply_id)
     assert "not this fleet's any more" in outcome.plan.notes[0]
     assert folder.server.names() == ["ada"]
+
+
+@pytest.mark.parametrize("paths", [["."], ["one", "two"], ["one", "two/bob.toml"]])
+def test_two_fleets_are_not_applied_as_one(tmp_path: Path, paths: list[str]) -> None:
+    for name in ("one", "two"):
+        folder = Folder(tmp_path / name)
+        folder.write("bob.toml", called(f"{name} bob"))
+        folder.write("heeler-fleet.toml", f'id = "fleet-{name}"\nname = "{name}"\n')
+    fleet = fleet_of([tmp_path / path for path in paths])
+    with pytest.raises(CommandError, match="one/heeler-fleet.toml says"):
+        fleet.refuse_others(files_of(fleet))
+    alone = fleet_of([tmp_path / "one"])
+    alone.refuse_others(files_of(alone))
+
+
+def test_an_apply_that_is_left_alone_says_that_it_goes_on(
+    folder: Folder, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    folder.write("ada.toml", ADA)
+    run, comparison = folder.compare()
+
+    def press_ctrl_c(*_: object) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(run.server.transport, "get", press_ctrl_c)
+    with pytest.raises(KeyboardInterrupt):
+        apply_with_progress(run, comparison)
+    assert "0 of 1 were done, and the server goes on" in capsys.readouterr().err

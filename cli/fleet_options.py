@@ -34,15 +34,15 @@ def _fleet_options(
         str | None,
         Option(
             metavar="NAME",
-            help="Which fleet the files are of, where no heeler-fleet.toml says it.",
+            help="Which fleet the files are of, before what heeler-fleet.toml says.",
         ),
     ] = None,
     adopt: Annotated[
         bool,
         Option(
             "--adopt",
-            help="Take over agents, tools, MCP servers and groups that others have made; agents"
-            " keep what they remember.",
+            help="Take over agents, tools, MCP servers, shared blocks and groups that others have"
+            " made; agents keep what they remember.",
         ),
     ] = False,
     reset_memory: Annotated[
@@ -57,7 +57,8 @@ def _fleet_options(
         int | None,
         Option(
             min=0,
-            help="How many agents --prune may delete; without it a fifth of the fleet, or five.",
+            help="How many agents --prune may delete; without it a fifth of the fleet, and five"
+            " in any case.",
         ),
     ] = None,
     environment: Annotated[

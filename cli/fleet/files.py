@@ -9,7 +9,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
-from cli.agent_tests.found_files import has_scenario_table
+from cli.agent_tests.found_files import SKIPPED_FOLDERS, has_scenario_table
 from cli.exit_codes import CommandError, ExitCode
 from cli.fleet.reading import desired_agent
 from cli.fleet.settings import (
@@ -164,11 +164,22 @@ def _within(path: Path) -> Iterator[Path]:
     if path.is_file():
         yield path
         return
-    for folder, folders, names in os.walk(path):
-        folders[:] = [name for name in folders if is_visible(name)]
+    for folder, folders, names in os.walk(path, onerror=_refuse_unreadable):
+        folders[:] = [name for name in folders if is_visible(name) and name not in SKIPPED_FOLDERS]
         found = (Path(folder, name) for name in names if is_agent_file(name))
-        found = (file for file in found if file.is_file())  # what is a pipe is read for ever
+        try:
+            found = [file for file in found if file.is_file()]  # what is a pipe is read for ever
+        except OSError as problem:
+            _refuse_unreadable(problem)
         yield from (file for file in found if not has_scenario_table(file))
+
+
+def _refuse_unreadable(problem: OSError) -> None:
+    """Raise CommandError for a folder whose files cannot be seen: its agents would seem to have
+    none."""
+    if not isinstance(problem, FileNotFoundError):  # that one has just been deleted
+        words = f"{problem.filename} cannot be read: {problem.strerror}"
+        raise CommandError(words, ExitCode.USAGE) from problem
 
 
 def is_visible(name: str) -> bool:

@@ -64,7 +64,11 @@ class Watcher:
 
     def look(self, now: float) -> None:
         """Apply what was saved since the last look. `now` is in seconds, of any clock."""
-        there = set(self._files_there())
+        try:
+            there = set(self._files_there())
+        except CommandError as problem:  # of a folder that cannot be read
+            self._wait((), problem, now)
+            return
         self._note_gone(there, now)
         is_less = self._take_gone(now)
         self.is_pruning |= is_less and self.run.asked.prune

@@ -536,3 +536,28 @@ def test_an_apply_that_is_left_alone_says_that_it_goes_on(
     with pytest.raises(KeyboardInterrupt):
         apply_with_progress(run, comparison)
     assert "0 of 1 were done, and the server goes on" in capsys.readouterr().err
+
+
+def test_a_folder_that_cannot_be_read_keeps_its_agents_from_being_pruned(
+    folder: Folder, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    folder.write("ada.toml", ADA)
+    folder.write("secret/bob.toml", called("bob"))
+    folder.apply()
+    scandir = os.scandir
+
+    def refuse(path: Any = ".") -> Any:
+        if str(path).endswith("secret"):
+            raise PermissionError(13, "Permission denied", str(path))
+        return scandir(path)
+
+    monkeypatch.setattr(os, "scandir", refuse)
+    with pytest.raises(CommandError, match="secret cannot be read: Permission denied"):
+        folder.apply(prune=True, paths=[folder.path / "ada.toml"])
+    assert folder.server.names() == ["ada", "bob"]
+
+
+def test_packages_of_other_programs_are_not_looked_at(folder: Folder) -> None:
+    folder.write("ada.toml", ADA)
+    folder.write("node_modules/tool/settings.toml", "a = 1")
+    assert folder.actions(prune=True) == {"ada": "create"}

@@ -38,7 +38,8 @@ def create(
         bool, Option("--files-only", help="--template: write the files, and make no agent.")
     ] = False,
     fleet: Annotated[
-        str | None, Option(metavar="NAME", help="Which fleet the agent is of, as for `heeler apply`.")
+        str | None,
+        Option(metavar="NAME", help="Which fleet the agent is of, as for `heeler apply`."),
     ] = None,
 ) -> None:
     """Make a new agent of a TOML file, or of a template, whose files are yours from then on.

@@ -166,11 +166,12 @@ def _within(path: Path) -> Iterator[Path]:
         return
     for folder, folders, names in os.walk(path, onerror=_refuse_unreadable):
         folders[:] = [name for name in folders if is_visible(name) and name not in SKIPPED_FOLDERS]
-        found = (Path(folder, name) for name in names if is_agent_file(name))
+        files = (Path(folder, name) for name in names if is_agent_file(name))
         try:
-            found = [file for file in found if file.is_file()]  # what is a pipe is read for ever
+            found = [file for file in files if file.is_file()]  # what is a pipe is read for ever
         except OSError as problem:
             _refuse_unreadable(problem)
+            continue
         yield from (file for file in found if not has_scenario_table(file))
 
 

@@ -81,9 +81,9 @@ def _keep_taken_keys(units: Sequence[Unit], members: Sequence[Member]) -> None:
     ids = {unit.id for unit in units}
     taken = {(each.kind, each.key) for each in members if each.id not in ids}
     for unit in units:
-        if unit.before is not None and unit.key != unit.before.key:
-            if (unit.kind, unit.key) in taken:
-                _keep_key(unit, unit.before.key, "that file is about another agent now")
+        is_taken = (unit.kind, unit.key) in taken
+        if is_taken and unit.before is not None and unit.key != unit.before.key:
+            _keep_key(unit, unit.before.key, "that file is about another agent now")
 
 
 def _keep_key(undo: Unit, key: str, why: str) -> None:

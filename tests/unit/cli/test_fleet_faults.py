@@ -430,7 +430,8 @@ def test_a_variable_of_an_environment_that_is_not_set_is_not_set_for_files(
     folder: Folder,
 ) -> None:
     known = FleetEnvironment(variables={"TOKEN": "${PROD_TOKEN}", "PLACE": "${TOWN}"})
-    assert values_of(known, {"TOKEN": "of dev", "TOWN": "Bonn"}) == {"TOWN": "Bonn", "PLACE": "Bonn"}
+    here = {"TOKEN": "of dev", "TOWN": "Bonn"}
+    assert values_of(known, here) == {"TOWN": "Bonn", "PLACE": "Bonn"}
 
 
 def test_an_environment_that_a_fleet_does_not_name_is_refused(folder: Folder) -> None:
@@ -517,7 +518,7 @@ def test_two_fleets_are_not_applied_as_one(tmp_path: Path, paths: list[str]) -> 
         folder.write("bob.toml", called(f"{name} bob"))
         folder.write("heeler-fleet.toml", f'id = "fleet-{name}"\nname = "{name}"\n')
     fleet = fleet_of([tmp_path / path for path in paths])
-    with pytest.raises(CommandError, match="one/heeler-fleet.toml says"):
+    with pytest.raises(CommandError, match=r"one/heeler-fleet\.toml says"):
         fleet.refuse_others(files_of(fleet))
     alone = fleet_of([tmp_path / "one"])
     alone.refuse_others(files_of(alone))

@@ -139,7 +139,7 @@ def _plan_tool(unit: Unit, tool: OwnTool, there: Document | None) -> None:
     if there.get("tool_type") != "custom":
         unit.refuse(f"{unit}: the server has a tool of that name of its own: give this one another")
         return
-    changed = [name for name, value in body.items() if not _has(there, name, value)]
+    changed = [name for name, value in body.items() if not tool_has(there, name, value)]
     if changed:
         tags = sorted({*(there.get("tags") or ()), *(tool.fields.get("tags") or ())})
         before = {name: there.get(name) for name in body}
@@ -152,7 +152,8 @@ def _plan_tool(unit: Unit, tool: OwnTool, there: Document | None) -> None:
         unit.steps = [Request(method="PUT", path=(f"{TOOLS_PATH}/",), body=sent, undo=undo)]
 
 
-def _has(there: Document, name: str, value: Json) -> bool:
+def tool_has(there: Document, name: str, value: Json) -> bool:
+    """Whether a field of a tool has a value that was, or is to be, sent."""
     if name == "tags":
         return set(value) <= set(there.get("tags") or [])
     if name in ("pip_requirements", "npm_requirements"):

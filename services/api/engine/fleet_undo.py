@@ -10,6 +10,7 @@ from collections.abc import Mapping, Sequence
 
 from libs.agent_document.differences import Change
 from libs.agent_document.plan_parts import Applied, FleetPlan, Member, Unit
+from libs.agent_document.plan_resources import TOOLS_PATH, tool_has
 from libs.agent_document.requests import Ref, Request
 from services.api.adapters.fleet_queries import EndedUnit, StoredPlan, ref_of
 from services.api.engine.fleet_api import FleetApi, document_at
@@ -57,6 +58,8 @@ async def _undone(
         await _unmake(api, undo, unit)
     elif unit.action == "delete":
         _make_again(undo, unit, str(ended.fields.get("moment") or ""))
+    elif unit.kind == "tool" and not await _is_tool_as_left(api, undo, unit):
+        undo.notes.append("it is kept: it was changed since")
     elif unit.action == "change":
         await _change_back(api, undo, unit, ids)
         undo.before = owned.get(str(undo.id), undo.before)
@@ -123,6 +126,13 @@ def _make_again(undo: Unit, unit: Unit, moment: str) -> None:
     undo.applied = unit.before.applied if unit.before else Applied()
     step = fork.model_copy(update={"body": {**fork.body, "at": moment}})
     undo.change(Change(field="name", after=unit.name), step)
+
+
+async def _is_tool_as_left(api: FleetApi, undo: Unit, unit: Unit) -> bool:
+    """Whether a tool is as the apply left it: its source is changed back whole, or not at all."""
+    there = await document_at(api, f"{TOOLS_PATH}/{undo.id}")
+    sent = [field for step in unit.steps if step.undo is not None for field in step.body.items()]
+    return there is not None and all(tool_has(there, name, value) for name, value in sent)
 
 
 async def _change_back(api: FleetApi, undo: Unit, unit: Unit, ids: Ids) -> None:

@@ -127,6 +127,8 @@ class FakeServer:
                 return [{"id": f"{agent_id}.{len(self.sent)}"}]
             case ["blocks", block_id]:
                 return copy.deepcopy(self._found(self.blocks, block_id))
+            case ["tools", tool_id]:
+                return copy.deepcopy(self._found(self.tools, tool_id))
             case ["agent-groups", group_id]:
                 return copy.deepcopy(self._found(self.groups, group_id))
             case ["agents", agent_id, "permissions"]:

@@ -562,3 +562,22 @@ def test_packages_of_other_programs_are_not_looked_at(folder: Folder) -> None:
     folder.write("ada.toml", ADA)
     folder.write("node_modules/tool/settings.toml", "a = 1")
     assert folder.actions(prune=True) == {"ada": "create"}
+
+
+def test_an_undo_keeps_the_source_of_a_tool_that_was_changed_since(folder: Folder) -> None:
+    roll = 'def roll(sides: int) -> str:\n    """Roll."""\n    return "{}"\n'
+    folder.write("ada.toml", ADA + '[[tool]]\nfile = "roll.py"\n')
+    folder.write("roll.py", roll.format("one"))
+    folder.apply()
+    folder.write("roll.py", roll.format("two"))
+    folder.apply()
+    apply_id = folder.fleets.queries.rows("fleet_applies")[-1]["id"]
+    (tool,) = (tool for tool in folder.server.tools.values() if tool["name"] == "roll")
+    left, tool["source_code"] = tool["source_code"], roll.format("by hand")
+    outcomes = folder.undo(apply_id)
+    assert "it is kept: it was changed since" in [n for each in outcomes for n in each.plan.notes]
+    assert tool["source_code"] == roll.format("by hand")
+    tool["source_code"] = left
+    folder.undo(apply_id)
+    (tool,) = (tool for tool in folder.server.tools.values() if tool["name"] == "roll")
+    assert tool["source_code"] == roll.format("one")

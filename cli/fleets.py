@@ -120,7 +120,8 @@ def undo(
     if not OPTIONS.json:
         for line in plan_lines(plan):
             write(line)
-    confirm(f"Do that to the fleet '{found['name']}' on {where.where}?", yes=yes)
+    if plan.differs:
+        confirm(f"Do that to the fleet '{found['name']}' on {where.where}?", yes=yes)
     outcomes = where.apply_all(plan)
     show_outcomes(found["name"], plan, outcomes)
     end(plan, outcomes)

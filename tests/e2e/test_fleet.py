@@ -202,7 +202,7 @@ def test_an_agent_with_everything_is_exported_and_applied_without_a_change(
     assert heeler_command.json("apply", "-f", str(folder))["summary"]["created"] == 2
     assert heeler_command.json("apply", "-f", str(folder))["summary"]["unchanged"] == 2
     ended = heeler_command("diff", "-f", str(folder))
-    assert "created 0, changed 0, unchanged 2" in ended.out
+    assert "to create 0, to change 0, unchanged 2" in ended.out
 
     agent = agent_named(http, name)
     assert agent["system"] == f'You are {name}.\n"Quotes", \\ and ünïcödé stay.\n'
@@ -219,7 +219,7 @@ def test_an_agent_with_everything_is_exported_and_applied_without_a_change(
     monkeypatch.setenv("TOKEN", "a-secret")
     monkeypatch.setenv(f"{words['mcp'].replace('-', '_').upper()}_KEY", "a-secret")
     ended = heeler_command("diff", "-f", str(exported))
-    assert "created 0, changed 0, unchanged 1" in ended.out
+    assert "to create 0, to change 0, unchanged 1" in ended.out
     monkeypatch.setenv("TOKEN", "another-secret")
     ended = heeler_command.run("diff", "-f", str(exported), "--adopt", "--fleet", name)
     assert (ended.code, "(secret)" in ended.out) == (1, True)

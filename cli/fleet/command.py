@@ -78,6 +78,8 @@ def rules_of(fleet: Fleet, environment: str | None) -> str | None:
 def compare_files(run: Run, fleet: Fleet) -> Comparison:
     """The files against the server, with what is wrong told on stderr."""
     files = files_of(fleet)
+    if not files:
+        warn(f"There is no TOML file of an agent in {', '.join(map(str, fleet.paths))}")
     fleet.refuse_others(files)
     comparison = run.compare(fleet, read_agents(fleet, files, run.checks.current()))
     if not OPTIONS.json:

@@ -10,7 +10,13 @@ import pytest
 import typer
 
 from cli.exit_codes import CommandError, ExitCode
-from cli.fleet.command import apply_with_progress, confirm_deletions, end, show_outcomes
+from cli.fleet.command import (
+    apply_with_progress,
+    compare_files,
+    confirm_deletions,
+    end,
+    show_outcomes,
+)
 from cli.fleet.files import Checks, UnsetVariables, files_of, fleet_of, read_agents
 from cli.fleet.server_transport import Refusal
 from cli.fleet.settings import FleetEnvironment, values_of
@@ -581,3 +587,9 @@ def test_an_undo_keeps_the_source_of_a_tool_that_was_changed_since(folder: Folde
     folder.undo(apply_id)
     (tool,) = (tool for tool in folder.server.tools.values() if tool["name"] == "roll")
     assert tool["source_code"] == roll.format("one")
+
+
+def test_a_folder_without_files_is_said(folder: Folder, capsys: pytest.CaptureFixture[str]) -> None:
+    folder.path.mkdir()
+    compare_files(folder.run(), fleet_of([folder.path], "ours"))
+    assert "There is no TOML file of an agent in" in capsys.readouterr().err

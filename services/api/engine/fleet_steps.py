@@ -13,15 +13,14 @@ from functools import partial
 from typing import Any
 
 from libs.agent_document.desired import Json
-from libs.agent_document.requests import Ref, Request
+from libs.agent_document.requests import Request
 from libs.bus.ports import Clock
 from services.api.engine.fleet_api import GONE, ApiAway, FleetApi, Refused
-from services.api.engine.present_values import is_same, present_values
+from services.api.engine.present_values import is_same, mcp_tools_of, present_values
 from services.api.engine.requests_with_ids import (
     Ids,
     UnknownRef,
     body_of,
-    id_of,
     mcp_servers_named,
     path_of,
 )
@@ -107,7 +106,7 @@ class FleetSteps:
         """The answer to a request. Raises Refused, UnknownRef and ApiAway."""
         await self.refuse_changed(request)
         for server in mcp_servers_named(request):
-            await self.learn_tools(server)
+            self.ids |= await mcp_tools_of(self.api, server, self.ids)
         path, body = path_of(request, self.ids), body_of(request.body, self.ids)
         key = name if request.creates is not None and request.method == "POST" else None
         try:
@@ -134,9 +133,3 @@ class FleetSteps:
         if changed:
             words = f"{', '.join(changed)} changed since this was planned: plan again"
             raise Refused(CONFLICT, words)
-
-    async def learn_tools(self, server: str) -> None:
-        """Know the tools that an MCP server has by now."""
-        server_id = id_of(Ref(kind="mcp_server", name=server), self.ids)
-        for tool in await self.api.get(f"/v1/mcp-servers/{server_id}/tools"):
-            self.ids[Ref(kind="mcp_tool", name=f"{server}/{tool['name']}")] = str(tool["id"])

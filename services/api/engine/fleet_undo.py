@@ -14,8 +14,8 @@ from libs.agent_document.plan_resources import TOOLS_PATH, tool_has
 from libs.agent_document.requests import Ref, Request
 from services.api.adapters.fleet_queries import EndedUnit, StoredPlan, ref_of
 from services.api.engine.fleet_api import FleetApi, document_at
-from services.api.engine.present_values import is_same, present_values
-from services.api.engine.requests_with_ids import Ids, body_of
+from services.api.engine.present_values import changed_since, mcp_tools_of
+from services.api.engine.requests_with_ids import Ids, UnknownRef, body_of, mcp_servers_named
 
 DONE = ("created", "changed", "deleted", "forgotten")
 
@@ -56,12 +56,19 @@ async def _undone(
         undo.notes.append("it is not this fleet's any more, and stays as it is")
     elif unit.action == "create":
         await _unmake(api, undo, unit)
+    elif unit.action == "delete" and (unit.kind, unit.key) in {
+        (member.kind, member.key) for member in owned.values()
+    }:
+        undo.notes.append("the fleet has an agent of that file again, which stays")
     elif unit.action == "delete":
         _make_again(undo, unit, str(ended.fields.get("moment") or ""))
     elif unit.kind == "tool" and not await _is_tool_as_left(api, undo, unit):
         undo.notes.append("it is kept: it was changed since")
     elif unit.action == "change":
-        await _change_back(api, undo, unit, ids)
+        try:
+            await _change_back(api, undo, unit, ids)
+        except UnknownRef as gone:
+            undo.refuse(f"{gone} any more")
         undo.before = owned.get(str(undo.id), undo.before)
         if unit.before is not None and undo.before is not None:
             _keep_place(undo, undo.before, unit)
@@ -144,9 +151,10 @@ async def _change_back(api: FleetApi, undo: Unit, unit: Unit, ids: Ids) -> None:
             continue
         back = step.undo
         if step.method == "PATCH" and isinstance(step.body, dict):
-            now = await present_values(api, step, ids)
+            for server in mcp_servers_named(step):
+                ids |= await mcp_tools_of(api, server, ids)
             sent = body_of(step.body, ids)
-            changed = {name for name, value in now.items() if not is_same(name, sent[name], value)}
+            changed = await changed_since(api, step, ids)
             kept |= changed
             body = {name: value for name, value in back.body.items() if name not in changed}
             if not body:

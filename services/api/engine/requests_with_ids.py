@@ -43,20 +43,29 @@ def body_of(body: Json, ids: Ids) -> Json:
 
 
 def with_ids(value: Json, ids: Ids) -> Json:
-    """An id, or a list of ids. Raises UnknownRef."""
+    """An id, or a list of ids; what is neither is sent as it is, and the API says what is wrong
+    with it. Raises UnknownRef."""
+    if isinstance(value, list | tuple):
+        found = [each for inner in value for each in _listed(inner, ids)]
+        return [*dict.fromkeys(found)] if all(isinstance(each, str) for each in found) else found
+    ref = as_ref(value)
+    return value if ref is None else id_of(ref, ids)
+
+
+def as_ref(value: Json) -> Ref | None:
+    """The ref that a value of a body is, also one that was kept as JSON."""
     match value:
-        case list() | tuple():
-            found = [each for inner in value for each in _listed(inner, ids)]
-            return list(dict.fromkeys(found))
-        case None | str():
+        case Ref():
             return value
-    return id_of(Ref.model_validate(value, from_attributes=True), ids)
+        case {"kind": str(kind), "name": str(name)} if len(value) == len(Ref.model_fields):
+            return Ref(kind=kind, name=name)
+    return None
 
 
-def _listed(value: Json, ids: Ids) -> Iterable[str]:
-    if isinstance(value, str):
+def _listed(value: Json, ids: Ids) -> Iterable[Json]:
+    ref = as_ref(value)
+    if ref is None:
         return [value]
-    ref = Ref.model_validate(value, from_attributes=True)
     if ref.kind != "mcp_tools":
         return [id_of(ref, ids)]
     prefix = f"{ref.name}/"  # all that the server has by now
@@ -73,9 +82,6 @@ def id_of(ref: Ref, ids: Ids) -> str:
 def mcp_servers_named(request: Request) -> set[str]:
     """The MCP servers whose tools a request names."""
     body = request.body if isinstance(request.body, dict) else {}
-    refs = [
-        Ref.model_validate(each, from_attributes=True)
-        for each in body.get("tool_ids") or []
-        if not isinstance(each, str)
-    ]
-    return {ref.name.partition("/")[0] for ref in refs if ref.kind.startswith("mcp_tool")}
+    named = body.get("tool_ids")
+    refs = map(as_ref, named) if isinstance(named, list | tuple) else ()
+    return {ref.name.partition("/")[0] for ref in refs if ref and ref.kind.startswith("mcp_tool")}

@@ -8,6 +8,7 @@ import pytest
 
 from cli.fleet.server_transport import Refusal
 from libs.agent_document.plan_parts import FleetPlan, Wanted
+from libs.agent_document.requests import Ref, Request
 from libs.contracts.api.fleets import (
     CreateFleet,
     DeleteFleet,
@@ -20,6 +21,7 @@ from libs.contracts.bus_messages import Context
 from services.api.adapters.fleet_queries import StoredPlan
 from services.api.domain import fleet as domain
 from services.api.domain.fleet import Fleet
+from services.api.engine.requests_with_ids import body_of, mcp_servers_named
 from tests.unit.cli.fake_server import FakeServer
 from tests.unit.cli.fleets import ORG, USER, Fleets
 from tests.unit.given import NOW
@@ -158,3 +160,15 @@ async def test_nothing_is_done_with_a_fleet_that_is_not_there(fleets: Fleets) ->
     for command in (start(fleets), fleets.command(DeleteFleet(fleet_id=FLEET))):
         with pytest.raises(Refusal, match=f"Fleet with ID {FLEET} not found"):
             await command
+
+
+def test_what_is_no_id_is_sent_as_it_is_for_the_api_to_refuse() -> None:
+    ada = Ref(kind="agent", name="ada")
+    ids = {ada: "agent-1"}
+    kept = ada.model_dump(mode="json")
+    body = {"agent_ids": [ada, kept, 5, {"kind": "x"}], "agent_id": 7, "tool_ids": {"a": [ada]}}
+    sent = {"agent_ids": ["agent-1", "agent-1", 5, {"kind": "x"}]}
+    assert body_of(body, ids) == {**body, **sent}
+    assert body_of({"agent_ids": [ada, kept]}, ids) == {"agent_ids": ["agent-1"]}
+    request = Request(method="POST", path=("/v1/agents/",), body={"tool_ids": 5})
+    assert mcp_servers_named(request) == set()

@@ -114,6 +114,10 @@ class FakeServer:
             case ["mcp-servers", server_id, "tools"]:
                 tag = f"mcp:{self.servers[server_id]['server_name']}"
                 return [tool for tool in self.tools.values() if tag in tool["tags"]]
+            case ["mcp-servers", server_id]:
+                return copy.deepcopy(self._found(self.servers, server_id))
+            case ["tools", tool_id]:
+                return copy.deepcopy(self._found(self.tools, tool_id))
             case ["models"]:
                 shown = MODELS if "provider_name" not in query else ()
                 return [{"handle": handle, "max_context_window": 32_000} for handle in shown]

@@ -14,7 +14,15 @@ from libs.agent_document.desired import DesiredAgent
 from libs.agent_document.differences import Change
 from libs.agent_document.plan_agent import AGENTS_PATH, plan_agent, unit_of
 from libs.agent_document.plan_groups import plan_groups
-from libs.agent_document.plan_parts import Document, FleetPlan, FleetState, Member, Unit, Wanted
+from libs.agent_document.plan_parts import (
+    Document,
+    FleetPlan,
+    FleetState,
+    Member,
+    Unit,
+    Wanted,
+    some_of,
+)
 from libs.agent_document.plan_resources import plan_resources
 from libs.agent_document.requests import Ref, Request
 
@@ -132,14 +140,14 @@ def _agent_of(
     found = state.agents_named(desired.name)
     ours = [agent for agent in found if state.is_ours(str(agent["id"]))]
     if ours:
-        ids = ", ".join(str(agent["id"]) for agent in ours)
+        ids = some_of([str(agent["id"]) for agent in ours])
         unit.refuse(
             f"the agent '{desired.name}' ({ids}) is of another file of this fleet: apply the whole"
             " fleet, or say with `was` which agent this one is"
         )
         return None
     if len(found) > 1:
-        ids = ", ".join(str(agent["id"]) for agent in found)
+        ids = some_of([str(agent["id"]) for agent in found])
         unit.refuse(f"{len(found)} agents are called '{desired.name}' ({ids}): rename the others")
         return None
     return found[0] if found else None
@@ -154,7 +162,7 @@ def _refuse_twins(units: Sequence[Unit]) -> None:
         for unit in units:
             twins = files[getattr(unit, field)]
             if len(twins) > 1 and not unit.problems:
-                shown = f"{' and '.join(twins)} have the same {field} '{getattr(unit, field)}'"
+                shown = f"{some_of(twins)} have the same {field} '{getattr(unit, field)}'"
                 unit.refuse(f"{shown}: give one of them another")
 
 

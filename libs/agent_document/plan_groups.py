@@ -7,7 +7,15 @@ from typing import Any
 
 from libs.agent_document.desired import DesiredAgent, Json, Membership
 from libs.agent_document.differences import Change
-from libs.agent_document.plan_parts import Applied, Document, FleetState, Subject, Unit, Wanted
+from libs.agent_document.plan_parts import (
+    Applied,
+    Document,
+    FleetState,
+    Subject,
+    Unit,
+    Wanted,
+    some_of,
+)
 from libs.agent_document.requests import Ref, Request, creation, patch
 
 GROUPS_PATH = "/v1/agent-groups"
@@ -43,7 +51,7 @@ def _plan_group(
                 unit.refuse(f"group '{name}': {agent.file} says another `{field}` than others")
                 return unit
     if len(managers) > 1:
-        names = ", ".join(agent.name for agent in managers)
+        names = some_of([agent.name for agent in managers])
         unit.refuse(f"group '{name}': it has one manager, not {names}")
         return unit
     own = {field: value for field, value in fields.items() if field in OF_THE_GROUP}
@@ -88,7 +96,7 @@ def _create(
         kind = "supervisor" if "manager_agent_id" in manager else "round_robin"
         body["manager_config"] = {"manager_type": kind, **manager}
     unit.action, unit.applied = "create", Applied()
-    names = ", ".join(agent.name for agent in members)
+    names = some_of([agent.name for agent in members])
     ref = Ref(kind="group", name=unit.name)
     unit.change(Change(field="members", after=names), creation(GROUPS_PATH, body, ref))
 

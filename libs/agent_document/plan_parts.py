@@ -21,7 +21,14 @@ type Document = Mapping[str, Json]
 type Place = Annotated[str, Field(max_length=KEY_CHARS_MAX)]
 FILES_MAX = 10_000
 PROBLEMS_MAX = 100
+NAMES_SHOWN_MAX = 10
 PRESENT_LIMIT = JsonLimit(bytes_max=16 << 20, depth_max=1, keys_max=FILES_MAX)
+
+
+def some_of(names: Sequence[str]) -> str:
+    """Names for people; of many the first ones."""
+    more = len(names) - NAMES_SHOWN_MAX
+    return ", ".join(names[:NAMES_SHOWN_MAX]) + (f" and {more} more" if more > 0 else "")
 
 
 class Applied(Part):

@@ -18,7 +18,15 @@ from libs.agent_document.desired import (
 )
 from libs.agent_document.differences import Change, is_within
 from libs.agent_document.plan_blocks import BLOCKS_PATH, new_block, plan_value
-from libs.agent_document.plan_parts import Applied, Document, FleetState, Kind, Unit, Wanted
+from libs.agent_document.plan_parts import (
+    Applied,
+    Document,
+    FleetState,
+    Kind,
+    Unit,
+    Wanted,
+    some_of,
+)
 from libs.agent_document.requests import Ref, Request, creation, patch
 
 MCP_PATH, TOOLS_PATH = "/v1/mcp-servers", "/v1/tools"
@@ -83,7 +91,7 @@ def _things(desired: Sequence[DesiredAgent]) -> Iterator[tuple[Unit, Thing | Non
             if len(versions) == 1:
                 yield unit, next(iter(versions.values()))[0]
                 continue
-            files = ", ".join(agents[0].file for _, agents in versions.values())
+            files = some_of([agents[0].file for _, agents in versions.values()])
             unit.refuse(
                 f"{unit}: {files} describe it differently, and there is one for all: say the same"
                 " in each, or give it another name"

@@ -10,7 +10,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from libs.agent_document.plan_parts import Applied, FleetPlan, Member, Unit
+from libs.agent_document.plan_parts import Applied, FleetPlan, Member, Unit, some_of
 from libs.agent_document.requests import Ref
 from libs.bus.fair_semaphore import FairSemaphore
 from libs.bus.process_ports import ProcessPorts
@@ -173,7 +173,7 @@ def waits_for(attempt: Attempt, unit: Unit) -> list[str]:
     if unit.kind == "agent":
         return [f"{each}: {problem}" for each, problem in failed if unit.key in each.users]
     names = [each.name for each, _ in failed if each.kind == "agent" and each.key in unit.users]
-    return [f"{unit} waits for {', '.join(names)}"] if names and unit.kind == "group" else []
+    return [f"{unit} waits for {some_of(names)}"] if names and unit.kind == "group" else []
 
 
 async def last_moment(api: FleetApi, agent_id: str) -> str:

@@ -21,12 +21,17 @@ from cli.fleet.files import Checks, UnsetVariables, files_of, fleet_of, read_age
 from cli.fleet.server_transport import Refusal
 from cli.fleet.settings import FleetEnvironment, values_of
 from cli.fleet.view import outcome_line, plan_lines
+from libs.agent_document.desired import Block, DesiredAgent
+from libs.agent_document.plan import plan_fleet
+from libs.agent_document.plan_parts import FleetState, Wanted
 from tests.heeler_command import HeelerCommand
 from tests.unit.cli.fake_server import FakeServer
 from tests.unit.cli.fleets import ADA, Folder
 from tests.unit.cli.test_migrate_yaml import WEATHER
 
 HUMAN = '\n[[memory]]\nlabel = "human"\nvalue = "{}"\n'
+MCP = '\n[[mcp_servers]]\nname = "notes"\nurl = "https://notes.example.com/mcp"\n'
+TOOL = '\n[[tool]]\nfile = "weather.py"\n'
 TEAM = '\n[[groups]]\nname = "team"\n'
 
 
@@ -355,6 +360,87 @@ def test_an_undo_keeps_what_was_changed_since(folder: Folder) -> None:
     ]
     assert folder.server.agent("ada")["system"] == "By hand"
     assert folder.server.block("ada", "human")["value"] == "Whiskers"
+
+
+def last_apply(folder: Folder) -> str:
+    """The id of what was applied last."""
+    return str(folder.fleets.queries.rows("fleet_applies")[-1]["id"])
+
+
+def test_an_undo_gives_back_a_deleted_agent_once(folder: Folder) -> None:
+    folder.write("ada.toml", ADA)
+    bob = folder.write("bob.toml", called("bob"))
+    folder.apply()
+    bob.unlink()
+    folder.apply(prune=True)
+    pruned = last_apply(folder)
+    plans = folder.run().server
+    early = plans.plan({"undo": pruned})
+    assert [each.action for each in folder.undo(pruned)] == ["create"]
+    with pytest.raises(Refusal, match="changed since plan"):
+        plans.apply_all(early)
+    again = plans.plan({"undo": pruned})
+    assert [*again.units[0].notes] == ["the fleet has an agent of that file again, which stays"]
+    plans.apply_all(again)
+    assert folder.server.names() == ["ada", "bob"]
+
+
+def test_an_undo_leaves_what_another_fleet_has_taken_over(folder: Folder, tmp_path: Path) -> None:
+    theirs = Folder(tmp_path / "theirs", folder.server, fleet="theirs")
+    folder.write("ada.toml", ADA)
+    folder.apply()
+    made = last_apply(folder)
+    folder.write("ada.toml", ADA.replace("You are", "You were"))
+    folder.apply()
+    changed = last_apply(folder)
+    theirs.write("ada.toml", ADA.replace("You are", "You were"))
+    theirs.apply(adopt=True)
+    for apply_id in (changed, made):
+        plan = folder.run().server.plan({"undo": apply_id})
+        assert "'theirs' has taken it over" in plan.units[0].notes[0]
+        folder.run().server.apply_all(plan)
+    assert folder.server.agent("ada")["system"] == "You were Ada."
+    assert theirs.actions() == {"ada": "unchanged"}
+
+
+def test_an_undo_keeps_a_tool_that_was_changed_since(folder: Folder) -> None:
+    for word in ("Say", "Tell"):
+        folder.write("weather.py", WEATHER.replace("Say", word))
+        folder.write("ada.toml", ADA + TOOL)
+        folder.apply()
+    (tool,) = (each for each in folder.server.tools.values() if each["name"] == "weather")
+    by_hand = tool["source_code"] + "# by hand"
+    tool["source_code"] = by_hand
+    folder.undo(last_apply(folder))
+    assert folder.server.tools[tool["id"]]["source_code"] == by_hand
+
+
+def test_an_undo_takes_back_the_tools_of_a_new_mcp_server(folder: Folder) -> None:
+    folder.write("ada.toml", ADA)
+    folder.apply()
+    folder.write("ada.toml", ADA + MCP)
+    folder.apply()
+    assert {"search", "fetch"} <= {tool["name"] for tool in folder.server.agent("ada")["tools"]}
+    assert [each.problems for each in folder.undo(last_apply(folder)) if each.failed] == []
+    names = {tool["name"] for tool in folder.server.agent("ada")["tools"]}
+    assert names.isdisjoint({"search", "fetch"})
+
+
+def test_files_that_are_at_odds_are_told_in_few_words() -> None:
+    agents = [
+        DesiredAgent(
+            name=f"a{number}",
+            key="same",
+            file=f"a{number}.toml",
+            blocks=[Block(label="notes", value=str(number), shared=True)],
+        )
+        for number in range(500)
+    ]
+    plan = plan_fleet(Wanted(agents=agents), FleetState("fleet-1"))
+    problems = [problem for unit in plan.units for problem in unit.problems]
+    assert any("a9.toml and 490 more have the same key 'same'" in each for each in problems)
+    assert any("a9.toml and 490 more describe it differently" in each for each in problems)
+    assert max(map(len, problems)) < 500
 
 
 def test_what_changes_while_a_plan_is_applied_is_not_overwritten(

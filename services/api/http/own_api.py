@@ -3,6 +3,8 @@ as any client."""
 
 from __future__ import annotations
 
+import re
+from ast import literal_eval
 from typing import Any
 from urllib.parse import quote
 
@@ -14,6 +16,10 @@ from services.api.http.callers import CALLER, Caller
 from services.api.http.internal_requests import InternalRequests, RequestRefused
 
 PAGE_ITEMS = 200
+# Where and why a body does not have its form, in the text of a 422.
+INVALID = re.compile(
+    r"""'loc': (\([^)]{0,2000}\)), 'msg': ('(?:[^'\\]|\\.){0,2000}'|"(?:[^"\\]|\\.){0,2000}")"""
+)
 # What passes by itself; another status from 400 on is an answer for good.
 TRANSIENT = frozenset({408, 429, 499, 500, 502, 503, 504})
 
@@ -62,4 +68,13 @@ class OwnApi:
         except RequestRefused as refused:
             if refused.status in TRANSIENT:
                 raise ApiAway(str(refused)) from None
-            raise Refused(refused.status, str(refused)) from None
+            raise Refused(refused.status, without_inputs(str(refused))) from None
+
+
+def without_inputs(detail: str) -> str:
+    """Why a body is refused, without what was sent: that may be a secret, and reasons are kept."""
+    if not detail.startswith("[{'type': "):
+        return detail
+    errors = [[literal_eval(part) for part in found] for found in INVALID.findall(detail)]
+    told = [f"`{'.'.join(map(str, place[1:] or place))}`: {why}" for place, why in errors]
+    return "; ".join(told) or "The body does not have the form that this request wants"

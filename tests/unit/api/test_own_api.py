@@ -9,6 +9,7 @@ import httpx
 import pytest
 from litestar import Litestar, Request, get, post
 
+from libs.contracts.letta.agent_requests import UpdateAgent
 from services.api.engine.fleet_api import ApiAway, Refused
 from services.api.http.authentication import UNAUTHORIZED
 from services.api.http.callers import CALLER, Caller, caller_of
@@ -16,6 +17,7 @@ from services.api.http.error_responses import Problem, on_exception
 from services.api.http.own_api import PAGE_ITEMS, OwnApi
 from services.api.http.per_path_concurrency_limits import ConcurrencyLimits
 from services.api.http.request_admission import admit
+from services.api.http.request_parsing import body_of
 from services.api.http.request_telemetry import TracedLitestar
 from tests.clock_and_ids import ManualClock
 
@@ -48,6 +50,12 @@ async def many(after: str = "0", limit: int = 100) -> list[dict[str, str]]:
     return [{"id": str(n)} for n in range(int(after) + 1, min(int(after) + limit, 300) + 1)]
 
 
+@post("/v1/secrets")
+async def keep(request: AnyRequest) -> None:
+    """Keep variables."""
+    await body_of(request, UpdateAgent)
+
+
 class Nobody:
     """Knows no caller."""
 
@@ -58,7 +66,7 @@ class Nobody:
 @pytest.fixture
 def app() -> Litestar:
     app = TracedLitestar(
-        [who, change, fail, many],
+        [who, change, fail, many, keep],
         before_request=admit,
         exception_handlers={Exception: on_exception},
         openapi_config=None,
@@ -114,3 +122,16 @@ async def test_a_refusal_is_told_from_an_answer_that_passes(app: Litestar) -> No
     for status in (429, 500, 503):
         with pytest.raises(ApiAway, match=f"it is {status}"):
             await api.get(f"/v1/status/{status}")
+
+
+async def test_a_refusal_says_what_is_wrong_and_not_what_was_sent(app: Litestar) -> None:
+    api = OwnApi(app, ADA)
+    sent = {"secrets": {"KEY": ["hush"], 'it\'s "it"': 5}, "tags": "hush"}
+    with pytest.raises(Refused) as refused:
+        await api.send("POST", "/v1/secrets", sent, None)
+    assert str(refused.value) == (
+        "`tags`: Input should be a valid list; `secrets.KEY`: Input should be a valid string;"
+        ' `secrets.it\'s "it"`: Input should be a valid string'
+    )
+    with pytest.raises(Refused, match="does not have the form"):
+        await api.send("POST", "/v1/secrets", {"secrets": {"a)": ["hush"]}}, None)

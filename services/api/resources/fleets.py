@@ -20,6 +20,7 @@ from services.api.http.raw_json import raw
 from services.api.http.request_parsing import AnyRequest, Page, body_of, query_of, valid_id
 from services.api.openapi.operation import returns
 from services.api.resources.agents import AGENTS
+from services.api.resources.fleet_forms import check_forms
 from services.api.v1.fleet_plans import kept_plan, plan_or_problem, planner_of
 from services.api.v1.read_model_responses import (
     answer_document,
@@ -171,6 +172,8 @@ async def plan_fleet_changes(request: AnyRequest, fleet_id: str) -> Response[byt
     """Plan what makes the server as files want it, or takes an apply back. Nothing changes; the
     plan is kept for a day."""
     body = await body_of(request, FleetPlanRequest)
+    for agent in body.agents:
+        check_forms(agent)
     planner, plan_id = await planner_of(request, FLEETS, fleet_id), api_of(request).ids.new("plan")
     if body.undo is not None:
         return raw(await kept_plan(request, planner.undo(plan_id, body.undo)), 201)

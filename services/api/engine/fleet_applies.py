@@ -177,9 +177,13 @@ def waits_for(attempt: Attempt, unit: Unit) -> list[str]:
 
 
 async def last_moment(api: FleetApi, agent_id: str) -> str:
-    """The last event of an agent: as of that it can be had back."""
+    """The last event of an agent before its deletion: as of that it can be had back. A process that
+    died may have deleted it already."""
+    path = f"/v1/agents/{agent_id}/events"
     try:
-        events = await api.get(f"/v1/agents/{agent_id}/events", limit=1)
+        deletions = await api.get(path, topic="agent.deleted", limit=1)
+        before = {"after": deletions[0]["id"]} if deletions else {}  # the newest come first
+        events = await api.get(path, limit=1, **before)
     except (Refused, ApiAway):
         return ""
     return str(events[0]["id"]) if events else ""

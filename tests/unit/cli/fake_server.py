@@ -128,7 +128,7 @@ class FakeServer:
             case ["agents", agent_id]:
                 return self._shown(self._found(self.agents, agent_id))
             case ["agents", agent_id, "events"]:
-                return [{"id": f"{agent_id}.{len(self.sent)}"}]
+                return self._events(agent_id, **query)
             case ["blocks", block_id]:
                 return copy.deepcopy(self._found(self.blocks, block_id))
             case ["tools", tool_id]:
@@ -259,8 +259,21 @@ class FakeServer:
         made["tool_rules"] = [*made["tool_rules"], *self._approval_rules(ids)]
         return self._keep(self.agents, "agent", made)
 
+    def _events(self, agent_id: str, topic: str = "", after: str = "", **_: Any) -> list[Any]:
+        """What happened to an agent, the newest first."""
+        ends = ["block.deleted", "agent.deleted"] if agent_id in self.deleted else []
+        topics = [*ends, "agent.created"]
+        events = [
+            {"id": f"{agent_id}.{len(topics) - number}", "topic": each}
+            for number, each in enumerate(topics)
+        ]
+        seen = [event["id"] for event in events].index(after) + 1 if after else 0
+        return [event for event in events[seen:] if topic in ("", event["topic"])]
+
     def _fork(self, agent_id: str, body: Any) -> Any:
         """An agent that was deleted, as it was, with blocks of its own."""
+        if body["at"] != f"{agent_id}.1":
+            raise Refusal(422, "it was deleted then")
         agent = copy.deepcopy(self.deleted[agent_id])
         blocks = agent.pop("blocks")
         for derived in ("tools", "sources", "llm_config", "id", "created_at"):

@@ -10,6 +10,7 @@ import pytest
 import typer
 
 from cli.exit_codes import CommandError, ExitCode
+from cli.fleet import run
 from cli.fleet.command import (
     apply_with_progress,
     compare_files,
@@ -383,6 +384,22 @@ def test_an_undo_gives_back_a_deleted_agent_once(folder: Folder) -> None:
     assert [*again.units[0].notes] == ["the fleet has an agent of that file again, which stays"]
     plans.apply_all(again)
     assert folder.server.names() == ["ada", "bob"]
+
+
+def test_an_undo_gives_back_an_agent_whose_process_died_as_it_deleted_it(
+    folder: Folder, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(run, "LOOK_SECONDS", 0.0)
+    folder.write("ada.toml", ADA)
+    bob = folder.write("bob.toml", called("bob"))
+    folder.apply()
+    bob.unlink()
+    server = folder.server
+    server.lost_from, server.answer_lost = len(server.sent) + 1, True
+    folder.apply(prune=True)
+    assert folder.fleets.deaths == 1
+    assert not [each for each in folder.undo(last_apply(folder)) if each.failed]
+    assert server.names() == ["ada", "bob"]
 
 
 def test_an_undo_leaves_what_another_fleet_has_taken_over(folder: Folder, tmp_path: Path) -> None:

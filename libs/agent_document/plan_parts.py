@@ -102,7 +102,7 @@ class Wanted(Part):
 
     def covers(self, key: str) -> bool:
         """Whether the file of that key is, or would be, in a folder that is applied."""
-        return any(key.startswith(folder) for folder in self.folders)
+        return key.startswith(tuple(self.folders))
 
 
 class Owner(Part):

@@ -198,6 +198,16 @@ async def test_a_plan_is_removed_after_a_day_and_one_that_was_applied_after_thir
     assert await kept(database) == []
 
 
+async def test_a_plan_that_is_applied_is_kept_without_what_it_was_made_from(
+    plans: PostgresFleetQueries,
+) -> None:
+    await plans.keep_plan(ORG, plan(), "{}")
+    await plans.keep_longer(ORG, "plan-1")
+    assert await plans.plan(ORG, "plan-1") == plan()
+    await plans.keep_longer(ORG, "plan-1", started=plan())
+    assert await plans.plan(ORG, "plan-1") == plan().model_copy(update={"wanted": Wanted()})
+
+
 async def test_the_plans_of_a_fleet_are_forgotten_with_it(
     database: Database, plans: PostgresFleetQueries
 ) -> None:

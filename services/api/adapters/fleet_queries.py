@@ -55,7 +55,8 @@ insert into api.fleet_plans (id, org, fleet_id, shown, sealed, size, kept_until)
 values (%(id)s, %(org)s, %(fleet)s, %(shown)s::json, %(sealed)s, %(size)s,
         now() + make_interval(secs => %(seconds)s))"""
 KEEP_LONGER = """
-update api.fleet_plans set kept_until = now() + make_interval(secs => %(seconds)s)
+update api.fleet_plans set kept_until = now() + make_interval(secs => %(seconds)s),
+       sealed = coalesce(%(sealed)s::text, sealed)
 where id = %(id)s and org = %(org)s returning id"""
 PLAN = "select p.sealed from api.fleet_plans p where p.id = %(id)s and p.org = %(org)s"
 SHOWN = "select p.shown::text from api.fleet_plans p where p.id = %(id)s and p.org = %(org)s"
@@ -245,9 +246,14 @@ class PostgresFleetQueries:
         kept = {"shown": shown, "sealed": sealed, "size": size}
         await self.database.fetch(KEEP, {**values, **kept})
 
-    async def keep_longer(self, org: str, plan_id: str) -> None:
-        """Keep a plan that is applied as long as it can be taken back."""
-        values = {"id": plan_id, "org": org, "seconds": UNDO_SECONDS}
+    async def keep_longer(self, org: str, plan_id: str, started: StoredPlan | None = None) -> None:
+        """Keep a plan that is applied as long as it can be taken back; once that has `started`,
+        without all that it was made from, which is of the whole fleet."""
+        sealed = None
+        if started is not None:
+            rest = started.model_copy(update={"wanted": Wanted()})
+            sealed = self.sealer.seal(rest.model_dump_json())
+        values = {"id": plan_id, "org": org, "seconds": UNDO_SECONDS, "sealed": sealed}
         await self.database.fetch(KEEP_LONGER, values)
 
     async def sweep(self) -> None:

@@ -212,6 +212,7 @@ async def apply_fleet_plan(request: AnyRequest, fleet_id: str) -> Response[bytes
         )
         await api.fleets.keep_longer(org, stored.id)
         await api.send(request, command, message_id=f"start-{apply_id}")
+        await api.fleets.keep_longer(org, stored.id, started=stored)
     answer = await document_of(request, APPLIES, apply_id)
     return raw(answer, 202)
 

@@ -32,7 +32,6 @@ from tests.unit.cli.test_migrate_yaml import WEATHER
 
 HUMAN = '\n[[memory]]\nlabel = "human"\nvalue = "{}"\n'
 MCP = '\n[[mcp_servers]]\nname = "notes"\nurl = "https://notes.example.com/mcp"\n'
-TOOL = '\n[[tool]]\nfile = "weather.py"\n'
 TEAM = '\n[[groups]]\nname = "team"\n'
 
 
@@ -400,36 +399,6 @@ def test_an_undo_gives_back_an_agent_whose_process_died_as_it_deleted_it(
     assert folder.fleets.deaths == 1
     assert not [each for each in folder.undo(last_apply(folder)) if each.failed]
     assert server.names() == ["ada", "bob"]
-
-
-def test_an_undo_leaves_what_another_fleet_has_taken_over(folder: Folder, tmp_path: Path) -> None:
-    theirs = Folder(tmp_path / "theirs", folder.server, fleet="theirs")
-    folder.write("ada.toml", ADA)
-    folder.apply()
-    made = last_apply(folder)
-    folder.write("ada.toml", ADA.replace("You are", "You were"))
-    folder.apply()
-    changed = last_apply(folder)
-    theirs.write("ada.toml", ADA.replace("You are", "You were"))
-    theirs.apply(adopt=True)
-    for apply_id in (changed, made):
-        plan = folder.run().server.plan({"undo": apply_id})
-        assert "'theirs' has taken it over" in plan.units[0].notes[0]
-        folder.run().server.apply_all(plan)
-    assert folder.server.agent("ada")["system"] == "You were Ada."
-    assert theirs.actions() == {"ada": "unchanged"}
-
-
-def test_an_undo_keeps_a_tool_that_was_changed_since(folder: Folder) -> None:
-    for word in ("Say", "Tell"):
-        folder.write("weather.py", WEATHER.replace("Say", word))
-        folder.write("ada.toml", ADA + TOOL)
-        folder.apply()
-    (tool,) = (each for each in folder.server.tools.values() if each["name"] == "weather")
-    by_hand = tool["source_code"] + "# by hand"
-    tool["source_code"] = by_hand
-    folder.undo(last_apply(folder))
-    assert folder.server.tools[tool["id"]]["source_code"] == by_hand
 
 
 def test_an_undo_takes_back_the_tools_of_a_new_mcp_server(folder: Folder) -> None:

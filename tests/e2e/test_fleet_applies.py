@@ -169,6 +169,14 @@ def test_fleets_are_made_read_and_forgotten_over_http(
     assert http.get(f"{foreign}/plans/{apply['plan_id']}").status_code == 404
     again = http.post(f"{foreign}/applies", json={"plan_id": apply["plan_id"]})
     assert again.status_code == 404
+    key = {"idempotency-key": unique("key")}
+    plans = [http.post(f"{path}/plans", json={}).json()["id"] for _ in range(2)]
+    first, again, third = (
+        http.post(f"{path}/applies", json={"plan_id": plan}, headers=key)
+        for plan in (plans[0], plans[0], plans[1])
+    )
+    assert (first.status_code, again.json()["id"]) == (202, first.json()["id"])
+    assert (third.status_code, "another plan" in third.text) == (409, True)
     assert http.delete(path).status_code == 200
     assert http.get(path).status_code == 404
     assert http.get(f"/v1/agents/{agent['id']}").status_code == 200, "its agents stay"

@@ -144,11 +144,19 @@ class FleetApplies(LeasedWork[DueWork]):
         return outcome_of(number, unit, thing_id, problems, steps.made, moment)
 
     async def record(self, lease: WorkLease[DueWork], outcome: UnitOutcome, unit: Unit) -> None:
-        """Record what came of a unit, also for the fleet that owned its thing before."""
-        at = self.ports.clock.now()
+        """Record what came of a unit, also for the fleet that owned its thing before. What another
+        one has taken over meanwhile stays that one's."""
+        at, org = self.ports.clock.now(), lease.work.org
+        before = {lease.work.id, unit.taken_from.fleet_id if unit.taken_from else ""}
 
         async def decide(work: UnitOfWork) -> None:
-            (await work.load(Fleet, lease.work.id)).end_unit(outcome, at=at)
+            fleet = await work.load(Fleet, lease.work.id)
+            ids = [member.id for member in outcome.members]
+            owners, _ = await self.ports.queries.owners(org, ids) if ids else ({}, None)
+            if any(owner.fleet_id not in before for owner in owners.values()):
+                fleet.end_unit(outcome.model_copy(update={"members": []}), at=at)
+                return
+            fleet.end_unit(outcome, at=at)
             if unit.taken_from is not None and outcome.members:
                 other = await work.load(Fleet, unit.taken_from.fleet_id)
                 gone = outcome.members[0].model_copy(update={"key": unit.taken_from.key})

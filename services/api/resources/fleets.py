@@ -214,6 +214,9 @@ async def apply_fleet_plan(request: AnyRequest, fleet_id: str) -> Response[bytes
         await api.send(request, command, message_id=f"start-{apply_id}")
         await api.fleets.keep_longer(org, stored.id, started=stored)
     answer = await document_of(request, APPLIES, apply_id)
+    if from_json(answer)["plan_id"] != body.plan_id:
+        detail = "The Idempotency-Key came before with another plan: send this one with its own"
+        raise Problem(409, {"detail": detail}, {"x-should-retry": "false"})
     return raw(answer, 202)
 
 

@@ -665,3 +665,26 @@ def test_a_folder_without_files_is_said(folder: Folder, capsys: pytest.CaptureFi
     folder.path.mkdir()
     compare_files(folder.run(), fleet_of([folder.path], "ours"))
     assert "There is no TOML file of an agent in" in capsys.readouterr().err
+
+
+def test_what_another_fleet_takes_over_during_an_apply_has_one_owner(
+    folder: Folder, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    folder.write("ada.toml", ADA)
+    folder.apply()
+    folder.write("ada.toml", ADA.replace("You are", "You were"))
+    other = Folder(folder.path.parent / "others", folder.server, fleet="theirs")
+    other.write("ada.toml", ADA)
+    theirs = other.run().server.fleet_id
+    send, taken = folder.server.send, []
+
+    def take_over_first(*given: Any) -> Any:
+        if not taken:
+            taken.append(True)
+            folder.fleets.queries.rows("fleet_members")[0]["fleet_id"] = theirs
+        return send(*given)
+
+    monkeypatch.setattr(folder.server, "send", take_over_first)
+    folder.apply()
+    owners = [row["fleet_id"] for row in folder.fleets.queries.rows("fleet_members")]
+    assert len(owners) == 1

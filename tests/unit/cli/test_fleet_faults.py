@@ -681,10 +681,13 @@ def test_what_another_fleet_takes_over_during_an_apply_has_one_owner(
     def take_over_first(*given: Any) -> Any:
         if not taken:
             taken.append(True)
-            folder.fleets.queries.rows("fleet_members")[0]["fleet_id"] = theirs
+            rows = folder.fleets.database.schema("api").tables["fleet_members"]
+            (row,) = rows.values()
+            rows.clear()
+            rows["theirs",] = {**row, "id": "theirs", "fleet_id": theirs}
         return send(*given)
 
     monkeypatch.setattr(folder.server, "send", take_over_first)
     folder.apply()
     owners = [row["fleet_id"] for row in folder.fleets.queries.rows("fleet_members")]
-    assert len(owners) == 1
+    assert owners == [theirs]

@@ -292,6 +292,7 @@ class Process:
             past=unread,
             agent_lines=unread,
             exports=unread,
+            fleets=unread,
             awaited_forks=unread,
             defaults=CreationDefaults(),
             text_works=unread,

@@ -11,6 +11,8 @@ from typing import Literal
 
 from libs.agent_document.desired import Json, Part
 
+type Ids = dict[Ref, str]
+
 
 class Ref(Part):
     """The id of a thing that may not be there yet: ("tool", "weather")."""

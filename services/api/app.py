@@ -64,6 +64,7 @@ from services.api.adapters.template_queries import PostgresTemplateQueries
 from services.api.adapters.uploaded_file_store import UploadLimits, Uploads
 from services.api.adapters.uploaded_lines import UploadedParts
 from services.api.engine.deployments import DeploymentPorts, Deployments
+from services.api.engine.fleet_api import FleetApi
 from services.api.engine.fleet_applies import FleetApplies, FleetPorts
 from services.api.engine.import_ports import ImportPorts
 from services.api.engine.imports import Imports
@@ -79,7 +80,6 @@ from services.api.http.export_places import ExportPlaces
 from services.api.http.handler_dependencies import Api
 from services.api.http.http_server import http_server
 from services.api.http.internal_requests import InternalRequests
-from services.api.http.own_api import OwnApi
 from services.api.http.password_attempt_limits import PasswordAttemptLimits
 from services.api.http.per_path_concurrency_limits import ConcurrencyLimits, no_place
 from services.api.http.request_admission import admit
@@ -278,11 +278,17 @@ def start_restores(runtime: Runtime) -> Restores:
 
 def start_fleets(runtime: Runtime, sealer: Sealer, app: ASGIApp) -> FleetApplies:
     """The applies of fleets that this process makes, swept and drained with it."""
+
+    def own_api(org: str, actor: str) -> FleetApi:
+        from services.api.http.own_api import OwnApi  # with the first plan
+
+        return OwnApi(app, Caller(org, actor))
+
     applies = FleetApplies(
         FleetPorts(
             **runtime.port_arguments,
             queries=PostgresFleetQueries(runtime.database, sealer),
-            api=lambda org, actor: OwnApi(app, Caller(org, actor)),
+            api=own_api,
         )
     )
     applies.join(runtime.service)

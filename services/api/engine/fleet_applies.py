@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from libs.agent_document.plan_parts import Applied, FleetPlan, Member, Unit, some_of
-from libs.agent_document.requests import Ref
+from libs.agent_document.requests import Ids, Ref
 from libs.bus.fair_semaphore import FairSemaphore
 from libs.bus.process_ports import ProcessPorts
 from libs.contracts.api.fleets import FleetMember, UnitOutcome
@@ -23,7 +23,6 @@ from libs.work.work_lease import DueWork, WorkLease
 from services.api.adapters.fleet_queries import FleetQueries, StoredPlan, name_of, ref_of
 from services.api.domain.fleet import Fleet, RunningApply
 from services.api.engine.fleet_api import ApiAway, FleetApi, Refused
-from services.api.engine.requests_with_ids import Ids
 
 APPLIES_AT_ONCE_MAX, APPLIES_OF_ORG_AT_ONCE_MAX = 4, 2
 TEXT_CHARS_MAX = 2_000

@@ -13,12 +13,11 @@ from functools import partial
 from typing import Any
 
 from libs.agent_document.desired import Json
-from libs.agent_document.requests import Request
+from libs.agent_document.requests import Ids, Request
 from libs.bus.ports import Clock
 from services.api.engine.fleet_api import GONE, ApiAway, FleetApi, Refused
 from services.api.engine.present_values import is_same, mcp_tools_of, present_values
 from services.api.engine.requests_with_ids import (
-    Ids,
     UnknownRef,
     body_of,
     mcp_servers_named,

@@ -11,11 +11,11 @@ from collections.abc import Mapping, Sequence
 from libs.agent_document.differences import Change
 from libs.agent_document.plan_parts import Applied, FleetPlan, Member, Unit
 from libs.agent_document.plan_resources import TOOLS_PATH, tool_has
-from libs.agent_document.requests import Ref, Request
+from libs.agent_document.requests import Ids, Ref, Request
 from services.api.adapters.fleet_queries import EndedUnit, StoredPlan, ref_of
 from services.api.engine.fleet_api import FleetApi, document_at
 from services.api.engine.present_values import changed_since, mcp_tools_of
-from services.api.engine.requests_with_ids import Ids, UnknownRef, body_of, mcp_servers_named
+from services.api.engine.requests_with_ids import UnknownRef, body_of, mcp_servers_named
 
 DONE = ("created", "changed", "deleted", "forgotten")
 

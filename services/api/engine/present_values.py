@@ -11,9 +11,9 @@ from libs.agent_document.plan_blocks import BLOCKS_PATH
 from libs.agent_document.plan_groups import GROUPS_PATH
 from libs.agent_document.plan_parts import Document
 from libs.agent_document.plan_resources import MCP_PATH
-from libs.agent_document.requests import Ref, Request
+from libs.agent_document.requests import Ids, Ref, Request
 from services.api.engine.fleet_api import SHOWN, FleetApi, document_at
-from services.api.engine.requests_with_ids import Ids, body_of, id_of, path_of
+from services.api.engine.requests_with_ids import body_of, id_of, path_of
 
 OBJECTS = ("config", "manager_config")  # of MCP servers and groups, whose documents are flat
 

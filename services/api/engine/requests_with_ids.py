@@ -6,9 +6,7 @@ from collections.abc import Iterable
 from urllib.parse import quote
 
 from libs.agent_document.desired import Json
-from libs.agent_document.requests import Ref, Request
-
-type Ids = dict[Ref, str]
+from libs.agent_document.requests import Ids, Ref, Request
 
 # The fields of bodies that have ids in them.
 OF_IDS = frozenset(

@@ -18,7 +18,6 @@ from services.api.engine.fleet_api import ApiAway, Refused
 from services.api.http.callers import caller_of, org_of
 from services.api.http.error_responses import Problem, refusal_problem
 from services.api.http.handler_dependencies import api_of
-from services.api.http.own_api import OwnApi
 from services.api.http.request_parsing import AnyRequest
 from services.api.v1.read_model_responses import document_of
 
@@ -35,6 +34,7 @@ async def planner_of(request: AnyRequest, fleet: Resource, fleet_id: str) -> Fle
     """What plans for a fleet in the name of who asks. Raises the 404, and the 409 while the fleet
     is being applied: what is planned then is wrong a moment later."""
     from services.api.engine.fleet_planning import FleetPlanner
+    from services.api.http.own_api import OwnApi
 
     known = from_json(await document_of(request, fleet, fleet_id))
     if (running := known["applying"]) is not None:

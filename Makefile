@@ -261,7 +261,7 @@ sim-score: ## Find every planted bug by simulation, and write the table into doc
 .PHONY: fleet-histories
 fleet-histories: ## Run 500 random histories of a fleet (HISTORIES=5000)
 	@deploy/bootstrap.sh --dev
-	@HEELER_FLEET_HISTORIES=$(or $(HISTORIES),500) $(PYTHON) -m pytest -q \
+	@FLEET_HISTORIES=$(or $(HISTORIES),500) $(PYTHON) -m pytest -q \
 		tests/unit/cli/test_fleet_histories.py
 
 .PHONY: histories

@@ -17,7 +17,7 @@ from cli.fleet.run import Comparison, Plan
 from tests.unit.cli.fake_server import FakeServer
 from tests.unit.cli.fleets import Folder
 
-HISTORIES = int(os.environ.get("HEELER_FLEET_HISTORIES", "60"))  # all of them: 500
+HISTORIES = int(os.environ.get("FLEET_HISTORIES", "60"))  # all of them: 500
 STEPS = 14
 FILE = """
 name = "{name}"

@@ -36,6 +36,10 @@ class InMemoryFleetQueries:
     async def count_fleets(self, org: str) -> int:
         return len(self.rows("fleets", org=org))
 
+    async def newest_apply(self, org: str, fleet_id: str) -> str:
+        rows = self.rows("fleets", org=org, id=fleet_id)
+        return str(rows[0]["newest_apply"]) if rows else ""
+
     async def members(self, org: str, fleet_id: str) -> Sequence[Member]:
         return [
             Member.model_validate(

@@ -70,6 +70,7 @@ FLEET_COMMANDS: list[Command] = [
         undoes=None,
         members=3,
         units=2,
+        after="",
     ),
     DeleteFleet(fleet_id=FLEET),
 ]

@@ -158,7 +158,7 @@ ROWS = {
     f" {AT}, '{{}}'",
     "api.imports": f"{sql_id('import')}, '{ORG}', {AT}, {AT}, {AT},"
     f" {unlike("'failed'", "'completed'")}, '{{}}', 1, 1, 1, 1, '{{}}', '[]', '[]', false, null",
-    "api.fleets": f"{sql_id('fleet')}, '{ORG}', 'key-' || n, 'shop', '/srv/shop', {AT}, null",
+    "api.fleets": f"{sql_id('fleet')}, '{ORG}', 'key-' || n, 'shop', '/srv/shop', {AT}, null, ''",
     "api.fleet_members": f"'member-' || n, '{ORG}', {sql_id('fleet')}, 'agent', 'a.toml', {AGENT},"
     f" 'ada', '{{}}', {AT}",
     "api.fleet_applies": f"{sql_id('apply')}, '{ORG}', {sql_id('fleet')}, {sql_id('plan')}, 'ada',"

@@ -65,7 +65,13 @@ USUAL: dict[Table, dict[str, Any]] = {
     },
     agent.STEPS: {"position": 1, "status": "success"},
     agent.CALLBACKS: {"conversation_id": "conv-1", "attempts": 0},
-    api.FLEETS: {"key": "shop", "name": "shop", "origin": "/srv/shop", "applying": None},
+    api.FLEETS: {
+        "key": "shop",
+        "name": "shop",
+        "origin": "/srv/shop",
+        "applying": None,
+        "newest_apply": "",
+    },
     api.FLEET_MEMBERS: {"applied": {}, "applied_at": START.isoformat()},
     api.FLEET_APPLIES: {
         **{"plan_id": "plan-1", "by": "ada", "undoes": None, "units": 2, "counts": {}},

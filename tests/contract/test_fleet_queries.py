@@ -59,7 +59,12 @@ async def test_a_fleet_is_due_while_it_is_applied_and_nobody_works_on_it(rows: R
 
 
 async def test_fleets_and_what_they_own_are_those_of_the_organisation(rows: Rows) -> None:
-    await put(rows, tables.FLEETS, {"id": FLEET, "name": "shop"}, {"id": "fleet-2", "org": OTHER})
+    await put(
+        rows,
+        tables.FLEETS,
+        {"id": FLEET, "name": "shop", "newest_apply": "apply-1"},
+        {"id": "fleet-2", "org": OTHER},
+    )
     applied = {"fingerprint": "1", "tools": ["web_search"], "permissions": True}
     await put(
         rows,
@@ -68,6 +73,8 @@ async def test_fleets_and_what_they_own_are_those_of_the_organisation(rows: Rows
         member("theirs", org=OTHER, fleet_id="fleet-2"),
         member("human", kind="shared_block", key="human", thing_id="block-1"),
     )
+    assert await rows.fleets.newest_apply(ORG, FLEET) == "apply-1"
+    assert await rows.fleets.newest_apply(OTHER, FLEET) == ""
     assert await rows.fleets.count_fleets(ORG) == 1
     assert await rows.fleets.count_fleets("org-3") == 0
     ada = Member(

@@ -187,7 +187,7 @@ TABLES = {
     "api.restores": "'restore-' || n, '{org}', 'restores-' || n, 'agent-' || n, now(), now(),"
     " 'completed', null, null",
     "api.configurations": "'configuration-' || n, '{org}', 'agent-' || n, '{{}}', null",
-    "api.fleets": "'fleet-' || n, '{org}', 'fleet-' || n, 'shop', '/srv/shop', now(), null",
+    "api.fleets": "'fleet-' || n, '{org}', 'fleet-' || n, 'shop', '/srv/shop', now(), null, ''",
     "api.fleet_members": "'member-' || n, '{org}', 'fleet-' || n % 50, 'agent', n || '.toml',"
     " 'agent-' || n, 'ada', '{{}}', now()",
     "api.fleet_applies": "'apply-' || n, '{org}', 'fleet-' || n % 50, 'plan-' || n, 'ada', null, 1,"
@@ -494,6 +494,7 @@ ASKED: dict[type, dict[str, Callable[[Any], Awaitable[Any]]]] = {
     },
     PostgresFleetQueries: {
         "count_fleets": lambda queries: queries.count_fleets(ORG),
+        "newest_apply": lambda queries: queries.newest_apply(ORG, FLEET),
         "members": lambda queries: queries.members(ORG, FLEET),
         "owners": lambda queries: queries.owners(ORG, [AGENT]),
         "ended_units": lambda queries: queries.ended_units(ORG, APPLY),

@@ -71,7 +71,8 @@ class CreateFleet(Command):
 
 
 class StartFleetApply(Command):
-    """Apply a plan that is stored, unless another apply is under way."""
+    """Apply a plan that is stored, unless another apply is under way, or has begun since `after`,
+    which was the newest one when the plan was found to be right; empty for none."""
 
     service: ClassVar[str] = SERVICE
     topic: ClassVar[str] = "fleet.start_apply"
@@ -82,6 +83,7 @@ class StartFleetApply(Command):
     undoes: str | None = None
     members: int
     units: int
+    after: str
 
     @property
     def target(self) -> str:

@@ -28,6 +28,7 @@ where f.applying is not null
   and not exists (select from api.leases l where l.key = f.id and l.expires_at > now())
 limit %(limit)s"""
 COUNT = 'select count(*) from api.fleets f where f.org collate "C" = %(org)s'
+NEWEST = "select f.newest_apply from api.fleets f where f.id = %(fleet)s and f.org = %(org)s"
 MEMBERS = """
 select m.kind, m.key, m.thing_id, m.name, m.applied from api.fleet_members m
 where m.fleet_id = %(fleet)s and m.org = %(org)s"""
@@ -130,6 +131,10 @@ class FleetQueries(Protocol):
         """How many fleets an organisation has."""
         ...
 
+    async def newest_apply(self, org: str, fleet_id: str) -> str:
+        """The id of the newest apply of a fleet; empty where there is none."""
+        ...
+
     async def members(self, org: str, fleet_id: str) -> Sequence[Member]:
         """The things that a fleet owns."""
         ...
@@ -174,6 +179,11 @@ class PostgresFleetQueries:
         """How many fleets an organisation has."""
         row = await self.database.fetch_one(COUNT, {"org": org})
         return int(row[0]) if row else 0
+
+    async def newest_apply(self, org: str, fleet_id: str) -> str:
+        """The id of the newest apply of a fleet; empty where there is none."""
+        row = await self.database.fetch_one(NEWEST, {"fleet": fleet_id, "org": org})
+        return str(row[0]) if row else ""
 
     async def members(self, org: str, fleet_id: str) -> Sequence[Member]:
         """The things that a fleet owns."""

@@ -87,6 +87,9 @@ class Fleet(Aggregate[FleetState]):
             since = f"{running.since:%Y-%m-%dT%H:%M:%SZ}"
             words = self.state.name, running.by, since, running.done, running.units
             return Rejected(code=CONFLICT, reason=being_applied(*words))
+        if command.after != self.state.last_apply_id:
+            reason = f"The fleet '{self.state.name}' was applied meanwhile: plan again"
+            return Rejected(code=CONFLICT, reason=reason)
         if command.members > MEMBERS_MAX:
             reason = f"A fleet owns at most {MEMBERS_MAX} things: make two of it"
             return Rejected(code=UNPROCESSABLE, reason=reason)

@@ -90,7 +90,7 @@ class FleetApplies(LeasedWork[DueWork]):
 
     async def attempt(self, lease: WorkLease[DueWork]) -> None:
         """Apply what is left of a plan."""
-        from services.api.engine.fleet_steps import PatientApi
+        from services.api.engine.fleet_steps import RetryingApi
 
         fleet = await lease.unit().load(Fleet, lease.work.id)
         running, org = fleet.state.running, lease.work.org
@@ -105,7 +105,7 @@ class FleetApplies(LeasedWork[DueWork]):
         attempt = Attempt(
             running=running,
             stored=stored,
-            api=PatientApi(self.ports.api(org, running.requested_by), self.ports.clock),
+            api=RetryingApi(self.ports.api(org, running.requested_by), self.ports.clock),
             org=org,
             ids={**stored.known_ids(), **made},
             failed={

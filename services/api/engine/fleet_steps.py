@@ -33,7 +33,7 @@ PAUSE_SECONDS, PAUSE_SECONDS_MAX = 0.25, 30.0
 
 
 @dataclass(frozen=True)
-class PatientApi:
+class RetryingApi:
     """The API, asked again and again where it cannot answer just now: keeps the contract of
     `FleetApi`, and raises ApiAway in the end."""
 

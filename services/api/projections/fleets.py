@@ -26,7 +26,7 @@ def project_fleet(event: FleetEvent, org: str, rows: RowWrites) -> None:
     match event:
         case FleetCreated():
             said: JsonObject = {"key": event.key, "name": event.name, "origin": event.origin}
-            applied: JsonObject = {"created_at": at, "applying": None}
+            applied: JsonObject = {"created_at": at, "applying": None, "newest_apply": ""}
             rows.upsert(FLEETS, {"id": fleet_id, "org": org, **said, **applied})
         case FleetRenamed():
             rows.patch(FLEETS, {"id": fleet_id, "name": event.name})
@@ -35,7 +35,8 @@ def project_fleet(event: FleetEvent, org: str, rows: RowWrites) -> None:
             began: JsonObject = {"undoes": event.undoes, "units": event.units, "created_at": at}
             open_: JsonObject = {"status": "running", "counts": {}, "reason": ""}
             rows.upsert(FLEET_APPLIES, {**apply, **named, **began, **open_, "completed_at": None})
-            rows.patch(FLEETS, {"id": fleet_id, "applying": event.apply_id})
+            newest: JsonObject = {"applying": event.apply_id, "newest_apply": event.apply_id}
+            rows.patch(FLEETS, {"id": fleet_id, **newest})
         case FleetUnitEnded():
             outcome = event.outcome
             for member in outcome.released:

@@ -198,6 +198,7 @@ async def apply_fleet_plan(request: AnyRequest, fleet_id: str) -> Response[bytes
     api, org = api_of(request), org_of(request)
     apply_id = api.new_id(request, "apply", fleet_id)
     if not await api.reads.exists(APPLIES, org, apply_id):
+        newest = await api.fleets.newest_apply(org, fleet_id)
         planner = await planner_of(request, FLEETS, fleet_id)
         stored = await plan_or_problem(planner.to_apply(valid_id("plan", body.plan_id)))
         members = await api.fleets.members(org, fleet_id)
@@ -209,6 +210,7 @@ async def apply_fleet_plan(request: AnyRequest, fleet_id: str) -> Response[bytes
             undoes=stored.undoes,
             members=len(members) + len(stored.plan.units),
             units=len(stored.plan.units),
+            after=newest,
         )
         await api.fleets.keep_longer(org, stored.id)
         await api.send(request, command, message_id=f"start-{apply_id}")

@@ -44,7 +44,8 @@ async def create(fleets: Fleets, key: str = "shop", name: str = "shop") -> None:
 async def start(fleets: Fleets, apply_id: str = "apply-1", **fields: Any) -> None:
     """Begin to apply a plan of two units."""
     usual = {"fleet_id": FLEET, "apply_id": apply_id, "plan_id": "plan-1", "by": "ada@laptop"}
-    command = {**usual, "members": 2, "units": 2, **fields}
+    newest = await fleets.queries.newest_apply(ORG, FLEET)
+    command = {**usual, "members": 2, "units": 2, "after": newest, **fields}
     await fleets.command(StartFleetApply.model_validate(command))
 
 

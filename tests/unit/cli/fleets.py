@@ -181,10 +181,15 @@ class Fleets:
         self.queries.keep(ORG, stored)
         return json.loads(plan_document(stored))
 
+    async def before_start(self) -> None:
+        """What others do between the check of a plan and its apply: nothing, unless a test says."""
+
     async def start(self, fleet_id: str, body: Any) -> Any:
+        newest = await self.queries.newest_apply(ORG, fleet_id)
         stored = await (await self.planner(fleet_id)).to_apply(body["plan_id"])
         if isinstance(stored, Rejected):
             raise Refusal(STATUS[stored.code], stored.reason)
+        await self.before_start()
         apply_id = self.ids.new("apply")
         units = len(stored.plan.units)
         start = StartFleetApply(
@@ -193,6 +198,7 @@ class Fleets:
             members=units,
             units=units,
             undoes=stored.undoes,
+            after=newest,
             **body,
         )
         await self.command(start)

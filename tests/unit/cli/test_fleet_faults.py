@@ -691,3 +691,27 @@ def test_what_another_fleet_takes_over_during_an_apply_has_one_owner(
     folder.apply()
     owners = [row["fleet_id"] for row in folder.fleets.queries.rows("fleet_members")]
     assert owners == [theirs]
+
+
+def test_a_plan_is_not_applied_over_an_apply_that_began_and_ended_after_its_check(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    server = FakeServer()
+    first, second = (Folder(tmp_path / name / "agents", server, fleet=None) for name in ("a", "b"))
+    for person in (first, second):
+        person.write("heeler-fleet.toml", 'id = "fleet-1"\nname = "ours"\n')
+        person.write("ada.toml", ADA)
+    run, comparison = first.compare()
+    rival = second.compare()[1].plan
+    fleets = first.fleets
+
+    async def apply_the_other_plan() -> None:
+        monkeypatch.undo()
+        began = await fleets.start(rival.fleet_id, {"plan_id": rival.id, "by": "bob"})
+        await fleets.attempt(rival.fleet_id)
+        assert fleets.queries.rows("fleet_applies", id=began["id"])[0]["status"] == "completed"
+
+    monkeypatch.setattr(fleets, "before_start", apply_the_other_plan)
+    with pytest.raises(Refusal, match="was applied meanwhile: plan again"):
+        run.apply(comparison)
+    assert server.names() == ["ada"]

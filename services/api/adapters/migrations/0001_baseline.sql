@@ -302,7 +302,8 @@ create table {schema}.fleets (
     name       text not null,
     origin     text not null,
     created_at timestamptz not null,
-    applying   text
+    applying   text,
+    newest_apply text not null
 );
 create index fleets_page on {schema}.fleets (org collate "C", created_at, id collate "C");
 create index fleets_open on {schema}.fleets (id) where applying is not null;

@@ -8,7 +8,7 @@ from typing import Any
 from libs.agent_document.plan_parts import Member, Owner
 from libs.eventstore.in_memory_database import InMemoryDatabase
 from libs.work.work_lease import DueWork
-from services.api.adapters.fleet_queries import EndedUnit, KnownApply, StoredPlan
+from services.api.adapters.agents.fleet_queries import EndedUnit, KnownApply, StoredPlan
 from services.api.engine.fleet_planning import to_do
 
 

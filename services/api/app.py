@@ -7,7 +7,7 @@ import socket
 from collections.abc import Mapping
 from functools import partial
 from importlib import import_module
-from pkgutil import iter_modules
+from pkgutil import walk_packages
 from types import ModuleType
 
 from litestar import Litestar, Request, Response
@@ -34,35 +34,35 @@ from libs.encryption.sealer import Sealer
 from libs.eventstore.read_model_replay import ReadModels
 from libs.telemetry.tracing import tracer
 from services.api import resources
-from services.api.adapters.agent_lines import AgentLines
-from services.api.adapters.attachment_queries import PostgresAttachmentQueries
-from services.api.adapters.awaited_forks import AwaitedForks
-from services.api.adapters.block_history_queries import BlockHistoryQueries
-from services.api.adapters.configuration_queries import ConfigurationQueries
-from services.api.adapters.context_message_queries import ContextMessageQueries
-from services.api.adapters.conversation_run_queries import ConversationRunQueries
-from services.api.adapters.fleet_queries import SWEEP_SECONDS, PostgresFleetQueries
-from services.api.adapters.folder_queries import FolderQueries
-from services.api.adapters.identical_request_runs import IdenticalRequestRuns
-from services.api.adapters.import_queries import PostgresImportQueries
-from services.api.adapters.import_sources import ImportSources
-from services.api.adapters.mcp_endpoint_protocol import McpEndpoint
-from services.api.adapters.message_queries import MessageQueries
-from services.api.adapters.message_search_queries import MessageSearchQueries
-from services.api.adapters.moment_aggregates import ApiMomentAggregates
-from services.api.adapters.past_reads import PastReads
-from services.api.adapters.project_queries import PostgresProjectQueries
+from services.api.adapters.agents.agent_lines import AgentLines
+from services.api.adapters.agents.attachment_queries import PostgresAttachmentQueries
+from services.api.adapters.agents.awaited_forks import AwaitedForks
+from services.api.adapters.agents.configuration_queries import ConfigurationQueries
+from services.api.adapters.agents.fleet_queries import SWEEP_SECONDS, PostgresFleetQueries
+from services.api.adapters.agents.import_queries import PostgresImportQueries
+from services.api.adapters.agents.import_sources import ImportSources
+from services.api.adapters.agents.moment_aggregates import ApiMomentAggregates
+from services.api.adapters.agents.past_reads import PastReads
+from services.api.adapters.agents.project_queries import PostgresProjectQueries
+from services.api.adapters.agents.restore_queries import PostgresRestoreQueries
+from services.api.adapters.agents.tag_queries import TagQueries
+from services.api.adapters.agents.uploaded_lines import UploadedParts
+from services.api.adapters.conversations.context_message_queries import ContextMessageQueries
+from services.api.adapters.conversations.conversation_run_queries import ConversationRunQueries
+from services.api.adapters.conversations.identical_request_runs import IdenticalRequestRuns
+from services.api.adapters.conversations.message_queries import MessageQueries
+from services.api.adapters.conversations.message_search_queries import MessageSearchQueries
+from services.api.adapters.conversations.run_follower import RunInbox
+from services.api.adapters.conversations.run_follower_queries import PostgresRunQueries
+from services.api.adapters.groups.sleeptime_queries import SleeptimeQueries
+from services.api.adapters.memory.block_history_queries import BlockHistoryQueries
+from services.api.adapters.memory.folder_queries import FolderQueries
+from services.api.adapters.memory.uploaded_file_store import UploadLimits, Uploads
 from services.api.adapters.resource_query_builder import ResourceQueries, UnknownCursor
-from services.api.adapters.restore_queries import PostgresRestoreQueries
-from services.api.adapters.run_follower import RunInbox
-from services.api.adapters.run_follower_queries import PostgresRunQueries
-from services.api.adapters.service_health import Health
-from services.api.adapters.sleeptime_queries import SleeptimeQueries
-from services.api.adapters.supervisor import Supervisor
-from services.api.adapters.tag_queries import TagQueries
-from services.api.adapters.template_queries import PostgresTemplateQueries
-from services.api.adapters.uploaded_file_store import UploadLimits, Uploads
-from services.api.adapters.uploaded_lines import UploadedParts
+from services.api.adapters.server.mcp_endpoint_protocol import McpEndpoint
+from services.api.adapters.server.service_health import Health
+from services.api.adapters.server.supervisor import Supervisor
+from services.api.adapters.templates.template_queries import PostgresTemplateQueries
 from services.api.engine.deployments import DeploymentPorts, Deployments
 from services.api.engine.fleet_api import FleetApi
 from services.api.engine.fleet_applies import FleetApplies, FleetPorts
@@ -92,17 +92,17 @@ from services.api.policies.ends_with_agents import (
     ForgetImports,
 )
 from services.api.projections import READ_MODELS, project
-from services.api.resources.mcp_endpoint_tools import TOOLS, McpClient
+from services.api.resources.server.mcp_endpoint_tools import TOOLS, McpClient
 from services.api.settings import ApiSettings
 from services.api.v1.agent_file_source import AgentFileSource, file_processes
 from services.api.v1.read_model_responses import unknown_cursor
 
 
 def route_handlers(*packages: ModuleType) -> list[HTTPRouteHandler]:
-    """The route handlers that the modules of these packages define."""
+    """The route handlers that the modules in these packages define."""
     found: list[HTTPRouteHandler] = []
     for package in packages:
-        for info in iter_modules(package.__path__, f"{package.__name__}."):
+        for info in walk_packages(package.__path__, f"{package.__name__}."):
             module = import_module(info.name)
             found += [
                 handler

@@ -12,7 +12,7 @@ from typing import Any
 import httpx
 
 from libs.contracts.memory.files import chunk_id
-from services.api.adapters.uploaded_file_store import ABANDONED_SECONDS, SWEEP_SECONDS
+from services.api.adapters.memory.uploaded_file_store import ABANDONED_SECONDS, SWEEP_SECONDS
 from tests.chaos.dose import Dose
 from tests.chaos.folders import MODEL, OTHER_MODEL, SECONDS_MAX, asked, ended, http, new_folder
 from tests.chaos.oracle import Verdict

@@ -17,7 +17,7 @@ from libs.eventstore.ports import Commit
 from libs.eventstore.read_model_rows import RowWrites, Table
 from services.agent.adapters.all_queries import PostgresQueries, Queries
 from services.agent.projections import tables as agent
-from services.api.adapters.fleet_queries import FleetQueries, PostgresFleetQueries
+from services.api.adapters.agents.fleet_queries import FleetQueries, PostgresFleetQueries
 from services.api.projections import tables as api
 from services.memory.adapters.archive_queries import ArchiveQueries, PostgresArchiveQueries
 from services.memory.adapters.message_vectors import MessageVectors, PostgresMessageVectors

@@ -12,8 +12,8 @@ from psycopg import sql
 from libs.contracts.agent.conversations import main_conversation
 from libs.contracts.bus_messages import DEFAULT_ORG as ORG
 from libs.eventstore.connection_pool import Database, open_pool
-from services.api.adapters.agent_event_queries import AgentEventQueries
-from services.api.adapters.agent_event_statement import EventFilter
+from services.api.adapters.agents.agent_event_queries import AgentEventQueries
+from services.api.adapters.agents.agent_event_statement import EventFilter
 from services.api.adapters.resource_query_builder import Slice
 from tests.contract.examples import AGENT
 from tests.servers import PostgresServer

@@ -8,8 +8,8 @@ import psycopg
 import pytest
 
 from libs.eventstore.connection_pool import Database
-from services.api.adapters import agent_folder_queries
-from services.api.adapters.agent_folder_queries import AgentFolderQueries
+from services.api.adapters.memory import agent_folder_queries
+from services.api.adapters.memory.agent_folder_queries import AgentFolderQueries
 
 AGENTS = ["agent-ada", "agent-bob", "agent-eve"]
 WORLD = """

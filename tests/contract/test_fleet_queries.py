@@ -15,8 +15,8 @@ from libs.contracts.service_registry import database_role
 from libs.encryption.sealer import Sealer
 from libs.eventstore.connection_pool import Database
 from libs.work.work_lease import DueWork
-from services.api.adapters import fleet_queries
-from services.api.adapters.fleet_queries import (
+from services.api.adapters.agents import fleet_queries
+from services.api.adapters.agents.fleet_queries import (
     EndedUnit,
     KnownApply,
     PlanTooLong,

@@ -12,9 +12,9 @@ from pydantic_core import to_json
 from libs.bus.ports import Bus
 from libs.contracts.bus_messages import DEFAULT_ORG as ORG
 from libs.eventstore.connection_pool import Database, open_pool
-from services.api.adapters.agent_event_queries import AgentEventQueries
-from services.api.adapters.agent_event_statement import EventFilter
-from services.api.adapters.past_reads import NoSuchMoment, PastReads
+from services.api.adapters.agents.agent_event_queries import AgentEventQueries
+from services.api.adapters.agents.agent_event_statement import EventFilter
+from services.api.adapters.agents.past_reads import NoSuchMoment, PastReads
 from services.api.adapters.resource_query_builder import Slice
 from tests.clock_and_ids import CountingIds, ManualClock
 from tests.contract.examples import AGENT

@@ -25,9 +25,9 @@ from libs.eventstore.as_of_schema import create_as_of_schema
 from libs.eventstore.moments import MomentAbandoned, Moments, WantedMoment
 from services.agent.adapters import moment_aggregates as agent_aggregates
 from services.agent.adapters.moment_aggregates import SKIPPED_TOPICS, AgentMomentAggregates
-from services.api.adapters import moment_aggregates as api_aggregates
-from services.api.adapters import past_reads
-from services.api.adapters.past_reads import Cut, NoSuchMoment, NotAMoment
+from services.api.adapters.agents import moment_aggregates as api_aggregates
+from services.api.adapters.agents import past_reads
+from services.api.adapters.agents.past_reads import Cut, NoSuchMoment, NotAMoment
 from services.groups.adapters import moment_aggregates as group_aggregates
 from services.memory.adapters import moment_aggregates as memory_aggregates
 from tests.contract.as_of_histories import ORG, Life, Services, example, services

@@ -19,8 +19,8 @@ from services.api.adapters.resource_query_builder import (
     Slice,
     filter_of,
 )
-from services.api.resources.agents import AGENTS, AgentFilters
-from services.api.resources.blocks import BLOCKS, BlockPage
+from services.api.resources.agents.agents import AGENTS, AgentFilters
+from services.api.resources.memory.blocks import BLOCKS, BlockPage
 from tests.contract.many_agents import id_of, make_agents
 from tests.servers import SERVICE_PASSWORD, PostgresServer
 

@@ -39,23 +39,40 @@ from services.agent.adapters.run_queries import (
 )
 from services.agent.adapters.summary_queries import PostgresSummaryQueries, WantedMessages
 from services.agent.adapters.tool_queries import PostgresCustomToolQueries, PostgresToolRunQueries
-from services.api.adapters.agent_difference_queries import AgentDifferenceQueries
-from services.api.adapters.agent_event_queries import AgentEventQueries
-from services.api.adapters.agent_event_statement import EventFilter
-from services.api.adapters.agent_folder_queries import AgentFolderQueries
-from services.api.adapters.attachment_queries import PostgresAttachmentQueries
-from services.api.adapters.block_history_queries import BlockHistoryQueries, VersionSlice
-from services.api.adapters.capability_queries import CapabilityQueries
-from services.api.adapters.configuration_queries import ConfigurationQueries
-from services.api.adapters.context_message_queries import ContextMessageQueries
-from services.api.adapters.conversation_run_queries import ConversationRunQueries
-from services.api.adapters.fleet_queries import PostgresFleetQueries, StoredPlan
-from services.api.adapters.folder_queries import FolderQueries
-from services.api.adapters.message_queries import History, MessageQueries
-from services.api.adapters.message_search_queries import MessageSearchQueries, Searched
-from services.api.adapters.project_queries import OF_AGENT as PROJECTS_OF_AGENT
-from services.api.adapters.project_queries import PostgresProjectQueries
-from services.api.adapters.replay_queries import ReplayQueries
+from services.api.adapters.agents.agent_difference_queries import AgentDifferenceQueries
+from services.api.adapters.agents.agent_event_queries import AgentEventQueries
+from services.api.adapters.agents.agent_event_statement import EventFilter
+from services.api.adapters.agents.attachment_queries import PostgresAttachmentQueries
+from services.api.adapters.agents.configuration_queries import ConfigurationQueries
+from services.api.adapters.agents.fleet_queries import PostgresFleetQueries, StoredPlan
+from services.api.adapters.agents.project_queries import OF_AGENT as PROJECTS_OF_AGENT
+from services.api.adapters.agents.project_queries import PostgresProjectQueries
+from services.api.adapters.agents.restore_queries import PostgresRestoreQueries
+from services.api.adapters.agents.tag_queries import TagQueries, TagSlice
+from services.api.adapters.conversations.context_message_queries import ContextMessageQueries
+from services.api.adapters.conversations.conversation_run_queries import ConversationRunQueries
+from services.api.adapters.conversations.message_queries import History, MessageQueries
+from services.api.adapters.conversations.message_search_queries import (
+    MessageSearchQueries,
+    Searched,
+)
+from services.api.adapters.conversations.replay_queries import ReplayQueries
+from services.api.adapters.conversations.run_follower_queries import (
+    PostgresRunQueries as PostgresApiRunQueries,
+)
+from services.api.adapters.conversations.step_sql_expressions import (
+    RUN_METRICS,
+    RUN_TRACE,
+    RUN_USAGE,
+    STEP_METRICS,
+    STEP_TRACE,
+)
+from services.api.adapters.conversations.summary_queries import SummaryQueries
+from services.api.adapters.groups.capability_queries import CapabilityQueries
+from services.api.adapters.groups.sleeptime_queries import SleeptimeQueries
+from services.api.adapters.memory.agent_folder_queries import AgentFolderQueries
+from services.api.adapters.memory.block_history_queries import BlockHistoryQueries, VersionSlice
+from services.api.adapters.memory.folder_queries import FolderQueries
 from services.api.adapters.resource_query_builder import (
     Filter,
     Resource,
@@ -64,44 +81,32 @@ from services.api.adapters.resource_query_builder import (
     UnknownCursor,
     filter_of,
 )
-from services.api.adapters.restore_queries import PostgresRestoreQueries
-from services.api.adapters.run_follower_queries import PostgresRunQueries as PostgresApiRunQueries
-from services.api.adapters.sleeptime_queries import SleeptimeQueries
-from services.api.adapters.step_sql_expressions import (
-    RUN_METRICS,
-    RUN_TRACE,
-    RUN_USAGE,
-    STEP_METRICS,
-    STEP_TRACE,
-)
-from services.api.adapters.summary_queries import SummaryQueries
-from services.api.adapters.tag_queries import TagQueries, TagSlice
-from services.api.adapters.tool_queries import TOOLS, ToolQueries, ToolUsageQueries
+from services.api.adapters.tools.tool_queries import TOOLS, ToolQueries, ToolUsageQueries
 from services.api.http.request_parsing import Page
-from services.api.resources import fleets
-from services.api.resources.agent_blocks import ATTACHED, IS_ATTACHED
-from services.api.resources.agent_configuration import CONFIGURATIONS
-from services.api.resources.agent_groups import MEMBERS
-from services.api.resources.agents import AGENTS
-from services.api.resources.agents import TOOLS as AGENT_TOOLS
-from services.api.resources.archives import ARCHIVES, SEARCHING
-from services.api.resources.batches import BATCHES
-from services.api.resources.blocks import BLOCKS
-from services.api.resources.conversations import CONVERSATIONS
-from services.api.resources.direct_tool_execution import TOOL_RUNS
-from services.api.resources.folder_files import FILES
-from services.api.resources.folders import FOLDERS
-from services.api.resources.groups import GROUPS, OF_MEMBER
-from services.api.resources.identities import IDENTITIES, OF_IDENTITY
-from services.api.resources.mcp_discovery_waiting import MCP_SERVERS
-from services.api.resources.mcp_servers_by_name import by_name
-from services.api.resources.passages import OF_AGENT, PASSAGES
-from services.api.resources.projects import AGENTS_IN_PROJECT, PROJECTS
-from services.api.resources.runs import RUNS, RunPage
-from services.api.resources.sandbox_configs import CONFIGS
-from services.api.resources.steps import STEPS, StepPage
-from services.api.resources.tool_runs_and_usage import CALLS, CallPage
-from services.api.resources.tools import ToolPage
+from services.api.resources.agents import fleets
+from services.api.resources.agents.agent_configuration import CONFIGURATIONS
+from services.api.resources.agents.agents import AGENTS
+from services.api.resources.agents.agents import TOOLS as AGENT_TOOLS
+from services.api.resources.agents.identities import IDENTITIES, OF_IDENTITY
+from services.api.resources.agents.projects import AGENTS_IN_PROJECT, PROJECTS
+from services.api.resources.conversations.batches import BATCHES
+from services.api.resources.conversations.conversations import CONVERSATIONS
+from services.api.resources.conversations.runs import RUNS, RunPage
+from services.api.resources.conversations.steps import STEPS, StepPage
+from services.api.resources.groups.agent_groups import MEMBERS
+from services.api.resources.groups.groups import GROUPS, OF_MEMBER
+from services.api.resources.memory.agent_blocks import ATTACHED, IS_ATTACHED
+from services.api.resources.memory.archives import ARCHIVES, SEARCHING
+from services.api.resources.memory.blocks import BLOCKS
+from services.api.resources.memory.folder_files import FILES
+from services.api.resources.memory.folders import FOLDERS
+from services.api.resources.memory.passages import OF_AGENT, PASSAGES
+from services.api.resources.tools.direct_tool_execution import TOOL_RUNS
+from services.api.resources.tools.mcp_discovery_waiting import MCP_SERVERS
+from services.api.resources.tools.mcp_servers_by_name import by_name
+from services.api.resources.tools.sandbox_configs import CONFIGS
+from services.api.resources.tools.tool_runs_and_usage import CALLS, CallPage
+from services.api.resources.tools.tools import ToolPage
 from services.groups.adapters.group_queries import PostgresGroupQueries
 from services.groups.adapters.recipient_queries import PostgresRecipientQueries
 from services.groups.adapters.sleeptime_queries import PostgresSleeptimeQueries

@@ -10,7 +10,7 @@ from libs.contracts.groups.sleeptime import Review, sleeptime_group
 from libs.eventstore.connection_pool import Database
 from libs.work.work_lease import DueWork
 from services.agent.adapters.memory_queries import PostgresArchivalMemoryQueries
-from services.api.adapters.sleeptime_queries import SleeptimeQueries
+from services.api.adapters.groups.sleeptime_queries import SleeptimeQueries
 from services.groups.adapters.group_queries import PostgresGroupQueries
 from services.groups.adapters.sleeptime_queries import (
     LostSleeptimeGroup,

@@ -10,7 +10,7 @@ import pytest
 from libs.contracts.bus_messages import DEFAULT_ORG as ORG
 from libs.contracts.service_registry import database_role
 from libs.eventstore.connection_pool import Database
-from services.api.adapters.uploaded_file_store import (
+from services.api.adapters.memory.uploaded_file_store import (
     PART_BYTES,
     UploadAbandoned,
     UploadKnown,

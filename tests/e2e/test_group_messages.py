@@ -12,7 +12,7 @@ import httpx
 import pytest
 
 from libs.contracts.groups.group_runs import GROUP_REQUEST_BYTES_MAX
-from services.api.resources.group_messages import PAGE_BYTES_MAX
+from services.api.resources.groups.group_messages import PAGE_BYTES_MAX
 from tests.e2e.asking import unique
 from tests.e2e.conftest import NewAgent
 from tests.scripted_model import ScriptedModelProcess

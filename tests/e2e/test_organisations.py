@@ -10,11 +10,11 @@ from typing import Any
 import httpx
 import pytest
 
-from services.api.adapters.mcp_endpoint_protocol import OfferedTool
+from services.api.adapters.server.mcp_endpoint_protocol import OfferedTool
 from services.api.app import HANDLERS
 from services.api.http.authentication import HEALTH_PATHS, OAUTH_CALLBACK
 from services.api.openapi.operation import Description, documented_path
-from services.api.resources.mcp_endpoint_tools import TOOLS
+from services.api.resources.server.mcp_endpoint_tools import TOOLS
 from tests.e2e.asking import EMBEDDING, MODEL, NOBODY, says, unique
 from tests.e2e.two_organisations import (
     OWNER,

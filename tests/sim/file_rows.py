@@ -8,7 +8,7 @@ from datetime import datetime, timedelta
 from typing import Any
 
 from libs.eventstore.in_memory_database import InMemoryDatabase
-from services.api.adapters import uploaded_file_store
+from services.api.adapters.memory import uploaded_file_store
 from services.memory.adapters import file_processing_queries, file_texts, uploaded_files
 from tests.unit.given import NOW
 

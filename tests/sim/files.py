@@ -19,7 +19,7 @@ from libs.contracts.memory.folders import CreateFolder, DeleteFolder
 from libs.embeddings.hash_embedder import HashEmbedder, OneEmbedder
 from libs.embeddings.ports import EmbeddingUnavailable, Vector
 from libs.eventstore.in_memory_database import InMemorySchema
-from services.api.adapters import uploaded_file_store
+from services.api.adapters.memory import uploaded_file_store
 from services.api.adapters.resource_query_builder import Resource
 from services.memory.adapters import file_texts
 from services.memory.adapters.file_parsing.parser import Unparsable

@@ -28,16 +28,16 @@ from services.agent import app as agent_app
 from services.agent import projections as agent_projections
 from services.agent.adapters.tool_router import ToolRouter
 from services.agent.domain.agents.agent import AgentDesign
-from services.api.adapters.identical_request_runs import IdenticalRequestRuns
-from services.api.adapters.run_follower import RunInbox
-from services.api.adapters.uploaded_file_store import UploadLimits, Uploads
+from services.api.adapters.conversations.identical_request_runs import IdenticalRequestRuns
+from services.api.adapters.conversations.run_follower import RunInbox
+from services.api.adapters.memory.uploaded_file_store import UploadLimits, Uploads
 from services.api.http.callers import CALLER, THE_ONLY_CALLER
 from services.api.http.error_responses import as_problem
 from services.api.http.handler_dependencies import Api
 from services.api.http.request_parsing import body_of
-from services.api.resources.agent_messages import send_message, whole_answer
-from services.api.resources.folder_files import upload_file
-from services.api.resources.runs import resume_stream
+from services.api.resources.conversations.agent_messages import send_message, whole_answer
+from services.api.resources.conversations.runs import resume_stream
+from services.api.resources.memory.folder_files import upload_file
 from services.api.settings import CreationDefaults
 from services.api.v1.message_request import Addressee, address
 from services.groups import projections as groups_projections

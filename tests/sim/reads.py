@@ -10,7 +10,7 @@ from typing import Any, ClassVar
 
 from services.agent.adapters.tool_queries import ToolRunProgress, custom_tool
 from services.agent.domain.tools.custom_tools import CustomTool
-from services.api.adapters.run_follower_queries import AnswerPart, RunRow
+from services.api.adapters.conversations.run_follower_queries import AnswerPart, RunRow
 from services.memory.adapters.message_vectors import Backlog
 from tests.sim.file_rows import READS, WRITES
 from tests.sim.store import Client, finished

@@ -11,7 +11,7 @@ from itertools import count
 import pytest
 
 from libs.eventstore.ports import StoreUnavailable
-from services.api.adapters.run_follower import RunInbox
+from services.api.adapters.conversations.run_follower import RunInbox
 from tests.histories import of_machine
 from tests.quick_plugin import WORLDS_OF_A_DOSE
 from tests.sim.bus import SimBus

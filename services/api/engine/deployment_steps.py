@@ -17,7 +17,7 @@ from libs.contracts.memory.blocks import CreateBlocks, DeleteBlock
 from libs.contracts.tools.base_tools.catalogue import CATALOGUE
 from libs.contracts.tools.base_tools.file_tools import FILE_TOOLS
 from libs.eventstore import failpoints
-from services.api.adapters.template_queries import TemplateQueries
+from services.api.adapters.templates.template_queries import TemplateQueries
 from services.api.domain.deployment_plan import DeploymentPlan, PlannedAgent, group_id_of
 
 log = logging.getLogger(__name__)

@@ -21,7 +21,7 @@ from libs.eventstore import failpoints
 from libs.eventstore.unit_of_work import UnitOfWork
 from libs.work.leased_work import LeasedWork
 from libs.work.work_lease import DueWork, WorkLease
-from services.api.adapters.template_queries import TemplateQueries
+from services.api.adapters.templates.template_queries import TemplateQueries
 from services.api.domain.deployment import Deployment, DeploymentState
 from services.api.domain.deployment_plan import DeploymentPlan, Origin, group_id_of, plan_of
 from services.api.domain.template import Template

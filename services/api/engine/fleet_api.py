@@ -9,7 +9,7 @@ from typing import Any, Protocol
 from libs.agent_document.desired import Json
 from libs.agent_document.plan_parts import Document, FleetState, Wanted
 from libs.agent_document.requests import Ref
-from services.api.adapters.fleet_queries import FleetQueries
+from services.api.adapters.agents.fleet_queries import FleetQueries
 
 NAMES_AT_ONCE = 100
 GONE = 404

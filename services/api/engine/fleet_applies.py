@@ -20,7 +20,7 @@ from libs.eventstore import failpoints
 from libs.eventstore.unit_of_work import UnitOfWork
 from libs.work.leased_work import LeasedWork
 from libs.work.work_lease import DueWork, WorkLease
-from services.api.adapters.fleet_queries import FleetQueries, StoredPlan, name_of, ref_of
+from services.api.adapters.agents.fleet_queries import FleetQueries, StoredPlan, name_of, ref_of
 from services.api.domain.fleet import Fleet, RunningApply
 from services.api.engine.fleet_api import ApiAway, FleetApi, Refused
 

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from libs.agent_document.plan import plan_fleet
 from libs.agent_document.plan_parts import FleetPlan, Wanted
 from libs.contracts.bus_messages import CONFLICT, NOT_FOUND, UNPROCESSABLE, Rejected
-from services.api.adapters.fleet_queries import FleetQueries, StoredPlan, name_of
+from services.api.adapters.agents.fleet_queries import FleetQueries, StoredPlan, name_of
 from services.api.engine.fleet_api import FleetApi, ids_of, read_state
 from services.api.engine.fleet_undo import plan_undo
 

@@ -12,7 +12,7 @@ from libs.agent_document.differences import Change
 from libs.agent_document.plan_parts import Applied, FleetPlan, Member, Unit
 from libs.agent_document.plan_resources import TOOLS_PATH, tool_has
 from libs.agent_document.requests import Ids, Ref, Request
-from services.api.adapters.fleet_queries import EndedUnit, StoredPlan, ref_of
+from services.api.adapters.agents.fleet_queries import EndedUnit, StoredPlan, ref_of
 from services.api.engine.fleet_api import FleetApi, document_at
 from services.api.engine.present_values import changed_since, mcp_tools_of
 from services.api.engine.requests_with_ids import UnknownRef, body_of, mcp_servers_named

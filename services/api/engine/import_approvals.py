@@ -7,7 +7,7 @@ from libs.contracts.agent.agents import AgentCreated, AgentUpdated
 from libs.contracts.appended_histories import PastEvent
 from libs.contracts.bus_messages import Json, JsonObject
 from libs.contracts.letta.tool_rules import RequiresApprovalToolRule
-from services.api.adapters.import_queries import ImportQueries
+from services.api.adapters.agents.import_queries import ImportQueries
 
 OF_DESIGNS = frozenset({AgentCreated.topic, AgentUpdated.topic})
 

@@ -26,7 +26,7 @@ from libs.contracts.scheduler.schedules import CreateSchedule
 from libs.contracts.tools.mcp_servers import CreateMcpServer
 from libs.contracts.tools.sandbox_configs import SetSandboxConfig, sandbox_config_id
 from libs.contracts.tools.tools import CreateTool
-from services.api.adapters.import_queries import PresentAgent, PresentTool
+from services.api.adapters.agents.import_queries import PresentAgent, PresentTool
 from services.api.engine.import_attachments import KINDS, Attachments
 from services.api.engine.import_plan import Plan
 from services.api.engine.import_ports import ImportPorts, Sender

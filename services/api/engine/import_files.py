@@ -9,7 +9,7 @@ from libs.contracts.api.import_errors import BadSource
 from libs.contracts.bus_messages import CONFLICT, Rejected
 from libs.contracts.deterministic_ids import derived_id
 from libs.contracts.memory.files import AddFile
-from services.api.adapters.uploaded_file_store import (
+from services.api.adapters.memory.uploaded_file_store import (
     Upload,
     UploadAbandoned,
     UploadKnown,

@@ -16,7 +16,7 @@ from libs.contracts.api.imports import EntryError
 from libs.contracts.memory.archives import own_archive_id
 from libs.encryption.passphrase_sealer import open_with
 from libs.encryption.sealer import CannotOpen
-from services.api.adapters.import_sources import WantedImport
+from services.api.adapters.agents.import_sources import WantedImport
 from services.api.domain.agent_import import AgentImport, ImportState, SourceSummary
 from services.api.domain.id_map import OWN_ARCHIVES_MAPPED, IdMap, KeptIds
 from services.api.domain.import_policy import IdDecision, PresentThings, decide_ids

@@ -11,9 +11,9 @@ from libs.contracts.api.imports import EntryError
 from libs.contracts.bus_messages import CONFLICT, Accepted, Command, Context, Rejected
 from libs.contracts.deterministic_ids import derived_id
 from libs.encryption.sealer import Sealer
-from services.api.adapters.import_queries import ImportQueries
-from services.api.adapters.import_sources import ImportSources, WantedImport
-from services.api.adapters.uploaded_file_store import Uploads
+from services.api.adapters.agents.import_queries import ImportQueries
+from services.api.adapters.agents.import_sources import ImportSources, WantedImport
+from services.api.adapters.memory.uploaded_file_store import Uploads
 
 COMMAND_SECONDS_MAX = 15.0
 

@@ -19,7 +19,7 @@ from libs.contracts.memory.folders import DeleteFolder
 from libs.contracts.scheduler.schedules import DeleteSchedule
 from libs.contracts.tools.mcp_servers import DeleteMcpServer
 from libs.contracts.tools.tools import DeleteTool
-from services.api.adapters.import_sources import WantedImport
+from services.api.adapters.agents.import_sources import WantedImport
 from services.api.domain.agent_import import ImportState
 from services.api.engine.import_plan import make_plan, plan_of_the_past
 from services.api.engine.import_ports import ImportPorts, Sender

@@ -22,7 +22,7 @@ from libs.eventstore import failpoints
 from libs.eventstore.unit_of_work import UnitOfWork
 from libs.work.leased_work import LeasedWork
 from libs.work.work_lease import HANDLED_BY_ENGINE, DueWork, WorkLease
-from services.api.adapters.import_sources import WantedImport
+from services.api.adapters.agents.import_sources import WantedImport
 from services.api.domain.agent_import import AgentImport, ImportState
 from services.api.domain.imported_agent import ImportedAgent
 from services.api.engine.import_plan import make_plan

@@ -13,8 +13,8 @@ from libs.contracts.api.restores import RestoredPart, replacement_id
 from libs.contracts.bus_messages import Command
 from libs.contracts.letta.blocks import BlockState
 from libs.contracts.memory.blocks import CreateBlocks, RestoreBlock, UpdateBlock
-from services.api.adapters.past_reads import Cut
-from services.api.adapters.restore_queries import RestoreQueries
+from services.api.adapters.agents.past_reads import Cut
+from services.api.adapters.agents.restore_queries import RestoreQueries
 
 REPLACEMENTS_MAX = 20
 # What no other block has, and what says who changed it.

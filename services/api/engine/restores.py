@@ -33,13 +33,13 @@ from libs.eventstore import failpoints
 from libs.eventstore.unit_of_work import UnitOfWork
 from libs.work.leased_work import LeasedWork
 from libs.work.work_lease import HANDLED_BY_ENGINE, DueWork, WorkLease
-from services.api.adapters.past_reads import (
+from services.api.adapters.agents.past_reads import (
     Cut,
     MomentUnavailable,
     NoSuchMoment,
     PastReads,
 )
-from services.api.adapters.restore_queries import RestoreQueries
+from services.api.adapters.agents.restore_queries import RestoreQueries
 from services.api.domain.agent_restore import AgentRestores, RestoresState
 from services.api.engine.restore_plan import RestorePlan
 

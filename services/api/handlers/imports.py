@@ -9,7 +9,7 @@ from libs.contracts.api.imports import CancelImport, ForgetImport, RequestImport
 from libs.contracts.bus_messages import Accepted, Command, Rejected
 from libs.eventstore.unit_of_work import UnitOfWork
 from libs.work.work_lease import DueWork
-from services.api.adapters.import_queries import ImportQueries
+from services.api.adapters.agents.import_queries import ImportQueries
 from services.api.domain.agent_import import AgentImport
 from services.api.engine.imports import Imports
 from services.api.handlers.ports import HandlerPorts

@@ -5,9 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from libs.bus.ports import Clock
-from services.api.adapters.attachment_queries import AttachmentQueries
-from services.api.adapters.project_queries import ProjectQueries
-from services.api.adapters.template_queries import TemplateQueries
+from services.api.adapters.agents.attachment_queries import AttachmentQueries
+from services.api.adapters.agents.project_queries import ProjectQueries
+from services.api.adapters.templates.template_queries import TemplateQueries
 from services.api.engine.deployments import Deployments
 
 

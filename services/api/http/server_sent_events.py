@@ -17,7 +17,7 @@ from libs.contracts.bus_messages import JsonObject
 from libs.contracts.letta import response_and_stream_events
 from libs.contracts.letta.enums import MessageType, StopReasonType
 from libs.contracts.letta.messages import Envelope, only_types
-from services.api.adapters.run_follower import Ended, RunFollower, StreamedChunk
+from services.api.adapters.conversations.run_follower import Ended, RunFollower, StreamedChunk
 from services.api.http.error_responses import Problem
 from services.api.http.handler_dependencies import Api, api_of
 from services.api.http.request_parsing import AnyRequest, whole_number

@@ -11,8 +11,8 @@ from libs.contracts.bus_messages import Command
 from libs.contracts.groups.sleeptime import EndSleeptime
 from libs.contracts.memory.blocks import UpdateBlock
 from libs.work.reconciliation import Reconciliation, send_correction
-from services.api.adapters.project_queries import SWEPT_MAX, LeftByProject, ProjectQueries
-from services.api.adapters.sleeptime_queries import SleeptimeQueries
+from services.api.adapters.agents.project_queries import SWEPT_MAX, LeftByProject, ProjectQueries
+from services.api.adapters.groups.sleeptime_queries import SleeptimeQueries
 from services.api.domain.project import SETTLED_SECONDS
 
 NO_PROJECT = {"project_id": None}

@@ -10,10 +10,11 @@ from libs.contracts.api.deployments import EndDeployment
 from libs.contracts.api.imports import ForgetImport
 from libs.work.reconciliation import Reconciliation, send_correction
 from libs.work.work_lease import DueWork
-from services.api.adapters import configuration_queries, import_queries, template_queries
-from services.api.adapters.configuration_queries import ConfigurationQueries
-from services.api.adapters.import_queries import ChosenImports, PostgresImportQueries
-from services.api.adapters.template_queries import TemplateQueries
+from services.api.adapters.agents import configuration_queries, import_queries
+from services.api.adapters.agents.configuration_queries import ConfigurationQueries
+from services.api.adapters.agents.import_queries import ChosenImports, PostgresImportQueries
+from services.api.adapters.templates import template_queries
+from services.api.adapters.templates.template_queries import TemplateQueries
 
 LOOK_SECONDS = 300.0
 

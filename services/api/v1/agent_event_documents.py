@@ -10,7 +10,7 @@ from pydantic_core import from_json, to_json
 
 from libs.contracts.letta.agent_state import timestamp
 from libs.contracts.sealed_text import FORM
-from services.api.adapters.agent_event_queries import RecordedEvent
+from services.api.adapters.agents.agent_event_queries import RecordedEvent
 
 GIST_CHARS_MAX = 200
 SEALED_VALUE = re.compile(f'"{FORM}"'.encode(), re.ASCII)

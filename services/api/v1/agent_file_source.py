@@ -13,9 +13,9 @@ from libs.contracts.api.import_errors import BadSource
 from libs.contracts.api.imports import EntryError
 from libs.work.fork_server import ProcessLimits
 from libs.work.limited_processes import LimitedProcesses, LimitReached
-from services.api.adapters.import_queries import ImportQueries
-from services.api.adapters.import_sources import WantedImport
-from services.api.adapters.uploaded_lines import UploadedParts, unpack_parts
+from services.api.adapters.agents.import_queries import ImportQueries
+from services.api.adapters.agents.import_sources import WantedImport
+from services.api.adapters.agents.uploaded_lines import UploadedParts, unpack_parts
 from services.api.v1.agent_file.entry_problems import AgentFileInvalid
 from services.api.v1.agent_file.file_as_lines import NamesInFile, names_in, write_lines
 from services.api.v1.agent_file.import_options import ImportOptions, PresentThings

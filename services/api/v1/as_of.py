@@ -8,7 +8,7 @@ from contextlib import asynccontextmanager
 from libs.contracts.letta import error_bodies
 from libs.contracts.letta.request_size_limits import Name
 from libs.eventstore.as_of_reads import reading_as_of
-from services.api.adapters.past_reads import (
+from services.api.adapters.agents.past_reads import (
     FORMS,
     Cut,
     MomentUnavailable,

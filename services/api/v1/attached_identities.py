@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from libs.contracts.api.attachments import ReplaceIdentities
 from libs.contracts.letta import error_bodies
-from services.api.adapters.attachment_queries import PostgresAttachmentQueries
+from services.api.adapters.agents.attachment_queries import PostgresAttachmentQueries
 from services.api.http.callers import org_of
 from services.api.http.error_responses import Problem
 from services.api.http.handler_dependencies import api_of

@@ -13,7 +13,7 @@ from libs.contracts.deterministic_ids import derived_id
 from libs.contracts.letta import all_request_bodies
 from libs.contracts.letta.request_size_limits import JsonLimit, Name
 from libs.contracts.letta.runs import RunConfig
-from services.api.adapters.run_follower import Ended, RunFollower, StreamedChunk
+from services.api.adapters.conversations.run_follower import Ended, RunFollower, StreamedChunk
 from services.api.http.callers import org_of
 from services.api.http.error_responses import Problem, run_failed
 from services.api.http.handler_dependencies import api_of

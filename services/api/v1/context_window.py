@@ -11,7 +11,7 @@ from pydantic_core import from_json, to_json
 from libs.contracts.bus_messages import Json, JsonObject
 from libs.contracts.letta.agent_state import timestamp
 from libs.contracts.token_estimates import BYTES_PER_TOKEN, MESSAGE_BYTES, text_tokens
-from services.api.adapters.context_message_queries import ShownMessage
+from services.api.adapters.conversations.context_message_queries import ShownMessage
 
 # The parts of a system message, as they are tagged in it.
 CORE_MEMORY, TOOL_RULES, METADATA = "memory_blocks", "tool_usage_rules", "memory_metadata"

@@ -12,7 +12,7 @@ from libs.agent_document.desired import Json
 from libs.agent_document.plan_parts import Unit
 from libs.contracts.api.fleets import being_applied
 from libs.contracts.bus_messages import CONFLICT, JsonObject, Rejected
-from services.api.adapters.fleet_queries import PlanTooLong, StoredPlan
+from services.api.adapters.agents.fleet_queries import PlanTooLong, StoredPlan
 from services.api.adapters.resource_query_builder import Resource
 from services.api.engine.fleet_api import ApiAway, Refused
 from services.api.http.callers import caller_of, org_of

@@ -14,7 +14,7 @@ from libs.contracts.letta.all_request_bodies import CreateAgent, UpdateAgent
 from libs.contracts.memory.agent_folders import FOLDERS_ATTACHED_MAX, AttachFolder, DetachFolder
 from libs.contracts.memory.folders import CreateFolder
 from libs.contracts.tools.base_tools.file_tools import FILE_TOOLS
-from services.api.adapters.agent_folder_queries import AgentFolderQueries
+from services.api.adapters.memory.agent_folder_queries import AgentFolderQueries
 from services.api.adapters.resource_query_builder import Resource
 from services.api.http.callers import org_of
 from services.api.http.error_responses import Problem, refusal_problem

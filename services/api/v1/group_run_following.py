@@ -14,7 +14,7 @@ from libs.contracts.letta.enums import MessageType, StopReasonType
 from libs.contracts.letta.messages import Envelope, only_types
 from libs.contracts.letta.response_and_stream_events import Usage
 from libs.work.progress import Progress, follow
-from services.api.adapters.group_run_queries import ACTIVE, GroupRunQueries
+from services.api.adapters.groups.group_run_queries import ACTIVE, GroupRunQueries
 from services.api.http.callers import org_of
 from services.api.http.handler_dependencies import api_of
 from services.api.http.request_admission import unless_hung_up

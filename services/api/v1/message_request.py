@@ -16,7 +16,7 @@ from libs.contracts.deterministic_ids import derived_id
 from libs.contracts.letta import all_request_bodies, error_bodies
 from libs.contracts.letta.message_requests import STEPS_MAX, LettaRequest
 from libs.contracts.letta.runs import run_config
-from services.api.adapters.run_follower import RunFollower
+from services.api.adapters.conversations.run_follower import RunFollower
 from services.api.http.callers import org_of
 from services.api.http.error_responses import Problem
 from services.api.http.handler_dependencies import api_of

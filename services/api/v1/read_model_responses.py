@@ -6,8 +6,8 @@ from __future__ import annotations
 from litestar import Response
 
 from libs.contracts.letta import error_bodies
-from services.api.adapters.agent_file_blocks import MARK, with_file_blocks
-from services.api.adapters.agent_folder_queries import AgentFolderQueries
+from services.api.adapters.memory.agent_file_blocks import MARK, with_file_blocks
+from services.api.adapters.memory.agent_folder_queries import AgentFolderQueries
 from services.api.adapters.resource_query_builder import (
     Filter,
     Resource,

@@ -10,7 +10,7 @@ from libs.contracts.agent.run_replays import ReplayMode, ReplayRun, replay_delta
 from libs.contracts.letta.message_requests import STEPS_MAX
 from libs.contracts.letta.request_size_limits import Name
 from libs.work.progress import Progress, ProgressMessage, follow
-from services.api.adapters.replay_queries import ReplayQueries
+from services.api.adapters.conversations.replay_queries import ReplayQueries
 from services.api.http.callers import org_of
 from services.api.http.handler_dependencies import api_of
 from services.api.http.per_path_concurrency_limits import end_turn

@@ -10,7 +10,7 @@ from libs.contracts.bus_messages import Accepted, Command, JsonObject, Rejected
 from libs.contracts.deterministic_ids import derived_id
 from libs.contracts.groups.sleeptime import CountRun, EnableSleeptime, EndSleeptime, count_id
 from libs.eventstore.ports import StoreUnavailable
-from services.api.adapters.sleeptime_queries import SleeptimeQueries
+from services.api.adapters.groups.sleeptime_queries import SleeptimeQueries
 from services.api.http.callers import org_of
 from services.api.http.error_responses import refusal_problem
 from services.api.http.handler_dependencies import COMMAND_SECONDS_MAX, api_of

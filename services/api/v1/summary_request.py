@@ -19,7 +19,7 @@ from libs.contracts.letta import all_request_bodies
 from libs.contracts.letta.request_size_limits import JsonLimit, Name
 from libs.contracts.time_range_parsing import FORMS, first_moment, last_moment
 from libs.work.progress import Progress, ProgressMessage, follow
-from services.api.adapters.summary_queries import SummaryQueries, SummaryRow
+from services.api.adapters.conversations.summary_queries import SummaryQueries, SummaryRow
 from services.api.http.callers import org_of
 from services.api.http.error_responses import Problem, run_failed
 from services.api.http.handler_dependencies import api_of

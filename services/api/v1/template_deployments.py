@@ -7,7 +7,7 @@ from typing import Any
 from libs.contracts.api.deployments import DeploymentCommand, DeploymentRequest, DeployTemplate
 from libs.contracts.bus_messages import JsonObject, Rejected
 from libs.contracts.letta.template_requests import CreateAgentsFromTemplate
-from services.api.adapters.template_queries import PostgresTemplateQueries
+from services.api.adapters.templates.template_queries import PostgresTemplateQueries
 from services.api.http.callers import org_of
 from services.api.http.error_responses import Problem, refusal_problem
 from services.api.http.handler_dependencies import api_of

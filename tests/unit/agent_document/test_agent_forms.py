@@ -32,8 +32,13 @@ from libs.contracts.bus_messages import Rejected
 from libs.contracts.letta.agent_requests import CreateAgent, UpdateAgent
 from libs.contracts.letta.agent_state import AgentConfig
 from services.agent.domain.agents.agent_configuration import updated_design
-from services.api.adapters.agent_lines import NOT_A_PART, AgentLines, WantedAgent, lines_of_history
-from services.api.adapters.agent_log import LoggedEvent
+from services.api.adapters.agents.agent_lines import (
+    NOT_A_PART,
+    AgentLines,
+    WantedAgent,
+    lines_of_history,
+)
+from services.api.adapters.agents.agent_log import LoggedEvent
 from services.api.v1.agent_file.agent_file_document import (
     Export,
     ExportedAgent,

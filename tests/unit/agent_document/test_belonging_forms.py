@@ -28,7 +28,7 @@ from libs.contracts.letta.folders import FolderState
 from libs.contracts.letta.model_configs import EmbeddingConfig
 from libs.contracts.letta.tool_rules import ToolRule
 from libs.contracts.tools.tool_permissions import AllowList
-from services.api.adapters.agent_lines import FOLDER_FIELDS as FOLDER_FIELDS_OF_LINES
+from services.api.adapters.agents.agent_lines import FOLDER_FIELDS as FOLDER_FIELDS_OF_LINES
 from services.api.v1.agent_file.agent_file_document import (
     Export,
     ExportedAgent,

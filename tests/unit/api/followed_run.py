@@ -7,10 +7,10 @@ from typing import Any
 
 from libs.bus.in_memory import InMemoryBus, InMemoryNetwork
 from libs.contracts.bus_messages import JsonObject, delta_subject
-from services.api.adapters.run_follower import (
+from services.api.adapters.conversations.run_follower import (
     RunFollower,
 )
-from services.api.adapters.run_follower_queries import AnswerPart, RunRow
+from services.api.adapters.conversations.run_follower_queries import AnswerPart, RunRow
 
 ORG, RUN = "org-1", "run-1"
 

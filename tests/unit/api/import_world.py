@@ -16,8 +16,8 @@ from libs.eventstore.in_memory_database import InMemoryDatabase
 from libs.eventstore.ports import Fence
 from libs.eventstore.unit_of_work import Repository
 from libs.work.work_lease import DueWork, WorkLease
-from services.api.adapters.import_queries import PresentAgent, PresentTool
-from services.api.adapters.import_sources import ImportSources, WantedImport
+from services.api.adapters.agents.import_queries import PresentAgent, PresentTool
+from services.api.adapters.agents.import_sources import ImportSources, WantedImport
 from services.api.domain.agent_import import AgentImport, ImportState
 from services.api.engine.import_ports import ImportPorts
 from services.api.engine.imports import Imports

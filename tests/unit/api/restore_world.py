@@ -21,8 +21,8 @@ from libs.eventstore.in_memory_database import InMemoryDatabase
 from libs.eventstore.ports import Fence
 from libs.eventstore.unit_of_work import Repository
 from libs.work.work_lease import DueWork, WorkLease
-from services.api.adapters.past_reads import Cut, PastReads
-from services.api.adapters.restore_queries import Memory
+from services.api.adapters.agents.past_reads import Cut, PastReads
+from services.api.adapters.agents.restore_queries import Memory
 from services.api.domain.agent_restore import AgentRestores, RestoresState
 from services.api.engine.restores import RestorePorts, Restores
 from services.api.handlers.ports import HandlerPorts

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from libs.contracts.bus_messages import Event
-from services.api.adapters.agent_event_queries import RecordedEvent
+from services.api.adapters.agents.agent_event_queries import RecordedEvent
 from services.api.v1.agent_event_documents import GIST_CHARS_MAX, event_document, summary_of
 from tests.contract.examples import EVENTS
 

@@ -7,9 +7,9 @@ from typing import Any, cast
 
 import pytest
 
-from services.api.adapters import agent_file_blocks
-from services.api.adapters.agent_file_blocks import NOT_SHOWN, with_file_blocks
-from services.api.adapters.agent_folder_queries import AgentFolderQueries
+from services.api.adapters.memory import agent_file_blocks
+from services.api.adapters.memory.agent_file_blocks import NOT_SHOWN, with_file_blocks
+from services.api.adapters.memory.agent_folder_queries import AgentFolderQueries
 
 
 class Folders:

@@ -8,7 +8,7 @@ from typing import Any, cast
 
 from libs.contracts.agent_file import LINE_BYTES_MAX
 from libs.contracts.memory.blocks import BlockChanged, BlockCreated
-from services.api.adapters.agent_lines import HISTORY_LINE_BYTES_MAX, AgentLines, WantedAgent
+from services.api.adapters.agents.agent_lines import HISTORY_LINE_BYTES_MAX, AgentLines, WantedAgent
 from services.api.domain.line_checks import LineChecks
 from tests.contract.examples import AGENT, BLOCK
 from tests.contract.histories import one

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from services.api.adapters import awaited_forks
-from services.api.adapters.awaited_forks import AwaitedForks
+from services.api.adapters.agents import awaited_forks
+from services.api.adapters.agents.awaited_forks import AwaitedForks
 
 
 def test_a_fork_stays_with_the_client_that_was_answered_with_it() -> None:

@@ -19,7 +19,7 @@ from libs.contracts.bus_messages import NOT_FOUND, Accepted, Command, Context, R
 from libs.eventstore.in_memory import InMemoryEventStore
 from libs.eventstore.in_memory_database import InMemoryDatabase
 from libs.eventstore.unit_of_work import Repository
-from services.api.adapters.configuration_queries import ConfigurationQueries
+from services.api.adapters.agents.configuration_queries import ConfigurationQueries
 from services.api.handlers.configurations import ConfigurationHandlers
 from services.api.handlers.ports import HandlerPorts
 from services.api.policies.ends_with_agents import DeleteConfigurations

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from services.api.adapters.context_message_queries import ShownMessage
+from services.api.adapters.conversations.context_message_queries import ShownMessage
 from services.api.http import text_work
 from services.api.http.text_work import SHORT_SHOWN_CHARS_MAX, TextWorks
 from services.api.v1.context_window import context_window_json

@@ -13,7 +13,7 @@ from services.api.http.export_places import (
     WAITING_OF_ORG_MAX,
     ExportPlaces,
 )
-from services.api.resources.agent_file_export import FILES_SECONDS_MAX, wait_for_files
+from services.api.resources.agents.agent_file_export import FILES_SECONDS_MAX, wait_for_files
 from tests.clock_and_ids import ManualClock
 
 ORG, OTHER = "org-1", "org-2"

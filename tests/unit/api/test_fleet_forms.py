@@ -8,7 +8,7 @@ import pytest
 
 from libs.agent_document.desired import UNSET, DesiredAgent
 from services.api.http.error_responses import Problem
-from services.api.resources.fleet_forms import check_forms
+from services.api.resources.agents.fleet_forms import check_forms
 
 
 def check(**fields: Any) -> None:

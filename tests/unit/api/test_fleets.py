@@ -18,7 +18,7 @@ from libs.contracts.api.fleets import (
     fleet_id_of,
 )
 from libs.contracts.bus_messages import Context
-from services.api.adapters.fleet_queries import StoredPlan
+from services.api.adapters.agents.fleet_queries import StoredPlan
 from services.api.domain import fleet as domain
 from services.api.domain.fleet import Fleet
 from services.api.engine.requests_with_ids import body_of, mcp_servers_named

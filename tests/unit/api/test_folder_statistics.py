@@ -10,7 +10,7 @@ from litestar.datastructures import MultiDict
 
 from services.api.http.callers import CALLER, THE_ONLY_CALLER
 from services.api.http.error_responses import Problem
-from services.api.resources import folders
+from services.api.resources.memory import folders
 
 
 class Statistics:

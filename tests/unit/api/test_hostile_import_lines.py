@@ -20,8 +20,8 @@ from libs.contracts.agent.steps import ModelReplied
 from libs.contracts.api.import_errors import BadSource
 from libs.contracts.bus_messages import Event, JsonObject
 from libs.contracts.memory.blocks import BlockCreated
-from services.api.adapters import uploaded_lines
-from services.api.adapters.uploaded_lines import unpack_parts
+from services.api.adapters.agents import uploaded_lines
+from services.api.adapters.agents.uploaded_lines import unpack_parts
 from services.api.domain import line_checks
 from services.api.engine.import_approvals import with_rules
 from tests.contract.examples import AGENT, BLOCK

@@ -12,7 +12,10 @@ import pytest
 from libs.bus.ports import BusUnavailable
 from libs.contracts.bus_messages import Accepted
 from libs.contracts.letta import all_request_bodies
-from services.api.adapters.identical_request_runs import REQUESTS_MAX, IdenticalRequestRuns
+from services.api.adapters.conversations.identical_request_runs import (
+    REQUESTS_MAX,
+    IdenticalRequestRuns,
+)
 from services.api.http.callers import CALLER, THE_ONLY_CALLER
 from services.api.http.handler_dependencies import Api
 from services.api.v1.message_request import MessageRequest, read_request, start_run

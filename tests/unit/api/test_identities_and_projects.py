@@ -48,7 +48,7 @@ from libs.contracts.memory.blocks import UpdateBlock
 from libs.eventstore.in_memory import InMemoryEventStore
 from libs.eventstore.in_memory_database import InMemoryDatabase
 from libs.eventstore.unit_of_work import Repository
-from services.api.adapters.project_queries import LeftByProject
+from services.api.adapters.agents.project_queries import LeftByProject
 from services.api.domain.identity import IDENTITIES_MAX
 from services.api.domain.project import PROJECTS_MAX, PROJECTS_OF_AGENT_MAX, SETTLED_SECONDS
 from services.api.handlers.attachments import AttachmentHandlers

@@ -13,8 +13,8 @@ from libs.bus.in_memory import InMemoryBus, InMemoryNetwork
 from libs.contracts.tools.mcp_servers import ListMcpTools, mcp_listing_deltas
 from libs.work.progress import HEARTBEAT, publish_progress
 from services.api.http.callers import CALLER, Caller
-from services.api.resources import mcp_discovery_waiting
-from services.api.resources.mcp_discovery_waiting import McpServerFailed, tellings
+from services.api.resources.tools import mcp_discovery_waiting
+from services.api.resources.tools.mcp_discovery_waiting import McpServerFailed, tellings
 
 COMMAND = ListMcpTools(listing_id="list-1", server_id="mcp_server-1")
 SUBJECT = mcp_listing_deltas("org-1", COMMAND.listing_id)

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from libs.contracts.bus_messages import JsonObject
-from services.api.adapters.mcp_endpoint_protocol import (
+from services.api.adapters.server.mcp_endpoint_protocol import (
     ANSWER_BYTES_MAX,
     McpEndpoint,
     OfferedTool,

@@ -22,13 +22,13 @@ from services.api.adapters.resource_query_builder import (
 )
 from services.api.app import HANDLERS, route_handlers
 from services.api.http.request_parsing import Page, Query
-from services.api.resources.agents import AGENTS, AgentFilters, AgentPage
-from services.api.resources.blocks import BLOCKS, BlockFilters, BlockPage
-from services.api.resources.dead_letters import DEAD_LETTERS, DeadLetterPage
-from services.api.resources.models import ModelFilters
-from services.api.resources.runs import RUNS, ActiveRunPage, RunPage
-from services.api.resources.steps import STEPS, StepPage
-from services.api.resources.tool_runs_and_usage import CALLS, CallPage
+from services.api.resources.agents.agents import AGENTS, AgentFilters, AgentPage
+from services.api.resources.conversations.runs import RUNS, ActiveRunPage, RunPage
+from services.api.resources.conversations.steps import STEPS, StepPage
+from services.api.resources.memory.blocks import BLOCKS, BlockFilters, BlockPage
+from services.api.resources.server.dead_letters import DEAD_LETTERS, DeadLetterPage
+from services.api.resources.server.models import ModelFilters
+from services.api.resources.tools.tool_runs_and_usage import CALLS, CallPage
 
 PAGES: list[tuple[Resource, type[Page]]] = [
     (AGENTS, AgentPage),

@@ -18,7 +18,7 @@ from libs.contracts.bus_messages import (
     Rejected,
 )
 from libs.contracts.memory.blocks import CreateBlocks, RestoreBlock
-from services.api.adapters.past_reads import MomentUnavailable, NoSuchMoment
+from services.api.adapters.agents.past_reads import MomentUnavailable, NoSuchMoment
 from services.api.domain import agent_restore
 from services.api.engine import restores
 from tests.unit.api.restore_world import RestoreWorld

@@ -9,15 +9,15 @@ import pytest
 
 from libs.bus.clock_and_ids import RandomIds
 from libs.contracts.bus_messages import delta_subject
-from services.api.adapters import run_follower
-from services.api.adapters.run_follower import (
+from services.api.adapters.conversations import run_follower
+from services.api.adapters.conversations.run_follower import (
     Ended,
     IdleTimeout,
     RunFollower,
     RunInbox,
     StreamedChunk,
 )
-from services.api.adapters.run_follower_queries import AnswerPart, RunRow
+from services.api.adapters.conversations.run_follower_queries import AnswerPart, RunRow
 from tests.unit.api.followed_run import ORG, Scene, v1_message
 from tests.waiting import wait_for
 

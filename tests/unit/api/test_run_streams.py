@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from libs.bus.clock_and_ids import RandomIds
-from services.api.adapters.run_follower import RunFollower, RunInbox
+from services.api.adapters.conversations.run_follower import RunFollower, RunInbox
 from services.api.http.server_sent_events import Showing, events_of
 from tests.clock_and_ids import ManualClock
 from tests.unit.api.followed_run import ORG, Scene

@@ -10,7 +10,7 @@ from pydantic_core import from_json
 
 from libs.bus.clock_and_ids import RandomIds
 from libs.contracts.service_registry import names
-from services.api.adapters.service_health import (
+from services.api.adapters.server.service_health import (
     DOWN,
     LOOK_AGAIN_SECONDS,
     LOOK_EVERY_SECONDS,
@@ -21,7 +21,7 @@ from services.api.adapters.service_health import (
     Health,
     ServiceHealth,
 )
-from services.api.resources.health import health, livez
+from services.api.resources.server.health import health, livez
 from tests.clock_and_ids import ManualClock
 
 

@@ -12,7 +12,7 @@ from libs.contracts.letta.template_requests import CreateTemplate
 from libs.contracts.tools.tools import CreateTool, DeleteTool
 from services.api.http.error_responses import Problem
 from services.api.http.text_work import TextWorks
-from services.api.resources.template_sources import content_from
+from services.api.resources.templates.template_sources import content_from
 from tests.clock_and_ids import ManualClock
 
 SCHEMA = {"name": "word", "description": "Say a word.", "parameters": {"type": "object"}}
@@ -73,7 +73,9 @@ async def test_tools_are_deleted_where_the_template_is_refused_not_where_nobody_
     )
     request: Any = SimpleNamespace(app=SimpleNamespace(state=SimpleNamespace(api=api)))
     with pytest.MonkeyPatch.context() as patched:
-        patched.setattr("services.api.resources.template_sources.org_of", lambda _: "org-1")
+        patched.setattr(
+            "services.api.resources.templates.template_sources.org_of", lambda _: "org-1"
+        )
         with pytest.raises(Problem):
             await refused(request, status)
     assert sum(isinstance(command, CreateTool) for command in sent) == 1

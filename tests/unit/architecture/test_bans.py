@@ -30,7 +30,7 @@ PURE = [
     "services/agent/projections/runs.py",
     "services/agent/app.py",
     "services/memory/domain/block.py",
-    "services/api/resources/agents.py",
+    "services/api/resources/agents/agents.py",
     "libs/contracts/deterministic_ids.py",
 ]
 ADAPTERS = [

@@ -12,7 +12,11 @@ from pydantic import BaseModel
 from deploy.compatibility import ROOT, read_ignored
 from libs.contracts.letta import all_request_bodies
 
-AGENTS = ["services/agent/domain", "services/agent/handlers", "services/api/resources/agents.py"]
+AGENTS = [
+    "services/agent/domain",
+    "services/agent/handlers",
+    "services/api/resources/agents/agents.py",
+]
 MESSAGES = [
     "services/api/http",
     "services/api/v1",
@@ -36,20 +40,23 @@ CONVERSATIONS = [
 ]
 
 # Where a body's fields are read. A field counts as read where its name is an attribute or a text.
-BATCHES = ["services/api/resources/message_batches.py", "services/api/v1/batch_request.py"]
-SANDBOX = ["services/api/resources/sandbox_configs.py"]
-TOOLS = ["services/api/resources/tools.py", "services/tools/domain", "services/agent"]
-MCP_SERVERS = [
-    "services/api/resources/mcp_servers.py",
-    "services/api/resources/mcp_servers_by_name.py",
+BATCHES = [
+    "services/api/resources/conversations/message_batches.py",
+    "services/api/v1/batch_request.py",
 ]
-ARCHIVES = ["services/api/resources/archives.py"]
-PASSAGES = ["services/api/resources/passages.py"]
+SANDBOX = ["services/api/resources/tools/sandbox_configs.py"]
+TOOLS = ["services/api/resources/tools/tools.py", "services/tools/domain", "services/agent"]
+MCP_SERVERS = [
+    "services/api/resources/tools/mcp_servers.py",
+    "services/api/resources/tools/mcp_servers_by_name.py",
+]
+ARCHIVES = ["services/api/resources/memory/archives.py"]
+PASSAGES = ["services/api/resources/memory/passages.py"]
 FOLDERS = ["services/memory/handlers/folders.py", "services/memory/domain"]
 GROUPS = [
     "libs/contracts/groups/groups.py",
-    "services/api/resources/groups.py",
-    "services/api/resources/agent_groups.py",
+    "services/api/resources/groups/groups.py",
+    "services/api/resources/groups/agent_groups.py",
     "libs/contracts/letta/group_requests.py",
 ]
 SCHEDULES = ["services/api/v1/schedule_request.py", "libs/contracts/letta/schedule_requests.py"]
@@ -109,10 +116,10 @@ READERS: dict[str, list[str]] = {
     "LettaBatchRequest": [*MESSAGES, *BATCHES],
     "CreateConversation": CONVERSATIONS,
     "UpdateConversation": CONVERSATIONS,
-    "RecompileRequest": ["services/api/resources/conversations.py"],
-    "MessageSearchRequest": ["services/api/resources/all_messages.py"],
-    "SearchAllMessagesRequest": ["services/api/resources/all_messages.py"],
-    "ModifyFeedbackRequest": ["services/api/resources/steps.py"],
+    "RecompileRequest": ["services/api/resources/conversations/conversations.py"],
+    "MessageSearchRequest": ["services/api/resources/conversations/all_messages.py"],
+    "SearchAllMessagesRequest": ["services/api/resources/conversations/all_messages.py"],
+    "ModifyFeedbackRequest": ["services/api/resources/conversations/steps.py"],
     "MessageCreate": [*MESSAGES, "services/agent/domain"],
     "LLMConfig": [
         "services/agent/adapters/models",
@@ -122,18 +129,21 @@ READERS: dict[str, list[str]] = {
     ],
     "EmbeddingConfig": ["services/memory/adapters/embedders"],
     "CompactionSettings": ["services/agent/domain", "services/agent/engine"],
-    "GenerateRequest": ["services/api/resources/one_off_completions.py"],
+    "GenerateRequest": ["services/api/resources/conversations/one_off_completions.py"],
     "SandboxConfigCreate": SANDBOX,
     "SandboxConfigUpdate": SANDBOX,
     "SandboxEnvironmentVariableCreate": SANDBOX,
     "SandboxEnvironmentVariableUpdate": SANDBOX,
     "ToolCreate": TOOLS,
     "ToolUpdate": TOOLS,
-    "ToolSearchRequest": ["services/api/resources/tools.py"],
-    "GenerateSchemaRequest": ["services/api/resources/tools.py"],
-    "GenerateToolInput": ["services/api/resources/generated_tools.py"],
-    "ToolRunFromSource": ["services/api/resources/direct_tool_execution.py", "services/tools"],
-    "ToolExecuteRequest": ["services/api/resources/direct_tool_execution.py"],
+    "ToolSearchRequest": ["services/api/resources/tools/tools.py"],
+    "GenerateSchemaRequest": ["services/api/resources/tools/tools.py"],
+    "GenerateToolInput": ["services/api/resources/tools/generated_tools.py"],
+    "ToolRunFromSource": [
+        "services/api/resources/tools/direct_tool_execution.py",
+        "services/tools",
+    ],
+    "ToolExecuteRequest": ["services/api/resources/tools/direct_tool_execution.py"],
 }
 SHOWN_TO_AGENTS = (
     "default_requires_approval", "enable_parallel_execution", "return_char_limit",

@@ -22,7 +22,7 @@ from deploy.embedded.state import PartState
 from deploy.embedded.subprocesses import Command
 from deploy.embedded.supervised_process import Failed, Part
 from libs.bus.configuration_file import Configuration
-from services.api.adapters.supervisor import NoSupervisor, Supervisor
+from services.api.adapters.server.supervisor import NoSupervisor, Supervisor
 from tests.waiting import wait_for
 
 SERVICES = ("memory", "agent", "api")

@@ -13,8 +13,8 @@ from libs.agent_toml import read
 from libs.contracts.api.import_errors import BadSource
 from libs.contracts.letta.mcp_servers import CreateMCPServerRequest
 from libs.contracts.letta.url_redaction import without_credentials
-from services.api.adapters.uploaded_file_store import PART_BYTES
-from services.api.adapters.uploaded_lines import UploadedParts
+from services.api.adapters.agents.uploaded_lines import UploadedParts
+from services.api.adapters.memory.uploaded_file_store import PART_BYTES
 from services.api.domain.line_checks import LineChecks
 from services.api.http.request_parsing import json_of
 

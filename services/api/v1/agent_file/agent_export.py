@@ -7,7 +7,7 @@ from datetime import datetime
 
 from libs.contracts.agent.conversations import main_conversation
 from libs.contracts.bus_messages import JsonObject
-from services.api.adapters.agent_file_queries import AgentFileQueries
+from services.api.adapters.agents.agent_file_queries import AgentFileQueries
 from services.api.v1.agent_file.agent_file_document import Export, ExportedAgent
 from services.api.v1.agent_file.exported_messages import with_said_results
 from services.api.v1.agent_file.exported_things import texts

@@ -1,0 +1,434 @@
+"""Agents."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import Annotated, Literal
+
+from litestar import Response, delete, get, patch, post
+from pydantic import Field
+
+from libs.contracts.agent.agents import CreateAgent, UpdateAgent
+from libs.contracts.bus_messages import JsonObject
+from libs.contracts.letta import all_request_bodies
+from libs.contracts.letta.request_size_limits import NAMES_MAX, Name, Names, SearchText
+from services.api.adapters.agents.identity_documents import (
+    HAS_IDENTIFIER_KEY,
+    HAS_IDENTITY,
+    IDENTITIES_OF_AGENT,
+)
+from services.api.adapters.agents.project_queries import IN_PROJECT
+from services.api.adapters.memory.agent_file_blocks import PLACE
+from services.api.adapters.resource_query_builder import (
+    NOT_HIDDEN,
+    Filter,
+    Resource,
+    Where,
+    any_of,
+    contains,
+    filter_of,
+)
+from services.api.http.callers import org_of
+from services.api.http.handler_dependencies import api_of
+from services.api.http.raw_json import raw
+from services.api.http.request_parsing import (
+    LONG_PAGE_BYTES_MAX,
+    AnyRequest,
+    Page,
+    Query,
+    body_of,
+    query_of,
+    valid_id,
+)
+from services.api.openapi.operation import returns
+from services.api.v1.as_of import AsOf, seen_at
+from services.api.v1.attached_identities import (
+    IDENTITY_FIELDS,
+    check_identities,
+    replace_identities,
+)
+from services.api.v1.client_versions import is_legacy
+from services.api.v1.creation_defaults import complete_agent
+from services.api.v1.folder_attachments import (
+    FOLDER_FIELDS,
+    attach,
+    create_default_folder,
+    replace,
+    wanted_folders,
+)
+from services.api.v1.read_model_responses import (
+    answer_count,
+    answer_document,
+    answer_page,
+    document_of,
+)
+from services.api.v1.secret_sealing import MARK, sealed_values
+from services.api.v1.sleeptime import (
+    delete_with_sleeptime,
+    enable_with_creation,
+    enable_with_update,
+)
+from services.api.v1.state_size_checks import sized_agent, sized_creation
+
+# What a V1 agent has besides its own fields: from its conversation, from its last run, and, where
+# the client asks for them, its relationships.
+# What models are shown, in that order: a summary is recorded later than what follows it, and is
+# shown behind the first message, the system's.
+FIRST_IN_CONTEXT = (
+    "select min(f.position) from agent.message_view f"
+    " where f.conversation_id = v.conversation_id and f.org = v.org and f.in_context"
+)
+MESSAGE_IDS = (
+    "array_to_json(array(select m.id from agent.message_view m"
+    " where m.conversation_id = v.conversation_id and m.org = v.org and m.in_context"
+    f" order by case m.role when 'summary' then ({FIRST_IN_CONTEXT}) + 0.5 else m.position end"
+    "))::text"
+)
+RUNS_OF_AGENT = "from agent.run_view r where r.agent_id = v.id and r.org = v.org"
+LATEST = 'r.created_at desc, r.id collate "C" desc'
+LAST_RUN = (
+    "coalesce((select jsonb_build_object('last_stop_reason', r.stop_reason, 'last_run_completion',"
+    " r.fields->'completed_at', 'last_run_duration_ms',"
+    f" (r.fields->>'total_duration_ns')::bigint / 1000000) {RUNS_OF_AGENT}"
+    f" and r.stop_reason is not null order by {LATEST} limit 1), '{{}}')"
+)
+# Blocks are text, as what else a client wrote: `jsonb` would change the form of its numbers.
+# `offset 0` keeps a subquery to itself: blocks are found by their ids, not by their organisation,
+# and they are read once, though they are shown twice.
+BLOCKS = (
+    "(select '[' || coalesce(string_agg(b.document, ', ' order by array_position(v.block_ids,"
+    " b.id)), '') || ']' from (select id, org, document from memory.block_view"
+    " where id = any(v.block_ids) offset 0) b where b.org = v.org)"
+)
+# Folders are few agents' own: what others' rows say of them is right already.
+HAS_FOLDERS = (
+    "coalesce((select a.org = v.org from memory.agent_folder_view a where a.agent_id = v.id"
+    " limit 1), false)"
+)
+WITH_BLOCKS = (
+    "left(((v.fields->'memory') - '{blocks,file_blocks}'::text[])::text, -1)"
+    " || ', \"blocks\": ' || x.blocks || ', \"file_blocks\": '"
+    f" || case when {HAS_FOLDERS} then {PLACE} else '[]' end || '}}'"
+)
+MEMORY = f"(select {WITH_BLOCKS} from (select {BLOCKS} as blocks offset 0) x)"
+BLOCKS_AND_MEMORY = (
+    f"(select '\"blocks\": ' || x.blocks || ', \"memory\": ' || {WITH_BLOCKS} || ', '"
+    f" from (select {BLOCKS} as blocks offset 0) x)"
+)
+# The message is found by its id: a join might go through all messages of a table that is small.
+PENDING_APPROVAL = (
+    "(select d.value from agent.approval_view a, json_array_elements("
+    "(select m.v1_messages from agent.message_view m"
+    " where m.id = a.message_id and m.org = a.org)) d"
+    " where a.conversation_id = v.conversation_id and a.org = v.org"
+    " and d.value->>'message_type' = 'approval_request_message' limit 1)"
+)
+# What clients made is read where it is, by its ids, only for an agent that has any of it.
+TOOLS = (
+    "(case when v.custom_tool_ids = '{}' then v.tools else v.tools || coalesce((select"
+    " jsonb_agg(t.document::jsonb order by array_position(v.custom_tool_ids, t.id))"
+    " from (select id, org, document from tools.tool_view where id = any(v.custom_tool_ids)"
+    " offset 0) t where t.org = v.org), '[]') end)"
+)
+# A document that has secrets in it has them twice: under the name of today and the deprecated one.
+SECRET_FIELDS = ("secrets", "tool_exec_environment_variables")
+SOURCES = (
+    "(select coalesce(jsonb_agg(f.document::jsonb order by a.created_at, f.id), '[]')"
+    " from (select folder_id, org, created_at from memory.agent_folder_view"
+    " where agent_id = v.id offset 0) a cross join lateral (select id, org, document"
+    " from memory.folder_view where id = a.folder_id limit 1) f"
+    " where a.org = v.org and f.org = v.org)"
+)
+WITHOUT_SOURCES = (
+    f"(case when {HAS_FOLDERS} then v.body_beside_secrets_and_sources"
+    " else v.body_beside_secrets end)"
+)
+WITH_SOURCES = (
+    f"(case when {HAS_FOLDERS} then jsonb_build_object('sources', {SOURCES}) else '{{}}' end)"
+)
+SECRETS = (
+    "coalesce((select string_agg(left(jsonb_build_object('id', s.value->'id', 'agent_id', v.id,"
+    " 'key', s.value->'key', 'value_enc', null, 'description', null, 'organization_id', v.org,"
+    " 'created_at', null, 'updated_at', null, 'created_by_id', null, 'last_updated_by_id', null"
+    f")::text, -1) || ', \"value\": ' || chr({ord(MARK)}) || (s.value->>'value')"
+    f" || chr({ord(MARK)}) || '}}', ', ' order by s.number)"
+    " from jsonb_array_elements(v.secrets) with ordinality s(value, number)), '')"
+)
+WITH_SECRETS = (
+    "(case when v.secrets is null then '' else (select '\"secrets\": [' || x.them"
+    " || '], \"tool_exec_environment_variables\": [' || x.them || '], '"
+    f" from (select {SECRETS} as them offset 0) x) end)"
+)
+WITHOUT_SECRETS = (
+    "(case when v.secrets is null then ''"
+    ' else \'"secrets": [], "tool_exec_environment_variables": [], \' end)'
+)
+# The group that an agent manages, under the name of today and the deprecated one.
+MANAGED_GROUP = (
+    "(select jsonb_build_object('managed_group', x.g, 'multi_agent_group', x.g) from (select ("
+    "select g.document::jsonb from groups.group_view g where g.manager_agent_id = v.id"
+    " and g.org = v.org order by g.created_at desc, g.id limit 1) as g offset 0) x)"
+)
+# For who runs a tool: sealed.
+SEALED_SECRETS = (
+    "coalesce((select jsonb_object_agg(s->>'key', s->>'value')"
+    " from jsonb_array_elements(v.secrets) s), '{}')"
+)
+# The group that the agent manages, of several the one whose members review what its runs say. It
+# is shown twice, under the name of today and the deprecated one.
+MANAGED_GROUP = (
+    "coalesce((select jsonb_build_object('multi_agent_group', x.own, 'managed_group', x.own)"
+    " from (select g.document::jsonb as own from groups.group_view g"
+    " where g.manager_agent_id = v.id and g.org = v.org"
+    " order by g.manager_type not in ('sleeptime', 'voice_sleeptime'), g.created_at, g.id"
+    " limit 1 offset 0) x), '{}')"
+)
+RELATIONSHIPS = {
+    "agent.pending_approval": f"'pending_approval', {PENDING_APPROVAL}",
+    "agent.tools": f"'tools', {TOOLS}",
+    "agent.tags": "'tags', to_jsonb(v.tags)",
+}
+ALL_RELATIONSHIPS = frozenset(
+    {
+        *("agent.blocks", "agent.identities", "agent.managed_group", "agent.secrets"),
+        *("agent.sources", *RELATIONSHIPS),
+    }
+)
+
+
+def document_with(relationships: Iterable[str]) -> str:
+    """The SQL expression of a V1 agent with the relationships that were asked for."""
+    wanted = frozenset(relationships)
+    named = [RELATIONSHIPS[name] for name in sorted(wanted & RELATIONSHIPS.keys())]
+    shown = [f"jsonb_build_object({', '.join(named)})"] if named else []
+    own, blocks, body = "v.fields", "''", "v.body_beside_secrets"
+    if "agent.sources" in wanted:
+        body = WITHOUT_SOURCES
+        shown.append(WITH_SOURCES)
+    if "agent.managed_group" in wanted:
+        shown.append(MANAGED_GROUP)
+    if "agent.identities" in wanted:
+        shown.append(IDENTITIES_OF_AGENT)
+    secrets = WITH_SECRETS if "agent.secrets" in wanted else WITHOUT_SECRETS
+    if "agent.blocks" in wanted:
+        own, blocks = "(v.fields - '{blocks,memory}'::text[])", BLOCKS_AND_MEMORY
+    rest = " || ".join([own, LAST_RUN, *shown])
+    # What is large is text, so that it is neither put together nor printed.
+    return (
+        f"'{{' || {body} || ', \"message_ids\": ' || {MESSAGE_IDS} || ', ' || {secrets} || {blocks}"
+        f" || substr(({rest})::text, 2)"
+    )
+
+
+AGENTS = Resource(
+    kind="agent",
+    view="agent.agent_view",
+    document=document_with(ALL_RELATIONSHIPS),
+    sort_keys={
+        "created_at": "v.created_at",
+        "updated_at": "v.updated_at",
+        "last_run_completion": (
+            f"coalesce((select max((r.fields->>'completed_at')::timestamptz) {RUNS_OF_AGENT}),"
+            " 'epoch'::timestamptz)"
+        ),
+    },
+    created_view="agent.created_agent_view",
+    created_sort_keys={"created_at": "v.created_at", "updated_at": "v.updated_at"},
+    counted=("agent", "agents"),
+)
+
+Relationship = Literal[
+    "agent.blocks",
+    "agent.identities",
+    "agent.managed_group",
+    "agent.pending_approval",
+    "agent.secrets",
+    "agent.sources",
+    "agent.tags",
+    "agent.tools",
+]
+
+
+class Including(Query):
+    """Which relationships to show."""
+
+    include: Annotated[list[Relationship], Field(default_factory=list, max_length=NAMES_MAX)]
+    include_relationships: Names | None = None
+
+
+class IncludingAsOf(Including, AsOf):
+    """Which relationships to show, at which moment."""
+
+
+WITH_CAPABILITY = (
+    "select c.agent_id from agent.agent_capability_view c where c.org = %(org)s and c.name = {}"
+)
+
+
+class AgentFilters(Query):
+    """Which agents."""
+
+    name: Annotated[Name | None, Where("v.name = {}")] = None
+    tags: Annotated[Names | None, any_of("v.tags && {}", unless="match_all_tags")] = None
+    match_all_tags: Annotated[bool, any_of("v.tags @> {tags}")] = False
+    query_text: Annotated[SearchText | None, contains("v.name", "v.fields->>'description'")] = None
+    project_id: Annotated[Name | None, Where(IN_PROJECT, key=True)] = None
+    template_id: Annotated[Name | None, Where("v.fields->>'template_id' = {}", key=True)] = None
+    base_template_id: Annotated[
+        Name | None, Where("v.fields->>'base_template_id' = {}", key=True)
+    ] = None
+    identity_id: Annotated[Name | None, Where(HAS_IDENTITY, key=True)] = None
+    identifier_keys: Annotated[Names | None, Where(HAS_IDENTIFIER_KEY, key=True)] = None
+    created_by_id: Annotated[Name | None, Where("v.fields->>'created_by_id' = {}", key=True)] = None
+    capability: Annotated[Name | None, Where(f"v.id in ({WITH_CAPABILITY})", key=True)] = None
+    last_stop_reason: Annotated[
+        Name | None,
+        Where(
+            f"{{}} = (select r.stop_reason {RUNS_OF_AGENT} order by {LATEST} limit 1)",
+            # An array: a plan that is kept knows of no reason that few runs ended for it.
+            search="v.id = any(array(select r.agent_id from agent.run_view r"
+            " where r.stop_reason = {} and r.org = %(org)s))",
+        ),
+    ] = None
+    show_hidden_agents: bool | None = False
+
+
+class AgentPage(Page, Including, AgentFilters):
+    """A page of agents."""
+
+    limit: Annotated[int | None, Field(ge=0, le=1_000)] = 50
+    order_by: Literal["created_at", "updated_at", "last_run_completion"] = "created_at"
+
+
+@post("/v1/agents", status_code=200, opt=returns("agent", body=all_request_bodies.CreateAgent))
+async def create_agent(request: AnyRequest) -> Response[bytes]:
+    """Create an agent with its memory blocks."""
+    body = await body_of(request, all_request_bodies.CreateAgent)
+    agent_id = api_of(request).new_id(request, "agent")
+    return raw(await created_agent(request, body, agent_id))
+
+
+async def created_agent(
+    request: AnyRequest,
+    body: all_request_bodies.CreateAgent,
+    agent_id: str,
+    *,
+    deployment_id: str = "",
+    entity_id: str = "",
+) -> bytes:
+    """The document of an agent that is created as a body says, of a deployment of a template or of
+    none. Raises Problem."""
+    body = complete_agent(body, api_of(request).defaults)
+    given = body.secrets or body.tool_exec_environment_variables
+    wanted = sized_creation(plain_part(body) | sealed_part(request, given))
+    command = CreateAgent(
+        agent_id=agent_id, request=wanted, deployment_id=deployment_id, entity_id=entity_id
+    )
+    folders = await wanted_folders(request, body) or []
+    await check_identities(request, body.identity_ids)
+    await api_of(request).send(request, command, message_id=f"create-{agent_id}")
+    if body.include_default_source:
+        folders.append(await create_default_folder(request, agent_id))
+    await attach(request, agent_id, *folders)
+    await replace_identities(request, agent_id, body.identity_ids)
+    if body.enable_sleeptime:
+        await enable_with_creation(request, agent_id)
+    return await document_of(request, AGENTS, agent_id)
+
+
+def plain_part(body: all_request_bodies.CreateAgent | all_request_bodies.UpdateAgent) -> JsonObject:
+    """What a request says, but for its secrets, and its folders and identities, which are other
+    services'."""
+    beside = {*SECRET_FIELDS, *FOLDER_FIELDS, *IDENTITY_FIELDS, "include_default_source"}
+    return body.model_dump(mode="json", exclude_unset=True, exclude=beside)
+
+
+def sealed_part(request: AnyRequest, secrets: Mapping[str, str] | None) -> JsonObject:
+    """The secrets of a request, sealed before there is a command: the bus would store them."""
+    if secrets is None:
+        return {}
+    return {"secrets": {**sealed_values(api_of(request).sealer, "secrets", secrets)}}
+
+
+@get("/v1/agents", opt=returns("agents", query=AgentPage))
+async def list_agents(request: AnyRequest) -> Response[bytes]:
+    """List agents, the newest first."""
+    page = query_of(request, AgentPage)
+    shown = document_with(relationships(request, page))
+    found = shown_agents(request, page)
+    return await answer_page(
+        request,
+        AGENTS,
+        page,
+        found,
+        key=page.order_by,
+        document=shown,
+        bytes_max=LONG_PAGE_BYTES_MAX,
+    )
+
+
+@get("/v1/agents/count", opt=returns("number of agents", query=AgentFilters))
+async def count_agents(request: AnyRequest) -> Response[bytes]:
+    """Count the agents that match the filters."""
+    return await answer_count(
+        request, AGENTS, shown_agents(request, query_of(request, AgentFilters))
+    )
+
+
+def shown_agents(request: AnyRequest, asked: AgentFilters) -> Filter:
+    """The agents that a client asks for; hidden ones only where it says so. Written out, as in
+    the index of the others."""
+    found = filter_of(asked, org_of(request))
+    return found if asked.show_hidden_agents else found.add(NOT_HIDDEN)
+
+
+@get("/v1/agents/{agent_id:str}", opt=returns("agent", query=IncludingAsOf))
+async def retrieve_agent(request: AnyRequest, agent_id: str) -> Response[bytes]:
+    """Retrieve an agent by its id; with `at` as it was then."""
+    asked = query_of(request, IncludingAsOf)
+    shown = document_with(relationships(request, asked))
+    async with seen_at(request, agent_id, asked.at):
+        return await answer_document(request, AGENTS, agent_id, document=shown)
+
+
+@patch("/v1/agents/{agent_id:str}", opt=returns("agent", body=all_request_bodies.UpdateAgent))
+async def update_agent(request: AnyRequest, agent_id: str) -> Response[bytes]:
+    """Change the given fields of an agent."""
+    valid_id("agent", agent_id)
+    body = await body_of(request, all_request_bodies.UpdateAgent)
+    given = body.tool_exec_environment_variables if body.secrets is None else body.secrets
+    changes = sized_agent(plain_part(body) | sealed_part(request, given))
+    folders = await wanted_folders(request, body)
+    await check_identities(request, body.identity_ids)
+    api = api_of(request)
+    name = api.new_id(request, "cmd", request.method, request.url.path)
+    update = UpdateAgent(agent_id=agent_id, request=changes)
+    await api.send(request, update, message_id=name)
+    if folders is not None:
+        await replace(request, agent_id, folders)
+    await replace_identities(request, agent_id, body.identity_ids)
+    if body.enable_sleeptime:
+        await enable_with_update(request, agent_id, cause_id=name)
+    return await answer_document(request, AGENTS, agent_id)
+
+
+@delete("/v1/agents/{agent_id:str}", status_code=200, opt=returns("message"))
+async def delete_agent(request: AnyRequest, agent_id: str) -> JsonObject:
+    """Delete an agent with its messages, its runs, the blocks that only it has, and its sleeptime
+    agent."""
+    return await deleted_agent(request, agent_id)
+
+
+async def deleted_agent(request: AnyRequest, agent_id: str, message_id: str = "") -> JsonObject:
+    """What is said of an agent once it is deleted. Raises Problem."""
+    await delete_with_sleeptime(request, valid_id("agent", agent_id), message_id)
+    return {"message": f"Agent id={agent_id} successfully deleted"}
+
+
+def relationships(request: AnyRequest, asked: Including) -> Iterable[str]:
+    """What to show: what the client names, and to clients before SDK 1.0 everything."""
+    if asked.include_relationships is not None:
+        return [f"agent.{name}" for name in asked.include_relationships]
+    if asked.include or not is_legacy(request):
+        return asked.include
+    return ALL_RELATIONSHIPS

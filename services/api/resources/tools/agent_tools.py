@@ -1,0 +1,59 @@
+"""The tools of an agent."""
+
+from __future__ import annotations
+
+from typing import Annotated, Literal
+
+from litestar import Response, get, patch
+from pydantic import Field
+from pydantic_core import from_json, to_json
+
+from libs.contracts.agent.agents import AttachTool, DetachTool
+from services.api.adapters.resource_query_builder import slice_of_items
+from services.api.http.handler_dependencies import api_of
+from services.api.http.raw_json import raw
+from services.api.http.request_parsing import AnyRequest, Page, query_of, valid_id
+from services.api.openapi.operation import returns
+from services.api.resources.agents.agents import AGENTS, TOOLS
+from services.api.v1.as_of import AsOf, seen_at
+from services.api.v1.client_versions import is_legacy
+from services.api.v1.read_model_responses import answer_document, document_of, slice_of
+
+PATH = "/v1/agents/{agent_id:str}/tools"
+
+
+class AgentToolPage(Page, AsOf):
+    """A page of an agent's tools."""
+
+    limit: Annotated[int | None, Field(ge=0, le=1_000)] = 100
+    order: Literal["asc", "desc"] = "asc"
+
+
+@get(PATH, opt=returns("tools", query=AgentToolPage))
+async def list_agent_tools(request: AnyRequest, agent_id: str) -> Response[bytes]:
+    """List the tools of an agent."""
+    page = query_of(request, AgentToolPage)
+    async with seen_at(request, agent_id, page.at):
+        tools = from_json(await document_of(request, AGENTS, agent_id, document=TOOLS))
+    return raw(to_json(slice_of_items(tools, slice_of(page))))
+
+
+@patch(f"{PATH}/attach/{{tool_id:str}}", opt=returns("null, or the agent"))
+async def attach_tool(request: AnyRequest, agent_id: str, tool_id: str) -> Response[bytes]:
+    """Attach a tool to an agent."""
+    command = AttachTool(agent_id=valid_id("agent", agent_id), tool_id=valid_id("tool", tool_id))
+    await api_of(request).send(request, command)
+    return await answer_change(request, agent_id)
+
+
+@patch(f"{PATH}/detach/{{tool_id:str}}", opt=returns("null, or the agent"))
+async def detach_tool(request: AnyRequest, agent_id: str, tool_id: str) -> Response[bytes]:
+    """Detach a tool from an agent."""
+    command = DetachTool(agent_id=valid_id("agent", agent_id), tool_id=valid_id("tool", tool_id))
+    await api_of(request).send(request, command)
+    return await answer_change(request, agent_id)
+
+
+async def answer_change(request: AnyRequest, agent_id: str) -> Response[bytes]:
+    """What clients are answered: nothing, or the agent if they are older than SDK 1.0."""
+    return await answer_document(request, AGENTS, agent_id) if is_legacy(request) else raw(b"null")

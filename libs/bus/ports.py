@@ -189,8 +189,9 @@ def is_answer(reply: Accepted | Rejected, *, sent_again: bool) -> bool:
 async def request_as_service(
     bus: Bus, command: Command, context: Context, *, seconds_max: float = REQUEST_SECONDS_MAX
 ) -> Accepted | Rejected:
-    """Send a command in the course of other work, which waits until there is room for it: raises
-    BusUnavailable where a client would be told to come again."""
+    """Send a command in the course of other work that is repeated as a whole: raises BusUnavailable
+    where there is no room for it. Who repeats the command alone asks until it is accepted
+    (`libs.work.acceptance`)."""
     reply = await bus.request(command, context, seconds_max=seconds_max)
     if isinstance(reply, Rejected) and reply.code == BUSY:
         raise BusUnavailable(f"{command.service}.{command.topic}: {reply.reason}")

@@ -170,6 +170,11 @@ class Rejected(Value):
     reason: str
     details: JsonObject = Field(default_factory=dict, exclude_if=not_)
 
+    @property
+    def next_try(self) -> NextTry:
+        """When the command may be accepted; a code of a newer process says never."""
+        return REFUSALS.get(self.code, "never")
+
 
 Reply = Annotated[Accepted | Rejected, Field(discriminator="outcome")]
 REPLY: TypeAdapter[Accepted | Rejected] = TypeAdapter(Reply)
@@ -184,10 +189,21 @@ PARKED = "parked"
 BUSY = "busy"  # nothing is wrong with the command: there is no room for it now
 RATE_LIMITED = "rate_limited"  # details have `retry_after_seconds`, after which it may come again
 PENDING_APPROVAL = "pending_approval"  # calls wait for the client, and it sent something else
-REFUSALS = (
-    NOT_FOUND, INVALID, UNPROCESSABLE, CONFLICT, TOO_LARGE, UNAVAILABLE, PARKED, BUSY,
-    RATE_LIMITED, PENDING_APPROVAL,
-)  # fmt: skip
+# When a command that work needs may be accepted after a refusal: `again` in a moment, `later`, once
+# somebody has done something, `anew` under another id, or `never`.
+type NextTry = Literal["again", "later", "anew", "never"]
+REFUSALS: dict[str, NextTry] = {
+    BUSY: "again",
+    UNAVAILABLE: "again",
+    RATE_LIMITED: "later",
+    PENDING_APPROVAL: "later",
+    CONFLICT: "anew",
+    PARKED: "anew",
+    NOT_FOUND: "never",
+    INVALID: "never",
+    UNPROCESSABLE: "never",
+    TOO_LARGE: "never",
+}
 
 KEY_REUSED = Rejected(
     code=CONFLICT,

@@ -1,14 +1,16 @@
-"""Start runs of agents from another service, and wait for their ends.
+"""Start runs of agents, and wait for their ends.
 
-The scheduler, batches and groups have agents answer messages. Each run has an id that follows from
-what it is for (a schedule's slot, an item of a batch, a turn of a group), so that a repeated start
-means the run that was started before. Who waits for a run reads its row: what the run publishes
-only says when a look is worth it.
+The scheduler, batches, groups and tools have agents answer messages. Each run has an id that
+follows from what it is for (a schedule's slot, an item of a batch, a turn of a group), so that a
+repeated start means the run that was started before. Who waits for a run reads its row: what the
+run publishes only says when a look is worth it. These are single tries; `deliveries` goes on until
+there is an answer.
 
-    runs = AgentRuns(bus, PostgresAgentRunQueries(database), clock)
-    wanted = WantedRun(run_id=run_id, agent_id=agent_id, messages=[message])
-    refused = await runs.start(wanted, context)
-    ended = await runs.wait_for_end(org, run_id)
+    runs = AgentRuns(bus, PostgresAgentRunQueries(database))
+    wanted = WantedRun(run_id=run_id, agent_id=agent_id, messages=[message], created_at=now)
+    async with runs.follow_run(org, run_id) as progress:
+        refused = await runs.start(wanted, context)
+        ended = await runs.wait_for_end(org, run_id, progress)
     messages = await runs.messages(org, run_id)
 """
 
@@ -20,9 +22,9 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any, Protocol
 
-from libs.bus.ports import Bus, Clock
+from libs.bus.ports import Bus
 from libs.contracts.agent.approvals import AnswerApproval, CallAnswer
-from libs.contracts.agent.conversations import Message
+from libs.contracts.agent.conversations import CreateConversation, Message
 from libs.contracts.agent.runs import (
     CallingRun,
     CancelRuns,
@@ -31,7 +33,7 @@ from libs.contracts.agent.runs import (
     RunOptions,
     StartRun,
 )
-from libs.contracts.bus_messages import Context, JsonObject, Rejected, delta_subject
+from libs.contracts.bus_messages import CONFLICT, Context, JsonObject, Rejected, delta_subject
 from libs.contracts.deterministic_ids import derived_id
 from libs.contracts.letta.enums import MessageType
 from libs.contracts.letta.message_requests import MAX_STEPS_DEFAULT
@@ -48,9 +50,10 @@ ACTIVE = ("created", "running")
 class WantedRun:
     """A run that is to be started; `metadata` is what clients read of it, such as `schedule_id`.
 
-    Without a `conversation_id` it is in the agent's own conversation. Where `unless_busy`, it is
-    refused with CONFLICT while another run of the conversation has not ended. One that `ends_pause`
-    cancels the pause that the agent has asked for. With `answers` it goes on where calls of its
+    Without a `conversation_id` it is in the agent's own conversation. A `new_conversation`, as a V1
+    request describes it, is made first, unless it is there. Where `unless_busy`, the run is refused
+    with CONFLICT while another run of the conversation has not ended. One that `ends_pause` cancels
+    the pause that the agent has asked for. With `answers` it goes on where calls of its
     `client_tools` wait in the conversation; the messages follow them.
     """
 
@@ -59,6 +62,7 @@ class WantedRun:
     messages: list[Message]
     created_at: datetime
     conversation_id: str | None = None
+    new_conversation: JsonObject | None = None
     metadata: JsonObject | None = None
     max_steps: int = MAX_STEPS_DEFAULT
     unless_busy: bool = False
@@ -160,7 +164,7 @@ class PostgresAgentRunQueries:
         return [v1_message for (v1_messages,) in rows for v1_message in v1_messages]
 
 
-async def go_on(_: RunProgress) -> bool:
+async def go_on(_: RunProgress | None) -> bool:
     """Wait for a run as long as it takes."""
     return True
 
@@ -168,51 +172,63 @@ async def go_on(_: RunProgress) -> bool:
 class AgentRuns:
     """Runs of agents that one service has other agents make."""
 
-    def __init__(self, bus: Bus, queries: AgentRunQueries, clock: Clock) -> None:
+    def __init__(self, bus: Bus, queries: AgentRunQueries) -> None:
         self.bus = bus
         self.queries = queries
-        self.clock = clock
 
     async def start(self, wanted: WantedRun, context: Context) -> Rejected | None:
         """Have a run accepted; returns why it is not. Safe to repeat. Raises BusUnavailable."""
+        if wanted.new_conversation is not None:
+            assert wanted.conversation_id is not None, "a new conversation has an id"
+            refused = await self.make_conversation(
+                wanted.agent_id, wanted.conversation_id, wanted.new_conversation, context
+            )
+            if refused is not None:
+                return refused
         reply = await self.bus.request(wanted.command(), context.follow_up(wanted.message_id))
         return reply if isinstance(reply, Rejected) else None
+
+    async def make_conversation(
+        self, agent_id: str, conversation_id: str, request: JsonObject, context: Context
+    ) -> Rejected | None:
+        """Have a conversation made, as a V1 request describes it, unless it is there; returns why
+        it is not. Safe to repeat. Raises BusUnavailable."""
+        command = CreateConversation(
+            conversation_id=conversation_id, agent_id=agent_id, request=request
+        )
+        name = derived_id("cmd", conversation_id, "create")
+        reply = await self.bus.request(command, context.follow_up(name))
+        return reply if isinstance(reply, Rejected) and reply.code != CONFLICT else None
+
+    def follow_run(self, org: str, run_id: str) -> AbstractAsyncContextManager[Progress]:
+        """Hear of a run."""
+        subject = delta_subject("agent", "run", "progress", org, run_id)
+        return follow(self.bus, subject, wanted=is_worth_a_look)
 
     async def wait_for_end(
         self,
         org: str,
         run_id: str,
+        progress: Progress,
         *,
         goes_on: Callable[[RunProgress], Awaitable[bool]] = go_on,
+        is_new: bool = False,
     ) -> RunProgress | None:
-        """How a run ended; None if it is deleted, or was never accepted. `goes_on` is asked after
-        each look at an active run: the wait ends with that progress once it says no. Raises
-        StoreUnavailable."""
-        async with self.follow_run(org, run_id) as progress:
-            return await self.look_until_end(org, run_id, progress, goes_on)
-
-    def follow_run(self, org: str, run_id: str) -> AbstractAsyncContextManager[Progress]:
-        """Hear of a run. Who does so from before its start need not look until it hears something,
-        or for LOOK_SECONDS."""
-        subject = delta_subject("agent", "run", "progress", org, run_id)
-        return follow(self.bus, subject, wanted=is_worth_a_look)
-
-    async def look_until_end(
-        self,
-        org: str,
-        run_id: str,
-        progress: Progress,
-        goes_on: Callable[[RunProgress], Awaitable[bool]] = go_on,
-    ) -> RunProgress | None:
-        """The same for somebody who follows the run already."""
+        """How a run ended that the caller follows; None if it is deleted, or was never accepted.
+        `goes_on` is asked after each look at an active run: the wait ends with that progress once
+        it says no. Who follows a run that `is_new` from before its start hears of its end, so its
+        row is not looked at before that, or before a silence. Raises StoreUnavailable."""
         look = LOOK_SECONDS
+        if is_new and (ended := end_in(await progress.next(look))):
+            return ended
         while True:
             run = await self.queries.run_progress(org, run_id)
             if run is None or not run.is_active or not await goes_on(run):
                 return run
             is_queued = run.status == "created"
             look = LOOK_SECONDS if is_queued else min(2 * look, LOOK_SECONDS_MAX)
-            await progress.next(look)
+            if ended := end_in(await progress.next(look)):
+                return ended
 
     async def messages(self, org: str, run_id: str) -> list[dict[str, Any]]:
         """The V1 messages of a run, those that were sent first. Raises StoreUnavailable."""
@@ -220,10 +236,20 @@ class AgentRuns:
 
     async def cancel(
         self, agent_id: str, run_id: str, context: Context, conversation_id: str | None = None
-    ) -> None:
-        """End a run that nobody waits for any more. Safe to repeat. Raises BusUnavailable."""
+    ) -> Rejected | None:
+        """End a run that nobody waits for any more; returns why it is not ended. Safe to repeat.
+        Raises BusUnavailable."""
         command = CancelRuns(agent_id=agent_id, conversation_id=conversation_id, run_ids=[run_id])
-        await self.bus.request(command, context.follow_up(derived_id("withdraw", run_id)))
+        reply = await self.bus.request(command, context.follow_up(derived_id("withdraw", run_id)))
+        return reply if isinstance(reply, Rejected) else None
+
+
+def end_in(heard: ProgressMessage | None) -> RunProgress | None:
+    """How a run ended, if a message of it says so: it is sent after that is durable."""
+    end = heard.get("end") if heard else None
+    if not end:
+        return None
+    return RunProgress(end["status"], end["stop_reason"], end["usage"], end.get("error"))
 
 
 def is_worth_a_look(delta: ProgressMessage) -> bool:

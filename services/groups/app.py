@@ -85,7 +85,7 @@ async def keep_groups_true(runtime: Runtime, groups: PostgresGroupQueries) -> No
 async def start_routing(runtime: Runtime) -> Mapping[type[Command], Handler]:
     """The handlers of routed messages and topics; their engine is swept and drained."""
     queries = PostgresRecipientQueries(runtime.database)
-    runs = AgentRuns(runtime.bus, PostgresAgentRunQueries(runtime.database), runtime.clock)
+    runs = AgentRuns(runtime.bus, PostgresAgentRunQueries(runtime.database))
     routed = RoutedMessages(RoutingPorts(**runtime.port_arguments, queries=queries, runs=runs))
     for ended in (RunCompleted, RunFailed, RunCancelled):
         await runtime.service.hear(ended, routed.run_ended)
@@ -107,7 +107,7 @@ def answer_in_groups(runtime: Runtime) -> Mapping[type[Command], Handler]:
         GroupRunPorts(
             **runtime.port_arguments,
             queries=PostgresGroupRunQueries(database),
-            agent_runs=AgentRuns(bus, PostgresAgentRunQueries(database), clock),
+            agent_runs=AgentRuns(bus, PostgresAgentRunQueries(database)),
         )
     )
     runs.join(runtime.service)
@@ -122,7 +122,7 @@ async def start_sleeptime(
     drained."""
     service, bus, clock, ids = runtime.service, runtime.bus, runtime.clock, runtime.ids
     queries = PostgresSleeptimeQueries(runtime.database)
-    runs = AgentRuns(bus, PostgresAgentRunQueries(runtime.database), clock)
+    runs = AgentRuns(bus, PostgresAgentRunQueries(runtime.database))
     reviews = Reviews(ReviewPorts(**runtime.port_arguments, queries=queries, runs=runs))
     reviews.join(service)
     runtime.closing.push_async_callback(reviews.drain)

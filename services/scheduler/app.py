@@ -25,7 +25,7 @@ async def wire(runtime: Runtime) -> None:
     """Register what the service answers and does."""
     service, database = runtime.service, runtime.database
     queries, tools = PostgresScheduleQueries(database), PostgresAgentTools(database)
-    runs = AgentRuns(runtime.bus, PostgresAgentRunQueries(database), runtime.clock)
+    runs = AgentRuns(runtime.bus, PostgresAgentRunQueries(database))
     actions = Actions(runtime.bus, runs, tools, queries, runtime.clock)
     firings = Firings(FiringPorts(**runtime.port_arguments, queries=queries, actions=actions))
     firings.join(service)

@@ -239,7 +239,9 @@ def tool_runs(
     """The calls of tools, with what carries out each type of them."""
     bus, clock = runtime.bus, runtime.clock
     sandbox, policies = adapters.sandbox, adapters.policies
-    agents = AgentStates(PostgresAgentStates(runtime.database), bus, lambda: policies.value)
+    agents = AgentStates(
+        PostgresAgentStates(runtime.database), bus, runtime.clock, lambda: policies.value
+    )
     sampling = McpSampling(
         SamplingPorts(
             **runtime.port_arguments,

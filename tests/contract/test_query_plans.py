@@ -21,6 +21,7 @@ from libs.agent_document.plan_parts import FleetPlan, Wanted
 from libs.contracts.agent.summaries import SummarisedMessages
 from libs.contracts.bus_messages import DEFAULT_ORG as ORG
 from libs.eventstore.connection_pool import Database, open_pool
+from libs.work.agent_runs import PostgresAgentRunQueries
 from services.agent.adapters.batch_queries import PostgresBatchQueries
 from services.agent.adapters.block_queries import PostgresBlockQueries
 from services.agent.adapters.conversation_queries import PostgresConversationQueries
@@ -438,17 +439,17 @@ ASKED: dict[type, dict[str, Callable[[Any], Awaitable[Any]]]] = {
         "run_of_step": lambda queries: queries.run_of_step(ORG, CONVERSATION, STEP),
         "has_run": lambda queries: queries.has_run(ORG, CONVERSATION, RUN),
     },
-    PostgresCallbackQueries: {
-        "messages_of_run": lambda queries: queries.messages_of_run(ORG, RUN),
-    },
     PostgresBatchQueries: {
         "batch_items": lambda queries: queries.batch_items(ORG, BATCH, [1, 2]),
         "busy_agents": lambda queries: queries.busy_agents(ORG, BATCH),
         "left_conversations": lambda queries: queries.left_conversations(ORG, BATCH, None),
     },
+    PostgresAgentRunQueries: {
+        "run_progress": lambda queries: queries.run_progress(ORG, RUN),
+        "run_messages": lambda queries: queries.run_messages(ORG, RUN),
+    },
     PostgresCalledRunQueries: {
         "call_chain": lambda queries: queries.call_chain(ORG, RUN),
-        "called_run": lambda queries: queries.called_run(ORG, RUN),
         "waiting_calls": lambda queries: queries.waiting_calls(ORG, RUN),
         "agents_with_tags": lambda queries: queries.agents_with_tags(ORG, ["a"], ["b"], 10),
     },

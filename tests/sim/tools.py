@@ -193,7 +193,7 @@ async def wire(runtime: Runtime) -> None:
                     lambda _: "",
                     Variables(SEALER, NoSandboxConfigs()),
                     NoPackages(),
-                    AgentStates(NoAgents(), bus, ToolPolicies),
+                    AgentStates(NoAgents(), bus, clock, ToolPolicies),
                 ),
                 ToolType.external_mcp: McpRunner(mcp, sampling),
             },

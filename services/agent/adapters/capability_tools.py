@@ -10,10 +10,9 @@ import asyncio
 
 from pydantic import BaseModel
 
-from libs.bus.ports import BusUnavailable
 from libs.contracts.agent.conversations import Message
-from libs.contracts.agent.runs import CallingRun, CancelRuns
-from libs.contracts.bus_messages import BUSY, Rejected
+from libs.contracts.agent.runs import CallingRun
+from libs.contracts.bus_messages import Rejected
 from libs.contracts.deterministic_ids import derived_id
 from libs.contracts.groups.routing import (
     Recipients,
@@ -23,13 +22,12 @@ from libs.contracts.groups.routing import (
 )
 from libs.contracts.letta.capabilities import CapabilityName
 from libs.contracts.letta.message_requests import MAX_STEPS_DEFAULT
-from libs.eventstore.ports import StoreUnavailable
-from libs.work.agent_runs import LOOK_SECONDS, LOOK_SECONDS_MAX, text_of
+from libs.work.acceptance import ask_until_accepted
+from libs.work.agent_runs import LOOK_SECONDS, LOOK_SECONDS_MAX, answer_texts
 from libs.work.progress import Progress, follow
 from services.agent.adapters.multi_agent_tools import (
     NO_ANSWER,
     PART_OF_DEADLINE,
-    RETRY_SECONDS,
     Answer,
     MultiAgentTools,
     answer_fields,
@@ -65,7 +63,7 @@ class CapabilityTools:
         command = self.command(calling, wanted, callers, seconds)
         try:
             async with asyncio.timeout(seconds) as limit:
-                return await self.ask_until_answered(calling, command)
+                return await self.others.through_outages(lambda: self.ask_once(calling, command))
         except TimeoutError:
             if not limit.expired():
                 raise
@@ -95,27 +93,16 @@ class CapabilityTools:
         seconds_max = max(int(seconds) - GRACE_SECONDS, 1)
         return RouteMessage(routed_message_id=routed_id, request=request, seconds_max=seconds_max)
 
-    async def ask_until_answered(self, calling: Calling, command: RouteMessage) -> ToolResult:
-        """The answer, however long it takes. Asks again after an outage of the bus or the store."""
-        while True:
-            try:
-                return await self.ask_once(calling, command)
-            except (BusUnavailable, StoreUnavailable):
-                await self.others.clock.sleep(RETRY_SECONDS)
-
     async def ask_once(self, calling: Calling, command: RouteMessage) -> ToolResult:
-        """Have the message routed, and follow it to its end. Raises BusUnavailable and
-        StoreUnavailable."""
+        """Have the message routed, and follow it to its end. Raises StoreUnavailable."""
+        bus, clock = self.others.bus, self.others.clock
         context = calling.context.follow_up(command.routed_message_id)
         subject = routed_message_deltas(context.org, command.routed_message_id)
-        async with follow(self.others.bus, subject) as progress:
-            while True:
-                reply = await self.others.bus.request(command, context)
-                if not isinstance(reply, Rejected):
-                    return await self.end(calling, command.routed_message_id, progress)
-                if reply.code != BUSY:
-                    return error(reply.reason)
-                await self.others.clock.sleep(RETRY_SECONDS)
+        async with follow(bus, subject) as progress:
+            reply = await ask_until_accepted(bus, clock, command, context)
+            if isinstance(reply, Rejected):
+                return error(reply.reason)
+            return await self.end(calling, command.routed_message_id, progress)
 
     async def end(self, calling: Calling, routed_id: str, progress: Progress) -> ToolResult:
         """What came of the message. While it is in line at an agent it may turn out that all wait
@@ -133,21 +120,14 @@ class CapabilityTools:
 
     async def answer(self, org: str, routed: RoutedProgress) -> ToolResult:
         """What the agent said that answered. Raises StoreUnavailable."""
-        v1_messages = await self.others.queries.messages_of_run(org, routed.run_id)
-        texts = [
-            text_of(message["content"])
-            for message in v1_messages
-            if message["message_type"] == "assistant_message"
-        ]
+        texts = answer_texts(await self.others.queries.run_messages(org, routed.run_id))
         return ToolResult(
             "success", str(answer_fields(routed.agent_id, Answer(texts or [NO_ANSWER])))
         )
 
     async def withdraw_if_all_wait(self, calling: Calling, routed: RoutedProgress) -> None:
         """End the run in line that can never begin, if this call is the one to give up. Raises
-        BusUnavailable and StoreUnavailable."""
+        StoreUnavailable."""
         calls = await self.others.queries.waiting_calls(calling.context.org, routed.run_id)
         if given_up(calls, routed.run_id):
-            command = CancelRuns(agent_id=routed.agent_id, run_ids=[routed.run_id])
-            context = calling.context.follow_up(derived_id("withdraw", routed.run_id))
-            await self.others.bus.request(command, context)
+            await self.others.deliveries.withdraw(routed.agent_id, routed.run_id, calling.context)

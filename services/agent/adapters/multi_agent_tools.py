@@ -7,22 +7,22 @@ crash has the same run, and reads the same answer.
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from typing import Any
 
 from pydantic import BaseModel, Field
 
-from libs.bus.ports import Bus, BusUnavailable, Clock
+from libs.bus.ports import Bus, Clock
 from libs.contracts.agent.conversations import Message, main_conversation
-from libs.contracts.agent.runs import CallingRun, CancelRuns, StartRun
-from libs.contracts.bus_messages import BUSY, Rejected, delta_subject
+from libs.contracts.agent.runs import CallingRun
+from libs.contracts.bus_messages import Rejected
 from libs.contracts.deterministic_ids import derived_id
-from libs.contracts.letta.message_requests import MAX_STEPS_DEFAULT
-from libs.contracts.letta.runs import RunConfig
 from libs.eventstore import failpoints
 from libs.eventstore.ports import StoreUnavailable
-from libs.work.agent_runs import LOOK_SECONDS, LOOK_SECONDS_MAX, answer_texts, is_worth_a_look
-from libs.work.progress import Progress, follow
+from libs.work.acceptance import NOT_WANTED
+from libs.work.agent_runs import AgentRuns, RunProgress, WantedRun, answer_texts
+from libs.work.deliveries import Deliveries
 from services.agent.adapters.all_queries import Queries
 from services.agent.adapters.tool_owner_port import Calling, Runner, error
 from services.agent.domain.runs.agent_call_deadlocks import given_up, waits_of
@@ -88,6 +88,7 @@ class MultiAgentTools:
         self.bus = bus
         self.queries = queries
         self.clock = clock
+        self.deliveries = Deliveries(AgentRuns(bus, queries), clock)
         self.seconds_max = seconds_max
         self.runners: dict[str, Runner] = {
             "send_message_to_agent_and_wait_for_reply": self.wait_for_reply,
@@ -108,7 +109,9 @@ class MultiAgentTools:
         """Write to another agent; what it says is in its own history."""
         wanted = ToAgent.model_validate_json(calling.call.arguments)
         callers = await self.callers(calling, waits=False)
-        refused = await self.begin(Sent(calling, wanted.other_agent_id, wanted.message, callers))
+        sent = Sent(calling, wanted.other_agent_id, wanted.message, callers)
+        refused = await self.deliveries.begin(self.wanted_run(sent), calling.context)
+        failpoints.reach("after_message_to_agent")
         return error(refused.reason) if refused else ToolResult("success", SENT)
 
     async def ask_by_tags(self, calling: Calling) -> ToolResult:
@@ -148,43 +151,46 @@ class MultiAgentTools:
         seconds = self.seconds_max * PART_OF_DEADLINE**depth
         try:
             async with asyncio.timeout(seconds) as limit:
-                return await self.ask_until_answered(sent)
+                return await self.through_outages(lambda: self.ask(sent))
         except TimeoutError:
             if not limit.expired():
                 raise
             return await self.late(sent, seconds)
 
-    async def ask_until_answered(self, sent: Sent) -> Answer:
-        """The other agent's answer, however long it takes. Asks again after an outage of the bus or
-        the store."""
+    async def through_outages[T](self, ask: Callable[[], Awaitable[T]]) -> T:
+        """What `ask` returns. It is asked again after an outage of the store."""
         while True:
             try:
-                return await self.ask_once(sent)
-            except (BusUnavailable, StoreUnavailable):
+                return await ask()
+            except StoreUnavailable:
                 await self.clock.sleep(RETRY_SECONDS)
 
-    async def ask_once(self, sent: Sent) -> Answer:
-        """Start the run and follow it to its end. Raises BusUnavailable and StoreUnavailable."""
-        org = sent.calling.context.org
-        subject = delta_subject("agent", "run", "progress", org, sent.run_id)
-        async with follow(self.bus, subject, wanted=is_worth_a_look) as progress:
-            refused = await self.begin(sent)
-            return Answer([], refused.reason) if refused else await self.end(sent, progress)
+    async def ask(self, sent: Sent) -> Answer:
+        """Start the run and follow it to its end. While it is in line it may turn out that all wait
+        for all: then it is withdrawn. Raises StoreUnavailable."""
+        context = sent.calling.context
 
-    async def begin(self, sent: Sent) -> Rejected | None:
-        """Have the run begun, once there is room for it; returns why not, if it cannot be."""
-        context = sent.calling.context.follow_up(sent.run_id)
-        while True:
-            reply = await self.bus.request(self.command(sent), context)
-            if not isinstance(reply, Rejected):
-                failpoints.reach("after_message_to_agent")
-                return None
-            if reply.code != BUSY:
-                return reply
-            await self.clock.sleep(RETRY_SECONDS)
+        async def goes_on(run: RunProgress | None) -> bool:
+            in_line = run is not None and run.status == "created"
+            return not (in_line and await self.must_give_up(sent))
 
-    def command(self, sent: Sent) -> StartRun:
-        """What begins the run: a message of the system that says who writes."""
+        ended = await self.deliveries.answer(self.wanted_run(sent), context, goes_on=goes_on)
+        name = f"Agent {sent.agent_id}"
+        if ended is None:
+            return Answer([], f"{name} does not exist any more")
+        if ended is NOT_WANTED:
+            why = "waits for an answer that waits for yours, so your message was withdrawn"
+            return Answer([], f"{name} {why}")
+        if isinstance(ended, Rejected):
+            return Answer([], ended.reason)
+        if ended.status != "completed":
+            why = f"{name} gave no answer: its run is {ended.status}"
+            return Answer([], f"{why} ({ended.stop_reason})" if ended.stop_reason else why)
+        v1_messages = await self.queries.run_messages(context.org, sent.run_id)
+        return Answer(answer_texts(v1_messages) or [NO_ANSWER])
+
+    def wanted_run(self, sent: Sent) -> WantedRun:
+        """The run that answers: to a message of the system that says who writes."""
         now, sender = self.clock.now(), sent.calling.design.config.id
         what = "your answer goes back to it" if sent.callers[-1].waits else "it does not wait"
         message = Message(
@@ -194,63 +200,27 @@ class MultiAgentTools:
             created_at=now,
             sender_id=sender,
         )
-        run = RunConfig(
-            id=sent.run_id,
-            created_at=now,
+        return WantedRun(
+            run_id=sent.run_id,
             agent_id=sent.agent_id,
-            background=True,
-            metadata={"run_type": "send_message_to_agent", "caller_run_id": sent.calling.run_id},
-        )
-        return StartRun(
-            agent_id=sent.agent_id,
-            run=run,
             messages=[message],
-            max_steps=MAX_STEPS_DEFAULT,
-            request_hash=sent.run_id,
-            callers=sent.callers,
+            created_at=now,
+            metadata={"run_type": "send_message_to_agent", "caller_run_id": sent.calling.run_id},
+            callers=tuple(sent.callers),
         )
-
-    async def end(self, sent: Sent, progress: Progress) -> Answer:
-        """What came of the run. While it is in line it may turn out that all wait for all."""
-        org, look = sent.calling.context.org, LOOK_SECONDS
-        while True:
-            run = await self.queries.called_run(org, sent.run_id)
-            if run is None:
-                return Answer([], f"Agent {sent.agent_id} does not exist any more")
-            if run.status == "completed":
-                return Answer(await self.answer_texts(sent) or [NO_ANSWER])
-            if run.status not in ("created", "running"):
-                why = f"Agent {sent.agent_id} gave no answer: its run is {run.status}"
-                return Answer([], f"{why} ({run.stop_reason})" if run.stop_reason else why)
-            if run.status == "created" and await self.must_give_up(sent):
-                await self.withdraw(sent)
-                why = "waits for an answer that waits for yours, so your message was withdrawn"
-                return Answer([], f"Agent {sent.agent_id} {why}")
-            look = LOOK_SECONDS if run.status == "created" else min(2 * look, LOOK_SECONDS_MAX)
-            await progress.next(look)
-
-    async def answer_texts(self, sent: Sent) -> list[str]:
-        """What the other agent said in the run. Raises StoreUnavailable."""
-        v1_messages = await self.queries.messages_of_run(sent.calling.context.org, sent.run_id)
-        return answer_texts(v1_messages)
 
     async def must_give_up(self, sent: Sent) -> bool:
         """Whether all wait for all, and this call is the one that ends that."""
         calls = await self.queries.waiting_calls(sent.calling.context.org, sent.run_id)
         return given_up(calls, sent.run_id)
 
-    async def withdraw(self, sent: Sent) -> None:
-        """End a run that nobody waits for any more. Raises BusUnavailable."""
-        command = CancelRuns(agent_id=sent.agent_id, run_ids=[sent.run_id])
-        context = sent.calling.context.follow_up(derived_id("withdraw", sent.run_id))
-        await self.bus.request(command, context)
-
     async def late(self, sent: Sent, seconds: float) -> Answer:
         """What a model is told of an agent that did not answer in time; what is still in line there
         is withdrawn."""
-        run = await self.queries.called_run(sent.calling.context.org, sent.run_id)
+        context = sent.calling.context
+        run = await self.queries.run_progress(context.org, sent.run_id)
         if run is not None and run.status == "created":
-            await self.withdraw(sent)
+            await self.deliveries.withdraw(sent.agent_id, sent.run_id, context)
             what = "was busy with something else, so your message was withdrawn"
         else:
             what = "is still at work on its answer, which nobody waits for any more"

@@ -11,6 +11,7 @@ from pydantic import TypeAdapter
 
 from libs.contracts.agent.runs import CallingRun
 from libs.eventstore.connection_pool import Database
+from libs.work.agent_runs import AgentRunQueries, PostgresAgentRunQueries
 from services.agent.adapters.reconciliation_queries import SWEPT_MAX
 from services.agent.domain.runs.agent_call_deadlocks import WaitingCall
 
@@ -229,10 +230,6 @@ class CallbackQueries(Protocol):
         then the second, and at most `of_org`; of each conversation and for each host likewise."""
         ...
 
-    async def messages_of_run(self, org: str, run_id: str) -> list[dict[str, Any]]:
-        """The V1 messages of a run, in order."""
-        ...
-
 
 class PostgresCallbackQueries:
     """Keeps the contract of `CallbackQueries`."""
@@ -254,15 +251,6 @@ class PostgresCallbackQueries:
             },
         )
         return [DueCallback(*row) for row in rows]
-
-    async def messages_of_run(self, org: str, run_id: str) -> list[dict[str, Any]]:
-        """The V1 messages of a run, in order."""
-        rows = await self.database.fetch(
-            "select v1_messages from agent.messages where run_id = %s and org = %s"
-            " order by position",
-            [run_id, org],
-        )
-        return [v1_message for (v1_messages,) in rows for v1_message in v1_messages]
 
 
 # How many calls that wait for each other are looked at.
@@ -298,23 +286,11 @@ class CallChain:
     callers: list[CallingRun]
 
 
-@dataclass(frozen=True, slots=True)
-class CalledRun:
-    """How far a run is that another agent waits for."""
-
-    status: str
-    stop_reason: str
-
-
-class CalledRunQueries(Protocol):
+class CalledRunQueries(AgentRunQueries, Protocol):
     """What an agent that calls others reads."""
 
     async def call_chain(self, org: str, run_id: str) -> CallChain | None:
         """The conversation of a run, and what led to it; None if it is deleted."""
-        ...
-
-    async def called_run(self, org: str, run_id: str) -> CalledRun | None:
-        """How far a run is, if it was accepted and is not deleted."""
         ...
 
     async def waiting_calls(self, org: str, run_id: str) -> list[WaitingCall]:
@@ -329,11 +305,8 @@ class CalledRunQueries(Protocol):
         ...
 
 
-class PostgresCalledRunQueries:
+class PostgresCalledRunQueries(PostgresAgentRunQueries):
     """Keeps the contract of `CalledRunQueries`."""
-
-    def __init__(self, database: Database) -> None:
-        self.database = database
 
     async def call_chain(self, org: str, run_id: str) -> CallChain | None:
         """The conversation of a run, and what led to it; None if it is deleted."""
@@ -344,14 +317,6 @@ class PostgresCalledRunQueries:
             [run_id, org],
         )
         return CallChain(row[0], CALLERS.validate_python(row[1] or [])) if row else None
-
-    async def called_run(self, org: str, run_id: str) -> CalledRun | None:
-        """How far a run is, if it was accepted and is not deleted."""
-        row = await self.database.fetch_one(
-            "select status, coalesce(stop_reason, '') from agent.runs where id = %s and org = %s",
-            [run_id, org],
-        )
-        return CalledRun(*row) if row else None
 
     async def waiting_calls(self, org: str, run_id: str) -> list[WaitingCall]:
         """A call, and those that have to be answered before it can be."""

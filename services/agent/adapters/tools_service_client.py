@@ -10,7 +10,7 @@ from pydantic import JsonValue, TypeAdapter
 
 from libs.bus.ports import Bus, BusUnavailable, Clock
 from libs.contracts.agent.conversations import ToolStatus
-from libs.contracts.bus_messages import BUSY, Context, JsonObject, Rejected
+from libs.contracts.bus_messages import Context, JsonObject, Rejected
 from libs.contracts.deterministic_ids import derived_id
 from libs.contracts.letta.enums import ToolType
 from libs.contracts.tools.tool_runs import (
@@ -24,6 +24,7 @@ from libs.contracts.tools.tool_runs import (
     ToolRunResult,
     tool_run_deltas,
 )
+from libs.work.acceptance import ask_until_accepted
 from libs.work.progress import ProgressMessage, follow
 from services.agent.adapters.tool_owner_port import Calling, Runner, error
 from services.agent.adapters.tool_queries import ToolRunQueries
@@ -35,7 +36,6 @@ from services.agent.domain.tools.call_arguments import THOUGHTS
 from services.agent.domain.tools.custom_tools import HeldTool
 from services.agent.settings import TOOL_SECONDS_MAX
 
-BUSY_RETRY_SECONDS = 0.5
 CODE = ToolType.custom.value
 INNER_TOOLS_MAX = 200
 # The sandbox stops a tool a little before nobody waits for it any more, and says so.
@@ -91,24 +91,14 @@ class ToolsServiceClient:
         look = partial(self.look, org, command.tool_run_id)
         async with follow(self.bus, tool_run_deltas(org, command.tool_run_id)) as progress:
             try:
-                refused = await self.begin(command, context)
-                if refused is not None:
-                    return error(refused.reason)
+                reply = await ask_until_accepted(self.bus, self.clock, command, context)
+                if isinstance(reply, Rejected):
+                    return error(reply.reason)
                 end = await progress.end(look)
             except asyncio.CancelledError:
                 self.stop_later(command.tool_run_id, context)
                 raise
         return tool_result(ToolRunResult.model_validate(end["result"]))
-
-    async def begin(self, command: RunTool, context: Context) -> Rejected | None:
-        """Have a call begun, once there is room for it; returns why not, if it cannot be."""
-        while True:
-            reply = await self.bus.request(command, context)
-            if not isinstance(reply, Rejected):
-                return None
-            if reply.code != BUSY:
-                return reply
-            await self.clock.sleep(BUSY_RETRY_SECONDS)
 
     async def look(self, org: str, tool_run_id: str) -> ProgressMessage | None:
         """Read the end of a call from its row; one that nobody makes any more has failed."""

@@ -14,29 +14,21 @@ from collections.abc import Sequence
 from libs.bus.fair_semaphore import FairSemaphore
 from libs.bus.ports import BusUnavailable
 from libs.contracts.agent.batches import BatchItem, ItemOutcome
-from libs.contracts.agent.conversations import CreateConversation, DeleteConversation
+from libs.contracts.agent.conversations import DeleteConversation
 from libs.contracts.agent.runs import (
-    CancelRuns,
     QueuedRunsCancelled,
     RunCancelled,
     RunCompleted,
     RunFailed,
 )
-from libs.contracts.bus_messages import (
-    BUSY,
-    NOT_FOUND,
-    UNAVAILABLE,
-    Command,
-    Context,
-    Event,
-    Rejected,
-)
+from libs.contracts.bus_messages import NOT_FOUND, Event, Rejected
 from libs.contracts.deterministic_ids import derived_id
 from libs.contracts.letta.enums import StopReasonType
 from libs.contracts.letta.messages import only_types
 from libs.contracts.state_size_limits import size
 from libs.eventstore.ports import StoreUnavailable
 from libs.eventstore.unit_of_work import UnitOfWork
+from libs.work.agent_runs import AgentRuns
 from libs.work.leased_work import LeasedWork
 from libs.work.work_lease import DueWork, WorkLease
 from services.agent.adapters.batch_queries import StoredItem
@@ -55,8 +47,6 @@ WAITS_FOR_CLIENT = (
     "The agent waits for an approval or for the result of a client's tool, which nobody can give in"
     " a batch: send this message by itself"
 )
-# A later attempt may find room.
-COME_AGAIN = (BUSY, UNAVAILABLE)
 
 
 class Batches(LeasedWork[DueWork]):
@@ -74,6 +64,7 @@ class Batches(LeasedWork[DueWork]):
             thing="place",
         )
         super().__init__(ports, places)
+        self.runs = AgentRuns(ports.bus, ports.queries)
         self.may_be_open = False
         self.sweeping_soon = False
 
@@ -149,7 +140,7 @@ class Batches(LeasedWork[DueWork]):
 
     async def outcome(self, org: str, item: StoredItem) -> ItemOutcome:
         """What came of the run of an item."""
-        found = await self.ports.queries.messages_of_run(org, item.request.run.id)
+        found = await self.ports.queries.run_messages(org, item.request.run.id)
         said = [message for message in found if message["message_type"] != "user_message"]
         messages = only_types(said, item.request.run.include_return_message_types)
         cut = size(messages) > RESULT_BYTES_MAX
@@ -186,7 +177,7 @@ class Batches(LeasedWork[DueWork]):
         for conversation in left:
             command = DeleteConversation(conversation_id=conversation.id)
             name = derived_id("cmd", conversation.id, "delete")
-            await self.send(command, batch.context().follow_up(name))
+            await self.ports.bus.request(command, batch.context().follow_up(name))
 
     # Starts
 
@@ -222,28 +213,23 @@ class Batches(LeasedWork[DueWork]):
         refused = await self.start_run(batch, item.request)
         if refused is None:
             return True
-        if refused.code not in COME_AGAIN:
+        if refused.next_try != "again":
             await self.end(lease, [failure(item, refused.reason)])
         return False
 
     async def start_run(self, batch: Batch, item: BatchItem) -> Rejected | None:
         """Have the run of an item accepted, in its conversation; returns why it is not."""
-        context, conversation_id = batch.context(), item.run.conversation_id
-        if conversation_id is not None:
-            create = CreateConversation(
-                conversation_id=conversation_id,
-                agent_id=item.run.agent_id,
-                request={"summary": f"An item of {batch.id}", "hidden": not batch.state.keep},
+        context, run = batch.context(), item.run
+        if run.conversation_id is not None:
+            refused = await self.runs.make_conversation(
+                run.agent_id,
+                run.conversation_id,
+                {"summary": f"An item of {batch.id}", "hidden": not batch.state.keep},
+                context,
             )
-            name = derived_id("cmd", conversation_id, "create")
-            refused = await self.send(create, context.follow_up(name))
             if refused is not None:
                 return refused
-        return await self.send(item.start_command(), context.follow_up(item.run.id))
-
-    async def send(self, command: Command, context: Context) -> Rejected | None:
-        """Send a command; returns why it is refused. Raises BusUnavailable."""
-        reply = await self.ports.bus.request(command, context)
+        reply = await self.ports.bus.request(item.start_command(), context.follow_up(run.id))
         return reply if isinstance(reply, Rejected) else None
 
     # Ends
@@ -252,14 +238,11 @@ class Batches(LeasedWork[DueWork]):
         """Cancel the runs of items that have one, or what they wait for. Safe to repeat."""
         for item in items:
             run = item.request.run
-            if item.status is None:
-                continue
-            command = CancelRuns(
-                agent_id=run.agent_id, conversation_id=run.conversation_id, run_ids=[run.id]
-            )
-            refused = await self.send(command, batch.context().follow_up(self.ports.ids.new("cmd")))
-            if refused is not None and refused.code != NOT_FOUND:
-                log.info("%s is not cancelled: %s", run.id, refused.reason)
+            if item.status is not None:
+                cause, conversation_id = batch.context(), run.conversation_id
+                refused = await self.runs.cancel(run.agent_id, run.id, cause, conversation_id)
+                if refused is not None and refused.code != NOT_FOUND:
+                    log.info("%s is not cancelled: %s", run.id, refused.reason)
 
     async def complete(self, lease: WorkLease[DueWork]) -> None:
         """End the batch, if all of its items have ended; first the conversations go that an attempt

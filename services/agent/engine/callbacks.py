@@ -113,7 +113,7 @@ class CallbackSender(LeasedWork[DueCallback]):
     async def body(self, due: DueCallback) -> bytes:
         """What a client is told: how its run ended and, unless that is too long, the answer."""
         asked = due.run["request_config"]["include_return_message_types"]
-        found = await self.ports.queries.messages_of_run(due.org, due.run_id)
+        found = await self.ports.queries.run_messages(due.org, due.run_id)
         messages = only_types(found, asked or None)
         reason = StopReasonType(str(due.run["stop_reason"]))
         result = letta_response(messages, reason, due.usage or {})

@@ -15,14 +15,12 @@ from dataclasses import dataclass
 from datetime import datetime
 
 from libs.bus.fair_semaphore import FairSemaphore
-from libs.bus.ports import BusUnavailable, request_as_service
+from libs.bus.ports import BusUnavailable
 from libs.bus.process_ports import ProcessPorts
 from libs.contracts.agent.agents import DetachBlock
 from libs.contracts.bus_messages import (
-    BUSY,
     NOT_FOUND,
     PARKED,
-    UNAVAILABLE,
     Accepted,
     Command,
     Context,
@@ -184,12 +182,11 @@ class Restores(LeasedWork[DueWork]):
         """The answer to a command. Raises BusUnavailable."""
         said = (command.topic, command.model_dump_json())
         name = derived_id("cmd", state.restore_id, state.phase, *said)
-        return await request_as_service(
-            self.ports.bus,
-            command,
-            context_of(state, cut.org, name),
-            seconds_max=COMMAND_SECONDS_MAX,
-        )
+        context = context_of(state, cut.org, name)
+        reply = await self.ports.bus.request(command, context, seconds_max=COMMAND_SECONDS_MAX)
+        if isinstance(reply, Rejected) and reply.next_try == "again":
+            raise BusUnavailable(f"{command.topic}: {reply.reason}")
+        return reply
 
     @asynccontextmanager
     async def as_of(self, state: RestoresState, cut: Cut) -> AsyncIterator[None]:
@@ -199,7 +196,7 @@ class Restores(LeasedWork[DueWork]):
             async with self.ports.past.as_of(cut, context):
                 yield
         except MomentUnavailable as unavailable:
-            if unavailable.refusal.code in (UNAVAILABLE, BUSY):
+            if unavailable.refusal.next_try == "again":
                 raise RestoreWaits(str(unavailable)) from None
             raise NeverShown(unavailable.refusal) from None
         except NoSuchMoment:

@@ -5,20 +5,19 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Mapping
 from dataclasses import dataclass
+from math import inf
 
-from libs.bus.ports import BusUnavailable
 from libs.bus.process_ports import ProcessPorts
 from libs.contracts.agent.conversations import Message
-from libs.contracts.bus_messages import BUSY, CONFLICT, NOT_FOUND, UNAVAILABLE, Rejected
-from libs.work.agent_runs import LOOK_SECONDS, AgentRuns, RunProgress, WantedRun, answer_texts
-from libs.work.progress import Progress
+from libs.contracts.bus_messages import CONFLICT, NOT_FOUND, UNAVAILABLE, Rejected
+from libs.work.acceptance import until_accepted
+from libs.work.agent_runs import AgentRuns, RunProgress, WantedRun, answer_texts
+from libs.work.deliveries import Deliveries
 from libs.work.work_lease import DueWork, WorkLease
 from services.groups.adapters.recipient_queries import RecipientQueries
 from services.groups.domain.routing.contract_net import parsed_bid
 from services.groups.domain.routing.plans import Delivery, Routing
 from services.groups.domain.routing.strategies import STRATEGIES
-
-RETRY_SECONDS = 0.5
 
 
 @dataclass(slots=True, kw_only=True)
@@ -54,6 +53,7 @@ class DeliveryRuns:
 
     def __init__(self, ports: RoutingPorts) -> None:
         self.ports = ports
+        self.deliveries = Deliveries(ports.runs, ports.clock)
 
     async def outcome(self, sending: Sending, delivery: Delivery) -> Outcome:
         """Deliver once, and wait for the answer if there is to be one. Raises StoreUnavailable."""
@@ -64,9 +64,7 @@ class DeliveryRuns:
             refused = await self.start(sending, delivery)
             if refused:
                 return Outcome(delivery.number, refused)
-            run = await end_heard(progress) if sending.is_new else None
-            if run is None:
-                run = await runs.look_until_end(org, delivery.run_id, progress)
+            run = await runs.wait_for_end(org, delivery.run_id, progress, is_new=sending.is_new)
         return await self.outcome_of(org, delivery, run)
 
     async def outcome_of(self, org: str, delivery: Delivery, run: RunProgress | None) -> Outcome:
@@ -91,16 +89,13 @@ class DeliveryRuns:
         if not sending.is_new and await self.ports.runs.queries.run_progress(org, delivery.run_id):
             return None
         wanted = await self.wanted_run(sending, delivery)
-        fails_over = is_replaceable(sending.routing, delivery)
-        while True:
-            try:
-                async with sending.starts:
-                    refused = await self.ports.runs.start(wanted, sending.lease.context)
-                if not refused or refused.code != BUSY or fails_over:
-                    return refused
-            except BusUnavailable:
-                pass
-            await self.ports.clock.sleep(RETRY_SECONDS)
+
+        async def start() -> Rejected | None:
+            async with sending.starts:
+                return await self.ports.runs.start(wanted, sending.lease.context)
+
+        seconds_max = 0.0 if is_replaceable(sending.routing, delivery) else inf
+        return await until_accepted(self.ports.clock, start, seconds_max=seconds_max)
 
     async def wanted_run(self, sending: Sending, delivery: Delivery) -> WantedRun:
         """The run of a delivery. Raises StoreUnavailable."""
@@ -146,22 +141,13 @@ class DeliveryRuns:
         if run and delivery.purpose == "notice":
             return Outcome(delivery.number)
         if run and run.is_active:
-            await self.cancel_run(sending, delivery)
+            context = sending.lease.context
+            await self.deliveries.withdraw(delivery.agent_id, delivery.run_id, context)
             run = await queries.run_progress(org, delivery.run_id)
         if run and run.status == "completed":
             return await self.outcome_of(org, delivery, run)
         reason = "It did not answer in time"
         return Outcome(delivery.number, Rejected(code=CONFLICT, reason=reason))
-
-    async def cancel_run(self, sending: Sending, delivery: Delivery) -> None:
-        """Cancel the run of a delivery, also through an outage of the bus."""
-        while True:
-            try:
-                context = sending.lease.context
-                await self.ports.runs.cancel(delivery.agent_id, delivery.run_id, context)
-                return
-            except BusUnavailable:
-                await self.ports.clock.sleep(RETRY_SECONDS)
 
 
 def is_replaceable(routing: Routing, delivery: Delivery) -> bool:
@@ -170,14 +156,6 @@ def is_replaceable(routing: Routing, delivery: Delivery) -> bool:
     pattern, purpose = routing.request.pattern, delivery.purpose
     tells_losers = pattern == "contract_net" and purpose == "notice"
     return pattern in ("one", "pipeline") or purpose == "award" or tells_losers
-
-
-async def end_heard(progress: Progress) -> RunProgress | None:
-    """How a run ended, as it tells after that is durable; None after a silence."""
-    while (heard := await progress.next(LOOK_SECONDS)) is not None:
-        if end := heard.get("end"):
-            return RunProgress(end["status"], end["stop_reason"], end["usage"], end.get("error"))
-    return None
 
 
 def with_otid(message: Message) -> Message:

@@ -12,7 +12,6 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from libs.bus.fair_semaphore import FairSemaphore
-from libs.bus.ports import BusUnavailable
 from libs.bus.process_ports import ProcessPorts
 from libs.contracts.agent.conversations import DeleteConversation
 from libs.contracts.bus_messages import JsonObject
@@ -20,6 +19,7 @@ from libs.contracts.deterministic_ids import derived_id
 from libs.contracts.groups.group_runs import group_run_deltas
 from libs.eventstore import failpoints
 from libs.eventstore.unit_of_work import UnitOfWork
+from libs.work.acceptance import ask_until_accepted
 from libs.work.agent_runs import AgentRuns
 from libs.work.leased_work import LeasedWork
 from libs.work.progress import publish_progress
@@ -34,7 +34,6 @@ from services.groups.engine.speaker_choice import SpeakerChoice
 
 # The groups that a process has answer at once, and those of one organisation.
 GROUPS_AT_ONCE_MAX, ORGANISATION_GROUPS_MAX = 256, 192
-WITHDRAW_RETRY_SECONDS = 1.0
 DELETED = "The group was deleted"
 
 
@@ -196,8 +195,7 @@ class GroupAttempt:
         whether nothing is left to be done, and the lease is given back with that: nobody would take
         it again if the group is gone."""
         for withdrawal in step.withdrawals:
-            while not await self.try_to_withdraw(withdrawal):
-                await self.ports.clock.sleep(WITHDRAW_RETRY_SECONDS)
+            await self.withdraw_one(withdrawal)
         run_ids = [withdrawal.run_id for withdrawal in step.withdrawals if withdrawal.run_id]
         conversation_ids = [
             withdrawal.conversation_id for withdrawal in step.withdrawals if not withdrawal.run_id
@@ -210,30 +208,19 @@ class GroupAttempt:
 
         return await self.lease.record(decide, release=bool)
 
-    async def try_to_withdraw(self, withdrawal: Withdrawal) -> bool:
-        """Cancel one run, or delete one conversation; returns whether the agent service took
-        it. What is gone already is refused, and nothing is left of it."""
+    async def withdraw_one(self, withdrawal: Withdrawal) -> None:
+        """Cancel one run, or delete one conversation. What is gone already is refused, and nothing
+        is left of it."""
         task = self.hops.pop(withdrawal.run_id, None)
         if task is not None:
             task.cancel()
             await asyncio.gather(task, return_exceptions=True)
-        try:
-            if withdrawal.run_id:
-                await self.ports.agent_runs.cancel(
-                    withdrawal.agent_id,
-                    withdrawal.run_id,
-                    self.lease.context,
-                    withdrawal.conversation_id,
-                )
-            else:
-                message_id = derived_id("delete", withdrawal.conversation_id)
-                await self.ports.bus.request(
-                    DeleteConversation(conversation_id=withdrawal.conversation_id),
-                    self.lease.context.follow_up(message_id),
-                )
-        except BusUnavailable:
-            return False
-        return True
+        if withdrawal.run_id:
+            await self.member_hops.withdraw(withdrawal, self.lease.context)
+            return
+        command = DeleteConversation(conversation_id=withdrawal.conversation_id)
+        context = self.lease.context.follow_up(derived_id("delete", withdrawal.conversation_id))
+        await ask_until_accepted(self.ports.bus, self.ports.clock, command, context)
 
     async def stop(self) -> None:
         """Let go of the hops that are under way: another attempt goes on with them."""

@@ -8,25 +8,25 @@ from typing import Any
 
 from pydantic_core import to_json
 
-from libs.bus.ports import Bus, BusUnavailable, Clock
+from libs.bus.ports import Bus, Clock
 from libs.contracts.agent.approvals import CallAnswer
-from libs.contracts.agent.conversations import CreateConversation, Usage
+from libs.contracts.agent.conversations import Usage
 from libs.contracts.agent.runs import ClientTool
 from libs.contracts.bus_messages import (
-    BUSY,
     NOT_FOUND,
     Accepted,
     Context,
-    JsonObject,
     Rejected,
 )
 from libs.contracts.deterministic_ids import derived_id
 from libs.contracts.groups.group_runs import Said, ToolCallMade
 from libs.contracts.groups.groups import UpdateGroupState
 from libs.contracts.shortened_text import cut
+from libs.work.acceptance import NOT_WANTED, ask_until_accepted
 from libs.work.agent_runs import AgentRuns, RunProgress, WantedRun, text_of
+from libs.work.deliveries import Deliveries
 from services.groups.domain.conversations.group_conversation import HopOutcome
-from services.groups.domain.conversations.group_conversation_state import Hop
+from services.groups.domain.conversations.group_conversation_state import Hop, Withdrawal
 from services.groups.domain.conversations.member_messages import messages_for
 from services.groups.domain.conversations.run_steps import Scene
 from services.groups.domain.managers.member_tools import (
@@ -39,7 +39,6 @@ from services.groups.domain.managers.member_tools import (
     write_state_tool,
 )
 
-RETRY_SECONDS = 0.5
 # How long a member may have no room for one message more, before the others go on without it.
 BUSY_SECONDS_MAX = 600.0
 # What of one message of a member stands in the transcript; its own history has all of it.
@@ -49,7 +48,6 @@ STATE_ANSWER_CHARS_MAX = 4_000
 REQUIRES_APPROVAL = "requires_approval"
 GONE = "the agent was deleted"
 HAS_LEFT = "the agent has left the group"
-NOT_ASKED = Rejected(code=NOT_FOUND, reason=HAS_LEFT)
 WAITS = "a call of a tool waits for an approval, which no member of a group can give"
 
 
@@ -66,54 +64,37 @@ class MemberHops:
         self.bus = bus
         self.clock = clock
         self.runs = runs
+        self.deliveries = Deliveries(runs, clock)
         self.still_takes_part = still_takes_part
 
     async def outcome(self, scene: Scene, hop: Hop, context: Context) -> HopOutcome:
         """What came of a hop. Raises StoreUnavailable; safe to repeat."""
-        refused = await self.start(scene, hop, context)
-        if refused is not None:
-            gone = refused.code == NOT_FOUND
-            return HopOutcome(status="skipped" if gone else "failed", reason=refused.reason)
-        ended = await self.runs.wait_for_end(
-            context.org, hop.run_id, goes_on=lambda _: self.still_takes_part(hop)
-        )
-        if ended is None:
-            return HopOutcome(status="skipped", reason=GONE)
-        if ended.is_active:
-            await self.withdraw(hop, context)
-            return HopOutcome(status="skipped", reason=HAS_LEFT)
+        ended = await self.answer(scene, hop, context)
+        if isinstance(ended, Rejected) and hop.answers and is_about_answers(ended):
+            # Nobody waits for these answers any more: they go without.
+            ended = await self.answer(scene, hop.model_copy(update=NO_ANSWERS), context)
+        if ended is None or ended is NOT_WANTED:
+            return HopOutcome(status="skipped", reason=HAS_LEFT if ended else GONE)
+        if isinstance(ended, Rejected):
+            gone = ended.code == NOT_FOUND
+            return HopOutcome(status="skipped" if gone else "failed", reason=ended.reason)
         outcome = outcome_of(ended, await self.runs.messages(context.org, hop.run_id))
         if outcome.reason == WAITS:
             await self.withdraw(hop, context)
         calls = [await self.answer_write(scene, hop, call, context) for call in outcome.calls]
         return replace(outcome, calls=calls)
 
-    async def start(self, scene: Scene, hop: Hop, context: Context) -> Rejected | None:
-        """Have the member's run accepted, once there is room for it; returns why it is not: also
-        where its answer is not wanted any more, or it was busy for too long."""
-        member = scene.state.members.get(hop.agent_id)
-        wanted = wanted_run(scene, hop, context)
-        began = self.clock.monotonic()
-        while True:
-            try:
-                if member is None or not member.is_made:
-                    refused = await self.make_conversation(scene, hop, context)
-                    if refused is not None:
-                        return refused
-                refused = await self.runs.start(wanted, context)
-                if refused is not None and wanted.answers and refused.code not in (BUSY, NOT_FOUND):
-                    # Nobody waits for these answers any more: they go without.
-                    wanted = wanted_run(scene, hop.model_copy(update=NO_ANSWERS), context)
-                    refused = await self.runs.start(wanted, context)
-                if refused is None or refused.code != BUSY:
-                    return refused
-                if self.clock.monotonic() - began > BUSY_SECONDS_MAX:
-                    return refused
-            except BusUnavailable:
-                pass
-            if not await self.still_takes_part(hop):
-                return NOT_ASKED
-            await self.clock.sleep(RETRY_SECONDS)
+    async def answer(
+        self, scene: Scene, hop: Hop, context: Context
+    ) -> RunProgress | Rejected | None:
+        """How the member's run ended, or why it was not accepted: also where its answer is not
+        wanted any more, or it was busy for too long."""
+        return await self.deliveries.answer(
+            wanted_run(scene, hop),
+            context,
+            seconds_max=BUSY_SECONDS_MAX,
+            goes_on=lambda _: self.still_takes_part(hop),
+        )
 
     async def answer_write(
         self, scene: Scene, hop: Hop, call: ToolCallMade, context: Context
@@ -126,34 +107,18 @@ class MemberHops:
         if wanted is None:
             return call.model_copy(update={"answer": NO_STATE})
         command = UpdateGroupState(group_id=scene.state.group_id, document=wanted.state)
-        name = derived_id("state", hop.run_id, call.id)
-        while True:
-            try:
-                reply = await self.bus.request(command, context.follow_up(name))
-                return call.model_copy(update={"answer": answer_to_write(reply)})
-            except BusUnavailable:
-                await self.clock.sleep(RETRY_SECONDS)
+        cause = context.follow_up(derived_id("state", hop.run_id, call.id))
+        reply = await ask_until_accepted(self.bus, self.clock, command, cause)
+        return call.model_copy(update={"answer": answer_to_write(reply)})
 
-    async def make_conversation(self, scene: Scene, hop: Hop, context: Context) -> Rejected | None:
-        """Have the member have its conversation of the group; returns the refusal where the agent
-        does not exist. Safe to repeat. Raises BusUnavailable."""
-        group = scene.config.name or scene.state.group_id
-        request: JsonObject = {"summary": f"Conversation of the group {group}", "hidden": True}
-        command = CreateConversation(
-            conversation_id=hop.conversation_id, agent_id=hop.agent_id, request=request
-        )
-        message_id = derived_id("create", hop.conversation_id)
-        reply = await self.bus.request(command, context.follow_up(message_id))
-        return reply if isinstance(reply, Rejected) and reply.code == NOT_FOUND else None
-
-    async def withdraw(self, hop: Hop, context: Context) -> None:
+    async def withdraw(self, hop: Hop | Withdrawal, context: Context) -> None:
         """Cancel a run whose answer is not wanted."""
-        while True:
-            try:
-                await self.runs.cancel(hop.agent_id, hop.run_id, context, hop.conversation_id)
-                return
-            except BusUnavailable:
-                await self.clock.sleep(RETRY_SECONDS)
+        await self.deliveries.withdraw(hop.agent_id, hop.run_id, context, hop.conversation_id)
+
+
+def is_about_answers(refused: Rejected) -> bool:
+    """Whether a member may be asked without the answers to its calls."""
+    return refused.code != NOT_FOUND and refused.next_try != "again" and refused is not NOT_WANTED
 
 
 NO_STATE = "Nothing was written: call it with `state`, a JSON object"
@@ -170,13 +135,19 @@ def answer_to_write(reply: Accepted | Rejected) -> str:
 NO_ANSWERS: dict[str, Any] = {"answers": [], "answers_say_all": False}
 
 
-def wanted_run(scene: Scene, hop: Hop, context: Context) -> WantedRun:
+def wanted_run(scene: Scene, hop: Hop) -> WantedRun:
     """The run with which a member answers."""
     created_at = scene.run.messages[0].created_at
+    member = scene.state.members.get(hop.agent_id)
+    group = scene.config.name or scene.state.group_id
+    summary = f"Conversation of the group {group}"
     return WantedRun(
         run_id=hop.run_id,
         agent_id=hop.agent_id,
         conversation_id=hop.conversation_id,
+        new_conversation=None
+        if member and member.is_made
+        else {"summary": summary, "hidden": True},
         created_at=created_at,
         messages=messages_for(scene.state, hop, scene.briefing, at=created_at),
         metadata={

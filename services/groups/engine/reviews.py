@@ -13,7 +13,6 @@ from libs.bus.fair_semaphore import FairSemaphore
 from libs.bus.process_ports import ProcessPorts
 from libs.contracts.agent.conversations import Message
 from libs.contracts.agent.runs import SLEEPTIME_RUN
-from libs.contracts.bus_messages import INVALID, NOT_FOUND, UNPROCESSABLE
 from libs.contracts.deterministic_ids import derived_id
 from libs.contracts.groups.groups import GroupConfig
 from libs.contracts.groups.sleeptime import Review
@@ -28,9 +27,7 @@ from services.groups.domain.sleeptime import start_review
 
 # The groups whose reviews one process starts at the same time.
 AT_ONCE_MAX, AT_ONCE_OF_ORG_MAX = 16, 8
-# What another try would not change. Everything else is tried again by a later sweep.
 NOTHING_LEFT = "What was to be reviewed is deleted"
-FINAL = frozenset({INVALID, NOT_FOUND, UNPROCESSABLE})
 
 
 @dataclass(slots=True, kw_only=True)
@@ -96,8 +93,8 @@ class Reviews(LeasedWork[DueWork]):
         for agent_id, run_id in review.run_ids.items():
             wanted = self.wanted_run(lease.work.id, agent_id, run_id, text)
             refusal = await self.ports.runs.start(wanted, lease.context)
-            if refusal is not None and refusal.code not in FINAL:
-                return None
+            if refusal is not None and refusal.next_try in ("again", "later"):
+                return None  # a later sweep tries it again
             if refusal is not None:
                 refused[agent_id] = refusal.reason
         return refused

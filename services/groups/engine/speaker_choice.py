@@ -7,11 +7,12 @@ from typing import Any
 
 from pydantic_core import from_json
 
-from libs.bus.ports import Bus, BusUnavailable, Clock
+from libs.bus.ports import Bus, Clock
 from libs.contracts.agent.one_off_completions import GenerateCompletion, completion_deltas
-from libs.contracts.bus_messages import BUSY, Context, JsonObject, Rejected
+from libs.contracts.bus_messages import Context, JsonObject, Rejected
 from libs.contracts.deterministic_ids import derived_id
 from libs.contracts.groups.group_runs import PickedBy
+from libs.work.acceptance import ask_until_accepted
 from libs.work.agent_runs import text_of
 from libs.work.progress import follow
 from services.groups.domain.conversations.member_messages import line_of
@@ -19,8 +20,9 @@ from services.groups.domain.conversations.run_steps import Scene
 from services.groups.domain.managers.decisions import Participant
 from services.groups.domain.managers.member_names import without_thoughts
 
-# How often a model is asked that named nobody, or could not be asked.
+# How often a model is asked that named nobody, and how long it may have no room for the question.
 TRIES_MAX = 3
+BUSY_SECONDS_MAX = 5.0
 RETRY_SECONDS = 1.0
 PROMPT_CHARS_MAX = 20_000
 
@@ -44,10 +46,7 @@ class SpeakerChoice:
         """The member that the model names; the first of the group where it names none."""
         members = scene.table.present
         for attempt in range(TRIES_MAX):
-            try:
-                named = await self.ask(scene, members, attempt, context)
-            except BusUnavailable:
-                named = None
+            named = await self.ask(scene, members, attempt, context)
             member = scene.table.member_named_in(named) if named else None
             if member is not None:
                 return Choice(member.agent_id, "model")
@@ -57,7 +56,7 @@ class SpeakerChoice:
     async def ask(
         self, scene: Scene, members: list[Participant], attempt: int, context: Context
     ) -> str | None:
-        """The name that the model answers, if it does. Raises BusUnavailable."""
+        """The name that the model answers, if it does."""
         epoch = context.message_id  # each attempt hears its own answer
         completion_id = derived_id("completion", scene.run.id, str(attempt), epoch)
         manager = scene.table.manager
@@ -68,10 +67,11 @@ class SpeakerChoice:
             response_schema=schema_of(members),
         )
         async with follow(self.bus, completion_deltas(context.org, completion_id)) as progress:
-            reply = await self.bus.request(command, context.follow_up(completion_id))
+            cause = context.follow_up(completion_id)
+            reply = await ask_until_accepted(
+                self.bus, self.clock, command, cause, seconds_max=BUSY_SECONDS_MAX
+            )
             if isinstance(reply, Rejected):
-                if reply.code == BUSY:
-                    await self.clock.sleep(RETRY_SECONDS)
                 return None
             end = await progress.end_or_silence()
         return name_in(end.get("completion")) if end else None

@@ -12,7 +12,7 @@ from typing import Protocol
 
 from libs.bus.ports import Bus, Clock
 from libs.contracts.agent.compaction import CompactConversation
-from libs.contracts.agent.conversations import CreateConversation, Message
+from libs.contracts.agent.conversations import Message
 from libs.contracts.agent.summaries import SummarizeMessages
 from libs.contracts.bus_messages import (
     CONFLICT,
@@ -121,17 +121,17 @@ class Actions:
         config, action = attempt.config, attempt.config.action
         assert isinstance(action, MessageAction)
         conversation_id = config.conversation_id
+        new_conversation: JsonObject | None = None
         if conversation_id == NEW_CONVERSATION:
             conversation_id = derived_id("conv", config.id, attempt.firing_id)
-            refused = await self.make_conversation(attempt, conversation_id)
-            if refused:
-                return refused
+            new_conversation = {"summary": config.name or f"A firing of {config.id}"}
         wanted = WantedRun(
             run_id=attempt.firing.run_id,
             agent_id=config.agent_id,
             messages=self.stored_messages(attempt, action.messages),
             created_at=self.clock.now(),
             conversation_id=conversation_id,
+            new_conversation=new_conversation,
             metadata=attempt.metadata,
             max_steps=action.max_steps,
             unless_busy=config.if_active == "skip",
@@ -141,18 +141,6 @@ class Actions:
             unless_said=attempt.firing.attempt > 1,
         )
         return self.outcome(config, await self.runs.start(wanted, attempt.context))
-
-    async def make_conversation(self, attempt: Attempt, conversation_id: str) -> Rejected | None:
-        """Make the conversation of a firing; safe to repeat. Returns why it is refused."""
-        config = attempt.config
-        command = CreateConversation(
-            conversation_id=conversation_id,
-            agent_id=config.agent_id,
-            request={"summary": config.name or f"A firing of {config.id}"},
-        )
-        context = attempt.context.follow_up(derived_id("cmd", conversation_id, "create"))
-        reply = await self.bus.request(command, context)
-        return reply if isinstance(reply, Rejected) else None
 
     def stored_messages(self, attempt: Attempt, messages: list[MessageCreate]) -> list[Message]:
         """The messages as they will stand in the history; the first one says what time it is. In

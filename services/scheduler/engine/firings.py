@@ -25,18 +25,7 @@ from dataclasses import dataclass, replace
 from libs.bus.fair_semaphore import FairSemaphore
 from libs.bus.ports import BusUnavailable
 from libs.bus.process_ports import ProcessPorts
-from libs.contracts.bus_messages import (
-    BUSY,
-    INVALID,
-    NOT_FOUND,
-    PARKED,
-    PENDING_APPROVAL,
-    RATE_LIMITED,
-    TOO_LARGE,
-    UNAVAILABLE,
-    UNPROCESSABLE,
-    Rejected,
-)
+from libs.contracts.bus_messages import Rejected
 from libs.contracts.scheduler.firings import FiringEnd
 from libs.eventstore.unit_of_work import UnitOfWork
 from libs.work.leased_work import LeasedWork
@@ -53,11 +42,6 @@ SCHEDULES_AT_ONCE_MAX = 16
 SCHEDULES_OF_ORGANISATION_AT_ONCE_MAX = 12
 # Slots of one schedule that one attempt fires; with `missed="all"` the next attempt fires more.
 SLOTS_PER_ATTEMPT_MAX = 10
-
-# Refusals that say nothing against the firing: there is no room for it now.
-LATER = frozenset({BUSY, UNAVAILABLE, PARKED, PENDING_APPROVAL, RATE_LIMITED})
-# Refusals that another attempt would meet again.
-FINAL = frozenset({NOT_FOUND, UNPROCESSABLE, INVALID, TOO_LARGE})
 
 
 @dataclass(slots=True, kw_only=True)
@@ -191,10 +175,10 @@ class Firings(LeasedWork[DueSchedule]):
                 case Done():
                     end: FiringEnd = "skipped" if outcome.is_skipped else "completed"
                     schedule.end(firing_id, run_id, end, outcome.reason, now=now)
-                case Rejected() if outcome.code in LATER:
+                case Rejected() if outcome.next_try in ("again", "later"):
                     schedule.postpone(firing_id, run_id, outcome.reason, now=now)
                 case Rejected():
-                    may_retry = outcome.code not in FINAL
+                    may_retry = outcome.next_try == "anew"
                     schedule.fail(firing_id, run_id, outcome.reason, may_retry=may_retry, now=now)
 
         await self.record(lease, firing, decide, advances=True)

@@ -11,17 +11,19 @@ from typing import Protocol
 
 from pydantic import TypeAdapter, ValidationError
 
-from libs.bus.ports import Bus, BusUnavailable
-from libs.contracts.bus_messages import BUSY, Context, Json, JsonObject, Rejected
+from libs.bus.ports import Bus, BusUnavailable, Clock
+from libs.contracts.bus_messages import Context, Json, JsonObject, Rejected
 from libs.contracts.deterministic_ids import derived_id
 from libs.contracts.letta.tools import ToolState
 from libs.contracts.memory.blocks import Cause, RewriteBlock
 from libs.contracts.tools.tool_permission_evaluation import Caller, ToolPolicies, is_withheld
 from libs.contracts.tools.tool_runs import RunTool
+from libs.work.acceptance import ask_until_accepted
 from services.tools.domain.tool_definition import AGENT_STATE, TYPESCRIPT, takes_agent_state
 from services.tools.sandbox.ports import Outcome, Program
 
 CHANGED_BLOCKS_MAX = 50
+REWRITE_SECONDS_MAX = 10.0
 CALLED = "heeler_call_with_agent_state"
 SOURCES_REMEMBERED = 64
 _OUTCOME = TypeAdapter(dict[str, Json])
@@ -42,10 +44,15 @@ class AgentStates:
     """Gives tools their agents, and writes back what they change."""
 
     def __init__(
-        self, queries: AgentQueries, bus: Bus, policies: Callable[[], ToolPolicies | None]
+        self,
+        queries: AgentQueries,
+        bus: Bus,
+        clock: Clock,
+        policies: Callable[[], ToolPolicies | None],
     ) -> None:
         self.queries = queries
         self.bus = bus
+        self.clock = clock
         self.policies = policies
 
     def takes_agent(self, tool: ToolState) -> bool:
@@ -133,12 +140,14 @@ class AgentStates:
         name = derived_id("cmd", command.tool_run_id, block_id)
         context = Context(name, org=org, causation_id=command.tool_run_id)
         try:
-            reply = await self.bus.request(rewrite, context)
+            reply = await ask_until_accepted(
+                *(self.bus, self.clock, rewrite, context),
+                seconds_max=REWRITE_SECONDS_MAX,
+                outage_seconds_max=REWRITE_SECONDS_MAX,
+            )
         except BusUnavailable:
             return "the memory service did not answer, so it may or may not be changed"
-        if not isinstance(reply, Rejected):
-            return ""
-        return "there was no room for it now" if reply.code == BUSY else reply.reason
+        return reply.reason if isinstance(reply, Rejected) else ""
 
 
 @lru_cache(2)

@@ -8,15 +8,17 @@ from __future__ import annotations
 
 import logging
 from dataclasses import dataclass, field
+from itertools import chain
 from typing import Any
 
 from libs.bus.fair_semaphore import FairSemaphore, NoPlace
-from libs.bus.ports import BusUnavailable
+from libs.bus.ports import BusUnavailable, fresh_ids
 from libs.bus.process_ports import ProcessPorts
 from libs.contracts.agent.one_off_completions import SampledMessage, SampleModel, sampling_deltas
 from libs.contracts.bus_messages import BUSY, Context, JsonObject, Rejected
 from libs.contracts.tools.tool_runs import RunTool, SamplingUsage
 from libs.eventstore.ports import StoreUnavailable, VersionConflict
+from libs.work.acceptance import until_accepted
 from libs.work.progress import follow
 from services.tools.adapters.mcp.ports import SamplingAnswer, SamplingRefused, SamplingRequest
 from services.tools.domain.tool_run import ToolRun
@@ -29,8 +31,6 @@ REQUESTS_MAX = 5
 PLACES = 16
 ORGANISATION_PLACES_MAX = 12
 AGENT_PLACES_MAX = 2
-# Where there is no room for a question it is asked again after this, and then after twice as long.
-BUSY_SECONDS, BUSY_SECONDS_MAX = 0.5, 8.0
 STORE_RETRY_SECONDS = 1.0
 REASON_CHARS_MAX = 1_000
 
@@ -138,21 +138,19 @@ class CallSampling:
         )
 
     async def completion(self, question: SampleModel) -> dict[str, Any]:
-        """The answer. Where there is no room for the question it is asked later. Raises
-        NoAnswer."""
-        pause = BUSY_SECONDS
-        while True:
-            told = await self.request_answer(question)
-            if told is not None:
-                return told
-            await self.ports.clock.sleep(pause)
-            pause = min(pause * 2, BUSY_SECONDS_MAX)
-            question = question.model_copy(
-                update={"completion_id": self.ports.ids.new("completion")}
-            )
+        """The answer. Where there is no room for the question, another one like it is asked.
+        Raises NoAnswer."""
+        fresh = chain([question.completion_id], fresh_ids(self.ports.ids, "completion"))
+        reply = await until_accepted(
+            self.ports.clock,
+            lambda: self.ask(question.model_copy(update={"completion_id": next(fresh)})),
+        )
+        if isinstance(reply, Rejected):
+            raise NoAnswer("The model of the agent cannot be asked", reply.reason)
+        return reply
 
-    async def request_answer(self, question: SampleModel) -> dict[str, Any] | None:
-        """The answer of the agent service; None where it has no room now. Raises NoAnswer."""
+    async def ask(self, question: SampleModel) -> dict[str, Any] | Rejected:
+        """The answer of the agent service, or why it is not asked. Raises NoAnswer."""
         caused_by = self.command.tool_run_id
         context = Context(question.completion_id, org=self.org, causation_id=caused_by)
         subject = sampling_deltas(self.org, question.completion_id)
@@ -160,9 +158,7 @@ class CallSampling:
             async with follow(self.ports.bus, subject) as progress:
                 reply = await self.ports.bus.request(question, context)
                 if isinstance(reply, Rejected):
-                    if reply.code == BUSY:
-                        return None
-                    raise NoAnswer("The model of the agent cannot be asked", reply.reason)
+                    return reply
                 end = await progress.end_or_silence()
         except BusUnavailable:
             raise NoAnswer(LOST) from None
@@ -200,14 +196,14 @@ class CallSampling:
             return
 
 
-def completion_in(end: dict[str, Any]) -> dict[str, Any] | None:
-    """The answer in the message that ends a question, and None where there was no room for it.
-    Raises NoAnswer."""
+def completion_in(end: dict[str, Any]) -> dict[str, Any] | Rejected:
+    """The answer in the message that ends a question, or that there was no room for it. Raises
+    NoAnswer."""
     if "completion" in end:
         return dict(end["completion"])
     problem = end["problem"]
     if problem.get("busy"):
-        return None
+        return Rejected(code=BUSY, reason="The model has no room for the question")
     # What a provider says is not for a foreign server: it may name accounts and keys.
     words = f"The model of the agent gave no answer ({problem.get('error_type') or 'lost'})"
     raise NoAnswer(words, f"{problem['message']} {problem.get('detail') or ''}".strip())

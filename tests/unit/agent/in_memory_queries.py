@@ -14,6 +14,7 @@ from libs.contracts.agent.summaries import SummarisedMessages
 from libs.contracts.letta.blocks import BlockState
 from libs.contracts.memory.open_file_rendering import FILES_LISTED_MAX
 from libs.eventstore.in_memory_database import InMemoryDatabase
+from libs.work.agent_runs import RunProgress
 from services.agent.adapters.conversation_queries import (
     APPROVALS_SEEN_MAX,
     PAUSES_SEEN_MAX,
@@ -32,7 +33,6 @@ from services.agent.adapters.run_queries import (
     CALLERS,
     WAITING_CALLS_MAX,
     CallChain,
-    CalledRun,
     DueCallback,
     Orphan,
     RunOrigin,
@@ -351,7 +351,7 @@ class InMemoryQueries(InMemoryBatchQueries, InMemoryReplayQueries):
         ]
         return AgentDesign.model_validate(found[-1]) if found else None
 
-    async def messages_of_run(self, org: str, run_id: str) -> list[dict[str, Any]]:
+    async def run_messages(self, org: str, run_id: str) -> list[dict[str, Any]]:
         rows = [
             row for row in self.rows("messages") if (row["run_id"], row["org"]) == (run_id, org)
         ]
@@ -364,9 +364,12 @@ class InMemoryQueries(InMemoryBatchQueries, InMemoryReplayQueries):
         callers = CALLERS.validate_python(called[0]["callers"]) if called else []
         return CallChain(runs[0]["conversation_id"], callers) if runs else None
 
-    async def called_run(self, org: str, run_id: str) -> CalledRun | None:
-        runs = [row for row in self.rows("runs") if (row["id"], row["org"]) == (run_id, org)]
-        return CalledRun(runs[0]["status"], runs[0].get("stop_reason") or "") if runs else None
+    async def run_progress(self, org: str, run_id: str) -> RunProgress | None:
+        runs = [row for row in self.rows("runs", org=org) if row["id"] == run_id]
+        if not runs:
+            return None
+        ended = {name: runs[0].get(name) for name in ("usage", "error")}
+        return RunProgress(runs[0]["status"], runs[0].get("stop_reason") or "", **ended)
 
     async def routed_progress(self, org: str, routed_message_id: str) -> RoutedProgress | None:
         rows = [

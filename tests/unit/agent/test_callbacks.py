@@ -169,7 +169,7 @@ async def test_whoever_dies_before_it_is_recorded_leaves_it_to_another(world: Wo
     assert shown(world) == (200, None, True)
 
 
-@pytest.mark.parametrize("what", ["messages_of_run", "take_over", "commit"])
+@pytest.mark.parametrize("what", ["run_messages", "take_over", "commit"])
 @pytest.mark.parametrize("problem", [StoreUnavailable("a moment"), RuntimeError("a bug")])
 async def test_an_attempt_that_fails_half_way_is_made_again_by_a_process_that_lives_on(
     world: World, monkeypatch: pytest.MonkeyPatch, what: str, problem: Exception
@@ -182,7 +182,7 @@ async def test_an_attempt_that_fails_half_way_is_made_again_by_a_process_that_li
         raise problem
 
     with monkeypatch.context() as broken:
-        broken.setattr(world.queries if what == "messages_of_run" else process.store, what, fails)
+        broken.setattr(world.queries if what == "run_messages" else process.store, what, fails)
         with suppress(StoreUnavailable, RuntimeError):  # as the loop of a service does
             await sweep(sender(process, client))
     assert not any(lease.expires_at >= 0 for lease in world.schema.leases.values())
@@ -204,7 +204,7 @@ async def test_an_answer_that_cannot_be_put_together_is_tried_so_often_and_not_f
     async def fails(*_: Any) -> None:
         raise RuntimeError("a bug")
 
-    monkeypatch.setattr(world.queries, "messages_of_run", fails)
+    monkeypatch.setattr(world.queries, "run_messages", fails)
     for _ in range(ATTEMPTS_MAX):
         await sweep(sender(process, client))
         world.clock.seconds += max(PAUSE_SECONDS)

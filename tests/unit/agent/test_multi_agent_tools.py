@@ -16,6 +16,7 @@ from libs.contracts.agent.conversations import ToolCall, Usage, main_conversatio
 from libs.contracts.agent.runs import HOPS_MAX, CallingRun, CancelRuns, RunAccepted
 from libs.contracts.agent.steps import ToolCallFinished
 from libs.contracts.bus_messages import Context, Rejected
+from libs.work import agent_runs
 from services.agent.adapters import multi_agent_tools
 from services.agent.adapters.models import anthropic_request
 from services.agent.adapters.models.openai_request import body_of
@@ -208,7 +209,7 @@ class TestWaiting:
 class TestTimeIsUp:
     @pytest.fixture(autouse=True)
     def short(self, monkeypatch: pytest.MonkeyPatch) -> None:
-        monkeypatch.setattr(multi_agent_tools, "LOOK_SECONDS", 0.02)
+        monkeypatch.setattr(agent_runs, "LOOK_SECONDS", 0.02)
         monkeypatch.setattr(multi_agent_tools, "PART_OF_DEADLINE", 0.002)
 
     async def test_a_busy_agent_is_an_error_and_the_message_is_withdrawn(
@@ -313,7 +314,7 @@ class TestTags:
 class TestNobodyWaitsForEver:
     @pytest.fixture(autouse=True)
     def often(self, monkeypatch: pytest.MonkeyPatch) -> None:
-        monkeypatch.setattr(multi_agent_tools, "LOOK_SECONDS", 0.02)
+        monkeypatch.setattr(agent_runs, "LOOK_SECONDS", 0.02)
 
     async def test_an_agent_that_waits_is_not_called_by_whom_it_waits_for(
         self, world: World

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import json
-from collections.abc import Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import asynccontextmanager
 from typing import Any, cast
 
 from libs.bus.aggregate_locks import AggregateLocks
@@ -73,7 +74,13 @@ class FakeAgents:
         answer = task.result() if task.done() else None
         return answer if isinstance(answer, Rejected) else None
 
-    async def wait_for_end(self, org: str, run_id: str, *, goes_on: Any) -> RunProgress | None:
+    @asynccontextmanager
+    async def follow_run(self, org: str, run_id: str) -> AsyncIterator[None]:
+        yield
+
+    async def wait_for_end(
+        self, org: str, run_id: str, progress: None, *, goes_on: Any
+    ) -> RunProgress | None:
         task = self.answers[run_id]
         while not task.done():
             if not await goes_on(RunProgress("running")):

@@ -85,7 +85,9 @@ class Agents:
         progress.deliver("", b"{}")
         yield progress
 
-    async def look_until_end(self, org: str, run_id: str, progress: Progress) -> RunProgress | None:
+    async def wait_for_end(
+        self, org: str, run_id: str, progress: Progress, *, is_new: bool
+    ) -> RunProgress | None:
         """Wait until a run has ended."""
         while run_id not in self.ends:
             await self.changed.wait()
@@ -97,7 +99,7 @@ class Agents:
         text = self.does.get(self.runs[run_id].agent_id, "Done")
         return [{"message_type": "assistant_message", "content": text}]
 
-    async def cancel(self, agent_id: str, run_id: str, context: Context) -> None:
+    async def cancel(self, agent_id: str, run_id: str, *_: Any) -> None:
         """End a run."""
         self.cancelled.append(run_id)
         self.end(run_id, "cancelled")

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from libs.contracts.agent.conversations import CreateConversation, DeleteConversation
+from libs.contracts.agent.conversations import DeleteConversation
 from libs.contracts.bus_messages import BUSY, CONFLICT, INVALID, NOT_FOUND, Rejected
 from libs.contracts.groups.group_runs import (
     GROUP_REQUEST_BYTES_MAX,
@@ -104,8 +104,8 @@ async def test_members_answer_in_conversations_of_the_group_with_metadata_of_it(
         "hop": 0,
     }
     assert all(message.group_id == GROUP for message in first.messages)
-    made = [each for each in world.requests if isinstance(each, CreateConversation)]
-    assert len(made) == 3
+    made = [each.new_conversation for each in world.agents.wanted.values()]
+    assert [request and request["hidden"] for request in made] == [True] * 3
 
 
 async def test_tokens_of_all_members_add_up() -> None:

@@ -152,7 +152,7 @@ class Process:
             "committed": lambda: None,
             "queries": queries,
         }
-        runs: Any = AgentRuns(self.bus, None, self.clock)  # type: ignore[arg-type]
+        runs: Any = AgentRuns(self.bus, None)  # type: ignore[arg-type]
         actions = Actions(self.bus, runs, tools, queries, self.clock)
         self.firings = Firings(FiringPorts(**ports, actions=actions))
         self.cleanup = ScheduleCleanup(queries, self.bus, self.clock, world.ids)

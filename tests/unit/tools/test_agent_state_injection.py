@@ -13,6 +13,7 @@ from libs.contracts.tools.tool_permission_evaluation import NO_LIMIT, CompiledLi
 from libs.contracts.tools.tool_runs import RunTool
 from services.tools.engine.agent_state_injection import CALLED, AgentStates
 from services.tools.sandbox.ports import Outcome, Program
+from tests.clock_and_ids import ManualClock
 
 AGENT: JsonObject = {
     "id": "agent-1",
@@ -55,7 +56,7 @@ def call(**fields: Any) -> RunTool:
 
 
 def states(bus: Bus, system: CompiledList = NO_LIMIT) -> AgentStates:
-    return AgentStates(Queries(), bus, lambda: ToolPolicies(system))  # type: ignore[arg-type]
+    return AgentStates(Queries(), bus, ManualClock(), lambda: ToolPolicies(system))  # type: ignore[arg-type]
 
 
 def executed(program: Program) -> Any:

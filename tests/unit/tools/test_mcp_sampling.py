@@ -212,7 +212,7 @@ async def test_a_question_waits_until_there_is_room_for_it(
     assert result["text"].startswith("Hello.")
     assert len({question.completion_id for question in agents.asked}) == 7
     # Without the third, of 2 s: as long are those between the signs of life of the call itself.
-    assert [pause for pause in pauses if pause != 2.0] == [0.5, 1.0, 4.0, 8.0, 8.0]
+    assert [pause for pause in pauses if pause != 2.0] == [0.5, 1.0, 4.0, 4.0, 4.0]
     assert len(recorded(world)) == 1, "the one that was taken"
 
 

@@ -170,7 +170,9 @@ class Process:
                         self.sandbox.refusal_of,
                         Variables(SEALER, NoSandboxConfigs()),
                         NoPackages(),
-                        AgentStates(NoAgents(), InMemoryBus(world.network), ToolPolicies),
+                        AgentStates(
+                            NoAgents(), InMemoryBus(world.network), world.clock, ToolPolicies
+                        ),
                     )
                 },
                 queries=Queries(world.database),

@@ -49,11 +49,10 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import logging
-from abc import ABC, abstractmethod
-from collections.abc import Awaitable, Callable, Coroutine, Sequence
+from abc import abstractmethod
+from collections.abc import Awaitable, Callable, Sequence
 from contextlib import AbstractAsyncContextManager
 from dataclasses import replace
-from typing import Any
 
 from libs.bus.dead_letter_records import (
     DIED,
@@ -65,8 +64,7 @@ from libs.bus.dead_letter_records import (
 )
 from libs.bus.fair_semaphore import FairSemaphore, NoPlace
 from libs.bus.process_ports import ProcessPorts
-from libs.bus.service_host import Service
-from libs.bus.unknown_version_delays import LEFT_ALONE_SECONDS, log_once
+from libs.bus.unknown_version_delays import log_once
 from libs.contracts.bus_messages import Context, NewerVersion
 from libs.eventstore import failpoints
 from libs.eventstore.failed_messages.ports import Attempt as CountedAttempt
@@ -74,12 +72,11 @@ from libs.eventstore.failed_messages.ports import park
 from libs.eventstore.ports import Fence, StaleLease, StoreUnavailable, VersionConflict
 from libs.eventstore.unit_of_work import UnitOfWork
 from libs.work.attempt_counts import ATTEMPTS_MAX
+from libs.work.leased_tasks import LeasedTasks
 from libs.work.work_lease import Work, WorkLease
 
 log = logging.getLogger(__name__)
 
-GIVE_BACK_SECONDS_MAX = 5.0
-LEFT_MAX = 1_000
 # More works that may end the process do not wait for quarantine here, but for a later sweep.
 SUSPECTS_WAITING_MAX = 64
 GAVE_UP = (
@@ -90,28 +87,20 @@ GAVE_UP = (
 type Attempt[W: Work] = Callable[[WorkLease[W]], Awaitable[None]]
 
 
-class LeasedWork[W: Work](ABC):
+class LeasedWork[W: Work](LeasedTasks[WorkLease[W]]):
     """The works of one kind that this process does.
 
     `places` bounds how many it does at once, for each organisation and altogether; without it there
-    is no bound. A process that ends lets its attempts go on for `drain_seconds_max` before it
-    cancels them.
+    is no bound.
     """
 
     name = "work"
-    drain_seconds_max = 0.0
 
     def __init__(self, ports: ProcessPorts, places: FairSemaphore | None = None) -> None:
+        super().__init__(ports.clock)
         self.ports = ports
         self.places = places
-        self.tasks: dict[WorkLease[W], asyncio.Task[bool]] = {}
-        self.asides: set[asyncio.Task[None]] = set()
-        self.missing: set[WorkLease[W]] = set()
-        self.left_until: dict[str, float] = {}  # works that only newer processes can read
         self.beginning = asyncio.Lock()
-        self.stopping = False
-        self.cancelled_unseen = False
-        self.looking = False
         self.following = False
 
     # What is special about a kind of work
@@ -140,11 +129,6 @@ class LeasedWork[W: Work](ABC):
         return ()
 
     # What is the same for all
-
-    def join(self, service: Service) -> None:
-        """Sweep, and watch the leases, as long as the service runs."""
-        service.sweepers.append(self.sweep)
-        service.lease_watchers.append(self.leases_held)
 
     def has_room(self, org: str) -> bool:
         """Whether one more work of an organisation can be begun now."""
@@ -187,9 +171,7 @@ class LeasedWork[W: Work](ABC):
         if self.stopping:  # the commit took longer than the drain
             self.aside(lease.give_back())
             return
-        task = asyncio.create_task(self.run(lease, attempt or self.attempt))
-        self.tasks[lease] = task
-        task.add_done_callback(lambda ended: self.forget(lease, ended))
+        self.begin_task(lease, self.run(lease, attempt or self.attempt))
 
     def forget(self, lease: WorkLease[W], ended: asyncio.Task[bool]) -> None:
         """An attempt is over. If it took its work further, begin at once what waits for its
@@ -298,8 +280,11 @@ class LeasedWork[W: Work](ABC):
 
     def may_begin(self, work: W) -> bool:
         """Whether a work that is due can be begun here now."""
-        is_left = self.left_until.get(work.id, 0.0) > self.ports.clock.monotonic()
-        return not is_left and self.has_room(work.org) and not self.is_under_way(work.id)
+        return (
+            work.id not in self.are_left()
+            and self.has_room(work.org)
+            and not self.is_under_way(work.id)
+        )
 
     async def begin_next(self) -> None:
         """Begin what is due; what cannot be begun now, the next sweep begins."""
@@ -308,65 +293,15 @@ class LeasedWork[W: Work](ABC):
                 self.following = False
                 await self.begin_due()
 
-    def leave(self, work_id: str) -> None:
-        """Leave a work to newer processes: this one does not try it again for a while."""
-        self.left_until.pop(work_id, None)
-        if len(self.left_until) >= LEFT_MAX:
-            del self.left_until[next(iter(self.left_until))]
-        self.left_until[work_id] = self.ports.clock.monotonic() + LEFT_ALONE_SECONDS
-
     def cancel(self, work_id: str) -> None:
         """Cancel the attempt at a work, if it is made here: it is recorded that nobody wants it."""
         for lease, task in self.tasks.items():
             if lease.work.id == work_id:
                 task.cancel()
 
-    def cancelled_somewhere(self) -> None:
-        """Look whether a work that is done here was cancelled in another process. However many are
-        cancelled during the look, one more look follows."""
-        self.cancelled_unseen = True
-        if self.tasks and not self.looking:
-            self.looking = True
-            self.aside(self.cancel_cancelled())
-
-    async def cancel_cancelled(self) -> None:
-        """Cancel the attempts at works that were cancelled in another process. If the store is
-        away, their next commit finds out."""
-        try:
-            while self.cancelled_unseen:
-                self.cancelled_unseen = False
-                works = [lease.work for lease in self.tasks]
-                orgs, ids = sorted({work.org for work in works}), [work.id for work in works]
-                with contextlib.suppress(StoreUnavailable):
-                    for work_id in await self.find_cancelled(orgs, ids):
-                        self.cancel(work_id)
-        finally:
-            self.looking = False
-
-    def leases_held(self, held: set[str]) -> None:
-        """Cancel the attempts whose leases are not among those that this process holds. A lease
-        that is missing for the first time may have just been given back by its last commit."""
-        missing = [lease for lease in self.tasks if lease.work.id not in held]
-        for lease in missing:
-            if lease in self.missing:
-                self.tasks[lease].cancel()
-        self.missing = {*missing}
-
-    def aside(self, work: Coroutine[Any, Any, None]) -> None:
-        """Do something that nobody waits for."""
-        task = asyncio.create_task(work)
-        self.asides.add(task)
-        task.add_done_callback(self.asides.discard)
-
-    async def drain(self) -> None:
-        """Begin nothing more, let the attempts end for a moment, then cancel them. All leases are
-        given back, so that other processes go on at once."""
-        self.stopping = True
-        if self.tasks and self.drain_seconds_max:
-            await asyncio.wait(self.tasks.values(), timeout=self.drain_seconds_max)
-        ending = list(self.tasks.values())
-        for task in ending:
-            task.cancel()
-        await asyncio.gather(*ending, return_exceptions=True)
-        if self.asides:
-            await asyncio.wait(self.asides, timeout=GIVE_BACK_SECONDS_MAX)
+    async def end_cancelled(self) -> None:
+        """Cancel the attempts at works that were cancelled in another process."""
+        works = [lease.work for lease in self.tasks]
+        orgs, ids = sorted({work.org for work in works}), [work.id for work in works]
+        for work_id in await self.find_cancelled(orgs, ids):
+            self.cancel(work_id)

@@ -203,10 +203,10 @@ async def start_engine(
         )
     )
     await service.hear(RunCancelled, engine.cancelled_somewhere)
-    service.lease_watchers.append(engine.leases_held)
+    engine.join(service)
     callbacks = CallbackSender(engine.ports, CallbackPoster(settings.guard))
     chunks = OrphanedChunks(bus, queries, clock)
-    service.sweepers += [engine.sweep, chunks.sweep]
+    service.sweepers.append(chunks.sweep)
     callbacks.join(service)
     batches = Batches(engine.ports)
     batches.join(service)

@@ -198,7 +198,7 @@ class TestForks:
         fork = ForkConversation(conversation_id=OTHER, agent_id=AGENT, source_id=BESIDE)
         assert isinstance(await process.tell(fork, "m-3"), Accepted)
         assert isinstance(await process.say("run-3", "Third", conversation_id=OTHER), Accepted)
-        await process.drivers.tasks[OTHER]
+        await process.drivers.tasks[process.drivers.attempts[OTHER]]
         said = [message.content for message in process.model.asked[-1].messages[1:]]
         assert said == ["First", "one", "Second", "Third"]
         process.model.turns.append(words("in the source"))

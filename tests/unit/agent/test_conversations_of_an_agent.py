@@ -54,7 +54,7 @@ async def test_one_conversation_does_not_wait_for_the_other(world: World) -> Non
     process = world.process("p-1", words("here"), words("there"))
     await process.say("run-1")
     await process.say("run-2", conversation_id=OTHER)
-    assert process.drivers.tasks.keys() == {CONVERSATION, OTHER}
+    assert process.drivers.attempts.keys() == {CONVERSATION, OTHER}
     await process.idle()
     assert world.story(CONVERSATION)[-1] == world.story(OTHER)[-1] == "run.completed"
 

@@ -71,9 +71,9 @@ async def test_an_older_process_looks_again_after_a_while(world: World) -> None:
     for _ in range(2):
         await older.drivers.sweep()
         await older.idle()
-        assert older.drivers.conversations_left() == [CONVERSATION]
+        assert older.drivers.are_left() == [CONVERSATION]
         world.lease_expires()
-        assert older.drivers.conversations_left() == []
+        assert older.drivers.are_left() == []
 
 
 async def test_a_message_to_such_a_conversation_is_refused_by_nobody(

@@ -36,6 +36,7 @@ from services.agent.domain.runs.run_requests import Terms, accept, cancel
 from services.agent.domain.runs.step_results import Failure, ModelReply
 from services.agent.engine.attempt_limits import FAILURES_MAX, attempt_point
 from services.agent.engine.run_attempt import RunAttempt
+from services.agent.engine.run_scheduling import RunEngine
 from tests.contract.examples import AGENT
 from tests.unit.agent.driven_runs import ACCEPTED, KEEP, TEA, WORDS, frozen, with_block
 from tests.unit.agent.model_replies import calls, words
@@ -712,7 +713,7 @@ class TestTakeOver:
     async def test_stopping_a_process_does_not_count_against_its_turns(
         self, world: World, monkeypatch: pytest.MonkeyPatch
     ) -> None:
-        monkeypatch.setattr("services.agent.engine.run_scheduling.DRAIN_SECONDS_MAX", 0.0)
+        monkeypatch.setattr(RunEngine, "drain_seconds_max", 0.0)
         await world.agent()
         for number in range(3 * ATTEMPTS_MAX):
             stand_still, reached, _ = frozen()
@@ -730,7 +731,7 @@ class TestTakeOver:
     async def test_a_process_that_stops_gives_its_turns_back_at_once(
         self, world: World, monkeypatch: pytest.MonkeyPatch
     ) -> None:
-        monkeypatch.setattr("services.agent.engine.run_scheduling.DRAIN_SECONDS_MAX", 0.0)
+        monkeypatch.setattr(RunEngine, "drain_seconds_max", 0.0)
         await world.agent()
         stand_still, reached, _ = frozen()
         first = world.process("p-1", stand_still)

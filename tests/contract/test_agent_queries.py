@@ -249,7 +249,7 @@ async def test_calls_that_wait_are_those_that_a_run_waits_for_in_the_end(
     assert chain is not None
     assert (chain.conversation_id, chain.callers) == ("conv-2", [])
     assert await rows.queries.call_chain(OTHER, "run-2") is None
-    assert await rows.queries.called_run(OTHER, "run-2") is None
+    assert await rows.queries.run_progress(OTHER, "run-2") is None
 
 
 async def test_conversations_are_those_of_an_agent_and_lost_without_it(rows: Rows) -> None:
@@ -409,7 +409,7 @@ async def test_messages_of_a_run_come_in_their_order(rows: Rows) -> None:
         {"id": "m-2", "position": 1, "run_id": "run-1", "v1_messages": [{"n": 1}]},
         {"id": "m-3", "position": 3, "run_id": "run-1", "v1_messages": [{"n": 4}], "org": OTHER},
     )
-    assert await rows.queries.messages_of_run(ORG, "run-1") == [{"n": 1}, {"n": 2}, {"n": 3}]
+    assert await rows.queries.run_messages(ORG, "run-1") == [{"n": 1}, {"n": 2}, {"n": 3}]
 
 
 async def test_the_newest_messages_of_some_dates_are_summarised(rows: Rows) -> None:

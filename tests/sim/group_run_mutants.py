@@ -7,20 +7,20 @@ from typing import Any
 
 from libs.contracts.deterministic_ids import derived_id
 from services.groups.engine.group_runs import GroupAttempt
-from services.groups.engine.member_hops import MemberHops
+from services.groups.engine.member_runs import MemberRuns
 from tests.sim.mutants import Patch, mutant
 from tests.sim.processes import me
 
 
 @mutant("The run of a hop has another id for each process that asks the member.")
 def hop_starts_another_run() -> list[Patch]:
-    real = MemberHops.outcome
+    real = MemberRuns.outcome
 
-    async def outcome(hops: MemberHops, scene: Any, hop: Any, context: Any) -> Any:
+    async def outcome(hops: MemberRuns, scene: Any, hop: Any, context: Any) -> Any:
         run_id = derived_id("run", hop.run_id, me().holder)
         return await real(hops, scene, hop.model_copy(update={"run_id": run_id}), context)
 
-    return [(MemberHops, "outcome", outcome)]
+    return [(MemberRuns, "outcome", outcome)]
 
 
 @mutant("A hop that another attempt has begun is not taken over.")
@@ -30,14 +30,14 @@ def begun_hop_is_left() -> list[Patch]:
     async def step(attempt: GroupAttempt, unit: Any) -> Any:
         decided = await real_step(attempt, unit)
         if "left" not in vars(attempt):
-            scene = decided.scene
+            scene = decided.view
             fresh = {event.member_run_id for event in started(unit)}
-            begun = {hop.run_id for hop in scene.run.open_hops} if scene else set()
+            begun = {hop.run_id for hop in scene.run.open_member_runs} if scene else set()
             vars(attempt)["left"] = begun - fresh
         return decided
 
     async def answer(attempt: GroupAttempt, scene: Any) -> None:
-        open_runs = {hop.run_id for hop in scene.run.open_hops}
+        open_runs = {hop.run_id for hop in scene.run.open_member_runs}
         if open_runs and open_runs <= vars(attempt)["left"]:
             await asyncio.sleep(1.0)
             return

@@ -39,9 +39,9 @@ RECIPIENTS_MAX = 100
 
 type SpeakerRole = Literal["user", "system", "assistant"]
 # What a member was asked for: to say something, to pick who speaks next, to answer the manager.
-type HopPurpose = Literal["answer", "pick", "ask"]
+type MemberRunPurpose = Literal["answer", "pick", "ask"]
 # A member that was skipped is deleted, or has left; one is cancelled with its run.
-type HopStatus = Literal["open", "completed", "failed", "skipped", "cancelled"]
+type MemberRunStatus = Literal["open", "completed", "failed", "skipped", "cancelled"]
 type PickedBy = Literal["manager", "model", "member", "rotation"]
 
 
@@ -56,7 +56,7 @@ def member_conversation(group_id: str, agent_id: str, generation: int) -> str:
 
 
 def member_run(group_run_id: str, hop: int) -> str:
-    """The id of the run of a member that is one hop of a group's run."""
+    """The id of a member run."""
     return derived_id("run", group_run_id, str(hop))
 
 
@@ -222,13 +222,13 @@ class SpeakerPicked(GroupRunEvent):
 
 
 class GroupHopStarted(GroupRunEvent):
-    """A member is asked for something: its run `member_run_id` is the hop `hop` of the group's run.
+    """A member is asked for something: its run `member_run_id` is number `hop` of the group's run.
 
     It is shown what was said after the message `since` and up to the message `up_to`, then the
     `question`. `answers` are about the calls that it made in its turn before; where they say all,
-    it is shown nothing besides. `asked_in` is the hop of the manager that asks it. `briefed` is the
-    digest of what it is told of the group, where that is told with this turn. A hop that
-    `continues` another one has the member go on with the answers to its calls."""
+    it is shown nothing besides. `asked_in` is the member run of the manager that asks it. `briefed`
+    is the digest of what it is told of the group, where that is told with this turn. A member run
+    that `continues` another one has the member go on with the answers to its calls."""
 
     topic: ClassVar[str] = "group_hop.started"
     hop: int
@@ -236,7 +236,7 @@ class GroupHopStarted(GroupRunEvent):
     name: str
     member_run_id: str
     conversation_id: str
-    purpose: HopPurpose = "answer"
+    purpose: MemberRunPurpose = "answer"
     since: int
     up_to: int
     question: str = Field(default="", exclude_if=not_)
@@ -255,7 +255,7 @@ class GroupHopEnded(GroupRunEvent):
     topic: ClassVar[str] = "group_hop.ended"
     hop: int
     agent_id: str
-    status: HopStatus
+    status: MemberRunStatus
     reason: str = Field(default="", exclude_if=not_)
     said: list[Said] = Field(default_factory=list, exclude_if=not_)
     calls: list[ToolCallMade] = Field(default_factory=list, exclude_if=not_)

@@ -1,9 +1,9 @@
-"""Drive the runs of groups: decide who is asked, ask, and record what came of it, hop by hop.
+"""Drive the runs of groups: decide who is asked, ask, and record what came of it.
 
 One attempt drives the runs of one group, one after the other, under the lease of the group's
-conversation. A hop is recorded before its member is asked, under an id that follows from the run
-and the hop, and so is what came of it: whoever dies in between, each hop has one answer.
-"""
+conversation. A member run is recorded before its member is asked, under an id that follows from the
+run and the member run, and so is what came of it: whoever dies in between, each member run has one
+answer."""
 
 from __future__ import annotations
 
@@ -25,11 +25,14 @@ from libs.work.leased_work import LeasedWork
 from libs.work.progress import publish_progress
 from libs.work.work_lease import DueWork, WorkLease
 from services.groups.adapters.group_run_queries import GroupRunQueries
-from services.groups.domain.conversations.group_conversation import GroupConversation, HopOutcome
-from services.groups.domain.conversations.group_conversation_state import Hop, Withdrawal
-from services.groups.domain.conversations.run_steps import Scene, Step, close, take_step
+from services.groups.domain.conversations.group_conversation import (
+    GroupConversation,
+    MemberRunOutcome,
+)
+from services.groups.domain.conversations.group_conversation_state import MemberCleanup, MemberRun
+from services.groups.domain.conversations.run_steps import RunView, Step, close, take_step
 from services.groups.domain.group import Group
-from services.groups.engine.member_hops import MemberHops
+from services.groups.engine.member_runs import MemberRuns
 from services.groups.engine.speaker_choice import SpeakerChoice
 
 # The groups that a process has answer at once, and those of one organisation.
@@ -89,7 +92,7 @@ class GroupAttempt:
         self.ports = ports
         self.lease = lease
         self.hops: dict[str, asyncio.Task[None]] = {}
-        self.member_hops = MemberHops(
+        self.member_runs = MemberRuns(
             ports.bus, ports.clock, ports.agent_runs, self.still_takes_part
         )
         self.choice = SpeakerChoice(ports.bus, ports.clock)
@@ -101,13 +104,13 @@ class GroupAttempt:
             await self.tell(step)
             if step.is_idle:
                 return
-            if step.withdrawals and await self.withdraw(step):
+            if step.cleanups and await self.withdraw(step):
                 return
-            if step.scene is not None:
+            if step.view is not None:
                 if step.asks_model:
-                    await self.choose(step.scene)
+                    await self.choose(step.view)
                     continue
-                await self.answer(step.scene)
+                await self.answer(step.view)
 
     async def step(self, unit: UnitOfWork) -> Step:
         """Decide what happens next in the conversation."""
@@ -123,7 +126,7 @@ class GroupAttempt:
         )
         return take_step(conversation, config, group.state.shared_state, people, at=at)
 
-    async def still_takes_part(self, hop: Hop) -> bool:
+    async def still_takes_part(self, hop: MemberRun) -> bool:
         """Whether the answer of a member is still wanted: it is in the group, and nobody cancelled
         the run."""
         unit = self.lease.unit()
@@ -134,16 +137,16 @@ class GroupAttempt:
         if (
             config is None
             or run is None
-            or hop.run_id not in [each.run_id for each in run.open_hops]
+            or hop.run_id not in [each.run_id for each in run.open_member_runs]
         ):
             return False
         return hop.agent_id in (*config.agent_ids, config.manager_agent_id)
 
-    async def answer(self, scene: Scene) -> None:
-        """Have the open hops answered, until the first of them has been."""
-        for hop in scene.run.open_hops:
+    async def answer(self, view: RunView) -> None:
+        """Have the open member runs answered, until the first of them has been."""
+        for hop in view.run.open_member_runs:
             if hop.run_id not in self.hops:
-                self.hops[hop.run_id] = asyncio.create_task(self.drive(scene, hop))
+                self.hops[hop.run_id] = asyncio.create_task(self.drive(view, hop))
         if not self.hops:
             return
         await asyncio.wait(self.hops.values(), return_when=asyncio.FIRST_COMPLETED)
@@ -152,31 +155,31 @@ class GroupAttempt:
                 del self.hops[run_id]
                 task.result()
 
-    async def drive(self, scene: Scene, hop: Hop) -> None:
+    async def drive(self, view: RunView, hop: MemberRun) -> None:
         """Have one member answer, and record what it said."""
-        outcome = await self.member_hops.outcome(scene, hop, self.lease.context)
+        outcome = await self.member_runs.outcome(view, hop, self.lease.context)
         failpoints.reach("after_group_hop")
-        await self.end(scene.run.id, hop.hop, outcome)
+        await self.end(view.run.id, hop.hop, outcome)
 
-    async def end(self, run_id: str, number: int, outcome: HopOutcome) -> None:
-        """Record what came of a hop, once, and publish that it is over."""
+    async def end(self, run_id: str, number: int, outcome: MemberRunOutcome) -> None:
+        """Record what came of a member run, once, and publish that it is over."""
 
         async def decide(unit: UnitOfWork) -> bool:
             conversation = await unit.load(GroupConversation, self.lease.work.id)
-            return conversation.end_hop(run_id, number, outcome, at=self.ports.clock.now())
+            return conversation.end_member_run(run_id, number, outcome, at=self.ports.clock.now())
 
         if await self.lease.record(decide, release=False, advances=True):
             await self.publish(run_id, {"hop": number})
 
-    async def choose(self, scene: Scene) -> None:
+    async def choose(self, view: RunView) -> None:
         """Have a model pick who speaks, and record that."""
-        choice = await self.choice.choose(scene, self.lease.context)
+        choice = await self.choice.choose(view, self.lease.context)
 
         async def decide(unit: UnitOfWork) -> None:
             conversation = await unit.load(GroupConversation, self.lease.work.id)
             run = conversation.state.active
-            if run is not None and run.id == scene.run.id and not run.picked and not run.hops:
-                conversation.pick(choice.agent_id, choice.by, at=self.ports.clock.now())
+            if run is not None and run.id == view.run.id and not run.next_speaker and not run.hops:
+                conversation.select_speaker(choice.agent_id, choice.by, at=self.ports.clock.now())
 
         await self.lease.record(decide, release=False)
 
@@ -194,11 +197,11 @@ class GroupAttempt:
         """Cancel the runs, and delete the conversations, that nobody waits for any more. Returns
         whether nothing is left to be done, and the lease is given back with that: nobody would take
         it again if the group is gone."""
-        for withdrawal in step.withdrawals:
-            await self.withdraw_one(withdrawal)
-        run_ids = [withdrawal.run_id for withdrawal in step.withdrawals if withdrawal.run_id]
+        for cleanup in step.cleanups:
+            await self.withdraw_one(cleanup)
+        run_ids = [cleanup.run_id for cleanup in step.cleanups if cleanup.run_id]
         conversation_ids = [
-            withdrawal.conversation_id for withdrawal in step.withdrawals if not withdrawal.run_id
+            cleanup.conversation_id for cleanup in step.cleanups if not cleanup.run_id
         ]
 
         async def decide(unit: UnitOfWork) -> bool:
@@ -208,22 +211,22 @@ class GroupAttempt:
 
         return await self.lease.record(decide, release=bool)
 
-    async def withdraw_one(self, withdrawal: Withdrawal) -> None:
+    async def withdraw_one(self, cleanup: MemberCleanup) -> None:
         """Cancel one run, or delete one conversation. What is gone already is refused, and nothing
         is left of it."""
-        task = self.hops.pop(withdrawal.run_id, None)
+        task = self.hops.pop(cleanup.run_id, None)
         if task is not None:
             task.cancel()
             await asyncio.gather(task, return_exceptions=True)
-        if withdrawal.run_id:
-            await self.member_hops.withdraw(withdrawal, self.lease.context)
+        if cleanup.run_id:
+            await self.member_runs.withdraw(cleanup, self.lease.context)
             return
-        command = DeleteConversation(conversation_id=withdrawal.conversation_id)
-        context = self.lease.context.follow_up(derived_id("delete", withdrawal.conversation_id))
+        command = DeleteConversation(conversation_id=cleanup.conversation_id)
+        context = self.lease.context.follow_up(derived_id("delete", cleanup.conversation_id))
         await ask_until_accepted(self.ports.bus, self.ports.clock, command, context)
 
     async def stop(self) -> None:
-        """Let go of the hops that are under way: another attempt goes on with them."""
+        """Let go of the member runs that are under way: another attempt goes on with them."""
         tasks = list(self.hops.values())
         for task in tasks:
             task.cancel()

@@ -16,7 +16,7 @@ from libs.work.acceptance import ask_until_accepted
 from libs.work.agent_runs import text_of
 from libs.work.progress import follow
 from services.groups.domain.conversations.member_messages import line_of
-from services.groups.domain.conversations.run_steps import Scene
+from services.groups.domain.conversations.run_steps import RunView
 from services.groups.domain.managers.decisions import Participant
 from services.groups.domain.managers.member_names import without_thoughts
 
@@ -42,28 +42,28 @@ class SpeakerChoice:
         self.bus = bus
         self.clock = clock
 
-    async def choose(self, scene: Scene, context: Context) -> Choice:
+    async def choose(self, view: RunView, context: Context) -> Choice:
         """The member that the model names; the first of the group where it names none."""
-        members = scene.table.present
+        members = view.facts.present
         for attempt in range(TRIES_MAX):
-            named = await self.ask(scene, members, attempt, context)
-            member = scene.table.member_named_in(named) if named else None
+            named = await self.ask(view, members, attempt, context)
+            member = view.facts.member_named_in(named) if named else None
             if member is not None:
                 return Choice(member.agent_id, "model")
             await self.clock.sleep(RETRY_SECONDS)
         return Choice(members[0].agent_id, "rotation")
 
     async def ask(
-        self, scene: Scene, members: list[Participant], attempt: int, context: Context
+        self, view: RunView, members: list[Participant], attempt: int, context: Context
     ) -> str | None:
         """The name that the model answers, if it does."""
         epoch = context.message_id  # each attempt hears its own answer
-        completion_id = derived_id("completion", scene.run.id, str(attempt), epoch)
-        manager = scene.table.manager
+        completion_id = derived_id("completion", view.run.id, str(attempt), epoch)
+        manager = view.facts.manager
         command = GenerateCompletion(
             completion_id=completion_id,
             agent_id=manager.agent_id if manager else members[0].agent_id,
-            prompt=prompt_of(scene, members),
+            prompt=prompt_of(view, members),
             response_schema=schema_of(members),
         )
         async with follow(self.bus, completion_deltas(context.org, completion_id)) as progress:
@@ -77,10 +77,10 @@ class SpeakerChoice:
         return name_in(end.get("completion")) if end else None
 
 
-def prompt_of(scene: Scene, members: list[Participant]) -> str:
+def prompt_of(view: RunView, members: list[Participant]) -> str:
     """The question to the model."""
     lines = [f"- {line_of(member)}" for member in members]
-    said = "\n".join(text_of(message.content) for message in scene.run.messages)
+    said = "\n".join(text_of(message.content) for message in view.run.messages)
     return (
         "Which of these participants fits this message best? Answer with its name.\n"
         + "\n".join(lines)

@@ -1,4 +1,4 @@
-"""The rows of the conversations of groups: their runs, the hops of these, and the transcripts."""
+"""The rows of the conversations of groups: runs, member runs and transcripts."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from libs.contracts.groups.group_runs import (
     GroupRunFailed,
     GroupRunStarted,
     GroupTranscriptEmptied,
-    HopStatus,
+    MemberRunStatus,
     MemberRunsWithdrawn,
     member_run,
 )
@@ -129,7 +129,7 @@ def error_of(error_type: str, message: str) -> JsonObject:
 
 
 def hop_row(event: GroupHopStarted, org: str) -> JsonObject:
-    """A hop whose member is asked."""
+    """A member run whose member is asked."""
     fields: JsonObject = {
         "hop": event.hop,
         "agent_id": event.agent_id,
@@ -155,19 +155,19 @@ def hop_row(event: GroupHopStarted, org: str) -> JsonObject:
 
 
 def ended_hop(event: GroupHopEnded) -> JsonObject:
-    """What came of a hop."""
+    """What came of a member run."""
     return hop_end(event, event.hop, event.status, event.reason)
 
 
 def cancelled_hop(event: GroupRunEnded, hop: int) -> JsonObject:
-    """A hop of which nothing came, since its run is over."""
+    """A member run of which nothing came, since its run is over."""
     return hop_end(event, hop, "cancelled", "The run of the group is over")
 
 
 def hop_end(
-    event: GroupHopEnded | GroupRunEnded, hop: int, status: HopStatus, reason: str
+    event: GroupHopEnded | GroupRunEnded, hop: int, status: MemberRunStatus, reason: str
 ) -> JsonObject:
-    """The end of a hop."""
+    """The end of a member run."""
     fields: JsonObject = {
         "status": status,
         "reason": reason or None,

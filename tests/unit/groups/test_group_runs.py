@@ -31,7 +31,7 @@ from services.groups.domain.conversations.group_conversation_state import (
 from services.groups.domain.conversations.member_messages import EARLIER_BYTES_MAX, LEFT_OUT
 from services.groups.domain.group import Group
 from services.groups.domain.managers.member_tools import STATE_WRITES_MAX
-from services.groups.engine.member_hops import BUSY_SECONDS_MAX
+from services.groups.engine.member_runs import BUSY_SECONDS_MAX
 from tests.leased_work import finish, sweep
 from tests.unit.given import NOW
 from tests.unit.groups.group_run_world import (

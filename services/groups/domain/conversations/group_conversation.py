@@ -38,7 +38,7 @@ from libs.contracts.groups.group_runs import (
     GroupRunFailed,
     GroupRunStarted,
     GroupTranscriptEmptied,
-    HopStatus,
+    MemberRunStatus,
     MemberRunsWithdrawn,
     PickedBy,
     Said,
@@ -51,21 +51,21 @@ from libs.contracts.groups.group_runs import (
 )
 from services.groups.domain.conversations.group_conversation_state import (
     GroupConversationState,
-    Hop,
+    MemberRun,
     MemberState,
     evolve,
 )
-from services.groups.domain.managers.decisions import Ask, WantedHop
+from services.groups.domain.managers.decisions import Ask, WantedMemberRun
 from services.groups.domain.managers.member_tools import words_of
 
 GROUP_HAS_GONE_ON = "The others have heard you, and the group has gone on."
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class HopOutcome:
-    """What came of a hop."""
+class MemberRunOutcome:
+    """What came of a member run."""
 
-    status: HopStatus
+    status: MemberRunStatus
     reason: str = ""
     said: list[Said] = field(default_factory=list)
     calls: list[ToolCallMade] = field(default_factory=list)
@@ -148,16 +148,22 @@ class GroupConversation(Aggregate[GroupConversationState]):
             hop=hop,
         )
 
-    def pick(self, agent_id: str, by: PickedBy, *, at: datetime) -> None:
+    def select_speaker(self, agent_id: str, by: PickedBy, *, at: datetime) -> None:
         """Record which member speaks next, and who decided that."""
         self.of_run(SpeakerPicked, self.state.running.id, at=at, agent_id=agent_id, by=by)
 
-    def start_hops(self, asked: Ask, names: dict[str, str], briefing: str, *, at: datetime) -> None:
+    def start_member_runs(
+        self, asked: Ask, names: dict[str, str], briefing: str, *, at: datetime
+    ) -> None:
         """Ask members; `briefing` is the digest of what each of them has to know of the group."""
         for wanted in asked.hops:
-            self.start_hop(wanted, names.get(wanted.agent_id, wanted.agent_id), briefing, at=at)
+            self.start_member_run(
+                wanted, names.get(wanted.agent_id, wanted.agent_id), briefing, at=at
+            )
 
-    def start_hop(self, wanted: WantedHop, name: str, briefing: str, *, at: datetime) -> None:
+    def start_member_run(
+        self, wanted: WantedMemberRun, name: str, briefing: str, *, at: datetime
+    ) -> None:
         """Ask one member for what is wanted of it."""
         state, run = self.state, self.state.running
         member = state.members.get(wanted.agent_id)
@@ -188,16 +194,18 @@ class GroupConversation(Aggregate[GroupConversationState]):
             continues=wanted.continues,
         )
 
-    def last_shown(self, wanted: WantedHop, alike: list[int]) -> int:
+    def last_shown(self, wanted: WantedMemberRun, alike: list[int]) -> int:
         """The number of the last message that a member is shown."""
         member = self.state.members.get(wanted.agent_id)
         if wanted.continues is not None and member is not None:
             return member.seen
         return alike[0] if alike else self.state.number
 
-    def end_hop(self, run_id: str, number: int, outcome: HopOutcome, *, at: datetime) -> bool:
-        """Record what came of a hop, and put what was said into the transcript. Nothing happens if
-        it has ended, or its run; returns whether it was recorded."""
+    def end_member_run(
+        self, run_id: str, number: int, outcome: MemberRunOutcome, *, at: datetime
+    ) -> bool:
+        """Record what came of a member run, and put what was said into the transcript. Nothing
+        happens if it has ended, or its run; returns whether it was recorded."""
         run = self.state.active
         if run is None or run.id != run_id or not run.hops[number].is_open:
             return False
@@ -219,7 +227,7 @@ class GroupConversation(Aggregate[GroupConversationState]):
             self.append_said(hop, outcome, at=at)
         return True
 
-    def append_said(self, hop: Hop, outcome: HopOutcome, *, at: datetime) -> None:
+    def append_said(self, hop: MemberRun, outcome: MemberRunOutcome, *, at: datetime) -> None:
         """Put into the transcript what a member said, also by calling a tool of the group."""
         said = {each.message_id: each.content for each in outcome.said}
         for call in outcome.calls:
@@ -229,7 +237,9 @@ class GroupConversation(Aggregate[GroupConversationState]):
             message = self.message_of(hop, message_id, content, at)
             self.append(message, at=at, hop=hop.hop)
 
-    def message_of(self, hop: Hop, message_id: str, content: str, at: datetime) -> GroupMessage:
+    def message_of(
+        self, hop: MemberRun, message_id: str, content: str, at: datetime
+    ) -> GroupMessage:
         """What a member said, for the ears that the run is for."""
         return GroupMessage(
             id=message_id,
@@ -265,7 +275,7 @@ class GroupConversation(Aggregate[GroupConversationState]):
             message=message,
             usage=run.usage,
             step_count=run.step_count,
-            open_hops=[hop.hop for hop in run.open_hops],
+            open_hops=[hop.hop for hop in run.open_member_runs],
             is_idle=self.is_idle_without(run.id),
         )
 
@@ -276,10 +286,10 @@ class GroupConversation(Aggregate[GroupConversationState]):
             self.fail(reason, "internal_error", at=at)
             return
         self.cancel(None, reason, at=at)
-        withdrawals = self.state.withdrawals
+        cleanups = self.state.cleanups
         self.record_withdrawal(
-            [withdrawal.run_id for withdrawal in withdrawals if withdrawal.run_id],
-            [each.conversation_id for each in withdrawals if not each.run_id],
+            [cleanup.run_id for cleanup in cleanups if cleanup.run_id],
+            [each.conversation_id for each in cleanups if not each.run_id],
             at=at,
         )
 
@@ -288,7 +298,7 @@ class GroupConversation(Aggregate[GroupConversationState]):
         state = self.state
         active = [state.active] if state.active else []
         others = [run for run in (*active, *state.queue) if run.id != run_id]
-        return not others and not state.withdrawals
+        return not others and not state.cleanups
 
     def cancel(
         self, run_ids: list[str] | None, reason: str, *, at: datetime
@@ -309,7 +319,7 @@ class GroupConversation(Aggregate[GroupConversationState]):
         """End one run that has not ended; the runs of its members are withdrawn later."""
         active = self.state.active
         run = active if active is not None and active.id == run_id else None
-        open_hops = [hop.hop for hop in run.open_hops] if run is not None else []
+        open_hops = [hop.hop for hop in run.open_member_runs] if run is not None else []
         self.of_run(
             GroupRunCancelled,
             run_id,
@@ -353,12 +363,12 @@ class GroupConversation(Aggregate[GroupConversationState]):
         """Record that nothing is left of these runs and conversations."""
         state = self.state
         left = [
-            withdrawal
-            for withdrawal in state.withdrawals
-            if withdrawal.run_id not in run_ids
-            and (withdrawal.run_id or withdrawal.conversation_id not in conversation_ids)
+            cleanup
+            for cleanup in state.cleanups
+            if cleanup.run_id not in run_ids
+            and (cleanup.run_id or cleanup.conversation_id not in conversation_ids)
         ]
-        if len(left) == len(state.withdrawals):
+        if len(left) == len(state.cleanups):
             return
         self.record(
             MemberRunsWithdrawn,

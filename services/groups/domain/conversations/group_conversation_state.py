@@ -20,8 +20,8 @@ from libs.contracts.groups.group_runs import (
     GroupRunEnded,
     GroupRunStarted,
     GroupTranscriptEmptied,
-    HopPurpose,
-    HopStatus,
+    MemberRunPurpose,
+    MemberRunStatus,
     MemberRunsWithdrawn,
     SpeakerPicked,
     ToolAnswer,
@@ -57,15 +57,15 @@ class MemberState(BaseModel):
     calls: list[ToolCallMade] = []
 
 
-class Hop(BaseModel):
-    """One hop of a run: what a member was asked for, and what came of it."""
+class MemberRun(BaseModel):
+    """One member run of a run: what a member was asked for, and what came of it."""
 
     hop: int
     agent_id: str
     name: str
     run_id: str
     conversation_id: str
-    purpose: HopPurpose = "answer"
+    purpose: MemberRunPurpose = "answer"
     since: int
     up_to: int
     question: str = ""
@@ -74,7 +74,7 @@ class Hop(BaseModel):
     asked_in: int | None = None
     briefed: str = ""
     continues: int | None = None
-    status: HopStatus = "open"
+    status: MemberRunStatus = "open"
     reason: str = ""
     texts: list[str] = []
     calls: list[ToolCallMade] = []
@@ -103,17 +103,17 @@ class WaitingGroupRun(BaseModel):
 
 class ActiveGroupRun(WaitingGroupRun):
     """The run that is under way. `first` is the number of the transcript after its own messages;
-    `picked` is the member that was picked and not asked yet."""
+    `next_speaker` is the member that was picked to speak and not asked yet."""
 
     first: int = 0
-    hops: list[Hop] = []
-    picked: str = ""
+    hops: list[MemberRun] = []
+    next_speaker: str = ""
     usage: Usage = Field(default_factory=Usage)
     step_count: int = 0
 
     @property
-    def open_hops(self) -> list[Hop]:
-        """The hops whose members have not answered yet."""
+    def open_member_runs(self) -> list[MemberRun]:
+        """The member runs whose members have not answered yet."""
         return [hop for hop in self.hops if hop.is_open]
 
 
@@ -124,7 +124,7 @@ class EndedGroupRun(BaseModel):
     request_hash: str
 
 
-class Withdrawal(BaseModel):
+class MemberCleanup(BaseModel):
     """A run of a member that nobody waits for any more; without a `run_id` its whole
     conversation."""
 
@@ -136,9 +136,9 @@ class Withdrawal(BaseModel):
 class GroupConversationState(BaseModel):
     """What is known of the conversation of a group.
 
-    `floor` is the member that answered last, `left` are the conversations of members that have
-    left, which go with the transcript. `is_closed` says that the group was deleted, and all that
-    was the conversation's with it."""
+    `last_speaker` is the member that answered last, `left` are the conversations of members that
+    have left, which go with the transcript. `is_closed` says that the group was deleted, and all
+    that was the conversation's with it."""
 
     group_id: str = ""
     generation: int = 0
@@ -149,15 +149,15 @@ class GroupConversationState(BaseModel):
     queue: list[WaitingGroupRun] = []
     active: ActiveGroupRun | None = None
     ended: list[EndedGroupRun] = []
-    withdrawals: list[Withdrawal] = []
-    floor: str = ""
+    cleanups: list[MemberCleanup] = []
+    last_speaker: str = ""
     left: dict[str, str] = {}
     is_closed: bool = False
 
     @property
     def is_idle(self) -> bool:
         """Whether nothing is left to be done."""
-        return self.active is None and not self.queue and not self.withdrawals
+        return self.active is None and not self.queue and not self.cleanups
 
     @property
     def running(self) -> ActiveGroupRun:
@@ -179,11 +179,11 @@ def evolve(state: GroupConversationState, event: Event) -> None:
         case GroupMessageEdited():
             edit_message(state, event)
         case SpeakerPicked():
-            state.running.picked = event.agent_id
+            state.running.next_speaker = event.agent_id
         case GroupHopStarted():
-            start_hop(state, event)
+            start_member_run(state, event)
         case GroupHopEnded():
-            end_hop(state, event)
+            end_member_run(state, event)
         case GroupRunEnded():
             end_run(state, event)
         case GroupTranscriptEmptied():
@@ -191,11 +191,11 @@ def evolve(state: GroupConversationState, event: Event) -> None:
         case GroupConversationForgotten():
             state.group_id, state.is_closed = event.group_id, True
         case MemberRunsWithdrawn():
-            state.withdrawals = [
-                withdrawal
-                for withdrawal in state.withdrawals
-                if withdrawal.run_id not in event.run_ids
-                and (withdrawal.run_id or withdrawal.conversation_id not in event.conversation_ids)
+            state.cleanups = [
+                cleanup
+                for cleanup in state.cleanups
+                if cleanup.run_id not in event.run_ids
+                and (cleanup.run_id or cleanup.conversation_id not in event.conversation_ids)
             ]
 
 
@@ -261,11 +261,11 @@ def edit_message(state: GroupConversationState, event: GroupMessageEdited) -> No
             state.transcript_bytes += entry.bytes
 
 
-def start_hop(state: GroupConversationState, event: GroupHopStarted) -> None:
+def start_member_run(state: GroupConversationState, event: GroupHopStarted) -> None:
     """A member is asked, and has seen all that it is shown."""
     run = state.running
-    run.picked = ""
-    hop = Hop(
+    run.next_speaker = ""
+    hop = MemberRun(
         hop=event.hop,
         agent_id=event.agent_id,
         name=event.name,
@@ -288,7 +288,7 @@ def start_hop(state: GroupConversationState, event: GroupHopStarted) -> None:
     member.calls = []
 
 
-def end_hop(state: GroupConversationState, event: GroupHopEnded) -> None:
+def end_member_run(state: GroupConversationState, event: GroupHopEnded) -> None:
     """A member has answered, or could not."""
     run = state.running
     hop = run.hops[event.hop]
@@ -302,7 +302,7 @@ def end_hop(state: GroupConversationState, event: GroupHopEnded) -> None:
         member.calls = event.calls
         member.is_made = member.is_made or event.status == "completed"
     if event.status == "completed" and hop.purpose == "answer":
-        state.floor = event.agent_id
+        state.last_speaker = event.agent_id
 
 
 def end_run(state: GroupConversationState, event: GroupRunEnded) -> None:
@@ -317,11 +317,11 @@ def end_run(state: GroupConversationState, event: GroupRunEnded) -> None:
         request_hash = ended.request_hash
         state.active = None
         if isinstance(event, GroupRunCancelled):
-            state.withdrawals += [
-                Withdrawal(
+            state.cleanups += [
+                MemberCleanup(
                     agent_id=hop.agent_id, conversation_id=hop.conversation_id, run_id=hop.run_id
                 )
-                for hop in ended.open_hops
+                for hop in ended.open_member_runs
             ]
     state.ended.append(EndedGroupRun(id=event.run_id, request_hash=request_hash))
     del state.ended[:-ENDED_RUNS_REMEMBERED_MAX]
@@ -331,11 +331,11 @@ def empty_transcript(state: GroupConversationState, event: GroupTranscriptEmptie
     """Nothing was said, and nobody has seen anything."""
     state.group_id, state.is_closed = event.group_id, event.group_deleted
     made = {agent_id: member.conversation_id for agent_id, member in state.members.items()}
-    state.withdrawals += [
-        Withdrawal(agent_id=agent_id, conversation_id=conversation_id)
+    state.cleanups += [
+        MemberCleanup(agent_id=agent_id, conversation_id=conversation_id)
         for agent_id, conversation_id in (state.left | made).items()
     ]
     state.left = {}
     state.generation = event.generation
     state.transcript, state.transcript_bytes, state.members = [], 0, {}
-    state.floor = ""
+    state.last_speaker = ""

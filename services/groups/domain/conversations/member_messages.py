@@ -11,7 +11,7 @@ from libs.contracts.deterministic_ids import derived_id
 from libs.contracts.groups.group_runs import GroupMessage
 from services.groups.domain.conversations.group_conversation_state import (
     GroupConversationState,
-    Hop,
+    MemberRun,
     TranscriptMessage,
 )
 from services.groups.domain.managers.decisions import Participant
@@ -51,7 +51,7 @@ def digest(briefing: str) -> str:
 
 
 def messages_for(
-    state: GroupConversationState, hop: Hop, briefing: str, *, at: datetime
+    state: GroupConversationState, hop: MemberRun, briefing: str, *, at: datetime
 ) -> list[Message]:
     """The messages with which a member is asked."""
     messages = [system(hop, "briefing", briefing_for(hop, briefing), at)] if hop.briefed else []
@@ -69,12 +69,12 @@ def messages_for(
     return [message.model_copy(update={"group_id": state.group_id}) for message in messages]
 
 
-def briefing_for(hop: Hop, briefing: str) -> str:
+def briefing_for(hop: MemberRun, briefing: str) -> str:
     """A briefing that says who the member is."""
     return f"{briefing}\nYou are {hop.name}."
 
 
-def said_since(state: GroupConversationState, hop: Hop) -> list[TranscriptMessage]:
+def said_since(state: GroupConversationState, hop: MemberRun) -> list[TranscriptMessage]:
     """What others have said since a member was asked last, as far as it is for its ears."""
     return [
         entry
@@ -104,7 +104,7 @@ def is_for(message: GroupMessage, agent_id: str) -> bool:
     return not message.recipients or agent_id in message.recipients
 
 
-def message_for(hop: Hop, message: GroupMessage, group_id: str) -> Message:
+def message_for(hop: MemberRun, message: GroupMessage, group_id: str) -> Message:
     """A message of the transcript as a member is shown it: with the name of the speaker."""
     return Message(
         id=derived_id("message", hop.run_id, message.id),
@@ -127,7 +127,7 @@ def with_name(content: Json, name: str | None) -> Json:
     return f"[{name}]: {content}"
 
 
-def system(hop: Hop, what: str, text: str, at: datetime) -> Message:
+def system(hop: MemberRun, what: str, text: str, at: datetime) -> Message:
     """Something that the group says to a member, and no participant does."""
     return Message(
         id=derived_id("message", hop.run_id, what), role="system", content=text, created_at=at

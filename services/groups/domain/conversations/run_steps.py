@@ -12,8 +12,8 @@ from services.groups.domain.conversations.group_conversation import GroupConvers
 from services.groups.domain.conversations.group_conversation_state import (
     ActiveGroupRun,
     GroupConversationState,
-    Hop,
-    Withdrawal,
+    MemberCleanup,
+    MemberRun,
 )
 from services.groups.domain.conversations.member_messages import briefing_of, digest
 from services.groups.domain.managers.all_managers import decide
@@ -22,10 +22,10 @@ from services.groups.domain.managers.decisions import (
     AskModel,
     End,
     Fail,
+    GroupFacts,
     Participant,
-    Pick,
-    Table,
-    WantedHop,
+    SelectSpeaker,
+    WantedMemberRun,
 )
 from services.groups.domain.state_document import render
 
@@ -34,13 +34,13 @@ DECISIONS_MAX = 8
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Scene:
+class RunView:
     """A run that is under way, as the engine needs it to have members answer."""
 
     config: GroupConfig
     state: GroupConversationState
     run: ActiveGroupRun
-    table: Table
+    facts: GroupFacts
     people: list[Participant]
     briefing: str
     shared_state: JsonObject
@@ -53,8 +53,8 @@ class Step:
 
     is_idle: bool = False
     asks_model: bool = False
-    scene: Scene | None = None
-    withdrawals: list[Withdrawal] = field(default_factory=list)
+    view: RunView | None = None
+    cleanups: list[MemberCleanup] = field(default_factory=list)
     ended: dict[str, str] = field(default_factory=dict)
 
 
@@ -74,17 +74,17 @@ def take_step(
     conversation.start_next(members_of(config), at=at)
     run = conversation.state.active
     if run is not None and (left := unfinished_turns(run)):
-        conversation.start_hops(Ask(tuple(left)), names, digest(briefing), at=at)
+        conversation.start_member_runs(Ask(tuple(left)), names, digest(briefing), at=at)
     for _ in range(DECISIONS_MAX):
         if run is None:
             break
-        table = table_of(conversation.state, run, config, people)
-        decision = decide(table, is_private=bool(run.recipients))
+        facts = facts_of(conversation.state, run, config, people)
+        decision = decide(facts, is_private=bool(run.recipients))
         match decision:
-            case Pick():
-                conversation.pick(decision.agent_id, decision.by, at=at)
+            case SelectSpeaker():
+                conversation.select_speaker(decision.agent_id, decision.by, at=at)
             case Ask():
-                conversation.start_hops(decision, names, digest(briefing), at=at)
+                conversation.start_member_runs(decision, names, digest(briefing), at=at)
                 break
             case End():
                 conversation.complete(decision.stop_reason, at=at)
@@ -100,11 +100,11 @@ def take_step(
     finish(step, conversation)
     run = conversation.state.active
     if run is not None:
-        step.scene = Scene(
+        step.view = RunView(
             config=config,
             state=conversation.state.model_copy(deep=True),
             run=run.model_copy(deep=True),
-            table=table_of(conversation.state, run, config, people),
+            facts=facts_of(conversation.state, run, config, people),
             people=people,
             briefing=briefing,
             shared_state=shared_state,
@@ -112,11 +112,11 @@ def take_step(
     return step
 
 
-def unfinished_turns(run: ActiveGroupRun) -> list[WantedHop]:
+def unfinished_turns(run: ActiveGroupRun) -> list[WantedMemberRun]:
     """Members that are to go on: their turns ended with calls that all have their answers."""
     continued = {hop.continues for hop in run.hops}
     return [
-        WantedHop(
+        WantedMemberRun(
             agent_id=hop.agent_id,
             purpose=hop.purpose,
             answers=tuple(
@@ -131,9 +131,9 @@ def unfinished_turns(run: ActiveGroupRun) -> list[WantedHop]:
     ]
 
 
-def whole_turns(hops: list[Hop]) -> list[Hop]:
-    """The hops of a run, each of those that continue another one in its place."""
-    turns: dict[int, Hop] = {}
+def whole_turns(hops: list[MemberRun]) -> list[MemberRun]:
+    """The member runs of a run, each of those that continue another one in its place."""
+    turns: dict[int, MemberRun] = {}
     for hop in hops:
         before = turns.pop(hop.continues, None) if hop.continues is not None else None
         texts = [*before.texts, *hop.texts] if before else hop.texts
@@ -143,7 +143,7 @@ def whole_turns(hops: list[Hop]) -> list[Hop]:
 
 def finish(step: Step, conversation: GroupConversation) -> None:
     """Say what is left in the conversation."""
-    step.withdrawals = list(conversation.state.withdrawals)
+    step.cleanups = list(conversation.state.cleanups)
     step.is_idle = conversation.state.is_idle
 
 
@@ -165,12 +165,12 @@ def members_of(config: GroupConfig) -> list[str]:
     return list(dict.fromkeys([*config.agent_ids, *manager]))
 
 
-def table_of(
+def facts_of(
     state: GroupConversationState,
     run: ActiveGroupRun,
     config: GroupConfig,
     people: list[Participant],
-) -> Table:
+) -> GroupFacts:
     """Who takes part in a run: everybody, or those that a private message is for."""
     addressed = [
         person for person in people if not run.recipients or person.agent_id in run.recipients
@@ -181,11 +181,11 @@ def table_of(
         for person in addressed
         if person.agent_id in config.agent_ids or (run.recipients and person is manager)
     ]
-    return Table(
+    return GroupFacts(
         config=config,
         members=tuple(members),
         manager=manager,
         hops=tuple(whole_turns(run.hops)),
-        picked=run.picked,
-        floor=state.floor,
+        next_speaker=run.next_speaker,
+        last_speaker=state.last_speaker,
     )

@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping
 
 from libs.contracts.groups.groups import ManagerType
 from services.groups.domain.managers.broadcast import broadcast
-from services.groups.domain.managers.decisions import Decision, Table
+from services.groups.domain.managers.decisions import Decision, GroupFacts
 from services.groups.domain.managers.dynamic import dynamic
 from services.groups.domain.managers.intelligent import intelligent
 from services.groups.domain.managers.manager_alone import manager_alone
@@ -15,7 +15,7 @@ from services.groups.domain.managers.round_robin import round_robin
 from services.groups.domain.managers.supervisor import supervisor
 from services.groups.domain.managers.swarm import swarm
 
-MANAGERS: Mapping[ManagerType, Callable[[Table], Decision]] = {
+MANAGERS: Mapping[ManagerType, Callable[[GroupFacts], Decision]] = {
     "round_robin": round_robin,
     "supervisor": supervisor,
     "dynamic": dynamic,
@@ -27,8 +27,8 @@ MANAGERS: Mapping[ManagerType, Callable[[Table], Decision]] = {
 }
 
 
-def decide(table: Table, *, is_private: bool) -> Decision:
+def decide(facts: GroupFacts, *, is_private: bool) -> Decision:
     """What happens next in a run."""
     if is_private:
-        return private_messages(table)
-    return MANAGERS[table.config.manager_type](table)
+        return private_messages(facts)
+    return MANAGERS[facts.config.manager_type](facts)

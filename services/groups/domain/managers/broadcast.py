@@ -3,22 +3,24 @@
 from __future__ import annotations
 
 from services.groups.domain.managers.decisions import (
-    HOPS_AT_ONCE_MAX,
+    MEMBER_RUNS_AT_ONCE_MAX,
     Ask,
     Decision,
-    Table,
+    GroupFacts,
     Wait,
-    WantedHop,
+    WantedMemberRun,
     end_of,
 )
 
 
-def broadcast(table: Table) -> Decision:
+def broadcast(facts: GroupFacts) -> Decision:
     """Ask all members, so many at once; what one of them cannot answer keeps no other from it."""
-    asked = {hop.agent_id for hop in table.hops}
-    left = [member for member in table.members if member.agent_id not in asked]
-    room = HOPS_AT_ONCE_MAX - sum(hop.is_open for hop in table.hops)
+    asked = {hop.agent_id for hop in facts.hops}
+    left = [member for member in facts.members if member.agent_id not in asked]
+    room = MEMBER_RUNS_AT_ONCE_MAX - sum(hop.is_open for hop in facts.hops)
     if left and room > 0:
-        wanted = [WantedHop(agent_id=member.agent_id, together=True) for member in left[:room]]
+        wanted = [
+            WantedMemberRun(agent_id=member.agent_id, together=True) for member in left[:room]
+        ]
         return Ask(tuple(wanted))
-    return Wait() if table.is_waiting else end_of(list(table.hops))
+    return Wait() if facts.is_waiting else end_of(list(facts.hops))

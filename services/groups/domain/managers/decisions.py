@@ -1,20 +1,20 @@
 """What a manager type decides from, and what it may decide.
 
-Each type is a pure function from a `Table` to a `Decision`, in a module of its own. It is asked
-again after each hop that ends, so it keeps nothing: all that it needs stands in the hops.
-"""
+Each type is a pure function from a `GroupFacts` to a `Decision`, in a module of its own. It is
+asked again after each member run that ends, so it keeps nothing: all that it needs stands in the
+member runs."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from libs.contracts.groups.group_runs import HopPurpose, PickedBy, ToolAnswer
+from libs.contracts.groups.group_runs import MemberRunPurpose, PickedBy, ToolAnswer
 from libs.contracts.groups.groups import GroupConfig
-from services.groups.domain.conversations.group_conversation_state import Hop
+from services.groups.domain.conversations.group_conversation_state import MemberRun
 from services.groups.domain.managers.member_names import named_in, without_thoughts, words_of
 
 # Members that answer at the same time.
-HOPS_AT_ONCE_MAX = 16
+MEMBER_RUNS_AT_ONCE_MAX = 16
 # The error types of runs that fail: agents were asked in vain, or there were none.
 NOBODY_ANSWERED = "group_run_failed"
 NOBODY_THERE = "group_has_nobody_to_answer"
@@ -42,20 +42,20 @@ def names_of(member: Participant) -> tuple[str, str]:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Table:
+class GroupFacts:
     """Who takes part in a run, and what has happened in it. `members` are those that exist, in the
-    order of the group; `floor` is the one that answered last in the run before."""
+    order of the group; `last_speaker` is the one that answered last in the run before."""
 
     config: GroupConfig
     members: tuple[Participant, ...]
     manager: Participant | None
-    hops: tuple[Hop, ...] = ()
-    picked: str = ""
-    floor: str = ""
+    hops: tuple[MemberRun, ...] = ()
+    next_speaker: str = ""
+    last_speaker: str = ""
 
     @property
-    def answers(self) -> list[Hop]:
-        """The hops in which members were asked to say something, and were not gone."""
+    def answers(self) -> list[MemberRun]:
+        """The member runs in which members were asked to say something, and were not gone."""
         return [hop for hop in self.hops if hop.purpose != "pick" and hop.status != "skipped"]
 
     @property
@@ -105,12 +105,13 @@ class Table:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class WantedHop:
+class WantedMemberRun:
     """A member that is to be asked. What is asked of several `together` shows all of them the same:
-    not what others have answered to it meanwhile. What `continues` a hop shows nothing new."""
+    not what others have answered to it meanwhile. What `continues` a member run shows nothing
+    new."""
 
     agent_id: str
-    purpose: HopPurpose = "answer"
+    purpose: MemberRunPurpose = "answer"
     question: str = ""
     answers: tuple[ToolAnswer, ...] = ()
     answers_say_all: bool = False
@@ -121,13 +122,13 @@ class WantedHop:
 
 @dataclass(frozen=True, slots=True)
 class Ask:
-    """Ask these members, all at the same time, at most `HOPS_AT_ONCE_MAX`."""
+    """Ask these members, all at the same time, at most `MEMBER_RUNS_AT_ONCE_MAX`."""
 
-    hops: tuple[WantedHop, ...]
+    hops: tuple[WantedMemberRun, ...]
 
 
 @dataclass(frozen=True, slots=True)
-class Pick:
+class SelectSpeaker:
     """Record which member speaks next, and who decided that."""
 
     agent_id: str
@@ -141,7 +142,7 @@ class AskModel:
 
 @dataclass(frozen=True, slots=True)
 class Wait:
-    """Nothing, until a hop ends."""
+    """Nothing, until a member run ends."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -161,17 +162,17 @@ class Fail:
 
 MISSING_MANAGER = Fail("The agent `manager_agent_id` does not exist: set another one", NOBODY_THERE)
 
-type Decision = Ask | Pick | AskModel | Wait | End | Fail
+type Decision = Ask | SelectSpeaker | AskModel | Wait | End | Fail
 
 
 def ask(member: Participant, **fields: object) -> Ask:
     """The decision to ask one member."""
-    return Ask((WantedHop(agent_id=member.agent_id, **fields),))  # type: ignore[arg-type]
+    return Ask((WantedMemberRun(agent_id=member.agent_id, **fields),))  # type: ignore[arg-type]
 
 
-def end_of(hops: list[Hop], stop_reason: str = "end_turn") -> Decision:
-    """The end of a run in which these hops were asked for an answer: it fails where none gave
-    one."""
+def end_of(hops: list[MemberRun], stop_reason: str = "end_turn") -> Decision:
+    """The end of a run in which these member runs were asked for an answer: it fails where none
+    gave one."""
     if any(hop.status == "completed" for hop in hops):
         return End(stop_reason)
     if not hops:

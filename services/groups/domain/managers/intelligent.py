@@ -5,26 +5,28 @@ from __future__ import annotations
 from services.groups.domain.managers.decisions import (
     AskModel,
     Decision,
-    Pick,
-    Table,
+    GroupFacts,
+    SelectSpeaker,
     Wait,
     ask,
     end_of,
 )
 
 
-def intelligent(table: Table) -> Decision:
+def intelligent(facts: GroupFacts) -> Decision:
     """Have a model pick a member and ask that one; the next in rotation where it is gone."""
-    if table.is_waiting:
+    if facts.is_waiting:
         return Wait()
-    picked = next((each for each in table.present if each.agent_id == table.picked), None)
-    if picked is not None:
-        return ask(picked)
-    if table.answers or not table.present:
-        return end_of(list(table.hops))
-    if len(table.present) == 1:
-        return Pick(table.present[0].agent_id, "rotation")
-    fallback = table.next_in_rotation()
-    if table.hops and fallback is not None:
-        return Pick(fallback.agent_id, "rotation")
+    next_speaker = next(
+        (each for each in facts.present if each.agent_id == facts.next_speaker), None
+    )
+    if next_speaker is not None:
+        return ask(next_speaker)
+    if facts.answers or not facts.present:
+        return end_of(list(facts.hops))
+    if len(facts.present) == 1:
+        return SelectSpeaker(facts.present[0].agent_id, "rotation")
+    fallback = facts.next_in_rotation()
+    if facts.hops and fallback is not None:
+        return SelectSpeaker(fallback.agent_id, "rotation")
     return AskModel()

@@ -5,19 +5,19 @@ from __future__ import annotations
 from services.groups.domain.managers.decisions import (
     MISSING_MANAGER,
     Decision,
-    Table,
+    GroupFacts,
     Wait,
     ask,
     end_of,
 )
 
 
-def manager_alone(table: Table) -> Decision:
+def manager_alone(facts: GroupFacts) -> Decision:
     """Ask the manager one time for an answer."""
-    if table.is_waiting:
+    if facts.is_waiting:
         return Wait()
-    if table.hops:
-        return end_of(list(table.hops))
-    if table.manager is None:
+    if facts.hops:
+        return end_of(list(facts.hops))
+    if facts.manager is None:
         return MISSING_MANAGER
-    return ask(table.manager)
+    return ask(facts.manager)

@@ -2,7 +2,7 @@
 
 They are tools of the client of a member's run, and the groups service is that client: a call ends
 the run, and the answer comes with the member's next run. So all that a call leads to is recorded
-hop by hop, as everything else in a group is.
+member run by member run, as everything else in a group is.
 """
 
 from __future__ import annotations

@@ -3,13 +3,13 @@ since a manager that is not addressed must not see them."""
 
 from __future__ import annotations
 
-from services.groups.domain.managers.decisions import Decision, Table, Wait, ask, end_of
+from services.groups.domain.managers.decisions import Decision, GroupFacts, Wait, ask, end_of
 
 
-def private_messages(table: Table) -> Decision:
+def private_messages(facts: GroupFacts) -> Decision:
     """Ask the addressed members one after the other; `members` are those alone."""
-    if table.is_waiting:
+    if facts.is_waiting:
         return Wait()
-    asked = {hop.agent_id for hop in table.hops}
-    left = [member for member in table.members if member.agent_id not in asked]
-    return ask(left[0]) if left else end_of(list(table.hops))
+    asked = {hop.agent_id for hop in facts.hops}
+    left = [member for member in facts.members if member.agent_id not in asked]
+    return ask(left[0]) if left else end_of(list(facts.hops))

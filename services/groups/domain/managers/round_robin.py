@@ -4,33 +4,33 @@ from __future__ import annotations
 
 from services.groups.domain.managers.decisions import (
     Decision,
+    GroupFacts,
     Participant,
-    Table,
     Wait,
     ask,
     end_of,
 )
 
 
-def round_robin(table: Table) -> Decision:
+def round_robin(facts: GroupFacts) -> Decision:
     """Ask the next member: each of them once, or until `max_turns` answers are there."""
-    if table.is_waiting:
+    if facts.is_waiting:
         return Wait()
-    speaker = next_speaker(table)
-    return ask(speaker) if speaker else end_of(list(table.hops))
+    speaker = next_speaker(facts)
+    return ask(speaker) if speaker else end_of(list(facts.hops))
 
 
-def next_speaker(table: Table) -> Participant | None:
+def next_speaker(facts: GroupFacts) -> Participant | None:
     """The member whose turn it is; None once as many have answered as may. Also one that joins
     while the others answer is asked once."""
-    if table.config.max_turns is not None:
-        return None if len(table.answers) >= answers_max(table) else table.next_in_rotation()
-    asked = {hop.agent_id for hop in table.hops}
-    return next((member for member in table.members if member.agent_id not in asked), None)
+    if facts.config.max_turns is not None:
+        return None if len(facts.answers) >= answers_max(facts) else facts.next_in_rotation()
+    asked = {hop.agent_id for hop in facts.hops}
+    return next((member for member in facts.members if member.agent_id not in asked), None)
 
 
-def answers_max(table: Table) -> int:
-    """How many answers a message gets: one of each member, or `max_turns`, within the hop limit of
-    the group where that is more than one round."""
-    everybody = len(table.present)
-    return min(table.config.max_turns or everybody, max(table.config.hop_limit, everybody))
+def answers_max(facts: GroupFacts) -> int:
+    """How many answers a message gets: one of each member, or `max_turns`, within the limit of
+    member runs of the group where that is more than one round."""
+    everybody = len(facts.present)
+    return min(facts.config.max_turns or everybody, max(facts.config.hop_limit, everybody))

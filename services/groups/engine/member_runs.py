@@ -25,10 +25,10 @@ from libs.contracts.shortened_text import cut
 from libs.work.acceptance import NOT_WANTED, ask_until_accepted
 from libs.work.agent_runs import AgentRuns, RunProgress, WantedRun, text_of
 from libs.work.deliveries import Deliveries
-from services.groups.domain.conversations.group_conversation import HopOutcome
-from services.groups.domain.conversations.group_conversation_state import Hop, Withdrawal
+from services.groups.domain.conversations.group_conversation import MemberRunOutcome
+from services.groups.domain.conversations.group_conversation_state import MemberCleanup, MemberRun
 from services.groups.domain.conversations.member_messages import messages_for
-from services.groups.domain.conversations.run_steps import Scene
+from services.groups.domain.conversations.run_steps import RunView
 from services.groups.domain.managers.member_tools import (
     GROUP_TOOLS,
     STATE_WRITES_MAX,
@@ -51,7 +51,7 @@ HAS_LEFT = "the agent has left the group"
 WAITS = "a call of a tool waits for an approval, which no member of a group can give"
 
 
-class MemberHops:
+class MemberRuns:
     """Has members answer. `still_takes_part` says whether an answer is still wanted."""
 
     def __init__(
@@ -59,7 +59,7 @@ class MemberHops:
         bus: Bus,
         clock: Clock,
         runs: AgentRuns,
-        still_takes_part: Callable[[Hop], Awaitable[bool]],
+        still_takes_part: Callable[[MemberRun], Awaitable[bool]],
     ) -> None:
         self.bus = bus
         self.clock = clock
@@ -67,37 +67,37 @@ class MemberHops:
         self.deliveries = Deliveries(runs, clock)
         self.still_takes_part = still_takes_part
 
-    async def outcome(self, scene: Scene, hop: Hop, context: Context) -> HopOutcome:
-        """What came of a hop. Raises StoreUnavailable; safe to repeat."""
-        ended = await self.answer(scene, hop, context)
+    async def outcome(self, view: RunView, hop: MemberRun, context: Context) -> MemberRunOutcome:
+        """What came of a member run. Raises StoreUnavailable; safe to repeat."""
+        ended = await self.answer(view, hop, context)
         if isinstance(ended, Rejected) and hop.answers and is_about_answers(ended):
             # Nobody waits for these answers any more: they go without.
-            ended = await self.answer(scene, hop.model_copy(update=NO_ANSWERS), context)
+            ended = await self.answer(view, hop.model_copy(update=NO_ANSWERS), context)
         if ended is None or ended is NOT_WANTED:
-            return HopOutcome(status="skipped", reason=HAS_LEFT if ended else GONE)
+            return MemberRunOutcome(status="skipped", reason=HAS_LEFT if ended else GONE)
         if isinstance(ended, Rejected):
             gone = ended.code == NOT_FOUND
-            return HopOutcome(status="skipped" if gone else "failed", reason=ended.reason)
+            return MemberRunOutcome(status="skipped" if gone else "failed", reason=ended.reason)
         outcome = outcome_of(ended, await self.runs.messages(context.org, hop.run_id))
         if outcome.reason == WAITS:
             await self.withdraw(hop, context)
-        calls = [await self.answer_write(scene, hop, call, context) for call in outcome.calls]
+        calls = [await self.answer_write(view, hop, call, context) for call in outcome.calls]
         return replace(outcome, calls=calls)
 
     async def answer(
-        self, scene: Scene, hop: Hop, context: Context
+        self, view: RunView, hop: MemberRun, context: Context
     ) -> RunProgress | Rejected | None:
         """How the member's run ended, or why it was not accepted: also where its answer is not
         wanted any more, or it was busy for too long."""
         return await self.deliveries.answer(
-            wanted_run(scene, hop),
+            wanted_run(view, hop),
             context,
             seconds_max=BUSY_SECONDS_MAX,
             goes_on=lambda _: self.still_takes_part(hop),
         )
 
     async def answer_write(
-        self, scene: Scene, hop: Hop, call: ToolCallMade, context: Context
+        self, view: RunView, hop: MemberRun, call: ToolCallMade, context: Context
     ) -> ToolCallMade:
         """The call, with its answer if it writes the shared state: then that is written, once,
         however often this is repeated."""
@@ -106,12 +106,12 @@ class MemberHops:
         wanted = read_state_write(call)
         if wanted is None:
             return call.model_copy(update={"answer": NO_STATE})
-        command = UpdateGroupState(group_id=scene.state.group_id, document=wanted.state)
+        command = UpdateGroupState(group_id=view.state.group_id, document=wanted.state)
         cause = context.follow_up(derived_id("state", hop.run_id, call.id))
         reply = await ask_until_accepted(self.bus, self.clock, command, cause)
         return call.model_copy(update={"answer": answer_to_write(reply)})
 
-    async def withdraw(self, hop: Hop | Withdrawal, context: Context) -> None:
+    async def withdraw(self, hop: MemberRun | MemberCleanup, context: Context) -> None:
         """Cancel a run whose answer is not wanted."""
         await self.deliveries.withdraw(hop.agent_id, hop.run_id, context, hop.conversation_id)
 
@@ -135,11 +135,11 @@ def answer_to_write(reply: Accepted | Rejected) -> str:
 NO_ANSWERS: dict[str, Any] = {"answers": [], "answers_say_all": False}
 
 
-def wanted_run(scene: Scene, hop: Hop) -> WantedRun:
+def wanted_run(view: RunView, hop: MemberRun) -> WantedRun:
     """The run with which a member answers."""
-    created_at = scene.run.messages[0].created_at
-    member = scene.state.members.get(hop.agent_id)
-    group = scene.config.name or scene.state.group_id
+    created_at = view.run.messages[0].created_at
+    member = view.state.members.get(hop.agent_id)
+    group = view.config.name or view.state.group_id
     summary = f"Conversation of the group {group}"
     return WantedRun(
         run_id=hop.run_id,
@@ -149,16 +149,16 @@ def wanted_run(scene: Scene, hop: Hop) -> WantedRun:
         if member and member.is_made
         else {"summary": summary, "hidden": True},
         created_at=created_at,
-        messages=messages_for(scene.state, hop, scene.briefing, at=created_at),
+        messages=messages_for(view.state, hop, view.briefing, at=created_at),
         metadata={
             "run_type": "group",
-            "group_id": scene.state.group_id,
-            "group_run_id": scene.run.id,
+            "group_id": view.state.group_id,
+            "group_run_id": view.run.id,
             "hop": hop.hop,
         },
-        max_steps=scene.run.max_steps,
-        client_tools=tuple(tools_of(scene, hop)),
-        callers=tuple(scene.run.callers),
+        max_steps=view.run.max_steps,
+        client_tools=tuple(tools_of(view, hop)),
+        callers=tuple(view.run.callers),
         answers=tuple(
             CallAnswer(
                 tool_call_id=answer.tool_call_id,
@@ -170,32 +170,32 @@ def wanted_run(scene: Scene, hop: Hop) -> WantedRun:
     )
 
 
-def tools_of(scene: Scene, hop: Hop) -> list[ClientTool]:
-    """The tools of the group that a member has in a hop. Where the group has a shared state, one
-    writes it, but not in private, since all members see it."""
-    if scene.run.recipients or hop.purpose == "pick":
+def tools_of(view: RunView, hop: MemberRun) -> list[ClientTool]:
+    """The tools of the group that a member has in a member run. Where the group has a shared state,
+    one writes it, but not in private, since all members see it."""
+    if view.run.recipients or hop.purpose == "pick":
         return []
-    tools = [*tools_of_type(scene, hop)]
-    if scene.shared_state and writes_before(scene, hop) < STATE_WRITES_MAX:
-        tools.append(write_state_tool(scene.config.shared_state_mode))
+    tools = [*tools_of_type(view, hop)]
+    if view.shared_state and writes_before(view, hop) < STATE_WRITES_MAX:
+        tools.append(write_state_tool(view.config.shared_state_mode))
     return tools
 
 
-def writes_before(scene: Scene, hop: Hop) -> int:
+def writes_before(view: RunView, hop: MemberRun) -> int:
     """How often the member has written the shared state in this turn."""
     before, count = hop.continues, 0
     while before is not None:
-        before, count = scene.run.hops[before].continues, count + 1
+        before, count = view.run.hops[before].continues, count + 1
     return count
 
 
-def tools_of_type(scene: Scene, hop: Hop) -> list[ClientTool]:
+def tools_of_type(view: RunView, hop: MemberRun) -> list[ClientTool]:
     """The tools with which a member has others speak."""
     if hop.purpose != "answer":
         return []
-    members = list(scene.table.members)
+    members = list(view.facts.members)
     others = [member for member in members if member.agent_id != hop.agent_id]
-    match scene.config.manager_type:
+    match view.config.manager_type:
         case "swarm" if others:
             return [hand_over_tool(others)]
         case "supervisor" if members:
@@ -203,7 +203,7 @@ def tools_of_type(scene: Scene, hop: Hop) -> list[ClientTool]:
     return []
 
 
-def outcome_of(ended: RunProgress, v1_messages: list[dict[str, Any]]) -> HopOutcome:
+def outcome_of(ended: RunProgress, v1_messages: list[dict[str, Any]]) -> MemberRunOutcome:
     """What a member said in a run that has ended, or why it could not."""
     usage = ended.usage or {}
     said, calls = said_in(v1_messages), calls_in(v1_messages)
@@ -215,7 +215,7 @@ def outcome_of(ended: RunProgress, v1_messages: list[dict[str, Any]]) -> HopOutc
         reason = str(error.get("message") or error.get("detail") or f"its run is {ended.status}")
     elif waits and not own:
         reason = WAITS
-    return HopOutcome(
+    return MemberRunOutcome(
         status="failed" if reason else "completed",
         reason=reason,
         said=said,

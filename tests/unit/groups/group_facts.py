@@ -7,8 +7,8 @@ from typing import Any
 
 from libs.contracts.groups.group_runs import ToolCallMade
 from libs.contracts.groups.groups import GroupConfig
-from services.groups.domain.conversations.group_conversation_state import Hop
-from services.groups.domain.managers.decisions import Participant, Table
+from services.groups.domain.conversations.group_conversation_state import MemberRun
+from services.groups.domain.managers.decisions import GroupFacts, Participant
 
 ALICE, BOB, CAROL = (
     Participant(f"agent-{name.lower()}", name, f"{name} does things", (name.lower(),))
@@ -17,9 +17,9 @@ ALICE, BOB, CAROL = (
 MANAGER = Participant("agent-manager", "Manager")
 
 
-def hop_of(who: Participant, number: int, **fields: Any) -> Hop:
+def hop_of(who: Participant, number: int, **fields: Any) -> MemberRun:
     """A hop that has ended well, unless the fields say otherwise."""
-    return Hop.model_validate(
+    return MemberRun.model_validate(
         {
             "hop": number,
             "agent_id": who.agent_id,
@@ -40,7 +40,7 @@ def call_of(tool: str, **arguments: Any) -> ToolCallMade:
     return ToolCallMade(id=f"call-{tool}", name=tool, arguments=json.dumps(arguments))
 
 
-def table_of(manager_type: str, *hops: Hop, **fields: Any) -> Table:
+def facts_of(manager_type: str, *hops: MemberRun, **fields: Any) -> GroupFacts:
     """A group of Alice, Bob and Carol, in which these hops were made."""
     config = GroupConfig.model_validate(
         {
@@ -56,4 +56,4 @@ def table_of(manager_type: str, *hops: Hop, **fields: Any) -> Table:
         "manager": MANAGER,
         "hops": hops,
     }
-    return Table(**{**known, **fields})
+    return GroupFacts(**{**known, **fields})

@@ -98,7 +98,7 @@ class Problem(Exception):
 def refusal_problem(rejected: Rejected) -> Problem:
     """The answer to a request whose command was refused. A run that is in the way is named in a
     header; the body says, as in V1, where its stream can be read on."""
-    later = rejected.code in (UNAVAILABLE, BUSY)
+    later = rejected.next_try == "again"
     headers = {"Retry-After": RETRY_AFTER_SECONDS} if later else {}
     if rejected.code == RATE_LIMITED:
         headers["Retry-After"] = str(rejected.details["retry_after_seconds"])

@@ -402,12 +402,26 @@ async def test_the_first_callback_of_each_organisation_comes_before_the_second_o
 
 
 async def test_messages_of_a_run_come_in_their_order(rows: Rows) -> None:
+    await put(rows, agent.AGENTS, {"id": ADA})
     await put(
         rows,
         agent.MESSAGES,
-        {"id": "m-1", "position": 2, "run_id": "run-1", "v1_messages": [{"n": 2}, {"n": 3}]},
-        {"id": "m-2", "position": 1, "run_id": "run-1", "v1_messages": [{"n": 1}]},
-        {"id": "m-3", "position": 3, "run_id": "run-1", "v1_messages": [{"n": 4}], "org": OTHER},
+        {
+            "id": "m-1",
+            "agent_id": ADA,
+            "position": 2,
+            "run_id": "run-1",
+            "v1_messages": [{"n": 2}, {"n": 3}],
+        },
+        {"id": "m-2", "agent_id": ADA, "position": 1, "run_id": "run-1", "v1_messages": [{"n": 1}]},
+        {
+            "id": "m-3",
+            "agent_id": ADA,
+            "position": 3,
+            "run_id": "run-1",
+            "v1_messages": [{"n": 4}],
+            "org": OTHER,
+        },
     )
     assert await rows.queries.run_messages(ORG, "run-1") == [{"n": 1}, {"n": 2}, {"n": 3}]
 
@@ -458,7 +472,13 @@ async def test_a_message_that_is_too_large_is_read_by_the_beginning_of_its_text(
     rows: Rows,
 ) -> None:
     large = [{"content": "x" * MESSAGE_BYTES_MAX}]
-    row = {"id": "m-1", "position": 1, "text": "x" * MESSAGE_BYTES_MAX, "v1_messages": large}
+    row = {
+        "id": "m-1",
+        "agent_id": ADA,
+        "position": 1,
+        "text": "x" * MESSAGE_BYTES_MAX,
+        "v1_messages": large,
+    }
     await put(rows, agent.MESSAGES, row)
     messages = await rows.queries.summarised_messages(ORG, main_conversation(ADA), WantedMessages())
     assert messages is not None

@@ -6,7 +6,7 @@ import asyncio
 import signal
 
 from deploy.embedded.process_activity import LOOK_AGAIN_SECONDS, Allowance, OwnTime
-from deploy.embedded.subprocesses import Command, signal_group, spawn_options
+from deploy.embedded.subprocesses import Child, Command, signal_group, start_program
 from deploy.embedded.supervised_process import Failed, Part
 
 MIGRATES_WITHIN = OwnTime(processor_seconds=3600.0, idle_seconds=600.0)  # of millions of events
@@ -15,8 +15,7 @@ MIGRATES_WITHIN = OwnTime(processor_seconds=3600.0, idle_seconds=600.0)  # of mi
 async def run_migrations(command: Command, store: Part | None) -> None:
     """Return when they are done. Raises Failed where they fail, or where they and Postgres, which
     does their work, have had more time of their own than they may."""
-    with spawn_options(command) as options:
-        process = await asyncio.create_subprocess_exec(*command.argv, **options)
+    process = await start_program(command)
     try:
         code = await exit_code(process, store)
     finally:
@@ -27,7 +26,7 @@ async def run_migrations(command: Command, store: Part | None) -> None:
         raise Failed("migrate", f"the migrations ended with exit code {code}.")
 
 
-async def exit_code(process: asyncio.subprocess.Process, store: Part | None) -> int:
+async def exit_code(process: Child, store: Part | None) -> int:
     """The exit code of the migrations. Raises Failed where it does not come in time."""
     ended = asyncio.ensure_future(process.wait())
     own = Allowance(MIGRATES_WITHIN)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import sys
 from collections.abc import Mapping
+from dataclasses import replace
 
 from deploy.embedded import postgres_server, service_environment
 from deploy.embedded.applied_configuration import FILE as CONFIGURATION_FILE
@@ -26,6 +27,8 @@ from libs.contracts.service_registry import SERVICES as REGISTRY
 CONFIGURATION_STATE = "HEELER_CONFIGURATION_STATE"
 WORKSPACES, WORKSPACES_FOLDER = "HEELER_WORKSPACES", "workspaces"
 PACKAGES, PACKAGES_FOLDER = "HEELER_PACKAGES_FOLDER", "packages"
+FORK_SERVER = "deploy.embedded.service_fork_server"
+LOADED_FIRST = ("libs.bus.nats_clients_without_extras", "libs.bus.service_runner")
 WITH_WORKSPACES = ("tools", ALL_SERVICES)
 HTTP_PARTS = (*(each.name for each in REGISTRY if each.serves_clients), ALL_SERVICES)
 
@@ -68,6 +71,15 @@ def service_command(
     ours |= {"HEELER_DATABASE_URL": urls[service], "HEELER_NATS_URL": buses[service]}
     module = f"{settings.services_package}.{service}"
     return python_command(settings, name, module, given, **ours)
+
+
+def fork_server_command(settings: Settings) -> Command:
+    """How the process is started from which those of the services are forked. Nothing of what they
+    read is in its environment."""
+    package = settings.services_package
+    modules = [f"{package}.{name}.{room}" for name in SERVICES for room in ("app", "projections")]
+    command = python_command(settings, "forks", FORK_SERVER, service_environment.of_server())
+    return replace(command, argv=[*command.argv, *LOADED_FIRST, *modules])
 
 
 def python_command(

@@ -2,28 +2,41 @@
 
 from __future__ import annotations
 
+import asyncio
 import contextlib
-import ctypes
 import os
 import signal
 import subprocess
-import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Awaitable, Callable, Iterator
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
-from typing import IO, Any
+from typing import IO, Any, Protocol
 
 import psutil
 
 from deploy.embedded.postgres_account import Account
 from deploy.embedded.process_activity import LOOK_AGAIN_SECONDS, Allowance, OwnTime
+from deploy.embedded.process_control import die_with
 
 LOG_BYTES_MAX = 20 * 1024 * 1024
 LOGS_KEPT = 3
-PR_SET_PDEATHSIG = 1
+UMASK = 0o077  # what children write is for nobody else
 STOPS_WITHIN = OwnTime(processor_seconds=30.0, idle_seconds=10.0)
-# Loaded before any fork: the child may not load libraries between fork and exec.
-_LIBC = ctypes.CDLL(None, use_errno=True) if sys.platform == "linux" else None
+
+
+class Child(Protocol):
+    """A process that this one started."""
+
+    @property
+    def pid(self) -> int: ...
+
+    @property
+    def returncode(self) -> int | None:
+        """Its exit code, that of a signal being negative; None while it runs."""
+
+    async def wait(self) -> int:
+        """Return its exit code when it has ended."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -42,6 +55,10 @@ class Command:
     descriptors: tuple[int, ...] = ()  # open files of ours that the child gets too
 
 
+# Starts a command on the main thread. Raises OSError.
+type Start = Callable[[Command], Awaitable[Child]]
+
+
 @contextlib.contextmanager
 def spawn_options(command: Command) -> Iterator[dict[str, Any]]:
     """The keyword arguments that `subprocess` and `asyncio` take to start the command.
@@ -49,7 +66,6 @@ def spawn_options(command: Command) -> Iterator[dict[str, Any]]:
     Call it on the main thread: the kernel sends the orphan signal when the *thread* that forked
     ends, not the process.
     """
-    rotate(command.log)
     with open_log(command.log) as log:
         options: dict[str, Any] = {
             "stdin": subprocess.DEVNULL,
@@ -59,8 +75,9 @@ def spawn_options(command: Command) -> Iterator[dict[str, Any]]:
             "env": command.environment,
             "process_group": 0,
             "pass_fds": command.descriptors,
-            "umask": 0o077,  # what they write is for nobody else
-            "preexec_fn": die_with_parent(command.orphan_signal),
+            "umask": UMASK,
+            # Runs after the change of account, which would clear the setting.
+            "preexec_fn": partial(die_with, os.getpid(), command.orphan_signal),
         }
         if command.account:
             options |= {"user": command.account.uid, "group": command.account.gid}
@@ -68,9 +85,16 @@ def spawn_options(command: Command) -> Iterator[dict[str, Any]]:
         yield options
 
 
-def spawn(command: Command) -> subprocess.Popen[bytes]:
+def spawn(command: Command, **more: Any) -> subprocess.Popen[bytes]:
+    """Start the command, with `more` of what `subprocess` takes."""
     with spawn_options(command) as options:
-        return subprocess.Popen(command.argv, **options)
+        return subprocess.Popen(command.argv, **options | more)
+
+
+async def start_program(command: Command) -> Child:
+    """Start the command. Raises OSError."""
+    with spawn_options(command) as options:
+        return await asyncio.create_subprocess_exec(*command.argv, **options)
 
 
 def wait_within(process: subprocess.Popen[bytes], bound: OwnTime) -> int:
@@ -85,22 +109,9 @@ def wait_within(process: subprocess.Popen[bytes], bound: OwnTime) -> int:
                 kill_tree(process.pid)
 
 
-def die_with_parent(orphan_signal: signal.Signals) -> Callable[[], None] | None:
-    if _LIBC is None:
-        return None
-    parent, prctl = os.getpid(), _LIBC.prctl
-
-    def ask_kernel() -> None:
-        # Runs after the change of account, which would clear the setting.
-        prctl(PR_SET_PDEATHSIG, int(orphan_signal), 0, 0, 0)
-        if os.getppid() != parent:
-            os._exit(1)
-
-    return ask_kernel
-
-
 def open_log(path: Path) -> IO[bytes]:
-    """A log to append to, which only its owner may read."""
+    """A log to append to, which only its owner may read; a new one where it is past its limit."""
+    rotate(path)
     return open(path, "ab", opener=lambda name, flags: os.open(name, flags, 0o600))
 
 

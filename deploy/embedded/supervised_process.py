@@ -19,7 +19,14 @@ from deploy.embedded.process_activity import (
 )
 from deploy.embedded.settings import FROZEN_SECONDS_MAX
 from deploy.embedded.state import PartState, ProcessMark
-from deploy.embedded.subprocesses import Command, kill_tree, signal_group, spawn_options
+from deploy.embedded.subprocesses import (
+    Child,
+    Command,
+    Start,
+    kill_tree,
+    signal_group,
+    start_program,
+)
 
 log = logging.getLogger("heeler.supervisor")
 
@@ -131,6 +138,7 @@ class Part:
         state: PartState,
         changed: Callable[[], None],
         prepare: Callable[[Part], None] | None = None,
+        start: Start = start_program,
         *,
         frozen_seconds_max: float = FROZEN_SECONDS_MAX,
     ) -> None:
@@ -138,16 +146,17 @@ class Part:
         self.state = state
         self._changed = changed
         self._prepare = prepare
+        self._start_command = start
         self._frozen_seconds_max = frozen_seconds_max
         self.well: Well | None = None
         self.started_at = 0.0
         self.starts_in_vain = 0  # since it was well, without those that somebody killed
         self._backoff = Backoff()
         self._stopping = asyncio.Event()
-        self._process: asyncio.subprocess.Process | None = None
+        self._process: Child | None = None
         self._ended_in_vain = 0  # since it was well, because it was ill
-        self._ended: asyncio.subprocess.Process | None = None  # the last of these
-        self._replaced: asyncio.subprocess.Process | None = None  # told to stop, for another
+        self._ended: Child | None = None  # the last of these
+        self._replaced: Child | None = None  # told to stop, for another
         self._keeper: asyncio.Task[None] | None = None
 
     @property
@@ -244,7 +253,7 @@ class Part:
             await asyncio.wait([self._keeper], timeout=SIGN_POLL_SECONDS)
         self._note("stopped", mark=None)
 
-    async def _end(self, process: asyncio.subprocess.Process, command: Command) -> None:
+    async def _end(self, process: Child, command: Command) -> None:
         """Ask a process to stop, and kill it where it does not within its own time for that."""
         signal_group(process.pid, command.stop_signal)
         ended = asyncio.ensure_future(process.wait())
@@ -287,8 +296,7 @@ class Part:
         try:
             if self._prepare:
                 self._prepare(self)
-            with spawn_options(command) as options:
-                process = await asyncio.create_subprocess_exec(*command.argv, **options)
+            process = await self._start_command(command)
         except OSError as error:
             log.error("%s cannot be started: %s", self.command.name, error)
             return CANNOT_START

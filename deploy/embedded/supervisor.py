@@ -25,8 +25,14 @@ from deploy.embedded.postgres_location import require_database
 from deploy.embedded.postgres_server import FAST_SHUTDOWN_WITHIN, buffers_mb, memory_bytes
 from deploy.embedded.process_activity import LOOK_AGAIN_SECONDS, Allowance, OwnTime
 from deploy.embedded.reload import Reloader, check_in_process
-from deploy.embedded.service_commands import HTTP_PARTS, python_command, service_command
+from deploy.embedded.service_commands import (
+    HTTP_PARTS,
+    fork_server_command,
+    python_command,
+    service_command,
+)
 from deploy.embedded.service_environment import fingerprints, of_server
+from deploy.embedded.service_forks import ServiceForks, can_fork
 from deploy.embedded.service_watch import ServiceWatch
 from deploy.embedded.settings import (
     DATABASE,
@@ -53,8 +59,10 @@ from deploy.embedded.state import (
 from deploy.embedded.subprocesses import (
     STOPS_WITHIN,
     Command,
+    Start,
     kill_tree,
     signal_group,
+    start_program,
 )
 from deploy.embedded.supervised_process import (
     LOOK_SECONDS,
@@ -119,6 +127,7 @@ class Supervisor:
             parts={name: PartState(name) for name in settings.parts},
         )
         self._listener: socket.socket | None = None
+        self._forks: ServiceForks | None = None
         self._reload_asked = asyncio.Event()
         self._file = launch_configuration(settings.environment).file  # before it may change
         self._applied = read_applied(home)
@@ -160,6 +169,9 @@ class Supervisor:
         return 1
 
     async def _start(self) -> None:
+        if self._settings.processes == "each" and can_fork():
+            self._forks = ServiceForks(fork_server_command(self._settings))
+            self._forks.prepare()
         await self._start_servers()
         await self._start_services()
         self._keep(self._keep_written)
@@ -274,7 +286,8 @@ class Supervisor:
         )
         self._keep(partial(self._services.run, self._answers_clients))
         for name in self._settings.services:
-            part = self._add(self._service_command(self._settings, name))
+            start = self._forks.start if self._forks else start_program
+            part = self._add(self._service_command(self._settings, name), start=start)
             look = partial(self._services.look, part)
             self._keep(partial(part.watch, look, backs_off=True))
         self._phase("running")
@@ -313,9 +326,14 @@ class Supervisor:
         """Go on with this until everything is stopped."""
         self._watching.append(asyncio.create_task(keep_on(work)))
 
-    def _add(self, command: Command, prepare: Callable[[Part], None] | None = None) -> Part:
+    def _add(
+        self,
+        command: Command,
+        prepare: Callable[[Part], None] | None = None,
+        start: Start = start_program,
+    ) -> Part:
         state, seconds = self._state.parts[command.name], self._settings.frozen_seconds_max
-        part = Part(command, state, self._write, prepare, frozen_seconds_max=seconds)
+        part = Part(command, state, self._write, prepare, start, frozen_seconds_max=seconds)
         self._parts[command.name] = part
         part.start()
         return part
@@ -326,6 +344,8 @@ class Supervisor:
         self._phase("stopping")
         services = [part for name, part in self._parts.items() if name in self._settings.services]
         await asyncio.gather(*(part.stop() for part in services))
+        if self._forks:
+            self._forks.close()
         for name in ("nats", "postgres"):
             if name in self._parts:
                 await self._parts[name].stop()

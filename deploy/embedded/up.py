@@ -40,7 +40,7 @@ from deploy.embedded.state import (
     read_state,
     write_state,
 )
-from deploy.embedded.subprocesses import open_log, rotate, size_of, tail
+from deploy.embedded.subprocesses import open_log, size_of, tail
 from deploy.embedded.supervisor import kill_leftovers, main
 from libs.contracts.configuration.catalogue import CONFIG_VARIABLE
 
@@ -180,9 +180,7 @@ def listener_of(port: int) -> str | None:
 
 def _spawn_supervisor(settings: Settings) -> subprocess.Popen[bytes]:
     print(f"Starting Heeler in {settings.home}", flush=True)
-    path = settings.log("supervisor")
-    rotate(path)
-    with open_log(path) as log:
+    with open_log(settings.log("supervisor")) as log:
         return subprocess.Popen(
             [sys.executable, "-m", "deploy.embedded", "run"],
             cwd=CHECKOUT,

@@ -19,7 +19,7 @@ from nats.errors import Error as NatsError
 from libs.bus.ports import Clock
 from libs.contracts.nats_permissions import METRICS_ASKED, METRICS_REPORTS
 from libs.contracts.service_registry import names
-from libs.telemetry.prometheus_exposition import PROCESS, Families, families, merge_families
+from libs.telemetry.prometheus_exposition import Families, families, merge_families, process_name
 
 log = logging.getLogger(__name__)
 
@@ -48,7 +48,7 @@ class Reporter:
         if self.looking is None or self.looking.done():
             self.looking = asyncio.create_task(self.look_once())
         await asyncio.wait([self.looking], timeout=LOOK_SECONDS_MAX)
-        report = {"process": PROCESS, "service": self.service, "families": families()}
+        report = {"process": process_name(), "service": self.service, "families": families()}
         try:
             await self.client.publish(METRICS_REPORTS, json.dumps(report).encode())
         except NatsError as problem:
@@ -97,7 +97,8 @@ class Reports:
         if self.asking is not None:
             await asyncio.wait([self.asking])
         self.forget_old()
-        others = [told for name, (_, told) in sorted(self.told.items()) if name != PROCESS]
+        ours = process_name()
+        others = [told for name, (_, told) in sorted(self.told.items()) if name != ours]
         return merge_families([families(), *others])
 
     async def ask(self) -> None:

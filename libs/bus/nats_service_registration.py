@@ -13,7 +13,7 @@ from nats.micro.service import Service as MicroService
 
 from libs.contracts.version import HEELER_VERSION
 from libs.telemetry import metrics
-from libs.telemetry.prometheus_exposition import PROCESS, families, merge_families
+from libs.telemetry.prometheus_exposition import families, merge_families, process_name
 
 log = logging.getLogger(__name__)
 
@@ -26,13 +26,13 @@ async def register(service: str, client: Client) -> None:
         await request.respond(merge_families([families()]).encode())
 
     def stats(_: EndpointStats) -> dict[str, Any]:
-        return {"process": PROCESS, "commands": commands_of(service)}
+        return {"process": process_name(), "commands": commands_of(service)}
 
     config = ServiceConfig(
         name=service,
         version=HEELER_VERSION,
         description=f"Heeler {service}",
-        metadata={"process": PROCESS},
+        metadata={"process": process_name()},
         stats_handler=stats,
     )
     registered = MicroService(client, config)

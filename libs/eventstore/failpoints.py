@@ -13,15 +13,15 @@ import signal
 from collections.abc import Callable
 from pathlib import Path
 
-FOLDER = os.environ.get("HEELER_FAILPOINTS")
+FOLDER = "HEELER_FAILPOINTS"
 
 
 def reach(point: str) -> None:
     """Die here, if a test armed this point."""
-    if FOLDER is None:
+    if FOLDER not in os.environ:
         return
     try:
-        (Path(FOLDER) / point).unlink()
+        (Path(os.environ[FOLDER]) / point).unlink()
     except FileNotFoundError:
         return
     os.kill(os.getpid(), signal.SIGKILL)
@@ -33,7 +33,7 @@ class Poisoned(Exception):
 
 def reach_with(point: str, content: Callable[[], str]) -> None:
     """Die or raise here, if a test poisoned this point with a text that is in the content."""
-    if FOLDER is None:
+    if FOLDER not in os.environ:
         return
     if poison(f"kill.{point}", content):
         os.kill(os.getpid(), signal.SIGKILL)
@@ -43,9 +43,8 @@ def reach_with(point: str, content: Callable[[], str]) -> None:
 
 def poison(file: str, content: Callable[[], str]) -> bool:
     """Whether a poison is there, and meets its content."""
-    assert FOLDER is not None
     try:
-        text = (Path(FOLDER) / file).read_text()
+        text = (Path(os.environ[FOLDER]) / file).read_text()
     except FileNotFoundError:
         return False
     return text in content()

@@ -22,9 +22,6 @@ CONTENT_TYPE = "text/plain; version=0.0.4"
 HEADING_LINES = 2
 PROCESS_LABEL = "process"
 
-# A container's processes all have the same numbers, and a machine's the same name.
-PROCESS = f"{socket.gethostname()}:{os.getpid()}"
-
 # The families of one process: by name, the heading and the samples.
 type Families = Mapping[str, tuple[str, str]]
 
@@ -44,10 +41,18 @@ class Only(Collector):
         yield self.family
 
 
+def process_name() -> str:
+    """The name of this process among those of all machines: a container's processes all have the
+    same numbers, and a machine's the same name."""
+    return f"{socket.gethostname()}:{os.getpid()}"
+
+
 def families(
-    process: str = PROCESS, registry: CollectorRegistry = REGISTRY
+    process: str | None = None, registry: CollectorRegistry = REGISTRY
 ) -> dict[str, tuple[str, str]]:
-    """What a process counts, each sample with the label `process`."""
+    """What a process, this one unless another is named, counts, each sample with the label
+    `process`."""
+    process = process or process_name()
     found = {}
     for metric in [*registry._collector_to_names]:
         if isinstance(metric, Counter | Histogram) and metric._labelnames:

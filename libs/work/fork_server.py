@@ -22,6 +22,7 @@ from typing import Any, Literal
 IDLE_SECONDS_MAX = 300.0
 NICENESS = 10  # what has a process of its own takes long: short requests come first
 PID_BYTES = 4
+FILES_MAX = 8  # of one message
 IGNORED = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)  # it ends with its parent
 
 type Outcome = tuple[Literal["returned", "raised", "no memory"], Any]
@@ -46,27 +47,28 @@ class ProcessLimits:
         os.nice(NICENESS)
 
 
-def serve(control: socket.socket) -> None:
-    """Fork a process for each socket that comes, until none comes any more."""
-    control.settimeout(IDLE_SECONDS_MAX)
+def serve(control: socket.socket, idle_seconds_max: float | None = None) -> list[int]:
+    """Fork a process for each message with open files. Returns these files in each of the forked
+    processes, and none in this one when no more messages come, or none came for so long."""
+    signal.signal(signal.SIGCHLD, signal.SIG_IGN)  # the kernel forgets children that ended
+    gc.freeze()
+    control.settimeout(idle_seconds_max)
     while True:
         try:
-            message, files, _, _ = socket.recv_fds(control, 1, 1)
+            message, files, _, _ = socket.recv_fds(control, 1, FILES_MAX)
         except TimeoutError:
-            return
+            return []
         if not message:
-            return
+            return []
         try:
             is_child = os.fork() == 0
         except OSError:
             is_child = False  # no room for one more process: its caller reads the end of the stream
         if is_child:
-            try:
-                control.close()
-                answer(socket.socket(fileno=files[0]))
-            finally:
-                os._exit(0)
-        os.close(files[0])
+            control.close()
+            return files
+        for file in files:
+            os.close(file)
 
 
 def answer(connection: socket.socket) -> None:
@@ -105,11 +107,13 @@ def main(modules: list[str]) -> None:
     """Serve the socket that is stdin, with these modules imported."""
     for number in IGNORED:
         signal.signal(number, signal.SIG_IGN)
-    signal.signal(signal.SIGCHLD, signal.SIG_IGN)  # the kernel forgets children that ended
     for module in modules:
         import_module(module)
-    gc.freeze()
-    serve(socket.socket(fileno=0))
+    if files := serve(socket.socket(fileno=0), IDLE_SECONDS_MAX):
+        try:
+            answer(socket.socket(fileno=files[0]))
+        finally:
+            os._exit(0)
 
 
 if __name__ == "__main__":

@@ -28,6 +28,7 @@ from typing import Any, cast
 
 from libs.bus.fair_semaphore import ORGANISATION_WAITING_MAX, FairSemaphore, NoPlace
 from libs.work.fork_server import PID_BYTES, Outcome, ProcessLimits
+from libs.work.fork_server_handle import ForkServerHandle
 
 ROOT = Path(__file__).parents[2]
 PROGRAM = "libs.work.fork_server"
@@ -63,8 +64,7 @@ class LimitedProcesses:
             users="requests",
             thing="process",
         )
-        self.server: subprocess.Popen[bytes] | None = None
-        self.control: socket.socket | None = None
+        self.server = ForkServerHandle(self.start_server)
 
     async def run[T](
         self, function: Callable[..., T], *arguments: Any, org: str, limits: ProcessLimits = LIMITS
@@ -112,7 +112,7 @@ class LimitedProcesses:
             ours, theirs = socket.socketpair()
             with theirs:
                 try:
-                    self.send(theirs)
+                    self.server.send(theirs.fileno())
                 except OSError:
                     ours.close()
                     self.close()
@@ -128,32 +128,19 @@ class LimitedProcesses:
                 raise
         raise NoPlace("No process could be started for this: try again in a moment")
 
-    def send(self, connection: socket.socket) -> None:
-        """Hand a connection to the fork server, which is started where it does not run. Raises
-        OSError."""
-        if self.server is None or self.server.poll() is not None:
-            self.close()
-            self.control, theirs = socket.socketpair()
-            with theirs:
-                self.server = subprocess.Popen(
-                    (sys.executable, "-m", PROGRAM, *self.modules),
-                    stdin=theirs.fileno(),
-                    stdout=subprocess.DEVNULL,
-                    cwd=ROOT,
-                    env={"PATH": os.defpath, "PYTHONIOENCODING": "utf-8"},
-                )
-        assert self.control is not None
-        socket.send_fds(self.control, [b"\0"], [connection.fileno()])
+    def start_server(self, control: int) -> subprocess.Popen[bytes]:
+        """The fork server, without anything of this process's environment."""
+        return subprocess.Popen(
+            (sys.executable, "-m", PROGRAM, *self.modules),
+            stdin=control,
+            stdout=subprocess.DEVNULL,
+            cwd=ROOT,
+            env={"PATH": os.defpath, "PYTHONIOENCODING": "utf-8"},
+        )
 
     def close(self) -> None:
         """End the fork server; a later call starts another. Safe to repeat."""
-        if self.control is not None:
-            self.control.close()
-            self.control = None
-        if self.server is not None:
-            self.server.kill()
-            self.server.wait()
-            self.server = None
+        self.server.close()
 
     def __del__(self) -> None:
         self.close()

@@ -90,7 +90,7 @@ async def test_the_work_ends_with_its_client(works: TextWorks) -> None:
 
 async def test_a_short_text_is_looked_at_at_once(works: TextWorks) -> None:
     assert await works.checks.run(asked_by_somebody(), SHORT_CHARS_MAX, len, "text") == 4
-    assert works.checks.processes.server is None
+    assert works.checks.processes.server.program is None
 
 
 async def test_lines_that_are_alike_are_compared_apart(monkeypatch: pytest.MonkeyPatch) -> None:

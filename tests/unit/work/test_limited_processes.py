@@ -100,6 +100,6 @@ async def test_one_organisation_does_not_hold_all_places() -> None:
 
 async def test_a_fork_server_that_died_is_started_again(processes: LimitedProcesses) -> None:
     assert await processes.run(functions.double, 1, org="org-1") == 2
-    assert processes.server is not None
-    processes.server.kill()
+    assert processes.server.program is not None
+    processes.server.program.kill()
     assert await processes.run(functions.double, 2, org="org-1") == 4

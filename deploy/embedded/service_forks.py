@@ -1,0 +1,106 @@
+"""Start the processes of services by forking one that has imported what they need."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+import socket
+import subprocess
+
+from deploy.embedded.process_activity import LOOK_AGAIN_SECONDS, Allowance
+from deploy.embedded.process_control import adopting
+from deploy.embedded.subprocesses import UMASK, Command, kill_tree, open_log, spawn
+from deploy.embedded.supervised_process import FIRST_ANSWER_WITHIN
+from libs.work.fork_server_handle import ForkServerHandle
+
+
+def can_fork() -> bool:
+    """Whether the system lets this process have children that another one forks, and wait for them:
+    Linux 5.3 and later does."""
+    try:
+        os.close(os.pidfd_open(os.getpid()))
+    except (AttributeError, OSError):
+        return False
+    return True
+
+
+class ForkedProcess:
+    """A child of this process that another one forked for it."""
+
+    def __init__(self, pid: int) -> None:
+        self.pid = pid
+        self.returncode: int | None = None
+        self._loop = asyncio.get_running_loop()
+        self._ended: asyncio.Future[int] = self._loop.create_future()
+        self._watched = os.pidfd_open(pid)
+        self._loop.add_reader(self._watched, self._reap)
+
+    async def wait(self) -> int:
+        """Its exit code once it has ended; that of a signal is negative."""
+        return await asyncio.shield(self._ended)
+
+    def _reap(self) -> None:
+        self._loop.remove_reader(self._watched)
+        os.close(self._watched)
+        self.returncode = os.waitstatus_to_exitcode(os.waitpid(self.pid, 0)[1])
+        self._ended.set_result(self.returncode)
+
+
+class ServiceForks:
+    """The fork server of the supervisor, as `command` starts it. Where it ends it is started again
+    for the next process; those that it forked go on."""
+
+    def __init__(self, command: Command) -> None:
+        self._command = command
+        self._server = ForkServerHandle(self._start_server)
+
+    def prepare(self) -> None:
+        """Start the fork server: it imports while others start."""
+        self._server.ensure_started()
+
+    async def start(self, command: Command) -> ForkedProcess:
+        """Start `python -m <module>`, the module being the last word of the command. Call it on the
+        main thread. Raises OSError."""
+        ours, theirs = socket.socketpair()
+        with adopting(), theirs, open_log(command.log) as log:
+            try:
+                self._server.send(theirs.fileno(), log.fileno(), *command.descriptors)
+            except OSError:
+                ours.close()
+                raise
+            theirs.close()
+            return ForkedProcess(await self._ask(ours, command))
+
+    def close(self) -> None:
+        """End the fork server; what it forked goes on."""
+        self._server.close()
+
+    async def _ask(self, connection: socket.socket, command: Command) -> int:
+        """The pid of the process to which a connection leads, when it has become what is asked
+        for."""
+        reader, writer = await asyncio.open_unix_connection(sock=connection)
+        asked = {
+            "argv": command.argv,
+            "environment": command.environment,
+            "folder": str(command.folder),
+            "descriptors": command.descriptors,
+            "orphan_signal": int(command.orphan_signal),
+            "umask": UMASK,
+        }
+        try:
+            writer.write(json.dumps(asked).encode() + b"\n")
+            answer = asyncio.ensure_future(reader.readline())
+            allowance = Allowance(FIRST_ANSWER_WITHIN)
+            while not (await asyncio.wait([answer], timeout=LOOK_AGAIN_SECONDS))[0]:
+                server = self._server.program
+                if server and allowance.is_spent(server.pid):
+                    kill_tree(server.pid)
+            if not (line := answer.result()):
+                raise ChildProcessError("the process that forks the services ended meanwhile")
+            return int(line)
+        finally:
+            writer.close()
+
+    def _start_server(self, control: int) -> subprocess.Popen[bytes]:
+        return spawn(self._command, stdin=control)

@@ -29,6 +29,11 @@ WORKSPACES, WORKSPACES_FOLDER = "HEELER_WORKSPACES", "workspaces"
 PACKAGES, PACKAGES_FOLDER = "HEELER_PACKAGES_FOLDER", "packages"
 FORK_SERVER = "deploy.embedded.service_fork_server"
 LOADED_FIRST = ("libs.bus.nats_clients_without_extras", "libs.bus.service_runner")
+# What services load as they start, and not as they are loaded.
+LOADED_LAST = (
+    *("anyio._backends._asyncio", "litestar._kwargs", "litestar.plugins.attrs"),
+    *("litestar.plugins.pydantic", "litestar.middleware.response_cache", "uvicorn.lifespan.on"),
+)
 WITH_WORKSPACES = ("tools", ALL_SERVICES)
 HTTP_PARTS = (*(each.name for each in REGISTRY if each.serves_clients), ALL_SERVICES)
 
@@ -79,7 +84,7 @@ def fork_server_command(settings: Settings) -> Command:
     package = settings.services_package
     modules = [f"{package}.{name}.{room}" for name in SERVICES for room in ("app", "projections")]
     command = python_command(settings, "forks", FORK_SERVER, service_environment.of_server())
-    return replace(command, argv=[*command.argv, *LOADED_FIRST, *modules])
+    return replace(command, argv=[*command.argv, *LOADED_FIRST, *modules, *LOADED_LAST])
 
 
 def python_command(

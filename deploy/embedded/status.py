@@ -86,18 +86,20 @@ def _answered(service: str, health: Health) -> str:
 
 
 def _memory(process: psutil.Process | None) -> int | None:
-    """Resident bytes of the process, and the private ones of its children."""
+    """The bytes of a process, of Postgres those of its children too: what it has alone, and its
+    share of what it has in common with others, as far as the system tells."""
     if process is None:
         return None
     try:
-        total: int = process.memory_info().rss
-        if process.name() == "postgres":
-            for child in process.children():
-                memory = child.memory_info()
-                total += memory.rss - getattr(memory, "shared", 0)
-        return total
+        children = process.children() if process.name() == "postgres" else []
+        return sum(map(_own_bytes, (process, *children)))
     except psutil.Error:
         return None
+
+
+def _own_bytes(process: psutil.Process) -> int:
+    memory = process.memory_full_info()
+    return int(getattr(memory, "pss", memory.uss))
 
 
 def _print_table(settings: Settings, rows: list[Row], healthy: bool) -> None:

@@ -56,4 +56,5 @@ async def main() -> None:
         server.close()
 
 
-asyncio.run(main())
+if __name__ == "__main__":
+    asyncio.run(main())

@@ -2,4 +2,5 @@ import asyncio
 
 from tests.dummies.shell import idle
 
-asyncio.run(idle("scheduler"))
+if __name__ == "__main__":
+    asyncio.run(idle("scheduler"))

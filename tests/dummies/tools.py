@@ -2,4 +2,5 @@ import asyncio
 
 from tests.dummies.shell import idle
 
-asyncio.run(idle("tools"))
+if __name__ == "__main__":
+    asyncio.run(idle("tools"))

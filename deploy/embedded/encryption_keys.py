@@ -9,7 +9,7 @@ from deploy.embedded.settings import LaunchError
 from deploy.embedded.state import write_private
 from libs.contracts.environment_parsing import WrongSetting
 from libs.contracts.service_registry import ENCRYPTION_KEYS
-from libs.encryption.sealer import Sealer, new_key
+from libs.encryption.sealing_keys import new_key, read_keys
 
 KEYS_FILE = "encryption.keys"
 
@@ -22,7 +22,7 @@ def open_encryption_keys(home: Path) -> str:
         write_private(path, f"{new_key()}\n")
     try:
         keys = ",".join(path.read_text(encoding="ascii").split())
-        Sealer.from_environment({ENCRYPTION_KEYS: keys})
+        read_keys({ENCRYPTION_KEYS: keys})
     except (OSError, ValueError, WrongSetting) as error:
         raise LaunchError(
             f"{path} is damaged; the secrets of agents cannot be read without its keys. Put the "

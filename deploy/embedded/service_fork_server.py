@@ -78,7 +78,7 @@ def main(modules: list[str]) -> None:
             import_module(module)
         except Exception:  # a process edge
             traceback.print_exc()
-    #gc.collect()
+    # gc.collect()
     gc.enable()
     if files := serve(socket.socket(fileno=0)):
         run_module(become(files, supervisor), run_name="__main__", alter_sys=True)

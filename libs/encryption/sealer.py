@@ -1,8 +1,5 @@
-"""Seals secrets before anything stores them, and opens them where they are used.
-
-The keys are Fernet's (AES-128-CBC with HMAC-SHA256): 32 random bytes, URL-safe base64. The first
-one seals, all of them open, so that a new key is put before the others and nothing is lost.
-"""
+"""Seals secrets before anything stores them, and opens them where they are used, with Fernet
+(AES-128-CBC with HMAC-SHA256)."""
 
 from __future__ import annotations
 
@@ -12,11 +9,10 @@ from hashlib import sha256
 
 from cryptography.fernet import Fernet, InvalidToken, MultiFernet
 
-from libs.contracts.environment_parsing import Environment, WrongSetting, require
+from libs.contracts.environment_parsing import Environment
 from libs.contracts.sealed_text import SEALED
 from libs.contracts.service_registry import ENCRYPTION_KEYS
-
-KEYS_MAX = 32
+from libs.encryption.sealing_keys import read_keys
 
 
 class CannotOpen(Exception):
@@ -34,16 +30,7 @@ class Sealer:
     def from_environment(cls, environment: Environment) -> Sealer:
         """With the keys of HEELER_ENCRYPTION_KEYS, comma between them. Raises MissingSetting, and
         WrongSetting, which does not show the value."""
-        keys = [key.strip() for key in require(environment, ENCRYPTION_KEYS).split(",")]
-        try:
-            if len(keys) > KEYS_MAX:
-                raise ValueError
-            return cls(keys)
-        except ValueError:  # what the base64 decoder raises is one, too
-            raise WrongSetting(
-                f"{ENCRYPTION_KEYS} has something that is no key: each is 32 bytes as URL-safe"
-                f" base64, with a comma between two, {KEYS_MAX} at most (its value is not shown)"
-            ) from None
+        return cls(read_keys(environment))
 
     def keyed_digest(self, *parts: bytes) -> str:
         """What tells contents from each other, and lets nobody without the keys try what they may
@@ -69,8 +56,3 @@ class Sealer:
                 f"no key in {ENCRYPTION_KEYS} opens it: set the secret again"
             ) from None
         return opened.decode("utf-8", "surrogatepass")
-
-
-def new_key() -> str:
-    """A key that nobody has seen."""
-    return Fernet.generate_key().decode()

@@ -25,7 +25,7 @@ from libs.contracts.bus_messages import (
     Event,
 )
 from libs.contracts.service_registry import ENCRYPTION_KEYS, database_role, events_stream
-from libs.encryption.sealer import new_key
+from libs.encryption.sealing_keys import new_key
 from libs.eventstore.read_model_rows import RowWrites, Table
 from libs.eventstore.unit_of_work import UnitOfWork
 from services.api.app import wiring

@@ -33,7 +33,7 @@ from deploy.embedded.state import PartState, ProcessMark, free_port, open_secret
 from deploy.embedded.subprocesses import LOG_BYTES_MAX, Command, rotate, spawn
 from deploy.embedded.supervised_process import Backoff, Look, Missing
 from libs.contracts.nats_permissions import ADMIN, inbox_prefix
-from libs.encryption.sealer import new_key
+from libs.encryption.sealing_keys import new_key
 from tests.chosen import new_nats
 from tests.heeler_command import HeelerCommand
 from tests.servers import HeelerInstance, NatsServer, PostgresServer, wait_until

@@ -30,7 +30,8 @@ from libs.contracts.agent.stored_to_letta_messages import served_messages
 from libs.contracts.agent_file import LINE, Definition, Footer, HistoryPart
 from libs.contracts.base_aggregate import Aggregate
 from libs.contracts.bus_messages import EVENTS
-from libs.encryption.sealer import Sealer, new_key
+from libs.encryption.sealer import Sealer
+from libs.encryption.sealing_keys import new_key
 from libs.eventstore.event_decoding import event_of
 from libs.eventstore.ports import StoredEvent
 from services.agent.domain.agents.agent import Agent

@@ -14,7 +14,8 @@ from types import FrameType, SimpleNamespace
 from typing import Any
 
 from libs.bus.ports import BusUnavailable
-from libs.encryption.sealer import Sealer, new_key
+from libs.encryption.sealer import Sealer
+from libs.encryption.sealing_keys import new_key
 from services.api.app import application
 from services.api.http.callers import SingleOrganisation
 from services.api.settings import ApiSettings

@@ -19,7 +19,8 @@ from deploy.embedded.encryption_keys import KEYS_FILE, open_encryption_keys
 from deploy.embedded.state import InstanceState, PartState, ProcessMark, write_state
 from libs.contracts.service_registry import ENCRYPTION_KEYS
 from libs.contracts.stream_definitions import streams
-from libs.encryption.sealer import Sealer, new_key
+from libs.encryption.sealer import Sealer
+from libs.encryption.sealing_keys import new_key
 from tests.integration.doctor.site import KEY, WRONG_KEY, Site
 from tests.ports import free_port
 

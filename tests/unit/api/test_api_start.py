@@ -11,7 +11,7 @@ from libs.bus.clock_and_ids import RandomIds, SystemClock
 from libs.bus.ports import BusUnavailable
 from libs.bus.service_runner import Runtime
 from libs.contracts.service_registry import ENCRYPTION_KEYS
-from libs.encryption.sealer import new_key
+from libs.encryption.sealing_keys import new_key
 from services.api.app import wiring
 
 

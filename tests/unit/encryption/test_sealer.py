@@ -11,7 +11,8 @@ from deploy.embedded.settings import LaunchError
 from libs.contracts.environment_parsing import MissingSetting, WrongSetting
 from libs.contracts.sealed_text import SEALED, is_sealed
 from libs.contracts.service_registry import ENCRYPTION_KEYS
-from libs.encryption.sealer import KEYS_MAX, CannotOpen, Sealer, new_key
+from libs.encryption.sealer import CannotOpen, Sealer
+from libs.encryption.sealing_keys import KEYS_MAX, new_key
 
 SECRET = "hunter2 ключ \ud800 \x00"
 

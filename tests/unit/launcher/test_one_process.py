@@ -14,7 +14,7 @@ from deploy.embedded.settings import LaunchError, read_settings
 from libs.bus.json_logs import WithContext
 from libs.contracts.environment_parsing import MissingSetting
 from libs.contracts.service_registry import ENCRYPTION_KEYS, SERVICES, SHARED_CONNECTIONS_MAX, names
-from libs.encryption.sealer import new_key
+from libs.encryption.sealing_keys import new_key
 from services.api.settings import UnsafeSettings
 
 ENVIRONMENT = {

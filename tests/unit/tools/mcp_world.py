@@ -20,7 +20,8 @@ from libs.contracts.tools.mcp_servers import (
 )
 from libs.contracts.tools.tool_permission_evaluation import ToolPolicies
 from libs.contracts.tools.tool_runs import RunTool
-from libs.encryption.sealer import Sealer, new_key
+from libs.encryption.sealer import Sealer
+from libs.encryption.sealing_keys import new_key
 from libs.eventstore.in_memory import InMemoryEventStore
 from libs.eventstore.in_memory_database import InMemoryDatabase
 from libs.eventstore.unit_of_work import Repository

@@ -18,7 +18,8 @@ from libs.contracts.tools.tool_runs import RunTool, ToolRunResult
 from libs.egress.failures import TooLate
 from libs.egress.guarded_http_client import GuardedHttp
 from libs.egress.outgoing_requests import Answer, OutgoingRequest
-from libs.encryption.sealer import Sealer, new_key
+from libs.encryption.sealer import Sealer
+from libs.encryption.sealing_keys import new_key
 from libs.telemetry import metrics
 from services.tools.adapters.html_to_markdown import markdown_of
 from services.tools.adapters.sandbox_config_queries import NoSandboxConfigs

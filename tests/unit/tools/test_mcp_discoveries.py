@@ -17,7 +17,8 @@ from libs.contracts.tools.mcp_servers import (
     UpdateMcpServer,
     mcp_server_deltas,
 )
-from libs.encryption.sealer import Sealer, new_key
+from libs.encryption.sealer import Sealer
+from libs.encryption.sealing_keys import new_key
 from libs.eventstore.ports import StoreRefused, StoreUnavailable, VersionConflict
 from libs.work.work_lease import DueWork
 from services.tools.adapters.mcp.ports import McpFailed

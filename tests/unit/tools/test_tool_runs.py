@@ -23,7 +23,8 @@ from libs.contracts.tools.tool_runs import (
     ToolRunEnded,
 )
 from libs.contracts.tools.tools import DeleteTool
-from libs.encryption.sealer import Sealer, new_key
+from libs.encryption.sealer import Sealer
+from libs.encryption.sealing_keys import new_key
 from libs.eventstore.event_decoding import event_of
 from libs.eventstore.ports import StoreUnavailable
 from services.tools.domain.tool_run import printed_texts, text_of

@@ -7,6 +7,7 @@ import json
 import os
 import socket
 import subprocess
+from contextlib import suppress
 
 from deploy.embedded.process_activity import LOOK_AGAIN_SECONDS, Allowance
 from deploy.embedded.process_control import adopting
@@ -90,17 +91,23 @@ class ServiceForks:
         }
         try:
             writer.write(json.dumps(asked).encode() + b"\n")
-            answer = asyncio.ensure_future(reader.readline())
+            answer = asyncio.ensure_future(read_pid(reader))
             allowance = Allowance(FIRST_ANSWER_WITHIN)
             while not (await asyncio.wait([answer], timeout=LOOK_AGAIN_SECONDS))[0]:
                 server = self._server.program
                 if server and allowance.is_spent(server.pid):
                     kill_tree(server.pid)
-            if not (line := answer.result()):
-                raise ChildProcessError("the process that forks the services ended meanwhile")
-            return int(line)
+            return answer.result()
         finally:
             writer.close()
 
     def _start_server(self, control: int) -> subprocess.Popen[bytes]:
         return spawn(self._command, stdin=control)
+
+
+async def read_pid(reader: asyncio.StreamReader) -> int:
+    """What a forked process says first. Raises ChildProcessError where it ends before that."""
+    with suppress(ConnectionError):
+        if line := await reader.readline():
+            return int(line)
+    raise ChildProcessError("the process that forks those of the services ended meanwhile")

@@ -14,7 +14,7 @@ from libs.contracts.environment_parsing import WrongSetting
 from libs.contracts.service_registry import ENCRYPTION_KEYS
 from libs.contracts.tools.tool_permission_evaluation import system_list
 from libs.egress.address_guard import CALLBACK_HOSTS, FETCH_HOSTS, MCP_HOSTS, AddressGuard
-from libs.encryption.sealer import Sealer
+from libs.encryption.sealing_keys import read_keys
 from libs.telemetry.settings import TelemetrySettings
 from services.agent.adapters.models.prices import price_tables
 from services.agent.settings import Deadlines, ProviderSettings, summary_limits
@@ -28,9 +28,9 @@ from services.tools.adapters.web_search import SearchSettings
 from services.tools.settings import ToolsSettings
 
 
-def encryption_keys(environment: Mapping[str, str]) -> Sealer | None:
+def encryption_keys(environment: Mapping[str, str]) -> list[str]:
     """The keys that the person gives instead of those of the home. Raises WrongSetting."""
-    return Sealer.from_environment(environment) if environment.get(ENCRYPTION_KEYS) else None
+    return read_keys(environment) if environment.get(ENCRYPTION_KEYS) else []
 
 
 # Only what they read of a person's environment. One that is missing here is refused by the service.

@@ -13,7 +13,7 @@ from deploy.embedded.process_activity import LOOK_AGAIN_SECONDS, Allowance
 from deploy.embedded.process_control import adopting
 from deploy.embedded.subprocesses import UMASK, Command, kill_tree, open_log, spawn
 from deploy.embedded.supervised_process import FIRST_ANSWER_WITHIN
-from libs.work.fork_server_handle import ForkServerHandle
+from libs.work.fork_server import ForkServerHandle
 
 
 def can_fork() -> bool:

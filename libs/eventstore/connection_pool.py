@@ -39,8 +39,6 @@ CONNECTION_ERRORS = (psycopg.OperationalError, psycopg.InterfaceError)
 DATA_AT_FAULT = ("22", "23", "54")
 
 POOL_WAIT_SECONDS_MAX = 5.0
-# One connection that was not needed for so long is closed at a time: each is 4 MB of Postgres.
-POOL_IDLE_SECONDS_MAX = 30.0
 CONNECT_SECONDS_MAX = 3
 LOST_SECONDS_MAX = 10
 
@@ -116,7 +114,6 @@ def open_pool(url: str, *, connections_max: int = POOL_CONNECTIONS_MAX) -> Pool:
         min_size=1,
         max_size=connections_max,
         timeout=POOL_WAIT_SECONDS_MAX,
-        max_idle=POOL_IDLE_SECONDS_MAX,
         reconnect_timeout=5,
         open=False,
         configure=configure,

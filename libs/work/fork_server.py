@@ -17,7 +17,10 @@ import sys
 from collections.abc import Callable
 from dataclasses import dataclass
 from importlib import import_module
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
+
+if TYPE_CHECKING:
+    import subprocess
 
 IDLE_SECONDS_MAX = 300.0
 NICENESS = 10  # what has a process of its own takes long: short requests come first
@@ -101,6 +104,39 @@ def outcome_of_error(error: Exception) -> bytes:
     except Exception:
         return pickle.dumps(("raised", RuntimeError(f"{type(error).__name__}: {error}")))
     return outcome
+
+
+class ForkServerHandle:
+    """The fork server of this process, which is started where it is needed and does not run.
+    `start_program` starts it, with the socket whose number it is given as its stdin."""
+
+    def __init__(self, start_program: Callable[[int], subprocess.Popen[bytes]]) -> None:
+        self.start_program = start_program
+        self.program: subprocess.Popen[bytes] | None = None
+        self.control: socket.socket | None = None
+
+    def ensure_started(self) -> socket.socket:
+        """The socket of a server that runs, as far as is known. Raises OSError."""
+        if self.control is None or self.program is None or self.program.poll() is not None:
+            self.close()
+            self.control, theirs = socket.socketpair()
+            with theirs:
+                self.program = self.start_program(theirs.fileno())
+        return self.control
+
+    def send(self, *files: int) -> None:
+        """Have a process forked that gets these open files. Raises OSError."""
+        socket.send_fds(self.ensure_started(), [b"\0"], files)
+
+    def close(self) -> None:
+        """End the server; what is sent later starts another. Safe to repeat."""
+        if self.control is not None:
+            self.control.close()
+            self.control = None
+        if self.program is not None:
+            self.program.kill()
+            self.program.wait()
+            self.program = None
 
 
 def main(modules: list[str]) -> None:

@@ -27,8 +27,7 @@ from pathlib import Path
 from typing import Any, cast
 
 from libs.bus.fair_semaphore import ORGANISATION_WAITING_MAX, FairSemaphore, NoPlace
-from libs.work.fork_server import PID_BYTES, Outcome, ProcessLimits
-from libs.work.fork_server_handle import ForkServerHandle
+from libs.work.fork_server import PID_BYTES, ForkServerHandle, Outcome, ProcessLimits
 
 ROOT = Path(__file__).parents[2]
 PROGRAM = "libs.work.fork_server"

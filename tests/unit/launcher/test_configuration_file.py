@@ -92,7 +92,7 @@ def settings(environment: Environment) -> list[object]:
     return [
         own,
         launched.frozen_seconds_max,
-        sealer and sealer.digest_key,
+        encryption_keys(environment),
         *(read(environment) for read in readers),
     ]
 

@@ -149,6 +149,11 @@ bench-memory: ## Measure idle memory, with a process for each service and with o
 	@deploy/bootstrap.sh --dev
 	@$(PYTHON) -m benchmarks.memory $(ARGS)
 
+.PHONY: bench-start
+bench-start: ## Measure a warm start, and how long a killed service is away
+	@deploy/bootstrap.sh --dev
+	@$(PYTHON) -m benchmarks.start $(ARGS)
+
 .PHONY: bench-rebuild
 bench-rebuild: ## Measure a rebuild of 1,000 agents and 20,000 messages under load (ARGS=--help)
 	@deploy/bootstrap.sh --dev

@@ -15,7 +15,7 @@ from tests.servers import HeelerInstance
 
 PSS = re.compile(r"^Pss:\s+(\d+) kB", re.MULTILINE)
 SETTLE_SECONDS = 5.0
-TARGETS_MB = {"one": 270.0, "each": 600.0}
+TARGETS_MB = {"one": 250.0, "each": 420.0}
 
 
 def pss_bytes(pid: int) -> int:

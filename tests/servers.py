@@ -25,6 +25,7 @@ import psycopg
 
 from deploy.embedded import postgres_location
 from deploy.embedded.api_health import read_health
+from deploy.embedded.leftovers import kill_leftovers
 from deploy.embedded.nats_server import Nats, nats_url
 from deploy.embedded.process_activity import Allowance
 from deploy.embedded.service_commands import service_command
@@ -39,7 +40,6 @@ from deploy.embedded.state import (
 )
 from deploy.embedded.subprocesses import Command, signal_group, spawn, tail, wait_within
 from deploy.embedded.supervised_process import SERVER_STARTS_WITHIN
-from deploy.embedded.supervisor import kill_leftovers
 from deploy.migrate import migrate_all
 from libs.contracts.nats_permissions import SYSTEM, users
 from libs.contracts.service_registry import names

@@ -19,11 +19,13 @@ from typing import Any
 from deploy.embedded import postgres_location, systemd, terminals
 from deploy.embedded.api_health import LAUNCH_PROBE_SECONDS_MAX, read_health
 from deploy.embedded.applied_configuration import read_applied
+from deploy.embedded.leftovers import kill_leftovers
+from deploy.embedded.listener import open_listener
 from deploy.embedded.migration_run import run_migrations
 from deploy.embedded.nats_server import Nats, NatsStart
 from deploy.embedded.postgres_location import require_database
-from deploy.embedded.postgres_server import FAST_SHUTDOWN_WITHIN, buffers_mb, memory_bytes
-from deploy.embedded.process_activity import LOOK_AGAIN_SECONDS, Allowance, OwnTime
+from deploy.embedded.postgres_server import buffers_mb, memory_bytes
+from deploy.embedded.process_activity import OwnTime
 from deploy.embedded.reload import Reloader, check_in_process
 from deploy.embedded.service_commands import (
     HTTP_PARTS,
@@ -57,11 +59,8 @@ from deploy.embedded.state import (
     write_state,
 )
 from deploy.embedded.subprocesses import (
-    STOPS_WITHIN,
     Command,
     Start,
-    kill_tree,
-    signal_group,
     start_program,
 )
 from deploy.embedded.supervised_process import (
@@ -79,9 +78,7 @@ from libs.contracts.nats_permissions import WATCH
 
 log = logging.getLogger("heeler.supervisor")
 
-LISTEN_BACKLOG = 2048
 STATE_CHECK_SECONDS = 3.0
-KILLED_SECONDS_MAX = 10.0
 SYSTEMD_SECONDS = 60.0  # that it waits for the next word
 # Postgres and NATS, for which all wait, get no more than this the next time either: on a full disk
 # only a new start tells.
@@ -452,43 +449,6 @@ def _module_exists(module: str) -> bool:
         return importlib.util.find_spec(module) is not None
     except ModuleNotFoundError:
         return False
-
-
-def open_listener(settings: Settings) -> socket.socket:
-    """The socket that all replicas of the api accept from. A connection goes to one that is free
-    to take it, never to one that is frozen or dead; while all of them restart it waits. A name may
-    stand for several addresses, at which one api listens itself."""
-    family = socket.AF_INET6 if ":" in settings.host else socket.AF_INET
-    listener = socket.socket(family, socket.SOCK_STREAM)
-    listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-    try:
-        listener.bind((settings.host, settings.port))
-    except OSError as error:
-        listener.close()
-        raise LaunchError(
-            f"Cannot listen on {settings.host}:{settings.port}: {error.strerror}."
-        ) from error
-    listener.listen(LISTEN_BACKLOG)
-    return listener
-
-
-def kill_leftovers(state: InstanceState | None) -> None:
-    """End the children that a dead supervisor recorded, services first; only if still the same."""
-    if state is None:
-        return
-    for part in reversed(state.parts.values()):
-        if part.mark is None or part.mark.process() is None:
-            continue
-        pid, is_postgres = part.mark.pid, part.name == "postgres"
-        log.warning("ending %s (pid %s), left by an earlier supervisor", part.name, pid)
-        signal_group(pid, signal.SIGINT if is_postgres else signal.SIGTERM)
-        within = FAST_SHUTDOWN_WITHIN if is_postgres else STOPS_WITHIN
-        allowance = Allowance(within, has_children=is_postgres)
-        while not part.mark.wait_gone(LOOK_AGAIN_SECONDS):
-            if allowance.is_spent(pid):
-                kill_tree(pid)
-                part.mark.wait_gone(KILLED_SECONDS_MAX)
-                break
 
 
 def main(settings: Settings, kind: type[Supervisor] = Supervisor) -> int:

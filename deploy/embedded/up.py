@@ -17,6 +17,7 @@ import psutil
 from deploy.embedded.api_health import LAUNCH_PROBE_SECONDS_MAX, Health, read_health
 from deploy.embedded.command_name import command_name, launch_words
 from deploy.embedded.launch_progress import PARENTS, SUPERVISOR, LaunchProgress
+from deploy.embedded.leftovers import kill_leftovers
 from deploy.embedded.postgres_location import require_database
 from deploy.embedded.process_activity import poll_seconds
 from deploy.embedded.service_commands import HTTP_PARTS
@@ -41,7 +42,7 @@ from deploy.embedded.state import (
     write_state,
 )
 from deploy.embedded.subprocesses import open_log, size_of, tail
-from deploy.embedded.supervisor import kill_leftovers, main
+from deploy.embedded.supervisor import main
 from libs.contracts.configuration.catalogue import CONFIG_VARIABLE
 
 ORPHANS_SECONDS_MAX = 5.0  # children of a killed supervisor that do nothing for so long stay

@@ -12,7 +12,7 @@ import pytest
 
 from deploy.configuration_page import PAGE, SCHEMA, page, schema_text
 from deploy.embedded.service_environment import of_service
-from deploy.embedded.service_settings import READERS, encryption_keys, require_service_settings
+from deploy.embedded.service_settings import READERS, require_service_settings
 from deploy.embedded.settings import ALL_SERVICES, LaunchError, read_settings, settings_of
 from libs.bus.configuration_file import (
     Configuration,
@@ -84,17 +84,10 @@ def configured(folder: Path, values: Mapping[str, Any]) -> Configuration:
 
 
 def settings(environment: Environment) -> list[object]:
-    """What each reader makes of an environment, without what compares by identity."""
-    readers: list[Reader] = [read for read in READERS if read is not encryption_keys]
-    sealer = encryption_keys(environment)
+    """What each reader makes of an environment."""
     launched = settings_of({**environment, "HEELER_HOME": "/"})
     own = (launched.host, launched.port, launched.processes, launched.replicas)
-    return [
-        own,
-        launched.frozen_seconds_max,
-        encryption_keys(environment),
-        *(read(environment) for read in readers),
-    ]
+    return [own, launched.frozen_seconds_max, *(read(environment) for read in READERS)]
 
 
 def outcome(environment: Environment) -> list[object] | str:

@@ -72,7 +72,9 @@ def main() -> int:
         rounds = [warm_up(instance) for _ in range(options.rounds)]
         for seconds, processor in rounds:
             print(f"up: {seconds:.2f} s, {processor:.2f} s of processor")
-        print(f"up, median: {verdict(statistics.median(one for one, _ in rounds), UP_SECONDS_MAX)}")
+        print(
+            f"up, median: {verdict(statistics.median(seconds for seconds, _ in rounds), UP_SECONDS_MAX)}"
+        )
         for service in SERVICES:
             time.sleep(SETTLE_SECONDS)
             seconds = asyncio.run(answers_after(instance, service))

@@ -72,9 +72,8 @@ def main() -> int:
         rounds = [warm_up(instance) for _ in range(options.rounds)]
         for seconds, processor in rounds:
             print(f"up: {seconds:.2f} s, {processor:.2f} s of processor")
-        print(
-            f"up, median: {verdict(statistics.median(seconds for seconds, _ in rounds), UP_SECONDS_MAX)}"
-        )
+        median = statistics.median(seconds for seconds, _ in rounds)
+        print(f"up, median: {verdict(median, UP_SECONDS_MAX)}")
         for service in SERVICES:
             time.sleep(SETTLE_SECONDS)
             seconds = asyncio.run(answers_after(instance, service))

@@ -51,6 +51,9 @@ async def answers_after(instance: HeelerInstance, service: str) -> float:
             sign = await signs.next_msg(timeout=POLL_SECONDS)
         except TimeoutError:
             continue
+        if not sign.data:  # NATS says that nobody listens
+            await asyncio.sleep(POLL_SECONDS)
+            continue
         process = json.loads(sign.data)["metadata"]["process"]
         if int(process.rpartition(":")[2]) not in (0, killed):
             break

@@ -201,7 +201,7 @@ class AgentRuns:
         return reply if isinstance(reply, Rejected) and reply.code != CONFLICT else None
 
     def follow_run(self, org: str, run_id: str) -> AbstractAsyncContextManager[Progress]:
-        """Hear of a run."""
+        """Hear that a run has ended, or that its row says something new."""
         subject = delta_subject("agent", "run", "progress", org, run_id)
         return follow(self.bus, subject, wanted=is_worth_a_look)
 

@@ -26,7 +26,7 @@ class Attempt(Protocol):
 
     @property
     def fence(self) -> Fence:
-        """Its lease."""
+        """The lease that it is made under."""
         ...
 
 
@@ -56,7 +56,7 @@ class LeasedTasks[A: Attempt](ABC):
 
     @abstractmethod
     def forget(self, attempt: A, ended: asyncio.Task[Any]) -> None:
-        """An attempt is over."""
+        """Forget an attempt whose task has ended."""
 
     def join(self, service: Service) -> None:
         """Sweep, and watch the leases, as long as the service runs."""
@@ -64,7 +64,7 @@ class LeasedTasks[A: Attempt](ABC):
         service.lease_watchers.append(self.leases_held)
 
     def begin_task(self, attempt: A, work: Coroutine[Any, Any, Any]) -> None:
-        """Make an attempt."""
+        """Make an attempt in a task of its own."""
         task = asyncio.create_task(work)
         self.tasks[attempt] = task
         task.add_done_callback(lambda ended: self.forget(attempt, ended))

@@ -135,7 +135,7 @@ def _prepare_streams() -> None:
 
 
 def _tell_usage(problem: Any, *, as_json: bool) -> int:
-    """What Typer says of commands and options; some of it before --json was read."""
+    """Print Typer's usage error, which may have occurred before --json was read; the exit code."""
     if as_json:
         _print_error(problem.format_message(), problem.exit_code)
     else:
@@ -180,14 +180,14 @@ def _leave_pipe() -> int:
 
 
 def _leave(stream: TextIO) -> None:
-    """What Python still holds for a stream goes nowhere."""
+    """Discard the text that Python still holds for a stream."""
     nowhere = os.open(os.devnull, os.O_WRONLY)
     os.dup2(nowhere, stream.fileno())
     os.close(nowhere)
 
 
 def _explanation(problem: Exception) -> CommandError:
-    """What a command did not expect, in words. Raises it again where there are none."""
+    """An unexpected exception in words. Raises it again where there are none."""
     launcher = sys.modules.get("deploy.embedded.settings")
     if launcher and isinstance(problem, launcher.LaunchError):
         return CommandError(str(problem))

@@ -59,7 +59,7 @@ def check_files(
 def check_file(
     path: Path, rules: RuleSet = DEFAULT_RULES, catalogue: Catalogue | None = None
 ) -> CheckedFile:
-    """What one file says, with its problems."""
+    """The content of one file, with its problems."""
     return read_checked(path, _name_of(path), rules, catalogue)
 
 

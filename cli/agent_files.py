@@ -127,7 +127,7 @@ def _upload(
 
 @contextmanager
 def _target(file: str) -> Iterator[IO[bytes]]:
-    """What is written to; a file has the name only when it is complete."""
+    """The stream to write to; a file has the name only when it is complete."""
     if file == "-":
         yield sys.stdout.buffer
         sys.stdout.buffer.flush()

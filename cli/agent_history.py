@@ -1,4 +1,4 @@
-"""What happened to an agent, how it differs from what it was, and the ways back."""
+"""Events of an agent, its differences from an earlier state, and the ways back."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the server refused, in words, with the exit code for it."""
+"""Refusals of the server, in words, with the exit code for each."""
 
 from __future__ import annotations
 

@@ -154,7 +154,7 @@ class ChatSession:
         return [{"type": "approval", "approvals": approvals}] if approvals else []
 
     def _answer_to(self, question: str) -> str | None:
-        """What is said to a question after it was shown; None where nobody answers it. Lines that
+        """The answer to a question after it was shown; None where nobody answers it. Lines that
         were typed before, and lines of a pipe that are meant for the agent, are no answer."""
         if self._is_interactive:
             if typed := discard_typed(sys.stdin.fileno()):

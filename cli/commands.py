@@ -1,4 +1,4 @@
-"""What the modules of commands are made with, and how they are imported when they are called."""
+"""Parts that modules of commands are made of, and their import when a command is called."""
 
 from __future__ import annotations
 

@@ -116,7 +116,7 @@ def _origin_words(row: Any) -> str:
 
 
 def _tell_notes(configuration: Configuration) -> None:
-    """What was set in vain, and whether a server runs with other values."""
+    """Print the settings without effect, and whether a server runs with other values."""
     from deploy.embedded.unused_variables import unused_lines
 
     if configuration.file:

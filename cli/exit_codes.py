@@ -1,4 +1,4 @@
-"""What the exit code of the command says; `docs/cli.md` lists them."""
+"""Exit codes of the command; `docs/cli.md` lists them."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ MEANINGS = {
 
 
 class CommandError(Exception):
-    """What the person at the keyboard is told; the text says what is wrong and how to fix it."""
+    """An error for the person at the keyboard; the text says what is wrong and how to fix it."""
 
     def __init__(self, message: str, code: ExitCode = ExitCode.FAILED) -> None:
         super().__init__(message)

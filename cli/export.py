@@ -17,7 +17,7 @@ app = Commands()
 
 
 class Form(StrEnum):
-    """What an agent is written as."""
+    """The form that an agent is written in."""
 
     toml = "toml"
     letta = "letta"

@@ -14,7 +14,7 @@ STDIN = "-"
 
 
 def text_of(file: Path) -> str:
-    """What is in a text file; `-` is stdin. Raises CommandError."""
+    """The content of a text file; `-` is stdin. Raises CommandError."""
     if str(file) == STDIN:
         return stdin_text()
     try:

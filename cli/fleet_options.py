@@ -14,7 +14,7 @@ from cli.options import Command, name_value
 
 @dataclass
 class FleetOptions:
-    """What was asked for in this call of the command."""
+    """The options of this call of the command."""
 
     file: tuple[Path, ...] = ()
     fleet: str | None = None
@@ -102,5 +102,5 @@ def _keep(_: Any, parameter: Any, value: Any) -> Any:
 
 
 def fleet_options() -> FleetOptions:
-    """What this call of the command was asked for."""
+    """The options of this call of the command."""
     return _asked

@@ -159,7 +159,7 @@ def history(group: Group, limit: Limit = 50) -> None:
 
 
 def _show_message(message: Any) -> None:
-    """Who said it, and what, of what people read."""
+    """Print a message with its author."""
     if message["message_type"] in ("assistant_message", "user_message"):
         content = message["content"]
         if not isinstance(content, str):

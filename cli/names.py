@@ -21,7 +21,7 @@ UUID = re.compile("-".join(f"[0-9a-f]{{{digits}}}" for digits in (8, 4, 4, 4, 12
 
 @dataclass(frozen=True)
 class Noun:
-    """How things of a kind are found."""
+    """The way to find things of a kind."""
 
     word: str  # agent
     path: str  # /v1/agents
@@ -98,7 +98,7 @@ def id_of(server: Server, noun: Noun, name_or_id: str) -> str:
 
 
 def _named(server: Server, noun: Noun, name_or_id: str) -> Any:
-    """What the list has of that name."""
+    """The item of the list with that name."""
     named = [
         entry for entry in _listed(server, noun, name_or_id) if entry[noun.field] == name_or_id
     ]

@@ -16,7 +16,7 @@ ELSEWHERE = ("remote", "url")  # options that name another server
 
 @dataclass
 class Options:
-    """What was asked for in this call of the command."""
+    """The options of this call of the command."""
 
     json: bool = False
     quiet: bool = False
@@ -170,7 +170,7 @@ def with_text_coercion(parameters: list[Any]) -> list[Any]:
 
 
 class TextCoercion:
-    """What Typer makes of the value of a parameter, without Pydantic where the value is a text that
+    """Typer's conversion of a parameter's value, without Pydantic where the value is a text that
     stays one, or none: to load Pydantic takes longer than `status`."""
 
     def coerce(self, value: Any, param: Any, ctx: Any) -> Any:

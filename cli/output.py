@@ -1,4 +1,4 @@
-"""What is printed: results on stdout, everything else on stderr; `--json` is JSON alone."""
+"""Output: results on stdout, everything else on stderr; `--json` is JSON alone."""
 
 from __future__ import annotations
 
@@ -71,7 +71,7 @@ def show(document: Any, fields: Mapping[str, Column] | None = None) -> None:
 
 
 def show_made(document: Any) -> None:
-    """What a command has made: its id, for the next command, or with --json all of it."""
+    """Print the id of a new thing, for the next command, or with --json all of it."""
     if OPTIONS.json:
         show_json(document)
     else:
@@ -100,7 +100,7 @@ def show_text(text: str) -> None:
 
 
 def say(text: str, *, dim: bool = False) -> None:
-    """What was done, or what one may do next: on stderr, and not with --quiet."""
+    """Print a result in words or a hint: on stderr, and not with --quiet."""
     if not OPTIONS.quiet:
         shown = printable(text, sys.stderr)
         if dim and sys.stderr.isatty() and not os.environ.get("NO_COLOR"):
@@ -109,7 +109,7 @@ def say(text: str, *, dim: bool = False) -> None:
 
 
 def warn(text: str) -> None:
-    """What went wrong, where the command goes on: on stderr, also with --quiet."""
+    """Print a problem after which the command goes on: on stderr, also with --quiet."""
     _note(printable(text, sys.stderr))
 
 

@@ -27,7 +27,7 @@ Read = Callable[[], Any]
 
 
 def ask_for_reload() -> tuple[Read, int]:
-    """How the attempts are read, and the number of the one that was asked for or a later one."""
+    """The reader of attempts, and the number of the one that was asked for or a later one."""
     from deploy.embedded.state import HomeLock, read_state
 
     local = address().origin == "this machine" and home().exists()
@@ -71,7 +71,7 @@ def latest_number(document: Any) -> int:
 
 
 def read_local(folder: Path) -> Any:
-    """What the supervisor says; None where it has said nothing yet."""
+    """The supervisor's report; None where there is none yet."""
     from deploy.embedded.applied_configuration import FILE
 
     try:
@@ -81,7 +81,7 @@ def read_local(folder: Path) -> Any:
 
 
 def read_of(supervisor: ProcessMark, number: int) -> Any:
-    """What a supervisor says. Raises CommandError where it was stopped before the attempt ended."""
+    """A supervisor's report. Raises CommandError where it was stopped before the attempt ended."""
     runs = supervisor.process() is not None  # looked at first: it may say its last word meanwhile
     document = read_local(home())
     ended = document is not None and latest_number(document) >= number
@@ -91,7 +91,7 @@ def read_of(supervisor: ProcessMark, number: int) -> Any:
 
 
 def read_remote() -> Any:
-    """What the server says; None while its api is replaced. Raises CommandError where it has a new
+    """The server's report; None while its api is replaced. Raises CommandError where it has a new
     password by now."""
     from letta_client import APIConnectionError, AuthenticationError, InternalServerError
 

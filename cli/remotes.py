@@ -35,7 +35,7 @@ def path(environment: Mapping[str, str] = os.environ) -> Path:
 
 
 def read(environment: Mapping[str, str] = os.environ) -> Remotes:
-    """What the file says. Raises CommandError if it is wrong, or others may read it."""
+    """The content of the file. Raises CommandError if it is wrong, or others may read it."""
     file = path(environment)
     try:
         if file.stat().st_mode & 0o077:

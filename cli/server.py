@@ -225,7 +225,7 @@ def idempotency_key() -> dict[str, str]:
 
 
 def segment(text: str) -> str:
-    """What somebody typed, as one part of a path."""
+    """A typed text as one part of a path."""
     return quote(text, safe="")
 
 

@@ -1,4 +1,4 @@
-"""What a server has, for checks of files against it."""
+"""Catalogue of a server, for checks of files against it."""
 
 from __future__ import annotations
 

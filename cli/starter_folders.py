@@ -35,7 +35,7 @@ class Starter:
         return sorted(self.folder.rglob(AGENT))
 
     def as_json(self) -> dict[str, Any]:
-        """What it says of itself, and where it is."""
+        """The starter's description of itself, and its place."""
         agents = [str(path.relative_to(self.folder)) for path in self.agent_files]
         return {"name": self.name, **self.about, "agents": agents, "folder": str(self.folder)}
 
@@ -116,7 +116,7 @@ def _set(file: Path, values: dict[str, str | None]) -> None:
 
 
 def problems_of(found: Starter) -> list[str]:
-    """What keeps a folder from being a starter that others can use; nothing is run."""
+    """The problems that keep others from using a folder as a starter; nothing is run."""
     import difflib
 
     from cli.agent_tests.agent_files import reading_of

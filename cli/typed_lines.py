@@ -1,4 +1,4 @@
-"""What has been typed at a terminal, and not been read yet."""
+"""Text typed at a terminal that has not been read yet."""
 
 from __future__ import annotations
 

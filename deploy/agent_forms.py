@@ -52,7 +52,7 @@ TABLES: dict[str, tuple[Iterable[DocumentField], tuple[Form, ...]]] = {
 
 
 def cell(field: DocumentField, form: Form) -> str:
-    """What a form calls a field."""
+    """The name of a field in a form."""
     found = field.form(form)
     if isinstance(found, LeftOut):
         return "no"

@@ -150,7 +150,7 @@ def table_text(name: str, model: type[BaseModel]) -> str:
 
 
 def value_words(value: dict[str, Any], definitions: dict[str, Any]) -> str:
-    """What a value may be, in words, with its limits."""
+    """The possible values in words, with their limits."""
     if "$ref" in value:
         target = definitions[value["$ref"].rpartition("/")[2]]
         return "a table" if target.get("type") == "object" else value_words(target, definitions)
@@ -185,7 +185,7 @@ def limit_words(value: dict[str, Any]) -> Iterator[str]:
 
 
 def default_words(field: FieldInfo) -> str:
-    """What holds where a key is left out."""
+    """The default of a key."""
     if field.is_required():
         return "**required**"
     default = field.get_default(call_default_factory=True)

@@ -59,7 +59,7 @@ class Operation:
 
 @dataclass(frozen=True)
 class Result:
-    """What the tests proved of one operation."""
+    """The test result of one operation."""
 
     status: str
     why: str = ""

@@ -33,7 +33,7 @@ def main(part: str) -> int:
 
 
 def problem(part: str) -> str | None:
-    """What ails the part that runs here, or None."""
+    """The problem of the part that runs here, or None."""
     match part:
         case "api":
             return http_problem(int(os.environ.get("HEELER_PORT", API_PORT_DEFAULT)), "/v1/health")

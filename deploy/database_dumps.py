@@ -44,7 +44,7 @@ RESTORE = ("--clean", "--if-exists", "--single-transaction", "--exit-on-error")
 
 @dataclass(frozen=True, slots=True)
 class PostgresPrograms:
-    """How `psql`, `pg_dump` and `pg_restore` reach the database of a home as its superuser."""
+    """`psql`, `pg_dump` and `pg_restore` on a home's database, as its superuser."""
 
     command: Callable[[str], list[str]]
     environment: Mapping[str, str]
@@ -66,14 +66,14 @@ class PostgresPrograms:
         return done
 
     def ask(self, *statements: str) -> str:
-        """What psql prints for SQL, without headings; each statement is committed by itself."""
+        """The output of psql for SQL, without headings; each statement is committed by itself."""
         words = ["--quiet", "--tuples-only", "--no-align"]
         words += [word for statement in statements for word in ("--command", statement)]
         return self.run("psql", *words, stdout=subprocess.PIPE).stdout.decode().strip()
 
 
 def unfinished_dump(file: Path) -> Path:
-    """What a dump is written into, until it is whole."""
+    """The path of a dump until it is whole."""
     return file.with_name(f"{file.name}.unfinished")
 
 
@@ -95,7 +95,7 @@ def dump(programs: PostgresPrograms, file: Path, say: Callable[[str], None] = pr
 
 
 def contents(programs: PostgresPrograms) -> list[str]:
-    """What clients have made in this home."""
+    """The things that clients have made in this home."""
     made = CONTENTS.items()
     asked = [f"select '{name}' where exists (select from {rows})" for name, rows in made]
     return programs.ask(*asked).splitlines()

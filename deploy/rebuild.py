@@ -32,7 +32,7 @@ ASKED_SECONDS_MAX = 20.0
 
 
 def read_models(service: str) -> ReadModels:
-    """What a service projects from its events."""
+    """The read models that a service projects from its events."""
     load_contracts()
     projections = import_module(f"services.{service}.projections")
     return ReadModels(service, projections.project, projections.READ_MODELS)

@@ -15,7 +15,7 @@ FILE_BYTES_MAX = 8 << 20
 
 
 def reading_of(file: Path) -> CheckedFile:
-    """What the file of an agent says, with its problems."""
+    """The content of an agent's file, with its problems."""
     folder = file.parent
 
     def sibling(name: str) -> str:
@@ -44,7 +44,7 @@ def definition_of(file: Path) -> AgentDefinition:
 
 
 def create_request(definition: AgentDefinition) -> dict[str, Any]:
-    """What makes the agent of a file; blocks that it would share are its own. Raises
+    """The request that makes the agent of a file; blocks that it would share are its own. Raises
     CommandError."""
     blocks = [block.model_copy(update={"shared": False}) for block in definition.memory]
     alone = definition.model_copy(update={"memory": blocks})
@@ -55,5 +55,5 @@ def create_request(definition: AgentDefinition) -> dict[str, Any]:
 
 
 def tool_requests(definition: AgentDefinition) -> dict[str, dict[str, Any]]:
-    """What makes the tools that stand beside the file, by their names."""
+    """The requests that make the tools beside the file, by their names."""
     return {name: tool_request(tool) for tool in definition.tool if (name := tool_name(tool))}

@@ -105,7 +105,7 @@ class AgentUnderTest:
         return answer
 
     def _replies(self, messages: list[Any], asked_for: Sequence[Any]) -> list[Any]:
-        """What the server answers, until no call waits that a mock could answer."""
+        """The server's answers, until no call waits that a mock could answer."""
         replies: list[Any] = []
         heard = list(asked_for)
         for _ in range(CLIENT_ROUNDS_MAX):
@@ -144,7 +144,7 @@ class AgentUnderTest:
             return self._failed(failed[0], reason_of(problem.body) or str(problem))
 
     def _failed(self, run_id: str, failure: str) -> Any:
-        """What a run did until it failed: the answer had the reason only."""
+        """The messages of a run until it failed: the answer had the reason only."""
         path = f"/v1/runs/{run_id}"
         messages = self.server.get(f"{path}/messages", order="asc", limit=MESSAGES_SHOWN_MAX)
         steps = {message["step_id"] for message in messages if message.get("step_id")}

@@ -1,4 +1,4 @@
-"""What an agent did in a turn, read from the messages of its runs."""
+"""Actions of an agent in a turn, read from the messages of its runs."""
 
 from __future__ import annotations
 
@@ -40,8 +40,8 @@ class Event:
 
 @dataclass(frozen=True)
 class Answer:
-    """What an agent did in one turn. `cost_usd` is None where it is not known, and `error` says why
-    its run failed, where it did."""
+    """The actions of an agent in one turn. `cost_usd` is None where it is not known, and `error`
+    says why its run failed, where it did."""
 
     said: str
     text: str = ""
@@ -102,7 +102,7 @@ def calls_of(messages: Sequence[Any], mocked: Iterable[str] = ()) -> list[Call]:
 
 
 def said_in(messages: Iterable[Any]) -> str:
-    """What the agent said to the user, a line for each message."""
+    """The agent's words to the user, a line for each message."""
     return "\n".join(
         text_of(message["content"])
         for message in messages

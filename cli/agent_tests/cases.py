@@ -29,7 +29,7 @@ type Status = Literal["passed", "failed", "error", "skipped"]
 
 @dataclass(frozen=True)
 class Result:
-    """What came of a case. It is an `error` where it could not be tried, and `skipped` where it
+    """The result of a case. It is an `error` where it could not be tried, and `skipped` where it
     asks a real model and nobody allowed that."""
 
     name: str
@@ -65,15 +65,15 @@ class Result:
 
     @property
     def cost_usd(self) -> float | None:
-        """What all turns cost, if that is known."""
+        """The cost of all turns, if that is known."""
         costs = [answer.cost_usd for answer in self.answers]
         return None if None in costs else sum(cost or 0 for cost in costs)
 
 
 @dataclass(frozen=True)
 class Mode:
-    """How all scenarios are tried, where that is not what they say: on the agents' own models, and
-    whether cassettes are recorded on them."""
+    """The mode of all scenarios, where it is not their own: on the agents' own models, and whether
+    cassettes are recorded on them."""
 
     real: bool = False
     record: bool = False

@@ -125,7 +125,7 @@ def first_departure(
 
 
 def _expected(cassette: Cassette) -> list[list[Asked]]:
-    """What each step of each turn asked, in full."""
+    """The requests of each step of each turn, in full."""
     system, tools = NOTHING.system, NOTHING.tools
     turns: list[list[Asked]] = []
     for turn in cassette.turns:
@@ -142,7 +142,7 @@ def _lines(value: str | list[str]) -> str:
 
 
 def _reply(step: Any, messages: Sequence[Any]) -> ScriptedReply:
-    """What the model replied in a step. Raises CommandError for calls that are no JSON."""
+    """The model's reply in a step. Raises CommandError for calls that are no JSON."""
     text, reasoning, calls = "", "", dict[str, ScriptedCall]()
     for message in messages:
         match message["message_type"]:

@@ -1,4 +1,4 @@
-"""What is shown of a test that fails: what differed, the transcript, the memory."""
+"""Diagnostics of a test that fails: the differences, the transcript, the memory."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def path_text(path: Sequence[str | int]) -> str:
 
 
 def transcript(answers: Sequence[Answer]) -> str:
-    """Who said, called and returned what."""
+    """The words, calls and results of a turn, each with its author."""
     lines = []
     for number, answer in enumerate(answers, 1):
         runs = ", ".join(answer.run_ids)
@@ -41,7 +41,7 @@ def transcript(answers: Sequence[Answer]) -> str:
 
 
 def memory_change(before: Mapping[str, str], after: Mapping[str, str]) -> str:
-    """What the blocks said, and what of that has changed."""
+    """The blocks of memory, with their changes."""
     return "\n".join(_blocks(before, after)) or f"{INDENT}(no blocks)"
 
 

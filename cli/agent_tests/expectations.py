@@ -30,8 +30,8 @@ class Failure:
 
 
 def check(answer: Answer, expect: Expectation, path: Path = ()) -> list[Failure]:
-    """What does not hold after a turn; nothing where all does. A run that fails is the only failure
-    that is told, unless the scenario says that it fails."""
+    """The expectations that fail after a turn. A run that fails is the only failure reported,
+    unless the scenario expects it."""
     found = [*_end(answer, expect, path)]
     if found and answer.error is not None:
         return found
@@ -106,7 +106,7 @@ def _calls(calls: Sequence[Call], expect: Expectation, path: Path) -> Iterator[F
 
 
 def _misfits(call: Call, wanted: ExpectedCall) -> str:
-    """What of a call is not as it is wanted; an empty text where it fits."""
+    """The differences of a call from the wanted one; an empty text where it fits."""
     if call.name != wanted.name:
         return f"it is {call.name}"
     if not is_part(wanted.arguments, call.arguments):

@@ -43,7 +43,7 @@ class Mocks:
         self.client_tools = [_client_tool(name, schemas.get(name, {})) for name in self.names]
 
     def result(self, call: Call) -> dict[str, Any]:
-        """What goes back to the agent for a call."""
+        """The result that goes back to the agent for a call."""
         for mock in self.mocks:
             if mock.tool == call.name and is_part(mock.arguments, call.arguments):
                 return _tool_return(call, mock.error or mock.returns, failed=bool(mock.error))

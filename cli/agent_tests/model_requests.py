@@ -1,4 +1,4 @@
-"""What a model was asked in a step, the same for every provider and without what varies."""
+"""Requests to a model, the same for every provider and without the parts that vary."""
 
 from __future__ import annotations
 
@@ -17,8 +17,8 @@ TIME = re.compile(
 
 
 class Asked(BaseModel):
-    """What the model was asked: the system prompt, the names of the tools, and what it has heard
-    since its last reply. Ids and times stand as `<id>` and `<time>`."""
+    """A request to the model: the system prompt, the names of the tools, and the messages since its
+    last reply. Ids and times stand as `<id>` and `<time>`."""
 
     system: str
     tools: list[str]
@@ -26,7 +26,7 @@ class Asked(BaseModel):
 
 
 def asked_in(body: Any) -> Asked:
-    """What a request asks, in OpenAI's words or in Anthropic's."""
+    """The content of a request, in OpenAI's words or in Anthropic's."""
     messages = list(body.get("messages", []))
     systems = [body.get("system")] if body.get("system") else []
     systems += [m["content"] for m in messages if m["role"] in ("system", "developer")]

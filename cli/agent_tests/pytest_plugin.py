@@ -129,7 +129,7 @@ class ScenarioTest(pytest.Item):
             raise CaseFailed(result)
 
     def repr_failure(self, excinfo: pytest.ExceptionInfo[BaseException], style: Any = None) -> Any:
-        """What is to be known of a case that did not pass."""
+        """The report on a case that did not pass."""
         if isinstance(excinfo.value, CaseFailed):
             from cli.agent_tests.reports import details_of
 
@@ -142,7 +142,7 @@ class ScenarioTest(pytest.Item):
 
 
 def agents_of(config: pytest.Config) -> FreshAgents:
-    """What makes the agents of all tests of this session."""
+    """The maker of the agents of all tests of this session."""
     if AGENTS not in config.stash:
         from cli.agent_tests.fresh_agents import FreshAgents
         from cli.options import OPTIONS

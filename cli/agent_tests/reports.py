@@ -26,7 +26,7 @@ def line_of(result: Result) -> str:
 
 
 def details_of(result: Result) -> str:
-    """What is to be known of a case that did not pass."""
+    """The report on a case that did not pass."""
     parts = [f"{result.file}: {result.error}"] if result.error else []
     parts += [failure_text(str(result.file), failure) for failure in result.failures]
     if result.answers:

@@ -1,4 +1,4 @@
-"""What a scenario file says, and what is wrong with it."""
+"""Scenario files, and their problems."""
 
 from __future__ import annotations
 

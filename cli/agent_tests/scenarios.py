@@ -64,7 +64,7 @@ class Form(BaseModel):
 
 
 class TextExpectation(Form):
-    """What a text has to be like; all that is given has to hold."""
+    """The conditions on a text; all that is given has to hold."""
 
     contains: Texts = []
     not_contains: Texts = []
@@ -82,7 +82,7 @@ class ExpectedCall(Form):
 
 
 class Expectation(TextExpectation):
-    """What has to hold after a turn. The texts are about what the agent said in it."""
+    """The conditions after a turn. The texts are about the agent's words in it."""
 
     tool_calls: Annotated[list[ExpectedCall], Field(max_length=EXPECTATIONS_MAX)] = []
     no_tool_calls: bool = False
@@ -95,7 +95,7 @@ class Expectation(TextExpectation):
 
 
 class Turn(Form):
-    """What is said to the agent, or the answer to the call that it wants approved."""
+    """A message to the agent, or the answer to the call that it wants approved."""
 
     message: Text | None = None
     approve: bool | None = None
@@ -110,7 +110,7 @@ class Turn(Form):
 
 
 class Mock(Form):
-    """What a tool returns instead of being called, to calls with these `arguments`."""
+    """The result of a tool that is not called, for calls with these `arguments`."""
 
     tool: str
     arguments: dict[str, JsonValue] = {}

@@ -1,4 +1,4 @@
-"""What an agent's file names and the server has to have: tools of MCP servers, and folders."""
+"""Things that an agent's file names on the server: tools of MCP servers, and folders."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the files of a fleet are checked by: security rules, and what the server has."""
+"""Checks of a fleet's files: security rules, and the things that the server has."""
 
 from __future__ import annotations
 

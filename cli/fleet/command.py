@@ -1,4 +1,4 @@
-"""What the commands that speak of fleets have in common."""
+"""Common parts of the commands about fleets."""
 
 from __future__ import annotations
 
@@ -48,8 +48,8 @@ RULES = get_args(Environment)
 def new_run(
     asked: FleetOptions, *, prune: bool = False, needs_secrets: bool = True
 ) -> tuple[Run, Fleet]:
-    """What compares and applies the files that were asked for, and the fleet that they are. Where
-    no secrets are needed, those that are not set count as unchanged. Raises CommandError."""
+    """The run that compares and applies the wanted files, and their fleet. Where no secrets are
+    needed, those that are not set count as unchanged. Raises CommandError."""
     fleet = fleet_of(asked.file, asked.fleet)
     for option, is_asked in (("--prune", prune), ("--adopt", asked.adopt)):
         if is_asked:
@@ -68,7 +68,7 @@ def new_run(
 
 
 def rules_of(fleet: Fleet, environment: str | None) -> str | None:
-    """Whose security rules hold in an environment: one that the fleet names may say it."""
+    """The name of the security rules of an environment, which a fleet's environment may set."""
     named = fleet.settings.environments if fleet.settings else {}
     if environment is None or environment not in named:
         return environment
@@ -169,7 +169,7 @@ def apply_with_progress(run: Run, comparison: Comparison) -> list[Outcome]:
 def show_outcomes(
     fleet: str, plan: Plan, found: Sequence[Outcome], comparison: Comparison | None = None
 ) -> None:
-    """What came of each thing, what people should know, and how to have again what was deleted.
+    """Print the outcome of each thing, remarks, and the ways to restore deleted things.
 
     Args:
         comparison: the files, if their problems were told already.

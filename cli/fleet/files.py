@@ -206,7 +206,7 @@ class UnsetVariables(dict[str, str]):
 
 @dataclass(frozen=True, kw_only=True)
 class Checks:
-    """What files are checked by, and where their secrets come from.
+    """The checks of files, and the source of their secrets.
 
     Args:
         environment: the values of the variables that files name.
@@ -226,8 +226,8 @@ def agents_in_all_files(fleet: Fleet) -> dict[str, str]:
 
 
 def key_and_name(path: Path, name: str) -> tuple[str, str]:
-    """What a fleet knows the agent of a file by, and what the agent is called, as far as the file
-    can be read."""
+    """The fleet's key for the agent of a file, and the agent's name, as far as the file can be
+    read."""
     try:
         said = tomllib.loads(decode_text(path.read_bytes()))
     except (OSError, ValueError, RecursionError):
@@ -237,7 +237,7 @@ def key_and_name(path: Path, name: str) -> tuple[str, str]:
 
 
 def text_of(value: Any) -> str:
-    """What may be a name; else nothing, as of a file that does not say it."""
+    """The value if it may be a name; else an empty text."""
     return value if isinstance(value, str) and len(value) <= NAME_CHARS_MAX else ""
 
 
@@ -258,7 +258,7 @@ def read_checked(
     catalogue: Catalogue | None = None,
     note: Callable[[Path], None] = lambda path: None,
 ) -> CheckedFile:
-    """What a file says, with its problems. `note` is told of each file before it is read."""
+    """A file's content, with its problems. `note` is called before each file is read."""
 
     def read_bytes() -> bytes:
         note(path)

@@ -40,7 +40,7 @@ def desired_agent(
     *,
     warnings: Sequence[dict[str, Json]] = (),
 ) -> DesiredAgent:
-    """What a file wants. Raises MissingVariable where it names a variable that is not set."""
+    """A file's agent. Raises MissingVariable where a named variable is not set."""
     rules = [rule.model_dump(exclude_none=True) for rule in definition.tool_rules]
     approvals = {rule["tool_name"]: True for rule in rules if rule["type"] == APPROVAL}
     is_exact = definition.include_base_tool_rules is False

@@ -27,7 +27,7 @@ LOOK_SECONDS, LOOK_SECONDS_MAX = 0.05, 1.0
 
 @dataclass(frozen=True, kw_only=True)
 class Asked:
-    """What was asked for besides the files."""
+    """The options of the command besides the files."""
 
     adopt: bool = False
     prune: bool = False
@@ -37,7 +37,7 @@ class Asked:
 
 @dataclass(frozen=True, kw_only=True)
 class PlannedUnit:
-    """What becomes of one thing, as the server planned it."""
+    """The plan for one thing, by the server."""
 
     kind: str
     key: str
@@ -61,7 +61,7 @@ class PlannedUnit:
 
 @dataclass(frozen=True, kw_only=True)
 class Plan:
-    """What is to change, and the id under which the server keeps it."""
+    """The planned changes, and the id under which the server keeps them."""
 
     id: str
     fleet_id: str
@@ -97,8 +97,8 @@ class Plan:
 
 @dataclass(kw_only=True)
 class Outcome:
-    """What came of one thing: its plan, done, or the problems that kept it from it. `moment` is the
-    last one of what was deleted."""
+    """The outcome of one thing: its plan, done, or the problems that kept it from it. `moment` is
+    the last one of what was deleted."""
 
     plan: PlannedUnit
     problems: list[str] = field(default_factory=list)
@@ -112,7 +112,7 @@ class Outcome:
 
     @property
     def action(self) -> str:
-        """What was done with it."""
+        """The action that was done."""
         return self.plan.action
 
 
@@ -147,8 +147,8 @@ class FleetServer:
     def apply_all(
         self, plan: Plan, report: Callable[[Outcome], None] = lambda outcome: None
     ) -> list[Outcome]:
-        """What came of each thing of a plan, also of those that stay. Raises Refusal, and
-        CommandError where it was given up."""
+        """The outcomes of a plan's things, also of those that stay. Raises Refusal, and
+        CommandError where the server ended the apply."""
         if plan.problem:
             raise CommandError(plan.problem, ExitCode.REFUSED)
         done = self.apply(plan, report) if plan.differs else []
@@ -222,7 +222,7 @@ class Run:
     def compare(
         self, fleet: Fleet, files: Sequence[AgentFile], *, others: Iterable[AgentFile] = ()
     ) -> Comparison:
-        """What differs; changes nothing. Raises Refusal.
+        """The differences; changes nothing. Raises Refusal.
 
         Args:
             others: files in the folders that were asked for, and are not applied now.

@@ -47,7 +47,7 @@ class FleetEnvironment(Part):
 
 
 class FleetSettings(Part):
-    """What the file says: the key that servers know the fleet by, its name, its environments."""
+    """The file's content: the servers' key for the fleet, its name, its environments."""
 
     id: Text
     name: Text
@@ -81,7 +81,7 @@ def folder_with(name: str, folder: Path) -> Path | None:
 
 
 def read_settings(file: Path) -> FleetSettings:
-    """What the file says. Raises CommandError where it is wrong."""
+    """The content of the file. Raises CommandError where it is wrong."""
     try:
         return FleetSettings.model_validate(tomllib.loads(decode_text(file.read_bytes())))
     except ValidationError as wrong:

@@ -1,4 +1,4 @@
-"""What a comparison and what was applied look like: for people, and as JSON."""
+"""Views of a comparison and of an apply: for people, and as JSON."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ NOT_SHOWN = frozenset({"fleet", "file"})  # the words say it
 
 
 def plan_lines(plan: Plan) -> Iterator[str]:
-    """What is to change, field by field; what stays is left out."""
+    """The changes, field by field; unchanged fields are left out."""
     for unit in plan.units:
         if unit.action in ("unchanged", "refuse"):
             yield from (f"= {_named(unit)}: {note}" for note in unit.notes)
@@ -85,8 +85,8 @@ def _named(unit: PlannedUnit) -> str:
 
 
 def problem_lines(comparison: Comparison, *, without: Collection[Problem] = ()) -> Iterator[str]:
-    """What is wrong with files, each problem with its place and its fix; warnings only of files
-    that are applied now.
+    """The problems of files, each with its place and its fix; warnings only of files that are
+    applied now.
 
     Args:
         without: warnings that were told before.
@@ -105,13 +105,13 @@ def problem_lines(comparison: Comparison, *, without: Collection[Problem] = ()) 
 
 
 def warnings_of(comparison: Comparison) -> Iterator[Problem]:
-    """What may be a mistake in the files."""
+    """The possible mistakes in the files."""
     for file in comparison.files:
         yield from (problem for problem in file.problems if problem.severity == "warning")
 
 
 def outcome_line(outcome: Outcome) -> str:
-    """What came of one thing, in a line, and below it what people should know."""
+    """The outcome of one thing, in a line, with remarks below it."""
     plan = outcome.plan
     named = f"{plan.name or plan.file} ({plan.file})" if plan.file else _named(plan)
     if outcome.failed:
@@ -120,19 +120,19 @@ def outcome_line(outcome: Outcome) -> str:
 
 
 def ways_back(outcomes: Iterable[Outcome]) -> Iterator[str]:
-    """How to have again what was deleted."""
+    """The commands that restore deleted things."""
     for outcome in outcomes:
         if outcome.action == "delete" and outcome.moment and not outcome.failed:
             yield f"heeler agents fork {outcome.agent_id} --at {outcome.moment}"
 
 
 def counts_of_plan(comparison: Comparison) -> dict[str, int]:
-    """How many agents would be what."""
+    """The number of agents by planned action."""
     return {name: comparison.plan.summary[name] for name in COUNTED}
 
 
 def counts_of_outcomes(outcomes: Iterable[Outcome]) -> dict[str, int]:
-    """How many agents are what; what they use is counted where it failed."""
+    """The number of agents by outcome; the things they use are counted where they failed."""
     counted = Counter(
         "failed" if each.failed else DONE[each.action]
         for each in outcomes
@@ -172,7 +172,7 @@ def plan_document(comparison: Comparison) -> dict[str, Json]:
 def outcome_document(
     fleet: str, plan: Plan, outcomes: Sequence[Outcome], rejected: Sequence[AgentFile] = ()
 ) -> dict[str, Json]:
-    """What was applied, as a JSON document."""
+    """The outcomes of an apply, as a JSON document."""
     files = {file.name: file for file in rejected}
     documents = [
         (outcome.plan.kind, _document(outcome, files.get(outcome.plan.file)))

@@ -19,7 +19,7 @@ from libs.agent_toml import AgentDefinition, read, to_text, write
 
 @dataclass(frozen=True)
 class Migrated:
-    """What became of one agent, or of a file that could not be read."""
+    """The result for one agent, or for a file that could not be read."""
 
     source: str  # fleet.yaml: agents[0]
     written: str | None  # the TOML file

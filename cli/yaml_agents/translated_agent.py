@@ -13,7 +13,7 @@ from libs.contracts.outside_texts import decode_text
 
 @dataclass
 class Translation:
-    """What an agent became: data of a definition, files to write beside it, and remarks."""
+    """A translated agent: data of a definition, files to write beside it, and remarks."""
 
     agent: YamlAgent
     data: dict[str, Any] = field(default_factory=dict)

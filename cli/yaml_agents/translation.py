@@ -114,7 +114,7 @@ def _take_prompt(done: Translation) -> None:
 
 
 def _crew_text(value: Any) -> Any:
-    """What CrewAI has as a text: a placeholder without quotes is a table in YAML."""
+    """A text of CrewAI: a placeholder without quotes is a table in YAML."""
     match value:
         case dict() if [*value.values()] == [None]:
             return f"{{{next(iter(value))}}}"

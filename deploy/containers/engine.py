@@ -13,7 +13,7 @@ INSTEAD = "`make up` without MODE=compose needs no containers."
 
 
 def why_not() -> str | None:
-    """What is missing on this machine to run containers, in a sentence; None if nothing is."""
+    """The reason why this machine cannot run containers, in a sentence; None if it can."""
     try:
         if problem := _failure("version", "--format", "{{.Server.Version}}"):
             return f"No Docker engine answers ({problem}). Start one, or be allowed to use it."
@@ -33,7 +33,7 @@ def require_engine() -> None:
 
 
 def docker(*words: str) -> str:
-    """What a short `docker` command printed; raises LaunchError when it failed."""
+    """The output of a short `docker` command; raises LaunchError when it failed."""
     done = _run(*words)
     if done.returncode != 0:
         raise LaunchError(f"`docker {' '.join(words)}` failed: {done.stderr.strip()}")

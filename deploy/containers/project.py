@@ -191,7 +191,7 @@ class Project:
 
 
 def read_containers(text: str) -> list[Container]:
-    """What `docker compose ps --format json` prints: one document a line, or a list of them."""
+    """The output of `docker compose ps --format json`: one document a line, or a list of them."""
     documents = [json.loads(line) for line in text.splitlines() if line.strip()]
     if len(documents) == 1 and isinstance(documents[0], list):
         [documents] = documents

@@ -93,7 +93,7 @@ def status(settings: Settings, *, as_json: bool) -> int:
 
 
 def with_health_of_api(container: Container, health: Health) -> Container:
-    """What the api says of a part counts where the engine has not looked yet."""
+    """The container with the api's word on its health where the engine has not looked yet."""
     answers = container.health == "starting" and health.parts.get(container.part) == "ok"
     return replace(container, health="healthy") if answers else container
 

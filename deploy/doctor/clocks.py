@@ -1,4 +1,4 @@
-"""How far the clock of this machine is from others."""
+"""Difference of this machine's clock from others."""
 
 from __future__ import annotations
 
@@ -35,8 +35,8 @@ def others(examined: Examined) -> dict[str, float]:
 
 
 def ahead(ours: tuple[float, float], theirs: tuple[float, float]) -> float:
-    """How far our time is ahead of theirs, of which only the bounds are known: 0.0 where they may
-    be the same, so that a machine that is slow is not taken for one whose clock is wrong."""
+    """The seconds that our time is ahead of theirs, known by its bounds: 0.0 where they may be the
+    same, so that a slow machine is not taken for one whose clock is wrong."""
     if ours[0] > theirs[1]:
         return ours[0] - theirs[1]
     return min(ours[1] - theirs[0], 0.0)

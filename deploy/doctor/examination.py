@@ -69,7 +69,7 @@ CHECKS: dict[str, Check] = {
 
 @dataclass(frozen=True, slots=True)
 class Result:
-    """What one check found: a line, or a few."""
+    """The findings of one check: a line, or a few."""
 
     check: str
     findings: tuple[Finding, ...]

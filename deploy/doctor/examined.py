@@ -1,4 +1,4 @@
-"""What is looked at: the environment, the home, and the servers that run or are named."""
+"""Subject of the examination: the environment, the home, and the servers that run or are named."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ class Examined:
 
     @property
     def environment(self) -> Mapping[str, str]:
-        """What is given, with what the configuration file adds."""
+        """The environment, with the additions of the configuration file."""
         return self.configuration.environment
 
     @cached_property
@@ -80,7 +80,7 @@ class Examined:
 
     @cached_property
     def state(self) -> InstanceState | None:
-        """What the launcher wrote last, if it can be read."""
+        """The state that the launcher wrote last, if it can be read."""
         return read_state(self.home)
 
     @cached_property
@@ -132,7 +132,7 @@ class Examined:
         return nats_url(port=port, user=SYSTEM, password=password) if port and password else None
 
     def once[T](self, name: str, make: Callable[[], T]) -> T:
-        """What is made when it is first asked for; another check waits for it."""
+        """The value, made when it is first asked for; another check waits for it."""
         with self._making:
             if name not in self._kept:
                 self._kept[name] = make()

@@ -1,4 +1,4 @@
-"""What a check found: well, or what is wrong and how to mend it."""
+"""Finding of a check: well, or a problem and its remedy."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from enum import StrEnum
 
 
 class State(StrEnum):
-    """How grave it is. A warning needs no action at once; a problem stops something."""
+    """The gravity of a finding. A warning needs no action at once; a problem stops something."""
 
     OK = "ok"
     WARNING = "warning"

@@ -73,7 +73,7 @@ def check_memory(examined: Examined) -> Finding:
 
 
 def check_limits(_: Examined) -> Finding:
-    """How many files a process may have open: each client is one."""
+    """The number of files that a process may have open: each client is one."""
     hard = resource.getrlimit(resource.RLIMIT_NOFILE)[1]
     if hard != resource.RLIM_INFINITY and hard < OPEN_FILES_MIN:
         return warning(

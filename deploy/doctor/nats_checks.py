@@ -18,7 +18,7 @@ ANSWER_SECONDS_MAX = 3.0
 
 
 class Refused(Exception):
-    """What the server says that it does not allow."""
+    """The server's refusal."""
 
 
 def check_nats(examined: Examined) -> Finding:
@@ -70,7 +70,7 @@ def _problem_of(url: str) -> str | None:
 
 
 def _stream_names(url: str) -> tuple[dict[str, Any], list[str] | None]:
-    """How the server greets, and its streams; None for them where it has no JetStream. Raises
+    """The server's greeting, and its streams; None for them where it has no JetStream. Raises
     Refused, OSError, and ValueError or KeyError where that is no NATS."""
     address = urlsplit(url)
     user = unquote(address.username or "")

@@ -63,7 +63,7 @@ def providers(examined: Examined) -> list[Provider]:
 
 
 def answers(examined: Examined) -> list[tuple[Provider, Answer]]:
-    """What each provider says when it is asked for its models; each is asked once."""
+    """The answers of providers to a request for their models; each is asked once."""
 
     def ask_all() -> list[tuple[Provider, Answer]]:
         try:

@@ -24,7 +24,7 @@ ANTHROPIC_VERSION = "2023-06-01"
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """What came of a request: a status with a document, or an error. `date` is the header, which
+    """The answer to a request: a status with a document, or an error. `date` is the header, which
     was written between `asked_at` and `read_at`."""
 
     status: int = 0
@@ -58,7 +58,7 @@ class Answer:
 
 
 def _say(error: Exception, field: str) -> str:
-    """What an error of TLS says of itself."""
+    """The words of a TLS error."""
     return str(getattr(error, field, "") or "no reason given")
 
 
@@ -108,7 +108,7 @@ def ask(
 
 
 def headers(endpoint: Endpoint, kind: str) -> dict[str, str]:
-    """What lets one in, as the agent service sends it."""
+    """The headers that authenticate, as the agent service sends them."""
     if kind == ANTHROPIC:
         keys = {"x-api-key": endpoint.api_key, "anthropic-version": ANTHROPIC_VERSION}
     else:

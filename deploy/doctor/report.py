@@ -1,4 +1,4 @@
-"""What the doctor prints: a line for each finding, with the fix below what is wrong; or JSON."""
+"""Report of the doctor: a line for each finding, with the fix below what is wrong; or JSON."""
 
 from __future__ import annotations
 

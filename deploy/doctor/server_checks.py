@@ -42,7 +42,7 @@ def check_processes(examined: Examined) -> list[Finding]:
 
 
 def _left_behind(examined: Examined, state: InstanceState) -> Finding:
-    """What a server that runs no more has left."""
+    """The remains of a server that has stopped."""
     alive = [
         f"{part.name} (pid {part.mark.pid})"
         for part in state.parts.values()
@@ -63,7 +63,7 @@ def _left_behind(examined: Examined, state: InstanceState) -> Finding:
 
 
 def check_health(examined: Examined) -> list[Finding]:
-    """What the API says of itself and of all behind it."""
+    """The API's report on itself and on all behind it."""
     if examined.running is None:
         return [skip("no server runs in this home")]
     settings = examined.settings
@@ -108,7 +108,7 @@ def check_backlog(examined: Examined) -> list[Finding]:
 
 
 def _lags(connection: psycopg.Connection[tuple[object, ...]]) -> dict[str, int]:
-    """How many events wait for each relay and each consumer."""
+    """The number of events that wait for each relay and each consumer."""
     lags = {}
     for service in SERVICES:
         lags[f"the relay of {service.name}"] = _number(

@@ -1,4 +1,4 @@
-"""What the environment says: wrong values, names that nobody reads, who may come in."""
+"""Checks of the environment: wrong values, names that nobody reads, and access."""
 
 from __future__ import annotations
 
@@ -141,7 +141,7 @@ def check_encryption_keys(examined: Examined) -> Finding:
 
 
 def keys_of(examined: Examined) -> Sealer:
-    """What opens the secrets of this installation. Raises OSError and ValueError for a file that
+    """The opener of this installation's secrets. Raises OSError and ValueError for a file that
     cannot be read, WrongSetting for a variable."""
     given = examined.environment.get(ENCRYPTION_KEYS)
     return Sealer.from_environment({ENCRYPTION_KEYS: given}) if given else keys_of_home(examined)

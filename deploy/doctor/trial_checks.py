@@ -1,4 +1,4 @@
-"""What can only be known by trying: the sandbox for the code of tools, and the embedding model."""
+"""Checks that need a trial: the sandbox for the code of tools, and the embedding model."""
 
 from __future__ import annotations
 
@@ -68,7 +68,7 @@ def check_embedding(examined: Examined) -> Finding:
 
 
 def try_out(environment: Mapping[str, str], name: str) -> str:
-    """What a trial says that went wrong; empty if all is well."""
+    """The problem that a trial found; empty if all is well."""
     process = subprocess.Popen(
         [sys.executable, "-m", "deploy.doctor.trials", name],
         env={**environment, "PYTHONPATH": str(CHECKOUT)},

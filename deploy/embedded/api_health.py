@@ -12,7 +12,7 @@ LAUNCH_PROBE_SECONDS_MAX = 10.0  # of one who waits for a server that may be slo
 
 @dataclass(frozen=True)
 class Health:
-    """What `/v1/health` says of each part; empty when nothing answered in that form."""
+    """The state of each part by `/v1/health`; empty when nothing answered in that form."""
 
     server: str = ""
     parts: dict[str, str] = field(default_factory=dict)

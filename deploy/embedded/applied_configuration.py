@@ -74,7 +74,7 @@ class AppliedConfiguration:
 
 
 def read_applied(home: Path) -> AppliedConfiguration:
-    """What the last supervisor wrote; a new one where there is nothing that can be read. An attempt
+    """The last supervisor's record; a new one where there is nothing that can be read. An attempt
     that it did not finish has ended with it."""
     try:
         document = json.loads((home / FILE).read_text())

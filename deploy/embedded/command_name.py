@@ -1,4 +1,4 @@
-"""How the command is called from here, as what is printed tells people to call it."""
+"""Name of the command, as printed advice has it."""
 
 from __future__ import annotations
 
@@ -22,5 +22,5 @@ def command_name() -> str:
 
 
 def launch_words(verb: str) -> str:
-    """What somebody types for `up`, `down` or `status` here: an installed command has no `make`."""
+    """The command for `up`, `down` or `status` here: an installed command has no `make`."""
     return f"make {verb}" if IS_CHECKOUT else f"{command_name()} {verb}"

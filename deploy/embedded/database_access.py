@@ -1,4 +1,4 @@
-"""How a person's programs reach the database of a running instance, as its superuser."""
+"""Access of a person's programs to the database of a running instance, as its superuser."""
 
 from __future__ import annotations
 

@@ -103,8 +103,8 @@ class Nats:
         return aside
 
     def problem(self) -> str | None:
-        """What this server says that ails it. Raises OSError where it says nothing, and ValueError
-        or KeyError where that is no server of NATS."""
+        """The problem that this server reports. Raises OSError where it says nothing, and
+        ValueError or KeyError where that is no server of NATS."""
         return container_health.nats_problem(self.url_of(SYSTEM), self.server_name)
 
     def _configuration(self) -> str:

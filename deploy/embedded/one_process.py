@@ -37,9 +37,9 @@ class PartEnded(Exception):
 
 
 def parts(environment: Mapping[str, str]) -> dict[str, Part]:
-    """How each service is run until an event is set. Raises WrongSetting, as a process of its own
-    would. Each keeps the rights of its own role in Postgres; together they have few connections
-    (`SHARED_CONNECTIONS_MAX`)."""
+    """The coroutine of each service, which runs until an event is set. Raises WrongSetting, as a
+    process of its own would. Each keeps the rights of its own role in Postgres; together they have
+    few connections (`SHARED_CONNECTIONS_MAX`)."""
     urls = {
         variable: json.loads(require(environment, f"{variable}S"))
         for variable in ("HEELER_DATABASE_URL", "HEELER_NATS_URL")

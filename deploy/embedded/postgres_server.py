@@ -231,7 +231,7 @@ class Postgres:
 
 
 def buffers_mb(memory: int, *, little: bool) -> int:
-    """How many MB of its tables Postgres keeps on a machine with so many bytes of memory; as few as
+    """The MB of its tables that Postgres keeps on a machine with so many bytes of memory; as few as
     can be where an instance is to take `little` of them."""
     share = 0 if little else memory // BUFFERS_SHARE >> 20
     return max(BUFFERS_MB_MIN, min(BUFFERS_MB_MAX, share))

@@ -1,4 +1,4 @@
-"""What a process does, as seen by somebody who looks now and then, and the time that is its own.
+"""Activity of a process, as seen by somebody who looks now and then, and the time that is its own.
 
 The wall clock does not tell a slow process from an ill one. On a machine that grants a process 3 %
 of a core, loading its modules takes a minute and nothing is wrong. So what a process owes is
@@ -30,8 +30,8 @@ STARTS, IDLE, FROZEN, GONE = "starts", "is idle", "is stopped by a signal", "is 
 
 @dataclass(frozen=True, slots=True)
 class OwnTime:
-    """How long a process was on a processor, and how long it was idle; as a bound, the most of
-    each. A process that was given neither has had no time of its own."""
+    """The seconds that a process was on a processor, and those that it was idle; as a bound, the
+    most of each. A process that was given neither has had no time of its own."""
 
     processor_seconds: float = 0.0
     idle_seconds: float = 0.0
@@ -58,7 +58,7 @@ class OwnTime:
 
 @dataclass(frozen=True, slots=True)
 class ProcessSample:
-    """What a process, or several as one, did at a look."""
+    """The activity of a process, or of several as one, at a look."""
 
     pid: int
     at: float
@@ -135,13 +135,13 @@ class Allowance:
 
 
 def poll_seconds(waited_seconds: float) -> float:
-    """How long to wait until the next look at something that comes soon or late: to look is work
-    for those who are waited for."""
+    """The seconds until the next look at something that comes soon or late: to look is work for
+    those who are waited for."""
     return min(max(PAUSE_SHARE * waited_seconds, POLL_SECONDS), POLL_SECONDS_MAX)
 
 
 def describe(now: ProcessSample, before: ProcessSample, seconds: float, *, is_slowed: bool) -> str:
-    """What a process does, in words that follow its name."""
+    """The activity of a process, in words that follow its name."""
     if is_slowed:
         return "is slowed by signals"
     if now.is_stopped:

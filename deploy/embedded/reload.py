@@ -211,8 +211,8 @@ def keep_what_needs_start(
 
 
 async def check_in_process(configuration: Configuration, tries: bool) -> list[str]:
-    """What the services would refuse, as a process of its own says that has their code, and, if it
-    `tries`, why no call ends well in the sandbox."""
+    """The services' refusals, found in a process that has their code, and, if it `tries`, the
+    reason why no call ends well in the sandbox."""
     environment = {**configuration.environment, CONFIG_VARIABLE: NO_FILE}
     process = await asyncio.create_subprocess_exec(
         *(sys.executable, "-m", "deploy.embedded", "check", *(["--sandbox"] if tries else [])),

@@ -1,4 +1,4 @@
-"""How the processes of the services are started: program, addresses, passwords, environment."""
+"""Commands that start the processes of the services: program, addresses, passwords, environment."""
 
 from __future__ import annotations
 
@@ -41,8 +41,8 @@ HTTP_PARTS = (*(each.name for each in REGISTRY if each.serves_clients), ALL_SERV
 def service_command(
     settings: Settings, secrets: Secrets, ports: dict[str, int], name: str
 ) -> Command:
-    """How a process of a service is started: `agent`, or its second replica `agent-2`; or one of
-    all services. The keys of secrets are those of the home, if the person has set no others."""
+    """The command that starts a process: of `agent`, of its replica `agent-2`, or of all services.
+    The keys of secrets are those of the home, if the person has set no others."""
     service = service_of(name)
     keys = settings.environment.get(ENCRYPTION_KEYS) or open_encryption_keys(settings.home)
     urls = {

@@ -33,12 +33,12 @@ SECRETS = ("HEELER_PASSWORD", "LETTA_SERVER_PASSWORD", ENCRYPTION_KEYS)
 
 
 def of_server(environment: Mapping[str, str] = os.environ) -> dict[str, str]:
-    """What Postgres, NATS and the programs that set them up get."""
+    """The environment of Postgres, NATS and the programs that set them up."""
     return select_variables(environment, EVERY_PROCESS)
 
 
 def of_service(service: str, environment: Mapping[str, str] = os.environ) -> dict[str, str]:
-    """What the process of a service gets: not the name of the configuration file, which the
+    """The environment of a service's process, without the name of the configuration file, which the
     launcher has read. All services in one process share one environment."""
     services = SERVICES if service == ALL_SERVICES else (service_named(service),)
     own = tuple(name for each in services for name in each.environment)
@@ -67,7 +67,7 @@ def fingerprints(environment: Mapping[str, str], key: str) -> dict[str, str]:
 
 
 def content_of(path: str) -> bytes:
-    """What a file says; empty where it cannot be read."""
+    """The content of a file; empty where it cannot be read."""
     try:
         with Path(path).open("rb") as file:
             return b"\0" + file.read(CONTENT_BYTES_MAX)

@@ -1,4 +1,4 @@
-"""What the services would refuse to start with, said before anything is started."""
+"""Settings that the services would refuse, reported before anything is started."""
 
 from __future__ import annotations
 
@@ -68,7 +68,7 @@ def require_service_settings(environment: Mapping[str, str] = os.environ) -> Non
 
 
 def setting_problems(configuration: Configuration) -> list[str]:
-    """What the launcher and the services refuse, each with where it is set."""
+    """The refusals of the launcher and the services, each with the place of the setting."""
     problems: dict[str, None] = {}
     for read in (settings_of, *READERS):
         try:

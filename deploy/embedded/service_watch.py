@@ -49,7 +49,7 @@ Answer = dict[str, dict[str, dict[str, int]]]
 
 @dataclass(slots=True)
 class Heard:
-    """What is known of one service, in seconds of the supervisor's clock."""
+    """The observations of one service, in seconds of the supervisor's clock."""
 
     answered_at: float = NEVER
     published: int = -1  # how far its relay is
@@ -58,8 +58,8 @@ class Heard:
 
 @dataclass(slots=True)
 class Answers:
-    """What was heard, by pid and by service; `asked` holds the messages that NATS has not said to
-    have stored, by where they go, and since when."""
+    """The answers, by pid and by service; `asked` holds the messages that NATS has not said to have
+    stored, by where they go, and since when."""
 
     signs: dict[int, float] = field(default_factory=dict)
     services: dict[str, Heard] = field(default_factory=lambda: {name: Heard() for name in SERVICES})

@@ -1,4 +1,4 @@
-"""What one embedded instance is: its state folder, its address, its code."""
+"""Settings of one embedded instance: its state folder, its address, its code."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the instance remembers on disk: who runs, on which ports, with which passwords."""
+"""State of the instance on disk: its processes, ports and passwords."""
 
 from __future__ import annotations
 

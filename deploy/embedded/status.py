@@ -77,7 +77,7 @@ def _row(part: PartState, health: Health, urls: dict[str, str]) -> Row:
 
 
 def _answered(service: str, health: Health) -> str:
-    """What the api says of a part; of all services in one process, which of them is not well."""
+    """The api's report on a part; of all services in one process, the ones that are not well."""
     if service != ALL_SERVICES:
         return health.parts.get(service, "not answering")
     answers = {name: health.parts.get(name, "not answering") for name in SERVICES}

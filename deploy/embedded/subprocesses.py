@@ -129,7 +129,7 @@ def rotate(log: Path) -> None:
 
 
 def size_of(log: Path) -> int:
-    """How many bytes a log has; none if it is not there."""
+    """The bytes of a log; none if it is not there."""
     try:
         return log.stat().st_size
     except FileNotFoundError:

@@ -78,7 +78,7 @@ class Well:
 
     @staticmethod
     def going_on(before: Well | None, at: float | None) -> Well | None:
-        """What is known after a look that began at this time; None if it found the server ill."""
+        """The state after a look that began at this time; None if it found the server ill."""
         return None if at is None else Well(before.since if before else at, at)
 
 
@@ -94,8 +94,8 @@ class Missing:
 
 @dataclass(frozen=True, slots=True)
 class Look:
-    """What a look found: whether the part is known to be well, what is missing, and until when that
-    counts against it. A part that waits for others is not well, and owes nothing."""
+    """The result of a look: whether the part is known to be well, what is missing, and until when
+    that counts against it. A part that waits for others is not well, and owes nothing."""
 
     is_well: bool
     missing: tuple[Missing, ...] = ()
@@ -122,7 +122,7 @@ class OverdueTime:
             self._unsure.clear()
 
     def too_long(self, look: Look, factor: float) -> Missing | None:
-        """What has been missing for more than so many times its bound, if anything."""
+        """The part that has been missing for more than so many times its bound, if any."""
         for missing in look.missing:
             if self._passed[missing.what, missing.since].exceeds(missing.bound * factor):
                 return missing

@@ -1,4 +1,4 @@
-"""What systemd is told of a server that it started: when it is ready, and when it stops."""
+"""Messages to systemd about a server that it started: when it is ready, and when it stops."""
 
 from __future__ import annotations
 

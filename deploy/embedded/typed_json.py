@@ -22,7 +22,7 @@ def read[T](kind: type[T], document: Document) -> T:
 
 
 def _value(kind: Any, found: Any) -> Any:
-    """What was found, as this type. Fields that a dataclass does not know are left out."""
+    """The value as this type. Fields that a dataclass does not know are left out."""
     origin, arguments = get_origin(kind), get_args(kind)
     if origin in (Union, types.UnionType):
         return None if found is None else _value(arguments[0], found)

@@ -100,7 +100,7 @@ def unused_variables(environment: Mapping[str, str], read: Collection[str]) -> d
 
 
 def advice_about(name: str, read: Collection[str]) -> str:
-    """What to use in place of a variable that nobody reads; empty if it is none of ours."""
+    """The variable to use in place of one that nobody reads; empty if it is none of ours."""
     if name in SET_BY_THE_LAUNCHER:
         return "the launcher sets it itself for each process"
     if name.startswith("HEELER_"):

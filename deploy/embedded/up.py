@@ -265,7 +265,7 @@ def _restarted_in_vain(state: InstanceState | None, before: dict[str, int]) -> s
 def _facts(
     settings: Settings, state: InstanceState | None, in_vain: set[str]
 ) -> Iterator[Hashable]:
-    """What shows progress when it is seen for the first time."""
+    """The facts that are progress when they are seen for the first time."""
     if state is not None:
         yield state.phase
         yield "migrate", size_of(settings.log("migrate"))
@@ -350,7 +350,7 @@ class LogsOfThisStart:
         self._ends = {name: size_of(settings.log(name)) for name in names}
 
     def began_at(self, path: Path) -> int:
-        """How many bytes of a log are older; none where it was moved aside since."""
+        """The bytes of a log that are older; none where it was moved aside since."""
         end = self._ends.get(path.stem, 0)
         return end if size_of(path) >= end else 0
 
@@ -380,7 +380,7 @@ def _print_urls(settings: Settings, state: InstanceState) -> None:
 
 
 def home_prefix(settings: Settings, environment: Mapping[str, str] = os.environ) -> str:
-    """What must stand before a command that is for this home."""
+    """The words before a command that is for this home."""
     words = shlex.quote(str(settings.home))
     return f"HEELER_HOME={words} " if environment.get("HEELER_HOME") else ""
 

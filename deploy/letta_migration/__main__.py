@@ -24,7 +24,7 @@ FOLDER = "letta-migration"
 
 
 def arguments_of() -> argparse.ArgumentParser:
-    """What a person may say."""
+    """The parser of the command line."""
     parser = argparse.ArgumentParser(
         prog="make migrate-letta FROM=postgres://...",
         description="Take over the agents of a Letta server 0.16.x from its Postgres database.",
@@ -44,7 +44,7 @@ def arguments_of() -> argparse.ArgumentParser:
 
 
 def sealer_of(home: Path) -> Sealer | None:
-    """What seals secrets for this server; None where its keys are not on this machine."""
+    """The sealer of secrets for this server; None where its keys are not on this machine."""
     keys = os.environ.get(ENCRYPTION_KEYS)
     if not keys and (home / KEYS_FILE).exists():
         keys = ",".join((home / KEYS_FILE).read_text(encoding="ascii").split())

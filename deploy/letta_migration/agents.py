@@ -50,13 +50,13 @@ class ToolNames:
 
 
 def llm_config(fields: Row) -> LLMConfig:
-    """How an agent uses its language model, as far as it is known here."""
+    """The config of an agent's language model, as far as it is known here."""
     known = {name: value for name, value in fields.items() if name in LLMConfig.model_fields}
     return LLMConfig.model_validate(known)
 
 
 def embedding_config(fields: Row | None) -> EmbeddingConfig | None:
-    """How texts are embedded, as far as it is known here."""
+    """The config of an agent's embeddings, as far as it is known here."""
     if not fields:
         return None
     known = {name: value for name, value in fields.items() if name in EmbeddingConfig.model_fields}
@@ -64,8 +64,8 @@ def embedding_config(fields: Row | None) -> EmbeddingConfig | None:
 
 
 def fields_of(row: Row, table: Iterable[DocumentField]) -> dict[str, Any]:
-    """What the columns of a row say, by the names that they have here; without nulls, and without
-    what stands in another table."""
+    """The values of a row, by their names here; without nulls, and without the columns of another
+    table."""
     columns = form_names(table, "letta_database").items()
     return {
         name: row[column]
@@ -154,7 +154,7 @@ class Agents:
         return known > 0 and self.target_versions.version(agent_id, agent_id, known) != known
 
     def fields(self, row: Row) -> dict[str, Any]:
-        """What an agent is now, without its secrets."""
+        """The present fields of an agent, without its secrets."""
         tool_ids = []
         for tool_id in self.database.links("tools_agents", "tool_id", row["id"], of="agent_id"):
             if tool_id in self.tools.ids:

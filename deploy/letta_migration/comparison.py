@@ -164,7 +164,7 @@ class Comparison:
 
 
 def passage(name: str, text: str, tags: list[str] | None, created_at: str) -> dict[str, Any]:
-    """What of a passage is compared."""
+    """The fields of a passage that are compared."""
     return {"id": name, "text": text, "tags": tags, "created_at": created_at}
 
 
@@ -175,8 +175,8 @@ def as_answer(row: Row) -> dict[str, Any]:
 
 
 def digests(rows: Iterable[dict[str, Any]], fields: tuple[str, ...] | None) -> Digests:
-    """What tells each row from what it may be on the other side; one message may be several rows
-    of an id, which are told apart by their order."""
+    """The digests that identify each row on the other side; rows of one message share an id and
+    differ by their order."""
     found: Digests = {}
     seen: dict[str, int] = {}
     for row in rows:

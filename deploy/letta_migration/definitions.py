@@ -1,4 +1,4 @@
-"""What agents of the old server use, each as the fields of the command that makes it here."""
+"""Things that agents of the old server use, as the fields of the commands that make them."""
 
 from __future__ import annotations
 
@@ -233,7 +233,7 @@ class Definitions:
 
 
 def digest_of(definition: Definition) -> str:
-    """What tells whether a thing is still as it was taken over."""
+    """A digest that shows whether a thing has changed since it was taken over."""
     return sha256(to_json(definition)).hexdigest()
 
 

@@ -95,8 +95,7 @@ class Blocks:
         return sorted(self.database.links("blocks_tags", "tag", block_id, of="block_id"))
 
     def versions(self, row: Row, *, is_new: bool) -> Iterator[tuple[datetime, BlockState]]:
-        """What a block was, as far as the old server kept that, and what it is, each with the time
-        since when it was."""
+        """The versions of a block, as far as the old server kept them, each with its time."""
         now = fitting_block(block_of(row, self.tags(row["id"])))
         created = utc(row["created_at"])
         edits = list[Row]()
@@ -241,7 +240,7 @@ class Files:
 
 
 def file_fields(row: Row, text: str, parts: int) -> JsonObject:
-    """What a file is, besides its text, which is in so many parts."""
+    """The fields of a file besides its text, which is in so many parts."""
     return {
         "name": name_in_folder(row),
         "original_name": row["original_file_name"] or name_in_folder(row),

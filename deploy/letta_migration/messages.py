@@ -64,8 +64,8 @@ def plain_message(row: Row, role: Role) -> Message:
 
 
 def assistant_message(row: Row, *, speaks: bool) -> Message:
-    """What a model answered: its thoughts, its words and its calls; those that wait for the client
-    are `gated`."""
+    """A model's answer: its thoughts, its words and its calls; those that wait for the client are
+    `gated`."""
     parts = parts_of(row)
     words = "".join(str(part["text"]) for part in parts if part.get("type") == "text")
     thoughts = [thought for part in parts for thought in thoughts_in(part)]
@@ -144,7 +144,7 @@ def tool_messages(row: Row) -> Iterator[Message]:
 
 
 def result_of(returned: Row) -> tuple[Json, ToolStatus]:
-    """What a tool gave back, out of the JSON around it, and how it ended."""
+    """The result of a tool, out of the JSON around it, and how it ended."""
     response = returned.get("func_response")
     if not isinstance(response, str):
         return response, "error" if returned.get("status") == "error" else "success"
@@ -155,7 +155,7 @@ def result_of(returned: Row) -> tuple[Json, ToolStatus]:
 
 
 def approval_message(row: Row) -> Message:
-    """What a client answered to calls that waited."""
+    """A client's answer to calls that waited."""
     answers = row.get("approvals") or [
         {
             "type": "approval",
@@ -206,7 +206,7 @@ def parts_of(row: Row) -> list[Row]:
 
 
 def unpack_words(text: str) -> str:
-    """What a user said, out of the JSON that older releases put around it."""
+    """A user's words, out of the JSON that older releases put around it."""
     packed = parsed_object(text)
     message = packed.get("message")
     return message if packed.get("type") == "user_message" and isinstance(message, str) else text

@@ -33,7 +33,7 @@ type Advance = Callable[[int, int], None]  # how many lines were imported, of ho
 
 @dataclass(frozen=True, slots=True)
 class Migration:
-    """What is to be moved where. In the last pass, runs that have not ended are ended."""
+    """Source and target. In the last pass, runs that have not ended are ended."""
 
     source: str
     organisation: str | None

@@ -54,7 +54,7 @@ class Passes:
         return self.lines.exists() and (self.folder / NEXT).exists()
 
     def draft(self) -> Progress:
-        """What was taken over so far, in a copy for the next pass."""
+        """The progress so far, in a copy for the next pass."""
         taken, draft = self.folder / TAKEN, self.folder / (NEXT + DRAFT)
         for left in (*self.folder.glob(f"*{DRAFT}*"), self.lines, self.folder / NEXT):
             left.unlink(missing_ok=True)
@@ -63,7 +63,7 @@ class Passes:
         return Progress(draft)
 
     def copy(self) -> Progress:
-        """What was taken over so far, in a copy in memory that nobody keeps."""
+        """The progress so far, in a copy in memory that nobody keeps."""
         progress = Progress()
         if (self.folder / TAKEN).exists():
             with closing(sqlite3.connect(self.folder / TAKEN)) as taken:
@@ -96,7 +96,7 @@ class Passes:
         return self.value("sha256")
 
     def report(self) -> dict[str, Any]:
-        """What the pass that is under way reports, as `Report.as_json` says it."""
+        """The report of the pass that is under way, in the form of `Report.as_json`."""
         found: dict[str, Any] = json.loads(self.value("report"))
         return found
 

@@ -1,4 +1,4 @@
-"""What of a database was taken over by which pass: kept beside the server that it goes to.
+"""Progress of the passes over a database: kept beside the server that it goes to.
 
 A pass writes what it will have done into a copy; the copy takes the place of the file when the
 import of the pass has been completed. So a pass that dies is made again, and nothing is sent twice.
@@ -23,7 +23,7 @@ create table if not exists progress (
 
 
 class AgentProgress(BaseModel):
-    """How far the messages and runs of an agent were taken over."""
+    """The progress of an agent's messages and runs."""
 
     # The newest messages that were taken over, by their sequence ids, in order.
     recent: list[int] = []
@@ -37,7 +37,7 @@ class AgentProgress(BaseModel):
 
 
 class ConversationProgress(BaseModel):
-    """How far a conversation was taken over: its version, and what models are shown of it."""
+    """The progress of a conversation: its version, and the messages that models are shown."""
 
     version: int = 0
     window: list[str] = []
@@ -57,7 +57,7 @@ class BlockProgress(BaseModel):
 
 
 class Progress:
-    """What was taken over so far."""
+    """The progress so far."""
 
     def __init__(self, path: Path | str = ":memory:") -> None:
         self.path = path
@@ -65,7 +65,7 @@ class Progress:
         self.connection.executescript(TABLES)
 
     def value(self, kind: str, name: str) -> str | None:
-        """What is kept of a thing; None where it was not taken over yet."""
+        """The record of a thing; None where it was not taken over yet."""
         row = self.connection.execute(
             "select value from progress where kind = ? and id = ?", (kind, name)
         ).fetchone()
@@ -79,7 +79,7 @@ class Progress:
         )
 
     def agent(self, name: str) -> AgentProgress:
-        """How far an agent was taken over."""
+        """The progress of an agent."""
         kept = self.value("agent", name)
         return AgentProgress.model_validate_json(kept) if kept else AgentProgress()
 
@@ -88,7 +88,7 @@ class Progress:
         self.keep("agent", name, progress.model_dump_json())
 
     def conversation(self, name: str) -> ConversationProgress:
-        """How far a conversation was taken over."""
+        """The progress of a conversation."""
         kept = self.value("conversation", name)
         return ConversationProgress.model_validate_json(kept) if kept else ConversationProgress()
 
@@ -97,7 +97,7 @@ class Progress:
         self.keep("conversation", name, progress.model_dump_json())
 
     def block(self, name: str) -> BlockProgress:
-        """What a block is there."""
+        """The progress of a block."""
         kept = self.value("block", name)
         return BlockProgress.model_validate_json(kept) if kept else BlockProgress()
 

@@ -19,7 +19,7 @@ VARIABLES: Mapping[str, tuple[str, str]] = {
 
 
 def configured_by(kind: str, base_url: str | None) -> str:
-    """What makes this server know a provider."""
+    """The setting that makes this server know a provider."""
     if kind == "letta":
         return "Letta's own models are not served here: give its agents another model"
     if kind == "ollama":

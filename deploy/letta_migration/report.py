@@ -1,4 +1,4 @@
-"""What a migration tells in the end: counts and hashes of each table, what stays behind and why."""
+"""Report of a migration: counts and hashes of each table, the rows left behind and the reasons."""
 
 from __future__ import annotations
 
@@ -125,7 +125,7 @@ class Report:
 def as_list(
     named: dict[tuple[str, str], list[str]], counts: Counter[tuple[str, str]]
 ) -> list[Json]:
-    """What was noted of tables, each with how often."""
+    """The remarks on tables, each with its count."""
     return [
         {"table": table, "reason": reason, "count": counts[table, reason], "ids": [*names]}
         for (table, reason), names in sorted(named.items())

@@ -73,7 +73,7 @@ class PastRun:
 
     @property
     def took_ns(self) -> int:
-        """How many nanoseconds it took."""
+        """The duration of a run in nanoseconds."""
         measured = self.row["total_duration_ns"] or (self.metrics or {}).get("run_ns")
         return int(measured or (self.end_time - self.begin_time).total_seconds() * 1e9)
 

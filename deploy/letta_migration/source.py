@@ -168,7 +168,7 @@ class LettaDatabase:
         return [row["value"] for row in rows]
 
     def count(self, table: str, where: str = "true", values: Sequence[object] = ()) -> int:
-        """How many rows a table has that meet a condition."""
+        """The number of a table's rows that meet a condition."""
         if table not in self.tables:
             return 0
         query = sql.SQL("select count(*) as rows from {} where {}").format(

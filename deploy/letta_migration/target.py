@@ -46,12 +46,12 @@ class Target:
         return kind(parts.hostname or "127.0.0.1", parts.port, timeout=SECONDS_MAX)
 
     def get(self, path: str, **query: object) -> Any:
-        """What a path answers. Raises TargetProblem."""
+        """The answer to a GET. Raises TargetProblem."""
         asked = f"{path}?{urlencode(query, doseq=True)}" if query else path
         return self.answer("GET", asked, None, self.headers)
 
     def put(self, path: str, body: object) -> Any:
-        """What a change is answered with. Raises TargetProblem."""
+        """The answer to a change. Raises TargetProblem."""
         headers = {**self.headers, "content-type": "application/json"}
         return self.answer("PUT", path, json.dumps(body).encode(), headers)
 

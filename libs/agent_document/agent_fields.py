@@ -44,7 +44,7 @@ class DocumentField:
     null_clears: bool = True
 
     def form(self, form: Form) -> InForm:
-        """What the form calls the field, or why it leaves the field out."""
+        """The form's name for the field, or the reason why it leaves the field out."""
         found: InForm = getattr(self, form)
         return self.name if found == SAME else found
 
@@ -62,7 +62,7 @@ def same_fields(table: Iterable[DocumentField], *forms: Form) -> tuple[str, ...]
 
 
 def same_values(table: Iterable[DocumentField], source: object, *forms: Form) -> dict[str, Any]:
-    """What a document or an object says of these fields, without nulls."""
+    """The values of these fields in a document or an object, without nulls."""
     document = source if isinstance(source, Mapping) else None
     found = (
         (name, getattr(source, name) if document is None else document.get(name))

@@ -1,4 +1,4 @@
-"""What files want of a server, in the words of its API. Clients send it; plans are made of it."""
+"""Wanted state of a server in its API's words. Clients send it; plans are made of it."""
 
 from __future__ import annotations
 
@@ -67,7 +67,7 @@ class Block(Part):
     shared: bool = False
 
     def fields(self) -> dict[str, Json]:
-        """What a request says of it besides label and value."""
+        """The fields of a request besides label and value."""
         said = {
             "limit": self.limit,
             "description": self.description,

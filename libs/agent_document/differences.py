@@ -1,4 +1,4 @@
-"""How an agent of the server differs from what a file says of it, field by field."""
+"""Differences between an agent of the server and its file, field by field."""
 
 from __future__ import annotations
 
@@ -15,8 +15,8 @@ type Document = Mapping[str, Json]
 
 
 class Change(Part):
-    """What becomes different: what it is now, and what it is to be. `overwrites` says that what an
-    agent wrote is lost. Secrets are never shown."""
+    """A difference: the present value, and the wanted one. `overwrites`: text that an agent wrote
+    is lost. Secrets are never shown."""
 
     field: str
     before: Json = None
@@ -110,7 +110,7 @@ def is_within(wanted: Json, there: Json) -> bool:
 
 
 def merge(there: Json, wanted: Json) -> Json:
-    """What is there, with what is wanted in it."""
+    """The present value with the wanted one merged into it."""
     if isinstance(wanted, Mapping) and isinstance(there, Mapping):
         return {**there, **{name: merge(there.get(name), value) for name, value in wanted.items()}}
     return wanted
@@ -119,7 +119,7 @@ def merge(there: Json, wanted: Json) -> Json:
 def differing_fields(
     agent: Document, wanted: Mapping[str, Json], managed: Iterable[str]
 ) -> Iterator[tuple[Change, Json]]:
-    """What differs, with the value that a request has for it.
+    """The differences, each with the value that a request has for it.
 
     Args:
         wanted: the fields that the file says.

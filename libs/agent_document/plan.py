@@ -31,7 +31,7 @@ type Matched = Mapping[str, Member]  # by the keys of files
 
 
 def plan_fleet(wanted: Wanted, state: FleetState, origin: str = "") -> FleetPlan:
-    """What becomes of agents and of what they use. Pure, and the same for the same arguments.
+    """The plan for agents and the things they use. Pure, and the same for the same arguments.
 
     Args:
         origin: where the fleet was made from; it is pruned from nowhere else.

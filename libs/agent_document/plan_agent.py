@@ -29,7 +29,7 @@ NO_LIMIT: Mapping[str, Json] = {"tools": None, "capabilities": None}
 
 
 def applied_of(desired: DesiredAgent) -> Applied:
-    """What a fleet remembers of an agent whose file is applied."""
+    """The fleet's record of an agent whose file is applied."""
     return Applied(
         fingerprint=desired.fingerprint,
         # Of a secret nobody is to find out by trying what it may be.
@@ -51,7 +51,7 @@ def applied_of(desired: DesiredAgent) -> Applied:
 
 
 def unit_of(desired: DesiredAgent) -> Unit:
-    """What becomes of an agent: nothing so far."""
+    """The unit of an agent: nothing to do so far."""
     return Unit(
         kind="agent",
         key=desired.key,
@@ -70,7 +70,7 @@ def plan_agent(
     state: FleetState,
     wanted: Wanted,
 ) -> None:
-    """What becomes of the agent of a file, which is there or not."""
+    """Plan the agent of a file, which is there or not."""
     for kind, names, known in (
         ("tool", desired.tools, state.tools),
         ("folder", desired.folders, state.folders),

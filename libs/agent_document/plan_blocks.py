@@ -32,7 +32,7 @@ def plan_value(
     resets: bool,
     prefix: str = "",
 ) -> None:
-    """What of a block becomes different.
+    """Plan the changes of a block.
 
     Args:
         written: the digest of the value that was written last from a file; None: none was.

@@ -27,7 +27,7 @@ type Ids = Mapping[str, str]  # of the agents that are there, by their keys
 def plan_groups(
     desired: Sequence[DesiredAgent], ids: Ids, state: FleetState, wanted: Wanted
 ) -> list[Unit]:
-    """What becomes of groups that files name; agents of others stay members."""
+    """The units of groups that files name; agents of others stay members."""
     members: dict[str, list[tuple[DesiredAgent, Membership]]] = {}
     for agent in desired:
         for membership in agent.groups:

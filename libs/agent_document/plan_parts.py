@@ -1,4 +1,4 @@
-"""What a plan of a fleet is made of, and what a fleet remembers of what was applied."""
+"""Parts of a fleet's plan, and the fleet's record of what was applied."""
 
 from __future__ import annotations
 
@@ -32,9 +32,9 @@ def some_of(names: Sequence[str]) -> str:
 
 
 class Applied(Part):
-    """What a file said of a thing when it was applied last, so that what it says no more is taken
-    back, and what others added stays. `fields` has a digest of each, `blocks` one of each value;
-    `rejected` says that the file was refused since."""
+    """The content of a thing's file when it was applied last, so that values which the file no
+    longer has are taken back and those of others stay. `fields` has a digest of each, `blocks` one
+    of each value; `rejected` says that the file was refused since."""
 
     fingerprint: str = ""
     fields: dict[str, str] = Field(default_factory=dict)
@@ -114,7 +114,7 @@ class Owner(Part):
 
 
 class Unit(BaseModel):
-    """What becomes of one thing, whole or not at all.
+    """The plan for one thing, whole or not at all.
 
     Args:
         id: its id, where it is there.
@@ -186,13 +186,13 @@ class FleetPlan(BaseModel):
     notes: list[str] = Field(default_factory=list)
 
     def agents(self) -> Iterator[Unit]:
-        """What becomes of the agents."""
+        """The units of agents."""
         return (unit for unit in self.units if unit.kind == "agent")
 
 
 @dataclass
 class FleetState:
-    """What there is of that which files speak of, read at one time."""
+    """The present state of the things that files speak of, read at one time."""
 
     fleet_id: str
     agents: dict[str, Document] = field(default_factory=dict)  # by id
@@ -221,7 +221,7 @@ class FleetState:
 
     @cached_property
     def by_key(self) -> Mapping[tuple[Kind, str], Member]:
-        """What the fleet remembers of things, by their kinds and keys."""
+        """The fleet's members, by their kinds and keys."""
         return {(member.kind, member.key): member for member in self.members}
 
     def agents_named(self, name: str) -> Sequence[Document]:
@@ -229,7 +229,7 @@ class FleetState:
         return self.by_name.get(name, ())
 
     def member(self, kind: Kind, key: str) -> Member | None:
-        """What the fleet remembers of a thing."""
+        """The fleet's record of a thing."""
         return self.by_key.get((kind, key))
 
     def owner(self, thing_id: str) -> Owner | None:
@@ -251,7 +251,7 @@ class FleetState:
         return Change(field="fleet", before=owner and owner.fleet, after="this one")
 
     def why_not_ours(self, thing_id: str) -> str:
-        """Whose a thing is that is not this fleet's."""
+        """The owner of a thing that is not this fleet's."""
         owner = self.owner(thing_id)
         return f"belongs to the fleet '{owner.fleet}'" if owner else "was not made by this fleet"
 

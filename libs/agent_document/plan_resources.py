@@ -1,4 +1,4 @@
-"""What several agents may use: own tools, MCP servers, shared blocks. Their fleet owns them."""
+"""Plans of things that agents share: own tools, MCP servers, blocks. Their fleet owns them."""
 
 from __future__ import annotations
 
@@ -46,8 +46,8 @@ def plan_resources(
     state: FleetState,
     wanted: Wanted,
 ) -> list[Unit]:
-    """What becomes of them, in the order in which it is sent. `agents` are those that are there, by
-    their keys."""
+    """The units of these things, in the order in which they are sent. `agents` are those that are
+    there, by their keys."""
     tools = _tools_of_servers(desired)
     units = []
     for unit, thing in _things(desired):
@@ -104,7 +104,7 @@ def _name(thing: Thing) -> str:
 
 
 def _meaning(thing: Thing) -> str:
-    """What has to be the same in all files; which of its tools an agent has may differ."""
+    """The fields that all files have to agree on; the tools that an agent has may differ."""
     match thing:
         case McpServer():
             return digest(thing.config)

@@ -75,7 +75,7 @@ def _path(subject: Subject, schedule: Document) -> tuple[str, ...]:
 
 
 def _body(there: Document) -> dict[str, Json]:
-    """What makes a schedule as one is."""
+    """The request that makes a schedule."""
     said = {name: there[name] for name in SAME if there.get(name) is not None}
     return {**said, "action": there.get("action")}
 
@@ -88,7 +88,7 @@ def _differing(there: Document, wanted: Mapping[str, Json]) -> dict[str, Json]:
 
 
 def _shown(there: Document, name: str) -> Json:
-    """What the server's document has for a field of a request."""
+    """The server's value for a field of a request."""
     action = there.get("action") or {}
     if name == "message":
         return _text(action.get("messages"))

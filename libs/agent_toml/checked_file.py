@@ -38,8 +38,8 @@ _PLACE = re.compile(r" \(at (?:line (\d+), column (\d+)|end of document)\)$")
 
 @dataclass(frozen=True, slots=True)
 class CheckedFile:
-    """What a file says. `definition` is None where any problem is an error; the problems are in the
-    order of the file. `positions` are those of its keys, for further checks."""
+    """The content of a file. `definition` is None where any problem is an error; the problems are
+    in the order of the file. `positions` are those of its keys, for further checks."""
 
     definition: AgentDefinition | None
     problems: tuple[Problem, ...]
@@ -53,7 +53,7 @@ class CheckedFile:
 
     @property
     def warnings(self) -> tuple[Problem, ...]:
-        """What is allowed and may be a mistake."""
+        """The allowed parts that may be mistakes."""
         return tuple(problem for problem in self.problems if problem.severity == "warning")
 
 
@@ -65,9 +65,9 @@ def read(
     rules: RuleSet | None = DEFAULT_RULES,
     catalogue: Catalogue | None = None,
 ) -> CheckedFile:
-    """What a file says, and its problems: of its form, of security by the `rules`, and, with a
-    `catalogue`, what the server does not have. `read_sibling` gives the texts of files beside it.
-    """
+    """The content of a file, and its problems: of its form, of security by the `rules`, and, with a
+    `catalogue`, what the server does not have. `read_sibling` gives the texts of files beside
+    it."""
     found = document_in(text, file)
     if isinstance(found, Problem):
         return CheckedFile(None, (found,), file)
@@ -76,7 +76,7 @@ def read(
 
 
 def document_in(text: str, file: str) -> tuple[dict[str, Any], Positions] | Problem:
-    """What a text says as TOML, and where; or why it says nothing."""
+    """The TOML of a text, and the positions of its keys; or the problem that it is none."""
     if len(text) > FILE_CHARS_MAX:
         words = f"it has {len(text)} characters, and may have {FILE_CHARS_MAX}"
         return _problem(file, "AGT002", words)
@@ -101,7 +101,7 @@ def document_in(text: str, file: str) -> tuple[dict[str, Any], Positions] | Prob
 def check(
     document: dict[str, Any], *, file: str = "", rules: RuleSet | None = DEFAULT_RULES
 ) -> CheckedFile:
-    """What a document that came as JSON says, in the form of a file; its problems have no place."""
+    """The content of a JSON document in the form of a file; its problems have no place."""
     found = _check_data(document, Reporter(file, Positions([0])), None, rules, None)
     nowhere = {"line": 0, "column": 0}
     placeless = (problem.model_copy(update=nowhere) for problem in found.problems)
@@ -125,7 +125,7 @@ def _check_data(
     rules: RuleSet | None,
     catalogue: Catalogue | None,
 ) -> CheckedFile:
-    """What a document says, if it has the right size."""
+    """The content of a document, if it has the right size."""
     if not _fits(data, reporter):
         return CheckedFile(None, reporter.in_order(), reporter.file, reporter.positions)
     definition = checked_form(data, reporter, AgentDefinition)
@@ -151,7 +151,7 @@ def read_file(
     rules: RuleSet | None = DEFAULT_RULES,
     catalogue: Catalogue | None = None,
 ) -> CheckedFile:
-    """What the file says whose bytes `read_text` gives; a file that cannot be read is a problem."""
+    """The content of the bytes from `read_text`; a file that cannot be read is a problem."""
     try:
         text = decode_text(read_bytes())
     except UnicodeDecodeError as error:

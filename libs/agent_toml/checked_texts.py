@@ -14,8 +14,8 @@ from libs.agent_toml.tables import Environment
 def problems_in(
     toml: str, file: str, files: Mapping[str, str], environment: Environment | None
 ) -> tuple[Problem, ...]:
-    """What is wrong with a file, by the rules of an environment. `files` are the texts beside it,
-    by their paths."""
+    """The problems of a file, by the rules of an environment. `files` are the texts beside it, by
+    their paths."""
 
     def read_sibling(name: str) -> str:
         if name not in files:

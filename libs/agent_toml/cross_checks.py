@@ -1,4 +1,4 @@
-"""What of a file does not go together: names, files, schedules, tool rules, settings."""
+"""Checks that the parts of a file go together: names, files, schedules, tool rules, settings."""
 
 from __future__ import annotations
 

@@ -164,7 +164,7 @@ def _report_unknown(path: Path, reporter: Reporter, form: type[BaseModel]) -> No
 
 
 def _elsewhere(word: str) -> str:
-    """What a key of V1, or of another table, is called here."""
+    """The name here of a key of V1, or of another table."""
     return {
         "system": "system_prompt",
         "prompt": "system_prompt",

@@ -32,8 +32,8 @@ SETTINGS_OF: dict[str, type[BaseModel]] = {
 
 
 def provider_of(definition: AgentDefinition) -> str:
-    """Whose settings the model takes: what the file says, or what its handle begins with. Any other
-    provider speaks the protocol of OpenAI; empty where the file names no model."""
+    """The provider whose settings the model takes: by the file, or by the beginning of its handle.
+    Any other provider speaks the protocol of OpenAI; empty where the file names no model."""
     settings = definition.model_settings
     if settings is not None and settings.provider_type is not None:
         return settings.provider_type

@@ -17,7 +17,7 @@ CompactionMode = Literal["all", "sliding_window", "self_compact_all", "self_comp
 
 
 class Reasoning(Table):
-    """How much a model of OpenAI thinks first."""
+    """The reasoning effort of a model of OpenAI."""
 
     reasoning_effort: Annotated[
         Literal["none", "minimal", "low", "medium", "high", "xhigh"],
@@ -45,7 +45,7 @@ class ThinkingConfig(Table):
 
 
 class ResponseFormat(Table):
-    """What form the answers have."""
+    """The form of the answers."""
 
     type: Annotated[ResponseType, Field(description="Text, any JSON, or JSON of a schema.")]
     json_schema: Annotated[
@@ -55,7 +55,7 @@ class ResponseFormat(Table):
 
 
 class ModelSettings(Table):
-    """How the model is asked. Which of these a model takes depends on its provider."""
+    """The settings of a model. Which of them it takes depends on its provider."""
 
     provider_type: Annotated[
         Name | None,

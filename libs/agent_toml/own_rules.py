@@ -22,7 +22,7 @@ class WrongRules(Exception):
 
 
 class Severities(Table):
-    """How bad something is, by environment."""
+    """The severity of a problem, by environment."""
 
     development: RuleSeverity = "error"
     staging: RuleSeverity = "error"

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True, slots=True)
 class ProblemKind:
-    """What a code means: a title, why it is a problem, and what mends it."""
+    """The meaning of a code: a title, the reason why it is a problem, and the fix."""
 
     title: str
     explanation: str

@@ -1,4 +1,4 @@
-"""What is wrong with a file, and where."""
+"""Problems of a file, with their places."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ def to_text(problem: Problem) -> str:
 
 
 def fix_of(problem: Problem) -> str:
-    """What mends a problem, in a sentence."""
+    """The fix of a problem, in a sentence."""
     entry = CATALOGUE.get(problem.code)
     return problem.fix or ("" if entry is None else entry.fix)
 

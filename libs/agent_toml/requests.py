@@ -1,4 +1,4 @@
-"""What the server is sent for a definition: the bodies of its requests."""
+"""Requests that make a definition on the server."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What is wrong with the schedules of a file."""
+"""Checks of the schedules of a file."""
 
 from __future__ import annotations
 

@@ -21,7 +21,7 @@ STEPS_MAX = 1_000
 
 
 class ScheduleAction(Table):
-    """What a schedule does other than sending a message."""
+    """The action of a schedule other than a message."""
 
     type: Annotated[
         Literal["summarize", "compact", "tool"],

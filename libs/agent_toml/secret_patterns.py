@@ -1,4 +1,4 @@
-"""What secrets look like in texts: a word that stands in each, and the whole pattern."""
+"""Patterns of secrets in texts: a word that stands in each, and the whole pattern."""
 
 from __future__ import annotations
 
@@ -62,7 +62,7 @@ SECRET_NAME = re.compile(
 
 
 def secret_in(text: str) -> tuple[str, int] | None:
-    """What kind of secret a text has, and where it begins; None if it has none."""
+    """The kind of secret in a text, and its place; None if there is none."""
     lower: str | None = None
     for kind in SECRET_PATTERNS:
         if kind.hint:

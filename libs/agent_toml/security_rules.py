@@ -18,8 +18,8 @@ RuleSeverity = Literal["error", "warning", "off"]
 
 @dataclass(frozen=True, slots=True)
 class OwnPattern:
-    """What a rule of an operator's looks for: a pattern in the texts of some fields, by the
-    beginnings of their names; of all fields where there are none."""
+    """The pattern of an operator's rule, matched in the texts of fields whose names begin so; in
+    all fields where none are named."""
 
     pattern: re.Pattern[str]
     fields: tuple[str, ...] = ()
@@ -40,7 +40,7 @@ class SecurityRule:
     own: OwnPattern | None = None
 
     def severity(self, environment: Environment) -> RuleSeverity:
-        """How bad it is in an environment."""
+        """The severity in an environment."""
         severities: Mapping[Environment, RuleSeverity] = {
             "development": self.development,
             "staging": self.staging,

@@ -1,4 +1,4 @@
-"""What a file names and a server does not have: checked against what the server says it has."""
+"""Checks of the things that a file names against those that a server has."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from libs.contracts.tools.tool_permission_evaluation import (
 
 @dataclass(frozen=True, slots=True)
 class Catalogue:
-    """What a server has. None: it was not asked, and nothing is said of that.
+    """The things that a server has. None: it was not asked, and nothing is said of that.
 
     `models` are the handles of its language models with the tokens that each is shown at most;
     `allowed` is the list of tools that may be called in the organisation."""

@@ -74,7 +74,7 @@ def from_server(
 
 
 def _own_fields(agent: Document) -> dict[str, Any]:
-    """What belongs to the agent itself."""
+    """The fields of the agent itself."""
     config = agent.get("llm_config") or {}
     return {
         **same_values(AGENT_FIELDS, agent, "toml"),

@@ -1,4 +1,4 @@
-"""What the source of a tool does that is dangerous, found in its syntax tree and never run."""
+"""Dangers in the source of a tool, found in its syntax tree and never run."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ type Around = tuple[ast.AST, ast.AST | None]
 
 @dataclass(frozen=True, slots=True)
 class Danger:
-    """What was found: which kind, in which line of the source, and what stands there."""
+    """A danger: its kind, the line of the source, and the text there."""
 
     kind: str
     line: int

@@ -1,4 +1,4 @@
-"""What all tables of the form have in common."""
+"""Common parts of all tables of the form."""
 
 from __future__ import annotations
 

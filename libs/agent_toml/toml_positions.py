@@ -264,7 +264,7 @@ class _Scan:
 
 
 def _string(quoted: str) -> str:
-    """What a quoted key says."""
+    """The text of a quoted key."""
     if "\\" not in quoted:
         return quoted[1:-1]
     return str(loads(f"k = {quoted}")["k"])

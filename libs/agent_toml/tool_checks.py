@@ -1,4 +1,4 @@
-"""What is wrong with the tools, tool rules and MCP servers of a file."""
+"""Checks of the tools, tool rules and MCP servers of a file."""
 
 from __future__ import annotations
 

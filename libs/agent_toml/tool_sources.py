@@ -1,4 +1,4 @@
-"""What the source of a tool says, without running it."""
+"""Content of a tool's source, without running it."""
 
 from __future__ import annotations
 
@@ -32,8 +32,8 @@ def module_of(source: str) -> ast.Module:
 
 @dataclass(frozen=True, slots=True)
 class LookedAtSource:
-    """What was found in a source: the name of its tool, or the problem that it is none, and what
-    it does that is dangerous."""
+    """The content of a source: the name of its tool, or the problem that it is none, and its
+    dangers."""
 
     name: str
     problem: str
@@ -42,7 +42,7 @@ class LookedAtSource:
 
 @lru_cache(maxsize=SOURCES_KEPT_MAX)
 def look_at(source: str) -> LookedAtSource:
-    """What a source says. It is parsed once, however many checks and tools of a file ask for it."""
+    """A source's content, parsed once however many checks and tools ask for it."""
     try:
         module = module_of(source)
     except UnusableSource as problem:

@@ -40,7 +40,7 @@ def write(definition: AgentDefinition) -> str:
 
 
 def _said(definition: AgentDefinition, data: dict[str, Any]) -> dict[str, Any]:
-    """What has to be written: neither defaults nor what stands in other files."""
+    """The values to write: neither defaults nor what stands in other files."""
     said = _differing(type(definition), data)
     for key in ("memory", "tool", "mcp_servers", "schedules", "groups"):
         entries: Sequence[Any] = getattr(definition, key)
@@ -59,7 +59,7 @@ def _said(definition: AgentDefinition, data: dict[str, Any]) -> dict[str, Any]:
 
 
 def _differing(table: type[BaseModel], data: dict[str, Any]) -> dict[str, Any]:
-    """What is not as it would be without being said."""
+    """The values that differ from their defaults."""
     fields = table.model_fields
     found = {
         key: value

@@ -184,7 +184,7 @@ class HistoryHandlers:
     async def versions_before(
         self, aggregate: Aggregate[Any], command: AppendHistories, work: UnitOfWork
     ) -> int | Rejected:
-        """How many events an aggregate has had before the history that is appended began: none,
+        """The number of an aggregate's events before the history that is appended began: none,
         unless it was deleted since. Refused for one that is there, and not by this import."""
         if not aggregate.exists:
             return 0

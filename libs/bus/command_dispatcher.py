@@ -84,7 +84,7 @@ class CommandDispatcher:
         raise TooManyConflicts(f"{incoming.name} {command.target}")
 
     async def earlier_answer(self, context: Context) -> Accepted | Rejected | None:
-        """What the message was answered when it took effect, if this is not its first delivery."""
+        """The message's reply from when it took effect, if this is not its first delivery."""
         stored = await self.repository.store.stored_reply(context.message_id)
         return same_request(REPLY.validate_json(stored), context) if stored else None
 

@@ -32,7 +32,7 @@ class WrongConfiguration(WrongSetting):
 
 @dataclass(frozen=True, slots=True)
 class Origin:
-    """What sets a key: nothing (`default`), a line of the `file`, or a variable of the
+    """The source of a key's value: nothing (`default`), a line of the `file`, or a variable of the
     `environment`."""
 
     kind: str
@@ -44,7 +44,7 @@ class Origin:
 
 @dataclass(frozen=True, slots=True)
 class FileValue:
-    """What the file gives a key: the text of its variable, and where it stands."""
+    """A key's value in the file: the text of its variable, and where it stands."""
 
     text: str
     where: str
@@ -62,7 +62,7 @@ class Configuration:
     warnings: tuple[str, ...] = ()
 
     def origin(self, key: Key) -> Origin:
-        """What sets this key, and where."""
+        """The source of this key's value."""
         if name := variable_set(key, self.before):
             return Origin(ENVIRONMENT, name)
         if given := self.given.get(key.name):
@@ -75,7 +75,7 @@ class Configuration:
         return self.environment.get(name) or None
 
     def explain(self, problem: WrongSetting) -> str:
-        """What is wrong, with the line of the file where the variable gets its value."""
+        """The problem, with the line of the file where the variable gets its value."""
         name = re.match(r"\w+", str(problem))
         for key in KEYS:
             origin = self.origin(key)
@@ -144,7 +144,7 @@ def add_file_to(environment: MutableMapping[str, str]) -> tuple[str, ...]:
 
 
 class FileReader:
-    """What is found in a file: the values of keys, problems, and names that nobody knows."""
+    """The findings in a file: the values of keys, problems, and names that nobody knows."""
 
     def __init__(self, file: Path, lines: Mapping[tuple[str, ...], int]) -> None:
         self.file = file
@@ -188,7 +188,7 @@ class FileReader:
         self.given[key.name] = FileValue(text, where)
 
     def secret_of(self, name: str, value: Any) -> str:
-        """What stands in the file of a secret."""
+        """The content of the file of a secret."""
         if not isinstance(value, str) or not value:
             raise WrongSetting(f"must be the path of a file, not {kind_of(value)}")
         path = self.file.parent / Path(value).expanduser()
@@ -240,7 +240,7 @@ def fits(kind: Kind, value: Value) -> bool:
 
 
 def kind_of(value: Any) -> str:
-    """What a value of a file is, in words."""
+    """The type of a value of a file, in words."""
     match value:
         case bool():
             return "true or false"

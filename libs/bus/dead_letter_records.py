@@ -143,7 +143,7 @@ def readable(payload: bytes) -> tuple[Json, str | None]:
 
 
 def refusal(letter: DeadLetter) -> Rejected:
-    """What whoever waits for the message is told."""
+    """The refusal to the sender that waits for the message."""
     reason = (
         f"The server failed {letter.attempts} times to handle {letter.name}, for a reason that it "
         f"did not expect, and has put it aside as dead letter {letter.id} (correlation id "

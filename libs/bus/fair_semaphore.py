@@ -1,4 +1,4 @@
-"""Who may do how much of something at once in a process, and who is next.
+"""Bounded work in a process, with a fair order of those that wait.
 
 A place goes to the one who waits longest of the organisation that has the fewest; nobody holds more
 than a share, so that whoever comes next finds a place although somebody else asks for all of them.

@@ -38,7 +38,7 @@ Servant = Callable[[IncomingCommand], Attempt]
 
 @dataclass(slots=True)
 class InMemoryNetwork:
-    """What several processes share."""
+    """The parts that several processes share."""
 
     servants: dict[str, list[Servant]] = field(default_factory=lambda: defaultdict(list))
     listeners: dict[str, list[Ring]] = field(default_factory=lambda: defaultdict(list))

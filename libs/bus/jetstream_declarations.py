@@ -23,8 +23,8 @@ ANSWER_SECONDS_MAX = 2
 
 
 class JetStreamDeclarations:
-    """What a process declares by the client that `client` gives; `revive` is called where NATS is
-    away. For each service in `served` there will be a consumer of its commands."""
+    """The declarations of a process, by the client that `client` gives; `revive` is called where
+    NATS is away. For each service in `served` there will be a consumer of its commands."""
 
     def __init__(self, client: Callable[[], Client], revive: Callable[[], None]) -> None:
         self.client = client
@@ -43,7 +43,7 @@ class JetStreamDeclarations:
         self.asked.set()
 
     def stop(self) -> None:
-        """What is missing from now on stays so."""
+        """End the declarations: anything missing from now on stays so."""
         if self.keeping:
             self.keeping.cancel()
 

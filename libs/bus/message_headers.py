@@ -95,12 +95,12 @@ def context_of(headers: Mapping[str, str], stamp: str, stored_at: datetime) -> C
 
 
 def waiting_time(headers: Mapping[str, str]) -> timedelta:
-    """How long the sender had been sending the command already."""
+    """The time that the sender had been sending the command already."""
     return timedelta(seconds=seconds_in(headers, WAITED, 0.0))
 
 
 def seconds_left(headers: Mapping[str, str]) -> float:
-    """How long the sender went on waiting when it sent this."""
+    """The seconds that the sender went on waiting when it sent this."""
     return seconds_in(headers, SECONDS_LEFT, REQUEST_SECONDS_MAX)
 
 

@@ -1,5 +1,5 @@
-"""What operators see of messages: a span where one is sent and one where it is handled, and how
-many were handled how."""
+"""Telemetry of messages: a span for each sent one and for each handled one, and counts by
+outcome."""
 
 from __future__ import annotations
 

@@ -63,7 +63,7 @@ class Reporter:
 
 
 class Reports:
-    """What every process told last. One that answers nothing any more is forgotten."""
+    """The last report of every process. One that does not answer any more is forgotten."""
 
     def __init__(self, clock: Clock) -> None:
         self.clock = clock

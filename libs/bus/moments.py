@@ -163,7 +163,7 @@ class MomentHandlers:
 
 
 def selection_of(ids: Sequence[str]) -> str:
-    """What tells the moments of different aggregates apart."""
+    """The key that sets the moments of different aggregates apart."""
     return hashlib.sha256("\n".join(sorted(ids)).encode()).hexdigest()
 
 

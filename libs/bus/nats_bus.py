@@ -42,7 +42,7 @@ class NatsBus:
 
     @property
     def reconnects(self) -> int:
-        """How often the connection was lost and made again."""
+        """The number of times that the connection was lost and made again."""
         return self.connection.reconnects
 
     async def start(self) -> None:

@@ -156,7 +156,7 @@ async def within(reply: asyncio.Future[bytes], seconds: float) -> bytes | None:
 
 
 def resend_pauses() -> Iterator[float]:
-    """How long to wait for an answer before sending again, without end."""
+    """The seconds to wait for an answer before sending again, without end."""
     yield from RESEND_SECONDS
     while True:
         yield RESEND_SECONDS[-1]

@@ -139,8 +139,8 @@ def request_of(message: Msg) -> tuple[str, str]:
 
 
 def done_with_copy(ack_subject: str) -> bytes:
-    """What JetStream is told of a copy of a command that is being handled: a copy of its own is
-    done with, the same message delivered again is being worked on."""
+    """The acknowledgement of a copy of a command that is being handled: a second message is done
+    with, the same message delivered again is being worked on."""
     return b"+WPI" if deliveries(ack_subject) > 1 else b"+ACK"
 
 
@@ -150,7 +150,7 @@ def nak(seconds: float) -> bytes:
 
 
 def deliveries(ack_subject: str) -> int:
-    """How often a message was delivered: JetStream counts it in the ack subject,
+    """The number of deliveries of a message: JetStream counts it in the ack subject,
     `$JS.ACK.<stream>.<consumer>.<delivered>.<sequence>.<consumer's sequence>.<time>.<pending>`."""
     return int(ack_subject.split(".")[4])
 

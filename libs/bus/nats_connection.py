@@ -52,12 +52,12 @@ class NatsConnection:
 
     @property
     def payload_bytes_max(self) -> int:
-        """How large a payload may be. NATS disconnects who sends more, so it must not be tried."""
+        """The bytes of a payload at most. NATS disconnects a client that sends more."""
         return max(self.client.max_payload - HEADER_BYTES_MAX, HEADER_BYTES_MAX)
 
     @property
     def reconnects(self) -> int:
-        """How often the connection was lost and made again."""
+        """The number of times that the connection was lost and made again."""
         return self.client.stats["reconnects"]
 
     async def connect(self) -> None:

@@ -75,8 +75,8 @@ class NatsDeltas:
 
 
 class Direct:
-    """What nats-py takes for the future of the one message that it waits for: hears each message
-    as it comes. A callback would wait for a task of its subscription, behind a queue."""
+    """A stand-in for nats-py's future of the next message: gets each message as it comes. A
+    callback would wait for a task of its subscription, behind a queue."""
 
     def __init__(self, heard: Callable[[Msg], None]) -> None:
         self.heard = heard

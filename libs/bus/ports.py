@@ -1,4 +1,4 @@
-"""What a service may ask of the world besides its store: the bus, the clock, fresh ids."""
+"""Ports of a service besides its store: the bus, the clock, fresh ids."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ class BusUnavailable(Exception):
 
 
 class Expired(Exception):
-    """Whoever sent the command has stopped waiting for the answer: it is dropped unanswered."""
+    """The sender of the command has stopped waiting for the answer: it is dropped unanswered."""
 
 
 class TryAgain(Exception):
@@ -107,7 +107,7 @@ class Bus(Protocol):
 
     @property
     def reconnects(self) -> int:
-        """How often the connection was lost and made again; deltas were missed each time."""
+        """The number of new connections since the first; deltas were missed each time."""
         ...
 
     async def request(

@@ -1,4 +1,4 @@
-"""What the engine, the handlers and the policies of one process share."""
+"""Ports that the engine, the handlers and the policies of one process share."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How often a message is attempted, after what pauses, and which errors do not count."""
+"""Retries of a message: their number, the pauses, and the errors that do not count."""
 
 from __future__ import annotations
 

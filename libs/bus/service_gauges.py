@@ -1,4 +1,4 @@
-"""What cannot be counted as it happens, and is looked at when somebody asks for it instead."""
+"""Gauges that are read on request, since they cannot be counted as they happen."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from libs.telemetry import metrics
 
 
 def connections(service: str, database: Database) -> None:
-    """How much of its pool a service uses."""
+    """Report the use of a service's pool."""
     stats = database.pool.get_stats()
     idle = stats.get("pool_available", 0)
     metrics.CONNECTIONS.labels(service, "idle").set(idle)
@@ -44,7 +44,7 @@ class ServiceGauges:
             return
 
     async def look_at_logs(self) -> None:
-        """How far behind this process is with the logs that it works through."""
+        """Report the lag of this process in the logs that it works through."""
         name = self.service.name
         if self.service.relay.leadership.epoch is None:
             forget(metrics.RELAY_LAG, name)

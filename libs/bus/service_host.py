@@ -1,4 +1,4 @@
-"""What every service process is: a store, a bus, a shell, a relay, and loops that keep leases."""
+"""Shell of every service process: a store, a bus, a relay, and loops that keep leases."""
 
 from __future__ import annotations
 
@@ -94,7 +94,7 @@ class Service:
         await self.bus.serve(self.name, observe(answer, self.clock))
 
     async def check_health(self, command: Command, work: UnitOfWork) -> Accepted | Rejected:
-        """How far this service is, from somebody who came the way of every command."""
+        """The progress of this service, to a request that came the way of every command."""
         progress = await self.store.progress([each.upstream for each in self.consumers])
         return Accepted(result={name: asdict(stage) for name, stage in progress.items()})
 
@@ -224,5 +224,5 @@ def count_event(event: Event) -> None:
 
 @cache
 def counter_of(service: str, topic: str) -> Counter:
-    """What counts the events of a topic; looking it up costs more than counting."""
+    """The counter of a topic's events; looking it up costs more than counting."""
     return metrics.EVENTS.labels(f"{service}.{topic}")

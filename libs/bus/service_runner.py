@@ -62,7 +62,7 @@ class Runtime:
 
     @property
     def port_arguments(self) -> PortArguments:
-        """What each room of the service is given of this process."""
+        """The process's ports for each room of the service."""
         return {
             "repository": self.service.repository,
             "bus": self.bus,

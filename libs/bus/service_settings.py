@@ -1,4 +1,4 @@
-"""What every service reads from its environment."""
+"""Settings of every service, from its environment."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What only newer processes of a service can read is left to them: how soon, and who says so."""
+"""Delays of messages that only newer processes of a service can read, which are left to them."""
 
 from __future__ import annotations
 

@@ -34,7 +34,7 @@ DefinitionKind = Literal[
 
 
 class Header(Value):
-    """What the file is, and which agents are in it. `origin` is the server that wrote it."""
+    """The first line: the kind of file, and its agents. `origin` is the server that wrote it."""
 
     kind: Literal["header"] = "header"
     format: Literal["heeler-agent"] = "heeler-agent"
@@ -93,7 +93,7 @@ class SecretValues(Value):
 
 
 class Footer(Value):
-    """How many lines of each kind there are before it, and the SHA-256 of their bytes."""
+    """The number of lines of each kind before it, and the SHA-256 of their bytes."""
 
     kind: Literal["footer"] = "footer"
     counts: dict[str, int]

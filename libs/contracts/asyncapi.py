@@ -152,12 +152,12 @@ def ours[M: Command | Event](registry: dict[str, type[M]]) -> list[tuple[str, ty
 
 
 def key(name: str) -> str:
-    """What a message is called within the document."""
+    """The key of a message within the document."""
     return name.replace(".", "_")
 
 
 def summary(kind: type[BaseModel]) -> str:
-    """What a message's docstring says first."""
+    """The first sentence of a message's docstring."""
     return " ".join((kind.__doc__ or "").split("\n\n")[0].split())
 
 

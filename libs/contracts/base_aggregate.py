@@ -1,4 +1,4 @@
-"""What every aggregate is made of: a blank state, events that evolve it, nothing else.
+"""Base of every aggregate: a blank state, events that evolve it, nothing else.
 
 An aggregate of version 0 does not exist yet. Its state is one pydantic model, so a snapshot is the
 state as JSON. A snapshot is read only by code whose state has the same form and meaning.

@@ -1,4 +1,4 @@
-"""What every message is: a command, an event, a delta; and the replies to commands.
+"""Base of every message: a command, an event, a delta; and the replies to commands.
 
 Names. A class has one topic (`run.start`), and from the topic come the NATS subject
 (`agent.command.run.start.<org>.<id>`), the topic column in Postgres and the heading in the docs.
@@ -36,7 +36,7 @@ class Value(BaseModel):
 
 @dataclass(frozen=True, slots=True)
 class Context:
-    """Who sent a message, for whom, and what it belongs to. Travels in the headers.
+    """The sender of a message, its organisation, and its correlation. Travels in the headers.
 
     `traceparent` is the span that it was sent in, as W3C writes it; empty where nobody traces.
     `sent_at` is when a message that arrived was sent for the first time, by the clock of the bus,

@@ -70,7 +70,7 @@ def one_of(environment: Environment, name: str, words: Collection[str], default:
 
 
 def word(environment: Environment, name: str) -> str:
-    """What becomes a part of names on the bus; empty if it is not set. Raises WrongSetting."""
+    """A variable as a part of names on the bus; empty if not set. Raises WrongSetting."""
     value = environment.get(name, "")
     if re.fullmatch(r"[\w.-]*", value, re.ASCII) is None:
         raise wrong(name, value, "use letters, digits, '.', '-' and '_' only")
@@ -131,8 +131,8 @@ def database_address(environment: Environment, name: str) -> str:
 
 
 def header_text(environment: Environment, name: str) -> str:
-    """What is sent in a header, such as a key; empty if it is not set. Raises WrongSetting, which
-    does not show the value."""
+    """The value of a variable that is sent in a header, such as a key; empty if it is not set.
+    Raises WrongSetting, which does not show the value."""
     value = environment.get(name, "")
     if not (value.isascii() and value.isprintable()):
         raise WrongSetting(
@@ -143,5 +143,5 @@ def header_text(environment: Environment, name: str) -> str:
 
 
 def wrong(name: str, value: str, must: str) -> WrongSetting:
-    """What is said of a value that may be shown."""
+    """The error about a value that may be shown."""
     return WrongSetting(f"{name} is {value!r}: {must}")

@@ -1,4 +1,4 @@
-"""Who may say and hear what on the bus: one user of NATS for each service, and three for people.
+"""Permissions on the bus: one user of NATS for each service, and three for people.
 
 Every user has a branch of inboxes of its own, which nobody else may subscribe to. NATS refuses
 everything that is not listed here; `deploy/nats_configuration.py` writes it down for the server.
@@ -44,7 +44,7 @@ def inbox_prefix(user: str) -> str:
 
 
 def permissions() -> dict[str, Permissions]:
-    """What each user may do that may not do everything."""
+    """The permissions of each user that may not do everything."""
     return {**{service.name: of_service(service) for service in SERVICES}, WATCH: watch()}
 
 
@@ -54,7 +54,7 @@ def users() -> tuple[str, ...]:
 
 
 def of_service(service: Service) -> Permissions:
-    """What every service needs, and more for who serves clients."""
+    """The permissions of every service, with additions for those that serve clients."""
     plain, more = worker(service), of_clients(service) if service.serves_clients else NOTHING
     return Permissions(
         (*plain.publish, *more.publish), (*plain.subscribe, *more.subscribe), plain.answers
@@ -119,7 +119,7 @@ def deltas_about(aggregate: str) -> str:
 
 
 def of_clients(service: Service) -> Permissions:
-    """Who serves clients shows what runs publish and what is counted, and looks who is there."""
+    """Services of clients also hear run streams and counts, and see other processes."""
     return Permissions(
         publish=(
             *(f"$SRV.PING.{name}" for name in names() if name != service.name),

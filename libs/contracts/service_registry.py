@@ -22,7 +22,7 @@ from pkgutil import walk_packages
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Service:
-    """What a service is to everybody else.
+    """The declaration of a service to all others.
 
     `sends` names the services whose commands it sends, `sends_only` single commands of others
     (`<service>.<topic>`), `follows` the services whose events it reads, `hears` the services whose

@@ -1,5 +1,5 @@
-"""How large agents, blocks and tools may be, in bytes of their JSON: what is decoded and written
-again, since a number of five characters may be one of eighteen then.
+"""Size limits of agents, blocks and tools, in bytes of their JSON decoded and written again, since
+a number of five characters may be one of eighteen then.
 
 All that is made in one request has to fit into one message on the bus (`MESSAGE_BYTES_MAX`), and
 every change of an agent writes the whole of it.

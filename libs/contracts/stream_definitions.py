@@ -86,7 +86,7 @@ def streams() -> tuple[StreamSpec, ...]:
 
 
 def store_bytes_max(*, in_memory: bool) -> int:
-    """What all streams may hold together, on disk or in memory."""
+    """The bytes that all streams may hold together, on disk or in memory."""
     held = sum(spec.bytes_max for spec in streams() if spec.in_memory == in_memory)
     return held + (MEMORY_OVERHEAD_BYTES_MAX if in_memory else FILE_OVERHEAD_BYTES_MAX)
 

@@ -1,4 +1,4 @@
-"""How many tokens messages take, about, before a provider has counted them.
+"""Estimates of the tokens in messages, before a provider has counted them.
 
 Everything is weighed in bytes of UTF-8, and a token is taken for four of them: about right for
 English, and on the safe side for most other languages, whose letters are several bytes each.
@@ -21,7 +21,7 @@ IMAGE_BYTES = 1_500 * BYTES_PER_TOKEN
 
 
 def text_bytes(text: str) -> int:
-    """How much a text weighs."""
+    """The weight of a text, in bytes."""
     return len(text) if text.isascii() else len(text.encode(errors="surrogatepass"))
 
 
@@ -31,7 +31,7 @@ def text_tokens(text: str) -> int:
 
 
 def message_bytes(message: Message) -> int:
-    """How much a message weighs where a model is shown it."""
+    """The weight of a message where a model is shown it, in bytes."""
     content = message.content
     if not (message.tool_calls or message.reasoning or message.reasoning_parts):
         # Most are so, and all of a window are weighed before each step.
@@ -48,7 +48,7 @@ def message_bytes(message: Message) -> int:
 
 
 def content_bytes(content: Json) -> int:
-    """How much the content of a message weighs."""
+    """The weight of a message's content, in bytes."""
     if isinstance(content, str):
         return text_bytes(content)
     if isinstance(content, list):
@@ -57,17 +57,17 @@ def content_bytes(content: Json) -> int:
 
 
 def part_bytes(part: JsonObject) -> int:
-    """How much one content part weighs."""
+    """The weight of one content part, in bytes."""
     return IMAGE_BYTES if part.get("type") == "image" else text_bytes(str(part.get("text", "")))
 
 
 def stored_bytes(message: Message) -> int:
-    """How much a message takes in memory: more than it weighs if there are images in it."""
+    """The bytes of a message in memory: more than its weight if there are images in it."""
     if not isinstance(message.content, list):
         return message_bytes(message)
     return message_bytes(message) + len(to_json(message.content))
 
 
 def schema_bytes(schemas: Iterable[JsonObject]) -> int:
-    """How much tools weigh that a model is offered."""
+    """The weight of the tools that a model is offered, in bytes."""
     return sum(len(to_json(schema)) for schema in schemas)

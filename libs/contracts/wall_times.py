@@ -1,4 +1,4 @@
-"""What the clocks on the wall of a time zone show, and when: pure arithmetic of time.
+"""Wall-clock times of a time zone: pure arithmetic of time.
 
 Where clocks go back, they show an hour twice; where they go forward, they leave one out, the gap.
 """
@@ -105,7 +105,7 @@ def end_of_gap(wall: datetime, zone: tzinfo) -> datetime:
 
 
 def offset_of(moment: datetime) -> timedelta:
-    """How far the clocks of its zone are ahead of UTC."""
+    """The time that the clocks of its zone are ahead of UTC."""
     offset = moment.utcoffset()
     assert offset is not None, "zones have an offset at any time"
     return offset

@@ -152,7 +152,7 @@ class GuardedHttp:
             yield response
 
     def session(self, connector: TCPConnector) -> ClientSession:
-        """What sends requests over the connections of a connector."""
+        """The client session over the connections of a connector."""
         return ClientSession(
             connector=connector,
             timeout=ClientTimeout(
@@ -163,7 +163,7 @@ class GuardedHttp:
         )
 
     def answer(self, url: str, response: ClientResponse) -> OpenAnswer:
-        """What the beginning of an answer says, and the rest to be read."""
+        """The head of an answer, and the rest to be read."""
         headers: dict[str, str] = {}
         for name, value in response.headers.items():
             headers.setdefault(name.lower(), value)
@@ -233,7 +233,7 @@ class KeptHttp(GuardedHttp):
 
 
 def arguments(request: OutgoingRequest) -> dict[str, Any]:
-    """What aiohttp is asked to send."""
+    """The arguments of aiohttp's request."""
     return {
         "method": request.method,
         "url": request.url,
@@ -255,7 +255,7 @@ def lost_in_words() -> Iterator[None]:
 
 
 def redirect_of(request: OutgoingRequest, response: ClientResponse) -> OutgoingRequest | None:
-    """What is to be asked instead; None if this is the answer."""
+    """The request that follows a redirect; None if this is the answer."""
     location = response.headers.get("Location")
     followed = response.status in REPEATING_REDIRECTS or (
         response.status in OTHER_REDIRECTS and request.method in WITHOUT_BODY

@@ -1,4 +1,4 @@
-"""What an httpx2 client asks the addresses of clients by: checked as `GuardedHttp` checks them, and
+"""Transport of httpx2 clients to clients' addresses: checked as `GuardedHttp` checks them, and
 bounded."""
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""What is asked of addresses that clients name, within which bounds, and what is answered.
+"""Requests to addresses that clients name, their bounds, and the answers.
 
 It stands apart from what sends requests, whose import takes as long as a tenth of a service's: most
 processes ask nothing of this kind, or only much later.
@@ -15,8 +15,8 @@ SECONDS_MAX = 10.0
 
 @dataclass(frozen=True, slots=True)
 class Bounds:
-    """How long a request may take: in all, to connect, and while nothing comes. How many bytes of
-    the body are read, decompressed; how often a redirect is followed."""
+    """The limits of a request in seconds: in all, to connect, and while nothing comes; the bytes of
+    the body that are read, decompressed; and the number of redirects."""
 
     seconds: float = SECONDS_MAX
     connect_seconds: float = SECONDS_MAX
@@ -30,7 +30,7 @@ BOUNDS_DEFAULT = Bounds()
 
 @dataclass(frozen=True, slots=True)
 class OutgoingRequest:
-    """What is asked of an address that a client named."""
+    """A request to an address that a client named."""
 
     method: str
     url: str
@@ -40,8 +40,8 @@ class OutgoingRequest:
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """What was answered, and by which address after redirects. Header names are in small letters;
-    of several values of one the first stands."""
+    """The answer, with its address after redirects. Header names are in small letters; of several
+    values of one the first stands."""
 
     status: int
     headers: Mapping[str, str]

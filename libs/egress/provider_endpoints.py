@@ -16,9 +16,9 @@ NOTHING: Mapping[str, str] = {}
 
 @dataclass(frozen=True, slots=True)
 class Endpoint:
-    """How to reach a provider, or what stands in for it. `base_url` is what others may see: who
-    logs in by it is in the headers, and what it asks by is in `query`, which goes with each call.
-    `secrets` are the texts that may stand in no message."""
+    """The address of a provider, or of its stand-in. `base_url` is what others may see: who logs in
+    by it is in the headers, and what it asks by is in `query`, which goes with each call. `secrets`
+    are the texts that may stand in no message."""
 
     api_key: str = field(repr=False)
     base_url: str
@@ -70,7 +70,7 @@ def login_of(address: SplitResult) -> Mapping[str, str]:
 def secrets_of(
     api_key: str | None, address: SplitResult, login: Mapping[str, str], query: Mapping[str, str]
 ) -> tuple[str, ...]:
-    """Whatever of an endpoint nobody may read, as it is and as it stands in the address."""
+    """The secrets of an endpoint, as it is and as it stands in the address."""
     words = [word.partition(" ")[2] for word in login.values()]
     words += [api_key or "", address.password or "", unquote(address.password or "")]
     words += [*query.values(), *(pair.partition("=")[2] for pair in address.query.split("&"))]

@@ -1,4 +1,4 @@
-"""What embeds texts, and which embedder a config means."""
+"""Port to embedders, and the choice of one by a config."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ class Embedder(Protocol):
 
     @property
     def dimensions(self) -> int:
-        """How many numbers a vector has."""
+        """The length of a vector."""
         ...
 
     async def embed(self, texts: Sequence[str]) -> list[Vector]:

@@ -9,8 +9,8 @@ FUSION_RANKS = 60
 
 
 def fuse_ranks[T: Hashable](*lists: Sequence[T]) -> list[tuple[T, float]]:
-    """What is in any of the lists, each once, with its score, the best first: 1 / (60 + its place)
-    of each list that it is in. What scores the same stays in the order of the lists."""
+    """The items of the lists, each once, with its score, the best first: 1 / (60 + its place) of
+    each list that it is in. Items with the same score stay in the order of the lists."""
     scores: dict[T, float] = {}
     for ranked in lists:
         for place, found in enumerate(ranked, start=1):

@@ -40,6 +40,6 @@ def open_with(passphrase: str, sealed: str) -> str:
 
 
 def fernet(passphrase: str, salt: bytes) -> Fernet:
-    """What seals and opens with a passphrase."""
+    """The cipher of a passphrase."""
     derive = Scrypt(salt=salt, length=32, n=COST, r=BLOCK_SIZE, p=PARALLEL)
     return Fernet(base64.urlsafe_b64encode(derive.derive(passphrase.encode())))

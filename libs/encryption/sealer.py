@@ -33,8 +33,8 @@ class Sealer:
         return cls(read_keys(environment))
 
     def keyed_digest(self, *parts: bytes) -> str:
-        """What tells contents from each other, and lets nobody without the keys try what they may
-        be. It is made with the oldest key, which a new one leaves as it is."""
+        """A digest of a content that nobody can test guesses against without the keys. It is made
+        with the oldest key, which a new one leaves as it is."""
         digest = hmac.new(self.digest_key, digestmod=sha256)
         for part in parts:
             digest.update(part)

@@ -40,7 +40,7 @@ def columns(wanted: Sequence[Wanted]) -> dict[str, list[Any]]:
 
 
 def histories(wanted: Sequence[Wanted], rows: Iterable[Sequence[Any]]) -> list[History]:
-    """What HISTORIES found, in the order of what was wanted."""
+    """The rows of HISTORIES as histories, in the order of the wanted ids."""
     found = [History(None, []) for _ in wanted]
     for n, topic, version, *values in rows:
         aggregate_id, _, state_version = wanted[n - 1]

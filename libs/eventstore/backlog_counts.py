@@ -1,4 +1,4 @@
-"""How far behind those are who work through a log, and what they left lying."""
+"""Backlogs of relays and consumers, and of unfinished work."""
 
 from __future__ import annotations
 
@@ -45,8 +45,8 @@ DEAD_LETTERS = "select count(*) from {schema}.dead_letters where status <> 'repl
 
 @cache
 def progress_query(schema: str, upstreams: tuple[str, ...]) -> str:
-    """How far a service is with the logs that it works through: rows of the name, the position, and
-    how many events wait."""
+    """The query for a service's progress in the logs that it works through: rows of the name, the
+    position, and how many events wait."""
     consumers = (CONSUMER_PROGRESS.format(schema=schema, upstream=each) for each in upstreams)
     return "".join((RELAY_PROGRESS.format(schema=schema), *consumers))
 

@@ -94,7 +94,7 @@ class Pool(AsyncConnectionPool[psycopg.AsyncConnection[Any]]):
 
 
 class QuickJsonbLoader(JsonbLoader):
-    """What stands in a `jsonb` column, read in one call."""
+    """The loader of a `jsonb` column, in one call."""
 
     def load(self, data: Any) -> Any:
         """Return the value that this JSON says."""
@@ -271,7 +271,7 @@ def is_transient(problem: BaseException | None) -> bool:
 
 
 def refusal_of(problem: psycopg.Error) -> StoreRefused:
-    """What an error means that will be the same each time."""
+    """The refusal for an error that will be the same each time."""
     state = problem.sqlstate or ""
     why = problem.diag.message_primary or str(problem) or type(problem).__name__
     # psycopg itself refuses a text with NUL in it.

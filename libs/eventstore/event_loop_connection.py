@@ -32,8 +32,8 @@ class EventLoopConnection(psycopg.AsyncConnection[Any]):
         return self._watched is not None
 
     async def wait(self, gen: Any, interval: float = 0.0, timeout: float | None = None) -> Any:
-        """What a generator of psycopg returns that speaks with Postgres. Who is cancelled while he
-        waits has his query cancelled; if that fails, the connection is closed."""
+        """The result of a generator of psycopg that speaks with Postgres. A cancelled task has its
+        query cancelled; if that fails, the connection is closed."""
         if timeout is not None:
             self.stop_watching()
             return await super().wait(gen, timeout=timeout)

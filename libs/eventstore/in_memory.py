@@ -294,7 +294,7 @@ class InMemoryEventStore:
         return Waiting(progress["relay"].waiting > 0, frozenset(new))
 
     async def progress(self, upstreams: list[str]) -> dict[str, Progress]:
-        """How far this service is with the logs that it works through."""
+        """The progress of this service in the logs that it works through."""
         schema = self.schema
         found = {"relay": Progress(schema.published, len(schema.committed) - schema.published)}
         for upstream in upstreams:
@@ -304,7 +304,7 @@ class InMemoryEventStore:
         return found
 
     async def published_position(self) -> int:
-        """How far the relay has published."""
+        """The position up to which the relay has published."""
         return self.schema.published
 
     async def mark_published(self, position: int) -> None:

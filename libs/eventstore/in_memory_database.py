@@ -1,4 +1,4 @@
-"""What the in-memory stores keep: a schema of each service, shared by all its processes."""
+"""Content of the in-memory stores: a schema of each service, shared by all its processes."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from libs.eventstore.read_model_rows import Rows
 
 @dataclass(slots=True)
 class Lease:
-    """Who holds a key, since which take-over, until when (seconds of the store's clock), and
+    """The holder of a key, the time of its take-over, the end (seconds of the store's clock), and
     whether the attempt under the lease before did not end."""
 
     holder: str
@@ -23,7 +23,7 @@ class Lease:
 
 @dataclass(slots=True)
 class InMemoryDatabase:
-    """What several stores (processes) of several services share."""
+    """The parts that several stores (processes) of several services share."""
 
     clock: Callable[[], float]
     services: dict[str, InMemorySchema] = field(default_factory=dict)
@@ -36,7 +36,7 @@ class InMemoryDatabase:
 
 @dataclass(slots=True)
 class InMemorySchema:
-    """What one service stored."""
+    """The data of one service."""
 
     streams: dict[str, list[StoredEvent]] = field(default_factory=dict)
     committed: list[StoredEvent] = field(default_factory=list)

@@ -173,7 +173,7 @@ class Claim:
 
 @dataclass(frozen=True, slots=True)
 class Copies:
-    """How rows of a long aggregate are copied from those of now. Each of the `statements` copies
+    """The statements that copy present rows of a long aggregate. Each of the `statements` copies
     what events between the versions `after` and `upto` made, and none changed since but by events
     that are replayed all the same; `is_copied` says of an event `e` that its row was."""
 

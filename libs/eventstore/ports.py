@@ -1,4 +1,4 @@
-"""What a service may ask of its event store, and the values that travel through that door.
+"""Port to the event store, and the values that travel through it.
 
 Two adapters keep this contract: `postgres.PostgresEventStore` and `in_memory.InMemoryEventStore`.
 The contract suite in `tests/contract/test_eventstore.py` runs over both.
@@ -75,7 +75,7 @@ class StoredEvent:
 
     @property
     def payload_bytes(self) -> int:
-        """How large the payload is."""
+        """The bytes of the payload."""
         text = self.payload_json
         return len(text) if text.isascii() else len(text.encode())
 
@@ -99,7 +99,7 @@ class Snapshot:
 
 @dataclass(frozen=True, slots=True)
 class History:
-    """What is needed to bring an aggregate up to date: maybe a snapshot, and what came after it."""
+    """The data that brings an aggregate up to date: maybe a snapshot, and the events after it."""
 
     snapshot: Snapshot | None
     events: list[StoredEvent]
@@ -123,7 +123,7 @@ class UpstreamPage:
 
 @dataclass(frozen=True, slots=True)
 class Progress:
-    """How far somebody is who works through a log, and how many events are still waiting."""
+    """The position of a reader of a log, and the number of events that are still waiting."""
 
     done: int
     waiting: int
@@ -195,7 +195,7 @@ class Commit:
 
     @property
     def conditions(self) -> int:
-        """How many kinds of conditions it has."""
+        """The number of kinds of conditions it has."""
         return sum(1 for condition in (self.unchanged, self.fence, self.move) if condition)
 
     @property
@@ -209,7 +209,7 @@ class Commit:
         return sum(len(event.payload_json) for event in self.events)
 
     def touches(self) -> set[str]:
-        """What two commits that are made together must not share."""
+        """The keys that two commits made together must not share."""
         written = [*self.rows.upserts.items(), *self.rows.patches.items()]
         keys = {f"{table.name}/{key}" for table, rows in written for key in rows}
         named = [self.take_lease, self.fence and self.fence.key]
@@ -264,7 +264,7 @@ class EventStore(Protocol):
 
     @property
     def letters(self) -> DeadLetterStore:
-        """What was tried in vain, and what was given up."""
+        """The store of failed attempts and of dead letters."""
         ...
 
     async def load(self, aggregate_id: str, after: int = 0, *, state_version: str = "") -> History:
@@ -354,13 +354,13 @@ class EventStore(Protocol):
         ...
 
     async def progress(self, upstreams: list[str]) -> dict[str, Progress]:
-        """How far the `relay` and the `consumer of <upstream>` of each of these are; and a proof
-        that the store can be written to: raises StoreUnavailable if it cannot, as when its disk is
-        full."""
+        """The positions of the `relay` and of the `consumer of <upstream>` of each of these; and a
+        proof that the store can be written to: raises StoreUnavailable if it cannot, as when its
+        disk is full."""
         ...
 
     async def published_position(self) -> int:
-        """How far the relay has published."""
+        """The position up to which the relay has published."""
         ...
 
     async def mark_published(self, position: int) -> None:

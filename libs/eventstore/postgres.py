@@ -132,7 +132,7 @@ class PostgresEventStore:
         return text.format(schema=self.schema)
 
     def trace_name(self, commit: Commit) -> str:
-        """What a commit is called in a trace: by the events that it makes durable."""
+        """The name of a commit in a trace: by the events that it makes durable."""
         topics = dict.fromkeys(event.topic for event in commit.events)
         return f"commit {self.schema} {', '.join(topics) or 'nothing'}"
 
@@ -397,13 +397,13 @@ class PostgresEventStore:
         return Waiting(bool(relay), frozenset(new))
 
     async def progress(self, upstreams: list[str]) -> dict[str, Progress]:
-        """How far this service is with the logs that it works through; the row of the relay is
+        """The progress of this service in the logs that it works through; the row of the relay is
         written, as it is."""
         rows = await self.database.fetch(progress_query(self.schema, tuple(upstreams)))
         return {name: Progress(int(done), max(int(waiting), 0)) for name, done, waiting in rows}
 
     async def published_position(self) -> int:
-        """How far the relay has published."""
+        """The position up to which the relay has published."""
         row = await self.database.fetch_one(self.sql("select published from {schema}.relay"))
         assert row is not None
         return int(row[0])
@@ -430,7 +430,7 @@ class PostgresEventStore:
 
 
 def shut_gate(commits: list[Commit]) -> Exception:
-    """What it means that the gate of these commits was shut."""
+    """The exception for commits whose gate was shut."""
     relied_on = [aggregate_id for commit in commits for aggregate_id in commit.unchanged]
     if relied_on:
         return VersionConflict(", ".join(relied_on))

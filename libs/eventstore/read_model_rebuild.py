@@ -100,7 +100,7 @@ class RebuildFailed(Exception):
 
 @dataclass(slots=True)
 class Rebuilt:
-    """What a rebuild found: how many events it replayed and how many rows it changed, by table (or
+    """The result of a rebuild: the number of events replayed, and of rows changed by table (or
     would have changed). `complete` is false when its time was over before the log was."""
 
     events: int = 0
@@ -229,7 +229,7 @@ class Rebuild:
                 )
 
     def differences(self, page: Page, table: Table) -> int:
-        """How many rows of a page are missing, are too much or are not what the events say."""
+        """The number of rows of a page that are missing, surplus or different from the events."""
         statement = self.statement(DIFFERENCES, page, table)
         row = self.connection.execute(statement, page.parameters).fetchone()
         assert row is not None
@@ -275,7 +275,7 @@ class Rebuild:
         self.rebuilt.lock_seconds_max = max(self.rebuilt.lock_seconds_max, held)
 
     def newer_events(self, page: Page, replay: Replay) -> list[StoredEvent]:
-        """What was committed to a page since it was replayed."""
+        """The events committed to a page since it was replayed."""
         statement = NEWER_EVENTS.format(schema=self.schema, bounds=page.bounds("e.aggregate_id"))
         known = {"ids": [*replay.versions], "versions": [*replay.versions.values()]}
         rows = self.connection.execute(statement, {**page.parameters, **known}).fetchall()

@@ -46,7 +46,7 @@ class Deletion:
 
 @dataclass(slots=True)
 class RowWrites:
-    """What one commit does to the read models; the same as if it was done one after the other.
+    """The changes of one commit to the read models; the same as if it was done one after the other.
 
     One statement may touch a row only once, and does its parts in no certain order. So writes to
     the same row are merged here, in the order in which they were asked for. What cannot be known

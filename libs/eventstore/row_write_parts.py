@@ -178,7 +178,7 @@ def parameter(column: str) -> str:
 
 
 def source_of_one(table: Table, listed: tuple[str, ...]) -> str:
-    """What a single row is selected from: its lists, if it has any, typed as the columns are."""
+    """The source of a single row: its lists, if it has any, typed as the columns are."""
     if not listed:
         return "gate"
     return f"gate, json_populate_record(null::{{schema}}.{table.name}, {{parameter}}::json) x"
@@ -198,7 +198,7 @@ def not_deleted(table: Table, deleted_from: bool) -> str:
 
 
 def or_replaced(table: Table, names: Iterable[str]) -> str:
-    """What an insertion does to a row that is there: one of another aggregate stays as it is."""
+    """The clause for an insertion on a row that is there: a row of another aggregate stays."""
     others = [column for column in names if column not in table.key]
     values = ", ".join(f"{column} = excluded.{column}" for column in others)
     action = f"update set {values}" if others else "nothing"

@@ -1,4 +1,4 @@
-"""What a few rows of a published view say, kept in memory and read again when they have changed."""
+"""Cache of a few rows of a published view, read again when they have changed."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ class ViewReader(Protocol):
     """Reads a view that is small enough to be read as a whole."""
 
     async def fingerprint(self) -> str:
-        """What is different whenever one of its rows is."""
+        """A value that changes whenever one of its rows does."""
         ...
 
     async def rows(self) -> Sequence[tuple[Any, ...]]:
@@ -33,7 +33,7 @@ class PostgresView:
         self.fingerprint_query = fingerprint
 
     async def fingerprint(self) -> str:
-        """What is different whenever one of its rows is."""
+        """A value that changes whenever one of its rows does."""
         if not await self.database.any_row(self.source):
             return "no rows"
         row = await self.database.fetch_one(self.fingerprint_query)

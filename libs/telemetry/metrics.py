@@ -1,4 +1,4 @@
-"""What this process counts. Names end in their unit; no label has more values than operators can
+"""Metrics of this process. Names end in their unit; no label has more values than operators can
 look at, so none names an agent, a run or a person."""
 
 from __future__ import annotations

@@ -50,7 +50,7 @@ def process_name() -> str:
 def families(
     process: str | None = None, registry: CollectorRegistry = REGISTRY
 ) -> dict[str, tuple[str, str]]:
-    """What a process, this one unless another is named, counts, each sample with the label
+    """The metrics of a process, this one unless another is named, each sample with the label
     `process`."""
     process = process or process_name()
     found = {}

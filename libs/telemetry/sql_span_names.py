@@ -1,4 +1,4 @@
-"""What an SQL statement does, in a few words: the name of its span."""
+"""Names of SQL statements' spans: the action, in a few words."""
 
 from __future__ import annotations
 

@@ -114,7 +114,7 @@ UNSEEN = NoopSpan()
 
 
 def tracer() -> Tracer | None:
-    """What makes spans; None if nobody asked for any, and then there is nothing to prepare."""
+    """The maker of spans; None if nobody asked for any, and then there is nothing to prepare."""
     return current.get()
 
 

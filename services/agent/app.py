@@ -85,7 +85,7 @@ from services.agent.settings import (
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Settings:
-    """What the environment says to this service."""
+    """The settings of this service, from the environment."""
 
     providers: ProviderSettings
     deadlines: Deadlines
@@ -109,7 +109,7 @@ class Settings:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Adapters:
-    """What the other rooms are given."""
+    """The adapters that the other rooms get."""
 
     queries: Queries
     models: ModelRouter
@@ -292,7 +292,7 @@ def providers(settings: ProviderSettings, clock: Clock | None = None) -> list[Pr
 
 
 def embedders(settings: ProviderSettings) -> list[ModelLister]:
-    """Who only embeds, as far as it says which models it has."""
+    """The providers that only embed, as far as their lists of models say so."""
     if settings.ollama is None:
         return []
     from services.agent.adapters.models.aiohttp_transport import HttpWire

@@ -73,7 +73,7 @@ class ProviderSettings:
 
 @dataclass(frozen=True, slots=True)
 class Deadlines:
-    """How long a run, one answer of a model in it, and one tool call may take; and how long calls
+    """The time limits of a run, of a model's answer in it, and of a tool call; and how long calls
     wait for a client."""
 
     run_seconds_max: float = RUN_SECONDS_MAX

@@ -125,7 +125,7 @@ def on_no_route(request: Request, exception: Exception) -> Response[bytes]:  # t
 
 
 def what_handlers_use(settings: ApiSettings, runtime: Runtime, sealer: Sealer) -> Api:
-    """What the route handlers read and send with, on the adapters of this process."""
+    """The state of the route handlers, on the adapters of this process."""
     database, bus, clock, ids = runtime.database, runtime.bus, runtime.clock, runtime.ids
     return Api(
         reads=ResourceQueries(database),
@@ -242,7 +242,7 @@ def start_deployments(runtime: Runtime) -> Deployments:
 
 
 def upload_limits(settings: ApiSettings) -> UploadLimits:
-    """How much may be uploaded."""
+    """The limits on uploads."""
     return UploadLimits(settings.file_bytes_max, settings.files_bytes_max)
 
 

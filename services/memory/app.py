@@ -40,7 +40,7 @@ from services.memory.settings import EmbeddingSettings
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Adapters:
-    """What the other rooms are given."""
+    """The adapters that the other rooms get."""
 
     embedders: EmbedderRouter
     attached: PostgresAgentAttachments
@@ -100,7 +100,7 @@ def open_adapters(runtime: Runtime, settings: EmbeddingSettings) -> Adapters:
 async def start_engine(
     runtime: Runtime, adapters: Adapters
 ) -> tuple[FileProcessing, MessageEmbedding]:
-    """What makes texts and chunks of uploaded files, and what embeds messages; both are swept."""
+    """The engine of uploaded files and the one that embeds messages; both are swept."""
     service, database = runtime.service, runtime.database
     ports = FileProcessingPorts(
         **runtime.port_arguments,

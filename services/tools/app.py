@@ -87,8 +87,8 @@ from services.tools.settings import CONTAINER, ToolsSettings
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Settings:
-    """What the environment says to this service. `connect` makes connections to MCP servers, with
-    the sandbox that runs those which are programs, if there is one."""
+    """The settings of this service, from the environment. `connect` makes connections to MCP
+    servers, with the sandbox that runs those which are programs, if there is one."""
 
     sandbox: ToolsSettings
     packages: PackageSettings
@@ -114,8 +114,8 @@ class Settings:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Adapters:
-    """What the other rooms are given. `packages` installs what tools import, or says that this
-    sandbox cannot."""
+    """The adapters that the other rooms get. `packages` installs what tools import, or says that
+    this sandbox cannot."""
 
     sandbox: BaseSandbox
     workspaces: AgentWorkspaces
@@ -192,7 +192,7 @@ def sandbox_of(settings: ToolsSettings, *, workspaces: str, packages: str) -> Ba
 def packages_for(
     runtime: Runtime, settings: PackageSettings, sandbox: BaseSandbox, folders: PackageFolders
 ) -> PackageEnvironments | NoPackages:
-    """What installs packages for a sandbox, if any can be installed for it."""
+    """The installer of packages for a sandbox, if any can be installed for it."""
     if sandbox.no_packages:
         return NoPackages(sandbox.no_packages)
     installer = PipInstaller(settings.index)
@@ -265,7 +265,7 @@ def tool_runs(
 
 
 def built_in(runtime: Runtime, settings: Settings, adapters: Adapters) -> BuiltinRunner:
-    """What carries out the tools that come with the server."""
+    """The runner of the tools that come with the server."""
     sandbox, sessions, clock = adapters.sandbox, adapters.sessions, runtime.clock
     inner = InnerCallPorts(bus=runtime.bus, queries=adapters.tool_runs, clock=clock)
     seconds_max = settings.sandbox.run_code_seconds

@@ -54,7 +54,7 @@ AS_THEY_CAME = (
 
 
 def project(event: Event, org: str, rows: RowWrites) -> None:
-    """What an event does to the read models."""
+    """Write an event's changes to the read models."""
     at = event.timestamp.isoformat()
     match event:
         case ToolCreated():
@@ -172,7 +172,7 @@ def project_sandbox_variable(
 
 
 def project_mcp_server(event: Event, org: str, rows: RowWrites) -> None:
-    """What an event does to the rows of MCP servers."""
+    """Write an event's changes to the rows of MCP servers."""
     server_id, at = event.originator_id, event.timestamp
     match event:
         case McpServerCreated():
@@ -231,7 +231,7 @@ def discovery_wanted(number: int, at: datetime) -> JsonObject:
 
 
 def discovery(number: int, status: str, at: datetime) -> JsonObject:
-    """How far a discovery is, since when."""
+    """The state of a discovery, and its start."""
     return {
         "number": number,
         "status": status,

@@ -25,9 +25,10 @@ SAMPLING_TOKENS_DEFAULT, SAMPLING_TOKENS_MOST = 4_096, 1_000_000
 
 @dataclass(frozen=True, slots=True)
 class ToolsSettings:
-    """How code runs (`sandbox`; where that is in containers, of which image and in which network),
-    the folder for workspaces, how long `run_code` may take, which private hosts `fetch_webpage` may
-    ask, and how many tokens an answer may have that an MCP server gets of a model."""
+    """The way code runs (`sandbox`; where that is in containers, of which image and in which
+    network), the folder for workspaces, how long `run_code` may take, which private hosts
+    `fetch_webpage` may ask, and how many tokens an answer may have that an MCP server gets of a
+    model."""
 
     sandbox: str = PROCESS
     image: str = IMAGE

@@ -27,7 +27,7 @@ AnswerKind = Literal["approved", "denied", "returned"]
 
 
 class CallAnswer(Value):
-    """What a client says about one call: yes, no and why, or what the tool gave back."""
+    """A client's answer to one call: yes, no and why, or the tool's result."""
 
     tool_call_id: str
     kind: AnswerKind
@@ -54,13 +54,13 @@ class WaitingCall(Value):
 
 
 def arguments_hash(call: ToolCall) -> str:
-    """What an approval is bound to: the tool, as it was then, and its arguments, to the letter."""
+    """A digest of the approved tool, as it was then, and its arguments, to the letter."""
     bound = f"\x00{call.bound.id}\x00{call.bound.revision}" if call.bound else ""
     return sha256(f"{call.name}\x00{call.arguments}{bound}".encode()).hexdigest()
 
 
 def changed_since_approval(tool: str) -> str:
-    """What a model is told of an approved call whose tool is another one by now."""
+    """The text to a model about an approved call whose tool is another one by now."""
     return (
         f"'{tool}' was not called: it has changed since this call was approved. Call it again to"
         " have it approved as it is now."

@@ -138,8 +138,8 @@ class BatchItemsStarted(BatchEvent):
 
 
 class ItemOutcome(Value):
-    """What came of an item: the V1 messages and the usage of its run, and of one that was not
-    answered the reason. What the result was `cut` of was too long to be kept."""
+    """The outcome of an item: the V1 messages and the usage of its run; for one that was not
+    answered the reason. With `cut` a part was too long to be kept."""
 
     number: int
     status: ItemStatus

@@ -60,7 +60,7 @@ class ListLeftOut(RunCommand):
 
 
 class RetriedContentRefused(RunEvent):
-    """What was left out was shown to a model again, which refused: it is left out again."""
+    """A model refused omitted content that it was shown again: it is left out again."""
 
     topic: ClassVar[str] = "retried_content.refused"
     agent_id: str

@@ -1,4 +1,4 @@
-"""What people are told who name a model of a provider that is not configured."""
+"""Hints to people who name a model of a provider that is not configured."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ OLLAMA = "ollama"
 
 
 def provider_hint(handle: str) -> str:
-    """How the model of a handle would become known; empty for a provider that nobody knows."""
+    """The way to configure the provider of a handle; empty for a provider that nobody knows."""
     name, _, model = handle.partition("/")
     if name in KEYS:
         return f"The provider {name} is not configured: start Heeler with {KEYS[name]}"

@@ -160,7 +160,7 @@ class RunReplayStepCompared(RunReplayEvent):
 
 
 class ReplayedEnd(Value):
-    """How a transcript ended: its stop reason, and how much it took."""
+    """The end of a transcript: its stop reason, and its usage."""
 
     stop_reason: str | None = None
     error: JsonObject | None = None

@@ -1,4 +1,4 @@
-"""What the model `scripted/replies` says: replies that stand in the metadata of its agent."""
+"""Replies of the model `scripted/replies`, which stand in the metadata of its agent."""
 
 from __future__ import annotations
 

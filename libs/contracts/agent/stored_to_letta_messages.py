@@ -86,7 +86,7 @@ def plain_summary(message: Message, envelope: Envelope) -> JsonObject:
 
 
 def assistant_parts(message: Message, envelope: Envelope) -> list[JsonObject]:
-    """What the model thought, said and called."""
+    """The model's thoughts, words and calls."""
     parts: list[JsonObject] = []
     for thought in message.thoughts:
         one = part(envelope, len(parts))
@@ -114,8 +114,8 @@ def shown_calls(message: Message, *, gated: bool) -> list[ToolCall]:
 
 
 def approval_response(envelope: Envelope, message: Message) -> JsonObject:
-    """What the client answered; its first approval or denial stands in the deprecated fields, too,
-    where `approval_request_id` is the id of the call."""
+    """The client's answer; its first approval or denial stands in the deprecated fields, too, where
+    `approval_request_id` is the id of the call."""
     answers = message.content if isinstance(message.content, list) else []
     approvals = [answer for answer in answers if isinstance(answer, dict)]
     first = next(
@@ -132,8 +132,8 @@ def approval_response(envelope: Envelope, message: Message) -> JsonObject:
 
 
 def words_in_calls(message: Message, *, said_first: bool | None = None) -> list[str]:
-    """What the assistant says to the user by calling tools; if asked so, only what it said before
-    its text, or after it."""
+    """The assistant's words to the user in calls of tools; if asked so, only those before its text,
+    or after it."""
     spoken = [
         call
         for call in message.tool_calls

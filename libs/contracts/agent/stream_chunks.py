@@ -53,8 +53,8 @@ def call_chunk(message: JsonObject, call: JsonObject, **part: object) -> JsonObj
 def streamed_messages(
     messages: Sequence[JsonObject], chunks: Sequence[Chunk] | None
 ) -> list[JsonObject]:
-    """What clients receive of a stored message that is served as `messages`: these, or the chunks
-    that they were streamed in."""
+    """The messages that clients receive for a stored one, served as `messages`: these, or the
+    chunks that they were streamed in."""
     return [*messages] if chunks is None else [*StreamedMessages(messages).cut_into(chunks)]
 
 
@@ -125,7 +125,7 @@ class StreamedMessages:
 
 
 def thoughts(messages: Sequence[JsonObject]) -> Iterator[str]:
-    """What of a model's reasoning one may read; it may come in several stretches."""
+    """The readable parts of a model's reasoning; there may be several."""
     for message in messages:
         if message["message_type"] == "reasoning_message":
             yield str(message["reasoning"])

@@ -47,7 +47,7 @@ def summary_deltas(org: str, summary_id: str) -> str:
 
 @dataclass(frozen=True, slots=True)
 class SummaryLimits:
-    """How many summaries an agent may have requested in the last minute, and in the last hour."""
+    """The number of summaries that an agent may request in a minute, and in an hour."""
 
     per_minute: int = PER_MINUTE
     per_hour: int = PER_HOUR

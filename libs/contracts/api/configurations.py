@@ -25,7 +25,7 @@ ConfigurationStatus = Literal["applied", "rejected"]
 
 
 class ConfigurationProblem(Value):
-    """What is wrong in a file, where, and how to mend it; lines and columns count from 1."""
+    """A problem in a file, its place, and its fix; lines and columns count from 1."""
 
     file: Path = ""
     line: Place | None = None

@@ -15,8 +15,8 @@ SERVICE = "api"
 
 
 class DeploymentRequest(Value):
-    """What a client says about the agents that it wants from a template. Tags and identities of
-    its own replace those of the template; the name is that of the first agent."""
+    """A client's request for agents from a template. Tags and identities of its own replace those
+    of the template; the name is that of the first agent."""
 
     agent_name: str = ""
     tags: list[str] | None = Field(default=None, exclude_if=is_none)

@@ -45,8 +45,8 @@ class FleetMember(Value):
 
 
 class UnitOutcome(Value):
-    """What came of one unit of a plan: the ids of what it made, the members that the fleet has
-    since, and those that it has no more. `fields` is what clients read."""
+    """The outcome of one unit of a plan: the ids of new things, the members that the fleet gains,
+    and those that it loses. `fields` is for clients."""
 
     number: int
     fields: JsonObject

@@ -1,4 +1,4 @@
-"""What is wrong with a source of lines."""
+"""Problems of a source of lines."""
 
 from __future__ import annotations
 

@@ -34,8 +34,8 @@ type ImportForm = Literal["heeler", "letta", "fork"]
 
 
 class ImportOptions(Value):
-    """What a client says about an import. Secrets and the passphrase that opens those of the file
-    are sealed by who sends the command."""
+    """A client's options of an import. The sender of the command seals the secrets and the
+    passphrase that opens those of the file."""
 
     conflicts: ConflictPolicy | None = None
     name: Name | None = None
@@ -63,14 +63,14 @@ class ImportSource(Value):
 
 
 class EntryError(Value):
-    """What is wrong with an entry of a file, and what to do about it."""
+    """A problem with an entry of a file, and its fix."""
 
     entry: str
     message: str
 
 
 class ImportCounts(Value):
-    """How much there is: lines of the source, and events in them."""
+    """The counts of lines in the source, and of events in them."""
 
     lines: int = 0
     events: int = 0

@@ -86,15 +86,15 @@ class TemplateBlock(Value):
 
 
 class TemplateGroup(Value):
-    """How the agents of a template work together: the settings of their group's manager, who is
-    named by its entity."""
+    """The group of a template's agents: the settings of their group's manager, who is named by its
+    entity."""
 
     manager_entity_id: str | None = None
     settings: JsonObject = Field(default_factory=dict)
 
 
 class TemplateContent(Value):
-    """What is made from a template: agents, their blocks, and their group, if they are one."""
+    """The content of a template: agents, their blocks, and their group, if they are one."""
 
     type: TemplateType = "classic"
     agents: list[TemplateAgent]
@@ -103,8 +103,8 @@ class TemplateContent(Value):
 
 
 class MigrationOptions(Value):
-    """What agents keep of their own when they become what another version of their template
-    says."""
+    """The parts that agents keep of their own when they move to another version of their
+    template."""
 
     preserve_tool_variables: bool = False
     preserve_core_memories: bool = False

@@ -1,4 +1,4 @@
-"""What a setting is: a key of the configuration file, and the environment variable behind it."""
+"""A setting: a key of the configuration file, and the environment variable behind it."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ FILE_ENDING = "_file"  # `password_file` names the file that holds the password
 
 
 class Kind(StrEnum):
-    """What a value is in TOML."""
+    """The type of a value in TOML."""
 
     TEXT = "text"
     WHOLE_NUMBER = "whole number"

@@ -140,14 +140,14 @@ class ToolCallMade(Value):
 
 
 class ToolAnswer(Value):
-    """What a member is told about a call that it made in its turn before."""
+    """The answer to a member about a call that it made in its turn before."""
 
     tool_call_id: str
     content: str
 
 
 class Said(Value):
-    """What a member said in its turn: one message of its run."""
+    """A member's words in its turn: one message of its run."""
 
     message_id: str
     content: str
@@ -306,7 +306,7 @@ class GroupTranscriptEmptied(GroupEvent):
 
 
 class MemberRunsWithdrawn(GroupEvent):
-    """What is left of runs and conversations that nobody waits for was cancelled and deleted."""
+    """The remaining runs and conversations that nobody waits for were cancelled and deleted."""
 
     topic: ClassVar[str] = "group_member_runs.withdrawn"
     run_ids: list[str] = Field(default_factory=list)

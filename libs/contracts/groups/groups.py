@@ -35,8 +35,8 @@ TERMINATION_TOKEN_DEFAULT = "DONE!"
 
 
 class GroupConfig(Value):
-    """What a group is, without its shared state. `agent_ids` are its members in their order; the
-    manager of a group is not one of them.
+    """The configuration of a group, without its shared state. `agent_ids` are its members in their
+    order; the manager of a group is not one of them.
 
     `turns_counter` and `last_processed_message_id` are kept by sleeptime groups. `hops_max` bounds
     how often members answer for one message; `max_turns` is V1's bound on the turns of it, and
@@ -67,7 +67,7 @@ class GroupConfig(Value):
 
     @property
     def hop_limit(self) -> int:
-        """How often members may answer for one message, whatever hands over."""
+        """The number of times that members may answer for one message, whatever hands over."""
         if self.hops_max == HOPS_DEFAULT:
             return max(self.max_turns or 0, HOPS_DEFAULT)
         return self.hops_max
@@ -229,7 +229,7 @@ class MemberBlock(Value):
 
     @property
     def key(self) -> str:
-        """What names this pair of agent and block."""
+        """The key of this pair of agent and block."""
         return f"{self.agent_id} {self.block_id}"
 
 
@@ -276,7 +276,7 @@ def group_document(group_id: str, config: GroupConfig) -> JsonObject:
 
 
 def agent_group_fields(config: GroupConfig, created_at: datetime) -> JsonObject:
-    """What `/v1/agent-groups` shows besides the fields of V1, without the shared state."""
+    """The fields of `/v1/agent-groups` besides those of V1, without the shared state."""
     return {
         "name": config.name,
         "hops_max": config.hops_max,

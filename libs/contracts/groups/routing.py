@@ -51,7 +51,7 @@ class AwardRule(Value):
 
 
 class RoutedRequest(Value):
-    """What is to be routed, how, and to whom. `callers` are the runs that led to it."""
+    """A message to be routed, and to whom. `callers` are the runs that led to it."""
 
     pattern: Pattern
     recipients: Recipients

@@ -101,9 +101,9 @@ class RunCounted(Event):
 
 
 class Review(Value):
-    """What is to be reviewed: the messages after one up to another. It is called by the run whose
-    end made it due; `run_ids` are the runs that do it, by their agents. The times stand for
-    messages that are deleted meanwhile: when it was requested, and when the one before it was."""
+    """A review that is due: the messages after one up to another. It is called by the run whose end
+    made it due; `run_ids` are the runs that do it, by their agents. The times stand for messages
+    that are deleted meanwhile: when it was requested, and when the one before it was."""
 
     run_id: str
     after_message_id: str | None = None

@@ -47,7 +47,7 @@ CHUNK_CHARS_DEFAULT = 300
 
 
 def id_of(prefix: str) -> StringConstraints:
-    """What an id of one kind looks like."""
+    """The constraint on an id of one kind."""
     chars = len(prefix) + 1 + UUID_CHARS
     return StringConstraints(pattern=id_pattern(prefix), min_length=chars, max_length=chars)
 
@@ -109,7 +109,7 @@ type Variables = Annotated[dict[Name, Text], JsonLimit()]
 
 
 class AddedFields(BaseModel):
-    """What agents have here and V1's do not, as requests and agent files say it."""
+    """The fields of agents that V1 does not have, in requests and agent files."""
 
     capabilities: Capabilities | None = None
 

@@ -173,7 +173,7 @@ def timestamp(moment: datetime) -> str:
 
 
 def file_limits(context_window: int | None) -> tuple[int, int]:
-    """How many files an agent may have open, and how many characters of each it sees."""
+    """The number of files that an agent may have open, and of characters that it sees of each."""
     if not context_window:
         return 5, 50_000
     for tokens_max, files, chars in _FILE_LIMITS:

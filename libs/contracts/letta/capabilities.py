@@ -1,4 +1,4 @@
-"""What agents can do, as they declare it."""
+"""Capabilities of agents, as they declare them."""
 
 from __future__ import annotations
 

@@ -47,14 +47,14 @@ class UpdateConversation(BaseModel):
 
 
 class RecompileRequest(BaseModel):
-    """Whose own conversation is meant by `default`."""
+    """The options of a recompile; `agent_id`: whose own conversation `default` means."""
 
     agent_id: Name | None = None
     compaction_settings: Annotated[CompactionSettings, JsonLimit()] | None = None
 
 
 class ConversationConfig(BaseModel):
-    """What a conversation is, besides its messages and runs.
+    """The configuration of a conversation, besides its messages and runs.
 
     `llm_config` is what the catalogue said of `model` when that was set, `isolated_blocks` names
     the copy that stands here for a block of the agent. The agent's own conversation has none of

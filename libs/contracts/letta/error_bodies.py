@@ -175,7 +175,7 @@ def _located(error: ErrorDetails, location: Location) -> dict[str, object]:
 
 
 def _shown(sent: object) -> object:
-    """What was sent, or the beginning of it: a body is not sent back whole."""
+    """The value that was sent, or its beginning: a body is not sent back whole."""
     written = sent if isinstance(sent, str) else repr(sent)
     if len(written) <= INPUT_SHOWN_CHARS_MAX:
         return sent

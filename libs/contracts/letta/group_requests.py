@@ -43,7 +43,7 @@ SETTINGS = frozenset(
 
 
 class ManagerConfig(BaseModel):
-    """How the members of a group take turns. A setting of another manager type is refused."""
+    """The turns of a group's members. A setting of another manager type is refused."""
 
     @model_validator(mode="before")
     @classmethod
@@ -226,7 +226,7 @@ class GroupStateUpdate(BaseModel):
 
 
 def config_fields(body: GroupCreate | GroupUpdate) -> JsonObject:
-    """What a request says of a group, as fields of `GroupConfig`; null says nothing."""
+    """The fields of a request about a group, as those of `GroupConfig`; null means none."""
     said: JsonObject = body.model_dump(mode="json", exclude={"manager_config", "shared_state"})
     if body.manager_config is not None:
         said |= body.manager_config.model_dump(mode="json")

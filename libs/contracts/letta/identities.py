@@ -15,7 +15,7 @@ type FilledName = Annotated[Name, Field(min_length=1)]
 
 
 class IdentityType(StrEnum):
-    """What an identity is."""
+    """The type of an identity."""
 
     org = "org"
     user = "user"

@@ -109,7 +109,7 @@ class CreateStreamableHTTPMCPServer(_Remote, _MaySample):
 
 
 class UpdateStdioMCPServer(_SamplingChange):
-    """What of a program is to be otherwise; what is null stays."""
+    """The changes to a server that is a program; null keeps a value."""
 
     mcp_server_type: Literal["stdio"] = "stdio"
     command: Annotated[str | None, Field(min_length=1, max_length=COMMAND_CHARS_MAX)] = None
@@ -118,14 +118,14 @@ class UpdateStdioMCPServer(_SamplingChange):
 
 
 class UpdateSSEMCPServer(_Remote, _SamplingChange):
-    """What of a server on the web is to be otherwise; what is null stays."""
+    """The changes to a server on the web; null keeps a value."""
 
     mcp_server_type: Literal["sse"] = "sse"
     server_url: Annotated[Url | None, Field(min_length=1)] = None
 
 
 class UpdateStreamableHTTPMCPServer(_Remote, _SamplingChange):
-    """What of a server on the web is to be otherwise; what is null stays."""
+    """The changes to a server on the web; null keeps a value."""
 
     mcp_server_type: Literal["streamable_http"] = "streamable_http"
     server_url: Annotated[Url | None, Field(min_length=1)] = None

@@ -73,7 +73,7 @@ class ApprovalReturn(BaseModel):
 
 
 class ToolReturn(BaseModel):
-    """What a tool gave back, as the client reports it."""
+    """The result of a tool, as the client reports it."""
 
     type: Literal["tool"] = "tool"
     tool_return: Annotated[str | list[ToolReturnPart], JsonLimit(bytes_max=CONTENT_BYTES_MAX)]
@@ -245,7 +245,7 @@ class RetrieveStreamRequest(BaseModel):
 
 
 class ModifyFeedbackRequest(BaseModel):
-    """What a client thinks of a step; null takes back what was said before."""
+    """A client's opinion of a step; null takes back an earlier one."""
 
     feedback: Literal["positive", "negative"] | None = None
     tags: Names | None = None
@@ -279,7 +279,7 @@ type ResponseSchema = Annotated[Metadata | None, AfterValidator(object_schema)]
 
 
 class GenerateRequest(BaseModel):
-    """What is asked, and of which form the answer has to be."""
+    """The question, and the form that the answer has to have."""
 
     prompt: Annotated[Prompt, Field(min_length=1), AfterValidator(not_blank)]
     system_prompt: Prompt | None = None

@@ -20,7 +20,7 @@ type ReturnStatus = Literal["success", "error"]
 
 @dataclass(frozen=True, kw_only=True)
 class Envelope:
-    """What every message carries, whatever its type."""
+    """The fields of every message, whatever its type."""
 
     id: str
     date: datetime
@@ -45,7 +45,7 @@ class ToolCall:
 
 @dataclass(frozen=True, kw_only=True)
 class ToolReturned:
-    """What one call of a tool gave back."""
+    """The result of one call of a tool."""
 
     tool_call_id: str
     content: str | list[JsonValue]

@@ -1,4 +1,4 @@
-"""How requests configure models: the deprecated configs and the settings of each provider."""
+"""Model settings of requests: the deprecated configs and the settings of each provider."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How much of everything a request may bring: every limit of the V1 surface, in one place.
+"""Limits on the size of requests: every limit of the V1 surface, in one place.
 
 Nobody who uses V1 honestly meets one. They keep every row, index entry and event storable: a name
 of any characters fits an entry of a B-tree (2,704 bytes), a number fits the column that it is

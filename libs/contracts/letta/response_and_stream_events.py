@@ -1,4 +1,4 @@
-"""What surrounds the messages of a turn: the whole reply, and the events only streams have."""
+"""Envelopes of a turn's messages: the whole reply, and the events only streams have."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass

@@ -28,7 +28,7 @@ type BidBound = Annotated[float, Field(ge=-1e15, le=1e15)]
 
 
 class RoutedMessages(BaseModel):
-    """What is to be routed, in V1's two forms, and the limits."""
+    """The messages to be routed, in V1's two forms, and the limits."""
 
     model_config = ConfigDict(extra="forbid")
 

@@ -127,7 +127,7 @@ class V1Schedule(BaseModel):
 
 
 class ScheduleFields(BaseModel):
-    """What both the creation and the update of a schedule may say."""
+    """The fields of both the creation and the update of a schedule."""
 
     model_config = ConfigDict(extra="forbid")
 

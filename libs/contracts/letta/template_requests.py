@@ -85,7 +85,7 @@ class UpdateTemplate(BaseModel):
 
 
 class SaveTemplate(BaseModel):
-    """How a version is saved, and whether agents follow to it."""
+    """The options of a saved version, and whether agents follow to it."""
 
     message: Annotated[str, Field(max_length=MESSAGE_CHARS_MAX)] = ""
     migrate_agents: bool = False
@@ -130,7 +130,7 @@ class MigrateDeployment(BaseModel):
 
 
 class CreateAgentsFromTemplate(BaseModel):
-    """What the agents that are made from a template are to be like."""
+    """The options of the agents that are made from a template."""
 
     agent_name: AgentName = ""
     tags: Names | None = None
@@ -252,7 +252,7 @@ class SnapshotRelationship(SnapshotPart):
 
 
 class SnapshotConfiguration(SnapshotPart):
-    """How the agents of a template work together."""
+    """The group settings of a template's agents."""
 
     manager_agent_entity_id: Name | None = None
     manager_type: Name | None = None

@@ -137,7 +137,7 @@ class GenerateToolInput(BaseModel):
 
 
 class WrittenTool(BaseModel):
-    """What a model answers that writes a tool."""
+    """The answer of a model that writes a tool."""
 
     source_code: Source
     sample_args: Metadata
@@ -165,7 +165,7 @@ class LocalSandbox(BaseModel):
     @model_validator(mode="before")
     @classmethod
     def of_this_server(cls, given: Any) -> Any:
-        """What was given, unless it describes a sandbox that somebody else runs."""
+        """The given value, unless it describes a sandbox that somebody else runs."""
         found = [
             remote_sandbox
             for remote_sandbox in OF_REMOTE_SANDBOXES
@@ -200,7 +200,7 @@ class SandboxEnvironmentVariableCreate(BaseModel):
 
 
 class SandboxEnvironmentVariableUpdate(BaseModel):
-    """What of an environment variable is to be otherwise; null stays as it is."""
+    """The changes to an environment variable; null keeps a value."""
 
     key: VariableName | None = None
     value: VariableValue | None = None

@@ -1,4 +1,4 @@
-"""What an agent sees of a file that is open."""
+"""View of an open file, as an agent sees it."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ CUT = (
 
 
 def segments_for(chars_max: int) -> int:
-    """How many segments of a text surely have so many characters, if it has them."""
+    """The number of segments of a text that surely have so many characters, if it has them."""
     return 2 * min(chars_max, FILE_VIEW_CHARS_MOST) // SEGMENT_CHARS_MAX + 2
 
 
@@ -26,8 +26,8 @@ def from_line(segments: list[tuple[int, int, str]], first: int) -> str:
 def visible_lines(
     text: str, lines: int | None, first_line: int | None, last_line: int | None, chars_max: int
 ) -> str:
-    """What is shown of a text that begins in its first line that is shown: which lines these are,
-    then each with its number, and no more than so many characters."""
+    """The shown part of a text that begins in its first shown line: a heading with the line
+    numbers, then each line with its number, up to so many characters."""
     if lines is None:
         return "[The file is not read yet, or cannot be: it has no text to show]"
     first = first_line or 1

@@ -31,7 +31,7 @@ LEAP_YEAR = 2024
 
 @dataclass(frozen=True, slots=True)
 class CronField:
-    """What one of the five fields may say."""
+    """The allowed values of one of the five fields."""
 
     name: str
     lowest: int
@@ -82,7 +82,7 @@ class CronExpression:
 
 @lru_cache(maxsize=1_024)
 def parse_cron(expression: str) -> CronExpression:
-    """What an expression says. Raises ValueError with a sentence that names the field."""
+    """The parsed expression. Raises ValueError with a sentence that names the field."""
     if len(expression) > EXPRESSION_CHARS_MAX:
         raise ValueError(f"it has {len(expression)} characters, at most {EXPRESSION_CHARS_MAX}")
     words = expression.strip().lower()
@@ -111,7 +111,7 @@ def parse_cron(expression: str) -> CronExpression:
 
 
 def why_not_cron(expression: str) -> str | None:
-    """What is wrong with an expression, in a sentence that names the field; None for a good one."""
+    """The problem with an expression, in a sentence that names the field; None for a good one."""
     try:
         parse_cron(expression)
     except ValueError as problem:

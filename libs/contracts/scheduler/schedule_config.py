@@ -1,4 +1,4 @@
-"""What a schedule is: when it is due, what it then does, and what becomes of slots that it misses.
+"""Configuration of a schedule: its times, its action, and the policy for missed slots.
 
 A slot is a moment in UTC at which a schedule is due. A firing is what the schedule does about one
 slot, or because a client asked for it; it starts a run, and another one where a run fails.

@@ -45,7 +45,7 @@ def mcp_server_name_id(org: str, name: str) -> str:
 
 
 class SealedMcpConfig(Value):
-    """How a server is reached, and whether it may ask agents' models (`sampling`). `auth_token`,
+    """The address of a server, and whether it may ask agents' models (`sampling`). `auth_token`,
     the values of `headers` and of `env`, and `secret_url` (where the address has a key in it; then
     `url` is the rest) are sealed."""
 
@@ -62,7 +62,7 @@ class SealedMcpConfig(Value):
 
 
 class McpConfigChanges(Value):
-    """What of a configuration is to be otherwise; what is null stays."""
+    """The changes to a configuration; null keeps a value."""
 
     transport: Transport
     url: str | None = None
@@ -77,8 +77,8 @@ class McpConfigChanges(Value):
 
 
 class PendingDefinition(Value):
-    """What a server says of a tool since it was accepted; nobody has accepted that yet. With a
-    `problem` no tool can be made of it."""
+    """A server's newer definition of a tool that nobody has accepted yet. With a `problem` no tool
+    can be made of it."""
 
     digest: str
     description: str = ""
@@ -98,16 +98,16 @@ class KnownMcpTool(Value):
 
 
 class UnusableMcpTool(Value):
-    """What a server offers and no tool can be made of, and why."""
+    """An offer of a server that no tool can be made of, and the reason."""
 
     name: str
     reason: str
 
 
 class DiscoveryReport(Value):
-    """What a list of tools changed, by the names that the server gives them. Those in `updated`
-    are defined otherwise than before; those in `needs_approval` are not called until somebody
-    accepts their new definition."""
+    """The changes by a list of tools, by the names that the server gives them. Definitions in
+    `updated` differ from before; tools in `needs_approval` are not called until somebody accepts
+    their new definition."""
 
     deleted: list[str] = Field(default_factory=list)
     updated: list[str] = Field(default_factory=list)

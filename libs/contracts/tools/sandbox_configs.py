@@ -34,8 +34,8 @@ class Requirement(Value):
 
 
 class LocalSandboxConfig(Value):
-    """What a client says of the sandbox. Only with `use_venv` tools have its packages, as in V1;
-    a folder and a name of an environment have no effect, for every program has its own folder."""
+    """A client's settings of the sandbox. Only with `use_venv` tools have its packages, as in V1; a
+    folder and a name of an environment have no effect, for every program has its own folder."""
 
     sandbox_dir: str = "/tmp"
     use_venv: bool = False
@@ -144,7 +144,7 @@ class SandboxConfigDeleted(Event):
 
 
 class PackagesRecreated(Event):
-    """What was installed for tools of the organisation is not used any more: it is installed anew.
+    """The organisation's installed packages are dropped, to be installed anew.
 
     `generation` counts how often that was wanted."""
 

@@ -47,7 +47,7 @@ class ToolPolicies:
 
 @dataclass(frozen=True, slots=True)
 class Caller:
-    """Who wants to call a tool. A field is empty where the caller has no such thing."""
+    """The caller of a tool. A field is empty where the caller has no such thing."""
 
     org: str
     project_id: str = ""

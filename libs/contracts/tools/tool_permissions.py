@@ -24,7 +24,7 @@ CAPABILITIES: tuple[Capability, ...] = get_args(Capability)
 
 
 class AllowList(Value):
-    """What may be called: tools by name or id, and what they may need. None: there is no limit."""
+    """The callable tools, by name or id, and the allowed needs. None: there is no limit."""
 
     tools: list[str] | None = None
     capabilities: list[Capability] | None = None

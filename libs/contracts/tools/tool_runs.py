@@ -125,8 +125,8 @@ class ToolRunRefused(Event):
 
 
 class SamplingUsage(Value):
-    """What the model of an agent was asked by an MCP server in one call: how often, and the tokens
-    that its answers took."""
+    """The use that an MCP server made of an agent's model in one call: the number of requests, and
+    the tokens of the answers."""
 
     requests: int = 0
     prompt_tokens: int = 0
@@ -151,8 +151,8 @@ class ToolRunSampled(Event):
 
 
 class ToolRunResult(Value):
-    """What came of a call: what the model is told, what was printed, and what it took; of a program
-    which tools it `called`."""
+    """The result of a call: the text for the model, the output, and the usage; of a program also
+    the tools that it `called`."""
 
     status: RunStatus
     text: StorableText

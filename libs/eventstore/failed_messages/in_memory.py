@@ -60,7 +60,7 @@ class InMemoryDeadLetterStore:
         return self.write(message_id, max(before, known) + 1, hold_seconds)
 
     async def hold(self, message_id: str, seconds: float) -> None:
-        """Whoever tries is still alive."""
+        """Extend the hold: the process that makes this attempt is alive."""
         if (message_id,) in self.attempts:
             self.attempts[message_id,]["free_at"] = self.clock() + seconds
 

@@ -95,7 +95,7 @@ class DeadLetterStore(Protocol):
         ...
 
     async def hold(self, message_id: str, seconds: float) -> None:
-        """Whoever tries is still alive: nobody else may begin for so long from now."""
+        """Extend the hold: the attempting process is alive, so no other begins for so long."""
         ...
 
     async def record_failure(self, message_id: str, number: int, rest_seconds: float) -> Attempt:

@@ -109,7 +109,7 @@ class PostgresDeadLetterStore:
         return Attempt(wait_seconds=wait or 0.0, needs_quarantine=needs_quarantine)
 
     async def hold(self, message_id: str, seconds: float) -> None:
-        """Whoever tries is still alive."""
+        """Extend the hold: the process that makes this attempt is alive."""
         await self.run(HOLD, [seconds, message_id])
 
     async def record_failure(self, message_id: str, number: int, rest_seconds: float) -> Attempt:

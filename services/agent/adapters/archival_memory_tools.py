@@ -60,7 +60,7 @@ class ArchivalMemoryTools:
         self.clock = clock
 
     def runners(self) -> Mapping[str, Runner]:
-        """What carries out calls, by the names of the tools."""
+        """The functions that carry out calls, by the names of the tools."""
         return {
             "archival_memory_insert": self.insert,
             "archival_memory_search": self.search,

@@ -100,7 +100,7 @@ class LeftConversation:
 
 
 class BatchQueries(Protocol):
-    """What the handlers and the engine read of batches."""
+    """The queries of handlers and engine about batches."""
 
     async def due_batches(self, limit: int) -> list[DueWork]:
         """Batches that can be carried on and that nobody carries on, those of each organisation by
@@ -117,7 +117,7 @@ class BatchQueries(Protocol):
         ...
 
     async def open_batches(self, org: str) -> int:
-        """How many batches of an organisation have not ended."""
+        """The number of an organisation's batches that have not ended."""
         ...
 
     async def batch_items(self, org: str, batch_id: str, numbers: list[int]) -> list[StoredItem]:
@@ -164,7 +164,7 @@ class PostgresBatchQueries:
         return [DueBatchCallback(*row) for row in rows]
 
     async def open_batches(self, org: str) -> int:
-        """How many batches of an organisation have not ended."""
+        """The number of an organisation's batches that have not ended."""
         row = await self.database.fetch_one(
             "select count(*) from agent.batches where completed_at is null and org = %s", [org]
         )

@@ -46,7 +46,7 @@ def label_as_stored(label: str, by_label: dict[str, str]) -> str:
 
 
 def no_block(label: str, by_label: dict[str, str]) -> str:
-    """What a model is told of a label that none of its blocks has."""
+    """The error text for a label that none of the agent's blocks has."""
     known = ", ".join(sorted(by_label)) or "none"
     return f"You have no memory block labelled '{label}'. Yours are: {known}"
 

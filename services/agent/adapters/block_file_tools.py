@@ -119,12 +119,12 @@ def label_of(path: str | None) -> str:
 
 
 def needs(asked: Memory, name: str) -> ToolResult:
-    """What the model is told of a command that lacks something."""
+    """The error result of a command that lacks something."""
     return error(f"The command '{asked.command}' needs `{name}`.")
 
 
 def not_whole(result: ToolResult, failed: BlockPatch, done: list[str], left: int) -> ToolResult:
-    """What the model is told of a patch that could not be applied as a whole."""
+    """The error result of a patch that could not be applied as a whole."""
     if not done and not left:
         return result
     return error(

@@ -1,5 +1,4 @@
-"""What the tools `memory` and `memory_apply_patch` do to an agent's blocks, besides editing their
-values: blocks come, go and change their labels."""
+"""The parts of `memory` and `memory_apply_patch` that create, delete and relabel blocks."""
 
 from __future__ import annotations
 

@@ -44,7 +44,7 @@ order by list, place"""
 
 
 class BlockQueries(Protocol):
-    """What prompts, handlers and memory tools read of blocks."""
+    """The queries of prompts, handlers and memory tools about blocks."""
 
     async def seen_blocks(self, org: str, block_ids: list[str]) -> list[AttachedBlock]:
         """These blocks as they are now, in this order, without those that are gone."""

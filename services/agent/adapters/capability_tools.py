@@ -72,7 +72,7 @@ class CapabilityTools:
     def command(
         self, calling: Calling, wanted: ToCapability, callers: list[CallingRun], seconds: float
     ) -> RouteMessage:
-        """What routes the message: one of the system that says who writes."""
+        """The command that routes the message, sent as a system message that names the writer."""
         sender, call = calling.design.config.id, calling.call
         routed_id = derived_id("routed_message", calling.run_id, calling.step_id, call.id)
         text = f"[Message from agent {sender}: your answer goes back to it] {wanted.message}"
@@ -105,7 +105,7 @@ class CapabilityTools:
             return await self.end(calling, command.routed_message_id, progress)
 
     async def end(self, calling: Calling, routed_id: str, progress: Progress) -> ToolResult:
-        """What came of the message. While it is in line at an agent it may turn out that all wait
+        """The result of the message. While it is in line at an agent it may turn out that all wait
         for all: then it is withdrawn there, and goes to another agent."""
         org, look = calling.context.org, LOOK_SECONDS
         while True:

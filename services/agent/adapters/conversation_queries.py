@@ -48,7 +48,7 @@ class LostConversation:
 
 
 class ConversationQueries(Protocol):
-    """What handlers and policies read of conversations."""
+    """The queries of handlers and policies about conversations."""
 
     async def block_states(self, org: str, block_ids: list[str]) -> list[BlockState]:
         """Those of these blocks that are there, in this order, whole."""
@@ -148,7 +148,7 @@ class WaitingApproval:
 
 
 class ApprovalQueries(Protocol):
-    """What the sweep of approvals reads."""
+    """The queries of the sweep of approvals."""
 
     async def waiting_approvals(self, seconds_max: float) -> list[WaitingApproval]:
         """Those that have waited longest, `APPROVALS_SEEN_MAX` at most, with the time that each may
@@ -191,12 +191,12 @@ class PausedConversation:
 
     @property
     def seconds(self) -> float:
-        """How long the pause is."""
+        """The length of the pause, in seconds."""
         return self.minutes * 60.0
 
 
 class PauseQueries(Protocol):
-    """What the sweep of pauses reads."""
+    """The queries of the sweep of pauses."""
 
     async def paused_conversations(self) -> list[PausedConversation]:
         """Those whose pause ends first, `PAUSES_SEEN_MAX` at most."""

@@ -58,7 +58,7 @@ class FoundMessage:
 
 @dataclass(frozen=True, slots=True)
 class Search:
-    """What `conversation_search` looks for; None means anything."""
+    """The filters of `conversation_search`; None means anything."""
 
     org: str
     agent_id: str
@@ -70,7 +70,7 @@ class Search:
 
 
 class ConversationSearch(Protocol):
-    """What the tool `conversation_search` reads."""
+    """The queries of the tool `conversation_search`."""
 
     async def messages_named(self, search: Search, ids: list[str]) -> list[FoundMessage]:
         """Of these messages those that the search is about, whatever they say, in their order."""
@@ -134,8 +134,8 @@ class HybridConversationSearch:
         self.queries = queries
 
     async def search(self, calling: Calling, search: Search) -> list[FoundMessage]:
-        """What a call looks for: the best first, both ways fuse_ranks; without a text the newest
-        first. Where the memory service does not answer, or cannot embed, what has the text."""
+        """The matches, best first by both rankings; without a text the newest first. Where the
+        memory service does not answer or cannot embed, messages that contain the text."""
         if not (search.text or "").strip("\x00 \n\t"):
             return await self.queries.search_messages(search)
         worded, near = await asyncio.gather(
@@ -144,7 +144,7 @@ class HybridConversationSearch:
         return [message for message, _ in fuse_ranks(worded, near)][: search.limit]
 
     async def near(self, calling: Calling, search: Search) -> list[FoundMessage]:
-        """What is near to a text in meaning, the nearest first, each once."""
+        """The messages nearest in meaning to a text, the nearest first, each once."""
         assert search.text is not None, "a text is near to a text"
         asker = derived_id("search", calling.step_id, calling.call.id)
         command = NearestMessages(

@@ -87,7 +87,7 @@ class ConversationTools:
         }
 
     def runner(self, tool: HeldTool) -> Runner | None:
-        """What carries out calls of a tool; None if there is nothing yet that does."""
+        """The function that carries out calls of a tool; None if there is none yet."""
         return self.runners.get(tool.name)
 
     async def send_message(self, calling: Calling) -> ToolResult:
@@ -127,7 +127,7 @@ class ConversationTools:
         )
 
     def dates(self, calling: Calling) -> Reader:
-        """What reads times as the agent means them."""
+        """The parser of times in the agent's time zone."""
         return Reader(self.clock.now(), ZoneInfo(calling.design.config.timezone))
 
     async def search_page(
@@ -169,7 +169,7 @@ class ConversationTools:
 
 
 def search_result(found: list[FoundMessage], zone: ZoneInfo) -> ToolResult:
-    """What the model is told of the messages that a search found."""
+    """The result of a search: the messages that were found, as text for the model."""
     if not found:
         return ToolResult("success", "No results found.")
     listed = [

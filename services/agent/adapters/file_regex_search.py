@@ -45,7 +45,7 @@ class Match:
 
 @dataclass(slots=True)
 class Found:
-    """What a search has found so far, and how much it has looked at."""
+    """The matches of a search so far, and the amount of text that it has read."""
 
     matches: list[Match] = field(default_factory=list)
     chars: int = 0
@@ -98,7 +98,7 @@ def matching_files(files: Sequence[AttachedFile], include: str) -> list[Attached
 
 @dataclass(frozen=True, slots=True)
 class FileSearch:
-    """What is looked for, in files of which names, and how many lines around it are shown."""
+    """A search: the pattern, the names of the files, and the lines of context."""
 
     pattern: str
     include: str = ""

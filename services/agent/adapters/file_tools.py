@@ -139,7 +139,7 @@ class FileTools:
     async def describe_opened(
         self, calling: Calling, files: list[AttachedFile], views: list[FileView], result: Any
     ) -> str:
-        """What the model is told: which files were opened, and which were closed for them."""
+        """The result text: the files that were opened, and those that were closed for them."""
         listed = ", ".join(place(*opened) for opened in zip(files, views, strict=True))
         words = f"Opened {listed}"
         closed = {*result["closed"]}
@@ -233,7 +233,7 @@ def place(file: AttachedFile, view: FileView) -> str:
 
 
 def matches_page(asked: GrepFiles, found: Found, offset: int) -> str:
-    """What the model is told of lines that were found."""
+    """The result text for lines that were found."""
     total = len(found.matches)
     if not total:
         where = f" in files as '{asked.include}'" if asked.include else ""

@@ -32,7 +32,7 @@ order by number limit %(segments)s"""
 
 
 class FolderQueries(Protocol):
-    """What prompts and file tools read of an agent's folders."""
+    """The queries of prompts and file tools about an agent's folders."""
 
     async def seen_folders(self, org: str, agent_id: str, chars_max: int) -> list[AttachedFolder]:
         """The folders of an agent with their files, and so many characters of those it sees."""

@@ -137,8 +137,7 @@ class Reader:
         return here - count * _LENGTHS[unit]
 
     def around(self, moment: datetime, unit: str) -> tuple[datetime, datetime]:
-        """What is meant by 'two hours ago', which is a moment, and 'two days ago', which is a
-        day."""
+        """The time meant: 'two hours ago' is a moment, 'two days ago' is a day."""
         if _LENGTHS.get(_UNITS.get(unit, unit), _DAY) < _DAY:
             return at_once(moment)
         return self.day(moment.date())

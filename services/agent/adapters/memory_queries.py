@@ -1,4 +1,4 @@
-"""What the system prompt of an agent shows of its memory: blocks, folders, and archives."""
+"""The memory in an agent's system prompt: blocks, folders, and archives."""
 
 from __future__ import annotations
 
@@ -45,10 +45,10 @@ order by g.created_at limit 1"""
 
 
 class ArchivalMemoryQueries(Protocol):
-    """What prompts read of archives."""
+    """The queries of prompts about archives."""
 
     async def archival_memory(self, org: str, agent_id: str) -> ArchivalMemory:
-        """How much an agent has in its archives, and with which tags."""
+        """The size of an agent's archives, and their tags."""
         ...
 
     async def archive_owner(self, org: str, agent_id: str) -> str:
@@ -64,7 +64,7 @@ class PostgresArchivalMemoryQueries:
         self.database = database
 
     async def archival_memory(self, org: str, agent_id: str) -> ArchivalMemory:
-        """How much an agent has in its archives, and with which tags."""
+        """The size of an agent's archives, and their tags."""
         row = await self.database.fetch_one(
             NEWEST,
             {"org": org, "agent": agent_id, "most": COUNTED_MAX + 1, "tags": TAGS_SHOWN_MAX},
@@ -79,15 +79,15 @@ class PostgresArchivalMemoryQueries:
 
 
 class MemoryQueries(BlockQueries, FolderQueries, ArchivalMemoryQueries, Protocol):
-    """What is read of an agent's memory for its system prompt."""
+    """The queries of the system prompt about an agent's memory."""
 
 
 async def seen_memory(
     queries: MemoryQueries, org: str, design: AgentDesign
 ) -> tuple[list[AttachedBlock], str, ArchivalMemory]:
-    """What the system prompt of an agent shows: its blocks, the section about its folders, and what
-    is in its archives. Who has no tool for files, or for archives, is told nothing of them, and
-    nothing is asked."""
+    """The memory in the agent's system prompt: its blocks, the section about its folders, and its
+    archives. Agents without tools for files, or for archives, get no section, and nothing is
+    asked."""
     blocks = await queries.seen_blocks(org, design.block_ids)
     directories, archival = "", NO_ARCHIVES
     if not FILE_TOOL_NAMES.isdisjoint(design.tools):

@@ -86,7 +86,7 @@ class RethinkUserMemory(BaseModel):
 
 
 class MemoryToolQueries(MemoryQueries, ConversationSearch, Protocol):
-    """What memory tools read."""
+    """The queries of the memory tools."""
 
 
 class MemoryTools:
@@ -113,7 +113,7 @@ class MemoryTools:
         }
 
     def runner(self, tool: HeldTool) -> Runner | None:
-        """What carries out calls of a tool; None if memory cannot yet."""
+        """The function that carries out calls of a tool; None if memory cannot yet."""
         return self.runners.get(tool.name)
 
     async def memory_replace(self, calling: Calling) -> ToolResult:

@@ -57,7 +57,7 @@ class ToTags(BaseModel):
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """What another agent said, or why it said nothing."""
+    """Another agent's answer, or the reason why there is none."""
 
     texts: list[str]
     failed: str = ""
@@ -136,7 +136,7 @@ class MultiAgentTools:
         return ToolResult("success", str(await asyncio.gather(*map(ask, others))))
 
     async def callers(self, calling: Calling, *, waits: bool) -> list[CallingRun]:
-        """What led to this call, and the run that makes it. Raises StoreUnavailable."""
+        """The runs that led to this call, and the run that makes it. Raises StoreUnavailable."""
         chain = await self.queries.call_chain(calling.context.org, calling.run_id)
         config = calling.design.config
         known = chain.conversation_id if chain else main_conversation(config.id)
@@ -146,7 +146,7 @@ class MultiAgentTools:
         return [*(chain.callers if chain else []), own]
 
     async def answer(self, sent: Sent) -> Answer:
-        """What the other agent says, within the time that there is for it."""
+        """The other agent's answer, within the time that there is for it."""
         depth = waits_of(sent.callers)
         seconds = self.seconds_max * PART_OF_DEADLINE**depth
         try:

@@ -54,7 +54,7 @@ order by version desc limit 1"""
 
 
 class AgentQueries(Protocol):
-    """What the sweeps of agents and the policies on deleted blocks and tools read."""
+    """The queries of the sweeps of agents and of the policies on deleted blocks and tools."""
 
     async def agents_attached_to(self, org: str, block_id: str) -> list[str]:
         """The agents that a block is attached to, although it is gone."""

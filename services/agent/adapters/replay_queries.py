@@ -1,4 +1,4 @@
-"""What replays of runs read: the run, the histories of aggregates, and which replays are due."""
+"""Queries of replays: the run, the histories of aggregates, and the replays that are due."""
 
 from __future__ import annotations
 
@@ -114,7 +114,7 @@ class DueReplay:
 
 
 class ReplayQueries(Protocol):
-    """What is read for replays."""
+    """The queries of replays."""
 
     async def run_to_replay(self, org: str, run_id: str) -> RunToReplay | None:
         """A run of an organisation; None for one that is not there."""
@@ -131,7 +131,7 @@ class ReplayQueries(Protocol):
         ...
 
     async def open_replays(self, org: str) -> int:
-        """How many replays of an organisation have not ended."""
+        """The number of an organisation's replays that have not ended."""
         ...
 
     async def due_replays(self, of_org: int, limit: int) -> list[DueReplay]:
@@ -196,7 +196,7 @@ class PostgresReplayQueries:
         ]
 
     async def open_replays(self, org: str) -> int:
-        """How many replays of an organisation have not ended."""
+        """The number of an organisation's replays that have not ended."""
         row = await self.database.fetch_one(
             "select count(*) from agent.run_replays where status = 'running' and org = %s", [org]
         )

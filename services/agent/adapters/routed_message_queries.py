@@ -1,5 +1,4 @@
-"""What has become of a message that was routed to another agent, from the views of the groups
-service."""
+"""State of a message that was routed to another agent, from the views of the groups service."""
 
 from __future__ import annotations
 
@@ -11,7 +10,7 @@ from libs.eventstore.connection_pool import Database
 
 @dataclass(frozen=True, slots=True)
 class RoutedProgress:
-    """How far a routed message is. `run_id` and `agent_id` are those of the delivery that came
+    """The state of a routed message. `run_id` and `agent_id` are those of the delivery that came
     last; it is the answer once the message is completed, and `reason` says why it failed."""
 
     status: str
@@ -21,10 +20,10 @@ class RoutedProgress:
 
 
 class RoutedMessageQueries(Protocol):
-    """What is read of routed messages."""
+    """The queries about routed messages."""
 
     async def routed_progress(self, org: str, routed_message_id: str) -> RoutedProgress | None:
-        """How far a routed message is, if it was accepted."""
+        """The state of a routed message, if it was accepted."""
         ...
 
 
@@ -35,7 +34,7 @@ class PostgresRoutedMessageQueries:
         self.database = database
 
     async def routed_progress(self, org: str, routed_message_id: str) -> RoutedProgress | None:
-        """How far a routed message is, if it was accepted."""
+        """The state of a routed message, if it was accepted."""
         row = await self.database.fetch_one(
             "select m.status, d.agent_id, d.run_id, coalesce(m.error->>'reason', '')"
             " from groups.routed_message_view m cross join lateral ("

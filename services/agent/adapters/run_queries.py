@@ -49,8 +49,8 @@ class Orphan:
 
 @dataclass(frozen=True, slots=True)
 class RunOrigin:
-    """What a run was accepted for: the request that all of it belongs to, who sent that, and the
-    span it was sent in, as W3C writes it; empty if nobody traced it."""
+    """The origin of a run: the first request of its chain, the sender, and the span it was sent in,
+    as W3C writes it; empty without a trace."""
 
     correlation_id: str = ""
     actor: str = ""
@@ -58,7 +58,7 @@ class RunOrigin:
 
 
 class RunQueries(Protocol):
-    """What handlers, the engine and its telemetry read of runs."""
+    """The queries of handlers, the engine and its telemetry about runs."""
 
     async def latest_run(
         self,
@@ -86,7 +86,7 @@ class RunQueries(Protocol):
         ...
 
     async def origin_of_run(self, org: str, conversation_id: str, run_id: str) -> RunOrigin | None:
-        """What a run was accepted for; None for one that is not there."""
+        """The origin of a run; None for one that is not there."""
         ...
 
     async def run_of_step(self, org: str, conversation_id: str, step_id: str) -> str | None:
@@ -153,7 +153,7 @@ class PostgresRunQueries:
         return [Orphan(*row) for row in rows]
 
     async def origin_of_run(self, org: str, conversation_id: str, run_id: str) -> RunOrigin | None:
-        """What a run was accepted for; None for one that is not there."""
+        """The origin of a run; None for one that is not there."""
         row = await self.database.fetch_one(
             "select metadata->>'correlation_id', metadata->>'actor', metadata->>'traceparent'"
             " from agent.events where aggregate_id = %s"
@@ -223,7 +223,7 @@ class DueCallback:
 
 
 class CallbackQueries(Protocol):
-    """What the sending of callbacks reads."""
+    """The queries of the sender of callbacks."""
 
     async def due_callbacks(self, of_org: int, limit: int) -> list[DueCallback]:
         """The callbacks whose time has come and that nobody sends: of each organisation the first,

@@ -63,7 +63,7 @@ class WantedMessages:
 
 
 class SummaryQueries(Protocol):
-    """What is read for summaries."""
+    """The queries about summaries."""
 
     async def summarised_messages(
         self, org: str, conversation_id: str, wanted: WantedMessages

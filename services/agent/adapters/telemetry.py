@@ -1,4 +1,4 @@
-"""What operators see: spans of runs and of tool calls, how many there were, and how many agents."""
+"""Telemetry of runs: spans of runs and of tool calls, their number, and the number of agents."""
 
 from __future__ import annotations
 
@@ -64,7 +64,7 @@ def count_end(stop_reason: str, total_duration_ns: int) -> None:
 
 
 def ending(event: RunCompleted | RunFailed) -> Attributes:
-    """What the span of a run says when the run has ended."""
+    """The attributes of a run's span when the run has ended."""
     return {
         span_attributes.STOP_REASON: event.stop_reason,
         span_attributes.INPUT_TOKENS: event.usage.prompt_tokens,

@@ -16,7 +16,7 @@ from services.agent.domain.tools.custom_tools import HeldTool
 
 @dataclass(frozen=True, slots=True)
 class Calling:
-    """What a tool knows of the call that it carries out."""
+    """The facts that a tool gets about the call that it carries out."""
 
     call: ToolCall
     design: AgentDesign
@@ -34,7 +34,7 @@ class ToolOwner(Protocol):
     pydantic's ValidationError for arguments that do not fit."""
 
     def runner(self, tool: HeldTool) -> Runner | None:
-        """What carries out calls of a tool; None if the owner cannot yet."""
+        """The function that carries out calls of a tool; None if the owner cannot yet."""
         ...
 
 

@@ -40,7 +40,7 @@ TOOLS_BY_NAME = (
 
 
 class CustomToolQueries(Protocol):
-    """What prompts and handlers read of tools that clients made."""
+    """The queries of prompts and handlers about clients' tools."""
 
     async def custom_tools(self, org: str, tool_ids: list[str]) -> list[CustomTool]:
         """These tools as they are now, in this order, without those that are gone."""
@@ -139,14 +139,14 @@ def custom_tool(row: Sequence[Any]) -> CustomTool:
 
 @dataclass(frozen=True, slots=True)
 class ToolRunProgress:
-    """How far a call is: `result` once there is one; `alive` while a process makes it."""
+    """The state of a call: `result` once there is one; `alive` while a process makes it."""
 
     result: dict[str, Any] | None
     alive: bool
 
 
 class ToolRunQueries(Protocol):
-    """How far a tool run is, for the process that waits for it."""
+    """The query about a tool run, for the process that waits for it."""
 
     async def tool_run(self, org: str, tool_run_id: str) -> ToolRunProgress | None:
         """A call, if it was begun."""

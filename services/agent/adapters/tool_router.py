@@ -70,7 +70,7 @@ class ToolRouter:
         self.policies = policies
 
     def runner(self, tool: HeldTool) -> Runner | None:
-        """What carries out calls of a tool; None if its owner is not there, or cannot yet."""
+        """The function for calls of a tool; None if its owner is not there, or cannot yet."""
         owner = self.owners.get(tool.owner)
         return owner.runner(tool) if owner else None
 
@@ -140,7 +140,7 @@ class ToolRouter:
 
 
 def late(name: str, seconds: float) -> ToolResult:
-    """What a model is told of a tool that took too long."""
+    """The error result of a tool that took too long."""
     return error(
         f"'{name}' took longer than {seconds:g} seconds and was stopped. It may or may not have "
         "taken effect: check before you call it again."
@@ -159,7 +159,7 @@ def cut_result(result: ToolResult, chars_max: int) -> ToolResult:
 
 
 def summary(invalid: ValidationError) -> str:
-    """What is wrong with the arguments, field by field."""
+    """The problems with the arguments, field by field."""
     return "; ".join(
         f"{'.'.join(map(str, problem['loc'])) or 'arguments'}: {problem['msg']}"
         for problem in invalid.errors(include_input=False)[:PROBLEMS_TOLD_MAX]

@@ -64,7 +64,7 @@ class ToolsServiceClient:
         self.stops: set[asyncio.Task[None]] = set()
 
     def runner(self, tool: HeldTool) -> Runner | None:
-        """What carries out calls of a tool; None for those that are not built yet."""
+        """The function that carries out calls of a tool; None for those that are not built yet."""
         return partial(self.run, tool) if tool.tool_type in RUNNABLE_TYPES else None
 
     async def run(self, tool: HeldTool, calling: Calling) -> ToolResult:
@@ -135,7 +135,7 @@ def may_see_blocks(tool: HeldTool) -> bool:
 
 
 def inner_tools(design: AgentDesign) -> list[InnerTool]:
-    """What a program of an agent may call, and what it may not and why."""
+    """The tools that a program of an agent may call, and those that it may not, with the reason."""
     waits = {
         rule.get("tool_name")
         for rule in design.config.tool_rules
@@ -181,7 +181,7 @@ def arguments_of(tool: HeldTool, arguments: str) -> JsonObject:
 
 
 def tool_result(result: ToolRunResult) -> ToolResult:
-    """What the model is told of it, and clients see."""
+    """The result for the model and for clients."""
     status: ToolStatus = "success" if result.status == "success" else "error"
     return ToolResult(
         status,

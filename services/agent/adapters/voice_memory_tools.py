@@ -68,7 +68,7 @@ class StoreMemories(BaseModel):
 
 
 class VoiceMemoryQueries(ArchivalMemoryQueries, ConversationSearch, Protocol):
-    """What the memory tools of agents for voice read."""
+    """The queries of the memory tools of agents for voice."""
 
 
 class VoiceMemoryTools:
@@ -80,7 +80,7 @@ class VoiceMemoryTools:
         self.clock = clock
 
     def runners(self) -> Mapping[str, Runner]:
-        """What carries out calls, by the names of the tools."""
+        """The functions that carry out calls, by the names of the tools."""
         return {"search_memory": self.search_memory, "store_memories": self.store_memories}
 
     async def search_memory(self, calling: Calling) -> ToolResult:
@@ -159,7 +159,7 @@ class VoiceMemoryTools:
         return ToolResult("success", f"{len(passages)} memories are stored.")
 
     async def messages(self, calling: Calling, text: str | None, limit: int) -> list[str]:
-        """What was said, the newest first; without words what the user said."""
+        """The texts of messages, the newest first; without words those of the user."""
         found = await self.queries.search_messages(
             Search(
                 org=calling.context.org,

@@ -37,7 +37,7 @@ def attempt_point(conversation: Conversation) -> str:
 def dead_letter_of_run(
     conversation: Conversation, context: Context, failed: FailedMessage
 ) -> DeadLetter:
-    """What is kept of a run that is given up; it cannot be replayed, only read."""
+    """A run at its limit of attempts, as a dead letter that cannot be replayed."""
     active = conversation.running()
     name = RunFailed.topic
     return failed.letter(
@@ -82,14 +82,14 @@ class RunDeadline:
         self.end = 0.0
 
     def seconds_left(self, active: ActiveRun) -> float:
-        """How long the run may still take; not above 0 if it is late."""
+        """The seconds that the run may still take; not above 0 if it is late."""
         if active.run.id != self.run_id:
             self.run_id = active.run.id
             self.end = self.clock.monotonic() + self.deadlines.run_seconds_max - active.seconds
         return self.end - self.clock.monotonic()
 
     async def hold[T](self, step: Awaitable[T], active: ActiveRun) -> T:
-        """What comes of a step of the model. Raises ModelFailed when it, or the run, takes too
+        """The result of a step of the model. Raises ModelFailed when it, or the run, takes too
         long."""
         left, step_max = self.seconds_left(active), self.deadlines.step_seconds_max
         try:

@@ -69,5 +69,5 @@ class BatchCallbacks(LeasedWork[DueBatchCallback]):
 
 
 def callback_body(due: DueBatchCallback) -> bytes:
-    """What the client of a batch is told, by V1's names."""
+    """The callback's body for the client of a batch, in V1's names."""
     return to_json({"job_id": due.batch_id, "status": due.status, "completed_at": due.completed_at})

@@ -36,7 +36,7 @@ NO_BODY = "The answer of the run could not be put together: the log of the serve
 
 
 class Poster(Protocol):
-    """Who posts."""
+    """The sender of HTTP posts."""
 
     async def post(self, url: str, body: bytes) -> CallbackOutcome:
         """Post JSON to an address of a client. Raises nothing."""
@@ -99,8 +99,8 @@ class CallbackSender(LeasedWork[DueCallback]):
         return work.conversation_id
 
     async def outcome(self, due: DueCallback) -> CallbackOutcome:
-        """What comes of telling a client. Where the answer of the run cannot be put together, for
-        a reason that the next attempt may find as well, that counts as an attempt that failed."""
+        """The outcome of one post. If the run's answer cannot be put together, for a reason that
+        the next attempt may meet as well, the attempt counts as failed."""
         try:
             body = await self.body(due)
         except StoreUnavailable:
@@ -111,7 +111,7 @@ class CallbackSender(LeasedWork[DueCallback]):
         return await self.poster.post(due.url, body)
 
     async def body(self, due: DueCallback) -> bytes:
-        """What a client is told: how its run ended and, unless that is too long, the answer."""
+        """The callback's body: how its run ended and, unless that is too long, the answer."""
         asked = due.run["request_config"]["include_return_message_types"]
         found = await self.ports.queries.run_messages(due.org, due.run_id)
         messages = only_types(found, asked or None)

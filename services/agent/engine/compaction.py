@@ -82,7 +82,7 @@ type Summary = tuple[Plan | None, WrittenSummary]
 
 @dataclass(frozen=True, slots=True)
 class Prepared:
-    """What a compaction is made of: the window as it stands, and how it is to be cut."""
+    """The input of a compaction: the window as it stands, and the cut to be made."""
 
     state: ConversationState
     design: AgentDesign
@@ -99,7 +99,7 @@ class Prepared:
 def prepare_compaction(
     state: ConversationState, design: AgentDesign, question: StepRequest, trigger: Trigger
 ) -> Prepared:
-    """What a compaction of this conversation needs: its window, settings and token budget."""
+    """The input of this conversation's compaction: its window, settings and token budget."""
     requested = state.active_run.compaction if state.active_run else None
     settings = settings_of(design.config, requested)
     share = settings.sliding_window_percentage

@@ -118,8 +118,8 @@ class LeasedConversation:
         return within_window(design, self.ports.models.window_tokens(design.config.llm_config))
 
     async def once_answered[T](self, ask: Callable[[], Awaitable[T]]) -> T:
-        """What the store says, however long it is away: the lease says whether it is still ours
-        to do something with it."""
+        """The store's answer, however long it is away: the lease decides whether the process may
+        still act on it."""
         for attempt in count():
             try:
                 return await ask()

@@ -64,7 +64,7 @@ class ReplyStream:
         self.unnamed: tuple[str, str] | None = None  # a call whose name was not sent yet
 
     def of(self, delta: ModelDelta) -> Iterator[ModelDelta]:
-        """What is sent of a chunk."""
+        """The deltas to send for a chunk."""
         match delta:
             case ReasoningDelta():
                 if not self.thoughts_sent:
@@ -90,7 +90,7 @@ class ReplyStream:
             self.unnamed = (delta.id, name)
 
     def stream_arguments(self, delta: ToolCallDelta) -> Iterator[ModelDelta]:
-        """What clients receive of a chunk of a call's arguments."""
+        """The deltas that clients receive of a chunk of a call's arguments."""
         reader = self.readers.readers.get(delta.id)
         if reader is None:
             yield delta
@@ -136,9 +136,9 @@ CHUNKS_MAX = 50_000
 
 @dataclass(frozen=True, slots=True)
 class StepRequest:
-    """What a model is asked for a step; it holds for the conversation at `version`. `rebuilt` is
-    the system message that it shows, if that is a new one, made of these blocks. `size` is how
-    much all of it weighs."""
+    """The request of a step to a model; it holds for the conversation at `version`. `rebuilt` is
+    the system message that it shows, if that is a new one, made of these blocks. `size` is how much
+    all of it weighs."""
 
     version: int
     request: ModelRequest
@@ -162,7 +162,7 @@ def step_request(
     directories: str = "",
     archival: ArchivalMemory = NO_ARCHIVES,
 ) -> StepRequest:
-    """What the model is asked next by an agent whose blocks, folders and archives are these."""
+    """The next request to the model of an agent whose blocks, folders and archives are these."""
     rebuilt = rebuilt_prompt(
         conversation.state,
         design.config,
@@ -178,7 +178,7 @@ def step_request(
 def question_showing(
     conversation: Conversation, design: AgentDesign, rebuilt: SystemPrompt | None, *, at: datetime
 ) -> StepRequest:
-    """What the model is asked next, with the system message that there is or a `rebuilt` one."""
+    """The next request to the model, with the present system message or a `rebuilt` one."""
     state, run = conversation.state, conversation.running()
     offered = loop_of(run.agent_type).offered_tools(design, run)
     tokens = design.config.llm_config.context_window

@@ -53,7 +53,7 @@ class Question:
 
     @property
     def asker(self) -> tuple[str, str]:
-        """Whose questions are counted together."""
+        """The key under which an asker's questions are counted."""
         return self.org, self.agent_id
 
 

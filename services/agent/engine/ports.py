@@ -1,4 +1,4 @@
-"""What the engine needs: the store, the bus, models, tools, and what is this process's own."""
+"""Ports of the engine: the store, the bus, models, tools, and the process's own."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ class EnginePorts(ProcessPorts):
 
 
 class Scheduler(Protocol):
-    """Who begins attempts, as an attempt knows it."""
+    """The scheduler of attempts, as an attempt sees it."""
 
     def begin(self, conversation_id: str, epoch: int | None, context: Context) -> None:
         """Begin another attempt, under a lease of this epoch; without one, somebody else does."""

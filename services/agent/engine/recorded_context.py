@@ -1,5 +1,5 @@
-"""What a model was asked in a step of a run, as the log tells it: the conversation, the agent and
-its tools as they were then."""
+"""Past context of a step, from the log: the conversation, the agent and its tools as they were
+then."""
 
 from __future__ import annotations
 
@@ -38,8 +38,8 @@ class RecordedContext:
         self.notes: dict[str, None] = {}
 
     async def question(self, number: int, llm: LLMConfig | None = None) -> StepRequest:
-        """What the model is asked for a step, by this model or that of then. Raises CannotReplay
-        where nothing is recorded of the agent."""
+        """The request of a step, to this model or the one of then. Raises CannotReplay where
+        nothing is recorded of the agent."""
         design = await self.design_of(number, llm)
         return question_showing(self.conversation, design, None, at=self.ports.clock.now())
 

@@ -1,4 +1,4 @@
-"""What is recorded of a run and of its agent, read from the log in pages."""
+"""Recorded history of a run and of its agent, read from the log in pages."""
 
 from __future__ import annotations
 

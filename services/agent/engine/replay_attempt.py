@@ -251,7 +251,7 @@ class ReplayAttempt:
     async def live_answer(
         self, step_id: str, call: ToolCall, design: AgentDesign, to_approve: Container[str]
     ) -> tuple[ToolResult | None, ReplayedAnswer]:
-        """What a tool gives now, if it changes nothing of the agent; else what was recorded. None
+        """The result of a tool now, if it changes nothing of the agent; else the recorded one. None
         for a call that another attempt began, and that may not be made twice."""
         not_live = why_not_live(call, design, to_approve)
         if not_live:
@@ -288,7 +288,7 @@ class ReplayAttempt:
     # What becomes durable
 
     def fresh(self) -> tuple[list[ReplayedFact], list[ReplayedAnswer]]:
-        """What has happened since the last commit."""
+        """The facts and rows since the last commit."""
         events = self.conversation.take_new_events()
         for event in events:
             self.note(event)

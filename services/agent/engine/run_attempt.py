@@ -69,8 +69,8 @@ log = logging.getLogger(__name__)
 
 @dataclass(frozen=True, slots=True)
 class PreparedStep:
-    """What was read of an agent after the message came that starts its run, and what its model
-    is asked then, prepared while the start is being committed."""
+    """The agent's context and request for the first step, read and prepared while the start of its
+    run is being committed."""
 
     design: AgentDesign
     question: asyncio.Future[StepRequest]
@@ -403,8 +403,8 @@ class RunAttempt:
     async def question_about(
         self, design: AgentDesign, action: AskModel | Compact
     ) -> StepRequest | None:
-        """What the model is asked for this step: as it was prepared, if that is still it; None if
-        there is something else to do by now."""
+        """The model's request for this step: the prepared one where it still holds; None if there
+        is something else to do by now."""
         early, self.fresh_question = self.fresh_question, None
         if early is not None:
             with contextlib.suppress(StoreUnavailable, VersionConflict):

@@ -35,7 +35,7 @@ from services.agent.domain.conversations.approval_state import NO_GATES, CallGat
 
 @dataclass(frozen=True, slots=True)
 class ToolCallKind:
-    """How the chunks of a call are sent: as what waits for the client or not, under which id."""
+    """The form of a call's chunks: waiting for the client or not, and the id."""
 
     prefix: str
     call: JsonObject
@@ -65,7 +65,7 @@ class StepChunks:
         self.chars = {"reasoning": 0, "text": 0, "arguments": 0, "gated_arguments": 0}
 
     def of(self, delta: ModelDelta) -> list[JsonObject]:
-        """What clients receive of a delta; nothing of a call that will not be carried out."""
+        """Clients' chunks of a delta; none of a call that will not be carried out."""
         match delta:
             case ReasoningDelta(text, inner):
                 self.count("reasoning", text)
@@ -97,7 +97,7 @@ class StepChunks:
         self.chunks.append((kind, len(text)))  # type: ignore[arg-type]
 
     def rest(self, messages: Sequence[JsonObject]) -> list[JsonObject]:
-        """What has not been sent yet of the whole message, which is served as `messages`."""
+        """The unsent chunks of the whole message, which is served as `messages`."""
         before = len(self.chunks)
         self.chunks += self.remaining("reasoning", "".join(thoughts(messages)))
         said = False

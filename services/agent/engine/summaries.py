@@ -72,7 +72,7 @@ class SummaryGone(Exception):
 
 @dataclass(slots=True, kw_only=True)
 class SummaryPorts(ProcessPorts):
-    """What the writing of summaries needs."""
+    """The ports of the summary writer."""
 
     models: Models
     queries: SummaryQueries
@@ -88,7 +88,7 @@ class Summariser:
 
     @property
     def room(self) -> int:
-        """How many bytes of messages or notes the model is shown at a time."""
+        """The bytes of messages or notes that the model is shown at a time."""
         return shown_bytes(self.llm.context_window)
 
     @property
@@ -329,8 +329,8 @@ class SummaryWriter(LeasedWork[DueSummary]):
     async def ask(
         self, summariser: Summariser, prompt: str, lines: Sequence[str]
     ) -> tuple[str, Usage]:
-        """What a model writes about these lines, within the deadline of a step. If it says that
-        they are too long, it is asked again with half. Raises ModelFailed."""
+        """A model's text about these lines, within the deadline of a step. If it answers that they
+        are too long, it is asked again with half. Raises ModelFailed."""
         shown = summariser.room - len(prompt.encode())
         for halvings in range(HALVINGS_MAX + 1):
             request = self.request(summariser, prompt, transcript(lines, shown >> halvings))

@@ -114,7 +114,7 @@ class AgentHandlers:
     async def design(
         self, agent_id: str, request: all_request_bodies.CreateAgent, context: Context
     ) -> AgentDesign | Rejected:
-        """What the agent is to be."""
+        """The wanted design of the agent."""
         facts = await self.facts(request, context, request.block_ids or [])
         if isinstance(facts, Rejected):
             return facts
@@ -129,7 +129,7 @@ class AgentHandlers:
         context: Context,
         block_ids: list[str],
     ) -> Facts | Rejected:
-        """What a design depends on, looked up."""
+        """The outside facts that a design depends on, looked up."""
         llm = await self.ports.handles.llm(request.model) if request.model is not None else None
         if isinstance(llm, Rejected):
             return llm

@@ -30,7 +30,7 @@ NOT_APPENDED = (ConversationDeleted, CallbackAttempted)
 
 
 async def check_agent(agent: Agent, work: UnitOfWork) -> str | None:
-    """What is wrong with an agent that came from outside."""
+    """The problem with an imported agent, if any."""
     design = agent.design
     if design is None:
         return "it is no agent in the end"
@@ -41,8 +41,8 @@ async def check_agent(agent: Agent, work: UnitOfWork) -> str | None:
 
 
 async def check_conversation(conversation: Conversation, work: UnitOfWork) -> str | None:
-    """What is wrong with a conversation that came from outside: it is complete, no run of it is
-    under way, and its agent is not another one that is there."""
+    """The problem with an imported conversation that is incomplete, has a run under way, or belongs
+    to another agent that is there; None for a good one."""
     state = conversation.state
     if state.active_run is not None or state.queue or state.pause is not None:
         return "a run of it is not at its end"

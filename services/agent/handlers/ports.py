@@ -1,4 +1,4 @@
-"""What the handlers of the agent service need."""
+"""Ports of the agent service's handlers."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ class Handles(Protocol):
 
 @dataclass(slots=True, kw_only=True)
 class HandlerPorts(ProcessPorts):
-    """What a handler may use."""
+    """The ports that a handler may use."""
 
     handles: Handles
     queries: Queries

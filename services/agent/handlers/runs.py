@@ -55,7 +55,7 @@ RETRY_MEANS_SAME_SECONDS = 600
 
 @dataclass(frozen=True, slots=True)
 class Requested:
-    """What a request is decided from, and when it was made at the latest."""
+    """The facts that a request is decided from, and its time at the latest."""
 
     design: AgentDesign
     conversation: Conversation
@@ -131,7 +131,7 @@ class RunHandlers:
         return refused or self.reply(command, command.run.id, requested, work)
 
     async def load(self, command: RequestRun, work: UnitOfWork) -> Requested | Accepted | Rejected:
-        """What a request is decided from; or the reply at once, where a run answers it already."""
+        """The facts to decide from; or the reply at once, where a run answers it already."""
         agent, conversation = await work.load_both(
             (Agent, command.agent_id), (Conversation, command.conversation)
         )
@@ -168,8 +168,8 @@ class RunHandlers:
     async def terms(
         self, command: RequestAnswer, design: AgentDesign, org: str
     ) -> Terms | Rejected:
-        """How the agent answers this request; refused where there is no model of the name that it
-        gives, and where its callback may not be sent."""
+        """The agent's terms for answering this request; refused where there is no model of the name
+        that it gives, and where its callback may not be sent."""
         url = command.run.callback_url
         refused = self.ports.guard.refusal(url) if url is not None else None
         if refused:

@@ -41,7 +41,7 @@ class Deadline(Hashable, Protocol):
 
     @property
     def seconds(self) -> float:
-        """How many seconds it lasts in all."""
+        """The whole duration, in seconds."""
         ...
 
     @property
@@ -80,7 +80,7 @@ class MonotonicDeadlines[D: Deadline]:
         return [deadline for deadline in seen if self.ends[deadline] <= now]
 
     def seconds_left(self, deadline: D, *, begun_since: bool) -> float:
-        """How long something lasts that is seen for the first time."""
+        """The duration from the first sight on, in seconds."""
         if begun_since:
             return deadline.seconds
         return min(max((deadline.until - self.clock.now()).total_seconds(), 0.0), deadline.seconds)

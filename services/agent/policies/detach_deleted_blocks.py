@@ -30,5 +30,5 @@ def gives_blocks(event: Event) -> bool:
 
 
 def detach_block(agent_id: str, block_id: str) -> Command:
-    """What takes a block from an agent."""
+    """The command that takes a block from an agent."""
     return DetachBlock(agent_id=agent_id, block_id=block_id)

@@ -34,5 +34,5 @@ def gives_tools(event: Event) -> bool:
 
 
 def detach_tool(agent_id: str, tool_id: str) -> Command:
-    """What takes a tool from an agent."""
+    """The command that takes a tool from an agent."""
     return DetachTool(agent_id=agent_id, tool_id=tool_id)

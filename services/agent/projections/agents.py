@@ -93,7 +93,7 @@ def write_tags(event: AgentCreated | AgentUpdated, org: str, rows: RowWrites) ->
 
 
 def write_capabilities(event: AgentCreated | AgentUpdated, org: str, rows: RowWrites) -> None:
-    """What an agent can do now."""
+    """Write an agent's present capabilities."""
     for declared in event.config.capabilities:
         row: JsonObject = declared.model_dump(mode="json")
         rows.upsert(AGENT_CAPABILITIES, {"agent_id": event.originator_id, "org": org, **row})

@@ -52,12 +52,12 @@ def changed_columns(event: ConversationUpdated) -> JsonObject:
 
 
 def archive_fields(config: ConversationConfig) -> JsonObject:
-    """What a conversation says that is not archived, or no longer."""
+    """The fields of a conversation that is archived, or no longer."""
     return {"archived": config.archived_at is not None, "archived_at": None}
 
 
 def spoken_in(event: RunAccepted) -> JsonObject:
-    """What a request to a conversation changes in its row."""
+    """The changes of a request to a conversation's row."""
     at = event.timestamp
     fields: JsonObject = {"last_message_at": timestamp(at), "updated_at": timestamp(at)}
     return {"id": event.originator_id, "last_message_at": at.isoformat(), "fields": fields}

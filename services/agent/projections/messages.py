@@ -67,7 +67,7 @@ def summary_row(event: ConversationCompacted, org: str) -> JsonObject:
 
 
 def searched_text(message: Message) -> str:
-    """What a message is found by: its words, also those that were said by calling a tool."""
+    """The searchable text of a message: its words, also those that were said by calling a tool."""
     spoken = words_in_calls(message)
     return "\n".join([text_of(message), *spoken]).lstrip("\n") if spoken else text_of(message)
 

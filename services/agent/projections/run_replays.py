@@ -17,7 +17,7 @@ from services.agent.projections.tables import RUN_REPLAY_STEPS, RUN_REPLAYS
 
 
 def project_replay(event: RunReplayEvent, org: str, rows: RowWrites) -> None:
-    """What an event does to the rows of replays."""
+    """Write an event's changes to the rows of replays."""
     match event:
         case RunReplayRequested():
             rows.upsert(RUN_REPLAYS, replay_row(event, org))

@@ -75,7 +75,7 @@ def error_of(event: RunFailed) -> JsonObject:
 
 
 def ended_fields(event: RunCompleted | RunFailed | RunCancelled) -> JsonObject:
-    """What the end of a run changes in its row."""
+    """The changes to a run's row at its end."""
     reason = StopReasonType.cancelled
     if not isinstance(event, RunCancelled):
         reason = StopReasonType(event.stop_reason)
@@ -96,7 +96,7 @@ def ended_fields(event: RunCompleted | RunFailed | RunCancelled) -> JsonObject:
 
 
 def usage_of(tokens: Usage, step_count: int, context_tokens: int | None) -> JsonObject:
-    """What a run used, as V1 says it."""
+    """The usage of a run, in V1's fields."""
     usage = response_and_stream_events.Usage(
         completion_tokens=tokens.completion_tokens,
         prompt_tokens=tokens.prompt_tokens,
@@ -111,7 +111,7 @@ def usage_of(tokens: Usage, step_count: int, context_tokens: int | None) -> Json
 
 
 def never_started(event: QueuedRunsCancelled) -> JsonObject:
-    """What it changes in the row of a run to be cancelled before it starts."""
+    """The changes to the row of a run that is cancelled before it starts."""
     cancelled = RunStatus.cancelled.value
     return {
         "status": cancelled,
@@ -180,7 +180,7 @@ def note_attempt(event: CallbackAttempted, rows: RowWrites) -> None:
 
 
 def called_run_row(event: RunAccepted, org: str) -> JsonObject:
-    """Who called a run, and what led to it."""
+    """The row of a run's caller, and of the runs that led to it."""
     caller = event.callers[-1]
     return {
         "run_id": event.run_id,
@@ -227,14 +227,14 @@ def answered_step(event: ModelReplied, org: str) -> JsonObject:
 
 
 def note_agent(event: MessageAppended, rows: RowWrites) -> None:
-    """Whose step it is, where an older release recorded it: its message says so."""
+    """Write the step's agent, where an older release recorded it: its message says so."""
     answers = event.message.role == "assistant" and not event.sent
     if answers and event.step_id is not None:
         rows.patch(STEPS, {"id": event.step_id, "agent_id": event.agent_id})
 
 
 def end_step(event: RunFailed | RunCancelled, org: str, rows: RowWrites) -> None:
-    """What becomes of the step that was under way; events of older releases do not name it."""
+    """End the step that was under way; events of older releases do not name it."""
     step = event.step
     if step is None:
         return
@@ -258,5 +258,5 @@ def end_step(event: RunFailed | RunCancelled, org: str, rows: RowWrites) -> None
 
 
 def annotate_step(event: StepAnnotated, rows: RowWrites) -> None:
-    """What a client says of a step."""
+    """Write a client's annotation of a step."""
     rows.patch(STEPS, {"id": event.step_id, **event.changes})

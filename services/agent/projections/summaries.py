@@ -18,7 +18,7 @@ from services.agent.projections.tables import SUMMARIES
 
 
 def project_summary(event: SummaryEvent | SummariesDeleted, org: str, rows: RowWrites) -> None:
-    """What an event does to the rows of summaries."""
+    """Write an event's changes to the rows of summaries."""
     match event:
         case SummaryRequested():
             rows.upsert(SUMMARIES, summary_row(event, org))

@@ -43,7 +43,7 @@ type Phase = Literal["unknown", "pending", "importing", "undoing"] | Ended
 
 
 class ImportState(BaseModel):
-    """What is known of an import."""
+    """The state of an import."""
 
     phase: Phase = "unknown"
     source: ImportSource | None = None
@@ -66,7 +66,7 @@ class ImportState(BaseModel):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SourceSummary:
-    """What was found out of a source that was read to its end; see `ImportValidated`."""
+    """The facts about a source that was read to its end; see `ImportValidated`."""
 
     counts: ImportCounts
     keeps_ids: bool

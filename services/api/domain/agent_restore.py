@@ -27,8 +27,8 @@ Phase = Literal["none", "restoring", "undoing"]
 
 
 class RestoresState(BaseModel):
-    """What is known of the newest restore of an agent. `requested_version` is the version of the
-    event that wanted it: right after that, nothing was done of it."""
+    """The state of an agent's newest restore. `requested_version` is the version of the event that
+    wanted it: right after that, nothing was done of it."""
 
     phase: Phase = "none"
     restore_id: str = ""

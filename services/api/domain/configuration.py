@@ -1,4 +1,4 @@
-"""What became of the file that describes an agent, the last time that somebody applied it."""
+"""Outcome of the last time that somebody applied the file that describes an agent."""
 
 from __future__ import annotations
 

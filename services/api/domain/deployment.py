@@ -31,7 +31,7 @@ Status = Literal["", "started", "completed", "undoing", "undone", "migrating", "
 
 
 class DeploymentState(BaseModel):
-    """What is known of a deployment. It keeps the `content` that it is made from, or becomes, until
+    """The state of a deployment. It keeps the `content` that it is made from, or becomes, until
     that is done, and the request for later versions of the template. `follows_after` is the last
     version that its agents need not follow to."""
 

@@ -1,4 +1,4 @@
-"""What is made for a deployment, and what becomes of its agents in a migration."""
+"""Plan of a deployment: the things that it makes, and the changes of its agents in a migration."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ class Origin:
 
     @property
     def fields(self) -> JsonObject:
-        """What agents, blocks and groups say of their origin."""
+        """The fields in which agents, blocks and groups name their origin."""
         return {
             "project_id": self.project,
             "template_id": version_id(self.template_id, self.version),
@@ -85,7 +85,7 @@ class DeploymentPlan:
 
 @dataclass(slots=True)
 class BlockChanges:
-    """What is to be done with the blocks of an agent."""
+    """The changes to the blocks of an agent."""
 
     updates: dict[str, JsonObject] = field(default_factory=dict)
     new: list[BlockState] = field(default_factory=list)
@@ -109,7 +109,7 @@ def group_id_of(deployment_id: str) -> str:
 
 
 def plan_of(origin: Origin, content: TemplateContent, wanted: DeploymentRequest) -> DeploymentPlan:
-    """What is made from a content for what a client wants; the same each time."""
+    """The plan for a template's content and a client's request; the same each time."""
     shared = [block for block in content.blocks if len(block.agents) != 1]
     return DeploymentPlan(
         shared_blocks=[block_state(origin, block, wanted.memory_variables) for block in shared],
@@ -232,7 +232,7 @@ def planned_group(origin: Origin, content: TemplateContent) -> GroupConfig | Non
 def migrated_fields(
     origin: Origin, agent: TemplateAgent, wanted: DeploymentRequest, options: MigrationOptions
 ) -> JsonObject:
-    """What a migration changes in the configuration of an agent."""
+    """The changes of a migration to an agent's configuration."""
     names = UpdateAgent.model_fields.keys() - ATTACHED_LATER - NOT_MIGRATED
     changes: JsonObject = {name: [] for name in EMPTIED} | {
         name: value for name, value in agent.fields.items() if name in names and value is not None
@@ -252,9 +252,9 @@ def block_changes(
     options: MigrationOptions,
     scope: tuple[str, str],
 ) -> BlockChanges:
-    """What is to be done so that an agent has the blocks of its template. A block is known by its
-    label. The ids of new ones follow from `scope`, the number of the migration and the agent; a
-    block that several agents share is made once."""
+    """The changes that give an agent the blocks of its template. A block is known by its label. The
+    ids of new ones follow from `scope`, the number of the migration and the agent; a block that
+    several agents share is made once."""
     changes = BlockChanges()
     there = {block.label: block for block in present}
     for block in blocks:

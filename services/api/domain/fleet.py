@@ -43,7 +43,7 @@ class RunningApply(BaseModel):
 
 
 class FleetState(BaseModel):
-    """What is known of a fleet."""
+    """The state of a fleet."""
 
     key: str = ""
     name: str = ""

@@ -58,7 +58,7 @@ class IdMap:
         return ID.sub(self.replacement, text)
 
     def replacement(self, found: re.Match[bytes]) -> bytes:
-        """What stands for an id that was found."""
+        """The new id for an id that was found."""
         known = self.fixed.get(found[0])
         if known is not None:
             return known
@@ -82,7 +82,7 @@ class KeptIds(IdMap):
         super().__init__("", (), ())
 
     def replacement(self, found: re.Match[bytes]) -> bytes:
-        """What stands for an id that was found."""
+        """The new id for an id that was found."""
         return self.fixed.get(found[0], found[0])
 
 

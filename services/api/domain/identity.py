@@ -24,7 +24,7 @@ IDENTITIES_MAX = 100_000  # of an organisation
 
 
 class KnownIdentityState(BaseModel):
-    """What is known of an identity."""
+    """The state of an identity."""
 
     identity: IdentityState | None = None
     deleted: bool = False

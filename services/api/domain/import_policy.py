@@ -1,4 +1,4 @@
-"""What becomes of ids that are there already."""
+"""Policy for ids that are there already."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ class PresentThings:
 
 
 def decide_ids(policy: ConflictPolicy | None, present: PresentThings) -> IdDecision:
-    """What to do with ids that are there. Raises BadSource where they are in the way."""
+    """The decision about ids that are there. Raises BadSource where they are in the way."""
     elsewhere = present.used - present.usable
     taken = {*present.agents, *present.own, *elsewhere}
     if policy == "copy" or (policy is None and taken):

@@ -50,8 +50,8 @@ FUTURE_MAX = timedelta(days=1)
 
 
 def depth_of(line: bytes) -> int:
-    """How many lists and objects are in each other: any number over the limit where it is more.
-    What is no JSON may have another number."""
+    """The depth of nested lists and objects: any number over the limit where it is more. Text that
+    is no JSON may have another number."""
     text = line.replace(ESCAPED_BACKSLASH, b"").replace(ESCAPED_QUOTE, b"").replace(b'""', b"")
     brackets = b"".join(text.split(b'"')[::2]).translate(AS_STEPS, NOT_BRACKETS)
     if TOO_MANY_OPEN in brackets:
@@ -65,7 +65,7 @@ def has_nul(line: bytes) -> bool:
 
 
 class LineChecks:
-    """What is known of the lines so far. `own` are the ids of things that the source has,
+    """The state of the checks of the lines so far. `own` are the ids of things that the source has,
     `referred` those that it says are there already."""
 
     def __init__(
@@ -107,7 +107,7 @@ class LineChecks:
 
     @property
     def so_far(self) -> ImportCounts:
-        """How much was read so far."""
+        """The counts of the lines read so far."""
         return ImportCounts(lines=self.number, events=self.events)
 
     @property
@@ -159,7 +159,7 @@ class LineChecks:
         return BadSource.at_line(self.number, message)
 
     def check(self, line: AnyLine) -> None:
-        """What a line says has to fit what those before it said."""
+        """Check that a line fits those before it."""
         unfit = None if self.trusted else unfit_id(line)
         if unfit is not None:
             raise self.bad(f"`{unfit[:100]}` is no id: ids have letters, digits, `-` and `_`")

@@ -1,4 +1,4 @@
-"""What lines say by themselves: ids that subjects can have, and files that are whole."""
+"""Checks of single lines: ids that subjects can have, and files that are whole."""
 
 from __future__ import annotations
 
@@ -101,7 +101,7 @@ class WaitingCalls:
 
     @property
     def problem(self) -> str | None:
-        """What is wrong at the end of the conversation, if anything is."""
+        """The problem at the end of the conversation, if there is one."""
         if not self.is_waiting or not self.unasked:
             return None
         return (

@@ -34,7 +34,7 @@ SETTLED_SECONDS = 120.0
 
 
 class KnownProjectState(BaseModel):
-    """What is known of a project."""
+    """The state of a project."""
 
     project: ProjectState | None = None
     deleted_at: datetime | None = None

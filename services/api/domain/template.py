@@ -44,7 +44,7 @@ class TemplateName(UniqueName):
 
 
 class TemplateState(BaseModel):
-    """What is known of a template. `saved` is whether the working version is a saved one too;
+    """The state of a template. `saved` is whether the working version is a saved one too;
     `migrating_to` is the last version that agents follow to, 0 for none."""
 
     project_id: str = ""
@@ -169,7 +169,7 @@ class Template(Aggregate[TemplateState]):
 
     @property
     def content(self) -> TemplateContent:
-        """What the working version holds."""
+        """The content of the working version."""
         assert self.state.content is not None, "only a template that exists has a content"
         return self.state.content
 
@@ -193,7 +193,7 @@ class Template(Aggregate[TemplateState]):
 
 
 def digest(content: TemplateContent) -> bytes:
-    """What tells a content from others."""
+    """A digest of a content."""
     return to_json(content.model_dump(mode="json"))
 
 

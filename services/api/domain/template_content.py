@@ -1,4 +1,4 @@
-"""What a template may hold."""
+"""Content of a template, and its limits."""
 
 from __future__ import annotations
 

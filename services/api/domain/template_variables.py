@@ -31,7 +31,7 @@ def substitute(text: str, values: Mapping[str, str]) -> str:
 
 
 def substituted_chars(text: str, values: Mapping[str, str]) -> int:
-    """How long a text is with the values of its variables, without making it."""
+    """The length of a text in characters with the values of its variables, without making it."""
     found = VARIABLE.finditer(text)
     grown = (len(values.get(each[1], each[0])) - len(each[0]) for each in found)
     return len(text) + sum(grown)

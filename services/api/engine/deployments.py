@@ -38,14 +38,14 @@ Step = Literal["idle", "make", "undo", "migrate"]
 
 @dataclass(slots=True, kw_only=True)
 class DeploymentPorts(ProcessPorts):
-    """What deployments need."""
+    """The ports of deployments."""
 
     queries: TemplateQueries
 
 
 @dataclass(frozen=True, slots=True)
 class Task:
-    """What is to be done next, and with what."""
+    """The next task, and its input."""
 
     step: Step
     state: DeploymentState
@@ -115,7 +115,7 @@ class DeploymentAttempt:
                     return
 
     async def next_task(self, unit: UnitOfWork) -> Task:
-        """What is to be done next. A deployment that is behind its template begins to follow."""
+        """The next task. A deployment that is behind its template begins to follow."""
         deployment = await unit.load(Deployment, self.lease.work.id)
         if deployment.state.status == "completed":
             await self.follow_template(deployment, unit)
@@ -179,12 +179,12 @@ class DeploymentAttempt:
         await self.lease.record(decide, release=False, advances=True)
 
     def steps(self, state: DeploymentState) -> DeploymentSteps:
-        """What sends the commands of this attempt, in the name of who wanted the deployment."""
+        """The sender of this attempt's commands, in the name of the requester."""
         context = replace(self.lease.context, actor=state.actor)
         return DeploymentSteps(self.ports.bus, self.ports.queries, self.lease.work.id, context)
 
     def origin(self, state: DeploymentState, version: int) -> Origin:
-        """What the agents say that they come from."""
+        """The origin that the agents name."""
         return Origin(self.lease.work.id, state.template_id, version, state.project_id)
 
     def group_id(self, plan: DeploymentPlan) -> str | None:
@@ -198,6 +198,6 @@ def is_idle(task: Task) -> bool:
 
 
 def content_of(state: DeploymentState) -> TemplateContent:
-    """What a deployment is made from."""
+    """The content that a deployment is made from."""
     assert state.content is not None, "a deployment that is not done has its content"
     return state.content

@@ -1,5 +1,5 @@
-"""What a server has of that which files speak of, read by few requests to its own API. What plans
-need besides is imported with the first plan: most servers have no fleet."""
+"""Reader of the things that files speak of, by few requests to the server's own API. The rest of
+what plans need is imported with the first plan: most servers have no fleet."""
 
 from __future__ import annotations
 

@@ -40,8 +40,8 @@ RESULTS: Mapping[str, str] = {
 
 @dataclass(slots=True, kw_only=True)
 class FleetPorts(ProcessPorts):
-    """What applies need besides what each engine has. `api` is the API in the name of an
-    organisation and of who asked."""
+    """The ports of applies, besides those of each engine. `api` is the API in the name of an
+    organisation and of the requester."""
 
     queries: FleetQueries
     api: Callable[[str, str], FleetApi]
@@ -49,7 +49,7 @@ class FleetPorts(ProcessPorts):
 
 @dataclass
 class Attempt:
-    """What an attempt at an apply knows: the plan, the ids of what there is, and the units that
+    """The state of an attempt at an apply: the plan, the ids of what there is, and the units that
     have failed so far."""
 
     running: RunningApply
@@ -122,7 +122,7 @@ class FleetApplies(LeasedWork[DueWork]):
         await self.end(lease)
 
     async def outcome(self, attempt: Attempt, number: int, unit: Unit) -> UnitOutcome:
-        """What comes of a unit."""
+        """The outcome of a unit."""
         from services.api.engine.fleet_steps import FleetSteps
 
         steps = FleetSteps(
@@ -174,7 +174,7 @@ class FleetApplies(LeasedWork[DueWork]):
 
 
 def waits_for(attempt: Attempt, unit: Unit) -> list[str]:
-    """What an agent uses that could not be made so, or the agents that a group waits for."""
+    """The things an agent uses that could not be made, or the agents that a group waits for."""
     units = attempt.plan.units
     failed = [(units[number], problem) for number, problem in attempt.failed.items()]
     if unit.kind == "agent":
@@ -226,7 +226,7 @@ def outcome_of(
     made: Ids,
     moment: str,
 ) -> UnitOutcome:
-    """What is recorded of a unit."""
+    """The recorded outcome of a unit."""
     members, released = memberships(unit, thing_id, made, is_refused=bool(problems))
     fields: dict[str, Any] = {
         **unit.model_dump(mode="json", include={"kind", "key", "name", "file", "action"}),
@@ -242,8 +242,8 @@ def outcome_of(
 def memberships(
     unit: Unit, thing_id: str | None, made: Ids, *, is_refused: bool
 ) -> tuple[list[FleetMember], list[FleetMember]]:
-    """What a fleet owns since, and what it owns no more. It owns also what could not be taken
-    back."""
+    """The members that a fleet has gained, and those that it has lost. It also owns the things that
+    could not be taken back."""
     before, has_left = unit.before, Ref(kind=unit.kind, name=unit.key) in made
     if is_refused and not has_left:
         if before is None:

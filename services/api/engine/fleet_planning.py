@@ -33,7 +33,7 @@ class FleetPlanner:
     origin: str
 
     async def plan(self, plan_id: str, wanted: Wanted) -> StoredPlan:
-        """What makes the server as files want it."""
+        """The plan that makes the server as files want it."""
         state = await read_state(self.api, self.queries, self.org, self.fleet_id, wanted)
         plan = await asyncio.to_thread(plan_fleet, wanted, state, self.origin)
         ids = {name_of(ref): thing_id for ref, thing_id in ids_of(state).items()}
@@ -41,7 +41,7 @@ class FleetPlanner:
         return StoredPlan(id=plan_id, fleet_id=self.fleet_id, wanted=wanted, plan=plan, ids=ids)
 
     async def undo(self, plan_id: str, apply_id: str) -> StoredPlan | Rejected:
-        """What takes an apply back."""
+        """The plan that takes an apply back."""
         known = await self.queries.apply(self.org, apply_id)
         if known is None or known.fleet_id != self.fleet_id:
             reason = f"Fleet {self.fleet_id} has no apply {apply_id}"

@@ -103,7 +103,7 @@ def _keep_key(undo: Unit, key: str, why: str) -> None:
 
 
 async def _unmake(api: FleetApi, undo: Unit, unit: Unit) -> None:
-    """What was made goes, if it is an agent or a group."""
+    """Delete an agent or a group that the apply made."""
     ref = Ref(kind=unit.kind, name=unit.key)
     made = next((step.undo for step in unit.steps if step.creates == ref), None)
     if unit.kind not in ("agent", "group") or made is None:
@@ -143,7 +143,7 @@ async def _is_tool_as_left(api: FleetApi, undo: Unit, unit: Unit) -> bool:
 
 
 async def _change_back(api: FleetApi, undo: Unit, unit: Unit, ids: Ids) -> None:
-    """What was changed gets the values that it had; what is another by now is kept."""
+    """Give changed fields their old values; keep those that others have changed since."""
     undo.action = "change"
     kept: set[str] = set()
     for step in reversed(unit.steps):

@@ -42,9 +42,9 @@ class Approvals:
 
 
 def with_rules(payload: JsonObject, tool_ids: list[str], names: dict[str, str]) -> JsonObject:
-    """What an event says of an agent, with a rule for each of these tools. Rules know a tool by the
-    name that it had when the agent got it: where a file does not say one for each, by that which
-    it has now."""
+    """The data of an agent's event, with a rule for each of these tools. Rules know a tool by the
+    name that it had when the agent got it: where a file does not say one for each, by that which it
+    has now."""
     known_as = texts(payload.get("tools"))
     if len(set(known_as)) != len(tool_ids):
         known_as = [names.get(tool_id, tool_id) for tool_id in tool_ids]

@@ -58,7 +58,7 @@ class Definitions:
 
     @property
     def options(self) -> ImportOptions:
-        """What the client said of the import."""
+        """The client's options for the import."""
         return self.plan.wanted.options
 
     async def take(self, number: int, definition: Definition) -> None:
@@ -265,7 +265,7 @@ class Definitions:
             await self.sender.ask(command, "fork", agent_id)
 
     def changes(self, place: int, agent_id: str) -> JsonObject:
-        """What is to be otherwise about an agent than its source says."""
+        """The changes to an agent of the source."""
         options = self.options
         changes: JsonObject = {}
         if self.plan.wanted.source.form != "letta":
@@ -316,6 +316,6 @@ def creation(definition: Definition, thing_id: str, number: int) -> Command | No
 
 
 def said_of(tool: ToolState) -> list[str]:
-    """What a file says of a tool; whether it needs an approval only where it is said."""
+    """The file's definition of a tool; with an approval only where it states one."""
     is_said = tool.default_requires_approval is not None
     return [*TOOL_DEFINITION, *(["default_requires_approval"] if is_said else [])]

@@ -1,4 +1,4 @@
-"""What an import is going to do: its source is read to the end, and nothing is written."""
+"""Plan of an import: its source is read to the end, and nothing is written."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ type TakeAgents = Callable[[Sequence[str]], Awaitable[None]]
 
 @dataclass(slots=True, kw_only=True)
 class Plan:
-    """What was found out of a source, and what becomes of its ids."""
+    """The facts about a source, and the decision about its ids."""
 
     wanted: WantedImport
     checks: LineChecks
@@ -161,7 +161,7 @@ async def open_secrets(
 
 
 async def decide(ports: ImportPorts, wanted: WantedImport, checks: LineChecks) -> IdDecision:
-    """What becomes of the ids of a source. Raises BadSource."""
+    """The decision about the ids of a source. Raises BadSource."""
     if wanted.source.form == "fork":
         return IdDecision(keeps_ids=False)
     if wanted.options.conflicts == CONTINUE:

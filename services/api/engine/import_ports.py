@@ -1,4 +1,4 @@
-"""What the engine of imports is given."""
+"""Ports of the engine of imports."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ COMMAND_SECONDS_MAX = 15.0
 
 @dataclass(slots=True, kw_only=True)
 class ImportPorts(ProcessPorts):
-    """What imports need besides what each engine has."""
+    """The ports of imports, besides those of each engine."""
 
     queries: ImportQueries
     sources: ImportSources

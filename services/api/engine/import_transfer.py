@@ -109,7 +109,7 @@ class Transfer:
 
     @property
     def left_out(self) -> list[EntryError]:
-        """What the import goes on without, since its services refused it."""
+        """The entries that the import goes on without, since their services refused them."""
         return self.definitions.left_out
 
     async def run(self) -> list[str]:

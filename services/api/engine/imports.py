@@ -174,8 +174,8 @@ class Imports(LeasedWork[DueWork]):
             raise ImportOver
 
     async def state(self, lease: WorkLease[DueWork]) -> ImportState:
-        """What is known of an import that is not at its end; one that should have been long ago is
-        given up. Raises ImportOver and BadSource."""
+        """The state of an import that has not ended; one past its deadline fails. Raises ImportOver
+        and BadSource."""
         known = await lease.unit().load(AgentImport, lease.work.id)
         if not known.is_open:
             raise ImportOver

@@ -1,4 +1,4 @@
-"""What the fields of an update are now: nothing is overwritten that somebody has changed."""
+"""Present values of an update's fields: no change of somebody else is overwritten."""
 
 from __future__ import annotations
 

@@ -24,8 +24,8 @@ type AsOf = Callable[[Cut], AbstractAsyncContextManager[None]]
 
 
 class RestorePlan:
-    """What is to be done for one agent and one moment. What was there is read as of the moment,
-    what is there now when its part comes."""
+    """The changes for one agent and one moment. The past is read as of the moment, the present when
+    its part comes."""
 
     def __init__(self, queries: RestoreQueries, as_of: AsOf, cut: Cut) -> None:
         self.queries = queries

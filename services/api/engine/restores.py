@@ -65,7 +65,7 @@ class RestoreStopped(Exception):
 
 
 class NeverShown(Exception):
-    """What was there at a moment cannot be shown, now or later."""
+    """The past state cannot be shown, now or later."""
 
     def __init__(self, refused: Rejected) -> None:
         super().__init__(refused.reason)
@@ -73,12 +73,12 @@ class NeverShown(Exception):
 
 
 class RestoreWaits(Exception):
-    """What was there cannot be said just now."""
+    """The past state cannot be read just now."""
 
 
 @dataclass(slots=True, kw_only=True)
 class RestorePorts(ProcessPorts):
-    """What restores need besides what each engine has."""
+    """The ports of restores, besides those of each engine."""
 
     queries: RestoreQueries
     past: PastReads
@@ -211,7 +211,7 @@ class Restores(LeasedWork[DueWork]):
         return Cut(work.org, state.agent_id, commit, self.now())
 
     async def state(self, lease: WorkLease[DueWork]) -> RestoresState:
-        """What is known of a restore that is not at its end. Raises RestoreOver."""
+        """The state of a restore that has not ended. Raises RestoreOver."""
         known = await lease.unit().load(AgentRestores, lease.work.id)
         if not known.is_open:
             raise RestoreOver

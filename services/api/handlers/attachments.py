@@ -19,7 +19,7 @@ from services.api.handlers.ports import HandlerPorts
 
 
 class AttachmentHandlers:
-    """What is attached to what, when the api is told so."""
+    """The handlers of commands to attachments."""
 
     def __init__(self, ports: HandlerPorts) -> None:
         self.ports = ports

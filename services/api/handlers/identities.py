@@ -30,7 +30,7 @@ from services.api.handlers.ports import HandlerPorts
 
 
 class IdentityHandlers:
-    """What becomes of an identity when the api is told so."""
+    """The handlers of commands to identities."""
 
     def __init__(self, ports: HandlerPorts, attachments: AttachmentHandlers) -> None:
         self.ports = ports
@@ -124,7 +124,7 @@ class IdentityHandlers:
         return refused or Accepted()
 
     async def key_of(self, identity: IdentityState, work: UnitOfWork) -> IdentityKey:
-        """What guards the key of an identity."""
+        """The aggregate that guards the key of an identity."""
         guard_id = identity_key_id(work.context.org, identity.project_id, identity.identifier_key)
         return await work.load(IdentityKey, guard_id)
 

@@ -16,7 +16,7 @@ from services.api.handlers.ports import HandlerPorts
 
 
 class ImportHandlers:
-    """What becomes of an import when the api is told so."""
+    """The handlers of commands to imports."""
 
     def __init__(self, ports: HandlerPorts, imports: Imports) -> None:
         self.ports = ports

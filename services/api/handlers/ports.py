@@ -1,4 +1,4 @@
-"""What the handlers of the api need."""
+"""Ports of the api's handlers."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from services.api.engine.deployments import Deployments
 
 @dataclass(slots=True, kw_only=True)
 class HandlerPorts:
-    """What a handler may use."""
+    """The ports that a handler may use."""
 
     clock: Clock
     attachments: AttachmentQueries

@@ -32,7 +32,7 @@ from services.api.handlers.ports import HandlerPorts
 
 
 class ProjectHandlers:
-    """What becomes of a project when the api is told so."""
+    """The handlers of commands to projects."""
 
     def __init__(self, ports: HandlerPorts, attachments: AttachmentHandlers) -> None:
         self.ports = ports

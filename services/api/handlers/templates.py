@@ -29,7 +29,7 @@ from services.api.handlers.ports import HandlerPorts
 
 
 class TemplateHandlers:
-    """What becomes of a template when the api is told so."""
+    """The handlers of commands to templates."""
 
     def __init__(self, ports: HandlerPorts) -> None:
         self.ports = ports
@@ -75,7 +75,7 @@ class TemplateHandlers:
         guard.free(template.id, at=self.ports.clock.now())
 
     async def guard_of(self, project_id: str, name: str, work: UnitOfWork) -> TemplateName:
-        """What guards a name in a project."""
+        """The aggregate that guards a name in a project."""
         guard_id = template_name_id(work.context.org, project_id, name)
         return await work.load(TemplateName, guard_id)
 

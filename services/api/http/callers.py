@@ -1,5 +1,5 @@
-"""Who sends a request, and for which organisation. All that a request reads or writes belongs to
-its caller's organisation, and nothing else in the api names one."""
+"""Sender of a request and its organisation. All that a request reads or writes belongs to its
+caller's organisation, and nothing else in the api names one."""
 
 from __future__ import annotations
 

@@ -24,7 +24,7 @@ SWEEP_SECONDS = 1.0
 
 
 class Connection(Protocol):
-    """What the limits need to know of a connection, and do to it."""
+    """The part of a connection that the limits see and act on."""
 
     deadline: float  # while it is owing
     upload_bytes: int  # of a body that has not come whole
@@ -42,7 +42,7 @@ class Connection(Protocol):
         ...
 
     def unread_bytes(self, now: float) -> int:
-        """What the client has yet to read; a client that reads nothing for too long is cut."""
+        """Bytes that the client has yet to read; one that reads nothing for too long is cut."""
         ...
 
 
@@ -123,8 +123,8 @@ class ConnectionLimits:
 
 
 def room_for_connections(wanted: int) -> int:
-    """How many connections may be open: as wanted, unless there are too few descriptors. Raises
-    the limit on descriptors as far as this process may."""
+    """The number of connections that may be open: as wanted, unless there are too few descriptors.
+    Raises the limit on descriptors as far as this process may."""
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     if soft != hard:
         try:

@@ -34,7 +34,7 @@ class DirectCall:
         }
 
     def __call__(self, app: ASGIApp) -> ASGIApp:
-        """What answers requests in the place of `app`, which is Litestar's way."""
+        """The application that answers in the place of `app`, which is Litestar's way."""
         return self.answer
 
     async def answer(self, scope: Scope, receive: Receive, send: Send) -> None:

@@ -135,7 +135,7 @@ def answer(status: int, body: JsonObject, headers: Mapping[str, str]) -> Respons
 
 
 def on_exception(request: Request, exception: Exception) -> Response[bytes]:  # type: ignore[type-arg]
-    """Whatever went wrong, as V1 says it. A process edge: a bug is logged here, once."""
+    """The response to any exception, in V1's form. A process edge: a bug is logged here, once."""
     problem = as_problem(request, exception)
     return answer(problem.status, problem.body, problem.headers)
 
@@ -222,13 +222,13 @@ def operations() -> list[tuple[str, re.Pattern[str], str]]:
 
 
 def path_pattern(path: str) -> re.Pattern[str]:
-    """What a path with `{parameters}` matches, with or without a slash at the end."""
+    """The pattern of paths with `{parameters}`, with or without a slash at the end."""
     parts = re.split(r"(\{[^}]+\})", path.rstrip("/"))
     return re.compile("".join(map(part_pattern, parts)))
 
 
 def part_pattern(part: str) -> str:
-    """What a part of a path matches: itself, or as a parameter one segment or (`:path`) many."""
+    """The pattern of a part of a path: itself, or as a parameter one segment or (`:path`) many."""
     if not part.startswith("{"):
         return re.escape(part)
     return ".+" if part.endswith(":path}") else "[^/]+"

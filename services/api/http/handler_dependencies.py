@@ -90,8 +90,8 @@ class Api:
 
 
 async def fingerprint(request: AnyRequest, sealer: Sealer) -> str:
-    """What tells a request from others with the same Idempotency-Key; empty without a key. A body
-    may hold secrets, so nobody but who has the keys can find out what was in it."""
+    """A keyed digest of a request, to compare those with the same Idempotency-Key; empty without a
+    key. A body may hold secrets, so nobody without the keys can test guesses at it."""
     if not request.headers.get("idempotency-key"):
         return ""
     first = f"{request.method} {request.url.path.rstrip('/')}\n".encode()

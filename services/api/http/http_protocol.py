@@ -62,7 +62,7 @@ COALESCED_BYTES_MAX = 64 * 1024
 
 
 class Refused(Exception):
-    """What came is not taken."""
+    """The data that came is refused."""
 
     def __init__(self, status: int, detail: str) -> None:
         super().__init__(detail)
@@ -126,7 +126,7 @@ class LimitedHttp(HttpToolsProtocol):
             self.give_way()
 
     def unread_bytes(self, now: float) -> int:
-        """What the client has yet to read; cuts it if that has been the same for too long."""
+        """Bytes that the client has yet to read; cuts it if they stay the same for too long."""
         size = self.transport.get_write_buffer_size()
         known, since = self.unread
         if not size or size != known:

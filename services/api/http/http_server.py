@@ -45,7 +45,7 @@ class Server(uvicorn.Server):
 
 
 def http_server(app: ASGIApp, settings: ApiSettings, limits: ConnectionLimits) -> Server:
-    """What speaks HTTP for the application, and bounds what clients may cost."""
+    """The HTTP server of the application, with limits on clients."""
     config = uvicorn.Config(
         cast(Any, app),
         host=settings.host,

@@ -94,7 +94,7 @@ class InternalRequests:
 
 
 class Collected:
-    """What is sent with a request, and the answer to it."""
+    """The messages of a request, and the answer to it."""
 
     def __init__(self, sent: bytes) -> None:
         self.sent: bytes | None = sent

@@ -47,7 +47,7 @@ class FileWriter(Protocol):
 
 @dataclass(slots=True)
 class Form:
-    """What came besides the file."""
+    """The fields that came besides the file."""
 
     fields: dict[str, str] = field(default_factory=dict)
     file_name: str = ""

@@ -1,4 +1,4 @@
-"""How often a password may be guessed.
+"""Limits on guesses of a password.
 
 Each address has some wrong guesses, and gets one back every few seconds. An address that has used
 up its own is told nothing more, not even that a guess was right: else the limit would limit nobody.
@@ -41,7 +41,7 @@ class Allowance:
         self.left = self.most
 
     def at(self, now: float) -> float:
-        """How many guesses are left by now."""
+        """The number of guesses left by now."""
         self.left = min(self.most, self.left + (now - self.counted_at) / self.back_seconds)
         self.counted_at = now
         return self.left
@@ -59,8 +59,8 @@ class PasswordAttemptLimits:
         self.of_address: dict[str, Allowance] = {}  # who guessed last is last
 
     def wait_seconds(self, address: str, now: float) -> float:
-        """How long an address has to wait before its next password is looked at; 0 if it has not
-        to."""
+        """The seconds that an address has to wait before its next password is looked at; 0 if
+        none."""
         allowance = self.of_address.get(guesser(address))
         if allowance is None:
             return 0.0
@@ -80,7 +80,7 @@ class PasswordAttemptLimits:
 
 
 def guesser(address: str) -> str:
-    """Whom an address belongs to: in IPv6 one network, where nobody has but one address."""
+    """The guessing client: in IPv6 a network, since nobody there has but one address."""
     if ":" not in address:
         return "127.0.0.1" if address.startswith("127.") else address
     try:

@@ -1,4 +1,4 @@
-"""What operators see of HTTP: a span for each request, and how many took how long."""
+"""Telemetry of HTTP: a span for each request, and counts with durations."""
 
 from __future__ import annotations
 
@@ -102,7 +102,7 @@ async def answer_stopping(send: Any) -> None:
 
 
 def end_span(span: Span, method: str, route: str, status: int) -> None:
-    """What is known of a request only at its end."""
+    """Add the attributes that are known only at the end of a request."""
     span.rename(f"{method} {route}")
     span.note({span_attributes.HTTP_ROUTE: route, span_attributes.HTTP_STATUS: status})
     if status >= FAILED:

@@ -25,8 +25,8 @@ from services.api.http.request_parsing import AnyRequest, whole_number
 
 @dataclass(frozen=True, slots=True)
 class Showing:
-    """How a run is shown to one client. `numbered`: the events carry a `seq_id`, as those of a
-    background run do. `look_first`: the run may be an older one."""
+    """The form in which a client is shown a run. `numbered`: the events carry a `seq_id`, as those
+    of a background run do. `look_first`: the run may be an older one."""
 
     numbered: bool
     pings: bool = True
@@ -82,7 +82,7 @@ class RunStream(Stream):
 
 @asynccontextmanager
 async def until_gone(receive: Receive) -> AsyncIterator[None]:
-    """What is in it is broken off when the client is gone."""
+    """Cancel the body when the client is gone."""
     clock = asyncio.get_running_loop().time
 
     async def gone() -> None:

@@ -41,9 +41,9 @@ class TextWork:
     async def run[T](
         self, request: AnyRequest, chars: int, function: Callable[..., T], *arguments: Any
     ) -> T:
-        """What a function returns for texts of so many characters together, or raise what it
-        raises. Raises the 422 where they take too long or too much memory, the 503 where too many
-        wait, and the 499 where the client is gone."""
+        """The result or the exception of a function of texts with so many characters together.
+        Raises the 422 where they take too long or too much memory, the 503 where too many wait, and
+        the 499 where the client is gone."""
         if chars <= self.short_chars_max:
             return function(*arguments)
         working = self.processes.run(function, *arguments, org=org_of(request))

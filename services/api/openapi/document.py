@@ -139,7 +139,7 @@ def request_schemas(handlers: Iterable[HTTPRouteHandler]) -> dict[str, Schema]:
 
 
 def prefix_of_parts(model: type[BaseModel]) -> str | None:
-    """What the schemas of the parts of a form are called after; None for another body."""
+    """The name prefix of the schemas of a form's parts; None for another body."""
     modules = [each.__module__ for each in model.__mro__]
     found = (FORMS[form] for form in FORMS if any(each.startswith(form) for each in modules))
     return next(found, None)
@@ -182,7 +182,7 @@ def operation(path: str, method: str, handler: HTTPRouteHandler) -> dict[str, An
 
 
 def responses(method: str, handler: HTTPRouteHandler) -> dict[str, Any]:
-    """What an operation may answer with."""
+    """The responses of an operation, by status."""
     described: Description = handler.opt["description"]
     success: dict[str, Any] = {"description": described.gives}
     if handler.status_code != NO_CONTENT:

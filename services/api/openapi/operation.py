@@ -1,4 +1,4 @@
-"""What an operation takes and gives, said once beside its handler, for the OpenAPI document."""
+"""Input and output of an operation, declared once beside its handler, for the OpenAPI document."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the answers of operations look like, for the OpenAPI document.
+"""Schemas of the answers of operations, for the OpenAPI document.
 
 V1's own answers have the schemas of its SDK, which `python -m deploy.response_schemas` writes into
 `response_schemas.json`. For what the SDK does not know, the words that a route handler says of its
@@ -129,7 +129,7 @@ def written_schemas() -> dict[str, dict[str, Schema]]:
 
 
 def response_schema(handler: HTTPRouteHandler, method: str) -> Schema:
-    """What an operation answers with. Raises KeyError if nothing says it."""
+    """The schema of an operation's answer. Raises KeyError if none is declared."""
     known = {**written_schemas()["operations"], **MORE_THAN_V1}
     for path in sorted(handler.paths):
         if schema := known.get(f"{method} {documented_path(path)}"):

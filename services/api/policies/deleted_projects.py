@@ -1,4 +1,4 @@
-"""What becomes of agents and blocks when their project is deleted."""
+"""Policy for agents and blocks of a deleted project."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ class ClearDeletedProjects(Reconciliation[LeftByProject]):
         self.ids = ids
 
     async def find(self, keys: list[str] | None) -> Sequence[LeftByProject]:
-        """What deleted projects leave behind."""
+        """The attachments left by deleted projects."""
         return await self.queries.left_by_projects(SETTLED_SECONDS)
 
     async def mend(self, item: LeftByProject) -> bool:

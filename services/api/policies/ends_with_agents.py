@@ -1,4 +1,4 @@
-"""What ends with the last of its agents: deployments, imports, and what is known of their files."""
+"""Policy for what ends with the last of its agents: deployments, imports, and reports on files."""
 
 from __future__ import annotations
 

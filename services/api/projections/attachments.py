@@ -9,7 +9,7 @@ from services.api.projections.tables import ATTACHMENTS
 
 
 def project_attachment(event: Event, org: str, rows: RowWrites) -> None:
-    """What an event does to the row of an attachment."""
+    """Write an event's changes to the row of an attachment."""
     match event:
         case AttachmentMade():
             rows.upsert(

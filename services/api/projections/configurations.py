@@ -15,8 +15,8 @@ from services.api.projections.tables import CONFIGURATIONS
 
 
 def project_configuration(event: ConfigurationEvent, org: str, rows: RowWrites) -> None:
-    """What an event does to the row of an agent's file. The first event makes the row; later ones
-    change their part of it."""
+    """Write an event's changes to the row of an agent's file. The first event makes the row; later
+    ones change their part of it."""
     named: JsonObject = {"id": event.originator_id}
     match event:
         case ConfigurationApplied():
@@ -34,6 +34,6 @@ def project_configuration(event: ConfigurationEvent, org: str, rows: RowWrites) 
 
 
 def document_of(event: ConfigurationApplied | ConfigurationRejected) -> JsonObject:
-    """What clients read of a report."""
+    """The document of a report, as clients read it."""
     shown = event.configuration.model_dump(mode="json", exclude={"status"})
     return {**shown, "at": timestamp(event.timestamp)}

@@ -20,7 +20,7 @@ from services.api.projections.tables import FLEET_APPLIES, FLEET_MEMBERS, FLEET_
 
 
 def project_fleet(event: FleetEvent, org: str, rows: RowWrites) -> None:
-    """What an event does to the rows of a fleet."""
+    """Write an event's changes to the rows of a fleet."""
     fleet_id, at = event.originator_id, event.timestamp.isoformat()
     named: JsonObject = {"org": org, "fleet_id": fleet_id}
     match event:

@@ -9,7 +9,7 @@ from services.api.projections.tables import IDENTITIES
 
 
 def project_identity(event: Event, org: str, rows: RowWrites) -> None:
-    """What an event does to the row of an identity."""
+    """Write an event's changes to the row of an identity."""
     match event:
         case IdentityCreated():
             columns = event.identity.model_dump(mode="json", exclude={"organization_id"})

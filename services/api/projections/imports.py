@@ -20,8 +20,8 @@ from services.api.projections.tables import IMPORTS
 
 
 def project_import(event: ImportEvent, org: str, rows: RowWrites) -> None:
-    """How far an import is, and what came of it. One that is given up or cancelled is shown so when
-    nothing is left of what it has made."""
+    """Write the progress and the outcome of an import. One that has failed or was cancelled is
+    shown so when nothing is left of what it has made."""
     at = event.timestamp.isoformat()
     if isinstance(event, ImportRequested):
         rows.upsert(IMPORTS, requested_row(event, org))
@@ -62,7 +62,7 @@ def project_import(event: ImportEvent, org: str, rows: RowWrites) -> None:
 
 
 def end_columns(status: str, undoes: bool, at: str) -> JsonObject:
-    """What is shown of an import that is not wanted any more, or cannot be completed."""
+    """The columns of an import that failed or was cancelled."""
     return {"status": "undoing"} if undoes else {"status": status, "completed_at": at}
 
 

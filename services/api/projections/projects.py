@@ -14,7 +14,7 @@ from services.api.projections.tables import PROJECT_REMOVALS, PROJECTS
 
 
 def project_project(event: Event, org: str, rows: RowWrites) -> None:
-    """What an event does to the row of a project."""
+    """Write an event's changes to the row of a project."""
     project_id, at = event.originator_id, event.timestamp.isoformat()
     match event:
         case ProjectCreated():

@@ -15,7 +15,7 @@ from services.api.projections.tables import RESTORES
 
 
 def project_restore(event: RestoreEvent, org: str, rows: RowWrites) -> None:
-    """What an event does to the row of a restore."""
+    """Write an event's changes to the row of a restore."""
     at = event.timestamp.isoformat()
     match event:
         case RestoreRequested():

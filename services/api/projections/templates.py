@@ -25,7 +25,7 @@ from services.api.projections.tables import DEPLOYMENTS, TEMPLATE_VERSIONS, TEMP
 
 
 def project_template(event: Event, org: str, rows: RowWrites) -> None:
-    """What an event does to the rows of a template."""
+    """Write an event's changes to the rows of a template."""
     template_id, at = event.originator_id, event.timestamp.isoformat()
     changes: JsonObject = {"id": template_id, "updated_at": at}
     match event:
@@ -63,7 +63,7 @@ def version_row(event: TemplateVersionSaved, org: str) -> JsonObject:
 
 
 def project_deployment(event: Event, org: str, rows: RowWrites) -> None:
-    """What an event does to the row of a deployment."""
+    """Write an event's changes to the row of a deployment."""
     changes: JsonObject = {"id": event.originator_id}
     match event:
         case DeploymentStarted():

@@ -1,5 +1,5 @@
-"""How an agent differs at two moments: its fields, its blocks line by line, its tools, and what
-models are shown."""
+"""Differences of an agent between two moments: its fields, its blocks line by line, its tools, and
+what models are shown."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ type Names = tuple[str, str]
 
 
 def compared_documents(before: Document, after: Document, names: Names) -> dict[str, Any]:
-    """What two documents of an agent say by themselves."""
+    """The differences between two documents of an agent."""
     return {
         "configuration": configuration_changes(before, after),
         "blocks": part_changes(before["blocks"], after["blocks"], names, label="label"),
@@ -80,7 +80,7 @@ def shown_part(part: Document, label: str) -> dict[str, Any]:
 
 
 def changes_of_part(before: Document, after: Document, names: Names) -> dict[str, Any]:
-    """How a part changed; empty where it did not."""
+    """The changes of a part; empty for none."""
     fields = field_changes(before, after, STAMPS | TEXTS)
     texts = {
         f"{name}_diff": lines

@@ -62,7 +62,7 @@ def tool_call_of(payload: Payload, cause: Payload) -> str | None:
 
 
 def summary_of(topic: str, payload: Payload) -> str:
-    """What an event says, in a line: its topic in words, and its gist where it has one."""
+    """An event in one line: its topic in words, and its gist where it has one."""
     gist = " ".join(gist_of(payload).split())
     if len(gist) > GIST_CHARS_MAX:
         gist = gist[: GIST_CHARS_MAX - 1] + "…"
@@ -71,7 +71,7 @@ def summary_of(topic: str, payload: Payload) -> str:
 
 
 def gist_of(payload: Payload) -> str:
-    """What is worth telling of a payload."""
+    """The gist of a payload."""
     match payload:
         case {"message": {"role": _} as message} | {"messages": [*_, {"role": _} as message]}:
             return message_gist(message)

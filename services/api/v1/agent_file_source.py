@@ -27,7 +27,7 @@ WAITING_SECONDS_MAX = 1_800.0
 
 
 def file_processes() -> LimitedProcesses:
-    """What files are read in."""
+    """The processes in which files are read."""
     return LimitedProcesses(names_in.__module__, places=1, waiting_seconds_max=WAITING_SECONDS_MAX)
 
 
@@ -54,7 +54,7 @@ class AgentFileSource:
                 yield line
 
     async def run[T](self, wanted: WantedImport, function: Callable[..., T], *arguments: Any) -> T:
-        """What a function says of a file. Raises BadSource, and NoPlace where too many wait."""
+        """The result of a function of a file. Raises BadSource, and NoPlace where too many wait."""
         try:
             return await self.processes.run(function, *arguments, org=wanted.org, limits=LIMITS)
         except AgentFileInvalid as invalid:
@@ -73,7 +73,7 @@ class AgentFileSource:
         copy.flush()
 
     async def present(self, org: str, file: NamesInFile) -> PresentThings:
-        """What the organisation has of what the file names."""
+        """The things of the organisation that the file names."""
         tools = await self.queries.tools_by_name(org, file.tool_names)
         return PresentThings(
             tools={name: tool.id for name, tool in tools.items()},
@@ -88,7 +88,7 @@ class AgentFileSource:
 
 
 def options_of(wanted: WantedImport) -> ImportOptions:
-    """What the request says, for the reader of such files."""
+    """The options of the request, for the reader of such files."""
     said = wanted.options
     return ImportOptions(
         import_id=wanted.import_id,

@@ -1,4 +1,4 @@
-"""What clients say about calls that wait for them, and the tools and skills that they bring."""
+"""Clients' answers to calls that wait for them, and the tools and skills that clients bring."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ TOOL_NAME = re.compile(r"[a-zA-Z0-9_-]{1,64}")
 
 
 def messages_of(request: LettaRequest) -> list[MessageCreate]:
-    """What the client says to the agent, without its answers to calls."""
+    """The client's messages to the agent, without its answers to calls."""
     return [message for message in request.all_messages if isinstance(message, MessageCreate)]
 
 
@@ -112,5 +112,5 @@ def client_skills_of(request: LettaRequest) -> list[ClientSkill]:
 
 
 def size(sent: list[ClientToolSchema] | list[ClientSkillSchema]) -> int:
-    """How many bytes these take as JSON."""
+    """The bytes that these take as JSON."""
     return len(to_json(sent))

@@ -67,7 +67,7 @@ def matching(
 
 
 def same_at_start(old: list[str], new: list[str]) -> int:
-    """How many lines are the same before the first that differs. Found by halving, since lists are
+    """The number of equal lines before the first that differs. Found by halving, since lists are
     compared far faster than the lines of a loop."""
     same, most = 0, min(len(old), len(new))
     while same < most:
@@ -80,16 +80,16 @@ def same_at_start(old: list[str], new: list[str]) -> int:
 
 
 def steps_of(old: list[str], new: list[str]) -> int:
-    """How many steps it takes at most to find what stayed: for each block of lines that is found,
-    all pairs of equal lines are looked at, of which a thousand empty lines make a million."""
+    """The most steps that finding the lines that stayed takes: for each block of lines that is
+    found, all pairs of equal lines are looked at; a thousand empty lines make a million."""
     times = Counter(old)
     equal = sum(times[line] for line in new)
     return (equal + len(old) + len(new)) * min(equal, len(old), len(new))
 
 
 def diff(before: str, after: str, name_before: str, name_after: str) -> str:
-    """How a text changed, as a unified diff; empty for none. Where comparing all lines would cost
-    too much, what differs is one change."""
+    """The change of a text as a unified diff; empty for none. Where comparing all lines would cost
+    too much, the part that differs is one change."""
     old, new = lines_of(before), lines_of(after)
     if old == new:
         return ""

@@ -40,7 +40,7 @@ OfAnAgent = Annotated[JsonValue, AfterValidator(refuse)]
 
 
 class CompactionRequest(BaseModel):
-    """How to compact a conversation: what differs from the agent's own settings."""
+    """The options of a compaction that differ from the agent's own settings."""
 
     agent_id: Name | None = None
     compaction_settings: Annotated[all_request_bodies.CompactionSettings, JsonLimit()] | None = None
@@ -105,7 +105,7 @@ async def command_of(
 
 
 async def outcome(follower: RunFollower, *, look_first: bool) -> JsonObject:
-    """What came of a compaction, once its run has ended."""
+    """The outcome of a compaction, once its run has ended."""
     summary: dict[str, Any] | None = None
     async for event in follower.events(look_first=look_first):
         if isinstance(event, StreamedChunk) and "compaction_stats" in event.message:
@@ -130,5 +130,5 @@ def answer_of(end: Ended, summary: dict[str, Any] | None) -> JsonObject:
 
 
 def response(summary: str, before: int, after: int) -> JsonObject:
-    """What V1 answers to a compaction."""
+    """V1's answer to a compaction."""
     return {"summary": summary, "num_messages_before": before, "num_messages_after": after}

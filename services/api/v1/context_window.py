@@ -1,4 +1,4 @@
-"""What fills the context window of an agent, as V1 shows it: its parts, and what each takes."""
+"""Content of an agent's context window, as V1 shows it: its parts, and the size of each."""
 
 from __future__ import annotations
 
@@ -203,7 +203,7 @@ def raw_call(call: Any) -> Json:
 
 
 def raw_return(returned: Any) -> Json:
-    """What a call gave back."""
+    """The result of a call."""
     return {
         "tool_call_id": returned["tool_call_id"],
         "status": returned["status"],

@@ -1,4 +1,4 @@
-"""What new agents and blocks have where the request does not say."""
+"""Defaults of new agents and blocks."""
 
 from __future__ import annotations
 

@@ -31,8 +31,8 @@ COUNTED = {"create": "created", "change": "changed", "delete": "deleted", "uncha
 
 
 async def planner_of(request: AnyRequest, fleet: Resource, fleet_id: str) -> FleetPlanner:
-    """What plans for a fleet in the name of who asks. Raises the 404, and the 409 while the fleet
-    is being applied: what is planned then is wrong a moment later."""
+    """The planner for a fleet in the name of the caller. Raises the 404, and the 409 while the
+    fleet is being applied: what is planned then is wrong a moment later."""
     from services.api.engine.fleet_planning import FleetPlanner
     from services.api.http.own_api import OwnApi
 
@@ -100,7 +100,7 @@ def unit_document(unit: Unit) -> Json:
 
 
 def words_of(unit: Unit) -> list[str]:
-    """What is to happen to a thing, such as create, change, rename, move, adopt, delete."""
+    """The actions on a thing, such as create, change, rename, move, adopt, delete."""
     if unit.action in ("unchanged", "refuse"):
         return []
     if unit.action != "change":

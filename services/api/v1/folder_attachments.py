@@ -51,7 +51,7 @@ async def wanted_folders(request: AnyRequest, body: CreateAgent | UpdateAgent) -
 
 
 async def files_max(request: AnyRequest, agent_id: str) -> int:
-    """How many files an agent may have open; raises the 404 that names it."""
+    """The number of files that an agent may have open; raises the 404 that names it."""
     return int(from_json(await document_of(request, AGENT_FILES, agent_id)))
 
 
@@ -139,5 +139,5 @@ async def create_default_folder(request: AnyRequest, agent_id: str) -> str:
 
 
 def queries_of(request: AnyRequest) -> AgentFolderQueries:
-    """What is read of folders and agents."""
+    """The queries about folders and agents."""
     return AgentFolderQueries(api_of(request).reads.database)

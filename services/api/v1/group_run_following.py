@@ -157,7 +157,7 @@ async def events_of(
 
 
 def ping_seconds(request: AnyRequest) -> float:
-    """How long a stream may be silent."""
+    """The seconds that a stream may be silent."""
     return float(request.app.state.ping_seconds)
 
 

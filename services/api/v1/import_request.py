@@ -1,4 +1,4 @@
-"""What a client says about an import, in a form or in the query, and the answer to it."""
+"""Options of an import, in a form or in the query, and the answer to it."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ IMPORTS = Resource(
 
 
 class ImportQuery(Query):
-    """How a file is imported: V1's fields, and ours. A form may say them, too."""
+    """The options of an import: V1's fields, and ours. A form may have them, too."""
 
     append_copy_suffix: bool | None = None
     override_existing_tools: bool = True
@@ -61,7 +61,7 @@ class ImportQuery(Query):
 
 
 def with_fields(query: ImportQuery, fields: dict[str, str]) -> ImportQuery:
-    """What is asked for, by the query or else by fields of the form. Raises the 422."""
+    """The options by the query or else by fields of the form. Raises the 422."""
     named = {name: value for name, value in fields.items() if name in ImportQuery.model_fields}
     given = {name: value for name, value in named.items() if value != ""}
     try:
@@ -71,8 +71,8 @@ def with_fields(query: ImportQuery, fields: dict[str, str]) -> ImportQuery:
 
 
 def options_of(request: AnyRequest, asked: ImportQuery, form: ImportForm) -> ImportOptions:
-    """What is asked for as the import is told, with secrets sealed: a file of the retired server
-    makes a copy by name, as it did there, unless the request says otherwise. Raises the 422."""
+    """The options of the import's command, with secrets sealed: a file of the retired server makes
+    a copy by name, as it did there, unless the request says otherwise. Raises the 422."""
     api = api_of(request)
     if form == "letta" and asked.conflicts not in (None, "copy"):
         detail = (

@@ -53,7 +53,7 @@ class Addressee:
 
     @property
     def name(self) -> str:
-        """What the conversation is called among requests: the agent's own by the agent's id."""
+        """The name of the conversation among requests: the agent's own by the agent's id."""
         return self.agent_id if self.is_own else self.conversation_id
 
 

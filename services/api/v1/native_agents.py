@@ -1,4 +1,4 @@
-"""What the native API means by an agent: its name or its id in a path, and its document."""
+"""Agents of the native API: by name or id in a path, and their documents."""
 
 from __future__ import annotations
 

@@ -79,7 +79,7 @@ def text_of(body: bytes) -> str:
 
 
 def left_over(definition: AgentDefinition, checked: CheckedFile) -> Iterator[Problem]:
-    """What one request cannot make: as problems, each in its place."""
+    """The problems of the parts that one request cannot make, each in its place."""
     parts: dict[Path, str] = {
         (name,): words for name, words in OF_OTHER_REQUESTS.items() if getattr(definition, name)
     }

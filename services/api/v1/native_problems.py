@@ -18,7 +18,7 @@ WRONG_FIELDS = (400, 404)
 
 
 def on_native_exception(request: Request, exception: Exception) -> Response[bytes]:  # type: ignore[type-arg]
-    """Whatever went wrong, in the form of the native API."""
+    """The response to any exception, in the form of the native API."""
     problem = as_problem(request, exception)
     body: JsonObject = {"detail": sentence_of(problem.body) or f"The server says {problem.status}"}
     for name in ("problems", "ids"):
@@ -28,7 +28,7 @@ def on_native_exception(request: Request, exception: Exception) -> Response[byte
 
 
 def sentence_of(body: Json) -> str:
-    """What an error says, whichever of V1's shapes it has."""
+    """The sentence of an error, whichever of V1's shapes it has."""
     match body:
         case str():
             return CODE.sub("", body)

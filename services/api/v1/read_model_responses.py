@@ -50,7 +50,7 @@ async def answer_page(
 
 
 async def answer_count(request: AnyRequest, resource: Resource, found: Filter) -> Response[bytes]:
-    """How many rows there are of those `found`."""
+    """The number of the rows `found`."""
     count = await api_of(request).reads.count(resource, found)
     return raw(str(count).encode())
 

@@ -19,7 +19,7 @@ from services.api.http.request_parsing import AnyRequest
 
 
 class ReplayRequest(BaseModel):
-    """How a run is replayed: by the model of then or another one, from which step on, with tools
+    """The options of a replay: by the model of then or another one, from which step on, with tools
     that answer from the log or really run, and whether the answer waits for the end."""
 
     model: Name | None = None

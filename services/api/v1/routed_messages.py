@@ -133,7 +133,7 @@ def failure(document: dict[str, Any]) -> Problem:
 
 
 async def messages_of(request: AnyRequest, run_id: str) -> list[JsonObject]:
-    """What a run has answered, as V1 messages."""
+    """The answer of a run, as V1 messages."""
     parts = await api_of(request).runs.run_answer(org_of(request), run_id)
     return [message for part in parts for message in part.v1_messages]
 

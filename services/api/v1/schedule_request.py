@@ -114,7 +114,7 @@ def same_fields(asked: ScheduleFields) -> dict[str, Any]:
 
 
 def action_of(asked: ScheduleFields, messages: list[MessageCreate] | None) -> MessageAction:
-    """What to have the agent answer."""
+    """The message that the agent is to answer."""
     return MessageAction(
         messages=messages or [],
         max_steps=asked.max_steps or MAX_STEPS_DEFAULT,
@@ -124,7 +124,7 @@ def action_of(asked: ScheduleFields, messages: list[MessageCreate] | None) -> Me
 
 
 def changes_of(asked: ScheduleUpdate, before: ScheduleConfig) -> JsonObject:
-    """What an update changes of a schedule. Another type takes the time of the old one away."""
+    """The changes of an update to a schedule. Another type takes the time of the old one away."""
     refuse_needless_bound(asked, asked.missed or before.missed)
     changes: dict[str, Any] = same_fields(asked)
     changes |= {

@@ -1,4 +1,4 @@
-"""What requests about agents do to their sleeptime groups, and what is answered of reviews."""
+"""Effects of requests about agents on their sleeptime groups, and the answers about reviews."""
 
 from __future__ import annotations
 

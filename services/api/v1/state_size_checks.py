@@ -23,7 +23,7 @@ def sized_block(fields: JsonObject) -> JsonObject:
 
 
 def unless(problem: str | None, wanted: JsonObject) -> JsonObject:
-    """What is wanted, unless there is a problem with it."""
+    """The wanted value, unless there is a problem with it."""
     if problem:
         raise Problem(422, {"detail": problem})
     return wanted

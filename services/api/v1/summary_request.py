@@ -139,7 +139,7 @@ async def command_of(
 
 
 def answer_of(row: SummaryRow | None) -> JsonObject:
-    """What came of a summary. Raises the problem that it ended with."""
+    """The summary. Raises the problem that it ended with."""
     if row is None:
         raise Problem(404, {"detail": "The agent was deleted while its messages were summarised"})
     if row.error is not None:

@@ -21,7 +21,7 @@ UNFINISHED = ("started", "undoing", "migrating")
 
 
 def deployment_request(request: AnyRequest, body: CreateAgentsFromTemplate) -> DeploymentRequest:
-    """What a client says of the agents that it wants; its secrets are sealed. Raises Problem."""
+    """The client's request for agents; its secrets are sealed. Raises Problem."""
     messages = body.initial_message_sequence
     return DeploymentRequest(
         agent_name=body.agent_name,
@@ -40,8 +40,8 @@ def deployment_request(request: AnyRequest, body: CreateAgentsFromTemplate) -> D
 async def deploy(
     request: AnyRequest, template: NamedTemplate, version: int | None, wanted: DeploymentRequest
 ) -> JsonObject:
-    """What was made from a version of a template, once all of it is there. Raises Problem where it
-    was refused, and then nothing is left of it."""
+    """The agents made from a version of a template, once all of it is there. Raises Problem where
+    it was refused, and then nothing is left of it."""
     api = api_of(request)
     deployment_id = api.new_id(request, "deployment")
     command = DeployTemplate(
@@ -66,7 +66,7 @@ async def start(request: AnyRequest, command: DeploymentCommand) -> None:
 
 
 async def wait(request: AnyRequest, deployment_id: str) -> dict[str, Any]:
-    """How a deployment has ended. Raises the 503 where that takes too long: it goes on."""
+    """The end of a deployment. Raises the 503 where that takes too long: it goes on."""
     api, org = api_of(request), org_of(request)
     queries = PostgresTemplateQueries(api.reads.database)
     begun, pause = api.clock.monotonic(), LOOK_SECONDS

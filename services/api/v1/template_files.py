@@ -29,8 +29,8 @@ GROUP_TYPES = frozenset({"round_robin", "supervisor", "dynamic", "sleeptime", "v
 
 @dataclass(slots=True)
 class FileContent:
-    """What a template of a file holds, and the tools that have to be there first.
-    Agents and blocks are the payloads of the events by which an import would make them."""
+    """The content of a template from a file, and the tools that have to be there first. Agents and
+    blocks are the payloads of the events by which an import would make them."""
 
     tools: list[CreateTool] = field(default_factory=list)
     agents: list[JsonObject] = field(default_factory=list)
@@ -39,7 +39,7 @@ class FileContent:
 
 
 def read_content(file: AgentFile, options: ImportOptions, present: PresentThings) -> FileContent:
-    """What a file has of what a template holds. Raises AgentFileInvalid."""
+    """The content of a template from a file. Raises AgentFileInvalid."""
     found = FileContent()
     for line in agent_file_lines(file, options, present):
         match line:
@@ -64,7 +64,7 @@ def note(line: HistoryPart, found: FileContent) -> None:
 def content_of_file(
     found: FileContent, file: AgentFile, tool_ids: Mapping[str, str]
 ) -> TemplateContent:
-    """What a template of a file holds, where its tools got these ids."""
+    """The content of a template from a file whose tools got these ids."""
     agents: list[dict[str, Any]] = [*found.agents]
     entities = {agent["config"]["id"]: f"agent-{n}" for n, agent in enumerate(agents, 1)}
     return TemplateContent(
@@ -120,7 +120,7 @@ def type_of(found: FileContent, agents: int) -> Any:
 
 
 def group_of(found: FileContent, entities: Mapping[str, str]) -> TemplateGroup | None:
-    """How the agents of a file work together, if they are one group."""
+    """The group of a file's agents, if they are one."""
     if type_of(found, len(entities)) in ("classic", "cluster"):
         return None
     config: Any = found.groups[0]["config"]

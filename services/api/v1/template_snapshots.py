@@ -1,5 +1,5 @@
-"""What templates hold, as snapshots that clients read and write, and from the agents they are made
-of."""
+"""Contents of templates, as snapshots that clients read and write, and from the agents they are
+made of."""
 
 from __future__ import annotations
 
@@ -59,8 +59,8 @@ GROUP_SETTINGS = same_fields(GROUP_FIELDS, "template")
 def content_of_agent(
     agent: Mapping[str, Any], secrets: Mapping[str, str | None]
 ) -> TemplateContent:
-    """What a template of an agent holds, from its V1 document with all relationships; `secrets` are
-    its variables with their sealed values."""
+    """The content of a template from an agent, from its V1 document with all relationships;
+    `secrets` are its variables with their sealed values."""
     fields = creation_fields(agent)
     for name, related in (("tool_ids", "tools"), ("folder_ids", "sources")):
         if agent[related]:
@@ -85,7 +85,7 @@ def content_of_agent(
 
 
 def creation_fields(agent: Mapping[str, Any]) -> JsonObject:
-    """What a request to create such an agent says, without what other commands attach."""
+    """The fields of a request to create such an agent, without what other commands attach."""
     names = (*same_fields(AGENT_FIELDS, "template", "create"), "identity_ids")
     return {name: agent[name] for name in names if agent.get(name) not in (None, [], {})}
 
@@ -157,7 +157,7 @@ def variables(names: Mapping[str, object]) -> SnapshotVariables:
 
 
 def configuration_of(content: TemplateContent) -> SnapshotConfiguration:
-    """How the agents work together, as clients read it."""
+    """The group settings of the agents, as clients read them."""
     group = content.group
     if group is None:
         return SnapshotConfiguration()
@@ -169,8 +169,8 @@ def configuration_of(content: TemplateContent) -> SnapshotConfiguration:
 def content_of_snapshot(
     snapshot: TemplateSnapshot, before: TemplateContent, seal: Callable[[str], str]
 ) -> TemplateContent:
-    """What a template holds after a client wrote a snapshot. What a snapshot does not say, such as
-    the embedding of an agent or the values of its secrets, stays as it was."""
+    """The content of a template after a client wrote a snapshot. Fields that a snapshot leaves out,
+    such as the embedding of an agent or the values of its secrets, stay as they were."""
     known = {agent.entity_id: agent for agent in before.agents}
     blocks = {block.entity_id: block for block in before.blocks}
     related: dict[str, list[str]] = {}
@@ -251,7 +251,7 @@ def block_of_snapshot(
 
 
 def group_of_snapshot(snapshot: TemplateSnapshot) -> TemplateGroup | None:
-    """How the agents work together, as a client wrote it."""
+    """The group settings of the agents, as a client wrote them."""
     if snapshot.type in ("classic", "cluster"):
         return None
     settings = snapshot.configuration.model_dump(include=set(GROUP_SETTINGS), exclude_none=True)

@@ -1,5 +1,4 @@
-"""What a client that wants to know is told of the tokens of an answer: how likely they were, and
-which they are."""
+"""Tokens of an answer, for clients that want them: their ids and their probabilities."""
 
 from __future__ import annotations
 

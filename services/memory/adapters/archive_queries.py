@@ -1,4 +1,4 @@
-"""What is decided about archives by: who searches them, what embeds them, and what they have."""
+"""Queries about archives: the agents that search them, their embedders, and their contents."""
 
 from __future__ import annotations
 
@@ -98,8 +98,8 @@ class RememberingAgent:
 
 @dataclass(frozen=True, slots=True)
 class Collection:
-    """What is searched together, and what embeds it; without a config, the default does. `previous`
-    is what embedded it before, as long as that has embedded some of it."""
+    """Passages that are searched together, and their embedder; without a config, the default one.
+    `previous` is the embedder before, as long as that has embedded some of it."""
 
     id: str
     embedding_config: EmbeddingConfig | None = None
@@ -132,7 +132,7 @@ class Removal:
 
 
 class ArchiveQueries(Protocol):
-    """What the handlers and policies of archives read."""
+    """The queries of the handlers and policies of archives."""
 
     async def agent(self, org: str, agent_id: str) -> RememberingAgent | None:
         """An agent of the organisation, if there is one."""
@@ -159,11 +159,11 @@ class ArchiveQueries(Protocol):
         ...
 
     async def passage_count(self, org: str, archive_id: str) -> int:
-        """How many passages an archive has."""
+        """The number of passages of an archive."""
         ...
 
     async def archive_count(self, org: str) -> int:
-        """How many archives the organisation has."""
+        """The number of archives of the organisation."""
         ...
 
     async def passages_to_embed(
@@ -222,7 +222,7 @@ class PostgresArchiveQueries:
         return [row[0] for row in await self.database.fetch(LEFT_OVER, values)]
 
     async def passage_count(self, org: str, archive_id: str) -> int:
-        """How many passages an archive has."""
+        """The number of passages of an archive."""
         row = await self.database.fetch_one(
             "select count(*) from memory.passages where collection_id = %s and org = %s",
             [archive_id, org],
@@ -230,7 +230,7 @@ class PostgresArchiveQueries:
         return int(row[0]) if row else 0
 
     async def archive_count(self, org: str) -> int:
-        """How many archives the organisation has."""
+        """The number of archives of the organisation."""
         row = await self.database.fetch_one(
             'select count(*) from memory.archives where org collate "C" = %s', [org]
         )

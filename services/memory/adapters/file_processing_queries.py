@@ -29,7 +29,7 @@ order by f.folder_id limit %(limit)s"""
 
 
 class FileProcessingQueries(Protocol):
-    """What the engine reads of files."""
+    """The queries of the engine about files."""
 
     async def due_files(self, of_org: int, limit: int) -> list[DueWork]:
         """Files that are to be processed now, and nobody does; at most `of_org` of each

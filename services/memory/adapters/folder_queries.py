@@ -1,4 +1,4 @@
-"""What is known of folders and their files besides the one that a command is about."""
+"""Queries about folders and files besides the one that a command is about."""
 
 from __future__ import annotations
 
@@ -24,18 +24,18 @@ class Chunk:
 
 
 class FolderQueries(Protocol):
-    """What limits and names are decided by."""
+    """The queries that limits and names are decided by."""
 
     async def folders_of(self, org: str) -> int:
-        """How many folders an organisation has."""
+        """The number of folders of an organisation."""
         ...
 
     async def files_of(self, org: str, folder_id: str) -> int:
-        """How many files a folder has."""
+        """The number of files of a folder."""
         ...
 
     async def same_name(self, org: str, folder_id: str, original_name: str) -> int:
-        """How many files of a folder were uploaded by one name."""
+        """The number of files of a folder that were uploaded by one name."""
         ...
 
     async def readable_files(self, org: str, folder_id: str, limit: int) -> list[str]:
@@ -49,7 +49,7 @@ class FolderQueries(Protocol):
         ...
 
     async def unfinished_files(self, org: str, folder_id: str) -> int:
-        """How many files of a folder are being processed, or wait for that."""
+        """The number of files of a folder that are being processed, or wait for that."""
         ...
 
 
@@ -60,13 +60,13 @@ class PostgresFolderQueries:
         self.database = database
 
     async def folders_of(self, org: str) -> int:
-        """How many folders an organisation has."""
+        """The number of folders of an organisation."""
         return await fetch_count(
             self.database, 'select count(*) from memory.folders where org collate "C" = %s', [org]
         )
 
     async def files_of(self, org: str, folder_id: str) -> int:
-        """How many files a folder has."""
+        """The number of files of a folder."""
         return await fetch_count(
             self.database,
             "select count(*) from memory.files where folder_id = %s and org = %s",
@@ -74,7 +74,7 @@ class PostgresFolderQueries:
         )
 
     async def same_name(self, org: str, folder_id: str, original_name: str) -> int:
-        """How many files of a folder were uploaded by one name."""
+        """The number of files of a folder that were uploaded by one name."""
         return await fetch_count(
             self.database,
             "select count(*) from memory.files"
@@ -105,7 +105,7 @@ class PostgresFolderQueries:
         return [Chunk(*row) for row in await self.database.fetch(CHUNKS_TO_EMBED, values)]
 
     async def unfinished_files(self, org: str, folder_id: str) -> int:
-        """How many files of a folder are being processed, or wait for that."""
+        """The number of files of a folder that are being processed, or wait for that."""
         return await fetch_count(
             self.database,
             "select count(*) filter (where status not in ('completed', 'error'))"

@@ -22,7 +22,7 @@ class HalfVector:
 
     @classmethod
     def of(cls, vector: Vector) -> HalfVector:
-        """How many numbers there are, two bytes of nothing, and each as a float16, the large end
+        """The vector in binary: its length, two zero bytes, and each as a float16, the large end
         first. Raises OverflowError for a number beyond 65,504, which no unit vector has."""
         return cls(struct.pack(f">hh{len(vector)}e", len(vector), 0, *vector))
 

@@ -1,4 +1,4 @@
-"""What traces see of memory: each command as the operation that the conventions call it."""
+"""Traces of memory: each command as the operation that the conventions call it."""
 
 from __future__ import annotations
 
@@ -106,7 +106,7 @@ def observe(operation: str, handler: Handler) -> Handler:
 
 
 def records_of(command: Command) -> int:
-    """How many records a command is about."""
+    """The number of records that a command is about."""
     match command:
         case CreateBlocks():
             return len(command.blocks)

@@ -30,7 +30,7 @@ VECTORS_REMOVED_AT_ONCE = 5_000
 
 @dataclass(frozen=True, slots=True)
 class MessageScope:
-    """Whose messages: of an organisation, of one agent of it, or of one conversation."""
+    """The scope of messages: of an organisation, of one agent of it, or of one conversation."""
 
     org: str
     agent_id: str = ""
@@ -63,7 +63,7 @@ class NearestQuery:
 
 
 class MessageVectors(Protocol):
-    """What the search for messages by meaning reads and writes."""
+    """The queries and writes of the search for messages by meaning."""
 
     async def unembedded_messages(
         self, scope: MessageScope, model: str, limit: int

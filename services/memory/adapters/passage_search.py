@@ -31,7 +31,7 @@ COMPARED_FOR_EACH = 5
 
 @dataclass(frozen=True, slots=True)
 class QueryVector:
-    """What is looked for, as a model embeds it: compared with what the same model has embedded."""
+    """The query as a vector: compared with the vectors of the same model."""
 
     model: str
     vector: Vector = field(repr=False)
@@ -56,7 +56,7 @@ class PassageQuery:
 
 
 class PassageSearch(Protocol):
-    """What searches of archives and of files read."""
+    """The queries of searches of archives and of files."""
 
     async def search(self, query: PassageQuery) -> list[FoundPassage]:
         """The passages that fit, the best first; at most `FOUND_MAX`."""
@@ -167,8 +167,8 @@ def search_statement(query: PassageQuery) -> tuple[str, dict[str, Any]]:
 def way_of_comparing(
     query: PassageQuery, wanted: QueryVector, candidates: int
 ) -> tuple[str, dict[str, int]]:
-    """How what is nearest is looked for, and the parameters of that. What tags or files leave is
-    read from the table, all the rest from an index alone."""
+    """The SQL that finds the nearest, and its parameters. With tags or files the table is read,
+    otherwise an index alone."""
     if query.tags or query.file_ids:
         return NEAREST.replace("{bound}", ""), {}
     if len(wanted.vector) > INDEXED_DIMENSIONS_MAX:
@@ -205,7 +205,7 @@ def filters_of(query: PassageQuery, *, by_word: bool = False) -> tuple[str, dict
 
 
 def of_collections(query: PassageQuery) -> tuple[str, dict[str, Any]]:
-    """What the collection of a passage has to be: one is read in the order of an index."""
+    """The SQL condition on a passage's collection: one is read in the order of an index."""
     if len(query.collection_ids) == 1:
         return "= %(collection)s", {"collection": query.collection_ids[0]}
     return "= any(%(collections)s)", {"collections": query.collection_ids}

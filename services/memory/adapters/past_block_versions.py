@@ -1,4 +1,4 @@
-"""What blocks were, from the events that are recorded of them."""
+"""Past versions of blocks, from their recorded events."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ where exists (
 
 
 class PastBlockVersions(Protocol):
-    """What blocks were."""
+    """The queries about past versions of blocks."""
 
     async def fields_at(self, org: str, block_id: str, version: int) -> JsonObject | None:
         """The fields of a block in one of its versions; None for a version that it never had, or

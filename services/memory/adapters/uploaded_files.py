@@ -1,4 +1,4 @@
-"""What clients uploaded: the parts of a file, read from the view that the api publishes."""
+"""Uploads of clients: the parts of a file, read from the view that the api publishes."""
 
 from __future__ import annotations
 

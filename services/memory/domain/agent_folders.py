@@ -1,4 +1,4 @@
-"""What an agent has of folders: those that it sees, and which of their files are open."""
+"""Folders of an agent: those that it sees, and their open files."""
 
 from __future__ import annotations
 

@@ -39,7 +39,7 @@ CHANGEABLE = ("name", "description", "metadata")
 
 
 class ArchiveState(BaseModel):
-    """What is known of an archive; `agent_ids` are those that it is attached to, in this order."""
+    """The state of an archive; `agent_ids` are those that it is attached to, in this order."""
 
     name: str = ""
     description: str | None = None

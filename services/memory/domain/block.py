@@ -49,7 +49,7 @@ class SameLabel:
 
 
 class MemoryBlockState(BaseModel):
-    """What is known of a block."""
+    """The state of a block."""
 
     block: BlockState | None = None
     deleted: bool = False
@@ -217,7 +217,7 @@ class Block(Aggregate[MemoryBlockState]):
 
 
 def why(invalid: ValidationError) -> str:
-    """What is wrong with the fields of a block."""
+    """The problem with the fields of a block."""
     return "; ".join(
         f"`{'.'.join(map(str, error['loc']))}`: {error['msg']}" for error in invalid.errors()
     )

@@ -23,7 +23,7 @@ class Chunk:
 
 
 def tokens_for(chunk_size: int | None) -> int:
-    """How many tokens a chunk has at most, where `chunk_size` are wanted."""
+    """The tokens of a chunk at most, where `chunk_size` are wanted."""
     return max(CHUNK_TOKENS_MIN, min(chunk_size or CHUNK_TOKENS_MAX, CHUNK_TOKENS_MAX))
 
 

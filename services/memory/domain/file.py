@@ -52,7 +52,7 @@ KIND_OF_TYPE = {
 
 
 class FileProgress(BaseModel):
-    """What is known of a file, without its text and its chunks."""
+    """The state of a file, without its text and its chunks."""
 
     folder_id: str = ""
     folder_name: str = ""
@@ -282,7 +282,7 @@ def with_suffix(name: str, number: int) -> str:
 
 
 def kind_of(file: FileProgress) -> str:
-    """How a file is read: as one of the kinds of `file_parsing`, mostly as text."""
+    """The kind of a file: one of `file_parsing`, mostly text."""
     if file.is_text:
         return "text"
     ending = file.original_name.rpartition(".")[2].lower()

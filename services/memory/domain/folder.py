@@ -28,7 +28,7 @@ UNCHANGEABLE = {"id", "organization_id", "created_by_id", "embedding_config"}
 
 
 class KnownFolderState(BaseModel):
-    """What is known of a folder."""
+    """The state of a folder."""
 
     folder: FolderState | None = None
     reembedding: bool = False

@@ -30,7 +30,7 @@ TAG_CHARS_MAX = 500
 
 
 class PassageState(BaseModel):
-    """What is known of a passage: where it is. What it says is in the read model."""
+    """The state of a passage: its archive. Its text is in the read model."""
 
     archive_id: str = ""
     deleted: bool = False

@@ -32,7 +32,7 @@ class TextSegments:
 
     @property
     def lines(self) -> int:
-        """How many lines there were, when the end has come."""
+        """The number of lines, when the end has come."""
         return self.line - self.ended_line if self.chars else 0
 
     def feed(self, text: str) -> Iterator[Segment]:

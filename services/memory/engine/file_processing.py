@@ -64,7 +64,7 @@ class FileGone(Exception):
 
 @dataclass(slots=True, kw_only=True)
 class FileProcessingPorts(ProcessPorts):
-    """What the processing of files needs."""
+    """The ports of file processing."""
 
     queries: FileProcessingQueries
     uploads: UploadedFiles

@@ -35,7 +35,7 @@ SETTLED_SECONDS = 120.0
 
 @dataclass(slots=True, kw_only=True)
 class MessageEmbedding:
-    """What embeds messages in this process; in the background only where it `leads`."""
+    """The embedder of messages in this process; in the background only where it `leads`."""
 
     vectors: MessageVectors
     embedders: Embedders

@@ -21,7 +21,7 @@ from services.memory.handlers.ports import HandlerPorts
 
 
 class AgentFoldersHandlers:
-    """What becomes of the folders that an agent sees, when the memory service is told so."""
+    """The handlers of commands to the folders of an agent."""
 
     def __init__(self, ports: HandlerPorts) -> None:
         self.ports = ports

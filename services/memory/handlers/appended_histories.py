@@ -27,7 +27,7 @@ DIMENSIONS_MAX = 16_000  # what a vector of Postgres can have
 
 
 async def check_block(block: Block, work: UnitOfWork) -> str | None:
-    """What is wrong with a block that came from outside."""
+    """The problem with an imported block, if any."""
     if block.present is None:
         return "it is no block in the end"
     problem = unfit(block.present)
@@ -35,7 +35,7 @@ async def check_block(block: Block, work: UnitOfWork) -> str | None:
 
 
 async def check_archive(archive: Archive, work: UnitOfWork) -> str | None:
-    """What is wrong with an archive that came from outside."""
+    """The problem with an imported archive, if any."""
     if archive.state.reembedding:
         return "its passages are being embedded by another model"
     if archive.state.agent_ids:
@@ -45,7 +45,7 @@ async def check_archive(archive: Archive, work: UnitOfWork) -> str | None:
 
 
 async def check_passage(passage: Passage, work: UnitOfWork) -> str | None:
-    """What is wrong with a passage that came from outside: its archive is there."""
+    """The problem with an imported passage whose archive is not there."""
     archive = await work.load(Archive, passage.state.archive_id)
     return None if archive.present else f"archive {archive.id} is not there"
 

@@ -25,7 +25,7 @@ ATTACHED_MAX = 100
 
 
 class ArchiveHandlers:
-    """What becomes of an archive when the memory service is told so."""
+    """The handlers of commands to archives."""
 
     def __init__(self, ports: HandlerPorts) -> None:
         self.clock = ports.clock

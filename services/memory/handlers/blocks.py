@@ -22,7 +22,7 @@ from services.memory.handlers.ports import HandlerPorts
 
 
 class BlockHandlers:
-    """What becomes of a block when the memory service is told so."""
+    """The handlers of commands to blocks."""
 
     def __init__(self, ports: HandlerPorts) -> None:
         self.clock = ports.clock

@@ -1,4 +1,4 @@
-"""What a client is told of a text that was not embedded."""
+"""Errors to clients about texts that were not embedded."""
 
 from __future__ import annotations
 

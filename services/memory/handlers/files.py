@@ -24,7 +24,7 @@ from services.memory.handlers.ports import HandlerPorts
 
 
 class FileHandlers:
-    """What becomes of a file when the memory service is told so."""
+    """The handlers of commands to files."""
 
     def __init__(self, ports: HandlerPorts) -> None:
         self.ports = ports
@@ -85,7 +85,7 @@ class FileHandlers:
         return None
 
     async def guard(self, name: str, folder_id: str, work: UnitOfWork) -> FileName:
-        """Who guards the name of a file in a folder."""
+        """The aggregate that guards the name of a file in a folder."""
         return await work.load(FileName, file_name_id(work.context.org, folder_id, name))
 
     async def delete_file(self, command: DeleteFile, work: UnitOfWork) -> Accepted | Rejected:

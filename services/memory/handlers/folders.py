@@ -25,7 +25,7 @@ from services.memory.handlers.ports import HandlerPorts
 
 
 class FolderHandlers:
-    """What becomes of a folder when the memory service is told so."""
+    """The handlers of commands to folders."""
 
     def __init__(self, ports: HandlerPorts) -> None:
         self.ports = ports

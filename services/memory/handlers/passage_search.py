@@ -134,7 +134,7 @@ class PassageSearchHandlers:
 
 
 def space_of(embedder: Embedder) -> Space:
-    """What the vectors of an embedder can be compared with."""
+    """The space in which an embedder's vectors can be compared."""
     return embedder.model, embedder.dimensions
 
 
@@ -157,7 +157,7 @@ def unfit_search(command: SearchPassages) -> Rejected | None:
 
 
 def reply_of(found: Sequence[FoundPassage]) -> FoundPassages:
-    """What was found as the reply has it: as many as fit into a message, the best first."""
+    """The found passages as the reply has them: as many as fit into a message, the best first."""
     shown: list[FoundPassage] = []
     left = REPLY_BYTES_MAX
     for passage in found:

@@ -46,7 +46,7 @@ class Place:
 
 
 class PassageHandlers:
-    """What becomes of passages when the memory service is told so."""
+    """The handlers of commands to passages."""
 
     def __init__(self, ports: HandlerPorts) -> None:
         self.clock = ports.clock

@@ -1,4 +1,4 @@
-"""What the handlers of the memory service need."""
+"""Ports of the memory service's handlers."""
 
 from __future__ import annotations
 
@@ -19,8 +19,8 @@ from services.memory.adapters.past_block_versions import PastBlockVersions
 
 @dataclass(slots=True, kw_only=True)
 class HandlerPorts:
-    """What a handler may use. `file_added` has a file processed after the commit; `embed_messages`
-    embeds the new messages of a scope, as far as that is quick."""
+    """The ports that a handler may use. `file_added` has a file processed after the commit;
+    `embed_messages` embeds the new messages of a scope, as far as that is quick."""
 
     clock: Clock
     attached: AgentAttachments

@@ -30,7 +30,7 @@ PASSAGES_REEMBEDDED_AT_ONCE = 100
 
 
 class ReembeddingHandlers:
-    """What becomes of an archive that gets another model."""
+    """The handlers of an archive's change to another model."""
 
     def __init__(self, ports: HandlerPorts) -> None:
         self.clock = ports.clock

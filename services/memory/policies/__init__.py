@@ -1,5 +1,5 @@
-"""What the memory service does when something happened elsewhere, a module for each kind of thing
-that it does it to."""
+"""Policies of the memory service on events of others, a module for each kind of thing they act
+on."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ class Policies:
         self.reembedding = ReembeddingPolicies(bus, archives, clock, ids)
 
     async def agent_deleted(self, event: Event, context: Context) -> None:
-        """What was an agent's alone goes with it, unless an import has made it again meanwhile."""
+        """Delete the agent's own things, unless an import has made the agent again meanwhile."""
         if await self.attached.agent_exists(context.org, event.originator_id):
             return
         await self.blocks.agent_deleted(event, context)
@@ -42,6 +42,6 @@ class Policies:
         await self.agent_folders.agent_deleted(event, context)
 
     async def conversation_deleted(self, event: Event, context: Context) -> None:
-        """What was a conversation's alone goes with it."""
+        """Delete the conversation's own things."""
         await self.blocks.conversation_deleted(event, context)
         await self.vectors.forget(context.org, event.originator_id)

@@ -1,4 +1,4 @@
-"""What happens to the folders that an agent sees when it is gone, or when they are."""
+"""Policies on the folders that an agent sees, when it or they are deleted."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What happens to archives when an agent is deleted, and to the passages of deleted ones."""
+"""Policies on archives when an agent is deleted, and on the passages of deleted ones."""
 
 from __future__ import annotations
 

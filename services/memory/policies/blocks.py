@@ -1,4 +1,4 @@
-"""What happens to memory blocks when something happened elsewhere."""
+"""Policies on memory blocks."""
 
 from __future__ import annotations
 

@@ -28,7 +28,7 @@ class Refused(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Backoff:
-    """How long it is until one that was refused is retried, and when that is by the monotonic
+    """The seconds until a refused command is retried, and the time of that by the monotonic
     clock."""
 
     seconds: float = RETRY_SECONDS / 2

@@ -39,7 +39,7 @@ __all__ = ["READ_MODELS", "project"]
 
 
 def project(event: Event, org: str, rows: RowWrites) -> None:
-    """What an event does to the read models."""
+    """Write an event's changes to the read models."""
     match event:
         case BlockCreated() | BlockChanged() | BlockDeleted():
             project_block(event, org, rows)

@@ -14,7 +14,7 @@ from services.memory.projections.tables import AGENT_FOLDERS, OPEN_FILES
 
 
 def project_agent_folders(event: Event, org: str, rows: RowWrites) -> None:
-    """What an event does to the rows of an agent's folders, one for each folder and each open
+    """Write an event's changes to the rows of an agent's folders, one for each folder and each open
     file; deleted by the two names that a key is made of."""
     owner = event.originator_id
     match event:

@@ -10,7 +10,7 @@ from services.memory.projections.tables import BLOCKS
 
 
 def project_block(event: Event, org: str, rows: RowWrites) -> None:
-    """What an event does to the row of a block."""
+    """Write an event's changes to the row of a block."""
     match event:
         case BlockCreated():
             state = block_state(event.block)

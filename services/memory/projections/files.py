@@ -21,7 +21,7 @@ from services.memory.projections.tables import FILES, PASSAGES
 
 
 def project_file(event: Event, org: str, rows: RowWrites) -> None:
-    """What an event does to the row of a file and to those of its chunks."""
+    """Write an event's changes to the row of a file and to those of its chunks."""
     match event:
         case FileAdded():
             rows.upsert(FILES, row_of_added(event, org))

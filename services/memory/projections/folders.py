@@ -10,7 +10,7 @@ from services.memory.projections.tables import FOLDER_REEMBEDDINGS, FOLDERS
 
 
 def project_folder(event: Event, org: str, rows: RowWrites) -> None:
-    """What an event does to the row of a folder."""
+    """Write an event's changes to the row of a folder."""
     at = event.timestamp.isoformat()
     match event:
         case FolderCreated():

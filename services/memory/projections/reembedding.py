@@ -25,7 +25,7 @@ from services.memory.projections.tables import (
 
 
 def project_reembedding(event: Event, org: str, rows: RowWrites) -> None:
-    """What an event does to them."""
+    """Write an event's changes to the rows of a change of model."""
     known: JsonObject = {"id": event.originator_id, "version": event.originator_version}
     match event:
         case ArchiveEmbeddingChanged():

@@ -36,7 +36,7 @@ class AgentTool:
 
 
 class AgentTools(Protocol):
-    """What is read of the tools of agents."""
+    """The queries about the tools of agents."""
 
     async def tool_of_agent(self, org: str, agent_id: str, name: str) -> AgentTool | None:
         """The tool of an agent that has this name."""

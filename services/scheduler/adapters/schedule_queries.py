@@ -1,5 +1,5 @@
-"""What the scheduler reads: which schedules have something to do, what became of what they started,
-and whether what a schedule names exists."""
+"""Queries of the scheduler: the schedules with something to do, the state of what they started, and
+whether the things that a schedule names exist."""
 
 from __future__ import annotations
 
@@ -134,7 +134,7 @@ class DueSchedule:
 
 @dataclass(frozen=True, slots=True)
 class Started:
-    """How far something is that a firing started, and why it failed."""
+    """The state of something that a firing started, and the reason why it failed."""
 
     progress: Progress
     error: str = ""
@@ -142,14 +142,14 @@ class Started:
 
 @dataclass(frozen=True, slots=True)
 class ScheduleCounts:
-    """How many schedules there are that have not completed."""
+    """The numbers of schedules that have not completed."""
 
     of_agent: int
     of_org: int
 
 
 class ScheduleQueries(Protocol):
-    """What handlers, the engine and the policies read."""
+    """The queries of handlers, the engine and the policies."""
 
     async def now(self) -> datetime:
         """The time of the database, which decides when slots are due."""
@@ -161,11 +161,11 @@ class ScheduleQueries(Protocol):
         ...
 
     async def find_progress(self, org: str, run_ids: list[str]) -> dict[str, Started]:
-        """How far these runs of agents, tools and groups and these summaries are."""
+        """The states of these runs of agents, tools and groups, and of these summaries."""
         ...
 
     async def counts(self, org: str, agent_id: str) -> ScheduleCounts:
-        """How many schedules an agent and an organisation have."""
+        """The numbers of schedules of an agent and of an organisation."""
         ...
 
     async def has_agent(self, org: str, agent_id: str) -> bool:
@@ -217,7 +217,7 @@ class PostgresScheduleQueries:
         return [DueSchedule(*row) for row in rows]
 
     async def find_progress(self, org: str, run_ids: list[str]) -> dict[str, Started]:
-        """How far these runs of agents, tools and groups and these summaries are."""
+        """The states of these runs of agents, tools and groups, and of these summaries."""
         found: dict[str, Started] = {}
         for prefix, query in STARTED.items():
             ids = [run_id for run_id in run_ids if run_id.startswith(prefix)]
@@ -227,7 +227,7 @@ class PostgresScheduleQueries:
         return found
 
     async def counts(self, org: str, agent_id: str) -> ScheduleCounts:
-        """How many schedules an agent and an organisation have."""
+        """The numbers of schedules of an agent and of an organisation."""
         row = await self.database.fetch_one(
             "select (select count(*) from scheduler.schedules where agent_id = %(agent)s"
             " and org = %(org)s and status <> 'completed'),"

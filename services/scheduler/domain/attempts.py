@@ -19,5 +19,5 @@ def run_of_attempt(config: ScheduleConfig, firing_id: str, attempt: int) -> str:
 
 
 def retry_delay(failures: int) -> float:
-    """How many seconds pass after a failure, when there were so many before it."""
+    """The seconds to wait after a failure, when there were so many before it."""
     return min(RETRY_SECONDS * 2.0 ** min(failures, 16), RETRY_SECONDS_MAX)

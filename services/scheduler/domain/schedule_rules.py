@@ -1,5 +1,4 @@
-"""What a schedule has to be like, and the refusals of those that are not: each names the field and
-the fix."""
+"""Rules of schedules, and their refusals: each names the field and the fix."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What is known of a schedule, and how its events change that."""
+"""State of a schedule, and its transition for each event."""
 
 from __future__ import annotations
 
@@ -44,8 +44,8 @@ class Firing(BaseModel):
 
 
 class ScheduleState(BaseModel):
-    """What is known of a schedule. `last_slot` is the latest that was fired or skipped; `kept` are
-    the firings that have ended and that the history still has, the oldest first."""
+    """The state of a schedule. `last_slot` is the latest that was fired or skipped; `kept` are the
+    firings that have ended and that the history still has, the oldest first."""
 
     config: ScheduleConfig | None = None
     paused: bool = False

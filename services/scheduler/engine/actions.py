@@ -53,7 +53,7 @@ GROUP_MESSAGE_FIELDS = {"id", "role", "content", "created_at", "name", "sender_i
 
 
 class Groups(Protocol):
-    """What is read of groups."""
+    """The queries about groups."""
 
     async def has_group(self, org: str, group_id: str) -> bool:
         """Whether an organisation has such a group."""
@@ -71,7 +71,7 @@ class Attempt:
 
     @property
     def metadata(self) -> JsonObject:
-        """What clients read of the run that it starts."""
+        """The metadata of the run that it starts, as clients read it."""
         return {
             "run_type": RUN_TYPE,
             "schedule_id": self.config.id,
@@ -255,7 +255,7 @@ class Actions:
         return reply if isinstance(reply, Rejected) else None
 
     def outcome(self, config: ScheduleConfig, refused: Rejected | None) -> Outcome:
-        """What a refusal means: with `if_active="skip"` a busy agent is no failure."""
+        """The outcome of a refusal: with `if_active="skip"` a busy agent is no failure."""
         if refused and refused.code == CONFLICT and config.if_active == "skip":
             return Done(is_skipped=True, reason=refused.reason)
         return refused

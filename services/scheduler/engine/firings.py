@@ -46,7 +46,7 @@ SLOTS_PER_ATTEMPT_MAX = 10
 
 @dataclass(slots=True, kw_only=True)
 class FiringPorts(ProcessPorts):
-    """What firings need."""
+    """The ports of firings."""
 
     queries: ScheduleQueries
     actions: Actions
@@ -88,7 +88,7 @@ class Firings(LeasedWork[DueSchedule]):
     async def find_progress(
         self, lease: WorkLease[DueSchedule], schedule: Schedule
     ) -> dict[str, Started]:
-        """How far the runs of the open firings are."""
+        """The states of the runs of the open firings."""
         run_ids = [firing.run_id for firing in schedule.state.open.values()]
         return await self.ports.queries.find_progress(lease.work.org, run_ids) if run_ids else {}
 

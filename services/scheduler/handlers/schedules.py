@@ -36,15 +36,14 @@ from services.scheduler.domain.schedule_rules import (
 
 @dataclass(slots=True, kw_only=True)
 class SchedulePorts(ProcessPorts):
-    """What the handlers need."""
+    """The ports of the handlers."""
 
     queries: ScheduleQueries
     tools: AgentTools
 
 
 class ScheduleHandlers:
-    """What becomes of a schedule when the scheduler service is told so. The time of each decision
-    is that of the database."""
+    """The handlers of commands to schedules. The time of each decision is that of the database."""
 
     def __init__(self, ports: SchedulePorts) -> None:
         self.ports = ports

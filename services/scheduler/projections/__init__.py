@@ -22,7 +22,7 @@ READ_MODELS: tuple[Table, ...] = (SCHEDULES, FIRINGS)
 
 
 def project(event: Event, org: str, rows: RowWrites) -> None:
-    """What an event does to the read models."""
+    """Write an event's changes to the read models."""
     schedule_id = event.originator_id
     match event:
         case ScheduleCreated():
@@ -66,7 +66,7 @@ def schedule_row(config: ScheduleConfig, org: str) -> JsonObject:
 
 
 def skipped_fields(event: SlotsSkipped) -> JsonObject:
-    """What the row of a schedule says of slots that were not fired."""
+    """The fields of a schedule's row about slots that were not fired."""
     skipped: JsonObject = {
         "reason": event.reason,
         "count": event.count,

@@ -67,7 +67,7 @@ def firing_row(event: FiringStarted, org: str) -> JsonObject:
 
 
 def ended_columns(event: FiringEnded | FiringDeadLettered, status: str) -> JsonObject:
-    """What the end of a firing changes in its row."""
+    """The changes to a firing's row at its end."""
     fields: JsonObject = {"ended_at": iso(event.timestamp)}
     return {"id": event.firing_id, "status": status, "retry_at": None, "fields": fields}
 

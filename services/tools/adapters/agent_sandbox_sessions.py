@@ -83,8 +83,8 @@ class AgentSandboxSessions:
         return self.sandbox.refusal_of(program)
 
     async def run(self, program: Program) -> Outcome:
-        """How a program ended, after those of the same agent that came before it. Cancelling it
-        kills the program."""
+        """The outcome of a program, after those of the same agent that came before it. Cancelling
+        it kills the program."""
         refused = self.refusal_of(program)
         if refused:
             return not_started(refused)
@@ -98,7 +98,7 @@ class AgentSandboxSessions:
 
     @asynccontextmanager
     async def turn(self, key: Key) -> AsyncIterator[Affinity]:
-        """What is kept of an agent, when its turn has come; raises NoPlace."""
+        """The agent's affinity, when its turn has come; raises NoPlace."""
         agent = self.agents.setdefault(key, Affinity())
         agent.users += 1
         try:

@@ -34,8 +34,8 @@ class NoWorkspace(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Used:
-    """What a workspace holds. Files are counted with folders and links; `deep`: there are folders
-    further down than are looked into."""
+    """The content of a workspace. Files are counted with folders and links; `deep`: there are
+    folders below the depth that is read."""
 
     bytes: int
     files: int
@@ -134,8 +134,8 @@ def uid_of(path: str) -> int:
 
 
 def used_by(path: str) -> Used:
-    """What a folder holds; links are not followed, also if one takes the place of a folder while
-    this looks. As soon as there are more files than may be no more are counted."""
+    """The content of a folder; links are not followed, also if one takes the place of a folder
+    while this looks. As soon as there are more files than may be no more are counted."""
     counted = Counted()
     with suppress(OSError):
         counted.look_into(os.open(path, FOLDER), depth=1)
@@ -144,7 +144,7 @@ def used_by(path: str) -> Used:
 
 @dataclass(slots=True)
 class Counted:
-    """What was counted so far."""
+    """The counts so far."""
 
     bytes: int = 0
     files: int = 0

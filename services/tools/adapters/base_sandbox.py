@@ -1,4 +1,4 @@
-"""What runs programs in sandboxes of a pool, whatever these are made of."""
+"""Sandboxes of a pool, whatever these are made of."""
 
 from __future__ import annotations
 
@@ -66,7 +66,7 @@ class BaseSandbox(ABC):
         """Whether a program can bound its own processes, apart from those of all others."""
 
     async def run(self, program: Program) -> Outcome:
-        """How a program ended. Cancelling it kills the program."""
+        """The outcome of a program. Cancelling it kills the program."""
         return await self.run_in_turn(program, self.places)
 
     async def run_calling(self, program: Program, answer: Answer) -> Outcome:

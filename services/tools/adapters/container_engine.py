@@ -58,7 +58,7 @@ class ContainerEngine:
         self.owner = owner(os.getpid())
 
     async def problem(self) -> str:
-        """What is missing to run containers here; empty if nothing is."""
+        """The missing parts without which no container runs here; empty for none."""
         if shutil.which(COMMAND) is None:
             return f"there is no `{COMMAND}` command where the server runs"
         try:
@@ -116,7 +116,7 @@ class ContainerEngine:
         )
 
     async def ask(self, *words: str) -> str:
-        """What a short command of the engine printed. Raises NotStarted with its words if it
+        """The output of a short command of the engine. Raises NotStarted with its words if it
         failed, or did not end in time."""
         process = await asyncio.create_subprocess_exec(
             COMMAND,
@@ -161,7 +161,7 @@ class ContainerEngine:
 
 
 class Cleanup:
-    """What is done after a container has been used, beside what is asked for."""
+    """The clean-up after a container has been used, besides the requested one."""
 
     def __init__(self) -> None:
         self.tasks: set[asyncio.Task[None]] = set()
@@ -199,7 +199,7 @@ def user_of(workspace: Workspace | None) -> str:
 
 
 def owner(pid: int) -> str:
-    """What a process is known by on all machines that share an engine; empty if there is none."""
+    """The name of a process on all machines that share an engine; empty if there is none."""
     try:
         fields = Path(f"/proc/{pid}/stat").read_bytes().rpartition(b")")[2].split()
     except OSError:

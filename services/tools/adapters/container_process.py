@@ -157,7 +157,7 @@ class ContainerProcess:
             self.settle(Ended(**json.loads(data)))
 
     def use(self) -> SandboxUse:
-        """What it used when it told that last, at most a tenth of a second ago while it runs."""
+        """The last reported usage, at most a tenth of a second old while the process runs."""
         used = self.used
         return SandboxUse(
             used.processes, used.threads, used.memory_bytes, used.cpu_seconds, used.files

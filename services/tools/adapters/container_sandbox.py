@@ -117,7 +117,7 @@ class ContainerSandbox(BaseSandbox):
         return problem
 
     def learn(self, outcome: Outcome) -> str:
-        """What the image has; returns why it cannot be used, empty if it can."""
+        """Read the image's features; returns the reason why it cannot be used, empty if it can."""
         match outcome.value:
             case [[int(major), int(minor)], str() | None as node, str(said), bool(shell)]:
                 pass

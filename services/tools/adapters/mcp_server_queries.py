@@ -25,7 +25,7 @@ DECLARED = 'select s.id from tools.mcp_servers s where s.org collate "C" = %(org
 
 
 class McpServerQueries(Protocol):
-    """What the engine reads of MCP servers."""
+    """The queries of the engine about MCP servers."""
 
     async def due_discoveries(self, of_org: int, limit: int) -> list[DueWork]:
         """Servers whose tools are to be discovered now, and nobody does, the longest first."""

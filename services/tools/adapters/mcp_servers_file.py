@@ -62,7 +62,7 @@ class _File(BaseModel):
 
 @dataclass(frozen=True, slots=True)
 class McpDeclarations:
-    """What is declared; without a file nothing is said, of no server."""
+    """The declared servers; empty without a file."""
 
     given: bool = False
     servers: dict[str, DeclaredMcpServer] = field(default_factory=dict)
@@ -94,6 +94,6 @@ def declarations(environment: Environment) -> McpDeclarations:
 
 
 def why(invalid: ValidationError) -> str:
-    """What is wrong, without the values: some are secrets."""
+    """The problem, without the values: some are secrets."""
     first = invalid.errors(include_input=False, include_url=False)[0]
     return f"{'.'.join(map(str, first['loc']))}: {first['msg']}"

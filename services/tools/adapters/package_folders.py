@@ -29,7 +29,7 @@ class NoRoom(Exception):
 
 
 class PackageFolders:
-    """What is installed, below one folder, up to a bound; what was not used for longest goes."""
+    """Installed packages below a folder, up to a bound; the longest unused go first."""
 
     def __init__(self, root: str, bytes_max: int) -> None:
         self.root = root

@@ -133,7 +133,7 @@ class PipInstaller:
 
 
 def limit(pid: int) -> None:
-    """What a child may use besides time and disk, which are watched."""
+    """Limit a child's resources besides time and disk, which are watched."""
     for kind, most in (
         (resource.RLIMIT_CPU, CPU_SECONDS_MAX),
         (resource.RLIMIT_FSIZE, FILE_BYTES_MAX),
@@ -163,7 +163,7 @@ async def watch(process: asyncio.subprocess.Process, *folders: str) -> str:
 
 
 def size_of(folder: str) -> tuple[int, int]:
-    """How many files a folder holds, and their bytes; links are not followed."""
+    """The number of files in a folder, and their bytes; links are not followed."""
     files = size = 0
     for path, _, names in os.walk(folder):
         for name in names:
@@ -180,7 +180,7 @@ def kill(process: asyncio.subprocess.Process) -> None:
 
 
 def failure(said: str, why: str) -> InstallFailed:
-    """What a person and a model can do something about."""
+    """The failure, in words that a person and a model can act on."""
     if why:
         return InstallFailed(
             f"The packages cannot be installed: {why}. Use smaller ones", passes=False

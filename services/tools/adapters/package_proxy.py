@@ -71,7 +71,7 @@ class PackageProxy:
             return await asyncio.open_connection(host, HTTPS)
 
     async def pass_on(self, source: asyncio.StreamReader, target: asyncio.StreamWriter) -> None:
-        """What one side says, up to a bound."""
+        """Pass the bytes of one side on, up to a bound."""
         try:
             while piece := await source.read(PIECE_BYTES):
                 self.passed_bytes += len(piece)

@@ -124,7 +124,7 @@ class ProcessSandbox(BaseSandbox):
         return f"This machine grants no sandbox for the code of tools ({why}). {HOW_TO_WEAKEN}"
 
     def describe_confinement(self) -> str:
-        """How programs are confined, in words for the operator's log."""
+        """The confinement of programs, in words for the operator's log."""
         assert self.pool is not None
         confinement = self.pool.confinement
         user = "another user" if confinement.first_uid is not None else "the user of the server"

@@ -1,4 +1,4 @@
-"""What a process and all that came of it use, read from /proc."""
+"""Usage of a process and its descendants, read from /proc."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ class Usage:
 
 
 def usage_of(pid: int) -> Usage:
-    """What a process and its descendants use now; nothing of those that ended meanwhile."""
+    """The usage of a process and its descendants now; nothing of those that ended meanwhile."""
     usage = Usage()
     waiting = [pid]
     while waiting and len(usage.pids) < PROCESSES_MAX:

@@ -1,4 +1,4 @@
-"""What is asked of one sandbox that runs, whatever holds it."""
+"""Interface of one running sandbox, whatever holds it."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ class NotStarted(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Ended:
-    """How a process ended: `code` as subprocess has it, and what it used."""
+    """The end of a process: `code` as subprocess has it, and its usage."""
 
     code: int
     cpu_seconds: float = 0.0
@@ -32,7 +32,7 @@ class Ended:
 
 @dataclass(slots=True)
 class SandboxUse:
-    """What everything in a sandbox uses together: memory with that of its files in memory, CPU
+    """The usage of everything in a sandbox together: memory with that of its files in memory, CPU
     since it began; `processes` are those of programs."""
 
     processes: int = 0
@@ -44,7 +44,7 @@ class SandboxUse:
 
 
 class Output:
-    """What a program printed, up to a bound."""
+    """The output of a program, up to a bound."""
 
     def __init__(self, kept_bytes: int) -> None:
         self.kept = bytearray()
@@ -67,11 +67,11 @@ class Output:
 
     @property
     def total_bytes(self) -> int:
-        """How much came, kept or not."""
+        """The bytes that came, kept or not."""
         return len(self.kept) + self.dropped_bytes
 
     def text(self) -> str:
-        """What was kept, with a word on what was not."""
+        """The kept text, with a note on the rest."""
         text = self.kept.decode("utf-8", "replace")
         if self.dropped_bytes:
             text += f"\n... (cut after {self.kept_bytes} bytes)"
@@ -86,12 +86,12 @@ class RunningSandbox(Protocol):
 
     @property
     def stdout(self) -> Output:
-        """What the program has printed."""
+        """The program's output so far."""
         ...
 
     @property
     def stderr(self) -> Output:
-        """What was printed as errors."""
+        """The program's error output so far."""
         ...
 
     @property
@@ -119,7 +119,7 @@ class RunningSandbox(Protocol):
         ...
 
     def use(self) -> SandboxUse:
-        """What the sandbox uses at the moment."""
+        """The usage of the sandbox at the moment."""
         ...
 
     def keep_output(self, count: int) -> None:

@@ -1,4 +1,4 @@
-"""What clients have set for the sandbox of an organisation, as a call of its tools needs it."""
+"""Clients' settings for the sandbox of an organisation, as a call of its tools needs them."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ NOTHING_SET = SandboxSettings()
 
 
 class SandboxConfigQueries(Protocol):
-    """What calls read of the settings."""
+    """The queries of calls about the settings."""
 
     async def of(self, org: str) -> SandboxSettings:
         """The settings of an organisation."""

@@ -170,7 +170,7 @@ class Execution:
         return None
 
     def ending(self, ended: Ended, seconds: float) -> Outcome:
-        """What came of it, by what this process knows: nothing but a value is taken on trust."""
+        """The outcome, by this process's own knowledge: nothing but a value is taken on trust."""
         sandbox = self.sandbox
         frame = sandbox.frame
         value: Json = None

@@ -1,4 +1,4 @@
-"""What operators see of the sandboxes of a process: how many there are, and who waits for one."""
+"""Gauges of the sandboxes of a process: their number, and the calls that wait for one."""
 
 from __future__ import annotations
 

@@ -36,7 +36,7 @@ FREEZE_LOOK_SECONDS = 0.005
 
 
 class Stream(Output):
-    """What comes out of a pipe, up to a bound; `on_data` is called after each piece."""
+    """The bytes of a pipe, up to a bound; `on_data` is called after each piece."""
 
     def __init__(self, file: int, kept_bytes: int, on_data: Callable[[], None]) -> None:
         super().__init__(kept_bytes)
@@ -174,7 +174,7 @@ class SandboxProcess:
                 self.handle = os.pidfd_open(self.init)
 
     def stderr_for_operator(self) -> str:
-        """What it printed before there was any program."""
+        """The error output from before there was any program."""
         self.stderr.read_rest()
         printed = self.stderr.kept.decode("utf-8", "replace").strip()
         return printed or f"it ended at once, with status {self.started.ended.result().code}"
@@ -224,7 +224,7 @@ class SandboxProcess:
         return announces_too_much(self.result.kept)
 
     def use(self) -> SandboxUse:
-        """What the sandbox uses at the moment."""
+        """The usage of the sandbox at the moment."""
         if self.init is None or self.died:
             return SandboxUse()
         usage = usage_of(self.init)

@@ -46,7 +46,7 @@ class StayingSession:
         return self.state != "stopped" and not self.sandbox.died
 
     async def exec(self, program: Program) -> Outcome:
-        """How a program ended; whatever does not end by itself ends the session."""
+        """The outcome of a program; any that does not end by itself ends the session."""
         assert self.state != "running", "one program at a time"
         if not self.living:
             await self.stop()
@@ -101,7 +101,7 @@ class StayingSession:
         self.ended()
 
     def stats(self) -> SessionStats:
-        """What it is doing, and what it uses."""
+        """The session's activity and usage."""
         if not self.living:
             return SessionStats("stopped", self.programs)
         use = self.sandbox.use()

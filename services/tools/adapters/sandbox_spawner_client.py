@@ -37,7 +37,7 @@ class SpawnerFailed(NotStarted):
 
 @dataclass(slots=True, eq=False)
 class Started:
-    """What is told of one process."""
+    """The spawner's report on one process."""
 
     name: int
     pid: asyncio.Future[int] = field(repr=False)

@@ -1,4 +1,4 @@
-"""How many tools, and how many lists of permissions, an organisation has."""
+"""Counts of an organisation's tools and of its lists of permissions."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from services.tools.domain.organisation_tool_quota import ToolsOfOrg
 
 
 class ToolCounts(Protocol):
-    """What limits are decided by."""
+    """The counts that limits are decided by."""
 
     async def tools_of(self, org: str) -> ToolsOfOrg:
         """The tools of an organisation."""
@@ -44,7 +44,7 @@ class PostgresToolPermissionCounts:
         self.database = database
 
     async def lists_of(self, org: str) -> int:
-        """How many lists an organisation has."""
+        """The number of lists of an organisation."""
         row = await self.database.fetch_one(
             'select count(*) from tools.tool_permissions where org collate "C" = %s', [org]
         )

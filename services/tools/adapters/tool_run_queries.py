@@ -47,7 +47,7 @@ class RunOfDeletedAgent:
 
 
 class ToolRunQueries(Protocol):
-    """What the engine reads of calls."""
+    """The queries of the engine about calls."""
 
     async def orphaned_runs(self) -> list[DueWork]:
         """Calls that have not ended and have no live lease, and what died processes left of

@@ -39,7 +39,7 @@ class ToolSources:
         chars: int,
         org: str,
     ) -> ToolState | Rejected:
-        """What a function makes of a source with so many characters."""
+        """The result of a function on a source with so many characters."""
         if chars <= INLINE_CHARS_MAX:
             return function(*arguments)
         try:
@@ -51,5 +51,5 @@ class ToolSources:
 
 
 def chars_of(tool: ToolState) -> int:
-    """How many characters are read to make a tool whole."""
+    """The number of characters that are read to make a tool whole."""
     return len(tool.source_code or "")

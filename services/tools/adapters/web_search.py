@@ -44,7 +44,7 @@ class SearchFailed(Exception):
 
 
 class WebSearch(BaseModel):
-    """What `web_search` is called with."""
+    """The arguments of `web_search`."""
 
     model_config = ConfigDict(extra="ignore")
 
@@ -211,7 +211,7 @@ class WebSearches:
         )
 
     async def results(self, asked: WebSearch, secrets: Mapping[str, str]) -> list[JsonObject]:
-        """What was found; the keys among the agent's secrets go before the operator's. Raises
+        """The search results; the keys among the agent's secrets go before the operator's. Raises
         SearchFailed."""
         keys = {**self.settings.keys, **{name: key for name, key in secrets.items() if key}}
         provider = self.choose_provider(keys)
@@ -232,7 +232,7 @@ class WebSearches:
         return [provider.result(page, asked) for page in found_in(answer.body)]
 
     def http(self, url: str) -> GuardedHttp:
-        """What asks the service. Where it is, is the operator's word: also on this machine."""
+        """The client of the service. Where it is, is the operator's word: also on this machine."""
         from libs.egress.guarded_http_client import GuardedHttp  # slow to import
 
         parts = urlsplit(url)

@@ -19,7 +19,7 @@ DIRECT = frozenset(
 
 
 def problem_of_keywords(schema: JsonObject) -> str:
-    """What makes it no schema, and where; empty if it is one. It may not be deep without end."""
+    """The reason why it is no schema, with the place; empty if it is one. Bounded in depth."""
     for place, part in parts(schema, ""):
         where = f"`{place}` of its schema" if place else "its schema"
         if isinstance(part, bool):

@@ -1,4 +1,4 @@
-"""What a person is asked so that an MCP server may be used: once, and not for ever."""
+"""Question to a person whether an MCP server may be used: once, and not for ever."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from libs.contracts.tools.mcp_authorizations import (
 
 
 class McpAuthorizationState(BaseModel):
-    """What was asked, and what came back; the code is sealed."""
+    """The question, and the person's answer; the code is sealed."""
 
     server_id: str = ""
     expires_at: datetime | None = None

@@ -33,7 +33,7 @@ FINAL_FAILURES = frozenset({"refused", "unauthorized", "too_large", GIVEN_UP})
 
 
 class McpServerState(BaseModel):
-    """What is known of an MCP server.
+    """The state of an MCP server.
 
     `version` counts its configurations, `number` the discoveries that were wanted; `attempts` are
     those of the newest one that failed."""

@@ -1,4 +1,4 @@
-"""What an MCP server says of a tool: whether a tool can be made of it, and which."""
+"""Tools from the definitions of an MCP server: whether one can be made, and which."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ class OfferedTool:
 
     @property
     def digest(self) -> str:
-        """What tells this definition from others."""
+        """A digest of this definition."""
         said = to_json([self.description, sorted_keys(self.parameters)])
         return sha256(said).hexdigest()[:DIGEST_CHARS]
 
@@ -147,7 +147,7 @@ def place_of(reference: str) -> tuple[str, ...]:
 
 
 def target_of(schema: JsonObject, reference: str) -> Json:
-    """What a pointer into a schema points at; None if that is nothing."""
+    """The target of a pointer into a schema; None if there is none."""
     if not reference.startswith("#"):
         return None
     found: Json = schema

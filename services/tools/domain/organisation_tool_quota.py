@@ -1,4 +1,4 @@
-"""How many tools an organisation may have, and how large they may be together."""
+"""Quota of an organisation's tools: their number, and their size together."""
 
 from __future__ import annotations
 

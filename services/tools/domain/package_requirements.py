@@ -22,8 +22,8 @@ type Requirement = tuple[str, str | None]
 
 @dataclass(frozen=True, slots=True)
 class PackageRules:
-    """What the operator lets tools have. Without `allowed` it is everything but what is `denied`;
-    names are normalized."""
+    """The operator's rules on packages of tools. Without `allowed` it is everything but what is
+    `denied`; names are normalized."""
 
     on: bool = True
     allowed: frozenset[str] | None = None
@@ -87,7 +87,7 @@ def specifiers(of_all: Sequence[Requirement], of_tool: Sequence[Requirement]) ->
 
 
 def environment_key(packages: Sequence[str], org: str, generation: int) -> str:
-    """What the environment with these packages is called. An organisation that had its packages
+    """The key of the environment with these packages. An organisation that had its packages
     installed anew shares none any more."""
     own = [org, generation] if generation else []
     said = json.dumps([*sys.version_info[:2], sorted(packages), own])

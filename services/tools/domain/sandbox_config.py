@@ -33,7 +33,7 @@ class SandboxVariable(BaseModel):
 
 
 class SandboxConfigState(BaseModel):
-    """What is known of the settings; without a `config` there are none."""
+    """The state of the settings; without a `config` there are none."""
 
     config: LocalSandboxConfig | None = None
     generation: int = 0

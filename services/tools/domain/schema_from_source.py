@@ -70,7 +70,7 @@ def function_of(source: str) -> Function:
 
 
 def documentation(function: Function) -> docstring_parser.Docstring:
-    """What the docstring says of a function and of its arguments. Raises UnfitSource."""
+    """The parsed docstring of a function and of its arguments. Raises UnfitSource."""
     text = ast.get_docstring(function) or ""
     if UNSTORABLE.search(text):
         raise UnfitSource(

@@ -23,7 +23,7 @@ UNCHANGEABLE = {"id", "tool_type", "created_by_id", "project_id"}
 
 
 class StoredToolState(BaseModel):
-    """What is known of a tool."""
+    """The state of a tool."""
 
     tool: ToolState | None = None
     deleted: bool = False
@@ -103,7 +103,7 @@ def changed_tool(tool_id: str, tool: ToolState | None, changes: JsonObject) -> T
 
 
 def why(invalid: ValidationError) -> str:
-    """What is wrong with the fields of a tool."""
+    """The problem with the fields of a tool."""
     return "; ".join(
         f"`{'.'.join(map(str, error['loc']))}`: {error['msg']}" for error in invalid.errors()
     )

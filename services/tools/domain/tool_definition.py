@@ -1,4 +1,4 @@
-"""What a client says of a tool, made whole: name, description and schema fit each other."""
+"""Definition of a tool by a client, made whole: name, description and schema fit each other."""
 
 from __future__ import annotations
 

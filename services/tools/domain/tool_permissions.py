@@ -19,7 +19,7 @@ from libs.contracts.tools.tool_permissions import (
 
 
 class ToolPermissionsState(BaseModel):
-    """What is allowed; None: there is no limit."""
+    """The list of allowed tools; None: there is no limit."""
 
     tools: list[str] | None = None
     capabilities: list[str] | None = None

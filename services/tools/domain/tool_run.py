@@ -32,7 +32,7 @@ HASH_CHARS = 16
 
 
 class ToolRunState(BaseModel):
-    """How far a call is."""
+    """The state of a call."""
 
     phase: Phase = "unknown"
 
@@ -126,7 +126,7 @@ class ToolRun(Aggregate[ToolRunState]):
 
 
 def text_of(value: Json) -> str:
-    """What a tool returned, as the model reads it: the way Python writes it, objects as JSON."""
+    """A tool's value as the model reads it: the way Python writes it, objects as JSON."""
     match value:
         case str():
             return value

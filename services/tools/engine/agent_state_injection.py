@@ -33,7 +33,7 @@ takes = lru_cache(SOURCES_REMEMBERED)(takes_agent_state)
 
 
 class AgentQueries(Protocol):
-    """What tools are shown of agents."""
+    """The queries about agents, for tools."""
 
     async def agent_state(self, org: str, agent_id: str, block_ids: list[str]) -> JsonObject | None:
         """An agent with these blocks, or with those that are attached to it; None for none."""
@@ -84,8 +84,8 @@ class AgentStates:
     async def write_back(
         self, outcome: Outcome, tool: ToolState, command: RunTool, org: str
     ) -> Outcome:
-        """What a tool returned, once its changes to memory are made; else an error that names the
-        changes that were not."""
+        """The value that a tool returned, once its changes to memory are made; else an error that
+        names the changes that were not."""
         if outcome.status != "success":
             return outcome
         try:

@@ -24,7 +24,7 @@ class BuiltinCall:
 
     @property
     def chars_max(self) -> int:
-        """How long the text of its result may be."""
+        """The length of its result's text at most, in characters."""
         return self.tool.return_char_limit
 
 
@@ -37,7 +37,7 @@ class Builtin(Protocol):
         ...
 
     async def run(self, call: BuiltinCall) -> ToolRunResult:
-        """What came of a call. Raises ValidationError for arguments that do not fit."""
+        """The result of a call. Raises ValidationError for arguments that do not fit."""
         ...
 
 
@@ -55,7 +55,7 @@ class BuiltinRunner:
         return builtin.refusal_of(BuiltinCall(tool, command, org=""))
 
     async def run(self, tool: ToolState, command: RunTool, org: str) -> ToolRunResult:
-        """What came of a call."""
+        """The result of a call."""
         try:
             return await self.builtins[tool.name].run(BuiltinCall(tool, command, org))
         except ValidationError as invalid:
@@ -69,7 +69,7 @@ def failure(text: str) -> ToolRunResult:
 
 
 def summary(invalid: ValidationError) -> str:
-    """What is wrong with the arguments, field by field."""
+    """The problems with the arguments, field by field."""
     return "; ".join(
         f"{'.'.join(map(str, problem['loc'])) or 'arguments'}: {problem['msg']}"
         for problem in invalid.errors(include_input=False)[:PROBLEMS_TOLD_MAX]

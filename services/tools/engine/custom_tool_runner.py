@@ -65,7 +65,7 @@ class CustomToolRunner:
         return why or self.packages.refusal_of(wanted)
 
     async def run(self, tool: ToolState, command: RunTool, org: str) -> ToolRunResult:
-        """What came of the code."""
+        """The result of the code."""
         settings = await self.variables.settings.of(org)
         environment = self.variables.merge(command, settings)
         if isinstance(environment, str):
@@ -120,13 +120,13 @@ def in_order(arguments: JsonObject, tool: ToolState) -> JsonObject:
 
 
 def names_of(tool: ToolState, command: RunTool) -> dict[str, str]:
-    """What V1 tells code about the call in its environment."""
+    """The names about the call in the environment of V1's code."""
     agent = {"LETTA_AGENT_ID": command.agent_id} if command.agent_id else {}
     return {**agent, "LETTA_TOOL_ID": tool.id}
 
 
 def limits_of(seconds: float) -> Limits:
-    """What a program may take that may run for so long."""
+    """The limits of a program that may run for so long."""
     return Limits(
         seconds=seconds,
         cpu_seconds=CPU_SECONDS_MAX,
@@ -143,7 +143,7 @@ def requirements_of(tool: ToolState) -> list[Requirement]:
 
 
 def result_of(name: str, outcome: Outcome, *, chars_max: int) -> ToolRunResult:
-    """What is recorded of a program that has ended."""
+    """The recorded result of a program that has ended."""
     match outcome.status:
         case "success":
             text = text_of(outcome.value)
@@ -167,7 +167,7 @@ def result_of(name: str, outcome: Outcome, *, chars_max: int) -> ToolRunResult:
 
 
 class Usage(TypedDict):
-    """What a program used, as it is recorded."""
+    """The usage of a program, as it is recorded."""
 
     seconds: float
     cpu_seconds: float

@@ -30,7 +30,7 @@ CALLS_MAX = 50
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class InnerCallPorts:
-    """What inner calls need."""
+    """The ports of inner calls."""
 
     bus: Bus
     queries: ToolRunQueries
@@ -50,13 +50,13 @@ class InnerCalls:
         self.rules = ToolRules(outer.tool_rules, outer.called)
 
     async def answer(self, name: str, arguments: JsonObject) -> JsonObject:
-        """What came of a call, as the program reads it."""
+        """The result of a call, as the program reads it."""
         result = await self.result(name, arguments)
         status = "success" if result.status == "success" else "error"
         return {"status": status, "text": result.text}
 
     async def result(self, name: str, arguments: JsonObject) -> ToolRunResult:
-        """What came of a call; whatever goes wrong is said in words."""
+        """The result of a call; each failure is a text."""
         tool = self.tools.get(name)
         if tool is None:
             return failure(f"There is no tool named '{name}'. Yours are: {', '.join(self.tools)}")

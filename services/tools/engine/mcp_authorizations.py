@@ -81,7 +81,7 @@ class AuthorizingPerson:
 
 
 class McpAuthorizations:
-    """What a process does so that servers may be used."""
+    """The authorizations of servers in this process."""
 
     def __init__(self, ports: McpPorts) -> None:
         self.ports = ports

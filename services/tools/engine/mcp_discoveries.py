@@ -43,7 +43,7 @@ REASON_CHARS_MAX = 2_000
 
 @dataclass(slots=True, kw_only=True)
 class McpPorts(ProcessPorts):
-    """What a process needs for its MCP servers."""
+    """The ports of a process for its MCP servers."""
 
     sessions: McpSessions
     sealer: Sealer

@@ -101,7 +101,7 @@ class McpListings:
             return {"failed": {"kind": failure.kind, "words": storable(failure.words)}}
 
     async def answer(self, config: McpServerConfig) -> JsonObject:
-        """What a server offers, or why that is not known."""
+        """The offers of a server, or the reason why they are not known."""
         try:
             tools = await list_server_tools(self.ports.sessions, config)
         except McpFailed as failure:
@@ -120,7 +120,7 @@ class McpListings:
         return within_bounds(told)
 
     async def other(self, config: McpServerConfig, asked: AskMcpServer) -> JsonObject:
-        """What a server says of its resources and prompts, or how it is."""
+        """A server's resources and prompts, or its health."""
         connections = self.ports.sessions.connections_for(config)
         found: Any
         try:

@@ -36,7 +36,7 @@ class McpRunner:
         return f"'{tool.name}' names no MCP server that has it: refresh its server's tools"
 
     async def run(self, tool: ToolState, command: RunTool, org: str) -> ToolRunResult:
-        """What came of a call, in the words that the model reads."""
+        """The result of a call, in the words that the model reads."""
         since = self.ports.clock.monotonic()
         sampling = self.sampling.of(command, org)
         try:
@@ -61,7 +61,7 @@ class McpRunner:
     async def outcome(
         self, tool: ToolState, command: RunTool, org: str, sampling: CallSampling
     ) -> McpOutcome:
-        """What a server answered to a call. Raises McpFailed."""
+        """A server's answer to a call. Raises McpFailed."""
         server_id, tool_name = origin_of(tool)
         state = await self.server(server_id, org)
         if state is None:
@@ -123,7 +123,7 @@ def not_accepted(state: McpServerState, server_id: str, tool_name: str) -> str:
 
 
 def timed_out(name: str, seconds: float) -> str:
-    """What a model reads of a call that took too long."""
+    """The text to a model about a call that took too long."""
     return (
         f"'{name}' took longer than {seconds:g} seconds and was given up. It may have taken effect:"
         " check before you call it again."

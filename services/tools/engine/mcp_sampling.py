@@ -39,7 +39,7 @@ LOST = "The server that asks models did not answer"
 
 
 def places() -> FairSemaphore:
-    """Who may have a model asked at once in a process."""
+    """The places for requests to models in a process."""
     return FairSemaphore(
         PLACES,
         of_organisation_max=ORGANISATION_PLACES_MAX,
@@ -51,20 +51,20 @@ def places() -> FairSemaphore:
 
 @dataclass(slots=True, kw_only=True)
 class SamplingPorts(ProcessPorts):
-    """What is needed to ask models. `tokens_max` bounds each answer."""
+    """The ports to models. `tokens_max` bounds each answer."""
 
     tokens_max: int
     places: FairSemaphore = field(default_factory=places)
 
 
 class McpSampling:
-    """What the servers of one process ask of models."""
+    """The requests of one process's servers to models."""
 
     def __init__(self, ports: SamplingPorts) -> None:
         self.ports = ports
 
     def of(self, command: RunTool, org: str) -> CallSampling:
-        """What may be asked in the course of a call."""
+        """The sampling in the course of a call."""
         return CallSampling(self.ports, command, org)
 
 
@@ -78,7 +78,7 @@ class NoAnswer(Exception):
 
 
 class CallSampling:
-    """What a server asks in the course of one call. `usage` is what that took so far."""
+    """The requests of a server in the course of one call. `usage` is their cost so far."""
 
     def __init__(self, ports: SamplingPorts, command: RunTool, org: str) -> None:
         self.ports = ports
@@ -87,7 +87,7 @@ class CallSampling:
         self.usage = SamplingUsage()
 
     async def answer(self, request: SamplingRequest) -> SamplingAnswer:
-        """What the agent's model says. Raises SamplingRefused; cancelled with the call."""
+        """The answer of the agent's model. Raises SamplingRefused; cancelled with the call."""
         if not self.command.agent_id:
             raise SamplingRefused("no_agent", NO_AGENT)
         if self.usage.requests >= REQUESTS_MAX:
@@ -123,7 +123,7 @@ class CallSampling:
                 await self.record({**fields, "seconds": self.ports.clock.monotonic() - since})
 
     def question(self, request: SamplingRequest) -> SampleModel:
-        """What the agent service is sent."""
+        """The command to the agent service."""
         return SampleModel(
             completion_id=self.ports.ids.new("completion"),
             agent_id=self.command.agent_id,

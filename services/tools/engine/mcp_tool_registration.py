@@ -53,7 +53,7 @@ async def register_tools(
 
 
 class McpToolRegistration:
-    """What becomes of the tools of a server in one decision."""
+    """The changes to the tools of a server in one decision."""
 
     def __init__(self, work: UnitOfWork, server: McpServer, at: datetime) -> None:
         self.work = work

@@ -38,7 +38,7 @@ class Installer(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Wanted:
-    """What a tool wants: its own packages, and those of all tools of its organisation."""
+    """The packages of a tool: its own, and those of all tools of its organisation."""
 
     org: str
     of_tool: Sequence[Requirement]

@@ -41,7 +41,7 @@ def fitting(code: str) -> str:
 
 
 class RunCode(BaseModel):
-    """What `run_code` is called with."""
+    """The arguments of `run_code`."""
 
     code: Annotated[str, AfterValidator(fitting)]
     language: str
@@ -66,7 +66,7 @@ class RunCodeTool:
         return self.refusal(Program("python", ""))
 
     async def run(self, call: BuiltinCall) -> ToolRunResult:
-        """What the code printed and its last line says, as JSON."""
+        """The code's output and the value of its last line, as JSON."""
         asked = RunCode.model_validate(call.command.arguments)
         language = LANGUAGES.get(asked.language.lower())
         if language is None:
@@ -90,7 +90,7 @@ class RunCodeTool:
         return ToolRunResult(status=status, text=text, **usage(outcome))
 
     def languages(self) -> list[str]:
-        """What runs on this server."""
+        """The languages that run on this server."""
         return [name for name in OFFERED if not self.refusal(Program(LANGUAGES[name], ""))]
 
 

@@ -31,7 +31,7 @@ class CallingSandbox(Protocol):
         ...
 
     async def run_calling(self, program: Program, answer: Answer) -> Outcome:
-        """How a program ended whose calls were answered so."""
+        """The outcome of a program whose calls were answered so."""
         ...
 
 
@@ -51,7 +51,7 @@ class RunCodeWithToolsTool:
         return self.sandbox.refusal_of(Program("python", ""))
 
     async def run(self, call: BuiltinCall) -> ToolRunResult:
-        """What the program printed and its last line says, as JSON in V1's form."""
+        """The program's output and the value of its last line, as JSON in V1's form."""
         command = call.command
         asked = RunCode.model_validate({**command.arguments, "language": "python"})
         tools = {tool.name: tool.parameters for tool in command.inner_tools}

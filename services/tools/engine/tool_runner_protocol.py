@@ -1,4 +1,4 @@
-"""What carries out the calls of each kind of tool: one way for all of them."""
+"""Interface of the runners of each kind of tool."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ class ToolRunner(Protocol):
         ...
 
     async def run(self, tool: ToolState, command: RunTool, org: str) -> ToolRunResult:
-        """What came of a call; what goes wrong is a result, whose text the model reads. It ends
+        """The result of a call; each failure is a result, whose text the model reads. It ends
         within `command.seconds_max`, but for a wait for its turn. Cancelling it ends the call."""
         ...
 

@@ -25,7 +25,7 @@ class ObservedRunner:
         return self.runner.refusal_of(tool, command)
 
     async def run(self, tool: ToolState, command: RunTool, org: str) -> ToolRunResult:
-        """What came of a call."""
+        """The result of a call."""
         began = self.clock.monotonic()
         outcome = RAISED
         try:

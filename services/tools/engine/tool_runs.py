@@ -38,7 +38,7 @@ GRACE_SECONDS = 5.0
 
 @dataclass(slots=True, kw_only=True)
 class ToolRunPorts(ProcessPorts):
-    """What the calls of a process need."""
+    """The ports of a process's calls."""
 
     runners: ToolRunners
     queries: ToolRunQueries
@@ -72,7 +72,7 @@ class ToolRuns(LeasedWork[DueWork]):
             await self.publish_result(lease.work.id, lease.work.org, result)
 
     async def result(self, tool: ToolState, command: RunTool, org: str) -> ToolRunResult:
-        """What came of the call."""
+        """The result of the call."""
         since = self.ports.clock.monotonic()
         seconds = command.seconds_max + WAIT_SECONDS_MAX + GRACE_SECONDS
         try:

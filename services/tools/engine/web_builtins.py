@@ -32,12 +32,12 @@ class Searches(Protocol):
     """Searches the web."""
 
     async def results(self, asked: WebSearch, secrets: Mapping[str, str]) -> list[JsonObject]:
-        """What was found. Raises SearchFailed."""
+        """The search results. Raises SearchFailed."""
         ...
 
 
 class FetchWebpage(BaseModel):
-    """What `fetch_webpage` is called with."""
+    """The arguments of `fetch_webpage`."""
 
     url: str = Field(min_length=1, max_length=URL_CHARS_MAX)
 
@@ -79,7 +79,7 @@ class WebSearchTool:
         return ""
 
     async def run(self, call: BuiltinCall) -> ToolRunResult:
-        """What was found, as JSON in V1's form."""
+        """The results, as JSON in V1's form."""
         asked = WebSearch.model_validate(call.command.arguments)
         if not asked.query.strip():
             return failure(json_text({"error": "Query cannot be empty", "query": asked.query}))

@@ -23,20 +23,20 @@ SOURCE = Path(workspace_files.__file__).read_text(encoding="utf-8")
 
 
 class Arguments(BaseModel):
-    """What a tool is called with; what it does not know is an error that the model sees."""
+    """The arguments of a tool; an unknown one is an error that the model sees."""
 
     model_config = ConfigDict(extra="forbid")
 
 
 class Shell(Arguments):
-    """What `shell` is called with."""
+    """The arguments of `shell`."""
 
     command: str = Field(min_length=1, max_length=WRITTEN_CHARS_MAX)
     timeout_seconds: int = Field(SHELL_SECONDS, ge=1, le=SHELL_SECONDS_MAX)
 
 
 class ReadFile(Arguments):
-    """What `read_file` is called with."""
+    """The arguments of `read_file`."""
 
     path: str = Field(max_length=PATH_CHARS_MAX)
     offset: int = Field(1, ge=1)
@@ -44,7 +44,7 @@ class ReadFile(Arguments):
 
 
 class WriteFile(Arguments):
-    """What `write_file` is called with."""
+    """The arguments of `write_file`."""
 
     path: str = Field(min_length=1, max_length=PATH_CHARS_MAX)
     content: str = Field(max_length=WRITTEN_CHARS_MAX)
@@ -52,7 +52,7 @@ class WriteFile(Arguments):
 
 
 class ListFiles(Arguments):
-    """What `list_files` is called with."""
+    """The arguments of `list_files`."""
 
     path: str = Field("", max_length=PATH_CHARS_MAX)
     recursive: bool = False
@@ -66,7 +66,7 @@ FILE_TOOLS: dict[str, type[Arguments]] = {
 
 
 class WorkspaceTool:
-    """What the tools of a workspace have in common: `sandbox` runs programs in it."""
+    """The common part of the tools of a workspace: `sandbox` runs programs in it."""
 
     def __init__(self, sandbox: Sandbox, refusal: Callable[[Program], str]) -> None:
         self.sandbox = sandbox
@@ -82,7 +82,7 @@ class ShellTool(WorkspaceTool):
     """Keeps the contract of `Builtin` for `shell`."""
 
     async def run(self, call: BuiltinCall) -> ToolRunResult:
-        """What a command printed, and its exit status."""
+        """The output of a command, and its exit status."""
         asked = Shell.model_validate(call.command.arguments)
         program = Program(
             "shell",
@@ -101,7 +101,7 @@ class FileTool(WorkspaceTool):
     """Keeps the contract of `Builtin` for one of the file tools."""
 
     async def run(self, call: BuiltinCall) -> ToolRunResult:
-        """What became of a file."""
+        """The outcome for a file."""
         name = call.tool.name
         asked = FILE_TOOLS[name].model_validate(call.command.arguments)
         program = Program(

@@ -50,7 +50,7 @@ from services.tools.engine.mcp_tool_registration import delete_tools
 
 
 class McpServerHandlers:
-    """What becomes of an MCP server when the tools service is told so."""
+    """The handlers of commands to MCP servers."""
 
     def __init__(self, discoveries: McpDiscoveries, listings: McpListings, clock: Clock) -> None:
         self.discoveries = discoveries
@@ -279,7 +279,7 @@ class McpServerHandlers:
         work.after_commit.append(end)
 
     async def name(self, name: str, work: UnitOfWork) -> McpServerName:
-        """Who guards a name in the organisation that a command came from."""
+        """The aggregate that guards a name in the organisation that a command came from."""
         return await work.load(McpServerName, mcp_server_name_id(work.context.org, name))
 
 

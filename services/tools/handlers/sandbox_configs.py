@@ -20,7 +20,7 @@ from services.tools.domain.sandbox_config import SandboxConfig
 
 
 class SandboxConfigHandlers:
-    """What becomes of the settings when the tools service is told so."""
+    """The handlers of commands to the settings."""
 
     def __init__(self, clock: Clock) -> None:
         self.clock = clock

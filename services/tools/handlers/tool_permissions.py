@@ -18,10 +18,10 @@ from services.tools.domain.tool_permissions import ToolPermissions
 
 
 class ToolPermissionCounts(Protocol):
-    """How many lists there are."""
+    """The counts of lists."""
 
     async def lists_of(self, org: str) -> int:
-        """How many lists an organisation has."""
+        """The number of lists of an organisation."""
         ...
 
 

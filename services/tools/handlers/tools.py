@@ -26,7 +26,7 @@ from services.tools.domain.tool import Tool, missing
 
 
 class ToolHandlers:
-    """What becomes of a tool when the tools service is told so."""
+    """The handlers of commands to tools."""
 
     def __init__(self, clock: Clock, counts: ToolCounts, locks: AggregateLocks) -> None:
         self.clock = clock
@@ -127,5 +127,5 @@ class ToolHandlers:
         return Accepted(result=wanted.json_schema)
 
     async def name(self, name: str, work: UnitOfWork) -> ToolName:
-        """Who guards a name in the organisation that a command came from."""
+        """The aggregate that guards a name in the organisation that a command came from."""
         return await work.load(ToolName, tool_name_id(work.context.org, name))

@@ -68,7 +68,7 @@ class AgentCleanup(Reconciliation[AgentKey]):
 
 @dataclass(slots=True, kw_only=True)
 class CleanupPorts(ProcessPorts):
-    """What it needs: the lists as this process knows them, and which agents are deleted."""
+    """The ports of the clean-up: the lists as this process knows them, and the deleted agents."""
 
     policies: CachedView[ToolPolicies]
     deleted: DeletedAgents

@@ -1,4 +1,4 @@
-"""What a tool in Python sees of its agent, inside of the sandbox. Not part of any service: this
+"""View of the agent for a tool in Python, inside of the sandbox. Not part of any service: this
 source stands before and behind that of a tool which takes `agent_state`."""
 
 from __future__ import annotations

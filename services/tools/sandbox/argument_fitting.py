@@ -126,7 +126,7 @@ def resolve(kind: Any, names: dict[str, Any]) -> Any:
 
 
 def name_of(kind: Any) -> str:
-    """What a type is called, without what stands in its brackets."""
+    """The name of a type, without its brackets."""
     if type(kind).__name__ == "UnionType":
         return "Union"
     origin = getattr(kind, "__origin__", None) or kind
@@ -264,7 +264,7 @@ def fields_of(kind: Any) -> dict[str, Any] | None:
 
 
 def in_one_line(error: Exception) -> str:
-    """What a class did not like, as one line; pydantic says it in many."""
+    """The validation error of a class as one line; pydantic says it in many."""
     try:
         wrong = [(".".join(map(str, problem["loc"])), problem["msg"]) for problem in error.errors()]  # type: ignore[attr-defined]
     except Exception:
@@ -359,12 +359,12 @@ def quote(value: Any) -> str:
 
 
 def not_this(wanted: str, value: Any) -> str:
-    """What to send instead of what was sent."""
+    """The advice to send something else than was sent."""
     return f": give {wanted}, not {quote(value)}"
 
 
 def in_words(kind: Any) -> str:
-    """What a type asks for."""
+    """The meaning of a type in words."""
     name = name_of(resolve(kind, {}))
     if name == "Literal":
         return "one of " + ", ".join(quote(choice) for choice in kind.__args__)

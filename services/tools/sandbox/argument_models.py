@@ -115,8 +115,8 @@ class Models:
 
 
 def names_of(models: Models) -> dict[str, Any]:
-    """What the source of a tool finds: its classes by name, and the names of types, which source
-    that is only a function does not import."""
+    """The names that the source of a tool finds: its classes, and the types that a source of a
+    single function does not import."""
     types_of = {name: getattr(typing, name) for name in typing.__all__}
     classes = {name: kind for name, kind in models.found.items() if name.isidentifier()}
     return {**types_of, **classes}

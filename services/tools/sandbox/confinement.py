@@ -1,4 +1,4 @@
-"""How a process is walled in: what the first program of a sandbox is told."""
+"""Confinement of a process: the instructions for the first program of a sandbox."""
 
 from __future__ import annotations
 
@@ -70,8 +70,8 @@ class Runtimes:
 
 @dataclass(frozen=True, slots=True)
 class Confinement:
-    """How sandboxes are started: by which program, with which files, as which user. `network` are
-    settings of the kernel for a network of its own, which the spawner makes then."""
+    """The way sandboxes are started: by which program, with which files, as which user. `network`
+    are settings of the kernel for a network of its own, which the spawner makes then."""
 
     name: str
     argv: tuple[str, ...]
@@ -90,7 +90,7 @@ class Confinement:
         return self.first_uid is not None or (self.namespaces and release >= LINUX_THAT_COUNTS)
 
     def with_folders(self, workspace: Workspace | None, packages: str) -> dict[str, object]:
-        """What the spawner is told of one sandbox that has a workspace, or packages."""
+        """The spawner's instructions for one sandbox that has a workspace, or packages."""
         told: dict[str, object] = {}
         arguments: list[str] = []
         if workspace is not None:
@@ -109,7 +109,7 @@ class Confinement:
         return path
 
     def setup(self) -> dict[str, object]:
-        """What the spawner is told."""
+        """The spawner's instructions."""
         return {
             "argv": list(self.argv),
             "data": [base64.b64encode(data).decode() for data in self.data],
@@ -233,7 +233,7 @@ def time_zones() -> str:
 
 
 def masks() -> list[str]:
-    """What the kernel tells everybody about the machine, as empty files."""
+    """The kernel's files about the machine that are shown as empty."""
     found = [path for path in MASKED if os.path.exists(path)]
     return [word for path in found for word in ("--ro-bind", "/dev/null", path)]
 
@@ -257,7 +257,7 @@ def of_system(path: str) -> bool:
 
 
 def files(readable: list[str], writable: list[str]) -> str:
-    """What Landlock leaves a program of the files, besides its own folder."""
+    """The files that Landlock leaves a program, besides its own folder."""
     return json.dumps({"read": readable, "write": writable})
 
 

@@ -45,7 +45,7 @@ def tell(channel: bytes, data: bytes) -> None:
 
 
 def use() -> dict[str, Any]:
-    """What all other processes of the container use together."""
+    """The usage of all other processes of the container together."""
     own = os.times()
     cpu = own.children_user + own.children_system
     found = {"processes": 0, "threads": 0, "memory_bytes": 0, "files": 0}

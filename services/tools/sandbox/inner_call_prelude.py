@@ -35,7 +35,7 @@ def exactly(count: int) -> bytes:
 
 
 def call(name: str, arguments: dict[str, Any]) -> str:
-    """What a tool returned. Raises ToolError."""
+    """The value that a tool returned. Raises ToolError."""
     data = json.dumps({"call": name, "arguments": arguments}, allow_nan=False).encode()
     with lock:
         data = len(data).to_bytes(LENGTH_BYTES, "big") + data
@@ -61,6 +61,6 @@ def function_of(name: str, parameters: list[str]) -> Callable[..., str]:
 
 
 def names() -> dict[str, Any]:
-    """What the program finds: all of them, by name, and their exception."""
+    """The names that the program finds: all of them, and their exception."""
     tools = {name: function_of(name, parameters) for name, parameters in TOOLS.items()}
     return {"ToolError": ToolError, **tools}

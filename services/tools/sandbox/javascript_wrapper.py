@@ -1,4 +1,4 @@
-"""What is put around the code of JavaScript tools, so that Node gives back what they return."""
+"""Wrapper around the code of JavaScript tools, so that Node gives back what they return."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
-"""How a server that an operator listed is walled in: as the code of tools is, with the folders, and
-the network, that the operator gives it."""
+"""Confinement of a server that an operator listed: that of tools' code, with the folders, and the
+network, that the operator gives it."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ OWN_FILES = ("/etc/passwd", "/etc/group")
 
 @dataclass(frozen=True, slots=True)
 class Granted:
-    """What a server sees of the machine besides its programs and libraries."""
+    """The parts of the machine that a server sees, besides its programs and libraries."""
 
     readable: tuple[str, ...] = ()
     writable: tuple[str, ...] = ()
@@ -59,7 +59,7 @@ def confinement_for(base: Confinement, granted: Granted) -> Confinement:
 
 
 def with_arguments(told: bytes, more: list[str], *, network: bool) -> bytes:
-    """What bubblewrap is told, with more mounts before its root is made read-only."""
+    """The arguments of bubblewrap, with more mounts before its root is made read-only."""
     words = told.decode().split("\0")[:-1]
     if network and "--unshare-net" in words:
         words.remove("--unshare-net")

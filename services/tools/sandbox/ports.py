@@ -1,4 +1,4 @@
-"""What runs a program apart from the services, and what comes of it."""
+"""Port to sandboxes, which run programs apart from the services, and their outcomes."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ type Status = Literal["success", "error", "timeout", "killed"]
 
 @dataclass(frozen=True, slots=True)
 class Limits:
-    """What one program may use. Output is counted for each of stdout and stderr; `file_bytes` for
+    """The limits of one program. Output is counted for each of stdout and stderr; `file_bytes` for
     each file; `processes` with threads."""
 
     seconds: float = 60.0
@@ -63,7 +63,7 @@ class Program:
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """How a program ended. `reason` says why it did not succeed; for an exception that the code
+    """The end of a program. `reason` says why it did not succeed; for an exception that the code
     raised it is the traceback. Where `started` is false nothing of it ran."""
 
     status: Status
@@ -83,5 +83,5 @@ class Sandbox(Protocol):
     """Runs programs that nobody trusts."""
 
     async def run(self, program: Program) -> Outcome:
-        """How it ended. Cancelling it kills the program."""
+        """The outcome of a program. Cancelling it kills the program."""
         ...

@@ -183,7 +183,7 @@ def run_python(program: dict[str, Any]) -> dict[str, Any]:
 
 
 def last_value(source: str, module: ModuleType) -> str | None:
-    """What the last line of the source says, as an interactive interpreter shows it."""
+    """The value of the source's last line, as an interactive interpreter shows it."""
     import ast
 
     tree = ast.parse(source, NAME)
@@ -199,7 +199,7 @@ def last_value(source: str, module: ModuleType) -> str | None:
 
 
 def names_in(source: str, names: dict[str, Any] | None = None) -> dict[str, Any]:
-    """What is defined by source that the service sends beside the program."""
+    """The names defined by source that the service sends beside the program."""
     found: dict[str, Any] = {"__name__": "heeler"} if names is None else names
     exec(compile(source, "heeler.py", "exec", dont_inherit=True), found)
     return found

@@ -12,7 +12,7 @@ type SessionState = Literal["idle", "running", "paused", "stopped"]
 
 @dataclass(frozen=True, slots=True)
 class SessionStats:
-    """What a session is doing, and what all that runs in it uses now; CPU since it began."""
+    """The activity of a session, and the usage of all that runs in it now; CPU since it began."""
 
     state: SessionState
     programs: int = 0
@@ -25,8 +25,8 @@ class SandboxSession(Protocol):
     """One sandbox that stays. What a program leaves running goes on, unless it is paused."""
 
     async def exec(self, program: Program) -> Outcome:
-        """How a program ended, one at a time; a paused session goes on before it. A program that
-        did not end by itself ends the session. Nothing is started in one that is stopped."""
+        """The outcome of a program, one at a time; a paused session goes on before it. A program
+        that did not end by itself ends the session. Nothing is started in one that is stopped."""
         ...
 
     def end_program(self, why: str) -> None:

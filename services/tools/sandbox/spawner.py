@@ -83,7 +83,7 @@ def write(path: str, text: str) -> None:
 
 
 class Spawner:
-    """What is started, by process id."""
+    """The started processes, by process id."""
 
     def __init__(self, control: socket.socket, setup: dict[str, Any]) -> None:
         self.pid = os.getpid()

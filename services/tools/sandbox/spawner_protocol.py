@@ -1,4 +1,4 @@
-"""What the services, the spawner and the process inside agree on, as the services write it."""
+"""Protocol between the services, the spawner and the process inside, as the services write it."""
 
 from __future__ import annotations
 

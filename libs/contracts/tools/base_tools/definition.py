@@ -1,4 +1,4 @@
-"""What a tool that comes with the server is made of."""
+"""Definition of a tool that comes with the server."""
 
 from dataclasses import dataclass, field
 from functools import cached_property

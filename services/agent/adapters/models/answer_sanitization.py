@@ -1,4 +1,4 @@
-"""What a model says as text that can be kept: Postgres has no NUL, UTF-8 no half of a pair."""
+"""A model's text in a form that can be stored: Postgres has no NUL, UTF-8 no half of a pair."""
 
 from __future__ import annotations
 
@@ -80,13 +80,13 @@ class TextChunks:
         self.held = ""
 
     def add(self, chunk: str) -> str:
-        """What can be shown with this chunk."""
+        """The text that can be shown with this chunk."""
         text = self.held + chunk
         self.held = text[-1:] if HIGH_HALF.search(text) else ""
         return storable(text[: len(text) - len(self.held)])
 
     def rest(self) -> str:
-        """What was held back for a chunk that never came."""
+        """The text that was held back for a chunk that never came."""
         text, self.held = storable(self.held), ""
         return text
 
@@ -122,7 +122,7 @@ class ThinkingTags:
         self.end = ""  # the tag behind the thoughts
 
     def read(self, chunk: str) -> tuple[str, str]:
-        """What this chunk adds to the thoughts, and to the words."""
+        """The text of this chunk: thoughts, and words."""
         text, self.held, thought = self.held + chunk, "", ""
         if self.place == "before":
             begins = text.lstrip().removeprefix("\ufeff")
@@ -147,7 +147,7 @@ class ThinkingTags:
         return thought, text
 
     def thought_of(self, text: str, *, is_whole: bool) -> str:
-        """What is to be shown of thoughts; of a part without the end of it, which may be a tag."""
+        """The part of the thoughts to show; of a part without the end of it, which may be a tag."""
         text = text if self.has_thought else text.lstrip()
         kept = text.rstrip()
         if not is_whole:
@@ -161,7 +161,7 @@ class ThinkingTags:
         return kept
 
     def rest(self) -> tuple[str, str]:
-        """What was held back for a tag that never came: as thoughts, and as words."""
+        """The text that was held back for a tag that never came: thoughts, and words."""
         text, self.held = self.held, ""
         return ("", text) if self.place == "before" else (text.rstrip(), "")
 
@@ -179,7 +179,7 @@ class ArgumentChunks:
         self.escaped = False  # then `held` begins with an escape; else it may turn out to
 
     def add(self, chunk: str) -> str:
-        """What can be shown with this chunk."""
+        """The text that can be shown with this chunk."""
         self.held.append(self.controls.escape(self.text.add(chunk)))
         if self.escaped:
             return ""
@@ -192,7 +192,7 @@ class ArgumentChunks:
         return text[:start]
 
     def rest(self) -> str:
-        """What is left to show when the call is whole; without arguments that is `{}`."""
+        """The text left to show when the call is whole; without arguments that is `{}`."""
         shown = "".join(self.shown)
         whole = "".join([shown, *self.held, self.text.rest()])
         return storable_arguments(whole or "{}")[len(shown) :]

@@ -1,4 +1,4 @@
-"""What Anthropic's messages API answers, whole or in server-sent events, in our words."""
+"""Answers of Anthropic's messages API, whole or in server-sent events, in our words."""
 
 from __future__ import annotations
 
@@ -204,7 +204,7 @@ class AnthropicAnswer:
 
 
 def block_type(block: dict[str, Any]) -> str:
-    """What a content block is that does not say so."""
+    """The type of a content block that does not state one."""
     if "name" in block or "input" in block:
         return "tool_use"
     return "thinking" if "thinking" in block else "text"

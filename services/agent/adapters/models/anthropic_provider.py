@@ -98,7 +98,7 @@ class AnthropicProvider(HttpProvider):
         return AnthropicAnswer(seed_of(request))
 
     async def models(self) -> tuple[list[LLMConfig], list[EmbeddingConfig]]:
-        """What the endpoint lists; Anthropic has no embedding models."""
+        """The models that the endpoint lists; Anthropic has no embedding models."""
         entries = await self.list_models("/v1/models", {"limit": MODELS_LISTED_MAX})
         offered = [entry for entry in entries if entry.get("lifecycle") != "retired"]
         return sorted(map(self.chat_model, offered), key=lambda config: str(config.handle)), []

@@ -1,4 +1,4 @@
-"""What Anthropic's messages API is sent: a request and its messages in that wire's words."""
+"""Requests to Anthropic's messages API, and the messages in them, in that wire's words."""
 
 from __future__ import annotations
 
@@ -106,7 +106,7 @@ class Thoughts:
 def thinking_of(
     config: LLMConfig, messages: list[Message], thoughts: Thoughts
 ) -> JsonObject | None:
-    """How the model shall think, if it shall."""
+    """The thinking settings of a request, if the model shall think."""
     if not config.enable_reasoner:
         return None
     if version_of(config.model) >= ADAPTIVE_SINCE:
@@ -145,7 +145,7 @@ def output_tokens(config: LLMConfig, thinking: JsonObject | None) -> int:
 
 
 def output_config(config: LLMConfig) -> JsonObject:
-    """How much effort to make, and what the answer shall look like."""
+    """The effort to make, and the form of the answer."""
     output: JsonObject = {}
     if config.effort:
         output["effort"] = config.effort
@@ -236,7 +236,7 @@ class Blocks:
         return call_id
 
     def result(self, message: Message) -> Json:
-        """What a tool gave back, in the envelope that every provider is shown."""
+        """The result of a tool, in the envelope that every provider is shown."""
         failed = message.tool_status == "error"
         envelope = {"status": "Failed" if failed else "OK", "message": text_of(message)}
         block: JsonObject = {

@@ -85,7 +85,7 @@ class AnthropicWire(StreamedWire):
             await self.client.close()
 
     async def get(self, path: str, parameters: JsonObject) -> bytes:
-        """What is there; to load the SDK is not part of the time that the provider has."""
+        """The response body; to load the SDK is not part of the time that the provider has."""
         await self.open()
         return await super().get(path, parameters)
 

@@ -192,7 +192,7 @@ class CallAssembly:
         return self.advance()
 
     def advance(self) -> list[ModelDelta]:
-        """What can be shown by now."""
+        """The deltas that can be shown by now."""
         chunks: list[ModelDelta] = []
         while self.done < len(self.calls):
             call, is_last = self.calls[self.done], self.done + 1 == len(self.calls)
@@ -205,7 +205,7 @@ class CallAssembly:
         return chunks
 
     def show(self, call: PartialCall, *, is_over: bool) -> list[ModelDelta]:
-        """What was not shown of a call; its name first, which is there when arguments are."""
+        """The unshown rest of a call; its name first, which is there when arguments are."""
         if not is_over and not (call.name and call.has_begun):
             return []
         chunks: list[ModelDelta] = []

@@ -124,7 +124,7 @@ class DemoProvider:
         self.answers.close()
 
     async def payload(self, request: ModelRequest) -> bytes:
-        """What it is asked, as a provider with OpenAI's API would be: it is sent nowhere."""
+        """The request, as a provider with OpenAI's API would get it: it is sent nowhere."""
         kept = RenderedMessages(openai_request.rendered_messages)
         return openai_request.content_of(request, kept, await self.tools.of(request.tools))
 
@@ -145,7 +145,7 @@ class DemoProvider:
 
 
 def answer(request: ModelRequest) -> ModelReply:
-    """What the rules say to the newest message."""
+    """The rules' answer to the newest message."""
     newest = request.messages[-1]
     blocks = known_blocks(request.messages[0])
     tools = {str(tool["name"]) for tool in request.tools}
@@ -240,5 +240,5 @@ def usage_of(request: ModelRequest, text: str) -> Usage:
 
 
 def shown_chars(request: ModelRequest) -> int:
-    """How many characters the messages of a request have."""
+    """The number of characters in the messages of a request."""
     return sum(len(text_of(message)) for message in request.messages)

@@ -1,4 +1,4 @@
-"""What all providers over HTTP have in common: asking, and asking again."""
+"""The common part of all providers over HTTP: requests and retries."""
 
 from __future__ import annotations
 
@@ -147,7 +147,7 @@ class HttpProvider(ABC):
         return json_around(without(self.body(request, omitted), omitted), tools)
 
     async def payload(self, request: ModelRequest) -> bytes:
-        """What a model is sent for this request."""
+        """The body of a request to the model."""
         tools = await self.tools.of(request.tools)
         return self.content(request, tools, self.omitted_parameters(request))
 
@@ -163,7 +163,7 @@ class HttpProvider(ABC):
         return refused.union(self.answer_room) if is_tight else refused
 
     def window_tokens(self, model: str) -> int | None:
-        """How many tokens a model may be shown, where its server has said so in an error."""
+        """The size of a model's window in tokens, where its server has said so in an error."""
         return self.learned.window(model)
 
     @abstractmethod
@@ -469,5 +469,5 @@ def pause_before_another_try(problem: ModelFailed, number: int) -> float | None:
 
 
 def seed_of(request: ModelRequest) -> str:
-    """What tells the answer to this request from others."""
+    """The key that sets this request's answer apart from others."""
     return request.messages[-1].id

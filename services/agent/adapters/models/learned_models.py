@@ -1,4 +1,4 @@
-"""What servers have said of their models in errors: it is not learned twice by the same process."""
+"""Limits of models that servers named in errors: no process learns one twice."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ class Learned:
 
 
 class LearnedModels:
-    """What is known of the models of one provider, by their names."""
+    """The learned limits of one provider's models, by their names."""
 
     def __init__(self, clock: Clock) -> None:
         self.clock = clock
@@ -35,7 +35,7 @@ class LearnedModels:
         return self.models.get(model, NOTHING).omitted
 
     def window(self, model: str) -> int | None:
-        """How many tokens a model may be shown, if that was said within the last hour."""
+        """The size of a model's window in tokens, if a server named it within the last hour."""
         learned = self.models.get(model, NOTHING)
         return learned.window if self.clock.monotonic() < learned.window_until else None
 

@@ -51,7 +51,7 @@ FIRST_LISTS_SECONDS_MAX = 15.0
 
 @dataclass(slots=True)
 class Offer:
-    """What a provider was last heard to offer."""
+    """The models that a provider listed last."""
 
     llms: dict[str, LLMConfig] = field(default_factory=dict)
     embeddings: dict[str, EmbeddingConfig] = field(default_factory=dict)
@@ -108,8 +108,8 @@ class ModelRouter:
         raise AssertionError("a stream ends with the whole answer, or raises")
 
     async def provider_of(self, config: LLMConfig) -> Provider | Rejected:
-        """Who answers for a model config: whom its handle names; without a handle, who offers its
-        model by its endpoint type, at its endpoint if several do."""
+        """The provider for a model config: the one that its handle names; without a handle, the one
+        that offers its model by its endpoint type, at its endpoint if several do."""
         if config.handle:
             named = self.providers.get(config.handle.partition("/")[0])
             reason = (
@@ -156,12 +156,12 @@ class ModelRouter:
         return provider if isinstance(provider, Rejected) else None
 
     async def payload(self, request: ModelRequest) -> bytes | Rejected:
-        """What the model of the request's agent is sent, as JSON in its provider's words."""
+        """The body of the request to the agent's model, as JSON in its provider's words."""
         provider = await self.provider_of(request.config.llm_config)
         return provider if isinstance(provider, Rejected) else await provider.payload(request)
 
     def window_tokens(self, config: LLMConfig) -> int | None:
-        """How many tokens the model of a config may be shown, where its server has said so."""
+        """The size of a model's window in tokens, where its server has said so."""
         names = [config.handle.partition("/")[0]] if config.handle else self.fitting(config)
         provider = self.providers.get(names[0]) if names else None
         return provider.window_tokens(config.model) if provider else None
@@ -325,7 +325,7 @@ class ModelRouter:
 
 
 def words_of_missing_list(name: str) -> str:
-    """What to do where a provider does not say which models it has."""
+    """The advice for a provider that does not list its models."""
     return f"The provider {name} has no list of its models: name them as `{name}/<model>`"
 
 

@@ -1,4 +1,4 @@
-"""What operators see of models: a span for each step, how long it took and what it cost."""
+"""Telemetry of models: a span for each step, its duration and its cost."""
 
 from __future__ import annotations
 
@@ -46,11 +46,11 @@ class ObservedProvider:
             call.over(ABANDONED)
 
     async def payload(self, request: ModelRequest) -> bytes:
-        """What a model is sent for this request, as JSON."""
+        """The body of a request to the model, as JSON."""
         return await self.provider.payload(request)
 
     def window_tokens(self, model: str) -> int | None:
-        """How many tokens a model may be shown."""
+        """The size of a model's window in tokens."""
         return self.provider.window_tokens(model)
 
     async def models(self) -> tuple[list[LLMConfig], list[EmbeddingConfig]]:
@@ -122,7 +122,7 @@ def chatting(provider: str, request: ModelRequest) -> Span:
 
 
 def answer_of(reply: ModelReply) -> Attributes:
-    """What the span of a model's step says when there is an answer."""
+    """The attributes of a step's span once there is an answer."""
     usage = reply.usage
     attributes: dict[str, Value] = {
         span_attributes.FINISH_REASONS: [reply.finish_reason],
@@ -154,7 +154,7 @@ def message_fields(message: Message) -> JsonObject:
 
 
 def texts(text: str) -> list[Json]:
-    """What was said, if anything was."""
+    """The texts of the answer, if it has any."""
     return [{"type": "text", "content": text}] if text else []
 
 

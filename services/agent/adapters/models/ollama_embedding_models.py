@@ -83,8 +83,8 @@ def name_of(entry: dict[str, Any]) -> str:
 
 
 def vector_length(name: str, shown: Any) -> int | None:
-    """How many numbers the vectors of a model have, if it embeds. An Ollama that is older than its
-    list of `capabilities` tells it by the name."""
+    """The length of a model's vectors, if it embeds. An Ollama that is older than its list of
+    `capabilities` tells it by the name."""
     facts = shown if isinstance(shown, dict) else {}
     abilities = facts.get("capabilities")
     embeds = EMBEDS in abilities if isinstance(abilities, list) else "embed" in name

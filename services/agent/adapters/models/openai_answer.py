@@ -1,4 +1,4 @@
-"""What OpenAI's chat completions answer, whole or in server-sent events, in our words."""
+"""Answers of OpenAI's chat completions, whole or in server-sent events, in our words."""
 
 from __future__ import annotations
 
@@ -280,7 +280,7 @@ def choice_says(choice: dict[str, Any]) -> bool:
 
 
 def filters_in(choice: dict[str, Any]) -> list[str]:
-    """What a content filter found, as Azure tells it."""
+    """The content filters that matched, as Azure names them."""
     found = fields(choice.get("content_filter_results"))
     return [
         f"{name}: {words(result.get('severity')) or 'found'}"

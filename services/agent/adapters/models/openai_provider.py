@@ -153,7 +153,7 @@ class OpenAIProvider(HttpProvider):
         return OpenAIAnswer(seed_of(request))
 
     async def models(self) -> tuple[list[LLMConfig], list[EmbeddingConfig]]:
-        """What the endpoint lists, with the limits that are known of each."""
+        """The models that the endpoint lists, with the known limits of each."""
         entries = {str(entry["id"]): entry for entry in await self.list_models("/models", {})}
         names = sorted(entries)
         chat = [name for name in names if not any(part in name for part in NOT_FOR_CHAT)]

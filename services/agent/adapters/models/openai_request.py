@@ -1,4 +1,4 @@
-"""What OpenAI's chat completions are sent: a request and its messages in that wire's words."""
+"""Requests to OpenAI's chat completions, and the messages in them, in that wire's words."""
 
 from __future__ import annotations
 

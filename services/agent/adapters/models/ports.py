@@ -1,4 +1,4 @@
-"""What the agent service asks of language models, for every provider."""
+"""The port to language models, for every provider."""
 
 from __future__ import annotations
 
@@ -84,12 +84,12 @@ ModelEvent = ModelDelta | Finished
 
 
 class ModelLister(Protocol):
-    """Who says which models there are under the handles `<name>/<model>`."""
+    """A list of the models under the handles `<name>/<model>`."""
 
     name: str
 
     async def models(self) -> tuple[list[LLMConfig], list[EmbeddingConfig]]:
-        """What is offered. Raises ProviderUnreachable."""
+        """The models that are offered. Raises ProviderUnreachable."""
         ...
 
     async def close(self) -> None:
@@ -109,15 +109,15 @@ class Provider(Protocol):
         ...
 
     async def payload(self, request: ModelRequest) -> bytes:
-        """What a model is sent for this request, as JSON in the provider's words."""
+        """The body of a request to the model, as JSON in the provider's words."""
         ...
 
     def window_tokens(self, model: str) -> int | None:
-        """How many tokens a model may be shown, where its server has said so in an error."""
+        """The size of a model's window in tokens, where its server has said so in an error."""
         ...
 
     async def models(self) -> tuple[list[LLMConfig], list[EmbeddingConfig]]:
-        """What the provider offers. Raises ProviderUnreachable, and NoModelList."""
+        """The models that the provider offers. Raises ProviderUnreachable, and NoModelList."""
         ...
 
     async def close(self) -> None:
@@ -137,11 +137,11 @@ class Models(Protocol):
         ...
 
     async def payload(self, request: ModelRequest) -> bytes | Rejected:
-        """What the model of the request's agent is sent, as JSON in its provider's words."""
+        """The body of the request to the agent's model, as JSON in its provider's words."""
         ...
 
     def window_tokens(self, config: LLMConfig) -> int | None:
-        """How many tokens the model of a config may be shown, where its server has said so."""
+        """The size of a model's window in tokens, where its server has said so."""
         ...
 
     async def llm(self, handle: str) -> LLMConfig | Rejected:

@@ -1,5 +1,5 @@
-"""What models cost: the list prices that come with the server, and those of the operator's own
-file, published for whoever reads steps."""
+"""Prices of models: the list that comes with the server, and the operator's own file, published in
+a view for readers of steps."""
 
 from __future__ import annotations
 
@@ -37,8 +37,8 @@ Words = Annotated[str, Field(min_length=1, max_length=500)]
 
 
 class Price(BaseModel):
-    """What a million tokens of a model cost, in US dollars, from the beginning of `since` (UTC) on.
-    A `model` without the date at its end is all its dated versions, too."""
+    """The price of a million tokens of a model, in US dollars, from the beginning of `since` (UTC)
+    on. A `model` without the date at its end is all its dated versions, too."""
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 
@@ -128,7 +128,7 @@ def table_of(text: bytes) -> PriceTable:
 
 
 def words_of(problem: ValueError) -> str:
-    """What is wrong with a file, on one line."""
+    """The problem with a file, on one line."""
     if not isinstance(problem, ValidationError):
         return str(problem)
     errors = problem.errors(include_url=False, include_input=False)

@@ -1,4 +1,4 @@
-"""What a provider's error says, in whatever form and words.
+"""Parsers of providers' errors, in whatever form and words.
 
 Each server that speaks a provider's wire writes its errors otherwise: an object, a text, a list,
 one inside the other, with a number or a word for what went wrong, or none.
@@ -164,7 +164,7 @@ class ErrorWords:
 
 
 def error_words(body: object) -> ErrorWords:
-    """What the body of an error says; nothing where it is none that is known."""
+    """The known fields of an error's body; None for each that is missing."""
     found: dict[str, Any] = {}
     for error in layers(body):
         found |= {name: value for name, value in error.items() if value not in (None, "", [], {})}
@@ -305,7 +305,7 @@ def without_quotes(text: str) -> str:
 
 
 def window_in(message: str) -> int | None:
-    """How many tokens a model may be shown, by the words of its server."""
+    """The size of a model's window in tokens, by the words of its server."""
     if not says_overflow(message):
         return None
     message = without_quotes(message[:WORDS_READ_MAX])
@@ -320,7 +320,7 @@ def window_in(message: str) -> int | None:
 
 
 def prompt_in(message: str) -> int | None:
-    """How many tokens the question had, by the words of its server."""
+    """The length of the question in tokens, by the words of its server."""
     found = PROMPTS.search(message)
     return tokens_of(next(filter(None, found.groups()))) if found else None
 
@@ -389,8 +389,8 @@ def model_failure(error_type: str, message: str, detail: str = "") -> ModelFaile
 
 
 def refusal_note(why: str, said: Sequence[str]) -> str:
-    """What the user is shown of an answer that its provider withheld, behind what was said before
-    that."""
+    """The note to the user on an answer that its provider withheld, behind the text that came
+    before."""
     because = f": {shorten(why, DETAIL_CHARS_MAX)}" if why else "; its provider says no reason"
     what = "broke off here" if said else "refused to answer"
     return f"{PARAGRAPH if said else ''}[The model {what}: a content filter stopped it{because}.]"

@@ -32,9 +32,8 @@ class RenderedWindow:
 
 
 class RenderedMessages:
-    """What `render` makes of windows, kept up to a limit; the one that was used longest ago goes
-    first. What it makes of the results of tools depends on those around them, and on nothing
-    else."""
+    """A cache of `render` over windows, with a limit; the one that was used longest ago goes first.
+    The rendered results of tools depend on those around them, and on nothing else."""
 
     def __init__(
         self,

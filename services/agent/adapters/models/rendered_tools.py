@@ -19,7 +19,7 @@ PIECE_BYTES = 64 << 10
 
 
 class RenderedTools:
-    """What `render` makes of tools, kept up to a limit; the one that was used longest ago goes
+    """A cache of `render` over tools, with a limit; the one that was used longest ago goes
     first."""
 
     def __init__(

@@ -26,7 +26,7 @@ class RuleAnswers:
         self.processes = LimitedProcesses(rules.__module__)
 
     async def answer(self, request: ModelRequest) -> ModelReply:
-        """What the rules say. Raises ModelFailed."""
+        """The answer of the rules. Raises ModelFailed."""
         if self.compared_chars(request) <= COMPARED_CHARS_MAX:
             return self.rules(request)
         agent = request.config

@@ -60,7 +60,7 @@ class ScriptedProvider:
         self.answers.close()
 
     async def payload(self, request: ModelRequest) -> bytes:
-        """What it is asked, as a provider with OpenAI's API would be: it is sent nowhere."""
+        """The request, as a provider with OpenAI's API would get it: it is sent nowhere."""
         kept = RenderedMessages(openai_request.rendered_messages)
         return openai_request.content_of(request, kept, await self.tools.of(request.tools))
 
@@ -101,7 +101,7 @@ def answer(request: ModelRequest) -> ModelReply:
 
 
 def compared_chars(request: ModelRequest) -> int:
-    """How many characters are compared to find a reply: each `match` with all that was heard."""
+    """The number of characters compared to find a reply: each `match` with all user text."""
     replies = (request.config.metadata or {}).get(METADATA_KEY)
     return shown_chars(request) * (len(replies) if isinstance(replies, list) else 1)
 
@@ -120,8 +120,8 @@ def script_of(request: ModelRequest) -> list[ScriptedReply]:
 
 
 def progress(script: list[ScriptedReply], request: ModelRequest) -> tuple[int, str]:
-    """How many of the ordered replies were given, and what the model has heard since its last
-    reply. Messages with which an agent begins are no replies."""
+    """The number of ordered replies given, and the text that the model got since its last reply.
+    Messages with which an agent begins are no replies."""
     given, heard = 0, list[str]()
     for message in request.messages:
         if message.role != "assistant":
@@ -167,5 +167,5 @@ def call_id(message_id: str, number: int) -> str:
 
 
 def first(scripted: int | None, estimated: int) -> int:
-    """What the script says, or else the estimate."""
+    """The script's value, or else the estimate."""
     return estimated if scripted is None else scripted

@@ -126,7 +126,7 @@ class Merging:
 
 
 def target(schema: JsonObject, root: JsonObject) -> JsonObject:
-    """What a schema refers to within the root, if it refers to anything there."""
+    """The part of the root that a schema refers to, if it refers to any."""
     reference = schema.get("$ref")
     if not isinstance(reference, str) or not reference.startswith("#/"):
         return schema

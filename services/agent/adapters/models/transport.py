@@ -1,4 +1,4 @@
-"""How requests travel to a provider, and answers come back: JSON over HTTP, whole or as events."""
+"""Transport of requests to a provider and of its answers: JSON over HTTP, whole or as events."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ class Refused(Exception):
 
     @property
     def body(self) -> Json:
-        """What the error says of itself; None if it is no JSON."""
+        """The JSON body of an error; None if it is no JSON."""
         with suppress(ValueError):
             return json.loads(self.text)  # type: ignore[no-any-return]
         return None
@@ -205,7 +205,7 @@ class EventReader:
             self.is_error = False
 
     def end(self) -> Iterator[bytes]:
-        """What was left when the stream ended: some servers leave out the last end of a line."""
+        """The bytes left when the stream ended: some servers leave out the last end of a line."""
         if self.is_stream:
             yield from self.line(bytes(self.rest))
         else:

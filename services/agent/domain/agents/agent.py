@@ -43,9 +43,9 @@ Phase = Literal["unknown", "requested", "abandoned", "present", "deleted"]
 
 
 class AgentDesign(BaseModel):
-    """What an agent is to be, or is. `tools` are the names of the tools of `tool_ids`, and
-    `custom_tools` those of them that clients made, where they were read: nobody records them. Nor
-    which are `forbidden`: the agent has these, and its model is not offered them. The values of
+    """The design of an agent, wanted or present. `tools` are the names of the tools of `tool_ids`,
+    and `custom_tools` those of them that clients made, where they were read: nobody records them.
+    Nor which are `forbidden`: the agent has these, and its model is not offered them. The values of
     `secrets` are sealed."""
 
     config: AgentConfig
@@ -70,7 +70,7 @@ class AgentDesign(BaseModel):
 
     @property
     def bound(self) -> dict[str, BoundTool]:
-        """What is meant by the names of its tools now."""
+        """The tools that the agent's tool names refer to now."""
         return {
             tool.name: BoundTool(id=tool.id, revision=tool.revision) for tool in self.current_tools
         }
@@ -99,7 +99,7 @@ class AgentDesign(BaseModel):
 
 
 class AgentState(BaseModel):
-    """What is known of an agent."""
+    """The state of an agent."""
 
     phase: Phase = "unknown"
     design: AgentDesign | None = None
@@ -120,7 +120,7 @@ class Agent(Aggregate[AgentState]):
 
     @property
     def design(self) -> AgentDesign | None:
-        """What the agent is, while it is there."""
+        """The agent's design, while the agent is there."""
         return self.state.design if self.state.phase == "present" else None
 
     def create(self, design: AgentDesign, *, at: datetime) -> Rejected | None:

@@ -1,4 +1,4 @@
-"""What an agent declares that it can do: declared and withdrawn one at a time."""
+"""Capabilities that an agent declares and withdraws, one at a time."""
 
 from __future__ import annotations
 

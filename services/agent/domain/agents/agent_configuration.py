@@ -55,8 +55,8 @@ from services.agent.domain.tools.tool_rules import unfit_arguments, with_current
 
 @dataclass(frozen=True, slots=True)
 class Facts:
-    """What the outside knows that a design depends on; None means that there is no such model.
-    `custom` are the clients' tools among those that a request names."""
+    """The outside facts that a design depends on; None means that there is no such model. `custom`
+    are the clients' tools among those that a request names."""
 
     llm: LLMConfig | None
     embedding: EmbeddingConfig | None
@@ -183,7 +183,7 @@ def distinct(rules: Iterable[JsonObject]) -> list[JsonObject]:
 
 
 def first_messages(agent_id: str, request: CreateAgent, now: datetime) -> list[Message]:
-    """What the conversation begins with, after the system message."""
+    """The messages that the conversation begins with, after the system message."""
     return [
         Message(
             id=derived_id("message", agent_id, "first", str(index)),
@@ -247,7 +247,7 @@ def updated_design(
 
 
 def changed_fields(old: AgentConfig, request: UpdateAgent, facts: Facts) -> dict[str, object]:
-    """What the fields of a request, and who sends it, change in an agent's configuration."""
+    """The changes to an agent's configuration by the fields of a request and by its sender."""
     asked = request.model_fields_set
     changes: dict[str, object] = {
         name: value
@@ -443,7 +443,7 @@ def unfit_rules(rules: list[ToolRule]) -> Rejected | None:
 
 
 def too_large(config: AgentConfig, tags: list[str]) -> Rejected | None:
-    """What an agent is has to fit into every event that says so."""
+    """The refusal of a design that does not fit into each event that holds it."""
     problem = oversize_agent({**dict(config), "tags": tags})
     return Rejected(code=UNPROCESSABLE, reason=problem) if problem else None
 

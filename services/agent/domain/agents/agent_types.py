@@ -1,4 +1,4 @@
-"""What sets the types of agents apart: one row for each, with the loop that its runs follow."""
+"""Differences between the types of agents: one row for each, with the loop of its runs."""
 
 from __future__ import annotations
 

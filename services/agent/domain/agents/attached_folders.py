@@ -42,7 +42,7 @@ class AttachedFolder:
 
 
 def limits_of(config: AgentConfig) -> tuple[int, int]:
-    """How many files an agent may have open, and how many characters it sees of each."""
+    """The number of files that an agent may have open, and of characters that it sees of each."""
     files, chars = file_limits(config.llm_config.context_window)
     asked_files, asked_chars = config.max_files_open, config.per_file_view_window_char_limit
     return (

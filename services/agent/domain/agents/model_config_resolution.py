@@ -1,4 +1,4 @@
-"""How a request's model fields become the stored configs.
+"""Stored model configs, made from a request's model fields.
 
 `base` below is the catalogue's config of the handle, as `/v1/models/` lists it.
 """
@@ -231,7 +231,7 @@ def updated_config(
 
 
 def compaction_settings(config: LLMConfig, asked: CompactionSettings | None = None) -> JsonObject:
-    """How an agent's conversation is summarised, its model and prompt filled in."""
+    """The compaction settings of a conversation, with model and prompt filled in."""
     settings = asked or CompactionSettings()
     provider = config.provider_name or config.model_endpoint_type
     return settings.model_copy(

@@ -68,7 +68,7 @@ have what was asked for, answer with `send_message` if you have that tool, or el
 
 
 def compaction_prompt(mode: CompactionMode) -> str:
-    """What the model that summarises a conversation is told."""
+    """The prompt of the model that summarises a conversation."""
     own = mode.startswith("self_compact")
     scope = (
         "the messages above, which are about to leave your view"

@@ -28,7 +28,7 @@ ItemPhase = Literal["pending", "running", "completed", "failed", "cancelled"]
 
 
 class BatchState(BaseModel):
-    """How far each item is, by its number; what the items say and what came of them is in rows."""
+    """The state of each item, by its number; the texts and results of items are in rows."""
 
     agent_id: str = ""
     at_once: int = 1
@@ -156,7 +156,7 @@ class Batch(Aggregate[BatchState]):
             )
 
     def final_status(self) -> BatchStatus:
-        """How a batch ends: as failed only if no item was answered."""
+        """The status of a batch at its end: failed only if no item was answered."""
         if self.state.cancelled:
             return "cancelled"
         return "completed" if self.numbers("completed") else "failed"

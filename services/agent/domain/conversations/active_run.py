@@ -35,7 +35,7 @@ CANCELLED = (
 
 
 class AcceptedRun(BaseModel):
-    """What a run was accepted with, and how it is answered therefore."""
+    """The terms that a run was accepted with, which decide how it is answered."""
 
     run: RunConfig
     max_steps: int
@@ -234,7 +234,7 @@ def mark(active: ActiveRun, call_id: str, old: str, new: str) -> PendingCall:
 
 
 def served_parts(message: Message) -> int:
-    """How many V1 messages a client is served for one message of a step."""
+    """The number of V1 messages that a client gets for one message of a step."""
     if message.hidden:
         return 0
     if message.summary is not None:

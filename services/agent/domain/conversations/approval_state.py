@@ -62,8 +62,8 @@ Ended = Literal["", "expired", "cancelled"]
 
 
 class Gate(BaseModel):
-    """What a run leaves to the client: calls that need its approval, tools that it carries out
-    itself, and the skills that its environment has."""
+    """The things that a run leaves to the client: calls that need its approval, tools that it
+    carries out itself, and the skills that its environment has."""
 
     approvals: list[str] = []
     client_tools: list[ClientTool] = []

@@ -1,4 +1,4 @@
-"""How events change what is known of calls that wait for the client."""
+"""State transitions of calls that wait for the client."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def follow_up(active: ActiveRun, message_id: str) -> None:
 
 
 def gate_of(event: RunAccepted) -> Gate | None:
-    """What a run leaves to the client; None for nothing."""
+    """The things that a run leaves to the client; None for nothing."""
     approvals = [
         rule.tool_name for rule in event.tool_rules if isinstance(rule, RequiresApprovalToolRule)
     ]
@@ -113,7 +113,7 @@ def answers_moved(state: ConversationState, before: str, run_id: str) -> None:
 def remember(
     state: ConversationState, tool_call_ids: list[str], run_id: str, ended: Ended = ""
 ) -> None:
-    """What became of calls that waited, for clients that answer again."""
+    """Keep the outcome of calls that waited, for clients that answer again."""
     fresh = [
         AnsweredCall(tool_call_id=call_id, run_id=run_id, ended=ended)
         for call_id in tool_call_ids

@@ -1,4 +1,4 @@
-"""How often a client is told that its run has ended."""
+"""Attempts to notify a client that its run has ended."""
 
 from __future__ import annotations
 
@@ -17,8 +17,8 @@ ERROR_CHARS_MAX = 500
 
 @dataclass(frozen=True, slots=True)
 class CallbackOutcome:
-    """What came of an attempt: the status that was answered, or why there was no answer. What is
-    `forbidden` would be so again."""
+    """The outcome of an attempt: the status of the answer, or the reason why there was none. A
+    `forbidden` attempt would be so again."""
 
     status: int | None = None
     error: str | None = None

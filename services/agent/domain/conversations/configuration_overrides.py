@@ -75,7 +75,7 @@ def within_window(design: AgentDesign, tokens: int | None) -> AgentDesign:
 
 
 def with_own_system(messages: list[Message], run: ActiveRun) -> list[Message]:
-    """What the model is shown in a run: its own system message, if it has one."""
+    """The messages that the model is shown in a run: with its own system message, if it has one."""
     if run.options is None or run.options.system is None:
         return messages
     own = messages[0].model_copy(update={"content": run.options.system})

@@ -18,7 +18,7 @@ CHARS_PER_TOKEN = 4
 
 
 def shown_chars_max(window_tokens: int) -> int:
-    """How much of one result is shown to a model with such a window."""
+    """The characters of one result that a model with such a window is shown, at most."""
     return max(SHOWN_CHARS_MIN, int(window_tokens * SHOWN_PART_OF_WINDOW * CHARS_PER_TOKEN))
 
 
@@ -69,8 +69,8 @@ def pair_calls(window: Iterable[Message]) -> list[Message]:
 
 
 class ContextWindowCache:
-    """What was shown last of a window, up to the last message that is no result of a tool: what
-    comes later changes nothing of that."""
+    """The part of a window that was shown last, up to the last message that is no result of a tool:
+    later messages change nothing of it."""
 
     def __init__(self) -> None:
         self.window: list[Message] = []
@@ -79,8 +79,8 @@ class ContextWindowCache:
         self.bytes = 0
 
     def of(self, window: Sequence[Message], chars_max: int | None) -> tuple[list[Message], int]:
-        """What is shown of a window without its system message, if a model is shown so much of a
-        result; and how much that weighs."""
+        """The shown messages of a window without its system message, and their weight, if a model
+        is shown so much of a result."""
         count = len(self.window)
         known = chars_max == self.chars_max and window[:count] == self.window
         if not known or is_result(window[count : count + 1]):
@@ -127,5 +127,5 @@ def as_written(message: Message) -> Message:
 
 
 def weight(messages: Sequence[Message]) -> int:
-    """How much messages weigh where a model is shown them."""
+    """The weight of messages as a model is shown them, in bytes."""
     return sum(map(message_bytes, messages))

@@ -43,7 +43,7 @@ class Conversation(Aggregate[ConversationState]):
 
     @cached_property
     def shown_window(self) -> ContextWindowCache:
-        """What models were shown last of the window: a help, not a part of the state."""
+        """The cached part of the window that models were shown last; not a part of the state."""
         return ContextWindowCache()
 
     @property

@@ -1,4 +1,4 @@
-"""How each event changes what is known of a conversation."""
+"""State transitions of a conversation, one for each event."""
 
 from __future__ import annotations
 
@@ -192,7 +192,7 @@ def replace(state: ConversationState, event: ContextReplaced) -> None:
 
 
 def said_messages(window: list[Message]) -> int:
-    """How many of these messages are no summaries."""
+    """The number of these messages that are no summaries."""
     return sum(message.summary is None for message in window)
 
 
@@ -216,7 +216,7 @@ def evict(state: ConversationState, count: int, *summaries: Message) -> None:
 
 
 def move_omissions(omitted: Omissions, window: list[Message], by: int) -> Omissions:
-    """What is left out of the window after its first `by` messages are gone."""
+    """The omissions of the window after its first `by` messages are gone."""
     if not omitted:
         return omitted
     left = {message.id for message in window} if omitted.messages else set()
@@ -256,7 +256,7 @@ def queue_run(state: ConversationState, event: RunAccepted) -> None:
 
 
 def retried_run(event: RunAccepted) -> RetriedRun:
-    """What is remembered of a run that a retry started."""
+    """The facts kept of a run that a retry started."""
     return RetriedRun(
         run_id=event.run_id,
         request_hash=event.request_hash,
@@ -355,7 +355,7 @@ def complete_run(state: ConversationState, event: RunCompleted) -> None:
 
 
 def end_trial(state: ConversationState, event: RetriedContentRefused) -> None:
-    """What was shown again is left out again."""
+    """Leave out again the part that was shown on trial."""
     state.omitted, state.trial = after_failed_trial(state.trial)
 
 
@@ -396,7 +396,7 @@ def cancel_run(state: ConversationState, event: RunCancelled) -> None:
 
 
 def configure(state: ConversationState, event: ConversationCreated | ConversationUpdated) -> None:
-    """What the conversation is beside the agent's own is said anew."""
+    """Replace the conversation's overrides of the agent's configuration."""
     state.agent_id, state.own = event.config.agent_id, event.config
 
 

@@ -1,4 +1,4 @@
-"""What is known of a conversation, and how each event changes it."""
+"""State of a conversation, and its transition for each event."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ class HeartbeatPause(BaseModel):
 
 
 class ConversationState(BaseModel):
-    """What is known of a conversation."""
+    """The state of a conversation."""
 
     agent_id: str = ""
     # What it is beside the agent's own conversation; that has none.

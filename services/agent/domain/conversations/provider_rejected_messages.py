@@ -1,4 +1,4 @@
-"""What of a conversation models are shown no more, because they did not answer it.
+"""Parts of a conversation that models are no longer shown, because they did not answer them.
 
 A message that a provider refuses stays in the history that clients read. If models were shown it
 again, they would refuse every run that follows. So each refusal in a row leaves out more:
@@ -40,7 +40,7 @@ ALL_OLDER = 3
 
 
 class Omissions(BaseModel):
-    """What is left out of a window: messages, by id and with the reason; the attachments of all
+    """The parts left out of a window: messages, by id and with the reason; the attachments of all
     before one place; and all messages before another, but never the system message."""
 
     messages: dict[str, str] = {}
@@ -54,17 +54,16 @@ class Omissions(BaseModel):
 
 
 class PartTrials(BaseModel):
-    """How often a part of what is left out was tried again and refused, and how many answers there
-    were since."""
+    """The number of trials of a part that were refused, and of answers since the last."""
 
     failed: int = 0
     answers: int = 0
 
 
 class Trial(BaseModel):
-    """How what is left out is tried again, a part at a time: `parts` are those that are left out,
-    messages by their ids and what is `OLDER`. While one is tried, it is the `part`, and `omitted`
-    is what is left out without it; `ALL` is tried by the retry of a run, and counts for none."""
+    """The trial of omitted parts, one at a time: `parts` are the omitted ones, messages by their
+    ids and `OLDER`. While one is tried, it is the `part`, and `omitted` are the others; `ALL` is
+    tried by the retry of a run, and counts for none."""
 
     omitted: Omissions | None = None
     part: str = ""
@@ -82,7 +81,7 @@ class Trial(BaseModel):
 
 
 class Refusals(BaseModel):
-    """How often in a row models refused, and what had been left out before that."""
+    """The number of refusals in a row, and the omissions before them."""
 
     count: int = 0
     before: Omissions
@@ -102,7 +101,7 @@ def parts_of(omitted: Omissions) -> list[str]:
 
 
 def without_part(omitted: Omissions, part: str) -> Omissions:
-    """What is left out when a part of it is not."""
+    """The omissions without one part."""
     if part == OLDER:
         return Omissions(messages=omitted.messages)
     kept = {name: reason for name, reason in omitted.messages.items() if name != part}
@@ -110,7 +109,7 @@ def without_part(omitted: Omissions, part: str) -> Omissions:
 
 
 def after_answer(omitted: Omissions, trial: Trial) -> tuple[Omissions, Trial]:
-    """What is left out after an answer, which ends a trial well; then the next part is tried that
+    """The omissions after an answer, which ends a trial well; then the next part is tried, once it
     has waited for enough answers."""
     parts = {}
     for part in parts_of(omitted):
@@ -131,7 +130,7 @@ def all_tried_again(omitted: Omissions, trial: Trial) -> tuple[Omissions, Trial]
 
 
 def after_failed_trial(trial: Trial) -> tuple[Omissions, Trial]:
-    """What is left out after what was shown again was refused again."""
+    """The omissions after a part on trial was refused again."""
     parts = dict(trial.parts)
     if trial.part != ALL:
         failed = parts.get(trial.part, PartTrials()).failed + 1
@@ -140,8 +139,8 @@ def after_failed_trial(trial: Trial) -> tuple[Omissions, Trial]:
 
 
 def left_out_parts(window: Sequence[Message], omitted: Omissions) -> list[JsonObject]:
-    """What models are not shown of a window, in words for clients: a message, all attachments
-    before a message, or all messages before one, each with its reason."""
+    """The parts of a window that models are not shown, in words for clients: a message, all
+    attachments before a message, or all messages before one, each with its reason."""
     parts: list[JsonObject] = [
         {"what": "message", "message_id": name, "reason": reason}
         for name, reason in omitted.messages.items()
@@ -159,7 +158,7 @@ def left_out_parts(window: Sequence[Message], omitted: Omissions) -> list[JsonOb
 def omitted_after(
     refusals: Refusals, omitted: Omissions, window: Sequence[Message], failed: RunFailed
 ) -> Omissions:
-    """What is left out after so many refusals, the last of which failed this run."""
+    """The omissions after so many refusals, the last of which failed this run."""
     if refusals.count > ALL_OLDER:
         return refusals.before
     reason = failed.message[:REASON_CHARS_MAX]
@@ -186,7 +185,7 @@ def with_messages(omitted: Omissions, messages: Sequence[Message], reason: str) 
 
 
 def unanswered_messages(window: Sequence[Message]) -> list[Message]:
-    """What users and tools said since the model spoke last."""
+    """The messages of users and tools since the model spoke last."""
     spoke = [
         place for place, message in enumerate(window) if message.role in ("system", "assistant")
     ]
@@ -194,7 +193,7 @@ def unanswered_messages(window: Sequence[Message]) -> list[Message]:
 
 
 def length(messages: Sequence[Message]) -> int:
-    """How long messages are, roughly."""
+    """The length of messages, roughly."""
     return sum(len(message.model_dump_json()) for message in messages)
 
 
@@ -239,11 +238,11 @@ def shown_message(message: Message, omitted: Omissions, *, with_attachments: boo
 
 
 def left_out(first: Message, reason: str) -> Message:
-    """What stands for all messages from this one on that are not shown."""
+    """The message that stands for all messages from this one on that are not shown."""
     content = note("The older messages", reason)
     return Message(id=first.id, role="user", content=content, created_at=first.created_at)
 
 
 def note(what: str, reason: str) -> str:
-    """What the model is told in the place of something that is left out."""
+    """The note to the model in the place of an omitted part."""
     return f"[{what}: left out here, since there was no answer to it. The reason: {reason}]"

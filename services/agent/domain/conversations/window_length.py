@@ -1,4 +1,4 @@
-"""How much a window takes, and how many bytes are a token to its model.
+"""Length of a window in memory, and the bytes in a token of its model.
 
 The window is what models are shown. What it takes in memory is known at any time, without a look
 at what is in it.
@@ -18,7 +18,7 @@ BYTES_PER_TOKEN_MIN = 1
 
 
 class MeasuredPrompt(BaseModel):
-    """How many tokens a provider counted last, for what weighed so many bytes."""
+    """The number of tokens that a provider counted last, and the bytes of that prompt."""
 
     model: str
     tokens: int
@@ -26,8 +26,8 @@ class MeasuredPrompt(BaseModel):
 
 
 class WindowLength(BaseModel):
-    """How much a window takes in memory, how many messages are in it no more, and how many bytes
-    are a token to its model."""
+    """The bytes of a window in memory, the number of messages that have left it, and the bytes in a
+    token of its model."""
 
     bytes: int = 0
     evicted: int = 0
@@ -38,7 +38,7 @@ class WindowLength(BaseModel):
         self.bytes += sign * stored_bytes(message)
 
     def bytes_per_token(self, model: str) -> float:
-        """How many bytes are a token to a model, as far as it is known."""
+        """The bytes in a token of a model, as far as known."""
         if self.measured is None or self.measured.model != model:
             return BYTES_PER_TOKEN
         counted = self.measured.bytes / self.measured.tokens

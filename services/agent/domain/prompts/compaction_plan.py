@@ -50,7 +50,7 @@ WAYS: dict[CompactionMode, tuple[Way, ...]] = {
 
 @dataclass(frozen=True, slots=True)
 class PromptSize:
-    """How much it weighs what a model is asked: its system message, its tools, the rest."""
+    """The weight of a request to a model: its system message, its tools, the rest."""
 
     system: int
     tools: int
@@ -64,8 +64,8 @@ class PromptSize:
 
 @dataclass(frozen=True, slots=True)
 class Budget:
-    """What there is room for, in bytes: the window of the model; what of it is taken whatever is
-    cut away, by the system message and the tools; what the whole weighs now, and what it should."""
+    """The room of a context window in bytes: the whole window; the part taken whatever is cut away,
+    by the system message and the tools; the present weight, and the wanted one."""
 
     window: int
     fixed: int
@@ -75,12 +75,12 @@ class Budget:
 
     @property
     def kept_max(self) -> int:
-        """What the messages that are kept may weigh, a little even where there is no room."""
+        """The weight that the kept messages may have, a little even where there is no room."""
         return max(self.goal - self.fixed, self.goal // 10)
 
     @property
     def summary_max(self) -> int:
-        """What a summary may weigh."""
+        """The weight that a summary may have."""
         free = max(self.window - self.fixed, self.window // 10)
         return max(SUMMARY_BYTES_MIN, int(free * SUMMARY_SHARE))
 
@@ -91,15 +91,15 @@ class Budget:
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """What a summary will stand for: the messages behind the system message up to `kept_from`."""
+    """The messages to summarise: those behind the system message up to `kept_from`."""
 
     way: Way
     kept_from: int
 
 
 def settings_of(config: AgentConfig, asked: JsonObject | None = None) -> CompactionSettings:
-    """How a conversation of an agent is compacted: as its settings say, but for what is asked. With
-    another mode comes its own prompt, unless one is asked for."""
+    """The compaction settings of a conversation: the agent's, changed by the request. With another
+    mode comes its own prompt, unless one is asked for."""
     own = CompactionSettings.model_validate(config.compaction_settings or {})
     if not asked:
         return own
@@ -112,8 +112,8 @@ def settings_of(config: AgentConfig, asked: JsonObject | None = None) -> Compact
 
 
 def prompt_of(settings: CompactionSettings, way: CompactionMode) -> str:
-    """What the model is told that summarises in this way: where that is not the way of the
-    settings, in the words for it."""
+    """The prompt of the model that summarises: the one of the settings where this is their way,
+    else the one for this way."""
     same = way == settings.mode and settings.prompt
     return settings.prompt or "" if same else compaction_prompt(way)
 
@@ -121,8 +121,8 @@ def prompt_of(settings: CompactionSettings, way: CompactionMode) -> str:
 def budget_of(
     state: ConversationState, config: AgentConfig, asked: PromptSize, share: float = 0.0
 ) -> Budget:
-    """What there is room for in the window of an agent whose model is asked so much, where this
-    share of it is to be free. Each compaction that was not enough makes the next keep half."""
+    """The room in the window of an agent whose model is asked so much, where this share of it is to
+    be free. Each compaction that was not enough makes the next keep half."""
     llm = config.llm_config
     rate = state.length.bytes_per_token(llm.handle or llm.model)
     window = int(llm.context_window * rate)
@@ -257,7 +257,7 @@ def fitting(lines: Sequence[str], bytes_max: int) -> list[str]:
 
 
 def size(lines: Sequence[str]) -> int:
-    """How many bytes lines take, with what stands between them."""
+    """The bytes of lines, with the separators between them."""
     return sum(len(line.encode(errors="surrogatepass")) + 2 for line in lines)
 
 

@@ -1,4 +1,4 @@
-"""What the model is shown: the system prompt with the blocks as they are now, and the window."""
+"""Context of a model: the system prompt with the blocks as they are now, and the window."""
 
 from __future__ import annotations
 
@@ -112,8 +112,8 @@ def shown_versions(
     directories: str = "",
     archival: ArchivalMemory = NO_ARCHIVES,
 ) -> dict[str, int]:
-    """What a system message is made from: the agent's own text and how it is put
-    together with the blocks, its tool rules, what it shows of folders and of archives, and each
+    """The versions of all that a system message is made from: the agent's own text and how it is
+    put together with the blocks, its tool rules, what it shows of folders and of archives, and each
     block's version."""
     shown = {f"system-{digest(config.system.encode())}": PROMPT_VERSION}
     if config.tool_rules:
@@ -127,7 +127,7 @@ def shown_versions(
 
 
 def digest(content: bytes) -> str:
-    """What tells one content from another."""
+    """A digest of a content."""
     return sha256(content).hexdigest()[:16]
 
 
@@ -170,7 +170,7 @@ def recompiled_prompt(
 
 
 def recall_count(state: ConversationState) -> int:
-    """How many messages there are besides the system message, shown or not."""
+    """The number of messages besides the system message, shown or not."""
     shown_now = sum(message.summary is None for message in state.window[1:])
     return state.length.evicted + shown_now
 

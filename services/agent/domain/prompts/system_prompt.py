@@ -44,7 +44,7 @@ LINE_NUMBER_WARNING = (
 
 
 class Block(Protocol):
-    """What a prompt shows of a memory block."""
+    """The parts of a memory block that a prompt shows."""
 
     @property
     def label(self) -> str | None: ...
@@ -60,8 +60,8 @@ class Block(Protocol):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PromptMetadata:
-    """What a system message says about itself and about what it does not show. `recompiled_at` is
-    shown in its own time zone, so pass it in the agent's."""
+    """The facts that a system message states about itself and about unseen messages.
+    `recompiled_at` is shown in its own time zone, so pass it in the agent's."""
 
     agent_id: str
     conversation_id: str | None
@@ -150,7 +150,7 @@ def _render_block(block: Block, changed_by: str, *, line_numbers: bool) -> str:
 
 
 def skills_note(skills: Iterable[ClientSkill]) -> str:
-    """What a system prompt says about the client's skills, for one request; empty without any."""
+    """The section on the client's skills, for one request; empty without any."""
     lines = [
         f'- name="{quote_label(skill.name)}" location="{quote_label(skill.location)}": '
         f"{escape_tags(skill.description)}"

@@ -21,7 +21,7 @@ NOT_RECORDED = (
 
 
 def key_of(call: ToolCall) -> tuple[str, str]:
-    """What tells one call from another: its name, and its arguments in any order."""
+    """The key of a call: its name, and its arguments in any order."""
     arguments = arguments_of(call)
     same = call.arguments if arguments is None else json.dumps(arguments, sort_keys=True)
     return call.name, same

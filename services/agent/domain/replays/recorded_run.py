@@ -40,9 +40,8 @@ class Moment:
 
 @dataclass(slots=True)
 class RecordedStep:
-    """What was recorded of one step before its model answered: the system messages that it was
-    shown anew, what was compacted, and what was left out again. `moment` is the newest commit
-    before it."""
+    """The events recorded of one step before its model answered: the new system messages, the
+    compactions, and the new omissions. `moment` is the newest commit before it."""
 
     moment: Moment
     before: list[ShownAsThen] = field(default_factory=list)

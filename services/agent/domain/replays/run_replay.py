@@ -32,7 +32,7 @@ Phase = Literal["unknown", "running", "ended", "deleted"]
 
 
 class RunReplayState(BaseModel):
-    """What is known of a replay; the facts only while it goes on."""
+    """The state of a replay; the facts only while it goes on."""
 
     phase: Phase = "unknown"
     run: ReplayedRun | None = None

@@ -40,7 +40,7 @@ class Transcript:
     end: RunCompleted | RunFailed | RunCancelled | None = None
 
     def outcome(self) -> ReplayedEnd:
-        """How it ended, and what its steps took together."""
+        """The end of the replay, and the sums over its steps."""
         used, took = Usage(), 0
         for step in self.steps.values():
             used = used.plus(step.reply.usage)
@@ -148,7 +148,7 @@ def differences(before: TranscriptStep | None, now: TranscriptStep | None) -> li
 
 
 def comparable(message: Message) -> dict[str, object]:
-    """What of a message has to be the same in both transcripts."""
+    """The fields of a message that have to be the same in both transcripts."""
     return {
         "role": message.role,
         "content": message.content,

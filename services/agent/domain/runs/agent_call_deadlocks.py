@@ -57,7 +57,7 @@ def waiting(callers: Sequence[CallingRun]) -> set[str]:
 
 
 def waits_of(callers: Sequence[CallingRun]) -> int:
-    """How many of the last calls wait, each for the next one."""
+    """The number of the last calls that wait, each for the next one."""
     return next((n for n, caller in enumerate(reversed(callers)) if not caller.waits), len(callers))
 
 

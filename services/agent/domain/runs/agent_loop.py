@@ -28,7 +28,7 @@ from services.agent.domain.runs.step_results import ModelReply
 
 @dataclass(frozen=True, slots=True)
 class OfferedTools:
-    """What a model may call in one step: function schemas, and whether several at once.
+    """The tools that a model may call in one step: function schemas, and whether several at once.
 
     `names` are those that rules left, None where they left all; with `must_call` the model has to
     call one of them. `prefilled` are arguments that rules give, by tool. `reminder` tells the model
@@ -58,7 +58,7 @@ class AgentLoop(Protocol):
     attempt decides the same. `agent_types` says which type has which loop."""
 
     def next_action(self, run: ActiveRun) -> NextAction:
-        """What follows from what is recorded of the run: another step, a tool call, or its end."""
+        """The next action by the records of the run: another step, a tool call, or its end."""
         ...
 
     def offered_tools(self, design: AgentDesign, run: ActiveRun) -> OfferedTools:
@@ -66,7 +66,7 @@ class AgentLoop(Protocol):
         ...
 
     def call_readers(self, run: ActiveRun, offered: OfferedTools) -> CallReaders:
-        """How the calls of a reply are read: as they come, if it is streamed."""
+        """The readers of a reply's calls: while they come, if it is streamed."""
         ...
 
     def interpret(
@@ -87,8 +87,8 @@ def rules_of(run: ActiveRun) -> ToolRules:
 
 
 def next_action_of(run: ActiveRun, reason_to_end: str | None) -> NextAction:
-    """What follows where a run stands that would end after its last step for this reason: None if
-    it goes on, until it has had all steps. A pause ends it at once, whatever rules require."""
+    """The next action of a run that would end after its last step for this reason: None if it goes
+    on, until it has had all steps. A pause ends it at once, whatever rules require."""
     following = next_of_calls(run)
     if following is not None:
         return following
@@ -102,8 +102,8 @@ def next_action_of(run: ActiveRun, reason_to_end: str | None) -> NextAction:
 
 
 def next_of_calls(run: ActiveRun) -> NextAction | None:
-    """What follows from the calls of the last step; None when all have a result. Those that may run
-    beside others do, the rest one after the other; but none before the client has answered."""
+    """The next action for the calls of the last step; None when all have a result. Those that may
+    run beside others do, the rest one after the other; but none before the client has answered."""
     if run.open_call is None:
         return ShowFollowUps() if run.follow_ups else None
     if run.waits_for_client:
@@ -126,8 +126,8 @@ def still_required(run: ActiveRun) -> list[str]:
 
 
 def reminder_of(run: ActiveRun, reason_to_end: str | None, tools: Container[str]) -> str:
-    """What a model that has these tools is told if it would have ended its turn before it may;
-    empty if it did not."""
+    """The reminder to a model with these tools that would have ended its run too early; empty if it
+    did not."""
     missing = [name for name in still_required(run) if name in tools] if reason_to_end else []
     if not missing:
         return ""

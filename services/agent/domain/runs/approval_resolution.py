@@ -1,4 +1,4 @@
-"""What clients say about calls that wait for them, and what becomes of calls without an answer."""
+"""Clients' answers to calls that wait for them, and the end of calls without an answer."""
 
 from __future__ import annotations
 
@@ -171,7 +171,7 @@ def refusal_of_misplaced(
 
 
 def run_of_answers(conversation: Conversation, answers: list[CallAnswer]) -> AnsweredCall:
-    """What is known of the run that brought answers which come again; of several the newest."""
+    """The run that brought answers which come again; of several the newest."""
     received = {answer.tool_call_id for answer in answers}
     return [answer for answer in conversation.state.answered if answer.tool_call_id in received][-1]
 

@@ -142,7 +142,7 @@ def last_results(approval: PendingApproval, why: str, *, at: datetime) -> list[M
 def answer_message(
     call: ToolCall, answer: RecordedAnswer, *, message_id: str, at: datetime
 ) -> Message:
-    """What the model is shown as the result of a call that the client denied or carried out."""
+    """The message to the model as the result of a call that the client denied or carried out."""
     if answer.kind == "approved":  # for other arguments
         return tool_message(call, "error", UNAPPROVED, message_id=message_id, at=at)
     if answer.kind == "denied":
@@ -169,7 +169,7 @@ def tool_message(
 
 
 def limit_content(content: Json) -> Json:
-    """What a client's tool returned, its texts cut to the limit of every tool's result."""
+    """The result of a client's tool, its texts cut to the limit of every tool's result."""
     if isinstance(content, list):
         return [
             {**part, "text": limit_content(part["text"])}

@@ -1,4 +1,4 @@
-"""What is recorded of a compaction: the summary, what it stands for, and how it came to be."""
+"""Records of a compaction: the summary, the messages it stands for, and its cause."""
 
 from __future__ import annotations
 
@@ -79,7 +79,7 @@ def summary_if_idle(state: ConversationState) -> str | None:
 
 
 def compaction_action(active: ActiveRun) -> NextAction:
-    """What follows in a run that is nothing but a compaction."""
+    """The next action in a run that is nothing but a compaction."""
     return EndRun("end_turn") if active.compactions else Compact(active.next_step_id)
 
 
@@ -91,13 +91,13 @@ def asks_models(state: ConversationState, at: datetime) -> bool:
 
 
 def nothing_gained(state: ConversationState) -> Failure:
-    """How a run ends that would have compacted a conversation, and could not."""
+    """The failure of a run that would have compacted a conversation, and could not."""
     why = WHY_NOTHING.format(messages=len(state.window) - 1)
     return Failure(NOTHING_TO_COMPACT, why, stop_reason="error")
 
 
 def too_long_prompt(context_window: int, tokens: int) -> Failure:
-    """How a run ends whose system message leaves no room for anything else."""
+    """The failure of a run whose system message leaves no room for anything else."""
     why = (
         f"The system prompt takes about {tokens} tokens, and the context window of the model is "
         f"{context_window}: shorten the agent's `system` text or its blocks, or raise "
@@ -180,7 +180,7 @@ def summary_message(
 
 
 def stats_of(state: ConversationState, done: Compaction) -> JsonObject:
-    """What V1 tells of a compaction."""
+    """The statistics of a compaction, in V1's fields."""
     evicted = sum(map(message_bytes, state.window[1 : 1 + len(done.evicted)]))
     budget, length = done.budget, len(state.window)
     return {
@@ -194,7 +194,7 @@ def stats_of(state: ConversationState, done: Compaction) -> JsonObject:
 
 
 def note(done: Compaction) -> str:
-    """What the model is told in the place of what it is shown no more."""
+    """The note to the model in the place of the messages it is no longer shown."""
     count = len(done.evicted)
     return (
         f"[{count} older messages are not shown any more, to make room. They can still be found by "

@@ -21,7 +21,7 @@ MINUTES_MAX = 60
 
 
 def pause_minutes(asked: object) -> int:
-    """How long a pause is that was asked for: what is no number means the default."""
+    """The length of a requested pause in minutes: the default for anything that is no number."""
     try:
         minutes = float(asked) if isinstance(asked, str | float) else asked
     except ValueError:

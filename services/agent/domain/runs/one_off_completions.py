@@ -22,7 +22,7 @@ CONTENT_BYTES_MAX = 4 << 20
 
 
 def without_agent(llm: LLMConfig, *, at: datetime) -> AgentConfig:
-    """How a model is set up that is asked for nobody."""
+    """The config of a model that is asked without an agent."""
     return AgentConfig(id="", name="", system="", llm_config=llm, created_at=at, updated_at=at)
 
 
@@ -61,7 +61,7 @@ def answer_tool(schema: JsonObject) -> JsonObject:
 def completion_of(
     command: GenerateCompletion | AskModel, reply: ModelReply, model: str
 ) -> JsonObject | Failure:
-    """What the asker gets, or why it gets nothing."""
+    """The asker's result, or the reason why there is none."""
     calls = reply.tool_calls if command.response_schema else []
     content = calls[0].arguments if calls else reply.text
     if command.response_schema and not is_object(content):
@@ -96,7 +96,7 @@ def is_object(text: str) -> bool:
 
 
 def sampling_request(command: SampleModel, config: AgentConfig, *, at: datetime) -> ModelRequest:
-    """What an MCP server asks, as a model is asked it. It does not think first: that would cost
+    """The request of an MCP server, as a model gets it. It does not think first: that would cost
     tokens beyond those that are wanted."""
     llm = config.llm_config
     changes: dict[str, object] = {
@@ -127,7 +127,7 @@ def sampling_request(command: SampleModel, config: AgentConfig, *, at: datetime)
 
 
 def sampled_of(command: SampleModel, reply: ModelReply, model: str) -> JsonObject | Failure:
-    """What an MCP server gets: the text before the first stop sequence, and why it ends there
+    """The result for an MCP server: the text before the first stop sequence, and why it ends there
     (`stop_reason`, in the words of MCP)."""
     found = [reply.text.find(stop) for stop in command.stop_sequences if stop]
     ends = min((place for place in found if place >= 0), default=None)

@@ -1,4 +1,4 @@
-"""What a loop makes of a model's reply, whole or as it comes: thoughts, words, and calls."""
+"""Interpretation of a model's reply, whole or as it comes: thoughts, words, and calls."""
 
 from __future__ import annotations
 
@@ -27,10 +27,10 @@ ReaderOf = Callable[[str], StreamingArgumentParser | None]
 
 @dataclass(slots=True)
 class CallReaders:
-    """How far a reply of a run that was offered these tools was read. `reader_of` says how the
-    calls of a tool are read: not at all where they are recorded as they are written; `plain` says
-    that this holds for all. `native` says that the model's own reasoning was shown, `words_first`
-    which call was shown as words before any text was."""
+    """The readers of a reply to a run that was offered these tools. `reader_of` is the reader for a
+    tool's calls, None where they are recorded as they are written; `plain` says that this holds for
+    all. `native` says that the model's own reasoning was shown, `words_first` which call was shown
+    as words before any text was."""
 
     run: RunConfig
     offered: Container[str]
@@ -41,7 +41,7 @@ class CallReaders:
     words_first: str = ""
 
     def reader(self, call_id: str, name: str) -> StreamingArgumentParser | None:
-        """What reads a call, from its beginning on."""
+        """The reader of a call, from its beginning on."""
         if call_id not in self.readers:
             reader = self.reader_of(name)
             if reader is None:
@@ -78,10 +78,10 @@ def speaking_names(
     thoughts: str = "",
     added: Added = nothing_added,
 ) -> ArgumentNames:
-    """How the arguments of a call are read that clients may be shown as words. Only what
-    `send_message` says is shown as it comes: a model that breaks off in the middle has said what it
-    has said; any other tool must not be carried out with half of it. Where the client has to
-    approve of the call, nothing is said yet."""
+    """The arguments of a call that clients may be shown as words. Only what `send_message` says is
+    shown as it comes: a model that breaks off in the middle has said what it has said; any other
+    tool must not be carried out with half of it. Where the client has to approve of the call,
+    nothing is said yet."""
     config, kwarg = run.run, run.run.assistant_message_tool_kwarg
     gated = run.gate is not None and name in run.gate.tools
     speaks = config.use_assistant_message and name == config.assistant_message_tool_name

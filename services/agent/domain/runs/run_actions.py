@@ -1,4 +1,4 @@
-"""What has to be done next in a run."""
+"""Next actions of a run."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How the active run of a conversation goes on by itself, and how the next one starts.
+"""Progress of a conversation's active run, and the start of the next one.
 
 The functions are safe to repeat: what is recorded already is not recorded twice.
 """
@@ -28,7 +28,7 @@ from services.agent.domain.runs.run_actions import (
 
 
 def next_action(state: ConversationState) -> NextAction | None:
-    """What has to be done now; None when no run is active."""
+    """The next action now; None when no run is active."""
     active = state.active_run
     if active is None:
         return None

@@ -34,9 +34,9 @@ from services.agent.domain.runs.run_steps import interrupt_all
 
 @dataclass(frozen=True, slots=True)
 class Terms:
-    """What an agent has to say in how it answers a run; `options` is what the request wants
-    otherwise, with the config of the model that it names. Where `sleeptime`, the end of the run
-    counts for the sleeptime group of the agent."""
+    """The agent's terms for answering a run; `options` are the request's own wishes, with the
+    config of the model that it names. Where `sleeptime`, the end of the run counts for the
+    sleeptime group of the agent."""
 
     agent_type: AgentType
     tool_rules: list[ToolRule]

@@ -1,5 +1,4 @@
-"""What comes of the steps of the active run: an answer of the model, results of its tools, or an
-error.
+"""Results of the active run's steps: an answer of the model, results of its tools, or an error.
 
 The functions are safe to repeat. After a conflict or a crash the same fact may be reported again;
 what is recorded already is not recorded twice.

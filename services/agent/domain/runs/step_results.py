@@ -1,4 +1,4 @@
-"""What a step results in: the model's reply, the results of its tools, or a failure."""
+"""Results of a step: the model's reply, the results of its tools, or a failure."""
 
 from __future__ import annotations
 
@@ -22,10 +22,10 @@ from services.agent.domain.conversations.conversation_state import SystemPrompt
 
 @dataclass(frozen=True, slots=True)
 class ModelReply:
-    """What a model answered, the same for every provider. `reasoning_parts` is `reasoning` again,
-    from a provider that wants it back; `inner_thoughts` says that it stood in the arguments of a
-    call, `reasoning_field` in which field of the answer. Where it was `asked_twice`, the usage is
-    that of both answers."""
+    """A model's answer, the same for every provider. `reasoning_parts` is `reasoning` again, from a
+    provider that wants it back; `inner_thoughts` says that it stood in the arguments of a call,
+    `reasoning_field` in which field of the answer. Where it was `asked_twice`, the usage is that of
+    both answers."""
 
     text: str
     tool_calls: list[ToolCall]
@@ -75,7 +75,7 @@ class AnsweredStep:
 
 @dataclass(frozen=True, slots=True)
 class ToolResult:
-    """What a tool gave back; `text` is what clients see, beside what it printed if it may print.
+    """The result of a tool; `text` is what clients see, beside what it printed if it may print.
     With `pause_minutes` it ends the run, and the agent pauses. A `forbidden` call was not made: the
     text says why. A program has `called` these tools."""
 
@@ -103,7 +103,7 @@ class Failure:
 
 
 def spoken_message(spoken: Spoken, reply: ModelReply, calls: list[ToolCall]) -> Message:
-    """What the model answered, as a message; of its calls those that are carried out."""
+    """The model's answer as a message; of its calls those that are carried out."""
     return Message(
         id=spoken.message_id,
         role="assistant",

@@ -33,7 +33,7 @@ def nothing_added(_: Mapping[str, str]) -> JsonObject:
 
 @dataclass(slots=True)
 class ReadArguments:
-    """What of the arguments was read: thoughts, words to the user, and the rest as JSON."""
+    """The parsed part of the arguments: thoughts, words to the user, and the rest as JSON."""
 
     thoughts: str = ""
     words: str = ""
@@ -107,7 +107,7 @@ class StringDecoder:
         return before + (REPLACEMENT if 0xDC00 <= unit <= 0xDFFF else chr(unit))
 
     def lone_surrogate(self) -> str:
-        """What stands for half of a pair that is followed by something else."""
+        """The stand-in for half of a pair that is followed by something else."""
         high, self.high = self.high, ""
         return REPLACEMENT if high else ""
 
@@ -190,7 +190,7 @@ class StreamingArgumentParser:
         return self.known.join()
 
     def read(self, text: str) -> ReadArguments:
-        """What the next chunk of the arguments brings."""
+        """The parsed parts of the next chunk."""
         self.fresh = ReadChunks()
         self.read_chars += len(text)
         at = 0
@@ -335,11 +335,11 @@ class StreamingArgumentParser:
         self.fresh.rest.append(f"{self.separator()}{json_text(self.name)}: ")
 
     def separator(self) -> str:
-        """What stands before an argument."""
+        """The text before an argument."""
         return ", " if self.opened else self.bracket()
 
     def bracket(self) -> str:
-        """What the rest begins with."""
+        """The text that the rest begins with."""
         self.opened = True
         return "{"
 

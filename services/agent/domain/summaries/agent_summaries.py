@@ -242,7 +242,7 @@ class AgentSummaries(Aggregate[SummariesState]):
 
 @dataclass(frozen=True, slots=True)
 class SummaryPart:
-    """What a model wrote about a part, and up to where that reaches: see `SummaryPartWritten`."""
+    """A model's notes on a part, and the place up to which they reach: see `SummaryPartWritten`."""
 
     level: int
     covered: int
@@ -262,8 +262,8 @@ def add_part(active: ActiveSummary, event: SummaryPartWritten) -> None:
 
 
 def wait_seconds(requested: Sequence[datetime], most: int, period: timedelta, at: datetime) -> int:
-    """How long until fewer than `most` were requested in the last period: 0 where that is so now.
-    What is dated in the future, by a clock that was wrong, counts as of now."""
+    """The seconds until fewer than `most` were requested in the last period: 0 where that is so
+    now. Dates in the future, by a clock that was wrong, count as now."""
     recent = [min(moment, at) for moment in requested if min(moment, at) > at - period]
     if len(recent) < most:
         return 0

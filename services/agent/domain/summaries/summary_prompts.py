@@ -1,4 +1,4 @@
-"""What a model is told that summarises messages: a template for each length, and for parts."""
+"""Prompts of models that summarise messages: a template for each length, and for parts."""
 
 from __future__ import annotations
 
@@ -46,13 +46,13 @@ WHOLE: Final = (
 
 
 def summary_prompt(length: SummaryLength, messages: int, *, of_notes: bool) -> str:
-    """What a model is told that writes the summary of so many messages, of this length; it is
-    shown them, or notes on their parts."""
+    """The prompt for the summary of so many messages, of this length; the model is shown them, or
+    notes on their parts."""
     if messages <= VERY_SHORT_MESSAGES_MAX:
         return f"{VERY_SHORT} {RULES}"
     return " ".join([LENGTHS[length], *([WHOLE] if of_notes else []), RULES])
 
 
 def part_prompt(*, of_notes: bool) -> str:
-    """What a model is told that writes notes on a part, or merges such notes."""
+    """The prompt for notes on a part, or for merging such notes."""
     return f"{PARTS if of_notes else PART} {RULES}"

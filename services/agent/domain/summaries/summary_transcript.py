@@ -47,19 +47,19 @@ class HistoryMessage:
 
 
 def shown_bytes(context_window: int) -> int:
-    """How much a model with such a window is shown at a time."""
+    """The bytes that a model with such a window is shown at a time."""
     room = int(context_window * SHOWN_SHARE * BYTES_PER_TOKEN)
     return min(max(room, SHOWN_BYTES_MIN), SHOWN_BYTES_MAX)
 
 
 def notes_bytes(shown: int) -> int:
-    """What is kept of the notes on a part, where a model is shown so much at a time."""
+    """The bytes kept of the notes on a part, where a model is shown so much at a time."""
     return min(NOTES_BYTES_MAX, shown // NOTES_SHARE)
 
 
 def part_bytes(messages: SummarisedMessages, shown: int) -> int:
-    """How much goes into one part, before it is cut to what a model is shown: so much that there
-    are not too many parts."""
+    """The bytes of one part, before it is cut to the model's window: enough that there are not too
+    many parts."""
     return max(shown, math.ceil(messages.bytes / PARTS_MAX))
 
 
@@ -89,7 +89,7 @@ def transcript(lines: Sequence[str], bytes_max: int) -> str:
 
 
 def line_chars(shown: int) -> int:
-    """How long the line of one message may be, where a model is shown so much."""
+    """The length of one message's line in characters, where a model is shown so much."""
     return max(EXCERPT_CHARS_MAX, shown // MESSAGE_SHARE)
 
 
@@ -105,7 +105,7 @@ def line_of(message: HistoryMessage, chars_max: int) -> str:
 
 
 def words_of(v1_message: dict[str, Any]) -> str:
-    """What a V1 message says; what an assistant only thinks is left out."""
+    """The text of a V1 message; an assistant's thoughts are left out."""
     match v1_message.get("message_type"):
         case "user_message" | "assistant_message":
             return content_words(v1_message.get("content"))
@@ -152,5 +152,5 @@ def single_text(message: HistoryMessage) -> str | None:
 
 
 def clip_summary(text: str, bytes_max: int = SUMMARY_BYTES_MAX) -> str:
-    """What a model wrote, within the limits of a summary."""
+    """A model's text, within the limits of a summary."""
     return clip(text, SUMMARY_CHARS_MAX, bytes_max)

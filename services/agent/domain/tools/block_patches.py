@@ -23,7 +23,7 @@ _FILE_HEADER = re.compile(r"(---|\+\+\+)( .*|$)|diff |index ")
 
 @dataclass(slots=True)
 class BlockPatch:
-    """What a patch does to one block: `new_label` is where an update moves it to."""
+    """The changes of a patch to one block: `new_label` is where an update moves it to."""
 
     kind: Literal["Add", "Update", "Delete"]
     label: str
@@ -34,8 +34,8 @@ class BlockPatch:
 
 
 def block_patches(label: str, patch: str) -> list[BlockPatch] | str:
-    """What a patch asks for, in its order, or why it cannot be read, written for the model. Without
-    sections it is for the block `label`."""
+    """The patches of a text, in its order, or the reason why it cannot be read, written for the
+    model. Without sections it is for the block `label`."""
     lines = lines_of(patch.replace("\x00", ""))
     if len(lines) > LINES_MAX:
         return f"The patch has {len(lines)} lines: at most {LINES_MAX} in one call."

@@ -40,7 +40,7 @@ class CustomTool(BaseModel):
 
     @property
     def deadline_seconds(self) -> float | None:
-        """How long a call may take, if that is less than what the server lets any take."""
+        """The seconds that a call may take, if less than the server's limit for any."""
         return None
 
     @property

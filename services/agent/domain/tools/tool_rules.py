@@ -91,7 +91,7 @@ def unfit_arguments(tool: BaseTool, args: JsonObject) -> str:
 
 @cache
 def argument_checks(tool: str) -> dict[str, Validator]:
-    """What checks the arguments of a tool of the server, by their names."""
+    """The validators of arguments, by the names of the server's tools."""
     from jsonschema.validators import validator_for  # slow to import, and few rules give arguments
 
     parameters: Any = SERVER_TOOLS[tool].json_schema["parameters"]

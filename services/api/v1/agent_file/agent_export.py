@@ -30,7 +30,7 @@ async def read_export(
     scrub_messages: bool = False,
     skills: Sequence[JsonObject] = (),
 ) -> Export:
-    """What is written of agents, the first of which was asked for, by their V1 documents with all
+    """The export of agents, the first of which was asked for, by their V1 documents with all
     relationships. `conversation_id` names the conversation of the first one that is meant; without
     it, it is the agent's own."""
     agent_ids = [str(document["id"]) for document in documents]

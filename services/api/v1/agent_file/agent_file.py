@@ -38,8 +38,8 @@ MESSAGE_BYTES_MAX = 3 << 20
 
 @dataclass(slots=True)
 class MessageIndex:
-    """What is kept of an agent's messages: their ids, with their places in the file, and those of
-    the system as they are."""
+    """The index of an agent's messages: their ids, with their places in the file, and those of the
+    system as they are."""
 
     places: dict[str, int] = field(default_factory=dict)
     systems: dict[str, MessageEntry] = field(default_factory=dict)
@@ -88,7 +88,7 @@ class AgentFile:
 
     @property
     def messages_count(self) -> int:
-        """How many messages it has."""
+        """The number of its messages."""
         return sum(len(index.places) for index in self.messages)
 
     def place(self, kind: str, index: int) -> Path:

@@ -205,7 +205,7 @@ def legacy_message(message: JsonObject) -> JsonObject:
 
 
 def unique(documents: Iterable[JsonObject], field: str, sort_key: str) -> list[JsonObject]:
-    """What agents have of a kind, each thing once, in the order of a field."""
+    """The things of a kind that agents have, each once, in the order of a field."""
     found = {
         str(each["id"]): each
         for each in (thing for document in documents for thing in objects(document.get(field)))

@@ -127,7 +127,7 @@ class AgentFileLines:
             yield from conversations.finish(current)
 
     def agent_of_message(self, path: Path) -> int | None:
-        """Whose message stands at a place, if one does."""
+        """The agent whose message stands at a place, if one does."""
         match path:
             case ("agents", int(index), "messages", int()):
                 return index
@@ -171,7 +171,7 @@ class AgentFileLines:
 
 
 def file_fields(entry: FileEntry, parts: int) -> dict[str, Json]:
-    """What a file is, besides its text, which is in so many parts."""
+    """The fields of a file besides its text, which is in so many parts."""
     name = entry.file_name.rpartition("/")[2] or entry.file_name
     return {
         "name": name,
@@ -211,7 +211,7 @@ class Conversations:
         return ConversationLines(self.ids.agent(self.file.agents[index].id), self.system(index))
 
     def converter(self, index: int) -> MessageConverter:
-        """What converts the messages of an agent."""
+        """The converter of an agent's messages."""
         if index not in self.converters:
             agent = self.file.agents[index]
             self.converters[index] = MessageConverter(

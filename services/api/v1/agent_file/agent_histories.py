@@ -98,7 +98,7 @@ class AgentHistories:
             yield history("agent", *self.agent(index, entry, own))
 
     def agent(self, index: int, entry: AgentEntry, own: list[str]) -> Iterator[Event]:
-        """What an agent begins with: its creation, and its secrets."""
+        """The first events of an agent: its creation, and its secrets."""
         agent_id = self.ids.agent(entry.id)
         place = self.file.agent_place(index)
         tools = self.tools(place, entry)
@@ -162,7 +162,7 @@ class AgentHistories:
         )
 
     def name(self, index: int, entry: AgentEntry) -> str:
-        """What an agent is called here."""
+        """The name of an agent here."""
         if self.options.name and index == 0:
             return self.options.name
         name = entry.name or f"agent_{index}"

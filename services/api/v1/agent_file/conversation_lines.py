@@ -143,7 +143,7 @@ class ConversationLines:
         self.bytes += payload_bytes
 
     def line(self, *, is_complete: bool) -> HistoryPart:
-        """What was gathered since the last line."""
+        """The line of all events since the last one."""
         history = PastHistory(
             aggregate_id=main_conversation(self.agent_id),
             first_version=self.version - len(self.events) + 1,

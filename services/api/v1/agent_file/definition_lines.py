@@ -1,4 +1,4 @@
-"""What the agents of a file use, as definitions: tools, folders, MCP servers and groups."""
+"""Definitions of the things that a file's agents use: tools, folders, MCP servers and groups."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ class TakenTool:
 
 @dataclass(slots=True)
 class Ids:
-    """What the ids of a file are called here."""
+    """The ids of the file's things here."""
 
     import_id: str
     file: AgentFile

@@ -84,7 +84,7 @@ type Role = Literal["system", "user", "assistant", "tool", "function", "approval
 
 
 class Entry(BaseModel):
-    """Whatever stands in a list of a file."""
+    """An entry of any list of a file."""
 
     model_config = ConfigDict(frozen=True, protected_namespaces=())
 
@@ -102,7 +102,7 @@ class CallEntry(Entry):
 
 
 class ReturnEntry(Entry):
-    """What a tool gave back."""
+    """The result of a tool."""
 
     tool_call_id: Name | None = None
     status: Literal["success", "error"] = "success"

@@ -1,4 +1,4 @@
-"""What is wrong with an agent file, entry by entry, and what of it is left out."""
+"""Problems of an agent file, entry by entry, and the entries that are left out."""
 
 from __future__ import annotations
 

@@ -73,7 +73,7 @@ def exported_message(
 
 
 def approval_fields(answers: Json) -> JsonObject:
-    """What a client said about calls; its first answer stands in the deprecated fields, too."""
+    """The client's answers to calls; its first answer stands in the deprecated fields, too."""
     given = (
         [answer for answer in answers or [] if isinstance(answer, dict)]
         if isinstance(answers, list)
@@ -146,7 +146,7 @@ def tool_call(call_id: str, name: str, arguments: str) -> Json:
 
 
 def tool_return(message: Message) -> JsonObject:
-    """What a tool gave back."""
+    """The result of a tool."""
     content = message.content
     return {
         "tool_call_id": message.tool_call_id,
@@ -160,7 +160,7 @@ def tool_return(message: Message) -> JsonObject:
 
 
 def tool_envelope(message: Message) -> str:
-    """What a tool gave back, in the wrapping that the retired server reads it from."""
+    """The result of a tool, in the wrapping that the retired server reads it from."""
     succeeded = (message.tool_status or "success") == "success"
     wrapped = {
         "status": "OK" if succeeded else "Failed",

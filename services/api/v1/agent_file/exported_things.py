@@ -1,4 +1,4 @@
-"""What an agent uses, as agent files have it: blocks, tools, folders, files, servers and groups."""
+"""Things of an agent in its file: blocks, tools, folders, files, servers and groups."""
 
 from __future__ import annotations
 

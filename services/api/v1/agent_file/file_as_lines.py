@@ -17,7 +17,7 @@ from services.api.v1.agent_file.import_options import ImportOptions, PresentThin
 
 @dataclass(frozen=True, slots=True)
 class NamesInFile:
-    """What a file names, for a look at which of it is there."""
+    """The names in a file, for a look at which of them exist."""
 
     tool_names: Sequence[str]
     folder_names: Sequence[str]
@@ -25,7 +25,7 @@ class NamesInFile:
 
 
 def names_in(path: str) -> NamesInFile:
-    """What the file at a path names. Raises AgentFileInvalid."""
+    """The names in the file at a path. Raises AgentFileInvalid."""
     with Path(path).open("rb") as source:
         file = read_file(source)
     return NamesInFile(file.tool_names, file.folder_names, file.mcp_server_names)

@@ -1,4 +1,4 @@
-"""What a request says about the import of an agent file, and what is there already."""
+"""Options of a request to import an agent file, and the things that are there already."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ COPY_SUFFIX = "_copy"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ImportOptions:
-    """How to take an agent file over.
+    """The options of an import of an agent file.
 
     All ids follow from `import_id`, so that a second reading names everything the same. `name` is
     that of the first agent. The values of `secrets` are sealed. `model` is the handle of the model
@@ -39,7 +39,7 @@ class ImportOptions:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PresentThings:
-    """What the organisation has of what a file names: its clients' tools and those of MCP servers
+    """The things of the organisation that a file names: its clients' tools and those of MCP servers
     (ids by name, and what code they have), and names of folders and of MCP servers."""
 
     tools: Mapping[str, str] = field(default_factory=dict)

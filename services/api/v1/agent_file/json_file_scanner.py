@@ -94,7 +94,7 @@ class JsonFileScanner:
         self.expect_end()
 
     def walk(self, path: Path) -> Iterator[tuple[Path, Json | Opened]]:
-        """What stands at a place, gone into or whole."""
+        """The value at a place, gone into or whole."""
         first = self.peek()
         if first == "{" and self.goes_into(path):
             yield path, Opened.OBJECT

@@ -46,7 +46,7 @@ class MessageConverter:
         return derived_id("message", self.agent_id, name, *([str(number)] if number else []))
 
     def messages(self, entry: MessageEntry) -> list[Message]:
-        """What becomes of a message."""
+        """The messages that a message of the file becomes."""
         match entry.role:
             case "tool" | "function":
                 return list(self.results(entry))
@@ -76,7 +76,7 @@ class MessageConverter:
         return Message.model_validate({**common, **fields})
 
     def model_message(self, entry: MessageEntry, *, gated: bool) -> Message:
-        """What a model answered: its thoughts, its words and its calls."""
+        """A model's answer: its thoughts, its words and its calls."""
         parts = parts_of(entry.content)
         calls = [*self.calls(entry, parts, gated=gated)]
         words = words_of(entry.content)
@@ -124,7 +124,7 @@ class MessageConverter:
             )
 
     def results(self, entry: MessageEntry) -> Iterator[Message]:
-        """What tools gave back, one message for each."""
+        """The results of tools, one message for each."""
         returns = entry.tool_returns or []
         if not returns:
             returns = [ReturnEntry(tool_call_id=entry.tool_call_id)]
@@ -146,7 +146,7 @@ class MessageConverter:
             )
 
     def answer(self, entry: MessageEntry) -> Message:
-        """What a client said about calls that waited for it."""
+        """A client's answer to calls that waited for it."""
         answers: Json = [*(entry.approvals or [])]
         if not answers:
             only: JsonObject = {
@@ -172,7 +172,7 @@ def words_of(content: str | list[ContentPart] | None) -> str:
 
 
 def user_content(content: str | list[ContentPart] | None) -> Json:
-    """What a user said: text, or parts where it is more than one text."""
+    """A user's words: text, or parts where it is more than one text."""
     shown = [*map(shown_part, parts_of(content))]
     kept = [part for part in shown if part is not None]
     if len(kept) == 1 and kept[0].get("type") == "text":
@@ -216,7 +216,7 @@ def speaks(arguments: str) -> bool:
 
 
 def without_wrapping(text: str) -> str:
-    """What a user said; older servers wrapped it into an object with its time."""
+    """A user's words; older servers wrapped them into an object with their time."""
     wrapped = object_of(text)
     if wrapped is None or wrapped.get("type") != "user_message":
         return text
@@ -225,8 +225,8 @@ def without_wrapping(text: str) -> str:
 
 
 def tool_result(content: str | Sequence[object]) -> tuple[Json, ToolStatus]:
-    """What a tool gave back, and whether it worked; older servers wrapped it into an object with
-    its status and its time."""
+    """The result of a tool, and its status; older servers wrapped both into an object with the
+    time."""
     if not isinstance(content, str):
         return [part.model_dump(mode="json") for part in content], "success"  # type: ignore[attr-defined]
     packed = object_of(content)

@@ -78,8 +78,8 @@ class EmbedderRouter:
         )
 
     def endpoint_of(self, config: EmbeddingConfig) -> EmbeddingEndpoint:
-        """Who is asked for a config: the operator's endpoint that its handle names; without a
-        handle, the one at its address, or whoever is there."""
+        """The endpoint for a config: the operator's one that its handle names; without a handle,
+        the one at its address, or any that is there."""
         provider = (config.handle or "").partition("/")[0] or config.embedding_endpoint_type
         known = self.endpoints.get(provider)
         address = (config.embedding_endpoint or "").rstrip("/")
@@ -120,7 +120,7 @@ class EmbedderRouter:
 
 
 def kept_http(guard: AddressGuard) -> KeptHttp:
-    """What asks one endpoint again and again."""
+    """The client of one endpoint, kept for many requests."""
     from libs.egress.guarded_http_client import KeptHttp  # slow to import
 
     return KeptHttp(guard, BOUNDS)

@@ -210,7 +210,7 @@ class OrganisationEmbedder:
 
     @property
     def dimensions(self) -> int:
-        """How many numbers a vector has."""
+        """The length of a vector."""
         return self.embedder.dimensions
 
     async def embed(self, texts: Sequence[str]) -> list[Vector]:

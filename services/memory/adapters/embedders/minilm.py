@@ -69,7 +69,7 @@ class MiniLm:
 
 
 def tokenizer() -> Tokenizer:
-    """What cuts texts into the words and parts of words that the model knows."""
+    """The tokenizer, with the words and parts of words that the model knows."""
     from tokenizers import Tokenizer, models, normalizers, pre_tokenizers, processors
 
     words = VOCABULARY.read_text(encoding="utf-8").split()

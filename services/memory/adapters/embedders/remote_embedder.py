@@ -63,7 +63,7 @@ class RequestRefused(EmbeddingRefused):
 
 
 class Http(Protocol):
-    """What asks an address."""
+    """An HTTP client of one address."""
 
     async def send(self, request: OutgoingRequest) -> Answer:
         """The whole answer. Raises EgressFailed."""
@@ -105,7 +105,7 @@ class EmbeddingEndpoint:
             raise self.unavailable(f"it answered with what is no JSON: {invalid}") from invalid
 
     def request(self, body: Mapping[str, Any]) -> OutgoingRequest:
-        """What is sent, with who asks."""
+        """The request, with its credentials."""
         headers = {"Content-Type": "application/json", **self.endpoint.headers}
         if self.endpoint.api_key != KEY_FOR_KEYLESS:
             headers.setdefault("Authorization", f"Bearer {self.endpoint.api_key}")
@@ -119,7 +119,7 @@ class EmbeddingEndpoint:
         return f"the embedding endpoint {self.endpoint.base_url}"
 
     def failure(self, answer: Answer) -> EmbeddingFailed:
-        """What an HTTP error means: to try again, or not."""
+        """The exception for an HTTP error: to try again, or not."""
         words = self.without_secrets(answer.body[:4_000].decode(errors="replace"))
         reason = f"it answered {answer.status}: {words[:REASON_CHARS_MAX]}"
         if answer.status in TRANSIENT or answer.status >= 500:
@@ -128,7 +128,7 @@ class EmbeddingEndpoint:
         return kind(f"{self.name} refused: {reason}")
 
     def without_secrets(self, words: str) -> str:
-        """What the endpoint said, without what it was told to know who asks."""
+        """The endpoint's words, without the credentials."""
         for secret in self.endpoint.secrets:
             words = words.replace(secret, "...")
         return words
@@ -234,7 +234,7 @@ def numbers_of(embedding: Any) -> list[float]:
 
 
 def error_in(answer: Any) -> Any:
-    """What an answer without vectors says of an error; None where it says nothing."""
+    """The error in an answer without vectors; None where there is none."""
     if not isinstance(answer, dict):
         return None
     return next((answer[name] for name in ERROR_FIELDS if answer.get(name)), None)

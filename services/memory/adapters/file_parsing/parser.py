@@ -34,7 +34,7 @@ class Unparsable(Exception):
 
 
 class Parser(Protocol):
-    """What makes texts of files."""
+    """A function from the bytes of a file to its text."""
 
     def parse(self, kind: str, file: IO[bytes]) -> AsyncGenerator[str]:
         """The text of a file, little by little. Raises Unparsable."""

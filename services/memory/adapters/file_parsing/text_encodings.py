@@ -101,7 +101,7 @@ def guess_encoding(sample: bytes) -> str:
 
 
 def signs_in_words(sample: bytes, encoding: str) -> int:
-    """How many signs stand between two letters in an encoding: in the right one only few do."""
+    """The number of signs between two letters in an encoding: few in the right one."""
     return len(SIGN_IN_WORD.findall(sample.decode(encoding, "replace")))
 
 
@@ -128,7 +128,7 @@ def detect_encoding(sample: bytes, encodings: Sequence[str]) -> str | None:
 
 
 def letters_in(sample: bytes, encoding: str) -> int:
-    """How many characters are letters in an encoding: no word has a sign in its middle."""
+    """The number of letters in an encoding: no word has a sign in its middle."""
     return sum(char.isalpha() for char in sample.decode(encoding, "replace"))
 
 

@@ -86,7 +86,7 @@ def leave_out_broken_relations() -> None:
 
 
 def heading_marks(document: Any) -> dict[str, str]:
-    """What stands in front of a heading, by the identifier of its style. python-docx would look
+    """The marks in front of headings, by the identifier of the style. python-docx would look
     through all styles for each paragraph."""
     marks = {}
     for style in document.styles.element.iter(f"{W}style"):
@@ -234,7 +234,7 @@ class Field:
 
 
 def choice_of(options: Any) -> str:
-    """What is chosen in a list of a form: by number, or else the first."""
+    """The choice in a list of a form: by number, or else the first."""
     entries = [attribute(entry, "val") or "" for entry in options if name_of(entry) == "listEntry"]
     said = {name_of(entry): attribute(entry, "val") or "" for entry in options}
     number = said.get("result") or said.get("default") or "0"

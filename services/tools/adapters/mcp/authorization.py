@@ -91,8 +91,8 @@ class Provider(OAuthClientProvider):
 
 
 def provider_of(config: McpServerConfig, keep: Keep, person: McpPerson | None = None) -> Provider:
-    """What adds tokens to the requests to a server. Without a person nobody can be asked, and a
-    server that wants that is one that may not be used."""
+    """The provider of tokens for requests to a server. Without a person nobody can be asked, and a
+    server that needs one may not be used."""
 
     async def callback() -> AuthorizationCodeResult:
         assert person is not None
@@ -140,7 +140,7 @@ async def authorize(
 
 
 def words_of(error: Exception) -> str:
-    """What an exception says; one of the network names an address with its query."""
+    """The words of an exception; one of the network names an address with its query."""
     if isinstance(error, httpx2.HTTPError):
         return type(error).__name__
     return " ".join(str(error).split())[:WORDS_CHARS_MAX]

@@ -63,7 +63,7 @@ class CircuitBreaker:
         self.probing = False
 
     def health(self) -> McpHealth:
-        """What is to be shown."""
+        """The health of a server as it is shown."""
         state: Literal["unknown", "healthy", "failing", "open"] = "healthy"
         if self.open_until is not None:
             state = "open"

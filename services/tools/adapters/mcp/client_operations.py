@@ -1,4 +1,4 @@
-"""What a session is asked. Lists are read to their last page, within bounds."""
+"""Operations of a session. Lists are read to their last page, within bounds."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ async def list_prompts(client: Client) -> list[McpPrompt]:
 
 
 async def pages(ask: Callable[..., Awaitable[Any]], name: str) -> list[Any]:
-    """What is on all pages of a list. Raises McpFailed where it has no end."""
+    """The items on all pages of a list. Raises McpFailed where it has no end."""
     found: list[Any] = []
     size, cursor = 0, None
     for _ in range(PAGES_MAX):
@@ -82,7 +82,7 @@ def call_tool(name: str, arguments: JsonObject) -> Ask[McpOutcome]:
 
 
 def refused_call(refusal: McpFailed) -> McpOutcome:
-    """What a call came to that the server answered with an error of the protocol."""
+    """The outcome of a call that the server answered with an error of the protocol."""
     return McpOutcome(status="error", text=refusal.words)
 
 

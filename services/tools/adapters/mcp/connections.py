@@ -1,4 +1,4 @@
-"""What asks MCP servers: sessions, deadlines, bounds, and a circuit breaker for each server."""
+"""Client of MCP servers: sessions, deadlines, bounds, and a circuit breaker for each server."""
 
 from __future__ import annotations
 
@@ -172,9 +172,9 @@ class SdkConnections:
         seconds: float,
         sampler: Sampler | None = None,
     ) -> McpOutcome:
-        """What a call came to, after `seconds` at the latest; it is not sent a second time, unless
-        the server refused it unseen because it knows the session no more. A server that may ask
-        models is answered by the `sampler` meanwhile."""
+        """The outcome of a call, after `seconds` at the latest; it is not sent a second time,
+        unless the server refused it unseen because it knows the session no more. A server that may
+        ask models is answered by the `sampler` meanwhile."""
         until = self.clock.monotonic() + min(seconds, self.deadlines.call_seconds) - GRACE_SECONDS
         operations = await self.module("client_operations")
         failures = await self.module("failures")
@@ -201,7 +201,7 @@ class SdkConnections:
             raise AssertionError("the last attempt returns or raises")
 
     async def fetch(self, config: McpServerConfig, ask: Any) -> Any:
-        """What a server answers to a listing; asked again if its connection was lost meanwhile."""
+        """The server's answer to a listing; asked again if its connection was lost meanwhile."""
         until = self.clock.monotonic() + self.deadlines.list_seconds
         failures = await self.module("failures")
         async with self.admit(config, until) as breaker:
@@ -296,7 +296,7 @@ class SdkConnections:
         self.renewed = keep
 
     async def own_auth(self, config: McpServerConfig) -> Any:
-        """What adds the tokens that a person let a server be used with, if so."""
+        """The provider of the tokens that a person's consent gave for a server, if any."""
         if not config.grant:
             return None
         authorization = await self.module("authorization")
@@ -348,11 +348,11 @@ class SdkConnections:
         return clean
 
     def time_left(self, until: float) -> float:
-        """How many seconds are left."""
+        """The seconds that are left."""
         return max(0.0, until - self.clock.monotonic())
 
     def health(self, config_id: str) -> McpHealth:
-        """How a server has fared here."""
+        """The health of a server in this process."""
         known = self.breakers.get(config_id)
         return known[1].health() if known else McpHealth()
 

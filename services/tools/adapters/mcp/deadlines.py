@@ -1,4 +1,4 @@
-"""How long MCP servers may take, from the environment."""
+"""Deadlines of MCP servers, from the environment."""
 
 from __future__ import annotations
 
@@ -15,8 +15,8 @@ CALL_SECONDS_MAX = 300.0
 
 @dataclass(frozen=True, slots=True)
 class McpDeadlines:
-    """How long it may take to connect to a server, to list what it offers, and to carry out a
-    call, however much more time the run has."""
+    """The seconds to connect to a server, to list its offers, and to carry out a call, however much
+    more time the run has."""
 
     connect_seconds: float = CONNECT_SECONDS_MAX
     list_seconds: float = LIST_SECONDS_MAX

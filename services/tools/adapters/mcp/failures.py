@@ -56,7 +56,7 @@ class SessionLost(McpFailed):
 
 
 def session_lost(error: MCPError, status: int | None) -> SessionLost | None:
-    """What a server says that was started anew, given its bad status; None if it says more."""
+    """The exception for a server that was started anew, by its bad status; None for any other."""
     if status not in SESSION_STATUSES or not SESSION_UNKNOWN.search(error.message):
         return None
     return SessionLost("unreachable", f"it knows the session no more: {words_of(error)}")
@@ -83,7 +83,7 @@ def failure_of(error: BaseException, status: int | None = None) -> McpFailed:
 
 
 def of_the_wire(error: BaseException, status: int | None) -> McpFailed:
-    """What an exception of the protocol or of the connection means."""
+    """The failure that an exception of the protocol or of the connection means."""
     match error:
         case MCPError(code=code, message=words) if code == REQUEST_TIMEOUT and words.startswith(
             TIMED_OUT
@@ -139,7 +139,7 @@ def leaf(error: BaseException) -> BaseException:
 
 
 def words_of(error: BaseException) -> str:
-    """What an exception says, as far as a person reads it."""
+    """The words of an exception, as far as a person reads them."""
     return " ".join(str(error).split())[:SERVER_WORDS_CHARS_MAX]
 
 
@@ -154,7 +154,7 @@ def without_secrets(failure: McpFailed, config: McpServerConfig) -> McpFailed:
 
 
 def secrets(config: McpServerConfig) -> Iterable[str]:
-    """What of a configuration nobody may read, the longest first."""
+    """The secrets of a configuration, the longest first."""
     texts = [*config.headers.values(), *config.env.values()]
     texts += [text.partition(" ")[2] for text in config.headers.values()]
     return sorted({text for text in texts if len(text) >= SECRET_CHARS_MIN}, key=len)[::-1]

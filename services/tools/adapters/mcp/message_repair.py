@@ -1,4 +1,4 @@
-"""What servers send that is nearly MCP, made so that the SDK reads it. It would refuse a whole
+"""Repair of messages that are nearly MCP, so that the SDK reads them. It would refuse a whole
 message over one character, a whole list over one tool, and a whole answer over one part."""
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""What speaks to MCP servers, and what it answers.
+"""Port to MCP servers, and their answers.
 
 Who asks servers keeps to these words; what implements them (sessions, transports, circuit breakers)
 is wired in by the app. Everything here that a server said is bounded by the implementation: pages
@@ -22,9 +22,9 @@ type McpFailureKind = Literal[
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class McpServerConfig:
-    """How a server is reached. `headers` are complete and readable, the one that authenticates
-    among them: keep them out of logs. `version` is greater after each change of the rest. One that
-    may ask models (`sampling`) has a session for each agent: `agent_id` says whose is wanted."""
+    """A server's address. `headers` are complete and readable, the one that authenticates among
+    them: keep them out of logs. `version` is greater after each change of the rest. One that may
+    ask models (`sampling`) has a session for each agent: `agent_id` says whose is wanted."""
 
     id: str
     org: str
@@ -53,7 +53,7 @@ type Renewed = Callable[[McpServerConfig, str], Awaitable[None]]
 
 
 class McpPerson(Protocol):
-    """Whoever may let a server be used, and comes back to `redirect_uri`."""
+    """A person who may let a server be used, and comes back to `redirect_uri`."""
 
     redirect_uri: str
 
@@ -81,8 +81,8 @@ class McpTool:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class McpOutcome:
-    """What a call came to; `error` is the server's word that its tool failed. `text` is the content
-    as a model reads it, `structured` the JSON that came with it."""
+    """The outcome of a call; `error` is the server's word that its tool failed. `text` is the
+    content as a model reads it, `structured` the JSON that came with it."""
 
     status: Literal["success", "error"]
     text: str
@@ -91,7 +91,7 @@ class McpOutcome:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class McpResource:
-    """What a server offers to read."""
+    """A resource that a server offers to read."""
 
     uri: str
     name: str = ""
@@ -111,7 +111,7 @@ class McpResourceContent:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class McpPromptArgument:
-    """What a prompt is made with."""
+    """An argument that a prompt is made with."""
 
     name: str
     description: str = ""
@@ -137,7 +137,7 @@ class McpPromptMessage:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class McpHealth:
-    """How a server has fared in this process. `open_until` is when an open circuit breaker lets the
+    """The health of a server in this process. `open_until` is when an open circuit breaker lets the
     next call try."""
 
     state: Literal["unknown", "healthy", "failing", "open"] = "unknown"
@@ -156,7 +156,7 @@ class SamplingMessage:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SamplingRequest:
-    """What a server wants to know of a model, within the bounds of the implementation."""
+    """A server's request to a model, within the bounds of the implementation."""
 
     messages: tuple[SamplingMessage, ...]
     max_tokens: int
@@ -167,7 +167,7 @@ class SamplingRequest:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SamplingAnswer:
-    """What the model said, and why it stopped: `endTurn`, `stopSequence` or `maxTokens`."""
+    """The model's words and why it stopped: `endTurn`, `stopSequence`, `maxTokens`."""
 
     text: str
     model: str
@@ -248,9 +248,9 @@ class McpConnections(Protocol):
         seconds: float,
         sampler: Sampler | None = None,
     ) -> McpOutcome:
-        """What a call came to, after `seconds` at the latest; it is not sent a second time, unless
-        the server refused it unseen because it knows the session no more. A server that may ask
-        models is answered by the `sampler` meanwhile."""
+        """The outcome of a call, after `seconds` at the latest; it is not sent a second time,
+        unless the server refused it unseen because it knows the session no more. A server that may
+        ask models is answered by the `sampler` meanwhile."""
         ...
 
     async def list_resources(self, config: McpServerConfig) -> list[McpResource]:
@@ -276,7 +276,7 @@ class McpConnections(Protocol):
         ...
 
     def health(self, config_id: str) -> McpHealth:
-        """How a server has fared here."""
+        """The health of a server in this process."""
         ...
 
     async def forget(self, config_id: str) -> None:

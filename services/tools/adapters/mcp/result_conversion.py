@@ -1,4 +1,4 @@
-"""What servers say, in the words of the port."""
+"""Results of servers, in the words of the port."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ def of_object(schema: JsonObject) -> JsonObject:
 
 
 def outcome(result: mcp_types.CallToolResult) -> McpOutcome:
-    """What a call came to."""
+    """The outcome of a call."""
     text = "\n".join(filter(None, map(text_of, result.content)))
     structured = result.structured_content
     if not text and structured is not None:

@@ -1,4 +1,4 @@
-"""What servers ask of models in the course of a call (`sampling/createMessage`), in the words of
+"""Requests of servers to models in the course of a call (`sampling/createMessage`), in the words of
 the port."""
 
 from __future__ import annotations
@@ -119,7 +119,7 @@ def count(outcome: SamplingOutcome) -> None:
 
 
 def request_of(params: mcp_types.CreateMessageRequestParams) -> SamplingRequest:
-    """What is asked. Preferences for a model and more context are advice, which is not followed.
+    """The request. Preferences for a model and more context are advice, which is not followed.
     Raises SamplingRefused."""
     if params.tools or params.tool_choice or params.task:
         words = "This client lets no model call tools, and has no tasks"
@@ -151,7 +151,7 @@ def request_of(params: mcp_types.CreateMessageRequestParams) -> SamplingRequest:
 
 
 def size_of(params: mcp_types.CreateMessageRequestParams) -> int:
-    """How many bytes a request has that a model would be shown."""
+    """The bytes of a request that a model would be shown."""
     texts = [params.system_prompt or "", *(params.stop_sequences or [])]
     for part in (part for message in params.messages for part in message.content_as_list):
         match part:
@@ -163,7 +163,7 @@ def size_of(params: mcp_types.CreateMessageRequestParams) -> int:
 
 
 def content_of(message: mcp_types.SamplingMessage) -> Json:
-    """What a message says, in parts. Raises SamplingRefused."""
+    """The content of a message, in parts. Raises SamplingRefused."""
     parts: list[Json] = []
     for part in message.content_as_list:
         match part:
@@ -184,7 +184,7 @@ def content_of(message: mcp_types.SamplingMessage) -> Json:
 
 
 def result_of(answer: SamplingAnswer) -> mcp_types.CreateMessageResult:
-    """What the model said, as a server reads it."""
+    """The model's answer, as a server reads it."""
     return mcp_types.CreateMessageResult(
         role="assistant",
         content=mcp_types.TextContent(type="text", text=answer.text),

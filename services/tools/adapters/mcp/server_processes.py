@@ -121,7 +121,7 @@ class ServerProcesses:
     def process_fields(
         self, command: AllowedCommand, environment: Mapping[str, str], base: Confinement
     ) -> Mapping[str, object]:
-        """What the process inside is told about the server that it becomes."""
+        """The fields for the process inside about the server that it becomes."""
         return {
             "argv": command.argv,
             "language": "javascript",  # no bound on addresses, of which engines set aside many

@@ -152,7 +152,7 @@ class McpSession:
         seconds: float,
         sampler: Sampler | None = None,
     ) -> T:
-        """What the server answers, within so many seconds, whatever the SDK waits for. Raises
+        """The server's answer, within so many seconds, whatever the SDK waits for. Raises
         McpFailed."""
         if sampler is None or self.sampling is None:
             return await self.watch_request(ask, seconds)
@@ -189,7 +189,7 @@ class McpSession:
             self.abandon(asked)
 
     async def answer[T](self, asked: asyncio.Future[T]) -> T:
-        """What was answered, or why nothing was."""
+        """The answer, or the reason why there is none."""
         try:
             return asked.result()
         except MCPError as error:

@@ -27,7 +27,7 @@ WORTH_ANOTHER_ATTEMPT = ("unreachable",)
 
 
 class Session(Protocol):
-    """What the pool needs of a session."""
+    """The part of a session that the pool needs."""
 
     version: int
     requests: int

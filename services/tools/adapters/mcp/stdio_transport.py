@@ -45,7 +45,7 @@ async def stdio_transport(
 
 
 class Lines:
-    """What a process says. Nothing is read ahead of a message that nobody has taken."""
+    """The output lines of a process. Nothing is read ahead of a message that nobody has taken."""
 
     def __init__(self, process: ServerProcess) -> None:
         self.process = process
@@ -128,7 +128,7 @@ class Lines:
 
 
 class Writer:
-    """What a process is told. A message is written whole, or the process ends."""
+    """The input of a process. A message is written whole, or the process ends."""
 
     def __init__(self, sandbox: SandboxProcess) -> None:
         self.sandbox = sandbox

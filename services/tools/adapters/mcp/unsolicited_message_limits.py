@@ -1,4 +1,4 @@
-"""How much a server may say unasked: messages are counted between the transport and the SDK."""
+"""Limits on messages that a server sends unasked: counted between the transport and the SDK."""
 
 from __future__ import annotations
 
@@ -61,7 +61,7 @@ class CountedMessages:
 
 
 class CountedStream:
-    """What comes from a server, counted."""
+    """The messages of a server, counted."""
 
     def __init__(
         self,

@@ -200,10 +200,10 @@ def _explanation(problem: Exception) -> CommandError:
     if "letta_client" in sys.modules:
         from cli.api_problems import explanation
 
-        if told := explanation(problem):
-            return told
-        if told := _other_server():  # whose answers have another form
-            return told
+        if refusal := explanation(problem):
+            return refusal
+        if refusal := _other_server():  # whose answers have another form
+            return refusal
     raise problem
 
 
@@ -215,8 +215,8 @@ def _other_server() -> CommandError | None:
     try:
         url = address().url
         return None if is_heeler(url) else no_heeler(url)
-    except CommandError as told:
-        return told
+    except CommandError as refusal:
+        return refusal
 
 
 if __name__ == "__main__":

@@ -76,10 +76,10 @@ class ChatSession:
         except UnicodeEncodeError:
             warn("This text has bytes that are no UTF-8, and was not sent")
         except letta_client.LettaError as problem:
-            told = explanation(problem)
-            if told is None:
+            refusal = explanation(problem)
+            if refusal is None:
                 raise
-            warn(str(told))
+            warn(str(refusal))
 
     def _take(self, line: str) -> None:
         word, _, rest = line.strip().partition(" ")

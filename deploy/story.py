@@ -59,7 +59,7 @@ async def tell() -> dict[str, str]:
     await asyncio.sleep(QUIET_SECONDS)
     await client.subscribe("*.event.>", cb=hear)
     await asyncio.to_thread(
-        call, urls["api"], f"/v1/agents/{agent['id']}/messages", {"input": TOLD}
+        call, urls["api"], f"/v1/agents/{agent['id']}/messages", {"input": TEXT}
     )
     await asyncio.sleep(QUIET_SECONDS)
     await client.close()
@@ -74,7 +74,7 @@ async def tell() -> dict[str, str]:
     return {"bus": "\n".join(heard), "log": log, "memory": memory}
 
 
-TOLD = "My cat is called Whiskers"
+TEXT = "My cat is called Whiskers"
 
 
 def table(connection: psycopg.Connection[Any], query: str, values: list[Any]) -> str:

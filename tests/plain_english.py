@@ -5,6 +5,9 @@
   property that is true or false, a decorator, a validator.
 - No docstring of a public function has fewer than five words: it says what the caller gets.
 - No loop variable and no parameter is called `one`, `it` or `x`: it says what it holds.
+- No name has a word in it that the glossary replaces (`told`, `ring`).
+- A docstring that begins with What, Who or How is a question. Few others are left:
+  `riddle_docstrings`, of which a test counts that they do not come back.
 """
 
 from __future__ import annotations
@@ -20,6 +23,12 @@ ROOT = Path(__file__).resolve().parents[1]
 PRODUCT = ("cli", "libs", "services", "deploy")
 SUPPORT = ("tests", "benchmarks")  # only the variables of these are looked at
 VAGUE_NAMES = {"one", "it", "x"}
+# Metaphors and private words; docs/glossary.md says which word is used in their place.
+PRIVATE_WORDS = {
+    *("bell", "crowd", "doubtful", "excuse", "innocent", "patience", "retold", "ring", "rings"),
+    *("solitude", "talk", "teller", "telling", "tellings", "told", "twin", "twins", "vitals"),
+}
+RIDDLE = re.compile(r"(What|Who|Whom|Whose|How|Whatever|Whoever)\b(?![^.]*\?)")
 WORDS_MIN = 5
 
 # Verbs and nouns that end like a participle.
@@ -131,6 +140,33 @@ def variable_findings(path: Path, tree: ast.Module) -> Iterator[Finding]:
                 yield Finding(path, line, "variable", text)
 
 
+def name_findings(path: Path, tree: ast.Module) -> Iterator[Finding]:
+    """The names of a module that are metaphors: of functions, classes, variables and fields."""
+    for node in ast.walk(tree):
+        match node:
+            case ast.FunctionDef(name=name) | ast.AsyncFunctionDef(name=name):
+                pass
+            case ast.ClassDef(name=name) | ast.arg(arg=name):
+                pass
+            case ast.Name(id=name, ctx=ast.Store()) | ast.Attribute(attr=name, ctx=ast.Store()):
+                pass
+            case _:
+                continue
+        words = {word.lower() for word in re.findall(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+", name)}
+        if words & PRIVATE_WORDS:
+            text = f"`{name}` is a metaphor: docs/glossary.md has the word that is used"
+            yield Finding(path, node.lineno, "metaphor", text)
+
+
+def riddle_docstrings(tree: ast.Module) -> tuple[list[ast.expr], int]:
+    """The docstrings that begin with What, Who or How and ask nothing; and the number of all."""
+    kinds = (ast.Module, ast.ClassDef, ast.FunctionDef, ast.AsyncFunctionDef)
+    nodes = [node for node in ast.walk(tree) if isinstance(node, kinds)]
+    found = [(node, text) for node in nodes if (text := ast.get_docstring(node)) is not None]
+    riddles = [node.body[0] for node, text in found if RIDDLE.match(text)]
+    return [line.value for line in riddles if isinstance(line, ast.Expr)], len(found)
+
+
 def names_in(target: ast.expr) -> Iterator[ast.Name]:
     """The variables that a loop fills."""
     return (node for node in ast.walk(target) if isinstance(node, ast.Name))
@@ -140,7 +176,7 @@ def findings_in(path: Path, tree: ast.Module, decorators: set[str]) -> list[Find
     """The findings in a module by line, given which functions are used as decorators anywhere."""
     findings = [*variable_findings(path, tree)]
     if path.parts[0] in PRODUCT:
-        findings += function_findings(path, tree, decorators)
+        findings += [*function_findings(path, tree, decorators), *name_findings(path, tree)]
     return sorted(findings, key=lambda finding: finding.line)
 
 

@@ -99,8 +99,8 @@ def write_junit(file: Path, results: Sequence[Result]) -> None:
         elif not result.is_good:
             kind = "error" if result.status == "error" else "failure"
             message = result.error or result.failures[0].message
-            told = ElementTree.SubElement(case, kind, message=_printable(message))
-            told.text = _printable(details_of(result))
+            element = ElementTree.SubElement(case, kind, message=_printable(message))
+            element.text = _printable(details_of(result))
     suites = ElementTree.Element("testsuites")
     suites.append(suite)
     ElementTree.ElementTree(suites).write(file, encoding="utf-8", xml_declaration=True)

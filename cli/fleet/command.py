@@ -196,16 +196,16 @@ def watch_files(
 ) -> None:
     """Apply files whenever they are saved, until Ctrl-C or until `stop` is set."""
 
-    told = set(warnings_of(comparison))
+    shown_warnings = set(warnings_of(comparison))
 
     def tell(comparison: Comparison, outcomes: Sequence[Outcome]) -> None:
         if OPTIONS.json:
             name, rejected = comparison.fleet.fleet.name, comparison.rejected_files
             show_line(outcome_document(name, comparison.plan, outcomes, rejected))
             return
-        for line in problem_lines(comparison, without=told):
+        for line in problem_lines(comparison, without=shown_warnings):
             warn(line)
-        told.update(warnings_of(comparison))
+        shown_warnings.update(warnings_of(comparison))
         for outcome in outcomes:
             if outcome.failed:
                 kept = f"; the agent {outcome.agent_id} is as before" if outcome.agent_id else ""

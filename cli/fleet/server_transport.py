@@ -86,12 +86,12 @@ def _in_words() -> Iterator[None]:
         yield
     except letta_client.APIStatusError as problem:
         status = problem.status_code
-        told = explanation(problem) or CommandError(str(problem))
-        if told.code == ExitCode.UNREACHABLE:
-            raise told from problem
+        refusal = explanation(problem) or CommandError(str(problem))
+        if refusal.code == ExitCode.UNREACHABLE:
+            raise refusal from problem
         if REFUSED_FROM <= status < REFUSED_BELOW and status not in NOT_REFUSED:
-            raise Refusal(status, str(told)) from problem
-        raise told from problem
+            raise Refusal(status, str(refusal)) from problem
+        raise refusal from problem
     except letta_client.APIConnectionError as problem:
-        told = explanation(problem) or CommandError(str(problem), ExitCode.UNREACHABLE)
-        raise told from problem
+        refusal = explanation(problem) or CommandError(str(problem), ExitCode.UNREACHABLE)
+        raise refusal from problem

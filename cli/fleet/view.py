@@ -95,8 +95,8 @@ def problem_lines(comparison: Comparison, *, without: Collection[Problem] = ()) 
     unchanged = {unit.file for unit in units if unit.action == "unchanged"}
     for file in comparison.files:
         if file.name not in unchanged:
-            told = (p for p in file.problems if p.severity == "error" or p not in without)
-            yield from map(to_text, told)
+            shown = (p for p in file.problems if p.severity == "error" or p not in without)
+            yield from map(to_text, shown)
     rejected = {file.name for file in comparison.rejected_files}
     for unit in units:
         if unit.file not in rejected:

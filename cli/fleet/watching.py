@@ -44,7 +44,7 @@ class Watcher:
     tell: Callable[[Comparison, Sequence[Outcome]], None]
     say: Callable[[str], None]
     files: dict[Path, AgentFile] = field(default_factory=dict)
-    doubtful: dict[Path, float] = field(default_factory=dict)  # and since when
+    unsettled: dict[Path, float] = field(default_factory=dict)  # and since when
     gone: dict[Path, float] = field(default_factory=dict)  # and since when
     waiting: set[Path] = field(default_factory=set)  # for a server
     conflicting: set[Path] = field(default_factory=set)  # with other files
@@ -55,7 +55,7 @@ class Watcher:
     @property
     def is_busy(self) -> bool:
         """Whether it wants to look again soon, without an event."""
-        return bool(self.doubtful or self.gone or self.waiting or self.is_pruning)
+        return bool(self.unsettled or self.gone or self.waiting or self.is_pruning)
 
     def know(self, files: Iterable[AgentFile]) -> None:
         """These files are applied already."""
@@ -73,7 +73,7 @@ class Watcher:
         is_less = self._take_gone(now)
         self.is_pruning |= is_less and self.run.asked.prune
         changed = {path for path in there if self._is_changed(path)}
-        due = {path for path, at in self.doubtful.items() if now - at >= SECOND_LOOK_SECONDS}
+        due = {path for path, at in self.unsettled.items() if now - at >= SECOND_LOOK_SECONDS}
         again = self.conflicting if changed or is_less else set()
         is_due = now >= self.retry_at
         waiting = self.waiting if is_due else set()
@@ -105,11 +105,11 @@ class Watcher:
             if file.desired is None and before is not None:
                 for beside in before.states:  # so that mending one of these is seen
                     file.states.setdefault(beside, state_of(beside))
-            if file.desired is None and (is_new or path not in self.doubtful):
-                self.doubtful[path] = now
+            if file.desired is None and (is_new or path not in self.unsettled):
+                self.unsettled[path] = now
                 self.run.checks.forget_if_missing(file)
                 continue
-            self.doubtful.pop(path, None)
+            self.unsettled.pop(path, None)
             yield file
 
     def _note_gone(self, there: set[Path], now: float) -> None:
@@ -124,7 +124,7 @@ class Watcher:
         for path in taken:
             file = self.files.pop(path)
             del self.gone[path]
-            self.doubtful.pop(path, None)
+            self.unsettled.pop(path, None)
             if not self.run.asked.prune:
                 self.say(f"{file.name} is gone; its agent stays (without --prune none is deleted)")
         return bool(taken)
@@ -136,7 +136,7 @@ class Watcher:
         names = {agent.name for agent in agents if agent is not None}
         has_moved = file.desired is not None and file.desired.name in names
         if has_moved:
-            self.doubtful[file.path] = now
+            self.unsettled[file.path] = now
         return has_moved
 
     def _apply(self, wanted: list[AgentFile], now: float) -> None:

@@ -147,8 +147,8 @@ def _not_healthy(project: Project, what: str) -> LaunchError:
     if not ailing:
         return LaunchError(f"{what}; see above.")
     first = min(ailing, key=_order)
-    told = ", ".join(f"{container.part} is {_told(container)}" for container in ailing)
-    return LaunchError(f"{what}: {told}.\n--- the end of its log\n{project.log_of(first.part)}")
+    states = ", ".join(f"{container.part} is {_state_of(container)}" for container in ailing)
+    return LaunchError(f"{what}: {states}.\n--- the end of its log\n{project.log_of(first.part)}")
 
 
 def _order(container: Container) -> tuple[int, str]:
@@ -156,7 +156,7 @@ def _order(container: Container) -> tuple[int, str]:
     return PARTS.index(container.part) if container.part in PARTS else len(PARTS), container.name
 
 
-def _told(container: Container) -> str:
+def _state_of(container: Container) -> str:
     if container.well:
         return "ok"
     return (
@@ -183,7 +183,7 @@ def _print_urls(project: Project) -> None:
 
 def _print_table(project: Project, found: list[Container]) -> None:
     print(f"Heeler as compose project {project.name}")
-    rows = [(each.part, _told(each), each.since, each.name) for each in found]
+    rows = [(each.part, _state_of(each), each.since, each.name) for each in found]
     colours = [GREEN if each.well else RED for each in found]
     missing = [part for part in PARTS if part not in {each.part for each in found}]
     rows += [(part, "down", "-", "-") for part in missing]

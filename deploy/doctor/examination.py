@@ -103,8 +103,8 @@ def _make(name: str, examined: Examined, found: queue.SimpleQueue[Result]) -> No
             f"the check itself failed ({type(failed).__name__})",  # its text may hold a password
             "heeler version # and report this, please",
         )
-    told = (findings,) if isinstance(findings, Finding) else tuple(findings)
-    found.put(Result(name, told))
+    results = (findings,) if isinstance(findings, Finding) else tuple(findings)
+    found.put(Result(name, results))
 
 
 def _in_order(

@@ -72,5 +72,5 @@ def _print(result: Result, *, quiet: bool) -> None:
 def _print_sum(results: list[Result]) -> None:
     states = [finding.state for result in results for finding in result.findings]
     problems, warnings = states.count(State.PROBLEM), states.count(State.WARNING)
-    told = f"{problems} problems, {warnings} warnings" if problems or warnings else "All is well"
-    print(f"{told}.")
+    counts = f"{problems} problems, {warnings} warnings" if problems or warnings else "All is well"
+    print(f"{counts}.")

@@ -95,8 +95,8 @@ def check_backlog(examined: Examined) -> list[Finding]:
     name, lag = max(lags.items(), key=lambda item: item[1])
     text = f"{lag:,} events wait for {name}"
     if lag >= LAG_EVENTS_LOW:
-        told = problem if lag >= LAG_EVENTS_MAX else warning
-        found.append(told(text, f"{examined.command('down')} && {examined.command('up')}"))
+        grade = problem if lag >= LAG_EVENTS_MAX else warning
+        found.append(grade(text, f"{examined.command('down')} && {examined.command('up')}"))
     if given_up:
         found.append(
             warning(

@@ -18,7 +18,7 @@ from libs.contracts.environment_parsing import WrongSetting
 from services.tools.settings import CONTAINER, OFF, SANDBOX, UNCONFINED, ToolsSettings
 
 TRIAL_WITHIN = OwnTime(processor_seconds=120.0, idle_seconds=25.0)
-LINES_TOLD = 1
+LINES_SHOWN = 1
 NAMESPACES = (
     "sudo sysctl -w kernel.unprivileged_userns_clone=1"
     " kernel.apparmor_restrict_unprivileged_userns=0 user.max_user_namespaces=15000"
@@ -90,5 +90,5 @@ def try_out(environment: Mapping[str, str], name: str) -> str:
                 return f"the trial took longer than {TRIAL_WITHIN}"
     if process.returncode == 0:
         return printed.strip()
-    last = errors.strip().splitlines()[-LINES_TOLD:]
+    last = errors.strip().splitlines()[-LINES_SHOWN:]
     return " ".join(last) or f"the trial was ended with {process.returncode}"

@@ -7,7 +7,7 @@ from collections.abc import Collection, Hashable, Iterable, Mapping
 
 from deploy.embedded.process_activity import FROZEN, LOOK_AGAIN_SECONDS, Activity
 
-TOLD_EVERY_SECONDS = 10.0
+SHOWN_EVERY_SECONDS = 10.0
 SUPERVISOR = "supervisor"
 # What Postgres does is done by its children, and what the supervisor waits for too.
 PARENTS = ("postgres", SUPERVISOR)
@@ -20,7 +20,7 @@ class LaunchProgress:
 
     def __init__(self, parents: Collection[str] = PARENTS) -> None:
         self._parents = parents
-        self._began = self._progressed_at = self._told_at = time.monotonic()
+        self._began = self._progressed_at = self._shown_at = time.monotonic()
         self._next_look = 0.0
         self._awaited: list[str] = []
         self._activities: dict[str, Activity] = {}
@@ -59,9 +59,9 @@ class LaunchProgress:
 
     def tell(self, more: str = "") -> None:
         """Print what is awaited and what it does, every ten seconds."""
-        if time.monotonic() - self._told_at < TOLD_EVERY_SECONDS:
+        if time.monotonic() - self._shown_at < SHOWN_EVERY_SECONDS:
             return
-        self._told_at = time.monotonic()
+        self._shown_at = time.monotonic()
         found = [f"{name} ({self._activities[name].doing})" for name in self._awaited]
         print(f"  {self.waited_seconds:4.1f} s  waiting for {', '.join(found)}{more}", flush=True)
 

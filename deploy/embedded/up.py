@@ -208,12 +208,12 @@ def _wait_healthy(
 ) -> InstanceState:
     """Tell how the start goes until all is healthy; raises when it fails, or there was no
     progress for so long."""
-    progress, told, restarts = LaunchProgress(), set[str](), dict[str, int]()
+    progress, shown, restarts = LaunchProgress(), set[str](), dict[str, int]()
     while True:
         state = _current(settings, supervisor)
         awaited = _awaited(settings, state, supervisor)
         if state and supervisor:
-            _tell_progress(state, told, progress.waited_seconds)
+            _tell_progress(state, shown, progress.waited_seconds)
         if state and state.phase == "running" and not awaited:
             return state
         in_vain = _restarted_in_vain(state, restarts)
@@ -292,15 +292,15 @@ def _said_of_migrations(settings: Settings, state: InstanceState | None) -> str:
     return f"; migrating: {said}" if said else ""
 
 
-def _tell_progress(state: InstanceState, told: set[str], seconds: float) -> None:
+def _tell_progress(state: InstanceState, shown: set[str], seconds: float) -> None:
     lines = [
         f"{part.name} started, pid {part.mark.pid}" for part in state.parts.values() if part.mark
     ]
     lines += ["migrating"] if state.phase == "migrating" else []
     lines += state.notices
     for line in lines:
-        if line not in told:
-            told.add(line)
+        if line not in shown:
+            shown.add(line)
             print(f"  {seconds:4.1f} s  {line}", flush=True)
 
 

@@ -127,12 +127,12 @@ class Agents:
         elif digest != mine.digest:
             history.add(AgentUpdated, config.updated_at, changed=["tags", "config"], **fields)
         secrets, closed = self.secrets(row["id"])
-        told = sha256(to_json(secrets)).hexdigest() if secrets else ""
+        secrets_digest = sha256(to_json(secrets)).hexdigest() if secrets else ""
         if lost := sorted(closed & {*mine.secret_names}):
-            told = mine.secrets  # they were open once: what is there stays
+            secrets_digest = mine.secrets  # they were open once: what is there stays
             reason = f"{', '.join(lost)} cannot be opened any more: all of them stay as they were"
             self.report.leave("agent_environment_variables", row["id"], reason)
-        if told != mine.secrets and self.sealer is not None:
+        if secrets_digest != mine.secrets and self.sealer is not None:
             sealed = {name: self.sealer.seal(value) for name, value in secrets.items()}
             history.add(AgentSecretsReplaced, config.updated_at, secrets=sealed)
         if history.events and self.was_changed_here(row["id"], mine.version):
@@ -140,11 +140,11 @@ class Agents:
             return History("agent", row["id"], mine.version)
         if history.events:
             self.report.count("agents")
-        if told != mine.secrets:
+        if secrets_digest != mine.secrets:
             self.report.count("agent_environment_variables", len(secrets))
-        if told != mine.secrets:
+        if secrets_digest != mine.secrets:
             mine.secret_names = sorted(secrets)
-        mine.digest, mine.secrets = digest, told if self.sealer is not None else ""
+        mine.digest, mine.secrets = digest, secrets_digest if self.sealer is not None else ""
         mine.version = history.version
         self.progress.keep_agent(row["id"], mine)
         return history

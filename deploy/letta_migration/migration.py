@@ -174,8 +174,8 @@ class Migration:
             self.advance(row["lines_done"] or 0, row["lines"] or 0)
         if row["status"] != "completed":
             passes.give_up()
-            told = "; ".join(f"{error['entry']}: {error['message']}" for error in row["errors"])
-            raise TargetProblem(f"The import {row['id']} has {row['status']}: {told}")
+            errors = "; ".join(f"{error['entry']}: {error['message']}" for error in row["errors"])
+            raise TargetProblem(f"The import {row['id']} has {row['status']}: {errors}")
         for entry in row.get("left_out") or ():
             report.leave(
                 "definitions", entry["entry"], f"this server refuses it: {entry['message']}"

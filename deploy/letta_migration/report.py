@@ -57,17 +57,17 @@ class Report:
         """Count something broken in the old server's data that is whole afterwards."""
         self.mended[what] += 1
 
-    def add_earlier(self, told: dict[str, Any]) -> None:
+    def add_earlier(self, document: dict[str, Any]) -> None:
         """Add what a pass noted that nobody was told of, as its `as_json` says it. What stays
         behind each time is counted once."""
-        for table, counts in told["tables"].items():
+        for table, counts in document["tables"].items():
             self.taken[table] += counts["taken"]
-        for noted in told["left"]:
+        for noted in document["left"]:
             key = (noted["table"], noted["reason"])
             known = self.left.setdefault(key, [])
             known += [name for name in noted["ids"] if name not in known]
             self.left_counts[key] = max(self.left_counts[key], noted["count"], len(known))
-        self.mended |= Counter(told["mended"])
+        self.mended |= Counter(document["mended"])
 
     @property
     def tables(self) -> list[str]:
@@ -87,15 +87,15 @@ class Report:
     def table(self, table: str) -> JsonObject:
         """Counts and hashes of a table: what the last pass took over, and where both sides were
         compared, what either has."""
-        told: JsonObject = {"taken": self.taken[table]}
+        document: JsonObject = {"taken": self.taken[table]}
         if table in self.found:
-            told |= {
+            document |= {
                 "found": self.found[table],
                 "here": self.here[table],
                 "sha256": self.hashes[table],
                 "sha256_here": self.hashes_here[table],
             }
-        return told
+        return document
 
     def as_text(self) -> str:
         """All of it, for people."""

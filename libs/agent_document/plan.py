@@ -45,7 +45,7 @@ def plan_fleet(wanted: Wanted, state: FleetState, origin: str = "") -> FleetPlan
             agents[desired.key] = agent
         if not unit.problems:
             plan_agent(unit, desired, agent, members.get(desired.key), state, wanted)
-    _refuse_twins(units)
+    _refuse_duplicates(units)
     resources = plan_resources(wanted.agents, agents, state, wanted)
     _refuse_users(units, resources)
     refused = {unit.key for unit in units if unit.problems}
@@ -153,16 +153,16 @@ def _agent_of(
     return found[0] if found else None
 
 
-def _refuse_twins(units: Sequence[Unit]) -> None:
+def _refuse_duplicates(units: Sequence[Unit]) -> None:
     """Two files of one agent."""
     for field in ("key", "name"):
         files: dict[str, list[str]] = {}
         for unit in units:
             files.setdefault(getattr(unit, field), []).append(unit.file)
         for unit in units:
-            twins = files[getattr(unit, field)]
-            if len(twins) > 1 and not unit.problems:
-                shown = f"{some_of(twins)} have the same {field} '{getattr(unit, field)}'"
+            duplicates = files[getattr(unit, field)]
+            if len(duplicates) > 1 and not unit.problems:
+                shown = f"{some_of(duplicates)} have the same {field} '{getattr(unit, field)}'"
                 unit.refuse(f"{shown}: give one of them another")
 
 

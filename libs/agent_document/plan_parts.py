@@ -186,7 +186,7 @@ class FleetPlan(BaseModel):
     notes: list[str] = Field(default_factory=list)
 
     def agents(self) -> Iterator[Unit]:
-        """The units of agents."""
+        """The units of the agents alone."""
         return (unit for unit in self.units if unit.kind == "agent")
 
 

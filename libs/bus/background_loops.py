@@ -24,7 +24,7 @@ class Notification:
         self.notified.set()
 
     async def wait(self, seconds: float) -> None:
-        """Until it rings, at most so long."""
+        """Return when notified, or after `seconds` at the latest."""
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(seconds):
                 await self.notified.wait()

@@ -100,8 +100,8 @@ class EventConsumer:
         one before may have died with it."""
         if self.led_as != self.leadership.epoch:
             self.led_as = self.leadership.epoch
-            for told in self.on_lead:
-                told()
+            for callback in self.on_lead:
+                callback()
 
     async def react_to_page(self) -> bool:
         """React to one page of new events; returns whether there was any progress."""

@@ -18,7 +18,7 @@ from libs.bus.ports import (
     Deliver,
     Expired,
     IncomingCommand,
-    Ring,
+    Notify,
     TryAgain,
     outgoing,
     reply_payload,
@@ -41,7 +41,7 @@ class InMemoryNetwork:
     """The parts that several processes share."""
 
     servants: dict[str, list[Servant]] = field(default_factory=lambda: defaultdict(list))
-    listeners: dict[str, list[Ring]] = field(default_factory=lambda: defaultdict(list))
+    listeners: dict[str, list[Notify]] = field(default_factory=lambda: defaultdict(list))
     deltas: dict[str, list[Deliver]] = field(default_factory=lambda: defaultdict(list))
     tokens: dict[str, list[bytes]] = field(default_factory=lambda: defaultdict(list))
     events: dict[str, list[StoredEvent]] = field(default_factory=lambda: defaultdict(list))
@@ -124,16 +124,16 @@ class InMemoryBus:
         """Deliver these events to their subscribers, in order."""
         self.network.events[service] += events
         for event in events:
-            for ring in self.network.listeners[f"{service}.{event.topic}"]:
-                ring()
+            for notify in self.network.listeners[f"{service}.{event.topic}"]:
+                notify()
 
     async def forget_events(self, service: str) -> None:
         """Forget the events of a service that were published."""
         self.network.events[service].clear()
 
-    async def hear_events(self, service: str, topic: str, ring: Ring) -> None:
-        """Ring when an event of this topic is published."""
-        self.network.listeners[f"{service}.{topic}"].append(ring)
+    async def hear_events(self, service: str, topic: str, notify: Notify) -> None:
+        """Call `notify` when an event of this topic is published."""
+        self.network.listeners[f"{service}.{topic}"].append(notify)
 
     async def publish_delta(
         self, subject: str, payload: bytes, *, replaces_kept: bool = False

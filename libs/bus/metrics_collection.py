@@ -68,7 +68,7 @@ class Reports:
     def __init__(self, clock: Clock) -> None:
         self.clock = clock
         self.client: Client | None = None
-        self.told: dict[str, tuple[float, Families]] = {}
+        self.reports: dict[str, tuple[float, Families]] = {}
         self.asked_at = float("-inf")
         self.asking: asyncio.Task[None] | None = None
         self.missing: set[str] = set()  # services and processes that are still to answer
@@ -83,8 +83,8 @@ class Reports:
         """A process told what it counts."""
         report = json.loads(message.data)
         process = report["process"]
-        if process in self.told or len(self.told) < PROCESSES_MAX:
-            self.told[process] = (self.clock.monotonic(), report["families"])
+        if process in self.reports or len(self.reports) < PROCESSES_MAX:
+            self.reports[process] = (self.clock.monotonic(), report["families"])
         self.missing -= {process, report.get("service", "")}
         if not self.missing:
             self.complete.set()
@@ -98,14 +98,14 @@ class Reports:
             await asyncio.wait([self.asking])
         self.forget_old()
         ours = process_name()
-        others = [told for name, (_, told) in sorted(self.told.items()) if name != ours]
+        others = [reports for name, (_, reports) in sorted(self.reports.items()) if name != ours]
         return merge_families([families(), *others])
 
     async def ask(self) -> None:
         """Ask every process, and wait for all that there are, but not for long. Several scrapes at
         once share the answers."""
         self.forget_old()
-        self.missing = {*names(), *self.told}
+        self.missing = {*names(), *self.reports}
         self.complete.clear()
         try:
             if self.client is not None:
@@ -120,4 +120,4 @@ class Reports:
     def forget_old(self) -> None:
         """Forget who answers nothing any more."""
         long_ago = self.clock.monotonic() - REPORT_KEPT_SECONDS
-        self.told = {name: chunk for name, chunk in self.told.items() if chunk[0] > long_ago}
+        self.reports = {name: chunk for name, chunk in self.reports.items() if chunk[0] > long_ago}

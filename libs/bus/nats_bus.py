@@ -14,7 +14,7 @@ from libs.bus.nats_command_consumer import NatsCommands
 from libs.bus.nats_connection import NatsConnection
 from libs.bus.nats_deltas import DeltaSubscription, NatsDeltas
 from libs.bus.nats_events import NatsEvents
-from libs.bus.ports import REQUEST_SECONDS_MAX, Answer, Deliver, IncomingCommand, Ring
+from libs.bus.ports import REQUEST_SECONDS_MAX, Answer, Deliver, IncomingCommand, Notify
 from libs.contracts.bus_messages import Accepted, Command, Context, Rejected
 from libs.eventstore.ports import StoredEvent
 
@@ -97,9 +97,9 @@ class NatsBus:
         """Empty the stream of a service's events. Raises BusUnavailable."""
         await self.events.forget_events(service)
 
-    async def hear_events(self, service: str, topic: str, ring: Ring) -> None:
-        """Ring whenever such an event is published. Call it before `start`."""
-        await self.events.hear_events(service, topic, ring)
+    async def hear_events(self, service: str, topic: str, notify: Notify) -> None:
+        """Call `notify` whenever such an event is published. Call it before `start`."""
+        await self.events.hear_events(service, topic, notify)
 
     # Deltas
 

@@ -12,7 +12,7 @@ from libs.bus.large_events import EVENT_BYTES_MAX, published_payload
 from libs.bus.message_headers import encoded_headers
 from libs.bus.nats_connection import NatsConnection, keep_undecoded
 from libs.bus.pauses import with_pauses
-from libs.bus.ports import BusUnavailable, Ring
+from libs.bus.ports import BusUnavailable, Notify
 from libs.contracts.bus_messages import event_subject
 from libs.contracts.service_registry import events_stream
 from libs.eventstore.ports import StoredEvent
@@ -58,11 +58,11 @@ class NatsEvents:
         except (TimeoutError, NatsError, OSError, RuntimeError) as problem:
             raise BusUnavailable(f"the events of {service} stay in their stream") from problem
 
-    async def hear_events(self, service: str, topic: str, ring: Ring) -> None:
-        """Ring whenever such an event is published. Call it before `start`."""
+    async def hear_events(self, service: str, topic: str, notify: Notify) -> None:
+        """Call `notify` whenever such an event is published. Call it before `start`."""
 
         async def on_event(message: NatsMessage) -> None:
-            ring()
+            notify()
 
         subject = f"{service}.event.{topic}.>"
         self.connection.broker.subscriber(subject, decoder=keep_undecoded, no_reply=True)(on_event)

@@ -86,7 +86,7 @@ def reply_payload(reply: Accepted | Rejected, bytes_max: int) -> bytes:
 
 Answer = Callable[[IncomingCommand], Awaitable[Accepted | Rejected]]
 Deliver = Callable[[str, bytes], None]  # a delta's subject and payload
-Ring = Callable[[], None]
+Notify = Callable[[], None]
 
 
 class Subscription(Protocol):
@@ -154,9 +154,9 @@ class Bus(Protocol):
         Raises BusUnavailable."""
         ...
 
-    async def hear_events(self, service: str, topic: str, ring: Ring) -> None:
-        """Ring when an event of this topic is published; some may be missed. The log is the truth:
-        read it when the notification rings, and now and then without."""
+    async def hear_events(self, service: str, topic: str, notify: Notify) -> None:
+        """Call `notify` when an event of this topic is published; some may be missed. The log is
+        the truth: read it when notified, and now and then without."""
         ...
 
     async def publish_delta(

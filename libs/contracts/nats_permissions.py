@@ -92,7 +92,7 @@ def worker(service: Service) -> Permissions:
             f"{inbox_prefix(name)}.>",
             DELIVERIES_OF_COMMANDS.format(service=name),
             *(f"{upstream}.event.>" for upstream in service.follows),
-            *(f"{told}.delta.>" for told in service.hears),
+            *(f"{publisher}.delta.>" for publisher in service.hears),
             *(deltas_about(aggregate) for aggregate in service.hears_only),
             f"{name}.metrics",
             METRICS_ASKED,

@@ -242,7 +242,7 @@ def start_deployments(runtime: Runtime) -> Deployments:
 
 
 def upload_limits(settings: ApiSettings) -> UploadLimits:
-    """The limits on uploads."""
+    """The limits on uploads, by the settings."""
     return UploadLimits(settings.file_bytes_max, settings.files_bytes_max)
 
 

@@ -15,7 +15,7 @@ from libs.bus import relay as relays
 from libs.bus.background_loops import forever
 from libs.bus.clock_and_ids import SystemClock
 from libs.bus.in_memory import InMemoryBus, InMemoryNetwork
-from libs.bus.ports import Ring
+from libs.bus.ports import Notify
 from libs.bus.relay import Relay
 from libs.contracts.bus_messages import Context, Event
 from libs.eventstore.in_memory import InMemoryEventStore
@@ -306,12 +306,12 @@ class UnreliableBus(InMemoryBus):
         self.how = how
         self.rings = 0
 
-    async def hear_events(self, service: str, topic: str, ring: Ring) -> None:
+    async def hear_events(self, service: str, topic: str, notify: Notify) -> None:
         def distorted() -> None:
             self.rings += 1
             times = {"never": 0, "twice": 2, "sometimes": self.rings % 3 == 0}[self.how]
             for _ in range(times):
-                ring()
+                notify()
 
         await super().hear_events(service, topic, distorted)
 

@@ -46,12 +46,12 @@ select id, org from turns order by turn, created_at, id limit %(limit)s"""
 
 
 CALLBACK_LEASE_PREFIX = "callback-"
-TO_BE_TOLD = "callback_url is not null and callback_next_at is not null"
-MAYBE_CALLBACKS = f"agent.batches where {TO_BE_TOLD} and callback_next_at <= now()"
+HAS_CALLBACK = "callback_url is not null and callback_next_at is not null"
+MAYBE_CALLBACKS = f"agent.batches where {HAS_CALLBACK} and callback_next_at <= now()"
 DUE_CALLBACKS = f"""
 select b.id, b.org, b.callback_url, b.callback_attempts, b.status, b.fields->>'completed_at'
 from agent.batches b
-where {TO_BE_TOLD} and b.callback_next_at <= now()
+where {HAS_CALLBACK} and b.callback_next_at <= now()
   and not exists (select from agent.leases l
                   where l.key = %(lease_prefix)s || b.id and l.expires_at > now())
 order by b.callback_next_at limit %(limit)s"""

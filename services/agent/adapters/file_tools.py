@@ -38,7 +38,7 @@ from services.agent.domain.runs.step_results import ToolResult
 MATCHES_SHOWN = 20
 PASSAGES_MAX = 50
 PASSAGE_LINES_MAX = 20
-NAMES_TOLD_MAX = 50
+NAMES_SHOWN_MAX = 50
 QUERY_CHARS_MAX = 2_000
 NO_FILES = "You have no files: none of your folders has one."
 
@@ -130,7 +130,7 @@ class FileTools:
         unknown = [name for name in names if name not in by_name]
         if not unknown:
             return [by_name[name] for name in names]
-        files = await self.queries.files_of_agent(org, agent_id, NAMES_TOLD_MAX)
+        files = await self.queries.files_of_agent(org, agent_id, NAMES_SHOWN_MAX)
         if not files:
             return error(NO_FILES)
         listed = ", ".join(file.name for file in files)
@@ -247,7 +247,7 @@ def matches_page(asked: GrepFiles, found: Found, offset: int) -> str:
     lines = [
         f"Found {total}{more} matches in {len(files)} files "
         f"(showing {offset + 1} to {offset + len(page)}):",
-        *(f"- {name}: {count}" for name, count in files.most_common(NAMES_TOLD_MAX)),
+        *(f"- {name}: {count}" for name, count in files.most_common(NAMES_SHOWN_MAX)),
     ]
     lines += [f"\n=== {match.file}:{match.line} ===\n{match.shown}" for match in page]
     end = offset + len(page)

@@ -28,7 +28,7 @@ from services.agent.settings import TOOL_SECONDS_MAX
 
 log = logging.getLogger(__name__)
 
-PROBLEMS_TOLD_MAX = 10
+PROBLEMS_SHOWN_MAX = 10
 OUTAGE_RETRY_SECONDS = 1.0
 
 
@@ -162,5 +162,5 @@ def summary(invalid: ValidationError) -> str:
     """The problems with the arguments, field by field."""
     return "; ".join(
         f"{'.'.join(map(str, problem['loc'])) or 'arguments'}: {problem['msg']}"
-        for problem in invalid.errors(include_input=False)[:PROBLEMS_TOLD_MAX]
+        for problem in invalid.errors(include_input=False)[:PROBLEMS_SHOWN_MAX]
     )

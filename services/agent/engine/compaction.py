@@ -202,7 +202,9 @@ class Compactor:
         )
         failpoints.reach("before_compaction")
         message_id = self.ids.new("message")
-        await self.leased.record(lambda talk: self.record_compaction(talk, done, message_id))
+        await self.leased.record(
+            lambda conversation: self.record_compaction(conversation, done, message_id)
+        )
         return True
 
     def record_compaction(

@@ -90,8 +90,8 @@ class Completions:
         refused = self.full(question)
         if refused is not None:
             outcome: JsonObject = {"problem": {"message": refused.reason, "busy": True}}
-            telling = publish_progress(self.bus, question.subject, outcome)
-            self.keep(asyncio.create_task(telling))
+            published = publish_progress(self.bus, question.subject, outcome)
+            self.keep(asyncio.create_task(published))
             return
         self.of_agent[asker] += 1
         self.of_organisation[org] += 1

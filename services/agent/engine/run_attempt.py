@@ -322,8 +322,8 @@ class RunAttempt:
         """Ask again without what was shown again to see whether it is still refused, unless some
         of an answer was told already; compact the conversation if the model said that it is too
         long; else, or if that does not help any more, record why there is no answer."""
-        is_told = bool(self.leased.publisher.kept_of)
-        if refuses_trial(self.leased.conversation, failure) and not is_told:
+        is_published = bool(self.leased.publisher.kept_of)
+        if refuses_trial(self.leased.conversation, failure) and not is_published:
             await self.leased.record(
                 lambda conversation: end_trial(conversation, step_id, failure, at=self.now())
             )

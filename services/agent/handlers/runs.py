@@ -250,8 +250,8 @@ def asked_between(command: RequestRun, context: Context) -> tuple[datetime, date
 def run_reply(run_id: str, request_hash: str, sleeptime: bool) -> Accepted:
     """The reply to a request: which run answers, and which request it answers; and where that is
     so, that the end of the run counts for a sleeptime group."""
-    told: JsonObject = {"run_id": run_id, "request_hash": request_hash}
-    return Accepted(result={**told, "sleeptime": True} if sleeptime else told)
+    result: JsonObject = {"run_id": run_id, "request_hash": request_hash}
+    return Accepted(result={**result, "sleeptime": True} if sleeptime else result)
 
 
 def counts_for_sleeptime(command: RequestRun, design: AgentDesign) -> bool:

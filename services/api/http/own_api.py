@@ -76,5 +76,5 @@ def without_inputs(detail: str) -> str:
     if not detail.startswith("[{'type': "):
         return detail
     errors = [[literal_eval(part) for part in found] for found in INVALID.findall(detail)]
-    told = [f"`{'.'.join(map(str, place[1:] or place))}`: {why}" for place, why in errors]
-    return "; ".join(told) or "The body does not have the form that this request wants"
+    problems = [f"`{'.'.join(map(str, place[1:] or place))}`: {why}" for place, why in errors]
+    return "; ".join(problems) or "The body does not have the form that this request wants"

@@ -68,13 +68,13 @@ def project_deployment(event: Event, org: str, rows: RowWrites) -> None:
     match event:
         case DeploymentStarted():
             own: JsonObject = {"org": org, "created_at": event.timestamp.isoformat()}
-            told: JsonObject = {"template_id": event.template_id, "version": event.version}
+            origin: JsonObject = {"template_id": event.template_id, "version": event.version}
             started: JsonObject = {
                 "status": "started",
                 "agent_ids": [],
                 "follows_after": event.follows_after,
             }
-            rows.upsert(DEPLOYMENTS, {**changes, **own, **told, **started})
+            rows.upsert(DEPLOYMENTS, {**changes, **own, **origin, **started})
         case DeploymentCompleted():
             made: JsonObject = {"agent_ids": [*event.agent_ids], "group_id": event.group_id}
             rows.patch(DEPLOYMENTS, {**changes, **made, "status": "completed"})

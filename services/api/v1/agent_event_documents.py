@@ -104,7 +104,7 @@ def configuration_gist(file: str, problems: list[Payload]) -> str:
 
 
 # The fields that say most of a payload, the best first.
-TELLING = (
+GIST_FIELDS = (
     "tool", "status", "reason", "text", "name", "block_id", "folder_id", "archive_id",
     "stop_reason", "error_type", "finish_reason", "agent_id", "run_ids", "message_ids",
 )  # fmt: skip
@@ -112,7 +112,7 @@ TELLING = (
 
 def short_gist(payload: Payload) -> str:
     """The field that says most of a payload; empty where it has none."""
-    return next((text_of(payload[name]) for name in TELLING if payload.get(name)), "")
+    return next((text_of(payload[name]) for name in GIST_FIELDS if payload.get(name)), "")
 
 
 def message_gist(message: Payload) -> str:

@@ -45,9 +45,9 @@ async def batch_body_of[M: BaseModel](request: AnyRequest, model: type[M]) -> M:
 def wrong_items(invalid: ValidationError) -> Problem:
     """The 422 that says where each wrong value stands, as in `items[37].messages[0].content`."""
     errors = invalid.errors(include_url=False, include_input=False, include_context=False)
-    told = [f"`{place_of(error['loc'])}`: {error['msg']}" for error in errors[:ERRORS_SHOWN_MAX]]
-    more = len(errors) - len(told)
-    return Problem(422, {"detail": "; ".join(told) + (f"; and {more} more" if more else "")})
+    shown = [f"`{place_of(error['loc'])}`: {error['msg']}" for error in errors[:ERRORS_SHOWN_MAX]]
+    more = len(errors) - len(shown)
+    return Problem(422, {"detail": "; ".join(shown) + (f"; and {more} more" if more else "")})
 
 
 def place_of(location: Sequence[str | int]) -> str:

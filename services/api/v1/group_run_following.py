@@ -68,8 +68,8 @@ class GroupRunFollower:
     async def wait(self) -> None:
         """Wait until the run is worth another look."""
         assert self.progress is not None, "it is entered"
-        told = await self.progress.next(self.look_seconds)
-        self.look_seconds = min(2 * self.look_seconds, LOOK_SECONDS_MAX) if not told else 0.5
+        message = await self.progress.next(self.look_seconds)
+        self.look_seconds = min(2 * self.look_seconds, LOOK_SECONDS_MAX) if not message else 0.5
 
 
 async def answer_of(request: AnyRequest, run: dict[str, Any]) -> dict[str, Any]:

@@ -107,8 +107,8 @@ async def reviews_of(request: AnyRequest, agent_id: str, run_id: str) -> list[st
         context = context_of(request, run_id).follow_up(count_id(group_id, run_id))
         reply = await api.bus.request(command, context, seconds_max=COUNT_SECONDS_MAX)
         if isinstance(reply, Accepted):
-            told = reply.result.get("run_ids")
-            run_ids += [str(each) for each in told] if isinstance(told, list) else []
+            listed = reply.result.get("run_ids")
+            run_ids += [str(each) for each in listed] if isinstance(listed, list) else []
     while run_ids and not await queries.are_accepted(org_of(request), run_ids):
         await api.clock.sleep(LOOK_SECONDS)
     return run_ids

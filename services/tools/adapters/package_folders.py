@@ -64,13 +64,13 @@ class PackageFolders:
         """Whether all is there that was installed; looked at in full once by each process."""
         mark = Path(self.path(key), COMPLETE)
         try:
-            told = json.loads(mark.read_text())
+            recorded = json.loads(mark.read_text())
             os.utime(mark)
         except (OSError, ValueError):
             return False
         if key not in self.known:
             files, size = size_of(self.path(key))
-            if [files - 1, size - mark.stat().st_size] != told:
+            if [files - 1, size - mark.stat().st_size] != recorded:
                 return False
             self.known.add(key)
         return True

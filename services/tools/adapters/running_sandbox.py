@@ -156,16 +156,16 @@ class RunningSandbox(Protocol):
         ...
 
 
-def frame_in(told: bytearray) -> bytes | None:
+def frame_in(received: bytearray) -> bytes | None:
     """The result in what was written to the pipe of results, once it is there in full."""
-    data = told[len(READY) :]
+    data = received[len(READY) :]
     size = int.from_bytes(data[:LENGTH_BYTES], "big")
     if len(data) < LENGTH_BYTES or len(data) - LENGTH_BYTES < size:
         return None
     return bytes(data[LENGTH_BYTES : LENGTH_BYTES + size])
 
 
-def announces_too_much(told: bytearray) -> bool:
+def announces_too_much(received: bytearray) -> bool:
     """Whether a result is announced that is longer than any may be."""
-    data = told[len(READY) : len(READY) + LENGTH_BYTES]
+    data = received[len(READY) : len(READY) + LENGTH_BYTES]
     return len(data) == LENGTH_BYTES and int.from_bytes(data, "big") > RESULT_BYTES_MAX

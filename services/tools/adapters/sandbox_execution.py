@@ -205,10 +205,10 @@ def over_limit(limit: str, reason: str, status: Status = "killed") -> Verdict:
 def read(frame: bytes) -> tuple[Json, Verdict]:
     """The value, status and reason that a program told; whatever else it wrote is its error."""
     try:
-        told = from_json(frame, allow_inf_nan=False)
+        answer = from_json(frame, allow_inf_nan=False)
     except ValueError:
-        told = None
-    match told:
+        answer = None
+    match answer:
         case {"status": "success", "value": value, **rest} if not rest:
             return value, ("success", "")
         case {"status": "error", "reason": str(reason), **rest} if not rest:
@@ -219,10 +219,10 @@ def read(frame: bytes) -> tuple[Json, Verdict]:
 def called_in(frame: bytes) -> tuple[str, JsonObject] | None:
     """The tool that a program calls and its arguments; None for what is no call."""
     try:
-        told = from_json(frame, allow_inf_nan=False)
+        answer = from_json(frame, allow_inf_nan=False)
     except ValueError:
         return None
-    match told:
+    match answer:
         case {"call": str(name), "arguments": dict(arguments), **rest} if not rest:
             return name, arguments
     return None

@@ -124,8 +124,8 @@ class SandboxProcess:
     @property
     def is_ready(self) -> bool:
         """Whether it waits for a program."""
-        told = bytes(self.result.kept[:1])
-        return self.init is not None and told in (READY, LOCKED) and not self.ended
+        report = bytes(self.result.kept[:1])
+        return self.init is not None and report in (READY, LOCKED) and not self.ended
 
     @property
     def died(self) -> bool:
@@ -166,9 +166,9 @@ class SandboxProcess:
         else:
             with suppress(ValueError):
                 line = bytes(self.status.kept).partition(b"\n")[0]
-                told = json.loads(line)
-                if isinstance(told, dict) and is_first(told.get("child-pid")):
-                    self.init = told["child-pid"]
+                report = json.loads(line)
+                if isinstance(report, dict) and is_first(report.get("child-pid")):
+                    self.init = report["child-pid"]
         if self.init is not None:
             with suppress(ProcessLookupError):
                 self.handle = os.pidfd_open(self.init)

@@ -121,21 +121,21 @@ class Spawner:
             self.mark_lost("it has ended")
             self.loop.run_in_executor(None, end_marked, self.mark)
             return
-        told = json.loads(message)
-        if "ready" in told:
+        report = json.loads(message)
+        if "ready" in report:
             if not self.ready.done():
                 self.ready.set_result(None)
-        elif "refused" in told:
-            self.mark_lost(told["refused"])
+        elif "refused" in report:
+            self.mark_lost(report["refused"])
         else:
-            self.hear_of(told)
+            self.hear_of(report)
 
-    def hear_of(self, told: dict[str, object]) -> None:
+    def hear_of(self, report: dict[str, object]) -> None:
         """Handle a report about one process."""
-        name = told["name"]
+        name = report["name"]
         assert isinstance(name, int)
         started = self.started[name]
-        match told:
+        match report:
             case {"pid": int(pid)}:
                 started.pid.set_result(pid)
             case {"failed": str(reason)}:

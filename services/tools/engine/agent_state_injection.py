@@ -89,8 +89,8 @@ class AgentStates:
         if outcome.status != "success":
             return outcome
         try:
-            told = _OUTCOME.validate_python(outcome.value)
-            changed = _BLOCKS.validate_python(told.get("blocks"))
+            answer = _OUTCOME.validate_python(outcome.value)
+            changed = _BLOCKS.validate_python(answer.get("blocks"))
         except ValidationError:
             return replace(outcome, status="error", reason="What the tool gave back is unreadable")
         if len(changed) > CHANGED_BLOCKS_MAX:
@@ -100,7 +100,7 @@ class AgentStates:
         if not_changed:
             why = f"It returned, but its changes to memory were not all made: {not_changed}"
             return replace(outcome, status="error", value=None, reason=why)
-        return replace(outcome, value=told.get("value"))
+        return replace(outcome, value=answer.get("value"))
 
     async def rewrite_blocks(
         self, changed: Mapping[str, str], tool: ToolState, command: RunTool, org: str

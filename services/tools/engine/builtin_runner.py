@@ -11,7 +11,7 @@ from pydantic import ValidationError
 from libs.contracts.letta.tools import ToolState
 from libs.contracts.tools.tool_runs import RunTool, ToolRunResult
 
-PROBLEMS_TOLD_MAX = 10
+PROBLEMS_SHOWN_MAX = 10
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,5 +72,5 @@ def summary(invalid: ValidationError) -> str:
     """The problems with the arguments, field by field."""
     return "; ".join(
         f"{'.'.join(map(str, problem['loc'])) or 'arguments'}: {problem['msg']}"
-        for problem in invalid.errors(include_input=False)[:PROBLEMS_TOLD_MAX]
+        for problem in invalid.errors(include_input=False)[:PROBLEMS_SHOWN_MAX]
     )

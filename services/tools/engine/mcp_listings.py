@@ -106,7 +106,7 @@ class McpListings:
             tools = await list_server_tools(self.ports.sessions, config)
         except McpFailed as failure:
             return {"failed": {"kind": failure.kind, "words": storable(failure.words)}}
-        told: JsonObject = {
+        listing: JsonObject = {
             "tools": [
                 {
                     "name": storable(tool.name)[:OFFERED_NAME_CHARS_MAX],
@@ -117,7 +117,7 @@ class McpListings:
                 for tool, problem in ((tool, problem_of(tool)) for tool in tools)
             ]
         }
-        return within_bounds(told)
+        return within_bounds(listing)
 
     async def other(self, config: McpServerConfig, asked: AskMcpServer) -> JsonObject:
         """A server's resources and prompts, or its health."""
@@ -155,9 +155,9 @@ def wants_login(answer: JsonObject, config: McpServerConfig) -> bool:
     return kind == "unauthorized" and config.transport != "stdio"
 
 
-def within_bounds(told: JsonObject) -> JsonObject:
+def within_bounds(listing: JsonObject) -> JsonObject:
     """The same, or that it is too much to be told."""
-    if len(to_json(told)) > TOOLS_BYTES_MAX:
+    if len(to_json(listing)) > TOOLS_BYTES_MAX:
         words = f"What it says has more than {TOOLS_BYTES_MAX} bytes"
         return {"failed": {"kind": "too_large", "words": words}}
-    return told
+    return listing

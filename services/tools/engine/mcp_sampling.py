@@ -106,17 +106,19 @@ class CallSampling:
         question = self.question(request)
         fields: JsonObject = {"completion_id": question.completion_id}
         try:
-            told = await self.completion(question)
+            completed = await self.completion(question)
         except NoAnswer as none:
             fields |= {"outcome": "failed", "reason": none.reason[:REASON_CHARS_MAX]}
             raise SamplingRefused("failed", none.words) from None
         else:
-            usage = told["usage"]
+            usage = completed["usage"]
             tokens = {name: usage[name] for name in ("prompt_tokens", "completion_tokens")}
             self.use(**tokens)
-            fields |= {"outcome": "answered", "model": told["model"], **tokens}
+            fields |= {"outcome": "answered", "model": completed["model"], **tokens}
             return SamplingAnswer(
-                text=told["content"], model=told["model"], stop_reason=told["stop_reason"]
+                text=completed["content"],
+                model=completed["model"],
+                stop_reason=completed["stop_reason"],
             )
         finally:
             if "outcome" in fields:

@@ -50,8 +50,8 @@ class ToolRunHandlers:
         why = self.refusal_by_policies(command, tool, work.context.org)
         if why:
             call.refuse(command, tool, why, at=self.clock.now())
-            told = ToolRunResult(status="error", text=why)
-            work.after_commit.append(lambda _: self.runs.refuse(call.id, work.context.org, told))
+            result = ToolRunResult(status="error", text=why)
+            work.after_commit.append(lambda _: self.runs.refuse(call.id, work.context.org, result))
             return Accepted()
         stored = command.source is None
         why = (impersonation(tool) if stored else "") or refusal(

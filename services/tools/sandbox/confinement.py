@@ -91,15 +91,15 @@ class Confinement:
 
     def with_folders(self, workspace: Workspace | None, packages: str) -> dict[str, object]:
         """The spawner's instructions for one sandbox that has a workspace, or packages."""
-        told: dict[str, object] = {}
+        setup_arguments: dict[str, object] = {}
         arguments: list[str] = []
         if workspace is not None:
             assert self.namespaces, "without them a workspace would be a folder of the machine"
             arguments += ["--bind", self.staged_path(workspace.path), WORKSPACE_PATH]
-            told["uid"] = workspace.uid
+            setup_arguments["uid"] = workspace.uid
         if packages and self.namespaces:
             arguments += ["--ro-bind", self.staged_path(packages), PACKAGES_PATH]
-        return told | ({"arguments": arguments} if arguments else {})
+        return setup_arguments | ({"arguments": arguments} if arguments else {})
 
     def staged_path(self, path: str) -> str:
         """The path at which the spawner sees a folder of the machine."""
@@ -109,7 +109,7 @@ class Confinement:
         return path
 
     def setup(self) -> dict[str, object]:
-        """The spawner's instructions."""
+        """The spawner's instructions for every sandbox."""
         return {
             "argv": list(self.argv),
             "data": [base64.b64encode(data).decode() for data in self.data],
@@ -218,10 +218,10 @@ def wall(
         *(word for path in seen for word in ("--ro-bind", stage.get(path, path), path)),
         *("--remount-ro", "/", "--chdir", "/tmp"),
     ]
-    told = b"\0".join(argument.encode() for argument in arguments) + b"\0"
+    encoded = b"\0".join(argument.encode() for argument in arguments) + b"\0"
     rules = files(["/"], ["/dev/shm", WORKSPACE_PATH, *DEVICES])
     argv = (bwrap, "--args", "5", "--", found.python, "-I", "-S", PROGRAM_PATH, rules)
-    return Confinement("bubblewrap", argv, (told, *data), network=network)
+    return Confinement("bubblewrap", argv, (encoded, *data), network=network)
 
 
 def time_zones() -> str:

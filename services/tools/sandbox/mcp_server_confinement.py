@@ -46,21 +46,21 @@ def confinement_for(base: Confinement, granted: Granted) -> Confinement:
         for path in NETWORK_FILES:
             if path not in OWN_FILES:
                 arguments += ["--ro-bind-try", path, path]
-    told = with_arguments(base.data[0], arguments, network=granted.network)
+    data = with_arguments(base.data[0], arguments, network=granted.network)
     calls = syscall_filter(os.uname().machine) if granted.network else base.data[1]
     return replace(
         base,
         name=f"{base.name} for a server",
         argv=argv,
-        data=(told, calls, *base.data[2:]),
+        data=(data, calls, *base.data[2:]),
         stage=tuple(stage),
         network=() if granted.network else base.network,
     )
 
 
-def with_arguments(told: bytes, more: list[str], *, network: bool) -> bytes:
+def with_arguments(data: bytes, more: list[str], *, network: bool) -> bytes:
     """The arguments of bubblewrap, with more mounts before its root is made read-only."""
-    words = told.decode().split("\0")[:-1]
+    words = data.decode().split("\0")[:-1]
     if network and "--unshare-net" in words:
         words.remove("--unshare-net")
     root = max(

@@ -278,9 +278,9 @@ def run_javascript(program: dict[str, Any]) -> dict[str, Any]:
     flags = ["--experimental-strip-types", "--no-warnings"] if typed else []
     heap = max(16, program["limits"]["memory_bytes"] * 3 // 4 >> 20)
     result = os.path.join(os.environ["TMPDIR"], "result.json")
-    told = {name: program[name] for name in ("function", "arguments")} | {"result": result}
+    call = {name: program[name] for name in ("function", "arguments")} | {"result": result}
     command = [program["node"], f"--max-old-space-size={heap}", *flags, script]
-    outcome = run_other(command, {"PROGRAM": json.dumps(told)})
+    outcome = run_other(command, {"PROGRAM": json.dumps(call)})
     if outcome["status"] == "success" and os.path.exists(result):
         with open(result, encoding="utf-8", errors="replace") as file:
             outcome["value"] = json.loads(file.read(program["result_bytes_max"] + 1))

@@ -79,14 +79,14 @@ class Running:
         self.data = b""
 
     @property
-    def told(self) -> bool:
+    def is_answered(self) -> bool:
         """Whether its result is there, or is none."""
         size = int.from_bytes(self.data[:LENGTH_BYTES], "big")
         return len(self.data) - LENGTH_BYTES >= size or len(self.data) > self.bytes_max
 
     def hear(self, unheard: Unheard) -> None:
         """Until it has told its result, or has ended."""
-        while not self.told:
+        while not self.is_answered:
             mine = [self.result, self.handle, *self.outputs]
             ready, _, _ = select.select([*mine, *unheard.files], [], [])
             unheard.read(ready)

@@ -30,7 +30,7 @@ LIST_PRICES = Path(__file__).with_name("list_prices.toml")
 FILE_BYTES_MAX = 1 << 20
 PRICES_MAX = 2_000
 DOLLARS_MAX = 1_000_000
-PROBLEMS_TOLD_MAX = 5
+PROBLEMS_SHOWN_MAX = 5
 
 Dollars = Annotated[Decimal, Field(ge=0, le=DOLLARS_MAX, max_digits=20)]
 Words = Annotated[str, Field(min_length=1, max_length=500)]
@@ -134,7 +134,7 @@ def words_of(problem: ValueError) -> str:
     errors = problem.errors(include_url=False, include_input=False)
     return "; ".join(
         f"`{'.'.join(map(str, error['loc'])) or 'the file'}`: {error['msg']}"
-        for error in errors[:PROBLEMS_TOLD_MAX]
+        for error in errors[:PROBLEMS_SHOWN_MAX]
     )
 
 

@@ -47,11 +47,11 @@ def allowed_commands(environment: Mapping[str, str] = os.environ) -> tuple[Allow
         return ()
     try:
         with open(path, "rb") as file:
-            told = tomllib.loads(decode_text(file.read()))
+            table = tomllib.loads(decode_text(file.read()))
     except (OSError, ValueError) as unreadable:
         raise WrongSetting(f"{SETTING} names {path}, which cannot be read: {unreadable}") from None
-    listed = told.pop("command", None)
-    if told or not isinstance(listed, list):
+    listed = table.pop("command", None)
+    if table or not isinstance(listed, list):
         raise WrongSetting(f"{SETTING}: {path} must hold [[command]] tables and nothing else")
     return tuple(
         command(table, f"{SETTING}: [[command]] {number} of {path}")
@@ -59,9 +59,9 @@ def allowed_commands(environment: Mapping[str, str] = os.environ) -> tuple[Allow
     )
 
 
-def command(told: Mapping[str, Any], where: str) -> AllowedCommand:
+def command(table: Mapping[str, Any], where: str) -> AllowedCommand:
     """One command of the list. Raises WrongSetting, which names the field."""
-    for name, value in told.items():
+    for name, value in table.items():
         wanted = FIELDS.get(name)
         if wanted is None:
             raise WrongSetting(f"{where}: there is no {name}; use {', '.join(FIELDS)}")
@@ -71,25 +71,25 @@ def command(told: Mapping[str, Any], where: str) -> AllowedCommand:
             isinstance(text, str) and "\0" not in text for text in value
         ):
             raise WrongSetting(f"{where}: {name} must be a list of texts")
-    argv = tuple(told.get("argv", ()))
+    argv = tuple(table.get("argv", ()))
     if not argv or not is_plain(argv[0]):
         raise WrongSetting(f"{where}: argv must begin with the absolute path of a program")
     for name in ("readable", "writable"):
-        if not all(is_plain(path) and path != "/" for path in told.get(name, ())):
+        if not all(is_plain(path) and path != "/" for path in table.get(name, ())):
             raise WrongSetting(f"{where}: {name} must be absolute paths, and not the root")
-    names = frozenset(told.get("environment", ()))
+    names = frozenset(table.get("environment", ()))
     if not all(re.fullmatch(r"[A-Za-z_]\w*", name, re.ASCII) for name in names):
         raise WrongSetting(f"{where}: environment must be names of variables")
     return AllowedCommand(
         argv,
         names,
         Granted(
-            tuple(told.get("readable", ())),
-            tuple(told.get("writable", ())),
-            told.get("network", False),
+            tuple(table.get("readable", ())),
+            tuple(table.get("writable", ())),
+            table.get("network", False),
         ),
-        within(told, "memory_mb", MEMORY_MB, MEMORY_MB_MAX, where) << 20,
-        within(told, "processes", PROCESSES, PROCESSES_MAX, where),
+        within(table, "memory_mb", MEMORY_MB, MEMORY_MB_MAX, where) << 20,
+        within(table, "processes", PROCESSES, PROCESSES_MAX, where),
     )
 
 
@@ -98,9 +98,9 @@ def is_plain(path: str) -> bool:
     return path.startswith("/") and os.path.normpath(path) == path and not path.startswith("//")
 
 
-def within(told: Mapping[str, Any], name: str, default: int, most: int, where: str) -> int:
+def within(table: Mapping[str, Any], name: str, default: int, most: int, where: str) -> int:
     """A whole number above 0, up to a bound. Raises WrongSetting."""
-    value: int = told.get(name, default)
+    value: int = table.get(name, default)
     if not 0 < value <= most:
         raise WrongSetting(f"{where}: {name} must be a number from 1 to {most}")
     return value

@@ -117,10 +117,10 @@ class SdkConnections:
         if config.transport == "stdio":
             found, why = match(self.commands, config)
             return why if found is None else self.processes.refusal()
-        told = {**config.headers}
-        if any(not f"{name}{text}".isprintable() or not name for name, text in told.items()):
+        headers = {**config.headers}
+        if any(not f"{name}{text}".isprintable() or not name for name, text in headers.items()):
             return "A header has a character that cannot be sent, such as a line break"
-        if not all(f"{name}{text}".isascii() for name, text in told.items()):
+        if not all(f"{name}{text}".isascii() for name, text in headers.items()):
             return "A header has a character that cannot be sent: use ASCII"
         refusal = self.guard.refusal(config.url)
         return f"`server_url`: {refusal}" if refusal else ""
@@ -275,8 +275,8 @@ class SdkConnections:
 
         def transport(session: Any) -> Any:
             if kind == "http":
-                told = session.note_status
-                return transports.http_transport(self.guard, config, seconds, told, own_auth)
+                on_status = session.note_status
+                return transports.http_transport(self.guard, config, seconds, on_status, own_auth)
             command, why = match(self.commands, config)
             if command is None:
                 raise McpFailed("refused", why)

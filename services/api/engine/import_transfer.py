@@ -249,23 +249,21 @@ class Transfer:
             events = tuple(with_own_blocks(event, own) for event in history.events)
             history = history.model_copy(update={"events": events})
         if size <= APPENDED_BYTES_MAX and len(history.events) <= APPENDED_EVENTS_MAX:
-            await self.add_to_batch(part.service, history, number, size)
+            await self.enqueue(part.service, history, number, size)
             return
         begin = held = 0
         for index, event in enumerate(history.events):
             size = len(to_json(event))
             is_full = held + size > APPENDED_BYTES_MAX or index - begin >= APPENDED_EVENTS_MAX
             if is_full and index > begin:
-                await self.add_to_batch(
-                    part.service, events_of(history, begin, index), number, held
-                )
+                await self.enqueue(part.service, events_of(history, begin, index), number, held)
                 begin, held = index, 0
                 await asyncio.sleep(0)
             held += size
         rest = events_of(history, begin, len(history.events))
-        await self.add_to_batch(part.service, rest, number, held)
+        await self.enqueue(part.service, rest, number, held)
 
-    async def add_to_batch(self, service: str, history: PastHistory, line: int, size: int) -> None:
+    async def enqueue(self, service: str, history: PastHistory, line: int, size: int) -> None:
         """Add events to what is sent next, or send that first where they do not fit."""
         if self.batch is not None and not (
             self.batch.service == service and self.batch.fits(size, len(history.events))

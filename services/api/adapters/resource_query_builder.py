@@ -105,7 +105,7 @@ class Where:
         return self.sql, self.search
 
     def value(self, given: Any) -> Any:
-        """What stands in the statement for the value of the parameter; None for no condition."""
+        """The value of the parameter in the statement; None for no condition."""
         return given or None if self.contains else given
 
 
@@ -242,7 +242,7 @@ class ResourceQueries:
         )
 
     def place(self, found: Filter) -> AbstractAsyncContextManager[None]:
-        """What a look at these rows holds meanwhile."""
+        """The resources that a look at these rows holds meanwhile."""
         return (
             self.places.hold(str(found.values.get("org", "")))
             if found.reads_texts
@@ -274,7 +274,7 @@ class ResourceQueries:
         return row is not None
 
     async def count(self, resource: Resource, found: Filter) -> int:
-        """How many rows there are."""
+        """The number of rows that match."""
         if resource.counted and found.conditions == [ALL_OF_ORG]:
             return await self.number(f"{COUNTED.format(*resource.counted)}", found.values)
         if resource.counted and found.conditions == [ALL_OF_ORG, NOT_HIDDEN]:
@@ -383,8 +383,8 @@ class ResourceQueries:
 
 
 def places_of(resource: Resource, found: Filter, ordered: str, limit: int | None) -> Sequence[str]:
-    """What stands behind `from` for a page in an order, in turn until the page is full: first the
-    newest alone, where rows are found in no order, and everything."""
+    """The `from` clauses for a page in an order, in turn until the page is full: first the newest
+    alone, where rows are found in no order, and everything."""
     everything = f"{resource.view} v where {found.with_searches().sql}"
     is_short = limit is not None and limit <= NEWEST_LOOKED_AT
     if not (is_short and found.searches and found.is_of_all):

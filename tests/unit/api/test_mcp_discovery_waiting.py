@@ -14,7 +14,7 @@ from libs.contracts.tools.mcp_servers import ListMcpTools, mcp_listing_deltas
 from libs.work.progress import HEARTBEAT, publish_progress
 from services.api.http.callers import CALLER, Caller
 from services.api.resources.tools import mcp_discovery_waiting
-from services.api.resources.tools.mcp_discovery_waiting import McpServerFailed, tellings
+from services.api.resources.tools.mcp_discovery_waiting import McpServerFailed, progress_messages
 
 COMMAND = ListMcpTools(listing_id="list-1", server_id="mcp_server-1")
 SUBJECT = mcp_listing_deltas("org-1", COMMAND.listing_id)
@@ -51,7 +51,7 @@ class Listing:
             body=self.body,
             receive=self.receive,
         )
-        async with aclosing(tellings(request, COMMAND)) as told:
+        async with aclosing(progress_messages(request, COMMAND)) as told:
             return [answer async for answer in told]
 
 

@@ -1,4 +1,4 @@
-"""What is read to compare an agent at two moments, besides its document.
+"""Queries that compare an agent at two moments, besides its document.
 
 Queries are answered as of the moment that they are asked at (`reading_as_of`); only what happened
 to passages between two places in the order of commits is read from events, and asked at no moment.
@@ -70,7 +70,7 @@ select (select count(*) from changed), coalesce((select json_agg(json_build_obje
 
 @dataclass(frozen=True, slots=True)
 class Listed:
-    """How many there are, and the first of them."""
+    """The number of things, and the first of them."""
 
     total: int = 0
     items: list[Any] = field(default_factory=list)
@@ -102,7 +102,7 @@ class AgentDifferenceQueries:
         return await self.count_and_list(ADDED, {**values, "org": org, "limit": LISTED_MAX})
 
     async def message_count(self, org: str, conversations: Sequence[str]) -> int:
-        """How many messages conversations have."""
+        """The number of messages of conversations."""
         values = {"conversations": [*conversations], "org": org}
         row = await self.database.fetch_one(COUNT, values)
         return int(row[0]) if row else 0

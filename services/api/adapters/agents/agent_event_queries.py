@@ -96,7 +96,7 @@ class AgentEventQueries:
         return bool(await self.database.fetch_one(CREATION, {"agent": agent_id, "org": org}))
 
     async def bounds_of(self, wanted: EventFilter, part: Slice) -> Bounds | None:
-        """What the page lies between; None where nothing does. Raises UnknownCursor."""
+        """The bounds of the page; None where nothing is within. Raises UnknownCursor."""
         bounds = Bounds(since=wanted.since, until=wanted.until)
         after, before = [
             None if value is None else await self.place_of(wanted.org, name, value)

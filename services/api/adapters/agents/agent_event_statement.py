@@ -124,8 +124,8 @@ class EventFilter:
 
 @dataclass(slots=True)
 class Bounds:
-    """What a page lies between: places in the order of commits, both excluded, and moments; of
-    the events of runs also the conversations that these are in."""
+    """The bounds of a page: places in the order of commits, both excluded, and moments; of the
+    events of runs also the conversations that these are in."""
 
     after: Place | None = None
     before: Place | None = None

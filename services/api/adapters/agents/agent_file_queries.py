@@ -1,4 +1,4 @@
-"""What an agent file has of an agent besides its V1 document, from the views of the services."""
+"""Queries of agent files besides the V1 document, from the views of the services."""
 
 from __future__ import annotations
 
@@ -66,8 +66,8 @@ class AgentFileQueries:
         self.database = database
 
     async def messages(self, org: str, agent_id: str, conversation_id: str) -> list[Message]:
-        """What models are shown of a conversation, in the order in which they are shown it, with
-        the client's answers to calls that waited for it."""
+        """The messages of a conversation that models are shown, in that order, with the client's
+        answers to calls that waited for it."""
         rows = await self.database.fetch(
             MESSAGES, {"conversation": conversation_id, "agent": agent_id, "org": org}
         )

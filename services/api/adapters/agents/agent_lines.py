@@ -140,7 +140,7 @@ class AgentLines:
         return found
 
     async def all_definitions(self, agents: Sequence[WantedAgent]) -> list[Definition]:
-        """What these agents use, each once, with all of them that have it."""
+        """Things that these agents use, each once, with all of them that have it."""
         found: dict[str, Definition] = {}
         for agent in agents:
             async for definition in self.definitions(agent):

@@ -1,4 +1,4 @@
-"""What the handlers of the api read: what there is to be attached, and what is attached."""
+"""Queries of the api's handlers about attachments and the things to attach."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ limit 1"""
 
 
 class AttachmentQueries(Protocol):
-    """What is attached to what."""
+    """The queries about attachments."""
 
     async def first_missing(self, org: str, target_ids: Sequence[str]) -> str | None:
         """The first of these agents and blocks that an organisation does not have."""
@@ -38,7 +38,7 @@ class AttachmentQueries(Protocol):
         ...
 
     async def count_identities(self, org: str) -> int:
-        """How many identities an organisation has."""
+        """The number of identities of an organisation."""
         ...
 
 
@@ -83,7 +83,7 @@ class PostgresAttachmentQueries:
         return [target_id for (target_id,) in rows]
 
     async def count_identities(self, org: str) -> int:
-        """How many identities an organisation has."""
+        """The number of identities of an organisation."""
         row = await self.database.fetch_one(
             'select count(*) from api.identities where org collate "C" = %s', [org]
         )

@@ -13,7 +13,7 @@ order by c.id limit %(limit)s"""
 
 
 class ConfigurationQueries:
-    """What policies read of the files of agents."""
+    """The queries of policies about the files of agents."""
 
     def __init__(self, database: Database) -> None:
         self.database = database

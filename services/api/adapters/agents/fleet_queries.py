@@ -1,4 +1,4 @@
-"""What plans and applies of fleets read, and the plans themselves, sealed: they have secrets."""
+"""Queries of fleets' plans and applies, and the plans themselves, sealed: they have secrets."""
 
 from __future__ import annotations
 
@@ -82,7 +82,7 @@ class StoredPlan(BaseModel):
     undoes: str | None = None
 
     def known_ids(self) -> dict[Ref, str]:
-        """What is there, by what requests call it."""
+        """The ids of present things, by their references in requests."""
         return {ref_of(name): thing_id for name, thing_id in self.ids.items()}
 
 
@@ -108,7 +108,7 @@ class EndedUnit:
 
 @dataclass(frozen=True, slots=True)
 class KnownApply:
-    """What is known of an apply."""
+    """The state of an apply."""
 
     fleet_id: str
     plan_id: str
@@ -121,14 +121,14 @@ class PlanTooLong(Exception):
 
 
 class FleetQueries(Protocol):
-    """What plans and applies read and keep."""
+    """The queries and records of plans and applies."""
 
     async def due_fleets(self, limit: int) -> Sequence[DueWork]:
         """Fleets that are being applied, and that nobody works on."""
         ...
 
     async def count_fleets(self, org: str) -> int:
-        """How many fleets an organisation has."""
+        """The number of fleets of an organisation."""
         ...
 
     async def newest_apply(self, org: str, fleet_id: str) -> str:
@@ -150,7 +150,7 @@ class FleetQueries(Protocol):
         ...
 
     async def apply(self, org: str, apply_id: str) -> KnownApply | None:
-        """What is known of an apply."""
+        """The state of an apply."""
         ...
 
     async def plan(self, org: str, plan_id: str) -> StoredPlan | None:
@@ -176,7 +176,7 @@ class PostgresFleetQueries:
         return [DueWork(*row) for row in await self.database.fetch(DUE, {"limit": limit})]
 
     async def count_fleets(self, org: str) -> int:
-        """How many fleets an organisation has."""
+        """The number of fleets of an organisation."""
         row = await self.database.fetch_one(COUNT, {"org": org})
         return int(row[0]) if row else 0
 
@@ -211,7 +211,7 @@ class PostgresFleetQueries:
         return [EndedUnit(*row) for row in rows]
 
     async def apply(self, org: str, apply_id: str) -> KnownApply | None:
-        """What is known of an apply."""
+        """The state of an apply."""
         row = await self.database.fetch_one(APPLY, {"apply": apply_id, "org": org})
         return KnownApply(*row) if row else None
 

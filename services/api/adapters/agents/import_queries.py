@@ -1,4 +1,4 @@
-"""What the engine of imports reads: which are due, and what is there already of what they bring."""
+"""Queries of imports: those that are due, and the things of theirs that are there already."""
 
 from __future__ import annotations
 
@@ -148,14 +148,14 @@ class PresentAgent:
 
 
 class ImportQueries(Protocol):
-    """What the engine and the handlers of imports read."""
+    """The queries of the engine and the handlers of imports."""
 
     async def due_imports(self, of_org: int, limit: int) -> list[DueWork]:
         """Imports that have something left to do, and that nobody works on."""
         ...
 
     async def unfinished_imports(self, org: str, *, forks: bool) -> int:
-        """How many imports of files, or forks, of an organisation have not ended."""
+        """The number of an organisation's imports of files, or forks, that have not ended."""
         ...
 
     async def present(self, ids: Sequence[str]) -> set[str]:
@@ -239,7 +239,7 @@ class PostgresImportQueries:
         return [DueWork(*row) for row in await self.database.fetch(text, values)]
 
     async def unfinished_imports(self, org: str, *, forks: bool) -> int:
-        """How many imports of files, or forks, of an organisation have not ended."""
+        """The number of an organisation's imports of files, or forks, that have not ended."""
         row = await self.database.fetch_one(UNFINISHED, {"org": org, "forks": forks})
         return int(row[0]) if row else 0
 

@@ -46,7 +46,7 @@ async def past_archives(
 
 
 def archive_of(events: Sequence[LoggedEvent], agent_id: str) -> dict[str, Any] | None:
-    """What an archive was after these events; None if the agent did not have it."""
+    """The archive after these events; None if the agent did not have it."""
     value: dict[str, Any] = {}
     is_attached = False
     for event in events:

@@ -103,7 +103,7 @@ from agent.agent_view v where v.id = %(agent)s and v.org = %(org)s"""
 
 
 class NotAMoment(Exception):
-    """What `at` says is neither an event nor a time."""
+    """The value of `at` is neither an event nor a time."""
 
 
 class NoSuchMoment(Exception):
@@ -111,7 +111,7 @@ class NoSuchMoment(Exception):
 
 
 class MomentUnavailable(Exception):
-    """What was there then cannot be shown now; the refusal says why, and whether it is later."""
+    """The moment cannot be shown now; the refusal says why, and whether it is later."""
 
     def __init__(self, refusal: Rejected) -> None:
         super().__init__(refusal.reason)

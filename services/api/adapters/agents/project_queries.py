@@ -65,14 +65,14 @@ class LeftByProject:
 
 
 class ProjectQueries(Protocol):
-    """What is read of projects."""
+    """The queries about projects."""
 
     async def count_projects(self, org: str) -> int:
-        """How many projects an organisation has."""
+        """The number of projects of an organisation."""
         ...
 
     async def projects_of(self, org: str, agent_id: str) -> int:
-        """How many projects an agent was put into."""
+        """The number of projects that an agent was put into."""
         ...
 
     async def agents_only_in(self, org: str, project_id: str, limit: int) -> list[str]:
@@ -80,7 +80,7 @@ class ProjectQueries(Protocol):
         ...
 
     async def left_by_projects(self, settled_seconds: float) -> list[LeftByProject]:
-        """What deleted projects leave behind, `SWEPT_MAX` of each kind at most: agents that go with
+        """The remains of deleted projects, `SWEPT_MAX` of each kind at most: agents that go with
         them, and what names them; without any, the projects that were deleted so long ago."""
         ...
 
@@ -92,7 +92,7 @@ class PostgresProjectQueries:
         self.database = database
 
     async def count_projects(self, org: str) -> int:
-        """How many projects an organisation has."""
+        """The number of projects of an organisation."""
         row = await self.database.fetch_one(
             'select count(*) from api.projects where org collate "C" = %s', [org]
         )
@@ -100,7 +100,7 @@ class PostgresProjectQueries:
         return int(row[0])
 
     async def projects_of(self, org: str, agent_id: str) -> int:
-        """How many projects an agent was put into."""
+        """The number of projects that an agent was put into."""
         row = await self.database.fetch_one(
             "select count(*) from api.project_agent_view where target_id = %s and org = %s",
             [agent_id, org],
@@ -116,7 +116,7 @@ class PostgresProjectQueries:
         return [agent_id for (agent_id,) in rows]
 
     async def left_by_projects(self, settled_seconds: float) -> list[LeftByProject]:
-        """What deleted projects leave behind, `SWEPT_MAX` of each kind at most: agents that go with
+        """The remains of deleted projects, `SWEPT_MAX` of each kind at most: agents that go with
         them, and what names them; without any, the projects that were deleted so long ago."""
         if not await self.database.any_row("api.project_removals"):
             return []

@@ -1,4 +1,4 @@
-"""What restores of agents read: which are due, what an agent has, and what it had.
+"""Queries of restores: those that are due, and an agent's present and past things.
 
 What it had is read as of a moment (`reading_as_of`), by the same queries.
 """
@@ -54,7 +54,7 @@ class Memory:
 
 
 class RestoreQueries(Protocol):
-    """What the engine of restores reads."""
+    """The queries of the engine of restores."""
 
     async def due_restores(self, limit: int) -> list[DueWork]:
         """Restores that have something left to do, and that nobody works on."""

@@ -119,8 +119,8 @@ class Unpacker:
         return self.member.eof
 
     def chunks(self, part: bytes) -> Iterator[bytes]:
-        """What a part is unpacked to, some of it at a time. It is unpacked in slices: what is left
-        of one is copied at the end of each member in it. Raises BadSource and zlib.error."""
+        """The unpacked bytes of a part, some at a time. It is unpacked in slices: what is left of
+        one is copied at the end of each member in it. Raises BadSource and zlib.error."""
         for at in range(0, len(part), SLICE_BYTES):
             waiting, unpacked = part[at : at + SLICE_BYTES], bytearray()
             while waiting:

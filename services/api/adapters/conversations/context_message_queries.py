@@ -1,4 +1,4 @@
-"""What models are shown of a conversation, from the view that the agent service publishes."""
+"""Queries about messages that models are shown, from a view of the agent service."""
 
 from __future__ import annotations
 
@@ -63,6 +63,6 @@ class ContextMessageQueries:
         ]
 
     async def message_count(self, org: str, agent_id: str, conversation_id: str) -> int:
-        """How many messages a conversation has, shown or not."""
+        """The number of messages of a conversation, shown or not."""
         row = await self.database.fetch_one(COUNT, [conversation_id, agent_id, org])
         return int(row[0]) if row else 0

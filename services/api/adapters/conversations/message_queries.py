@@ -198,5 +198,5 @@ async def messages_page(
 
 
 def inner(array: str) -> bytes:
-    """What stands between the brackets of a JSON array."""
+    """The text between the brackets of a JSON array."""
     return array[1:-1].encode()

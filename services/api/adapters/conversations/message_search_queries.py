@@ -40,7 +40,7 @@ NEWEST_FIRST = 'v.created_at desc, v.conversation_id collate "C" desc, v.positio
 
 @dataclass(frozen=True, slots=True)
 class Searched:
-    """What is looked for; None means anything."""
+    """The filters of a search; None means anything."""
 
     org: str
     query: str | None

@@ -1,4 +1,4 @@
-"""How far replays of runs are, from the view that the agent service publishes."""
+"""Queries about replays of runs, from the view that the agent service publishes."""
 
 from __future__ import annotations
 

@@ -166,8 +166,8 @@ class RunFollower:
         return replace(end, usage=await self.complete_usage(end.usage))
 
     async def events(self, *, look_first: bool = False) -> AsyncIterator[Event]:
-        """What is told, and last the end. With `look_first` the run may be an older one, so the
-        rows are read before anything is waited for."""
+        """The events of the run, the end last. With `look_first` the run may be an older one, so
+        the rows are read before anything is waited for."""
         look = look_first
         while True:
             if look:
@@ -226,7 +226,7 @@ class RunFollower:
         return delta["after"] > self.last_sent and not ("chunk" in delta and recently)
 
     def next(self, delta: dict[str, Any]) -> Event | None:
-        """What a delta tells, if it continues what was told."""
+        """The event of a delta that continues the ones before."""
         if "look" in delta or not delta["after"] <= self.last_sent < delta["number"]:
             return None
         if "end" in delta:
@@ -237,7 +237,7 @@ class RunFollower:
         return StreamedChunk(self.last_sent, delta["chunk" if is_chunk else "message"], is_chunk)
 
     async def look(self) -> AsyncIterator[Event]:
-        """What Postgres knows and the client does not, and after it what the bus has kept."""
+        """The stored events that the client lacks, and then those that the bus has kept."""
         self.looked_at = asyncio.get_running_loop().time()
         try:
             row = await self.queries.run_end(self.org, self.run_id)

@@ -35,10 +35,10 @@ class RunRow:
 
 
 class RunQueries(Protocol):
-    """What a run's follower reads."""
+    """The queries of a run's follower."""
 
     async def run_answer(self, org: str, run_id: str) -> list[AnswerPart]:
-        """What a run has answered so far, in order."""
+        """The messages that a run has answered so far, in order."""
         ...
 
     async def run_end(self, org: str, run_id: str) -> RunRow | None:
@@ -53,7 +53,7 @@ class PostgresRunQueries:
         self.database = database
 
     async def run_answer(self, org: str, run_id: str) -> list[AnswerPart]:
-        """What a run has answered so far, in order."""
+        """The messages that a run has answered so far, in order."""
         rows = await self.database.fetch(
             "select v1_messages, number, chunks from agent.message_view"
             " where run_id = %s and org = %s and not sent order by position",

@@ -18,9 +18,9 @@ DATE_AT_ITS_END = r"'-(\d{8}|\d{4}-\d{2}-\d{2})$'"
 
 
 def cost(row: str) -> str:
-    """What an answered step, a row of the view, cost in US dollars and by which prices, as a query
-    of `dollars` and `version`. It has no row for a model without a price, and for a provider that
-    says nothing of tokens: what is not known is not 0."""
+    """The cost of an answered step in US dollars, and the version of its prices, as a query of
+    `dollars` and `version` on a row of the view. It has no row for a model without a price, and for
+    a provider that says nothing of tokens: what is not known is not 0."""
     counted = {
         name: f"({row}.payload->'usage'->>'{name}')::numeric"
         for name in (

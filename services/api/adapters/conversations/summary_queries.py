@@ -1,4 +1,4 @@
-"""What came of summaries, from the view that the agent service publishes."""
+"""Queries about summaries, from the view that the agent service publishes."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What agents can do, and which of them are free, from the views of the agent service."""
+"""Queries about agents' capabilities, and the free agents, from views of the agent service."""
 
 from __future__ import annotations
 

@@ -42,7 +42,7 @@ class GroupRunQueries:
         self.database = database
 
     async def run(self, org: str, run_id: str) -> dict[str, Any] | None:
-        """What clients read of a run of a group; None if it is not there."""
+        """A group's run as clients read it; None if it is not there."""
         row = await self.database.fetch_one(
             "select document::jsonb from groups.group_run_view where id = %s and org = %s",
             [run_id, org],
@@ -50,7 +50,7 @@ class GroupRunQueries:
         return dict(row[0]) if row else None
 
     async def hops(self, org: str, run_id: str) -> list[HopMessages]:
-        """What the members said in a run, hop by hop, each message with the name of its speaker."""
+        """The members' messages of a run, hop by hop, each message with the name of its speaker."""
         rows = await self.database.fetch(HOP_MESSAGES, [run_id, org])
         return [
             HopMessages(hop, [spoken_by(message, agent_id, name) for message in messages or []])

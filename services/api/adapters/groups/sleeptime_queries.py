@@ -23,7 +23,7 @@ union all
 
 
 class SleeptimeQueries:
-    """What routes read of sleeptime groups."""
+    """The queries of routes about sleeptime groups."""
 
     def __init__(self, database: Database) -> None:
         self.database = database
@@ -56,5 +56,5 @@ class SleeptimeQueries:
 
 
 def values(org: str, agent_id: str) -> dict[str, object]:
-    """What the queries are asked with."""
+    """The parameters of the queries."""
     return {"org": org, "agent": agent_id, "types": [*SLEEPTIME_TYPES]}

@@ -51,7 +51,7 @@ def files_at_once(chars_max: int) -> int:
 
 
 class FileValues:
-    """What agents see of open files, each looked up once, as much as one answer has room for."""
+    """Shown parts of open files, each looked up once, as far as one answer has room."""
 
     def __init__(self, queries: AgentFolderQueries, org: str) -> None:
         self.queries = queries
@@ -67,7 +67,7 @@ class FileValues:
             self.known |= zip(wanted, contents, strict=True)
 
     def of(self, file: dict[str, Any], chars_max: int) -> str:
-        """What an agent sees of a file that was looked up."""
+        """The shown part of a file that was looked up."""
         if self.room <= 0:
             return NOT_SHOWN
         value = self.known[seen_part(file, chars_max)]
@@ -76,7 +76,7 @@ class FileValues:
 
 
 def seen_part(file: dict[str, Any], chars_max: int) -> tuple[Any, ...]:
-    """What of a file is seen: agents for whom this is the same see the same."""
+    """A key of the shown part of a file: agents with the same key see the same."""
     return (file["file_id"], file["start_line"], file["end_line"], chars_max)
 
 

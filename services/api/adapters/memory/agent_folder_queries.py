@@ -1,4 +1,4 @@
-"""What an agent sees of folders, for handlers that put it together."""
+"""Queries about the folders that an agent sees, for handlers that put a view together."""
 
 from __future__ import annotations
 
@@ -77,7 +77,7 @@ class AgentFolderQueries:
     async def visible_contents(
         self, org: str, wanted: Sequence[tuple[dict[str, Any], int]]
     ) -> list[str]:
-        """What an agent sees of each of these files, which it has open, in so many characters."""
+        """The shown parts of an agent's open files, each of so many characters."""
         lines = [file["start_line"] or 1 for file, _ in wanted]
         rows = await self.database.fetch(
             SEGMENTS,

@@ -1,4 +1,4 @@
-"""What became of a block, version by version: of blocks that are gone, too."""
+"""Queries about versions of blocks, also of deleted ones."""
 
 from __future__ import annotations
 

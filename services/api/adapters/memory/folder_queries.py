@@ -1,4 +1,4 @@
-"""What the api reads of folders and files besides rows of them."""
+"""Queries about folders and files besides rows of them."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ class FolderQueries:
         self.database = database
 
     async def statistics(self, org: str, *, detailed: bool) -> bytes:
-        """How many folders and files there are, and how large they are together, as JSON."""
+        """The number of folders and files, and their size together, as JSON."""
         found = await self.database.fetch_text(STATISTICS, {"org": org, "detailed": detailed})
         assert found is not None, "an aggregate is one row"
         return found
@@ -46,6 +46,6 @@ class FolderQueries:
         return await self.database.fetch_text(ID_OF_NAME, {"org": org, "name": name})
 
     async def chars(self, org: str, folder_id: str) -> int:
-        """How many characters the texts of all files of a folder have."""
+        """The number of characters in the texts of a folder's files."""
         row = await self.database.fetch_one(CHARS, {"org": org, "folder": folder_id})
         return int(row[0]) if row else 0

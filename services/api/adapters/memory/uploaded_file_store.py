@@ -62,7 +62,7 @@ DELETE = "delete from api.uploads where file_id = %s"
 
 @dataclass(frozen=True, slots=True)
 class UploadLimits:
-    """How large a file may be, and all files of an organisation together."""
+    """The bytes of a file, and of all files of an organisation together, at most."""
 
     file_bytes_max: int
     org_bytes_max: int

@@ -1,4 +1,4 @@
-"""What clients read of schedules and of their firings, as SQL expressions on a row `v`.
+"""Documents of schedules and of firings, as SQL expressions on a row `v`.
 
 A schedule is shown in V1's form and in the one that has more, both at once: V1's clients ignore
 what they do not know."""

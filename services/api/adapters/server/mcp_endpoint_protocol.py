@@ -133,7 +133,7 @@ class McpEndpoint[Client]:
         )
 
     async def call_tool(self, context: Any, params: Any) -> Any:
-        """What a tool answers; what it refuses is an answer, too, so that a model can do better."""
+        """The answer of a tool; a refusal is an answer, too, so that a model can do better."""
         from mcp_types import CallToolResult, TextContent
 
         tool = self.tools.get(params.name)

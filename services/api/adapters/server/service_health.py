@@ -41,7 +41,7 @@ UNSTORED = "commands are not stored"
 
 @dataclass(slots=True)
 class HealthReport:
-    """What the last look found, and when."""
+    """The result of the last look, with its time."""
 
     parts: dict[str, str]
     at: float
@@ -50,7 +50,7 @@ class HealthReport:
 
 @dataclass(slots=True)
 class LogProgress:
-    """How far somebody is with a log, and since when."""
+    """The progress of a reader of a log, and its time."""
 
     done: int
     at: float
@@ -58,7 +58,7 @@ class LogProgress:
 
 @dataclass(slots=True)
 class ServiceHealth:
-    """What a service answered to the question of its health, over time."""
+    """The answers of a service about its health, over time."""
 
     answered_at: float
     heard_at: float = float("-inf")
@@ -84,7 +84,7 @@ class ServiceHealth:
         return self.problem(now)
 
     def problem(self, now: float) -> str:
-        """What ails it, or that nothing does."""
+        """The problem of the service, or the word that there is none."""
         if now - self.answered_at > UNANSWERED_SECONDS_MAX:
             return UNANSWERED
         for name, standing in self.standing.items():
@@ -174,17 +174,17 @@ class Health:
         await self.clock.sleep(ASK_EVERY_SECONDS)
 
     def question(self, name: str) -> IncomingCommand:
-        """What a service is asked, as if for the first time."""
+        """The question to a service, as if for the first time."""
         return outgoing(health_command(name, self.asker), Context(self.ids.new("check")))
 
     @property
     def parts(self) -> dict[str, str]:
-        """What was seen last; nothing is known to be well if nobody looked lately."""
+        """The last seen state of each part; nothing is known to be well if nobody looked lately."""
         return {"postgres": DOWN, "nats": DOWN} if self.stale else self.seen.parts
 
     @property
     def dead_letters(self) -> int | None:
-        """How many messages were given up and not replayed; None if that is not known."""
+        """The number of dead letters that were not replayed; None if that is not known."""
         return None if self.stale else self.seen.dead_letters
 
     @property

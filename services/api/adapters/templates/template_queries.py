@@ -1,4 +1,4 @@
-"""What the api reads of its templates and deployments, and of what they are made of."""
+"""Queries about templates, deployments, and their sources."""
 
 from __future__ import annotations
 
@@ -60,16 +60,16 @@ limit %(limit)s"""
 
 
 class TemplateQueries(Protocol):
-    """What is read of templates, deployments and what they are made of."""
+    """The queries about templates, deployments and their sources."""
 
     async def count_templates(self, org: str) -> int:
-        """How many templates an organisation has."""
+        """The number of templates of an organisation."""
         ...
 
     async def version_content(
         self, org: str, template_id: str, number: int
     ) -> TemplateContent | None:
-        """What a saved version holds; None where there is no such version."""
+        """The content of a saved version; None where there is no such version."""
         ...
 
     async def due_deployments(self) -> Sequence[DueWork]:
@@ -83,7 +83,7 @@ class TemplateQueries(Protocol):
         ...
 
     async def files_max(self, org: str, agent_id: str) -> int | None:
-        """How many files an agent may have open; None where it does not exist."""
+        """The number of files that an agent may have open; None where it does not exist."""
         ...
 
     async def known_tools(self, org: str, tool_ids: list[str]) -> set[str]:
@@ -106,7 +106,7 @@ class PostgresTemplateQueries:
         self.database = database
 
     async def count_templates(self, org: str) -> int:
-        """How many templates an organisation has."""
+        """The number of templates of an organisation."""
         row = await self.database.fetch_one(
             "select count(*) from api.templates where org = %s", [org]
         )
@@ -116,7 +116,7 @@ class PostgresTemplateQueries:
     async def version_content(
         self, org: str, template_id: str, number: int
     ) -> TemplateContent | None:
-        """What a saved version holds; None where there is no such version."""
+        """The content of a saved version; None where there is no such version."""
         document = await self.database.fetch_text(
             "select content::text from api.template_versions"
             " where template_id = %s and number = %s and org = %s",
@@ -140,7 +140,7 @@ class PostgresTemplateQueries:
         return [DueWork(*row) for row in rows]
 
     async def files_max(self, org: str, agent_id: str) -> int | None:
-        """How many files an agent may have open; None where it does not exist."""
+        """The number of files that an agent may have open; None where it does not exist."""
         row = await self.database.fetch_one(
             "select files_max from agent.agent_view where id = %s and org = %s", [agent_id, org]
         )
@@ -186,7 +186,7 @@ class PostgresTemplateQueries:
         return {name: (tool_id, source) for name, tool_id, source in rows}
 
     async def outcome(self, org: str, deployment_id: str) -> JsonObject | None:
-        """How a deployment fares: its status, what there is, and why it was refused."""
+        """The state of a deployment: its status, its things, and the reason of a refusal."""
         document = await self.database.fetch_text(
             "select json_build_object('status', status, 'agent_ids', agent_ids, 'group_id',"
             " group_id, 'code', refused_code, 'reason', refused_reason)::text"

@@ -96,7 +96,7 @@ class ToolQueries:
     user: str
 
     async def count(self, found: Filter, fits: Fits) -> int:
-        """How many tools there are."""
+        """The number of tools that match."""
         own = sum(fits(tool) for tool in OURS)
         return own + await self.reads.count(TOOLS, found)
 
@@ -172,7 +172,7 @@ class ToolQueries:
 
 
 def searched_text(tool: BaseTool) -> str:
-    """What the words of a search are looked for in."""
+    """The text in which the words of a search are looked for."""
     return f"{tool.name} {tool.description} {tool.tool_type.value}"
 
 
@@ -189,9 +189,9 @@ def base_part(fits: Fits, part: Slice, user: str) -> list[bytes]:
 
 @dataclass(frozen=True, slots=True)
 class ToolUsage:
-    """What the calls of one tool used that ended in one way. CPU, seconds and output are sums;
-    memory and processes are what the greatest call used at once. `sampling_*` is what MCP servers
-    asked of the agent's model in the course of calls, and the tokens that took."""
+    """The usage of one tool's calls that ended in one way. CPU, seconds and output are sums; memory
+    and processes are the maximum of a call. `sampling_*` is what MCP servers asked of the agent's
+    model in the course of calls, and the tokens that took."""
 
     name: str
     status: str
@@ -214,6 +214,6 @@ class ToolUsageQueries:
         self.database = database
 
     async def usage(self, org: str, agent_id: str) -> list[ToolUsage]:
-        """What the latest calls of an agent used, by tool and by how they ended."""
+        """The usage of an agent's latest calls, by tool and by end."""
         values: dict[str, Any] = {"agent": agent_id, "org": org, "limit": CALLS_MAX}
         return [ToolUsage(*row) for row in await self.database.fetch(USAGE, values)]

@@ -1,5 +1,5 @@
-"""What became of the file that describes an agent, each time that somebody applied it. None of it
-is in V1."""
+"""Reports on the file that describes an agent, each time that somebody applied it. None of it is in
+V1."""
 
 from __future__ import annotations
 
@@ -38,8 +38,8 @@ CONFIGURATIONS = Resource(
 
 
 class ReportedConfiguration(BaseModel):
-    """What became of a file: where it stands, a digest of all that it says, and what is wrong in
-    it; of a file that was applied these are warnings."""
+    """A report on a file: its place, a digest of its content, and its problems, which for an
+    applied file are warnings."""
 
     model_config = ConfigDict(extra="forbid")
 
@@ -79,7 +79,7 @@ async def retrieve_configuration(request: AnyRequest, agent_id: str) -> Response
 
 
 async def answer_configuration(request: AnyRequest, agent_id: str) -> Response[bytes]:
-    """What is known of the file of an agent, or the 404 that says that nothing was reported."""
+    """The last report on an agent's file, or the 404 that there is none."""
     reads, org = api_of(request).reads, org_of(request)
     found = await reads.one(CONFIGURATIONS, org, configuration_id(agent_id))
     if found is None:

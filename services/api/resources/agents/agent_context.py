@@ -1,4 +1,4 @@
-"""What models are shown of an agent: its context window, its system prompt, its summary."""
+"""Context of an agent: its context window, its system prompt, its summary."""
 
 from __future__ import annotations
 
@@ -54,14 +54,14 @@ class ContextQuery(AsOf, ConversationQuery):
 
 
 class Recompilation(Query):
-    """How the system prompt is compiled. Its time is always the present one."""
+    """The options of a new system prompt. Its time is always the present one."""
 
     update_timestamp: bool = False
     dry_run: bool = False
 
 
 class ResetMessages(BaseModel):
-    """How a conversation begins anew."""
+    """The options of a conversation's new beginning."""
 
     add_default_initial_messages: bool = False
 
@@ -89,7 +89,7 @@ async def show_left_out(request: AnyRequest, agent_id: str) -> JsonObject:
 
 
 async def left_out(request: AnyRequest, agent_id: str) -> JsonObject:
-    """What is left out of the conversation that is asked about."""
+    """The omitted parts of the conversation."""
     return (
         await api_of(request).send(request, ListLeftOut(**conversation_of(request, agent_id)))
     ).result
@@ -106,7 +106,7 @@ def conversation_of(request: AnyRequest, agent_id: str) -> dict[str, Any]:
 async def context_window_of(
     request: AnyRequest, agent_id: str, asked: str | None
 ) -> Response[bytes]:
-    """What fills the context window of one of the agent's conversations. Raises Problem."""
+    """The content of a conversation's context window. Raises Problem."""
     api = api_of(request)
     agent = await document_of(request, AGENTS, agent_id, document=AGENT_AND_TOOLS)
     own = asked in (None, "default", agent_id)
@@ -169,7 +169,7 @@ async def preview_model_request(request: AnyRequest, agent_id: str) -> Response[
 
 
 async def preview(request: AnyRequest, asked: MessageRequest[Any]) -> Response[bytes]:
-    """What the model would be asked; nothing is recorded of it."""
+    """The next request to the model; nothing is recorded of it."""
     run = asked.command
     command = PreviewModelRequest(
         agent_id=run.agent_id,

@@ -1,4 +1,4 @@
-"""How an agent differs at two moments. None of it is in V1."""
+"""Differences of an agent between two moments. None of it is in V1."""
 
 from __future__ import annotations
 

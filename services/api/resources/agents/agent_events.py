@@ -1,4 +1,4 @@
-"""What happened to an agent: the events of all services in one order. None of it is in V1."""
+"""Events of an agent: those of all services in one order. None of it is in V1."""
 
 from __future__ import annotations
 

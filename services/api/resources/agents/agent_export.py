@@ -85,7 +85,7 @@ async def full_file(request: AnyRequest, agent_id: str, asked: ExportQuery) -> R
 
 
 def sealing(request: AnyRequest, passphrase: str) -> Callable[[dict[str, str]], Awaitable[str]]:
-    """What seals the values of secrets for a file."""
+    """The function that seals the values of secrets for a file."""
     sealer = api_of(request).sealer
 
     async def seal(secrets: dict[str, str]) -> str:

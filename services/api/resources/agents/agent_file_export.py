@@ -55,7 +55,7 @@ class Skill(BaseModel):
 
 
 class ExportRequest(BaseModel):
-    """What is written besides the agent, and of which conversation."""
+    """The options of an export: additions, and the conversation."""
 
     skills: Annotated[list[Skill], Field(max_length=SKILLS_MAX), JsonLimit(SKILLS_BYTES_MAX)] = []
     conversation_id: Name | None = None

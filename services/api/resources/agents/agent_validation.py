@@ -39,7 +39,7 @@ class FileToCheck(BaseModel):
 
 
 class CheckWanted(Query):
-    """How to check: by which security rules, and whether warnings make a file invalid."""
+    """The options of a check: by which security rules, and whether warnings make a file invalid."""
 
     environment: Environment | None = None
     strict: bool = False

@@ -337,7 +337,7 @@ async def created_agent(
 
 
 def plain_part(body: all_request_bodies.CreateAgent | all_request_bodies.UpdateAgent) -> JsonObject:
-    """What a request says, but for its secrets, and its folders and identities, which are other
+    """The fields of a request, but for its secrets, and its folders and identities, which are other
     services'."""
     beside = {*SECRET_FIELDS, *FOLDER_FIELDS, *IDENTITY_FIELDS, "include_default_source"}
     return body.model_dump(mode="json", exclude_unset=True, exclude=beside)
@@ -420,13 +420,13 @@ async def delete_agent(request: AnyRequest, agent_id: str) -> JsonObject:
 
 
 async def deleted_agent(request: AnyRequest, agent_id: str, message_id: str = "") -> JsonObject:
-    """What is said of an agent once it is deleted. Raises Problem."""
+    """The answer about a deleted agent. Raises Problem."""
     await delete_with_sleeptime(request, valid_id("agent", agent_id), message_id)
     return {"message": f"Agent id={agent_id} successfully deleted"}
 
 
 def relationships(request: AnyRequest, asked: Including) -> Iterable[str]:
-    """What to show: what the client names, and to clients before SDK 1.0 everything."""
+    """Relationships to show: those named, and to clients before SDK 1.0 everything."""
     if asked.include_relationships is not None:
         return [f"agent.{name}" for name in asked.include_relationships]
     if asked.include or not is_legacy(request):

@@ -89,7 +89,7 @@ class NewFleet(BaseModel):
 
 
 class FleetPlanRequest(Wanted):
-    """What a plan is made from: what files want, or the id of an apply that is taken back."""
+    """The source of a plan: what files want, or the id of an apply that is taken back."""
 
     undo: Name | None = None
 

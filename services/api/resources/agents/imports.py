@@ -106,7 +106,7 @@ class UnkeptFile:
 
 
 async def take_no_place() -> None:
-    """What keeps nothing takes no place from those who upload."""
+    """Take no place from those who upload, since nothing is kept."""
 
 
 async def leave_file(_file_name: str, _declared_type: str) -> FileWriter:

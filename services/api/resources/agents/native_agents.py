@@ -55,7 +55,7 @@ class NativeAgentPage(Query):
 
 
 class NativeMessage(BaseModel):
-    """What an agent is told, as by a user."""
+    """A message to an agent, as by a user."""
 
     model_config = ConfigDict(extra="forbid")
 
@@ -122,10 +122,10 @@ async def delete_native_agent(request: AnyRequest, agent_id: str) -> None:
 )
 async def send_native_message(request: AnyRequest, agent_id: str) -> Response[bytes]:
     """Send a text to an agent and get its answer, with the run and the messages that led to it."""
-    told = await native_body(request, NativeMessage)
+    sent = await native_body(request, NativeMessage)
     found = await named_agent(request, AGENTS)
     body = all_request_bodies.LettaStreamingRequest.model_validate(
-        {"messages": [{"role": "user", "content": told.message}]}
+        {"messages": [{"role": "user", "content": sent.message}]}
     )
     asked = await address(request, body, Addressee(found, main_conversation(found)))
     reply = await whole_answer(request, asked)
@@ -133,8 +133,8 @@ async def send_native_message(request: AnyRequest, agent_id: str) -> Response[by
 
 
 def answer_document(reply: JsonObject, agent_id: str, run_id: str) -> JsonObject:
-    """What an agent answered: its words, of several messages each in a line of its own, and what
-    led to them."""
+    """An agent's answer: its words, of several messages each in a line of its own, and the steps
+    before."""
     match reply:
         case {"messages": [*messages], "stop_reason": {"stop_reason": reason}, "usage": usage}:
             said = [

@@ -88,7 +88,7 @@ class ProjectAgentPage(Page, Including):
 
 
 class Deletion(Query):
-    """What is to become of the agents of a project that is deleted."""
+    """The treatment of the agents of a project that is deleted."""
 
     cascade: bool = False
     confirm_name: Name | None = None

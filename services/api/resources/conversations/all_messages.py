@@ -166,7 +166,7 @@ async def search(
 
 
 async def nothing() -> list[FoundMessage]:
-    """What a list that is not asked for has."""
+    """The items of a list that is not asked for: none."""
     return []
 
 
@@ -201,7 +201,7 @@ async def nearest(request: AnyRequest, asked: Searched, *, hybrid: bool) -> list
 
 
 def results_of(found: FoundMessage) -> Iterator[JsonObject]:
-    """What a message that was found says, each part by itself."""
+    """The parts of a message that was found, each by itself."""
     for message in found.v1_messages:
         field = FOUND.get(message["message_type"])
         if field is not None:

@@ -248,9 +248,9 @@ async def addressee(
     unless_busy: bool = False,
     is_required: bool = False,
 ) -> Addressee:
-    """Whom a conversation id in a path means: with `default` and an agent, or an agent's id in its
-    place, the agent's own conversation. Raises the 422 or the 404 that says what is wrong; that an
-    agent is there only if it `is_required`, for a command finds that out."""
+    """The conversation that an id in a path means: with `default` and an agent, or an agent's id in
+    its place, the agent's own conversation. Raises the 422 or the 404 that says what is wrong; that
+    an agent is there only if it `is_required`, for a command finds that out."""
     own = OWN if conversation_id == OWN else ""
     if own or conversation_id.startswith("agent-"):
         named = agent_id if own else conversation_id

@@ -46,12 +46,12 @@ async def generate_completion(request: AnyRequest, agent_id: str) -> Response[by
         model=asked.override_model,
         response_schema=asked.response_schema,
     )
-    told = await completion(request, command)
-    return raw(to_json({name: told[name] for name in ("content", "model", "usage")}))
+    answer = await completion(request, command)
+    return raw(to_json({name: answer[name] for name in ("content", "model", "usage")}))
 
 
 async def completion(request: AnyRequest, command: GenerateCompletion | AskModel) -> JsonObject:
-    """What the model said; raises the answer that its failure is."""
+    """The model's answer; raises the response that its failure is."""
     api = api_of(request)
     async with follow(
         api.bus, completion_deltas(org_of(request), command.completion_id)

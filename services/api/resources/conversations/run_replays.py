@@ -33,7 +33,7 @@ STEPS_OF_REPLAY = "from agent.run_replay_step_view s where s.replay_id = v.id an
 
 
 def step_cost(side: str) -> str:
-    """What a step of one side cost, as a query of `dollars`."""
+    """The cost of one side's step, as a query of `dollars`."""
     row = (
         f"(select 'model.replied' as topic, s.{side} as payload, s.{side}->>'model' as model,"
         f" (s.{side}->>'at')::timestamptz as created_at) r"
@@ -42,7 +42,7 @@ def step_cost(side: str) -> str:
 
 
 def whole_cost(side: str) -> str:
-    """What all steps of one side cost; null as soon as that of one is not known."""
+    """The cost of all steps of one side; null as soon as that of one is not known."""
     costs = f"select {step_cost(side)} as dollars {STEPS_OF_REPLAY} and s.{side} is not null"
     return (
         "(select case when count(*) = count(each.dollars) then sum(each.dollars) end"

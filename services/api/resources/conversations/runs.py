@@ -106,7 +106,7 @@ class RunMessagePage(Page):
 
 
 class TraceSize(Query):
-    """How many spans at most."""
+    """The number of spans at most."""
 
     limit: Annotated[int, Field(ge=1, le=SPANS_MAX)] = 1_000
 

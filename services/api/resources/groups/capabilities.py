@@ -1,4 +1,4 @@
-"""What agents can do: declared, withdrawn and found. V1 has no capabilities."""
+"""Capabilities of agents: declared, withdrawn and found. V1 has none."""
 
 from __future__ import annotations
 
@@ -38,13 +38,13 @@ class CapabilityPage(Query):
 
 
 class AgentsShown(Query):
-    """How many agents to show."""
+    """The number of agents to show."""
 
     limit: Annotated[int | None, Field(ge=0, le=PAGE_ITEMS_MAX)] = 100
 
 
 class CapabilityWanted(BaseModel):
-    """What to say of a capability besides its name."""
+    """The fields of a capability besides its name."""
 
     description: Text | None = None
     priority: Priority = 0

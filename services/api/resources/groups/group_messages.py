@@ -87,7 +87,7 @@ class GroupRunsToCancel(BaseModel):
 
 
 class GroupMessageEdit(BaseModel):
-    """What a message of a transcript says from now on."""
+    """The new text of a message of a transcript."""
 
     content: Content
 
@@ -179,7 +179,7 @@ async def retrieve_group_run(
 async def answer_of_group(
     request: AnyRequest, resource: Resource, group_id: str, resource_id: str
 ) -> Response[bytes]:
-    """What a group has of this id, or the 404 that names it."""
+    """The group's thing of this id, or the 404 that names it."""
     known = valid_id(resource.kind, resource_id)
     conditions = ["v.org = %(org)s", "v.id = %(id)s", IN_GROUP]
     values = {"org": org_of(request), "id": known, "group": group_id}

@@ -1,4 +1,4 @@
-"""What embeds an archive: to look at, and to change. V1 has no such thing."""
+"""Embedders of archives: to look at, and to change. V1 has no such thing."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ EMBEDDINGS = Resource(kind="archive", view="memory.archive_embedding_view", docu
 
 
 class WantedEmbedding(BaseModel):
-    """What is to embed an archive from now on; without either, the server's default."""
+    """The new embedder of an archive; without either field, the server's default."""
 
     embedding: Name | None = None
     embedding_config: Annotated[EmbeddingConfig, JsonLimit()] | None = None

@@ -1,5 +1,5 @@
-"""What became of a memory block: its versions, who wrote each of its lines, how two versions
-differ, and the way back. None of it is in V1."""
+"""History of a memory block: its versions, the author of each line, differences of versions, and
+the way back. None of it is in V1."""
 
 from __future__ import annotations
 

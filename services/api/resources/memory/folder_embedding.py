@@ -1,4 +1,4 @@
-"""What embeds the files of a folder: to look at, and to change. V1 has no such thing."""
+"""Embedders of folders: to look at, and to change. V1 has no such thing."""
 
 from __future__ import annotations
 

@@ -50,7 +50,7 @@ BODY_BYTES_BESIDES = 256 * 1024  # of a form, besides the file in it
 
 
 class UploadQuery(Query):
-    """How a file is put into a folder; a form may say it, too."""
+    """The options of an upload into a folder; a form may have them, too."""
 
     duplicate_handling: DuplicateHandling = "suffix"
     name: Name | None = None
@@ -170,7 +170,7 @@ async def as_added(request: AnyRequest, folder_name: str, file_id: str) -> Respo
 
 
 def with_fields(query: UploadQuery, fields: dict[str, str]) -> UploadQuery:
-    """What is asked for, by the query or else by fields of the form. Raises the 422."""
+    """The options by the query or else by fields of the form. Raises the 422."""
     named = {name: fields[name] for name in ("duplicate_handling", "name") if fields.get(name)}
     try:
         return UploadQuery.model_validate({**named, **query.model_dump(exclude_unset=True)})

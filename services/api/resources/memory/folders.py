@@ -70,7 +70,7 @@ class PassagePage(Page):
 
 
 class StatisticsQuery(Query):
-    """How much is said of each folder."""
+    """The details of each folder in the statistics."""
 
     include_detailed_per_source_metadata: bool = False
 

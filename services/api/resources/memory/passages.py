@@ -224,7 +224,7 @@ async def search_passages(request: AnyRequest) -> Response[bytes]:
 
 @get("/v1/embeddings/total_storage_size", opt=returns("size in GB"))
 async def total_storage_size(request: AnyRequest) -> Response[bytes]:
-    """How much room the vectors of all passages take."""
+    """The storage of all passages' vectors."""
     found = filter_of(Query(), org_of(request))
     api = api_of(request)
     total = await api.reads.first(VECTORS, found, document="coalesce(sum(v.bytes), 0)")
@@ -274,7 +274,7 @@ async def time_zone(request: AnyRequest, agent_id: str) -> tzinfo:
 
 
 async def together[A, B](task: Awaitable[A], other: Awaitable[B]) -> tuple[A, B]:
-    """What both give, done at once; if both fail, the first task's exception."""
+    """The results of both, done at once; if both fail, the first task's exception."""
     first, second = await asyncio.gather(task, other, return_exceptions=True)
     for outcome in (first, second):
         if isinstance(outcome, BaseException):
@@ -283,7 +283,7 @@ async def together[A, B](task: Awaitable[A], other: Awaitable[B]) -> tuple[A, B]
 
 
 async def search(request: AnyRequest, command: SearchPassages) -> list[FoundPassage]:
-    """What a search finds, the best first."""
+    """The passages that match a search, the best first."""
     reply = await api_of(request).send(
         request,
         command,

@@ -115,7 +115,7 @@ class HistoryPage(Query):
 
 
 class NextTimes(Query):
-    """How many times to show."""
+    """The number of times to show."""
 
     count: Annotated[int, Field(ge=1, le=NEXT_SLOTS_MAX)] = NEXT_SLOTS_DEFAULT
 

@@ -1,4 +1,4 @@
-"""How the server is."""
+"""Health of the server."""
 
 from __future__ import annotations
 

@@ -26,7 +26,7 @@ async def mcp(request: AnyRequest) -> Response[bytes]:
 
 
 def replay(body: bytes) -> Any:
-    """What the protocol's half receives: the body, which has come, and then nothing."""
+    """The messages for the protocol's half: the body, which has come, and then nothing."""
     parts = [body]
 
     async def receive() -> Any:

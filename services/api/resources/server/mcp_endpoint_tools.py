@@ -1,5 +1,5 @@
-"""What other programs may do here over MCP: a choice of operations on agents, their memory and
-their messages, each a request to the api itself, shown in the few words that a model needs."""
+"""Tools for other programs over MCP: a choice of operations on agents, their memory and their
+messages, each a request to the api itself, shown in the few words that a model needs."""
 
 from __future__ import annotations
 
@@ -208,13 +208,13 @@ async def run_shown(client: McpClient, run: Any, wait_seconds: float) -> JsonObj
 
 
 def agent_shown(agent: Any) -> JsonObject:
-    """What of an agent tells it from others."""
+    """The fields that set an agent apart from others."""
     fields = ("id", "name", "description", "agent_type", "model", "tags", "created_at")
     return {name: agent.get(name) for name in fields}
 
 
 def block_shown(block: Any) -> JsonObject:
-    """What a model is shown of a block."""
+    """The fields of a block that a model is shown."""
     fields = ("label", "value", "description", "limit", "read_only", "id")
     return {name: block.get(name) for name in fields}
 
@@ -271,7 +271,7 @@ def offer[A: Arguments](
 
 
 def problems(invalid: ValidationError) -> str:
-    """What is wrong with arguments, field by field."""
+    """The problems of arguments, field by field."""
     said = (
         f"`{'.'.join(map(str, error['loc']))}`: {error['msg']}"
         for error in invalid.errors(include_input=False)

@@ -142,7 +142,7 @@ async def list_deployment_entities(request: AnyRequest, deployment_id: str) -> J
 
 
 async def entities_of(request: AnyRequest, deployment_id: str) -> list[JsonObject]:
-    """What says that it is of a deployment, up to as many as one request is about."""
+    """The entities of a deployment, up to as many as one request is about."""
     queries = PostgresTemplateQueries(api_of(request).reads.database)
     return await queries.entities(org_of(request), without_nul(deployment_id), ENTITIES_MAX)
 

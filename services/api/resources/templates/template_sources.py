@@ -1,4 +1,4 @@
-"""What templates are made of: agents that exist, and agent files."""
+"""Sources of templates: agents that exist, and agent files."""
 
 from __future__ import annotations
 
@@ -39,9 +39,9 @@ UNKNOWN_OUTCOME = 500  # and more: a command may have been taken, or is when it 
 
 @asynccontextmanager
 async def content_from(request: AnyRequest, body: CreateTemplate) -> AsyncIterator[TemplateContent]:
-    """What a template holds that is made of an agent or of an agent file. Tools that the file
-    defines are made before, and deleted again where the template is refused: where it is not known
-    whether it is there, as while a service is away, they stay. Raises Problem."""
+    """The content of a template made of an agent or of an agent file. Tools that the file defines
+    are made before, and deleted again where the template is refused: where it is not known whether
+    it is there, as while a service is away, they stay. Raises Problem."""
     if body.type == "agent":
         assert body.agent_id is not None, "a body that was read names its source"
         yield await content_from_agent(request, body.agent_id)
@@ -63,7 +63,7 @@ async def content_from(request: AnyRequest, body: CreateTemplate) -> AsyncIterat
 
 
 async def content_from_agent(request: AnyRequest, agent_id: str) -> TemplateContent:
-    """What a template of an agent holds. Raises the 404 that names the agent."""
+    """The content of a template of an agent. Raises the 404 that names the agent."""
     agent: dict[str, Any] = from_json(await document_of(request, AGENTS, agent_id, document=SHOWN))
     sealed = await api_of(request).reads.one(
         AGENTS, org_of(request), agent_id, document=SEALED_SECRETS
@@ -72,8 +72,8 @@ async def content_from_agent(request: AnyRequest, agent_id: str) -> TemplateCont
 
 
 def options_of(request: AnyRequest, body: CreateTemplate) -> ImportOptions:
-    """How a file is read for a template. Who has it update existing tools has accepted them all;
-    otherwise calls of its tools need an approval."""
+    """The options of reading a file for a template. A request that updates existing tools has
+    accepted them all; otherwise calls of its tools need an approval."""
     api = api_of(request)
     return ImportOptions(
         import_id=api.new_id(request, "import", "template"),

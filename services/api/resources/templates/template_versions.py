@@ -166,7 +166,7 @@ async def retrieve_snapshot(
 async def content_of(
     request: AnyRequest, template: NamedTemplate, version: int | None
 ) -> TemplateContent:
-    """What a version of a template holds: 0 is the latest, None the working one. Raises the 404
+    """The content of a template's version: 0 is the latest, None the working one. Raises the 404
     that says which versions there are."""
     number = 0 if version is None else version or template.latest_version
     found = of_template(request, template).add("v.version = %(number)s", number=number)

@@ -55,5 +55,5 @@ async def detach_tool(request: AnyRequest, agent_id: str, tool_id: str) -> Respo
 
 
 async def answer_change(request: AnyRequest, agent_id: str) -> Response[bytes]:
-    """What clients are answered: nothing, or the agent if they are older than SDK 1.0."""
+    """The answer to a change: nothing, or the agent for clients older than SDK 1.0."""
     return await answer_document(request, AGENTS, agent_id) if is_legacy(request) else raw(b"null")

@@ -129,7 +129,7 @@ async def run_tool_of_agent(request: AnyRequest, agent_id: str, tool_name: str) 
 async def call_by_agent(
     request: AnyRequest, agent_id: str, tool_name: str, arguments: JsonObject
 ) -> ToolRunResult:
-    """What came of a call of a tool that the agent service carries out."""
+    """The result of a call of a tool that the agent service carries out."""
     api = api_of(request)
     call_id = api.new_id(request, "call", agent_id, tool_name)
     command = CallTool(call_id=call_id, agent_id=agent_id, tool_name=tool_name, arguments=arguments)
@@ -139,7 +139,7 @@ async def call_by_agent(
 
 
 def execution_result(result: ToolRunResult) -> JsonObject:
-    """What came of a call, as V1 answers who made it."""
+    """The result of a call, in V1's form."""
     return {
         "status": status_of(result),
         "func_return": result.text,
@@ -151,12 +151,12 @@ def execution_result(result: ToolRunResult) -> JsonObject:
 
 
 def status_of(result: ToolRunResult) -> str:
-    """How a run ended, in V1's two words."""
+    """The status of a run's end, in V1's two words."""
     return "success" if result.status == "success" else "error"
 
 
 async def outcome(request: AnyRequest, command: RunTool) -> ToolRunResult:
-    """What came of a tool: as it is told, or as its row says. Who hangs up has it stopped."""
+    """The result of a tool, from its progress or its row. A client that hangs up has it stopped."""
     api = api_of(request)
     async with follow(api.bus, tool_run_deltas(org_of(request), command.tool_run_id)) as progress:
         await api.send(request, command, message_id=command.tool_run_id, keyed=False)

@@ -66,8 +66,8 @@ async def generate_tool(request: AnyRequest) -> Response[bytes]:
         system_prompt=SYSTEM,
         response_schema=ANSWER,
     )
-    told = await completion(request, command)
-    written = written_tool(str(told["content"]))
+    answer = await completion(request, command)
+    written = written_tool(str(answer["content"]))
     schema = await schema_of(request, asked.tool_name, written.source_code)
     tool = ToolState(
         id=api.ids.new("tool"),
@@ -81,13 +81,13 @@ async def generate_tool(request: AnyRequest) -> Response[bytes]:
     body: JsonObject = {
         "tool": tool_state(tool),
         "sample_args": written.sample_args,
-        "response": told.get("said") or "",
+        "response": answer.get("said") or "",
     }
     return raw(to_json(body))
 
 
 def prompt_of(asked: all_request_bodies.GenerateToolInput) -> str:
-    """What the model is told."""
+    """The prompt of the model that writes a tool."""
     parts = [f"Write the function `{asked.tool_name}`.", asked.prompt]
     if asked.starter_code:
         parts.append(f"Begin with this source:\n\n```python\n{asked.starter_code}\n```")
@@ -98,7 +98,7 @@ def prompt_of(asked: all_request_bodies.GenerateToolInput) -> str:
 
 
 def written_tool(content: str) -> WrittenTool:
-    """What the model wrote; raises the 502 of an answer that is none."""
+    """The tool that the model wrote; raises the 502 of an answer that is none."""
     try:
         return WrittenTool.model_validate_json(content)
     except ValidationError as invalid:

@@ -1,4 +1,4 @@
-"""What MCP servers offer: wait for the tools service to know it, and say what it knows."""
+"""Offers of MCP servers: wait for the tools service to know them, and answer with them."""
 
 from __future__ import annotations
 
@@ -59,8 +59,8 @@ def unavailable(name: str, discovery: dict[str, Any]) -> Problem:
 async def wait_until_settled(
     request: AnyRequest, server_id: str, progress: Progress, number: int, seconds: float
 ) -> dict[str, Any]:
-    """What is known of the tools of a server, as soon as a discovery of this number or a later one
-    is over, or time is up. Raises the 404 of a server that is not there."""
+    """The known tools of a server, as soon as a discovery of this number or a later one is over, or
+    time is up. Raises the 404 of a server that is not there."""
     clock = api_of(request).clock
     until = clock.monotonic() + seconds
     end_turn(request.scope["state"])  # a server may take long
@@ -104,14 +104,14 @@ async def listed_tools(request: AnyRequest, command: ListMcpTools) -> list[JsonO
 
 
 async def ask_server(request: AnyRequest, command: ListMcpTools | AskMcpServer) -> dict[str, Any]:
-    """What a server answers now. Raises McpServerFailed."""
-    async with aclosing(tellings(request, command)) as answers:
+    """The answer of a server now. Raises McpServerFailed."""
+    async with aclosing(progress_messages(request, command)) as answers:
         async for answer in answers:
             return answer
     raise McpServerFailed("timeout", f"no answer within {LISTING_SECONDS_MAX:g} seconds")
 
 
-async def tellings(
+async def progress_messages(
     request: AnyRequest, command: ListMcpTools | AskMcpServer
 ) -> AsyncGenerator[dict[str, Any]]:
     """All that is told until a server answers: events for a person, then the answer. Raises

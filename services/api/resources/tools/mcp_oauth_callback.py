@@ -27,7 +27,7 @@ type Parameter = Annotated[str | None, Field(max_length=PARAMETER_CHARS_MAX)]
 
 
 class Callback(Query):
-    """What an authorization server sends back."""
+    """The answer of an authorization server."""
 
     code: Parameter = None
     state: Parameter = None

@@ -1,4 +1,4 @@
-"""What MCP servers offer besides tools, and how they are: asked of the server itself."""
+"""Offers of MCP servers besides tools, and their health: asked of the server itself."""
 
 from __future__ import annotations
 
@@ -89,7 +89,7 @@ async def answer_question(
     name: str = "",
     arguments: dict[str, str] | None = None,
 ) -> Any:
-    """What a server answers. Raises the answer that its failure is."""
+    """The answer of a server. Raises the response that its failure is."""
     command = AskMcpServer(
         listing_id=api_of(request).ids.new("mcp_listing"),
         server_id=valid_id("mcp_server", server_id),

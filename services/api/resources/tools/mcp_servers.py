@@ -45,8 +45,8 @@ from services.api.resources.tools.mcp_discovery_waiting import (
     McpServerFailed,
     known_tools,
     offered_tool,
+    progress_messages,
     refresh,
-    tellings,
 )
 from services.api.resources.tools.mcp_oauth_callback import callback_address
 from services.api.v1.read_model_responses import answer_document, document_of, missing
@@ -68,7 +68,7 @@ FIELDS = {
 
 
 class Refresh(Query):
-    """Whose view is wanted, and the tools whose changed definition is accepted."""
+    """The agent whose view is wanted, and the tools whose changed definition is accepted."""
 
     agent_id: Annotated[str | None, Field(max_length=NAME_CHARS_MAX)] = None
     accept: Annotated[
@@ -264,8 +264,8 @@ def attempt(request: AnyRequest, name: str, command: ListMcpTools) -> Stream:
     async def events() -> AsyncGenerator[bytes]:
         yield event("connection_attempt", server_name=name)
         try:
-            async with aclosing(tellings(request, command)) as told:
-                async for progress in told:
+            async with aclosing(progress_messages(request, command)) as messages:
+                async for progress in messages:
                     if "event" in progress:
                         yield sent_event(progress)
                     elif "tools" in progress:

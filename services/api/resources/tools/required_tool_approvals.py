@@ -45,7 +45,7 @@ async def update_approval(request: AnyRequest, agent_id: str, tool_name: str) ->
 
 
 async def is_approval_wanted(request: AnyRequest) -> bool:
-    """What the body says, or else the query. Raises the 422 of neither."""
+    """The choice by the body, or else the query. Raises the 422 of neither."""
     if body := await request.body():
         return parse(body, ApprovalWanted).requires_approval
     asked = query_of(request, DeprecatedApprovalWanted).requires_approval

@@ -38,7 +38,7 @@ NO_LIST = b'{"tools":null,"capabilities":null}'
 
 
 class PermissionsWanted(BaseModel):
-    """What may be called from now on; what is left out or null has no limit."""
+    """The new permissions; what is left out or null has no limit."""
 
     model_config = {"extra": "forbid"}
 

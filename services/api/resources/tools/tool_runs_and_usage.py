@@ -78,7 +78,7 @@ async def retrieve_tool_usage(request: AnyRequest, agent_id: str) -> Response[by
 
 
 def total(used: Sequence[ToolUsage]) -> JsonObject:
-    """What several tools used together."""
+    """The usage of several tools together."""
     return {
         "calls": sum(usage.calls for usage in used),
         "by_status": {

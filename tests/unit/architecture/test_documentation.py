@@ -97,3 +97,22 @@ def test_the_architecture_names_the_aggregates_of_each_service() -> None:
             assert set(re.findall(r"`(\w+)`", row)) == classes, (
                 f"the table in docs/architecture.md says what {folder.name} owns"
             )
+
+
+def test_the_architecture_names_every_library_and_every_folder_of_the_language() -> None:
+    named = set(re.findall(r"`([\w/.*]+)`", (DOCS / "architecture.md").read_text()))
+    packages = {path.parent for path in CHECKOUT.glob("[ldc]*/**/__init__.py")}
+    folders = {path.relative_to(CHECKOUT).as_posix() for path in packages}
+    rooms = {name for name in folders if re.fullmatch(r"libs/\w+|deploy/\w+|cli", name)}
+    language = {Path(name).name for name in folders if re.fullmatch(r"libs/contracts/\w+", name)}
+    assert len(rooms) > 10
+    assert (rooms | language) - named == set()
+
+
+def test_the_architecture_names_nothing_that_is_not_there() -> None:
+    paths = re.findall(
+        r"`((?:libs|services|cli|deploy|tests|docs)/[\w/.]+)`",
+        (DOCS / "architecture.md").read_text(),
+    )
+    assert len(paths) > 40
+    assert [path for path in paths if not (CHECKOUT / path).exists()] == []

@@ -63,3 +63,13 @@ def test_the_words_that_are_not_used_stand_in_no_name_of_a_file_or_a_class() -> 
                 *(class_name for class_name in defined(path) if class_name[0].isupper()),
             ):
                 assert not words(name) & BANNED, (path, name)
+
+
+def test_every_aggregate_has_its_word() -> None:
+    found = {
+        (path.relative_to(CHECKOUT).as_posix(), name)
+        for path in (CHECKOUT / "services").glob("*/domain/**/*.py")
+        for name in re.findall(r"^class (\w+)\(Aggregate\[", path.read_text(), re.MULTILINE)
+    }
+    assert len(found) > 30
+    assert found - set(PLACES) == set(), "docs/glossary.md says in a line what each is"

@@ -188,6 +188,8 @@ def test_postgres_runs_with_our_settings(heeler: HeelerInstance) -> None:
         "wal_level": "replica",
         "server_encoding": "UTF8",
         "fsync": "on",
+        "full_page_writes": "on",
+        "data_checksums": "on",
     }.items():
         assert heeler.psql(f"show {name}") == [(value,)], name
     [(pages,)] = heeler.psql("select setting::int from pg_settings where name = 'shared_buffers'")

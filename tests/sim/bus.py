@@ -27,7 +27,7 @@ from libs.bus.ports import (
     Deliver,
     Expired,
     IncomingCommand,
-    Ring,
+    Notify,
     TryAgain,
     is_answer,
     outgoing,
@@ -76,7 +76,7 @@ class Broker:
     numbers: Any = field(default_factory=lambda: count(1))
     commands: dict[str, dict[int, Stored]] = field(default_factory=lambda: defaultdict(dict))
     servants: dict[str, list[Servant]] = field(default_factory=lambda: defaultdict(list))
-    listeners: dict[str, list[tuple[str, Lane | None, Ring]]] = field(
+    listeners: dict[str, list[tuple[str, Lane | None, Notify]]] = field(
         default_factory=lambda: defaultdict(list)
     )
     deltas: dict[str, list[tuple[str, Lane | None, Deliver]]] = field(
@@ -142,8 +142,8 @@ class Broker:
             self.taken[service].append(event)
             if self.events[service].setdefault(identity, event) is not event:
                 continue
-            for name, lane, ring in self.listeners[f"{service}.{event.topic}"]:
-                self.network.deliver(BUS, name, lane, ring)
+            for name, lane, notify in self.listeners[f"{service}.{event.topic}"]:
+                self.network.deliver(BUS, name, lane, notify)
 
     # Processes and disasters
 
@@ -315,8 +315,8 @@ class SimBus:
     async def forget_events(self, service: str) -> None:
         """Nobody reads the stream of events here."""
 
-    async def hear_events(self, service: str, topic: str, ring: Ring) -> None:
-        self.broker.listeners[f"{service}.{topic}"].append((self.name, self.lane, ring))
+    async def hear_events(self, service: str, topic: str, notify: Notify) -> None:
+        self.broker.listeners[f"{service}.{topic}"].append((self.name, self.lane, notify))
 
     # Deltas
 

@@ -16,7 +16,6 @@ from libs.bus.fair_semaphore import FairSemaphore
 from libs.bus.process_ports import ProcessPorts
 from libs.contracts.api.fleets import FleetMember, UnitOutcome
 from libs.contracts.bus_messages import JsonObject
-from libs.eventstore import failpoints
 from libs.eventstore.unit_of_work import UnitOfWork
 from libs.work.leased_work import LeasedWork
 from libs.work.work_lease import DueWork, WorkLease
@@ -117,7 +116,6 @@ class FleetApplies(LeasedWork[DueWork]):
         units = stored.plan.units
         for number in range(running.done, len(units)):
             outcome = await self.outcome(attempt, number, units[number])
-            failpoints.reach("fleet.unit_done")
             await self.record(lease, outcome, units[number])
         await self.end(lease)
 

@@ -321,7 +321,6 @@ class Transfer:
 
     async def send(self, batch: Batch, place: ImportCounts) -> None:
         """Send events, and say how far that is: all lines before this place are there then."""
-        failpoints.reach(f"import.before_{batch.service}")
         command = append_command(batch.service)(
             import_id=self.plan.wanted.import_id,
             histories=tuple(batch.histories),

@@ -155,7 +155,6 @@ class Restores(LeasedWork[DueWork]):
                 )
         if state.phase == "undoing":
             await self.send_all(lease, state, await self.cut_of_request(lease.work, state))
-        failpoints.reach("restore.done")
         await self.decide(lease, lambda known: known.complete(at=self.now()))
 
     async def send_all(self, lease: WorkLease[DueWork], state: RestoresState, cut: Cut) -> None:

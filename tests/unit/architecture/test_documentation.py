@@ -116,3 +116,16 @@ def test_the_architecture_names_nothing_that_is_not_there() -> None:
     )
     assert len(paths) > 40
     assert [path for path in paths if not (CHECKOUT / path).exists()] == []
+
+
+def test_the_index_says_which_pages_are_generated_and_each_names_what_writes_it() -> None:
+    lines = (DOCS / "index.md").read_text().splitlines()
+    said = {
+        LINK.findall(line)[0][0] for line in lines if line.startswith("* ") and "(generated" in line
+    }
+    written = {page.name: page.read_text() for page in DOCS.glob("*.md")}
+    generated = {name for name, text in written.items() if "This page is generated" in text}
+    assert said == generated and len(generated) > 5
+    for name in generated:
+        [module] = set(re.findall(r"`python -m (deploy\.\w+)`", written[name][:600]))
+        assert (CHECKOUT / f"{module.replace('.', '/')}.py").is_file(), name

@@ -35,10 +35,10 @@ INTRODUCTION = """# The forms of an agent
 This page is generated (`python -m deploy.agent_forms`) from `libs/agent_document`: do not edit it.
 
 An agent is written in several forms: requests, [TOML files](agent-toml.md), [agent
-files](agent-files.md), [templates](templates.md) and the database of [a Letta
+files](exports.md#agent-files-of-letta), [templates](templates.md) and the database of [a Letta
 server](moving-in.md). Each row says what a form calls a field: `yes` is the same name, and `no`
-has a reason in the list below the table. [Whole exports](exports.md), forks and agents [as of a
-moment](as-of.md) have all fields of agents, blocks, tools, groups and schedules.
+has a reason in the list below the table. [Whole exports](exports.md), forks and agents [as they
+were](history.md#an-agent-as-it-was) have all fields of agents, blocks, tools, groups and schedules.
 """
 TABLES: dict[str, tuple[Iterable[DocumentField], tuple[Form, ...]]] = {
     "The agent itself": (AGENT_FIELDS, FORMS[:-1]),

@@ -41,7 +41,7 @@ def refuse_moment(request: AnyRequest) -> None:
     if operation is not None and MOMENT not in getattr(operation.query, "model_fields", ()):
         detail = (
             f"`{MOMENT}`: {request.method} {request.scope['path'][:200]} answers of the present"
-            " alone: leave it out. docs/as-of.md lists what can be asked as it was"
+            " alone: leave it out. docs/history.md lists what can be asked as it was"
         )
         raise Problem(422, {"detail": detail})
 

@@ -119,7 +119,7 @@ class CapabilityTools:
             look = min(2 * look, LOOK_SECONDS_MAX)
 
     async def answer(self, org: str, routed: RoutedProgress) -> ToolResult:
-        """What the agent said that answered. Raises StoreUnavailable."""
+        """The answering agent's words. Raises StoreUnavailable."""
         texts = answer_texts(await self.others.queries.run_messages(org, routed.run_id))
         return ToolResult(
             "success", str(answer_fields(routed.agent_id, Answer(texts or [NO_ANSWER])))

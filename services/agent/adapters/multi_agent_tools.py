@@ -158,7 +158,7 @@ class MultiAgentTools:
             return await self.late(sent, seconds)
 
     async def through_outages[T](self, ask: Callable[[], Awaitable[T]]) -> T:
-        """What `ask` returns. It is asked again after an outage of the store."""
+        """The result of `ask`, which is called again after an outage of the store."""
         while True:
             try:
                 return await ask()
@@ -215,8 +215,8 @@ class MultiAgentTools:
         return given_up(calls, sent.run_id)
 
     async def late(self, sent: Sent, seconds: float) -> Answer:
-        """What a model is told of an agent that did not answer in time; what is still in line there
-        is withdrawn."""
+        """The answer for an agent that did not reply in time; a run that is still in line there is
+        withdrawn."""
         context = sent.calling.context
         run = await self.queries.run_progress(context.org, sent.run_id)
         if run is not None and run.status == "created":

@@ -287,7 +287,7 @@ class CallChain:
 
 
 class CalledRunQueries(AgentRunQueries, Protocol):
-    """What an agent that calls others reads."""
+    """The queries of an agent that calls others."""
 
     async def call_chain(self, org: str, run_id: str) -> CallChain | None:
         """The conversation of a run, and what led to it; None if it is deleted."""

@@ -28,8 +28,6 @@ PRIVATE_WORDS = {
     *("bell", "crowd", "doubtful", "excuse", "innocent", "patience", "retold", "ring", "rings"),
     *("solitude", "talk", "teller", "telling", "tellings", "told", "twin", "twins", "vitals"),
 }
-# Whose names are still to be changed.
-NOT_YET = {("services", "groups")}
 RIDDLE = re.compile(r"(What|Who|Whom|Whose|How|Whatever|Whoever)\b(?![^.]*\?)")
 WORDS_MIN = 5
 
@@ -179,7 +177,7 @@ def findings_in(path: Path, tree: ast.Module, decorators: set[str]) -> list[Find
     findings = [*variable_findings(path, tree)]
     if path.parts[0] in PRODUCT:
         findings += function_findings(path, tree, decorators)
-        findings += [] if path.parts[:2] in NOT_YET else name_findings(path, tree)
+        findings += name_findings(path, tree)
     return sorted(findings, key=lambda finding: finding.line)
 
 

@@ -52,8 +52,8 @@ def supervisor(facts: GroupFacts) -> Decision:
         )
     if any(hop.is_open for hop in asked):
         return Wait()
-    told = tuple(answer_of(facts, call, asked) for call in last.calls)
-    return ask(manager, answers=told, answers_say_all=True)
+    answers = tuple(answer_of(facts, call, asked) for call in last.calls)
+    return ask(manager, answers=answers, answers_say_all=True)
 
 
 def members_to_ask(facts: GroupFacts, hop: MemberRun, asked: list[MemberRun]) -> list[Participant]:

@@ -74,5 +74,5 @@ def handed_to(facts: GroupFacts, hop: MemberRun) -> Participant | None:
 def no_such_member(facts: GroupFacts, hop: MemberRun) -> list[ToolAnswer]:
     """What a member is told that handed over to nobody."""
     names = ", ".join(each.name for each in facts.present if each.agent_id != hop.agent_id)
-    told = f"There is no other member of that name. The others are: {names or 'none'}."
-    return [ToolAnswer(tool_call_id=call.id, content=told) for call in hop.calls]
+    content = f"There is no other member of that name. The others are: {names or 'none'}."
+    return [ToolAnswer(tool_call_id=call.id, content=content) for call in hop.calls]

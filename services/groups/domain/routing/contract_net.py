@@ -53,9 +53,9 @@ class ContractNet:
         if done is None:
             return next_of(routing, "award", [bid.agent_id for bid in ranked])
         notices = routing.of("notice")
-        told_next = losers(routing, bids, done) if not notices else ()
-        if told_next or any(notice.status == "pending" for notice in notices):
-            return Plan(told_next)
+        next_notices = losers(routing, bids, done) if not notices else ()
+        if next_notices or any(notice.status == "pending" for notice in notices):
+            return Plan(next_notices)
         return Plan(end=Completed((done.number,)))
 
     def compose(

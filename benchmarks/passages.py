@@ -29,7 +29,7 @@ from libs.eventstore.ports import Commit
 from libs.eventstore.read_model_rows import RowWrites
 from services.memory.adapters.embedders.local_embedder import LocalEmbedder
 from services.memory.adapters.embedders.minilm import MiniLm
-from services.memory.adapters.halfvec_dumper import HalfVector
+from services.memory.adapters.half_vectors import half_vector
 from services.memory.adapters.passage_search import (
     PassageQuery,
     PostgresPassageSearch,
@@ -211,7 +211,7 @@ async def nearest(database: Database, query: PassageQuery) -> set[str]:
     """What is nearest of all that there is."""
     filters, parameters = filters_of(query)
     [wanted] = query.vectors
-    values = {"model": wanted.model, "vector": HalfVector.of(wanted.vector), "limit": query.limit}
+    values = {"model": wanted.model, "vector": half_vector(wanted.vector), "limit": query.limit}
     statement = EXACT.format(filters=filters, dimensions=len(wanted.vector))
     rows = await database.fetch(statement, parameters | values)
     return {passage_id for (passage_id,) in rows}

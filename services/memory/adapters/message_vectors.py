@@ -13,7 +13,7 @@ from libs.contracts.memory.semantic_message_search import EMBEDDED_ROLES
 from libs.embeddings.ports import Vector
 from libs.embeddings.vector_encoding import halfvec
 from libs.eventstore.connection_pool import Database
-from services.memory.adapters.halfvec_dumper import HalfVector
+from services.memory.adapters.half_vectors import half_vector
 
 # Of a history so many of its newest messages are embedded when it is searched; of what is older
 # only what was embedded while it was new enough.
@@ -236,7 +236,7 @@ class PostgresMessageVectors:
             filters=filters, dimensions=len(query.vector), compared=VECTORS_COMPARED_MAX
         )
         values |= {
-            "vector": HalfVector.of(query.vector),
+            "vector": half_vector(query.vector),
             "model": query.model,
             "similarity_min": query.similarity_min,
             "limit": query.limit,

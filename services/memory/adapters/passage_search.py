@@ -12,7 +12,7 @@ from libs.contracts.memory.archives import FoundPassage
 from libs.embeddings.ports import Vector
 from libs.embeddings.rank_fusion import FUSION_RANKS
 from libs.eventstore.connection_pool import Database
-from services.memory.adapters.halfvec_dumper import HalfVector
+from services.memory.adapters.half_vectors import half_vector
 
 # Of each list so many are fused, or as many as are asked for.
 CANDIDATES_MIN = 60
@@ -148,7 +148,7 @@ def search_statement(query: PassageQuery) -> tuple[str, dict[str, Any]]:
     parameters |= {"limit": limit, "candidates": max(limit, CANDIDATES_MIN)}
     lists = []
     for n, wanted in enumerate(query.vectors):
-        parameters |= {f"vector_{n}": HalfVector.of(wanted.vector), f"model_{n}": wanted.model}
+        parameters |= {f"vector_{n}": half_vector(wanted.vector), f"model_{n}": wanted.model}
         nearest, bounds = way_of_comparing(query, wanted, parameters["candidates"])
         parameters |= bounds
         lists.append(nearest.format(n=n, dimensions=len(wanted.vector), filters=filters))

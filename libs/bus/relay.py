@@ -34,6 +34,12 @@ class Relay:
         self.published_as: int | None = None
         self.caught_up = False
 
+    def look_again(self) -> None:
+        """Have a turn read the log, whatever was numbered in it: a relay that was frozen may have
+        numbered events after this one took its place, and died before it published them."""
+        self.caught_up = False
+        self.notification.notify()
+
     async def turn(self) -> None:
         """Wait for a commit, then publish everything that is not published yet."""
         await self.notification.wait(POLL_SECONDS)

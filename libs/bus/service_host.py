@@ -175,7 +175,7 @@ class Service:
         await self.rest(LOG_LOOK_SECONDS)
         waiting = await self.store.waiting([each.upstream for each in self.consumers])
         if waiting.relay or self.relay.leadership.epoch is None:
-            self.relay.notification.notify()
+            self.relay.look_again()
         for consumer in self.consumers:
             if consumer.upstream in waiting.upstreams or consumer.leadership.epoch is None:
                 consumer.notification.notify()

@@ -42,8 +42,8 @@ class TableRow(dict[str, Any]):
 def storable_json(text: str | bytes) -> Any:
     """A JSON value without what no text here may have: NUL, and halves of surrogate pairs."""
     value = json.loads(text)
-    escaped = b"\\u" if isinstance(text, bytes) else "\\u"
-    return storable_value(value) if escaped in text else value  # type: ignore[operator]
+    escaped = b"\\u" in text if isinstance(text, bytes) else "\\u" in text
+    return storable_value(value) if escaped else value
 
 
 def storable_value(value: Any) -> Any:

@@ -135,13 +135,11 @@ def order_new_commits_last(connection: psycopg.Connection[object]) -> None:
         )
 
 
-def applied_checksums(
-    connection: psycopg.Connection[object], service: str
-) -> dict[str, str | None]:
+def applied_checksums(connection: psycopg.Connection[Any], service: str) -> dict[str, str | None]:
     """The migrations of a schema, each with its checksum; None where a commit before checksums
     applied it."""
     statement = f"select name, to_jsonb(m)->>'checksum' from {service}.migrations m order by name"
-    return dict(connection.execute(statement).fetchall())  # type: ignore[arg-type]
+    return dict(connection.execute(statement).fetchall())
 
 
 def checksum_of(text: str) -> str:

@@ -10,7 +10,7 @@ from importlib import import_module
 from pkgutil import walk_packages
 from types import ModuleType
 
-from litestar import Litestar, Request, Response, Router
+from litestar import Litestar, Response, Router
 from litestar.exceptions import MethodNotAllowedException, NotFoundException
 from litestar.handlers import HTTPRouteHandler
 from litestar.types import ASGIApp
@@ -83,6 +83,7 @@ from services.api.http.internal_requests import InternalRequests
 from services.api.http.password_attempt_limits import PasswordAttemptLimits
 from services.api.http.per_path_concurrency_limits import ConcurrencyLimits, no_place
 from services.api.http.request_admission import admit
+from services.api.http.request_parsing import AnyRequest
 from services.api.http.request_telemetry import TracedLitestar
 from services.api.http.text_work import TextWorks
 from services.api.policies.deleted_projects import ClearDeletedProjects
@@ -115,7 +116,7 @@ def route_handlers(*packages: ModuleType) -> list[HTTPRouteHandler]:
 HANDLERS = [call_directly(handler) for handler in route_handlers(resources)]
 
 
-def on_no_route(request: Request, exception: Exception) -> Response[bytes]:  # type: ignore[type-arg]
+def on_no_route(request: AnyRequest, exception: Exception) -> Response[bytes]:
     """A path that is not served: what lets requests in stands only before those that are."""
     try:
         check(request)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Literal
 
-from libs.contracts.bus_messages import JsonObject
+from libs.contracts.bus_messages import Json, JsonObject
 from libs.contracts.letta.messages import otid_of
 
 OPENING_NUMBER = 1
@@ -44,9 +44,9 @@ def text_chunk(message: JsonObject, text: str) -> JsonObject:
     return {**message, "content": text}
 
 
-def call_chunk(message: JsonObject, call: JsonObject, **part: object) -> JsonObject:
+def call_chunk(message: JsonObject, call: JsonObject, **part: Json) -> JsonObject:
     """A chunk of a call: what this chunk lacks is left out, and `tool_calls` is no list."""
-    delta: JsonObject = {**part, "tool_call_id": call["tool_call_id"]}  # type: ignore[dict-item]
+    delta: JsonObject = {**part, "tool_call_id": call["tool_call_id"]}
     return {**message, "tool_call": delta, "tool_calls": delta}
 
 

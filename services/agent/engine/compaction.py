@@ -302,7 +302,8 @@ class Summariser:
         if plan.way == "self_compact_sliding_window":
             part = state.model_copy(update={"window": state.window[: plan.kept_from]})
             messages = shown_messages(part, asked.rebuilt, window_tokens=tokens)
-        prompt = prompt_of(made_of.settings, plan.way)  # type: ignore[arg-type]
+        assert plan.way != MECHANICAL, "such a summary asks no model"
+        prompt = prompt_of(made_of.settings, plan.way)
         at = self.clock.now()
         messages.append(Message(id="", role="user", content=prompt, created_at=at))
         if made_of.budget.whole > made_of.budget.window and plan.way == "self_compact_all":
@@ -317,7 +318,8 @@ def request_of(
     made_of: Prepared, plan: Plan, evicted: list[Message], llm: LLMConfig, share: float
 ) -> ModelRequest:
     """A summariser, shown what is evicted as far as that fits into this share of its window."""
-    prompt = prompt_of(made_of.settings, plan.way)  # type: ignore[arg-type]
+    assert plan.way != MECHANICAL, "such a summary asks no model"
+    prompt = prompt_of(made_of.settings, plan.way)
     at = evicted[-1].created_at
     room = max(1_000, int(llm.context_window * share * BYTES_PER_TOKEN) - len(prompt.encode()))
     messages = [Message(id="", role="system", content=prompt, created_at=at)]

@@ -91,10 +91,10 @@ class StepChunks:
         self.chunks.append((kind.name, 0))
         return call_chunk(self.calls_message(kind), kind.call, name=name)
 
-    def count(self, kind: str, text: str) -> None:
+    def count(self, kind: ChunkKind, text: str) -> None:
         """Keep account of a chunk."""
         self.chars[kind] += len(text)
-        self.chunks.append((kind, len(text)))  # type: ignore[arg-type]
+        self.chunks.append((kind, len(text)))
 
     def rest(self, messages: Sequence[JsonObject]) -> list[JsonObject]:
         """The unsent chunks of the whole message, which is served as `messages`."""
@@ -137,10 +137,10 @@ class StepChunks:
             elif number == sent - 1:
                 yield from self.remaining(kind.arguments, str(call["arguments"]))
 
-    def remaining(self, kind: str, whole: str) -> Iterator[Chunk]:
+    def remaining(self, kind: ChunkKind, whole: str) -> Iterator[Chunk]:
         """The end of a text, if it was not sent."""
         if self.chars[kind] < len(whole):
-            yield kind, len(whole) - self.chars[kind]  # type: ignore[misc]
+            yield kind, len(whole) - self.chars[kind]
 
     # The V1 messages that the chunks belong to, without what comes in chunks
 

@@ -11,6 +11,7 @@ from functools import cache
 from pathlib import Path
 
 from litestar import Request, Response
+from litestar.datastructures import State
 from litestar.exceptions import (
     HTTPException,
     MethodNotAllowedException,
@@ -134,13 +135,13 @@ def answer(status: int, body: JsonObject, headers: Mapping[str, str]) -> Respons
     )
 
 
-def on_exception(request: Request, exception: Exception) -> Response[bytes]:  # type: ignore[type-arg]
+def on_exception(request: Request[object, object, State], exception: Exception) -> Response[bytes]:
     """The response to any exception, in V1's form. A process edge: a bug is logged here, once."""
     problem = as_problem(request, exception)
     return answer(problem.status, problem.body, problem.headers)
 
 
-def as_problem(request: Request, exception: Exception) -> Problem:  # type: ignore[type-arg]
+def as_problem(request: Request[object, object, State], exception: Exception) -> Problem:
     """An exception as an answer."""
     match exception:
         case Problem():
@@ -170,7 +171,7 @@ def too_large() -> Problem:
     return Problem(HTTP_413_REQUEST_ENTITY_TOO_LARGE, {"detail": detail})
 
 
-def no_route(request: Request, exception: HTTPException) -> Problem:  # type: ignore[type-arg]
+def no_route(request: Request[object, object, State], exception: HTTPException) -> Problem:
     """A path that is not served: known to V1 and not built yet, or not known at all."""
     known = missing_operation(request.method, request.url.path)
     if known is not None:
@@ -180,7 +181,7 @@ def no_route(request: Request, exception: HTTPException) -> Problem:  # type: ig
     return Problem(404, {"detail": "Not Found"})
 
 
-def allowed_methods(request: Request) -> str:  # type: ignore[type-arg]
+def allowed_methods(request: Request[object, object, State]) -> str:
     """The methods that a path has."""
     bare = request.url.path.rstrip("/")
     methods = {

@@ -10,6 +10,7 @@ from functools import cache
 from typing import Annotated, Literal, TypeAliasType, get_args, get_origin
 
 from litestar import Request
+from litestar.datastructures import State
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 from pydantic.fields import FieldInfo
 from pydantic_core import from_json
@@ -21,7 +22,7 @@ from libs.contracts.outside_texts import decode_text
 from services.api.http.callers import caller_of
 from services.api.http.error_responses import Problem
 
-AnyRequest = Request[object, object, object]  # type: ignore[type-var]
+AnyRequest = Request[object, object, State]
 
 PAGE_ITEMS_MAX = 1_000
 # Where a page of large items would be longer it ends before, and the cursors lead on.
@@ -132,7 +133,7 @@ def without_nul(data: Json) -> Json:
         case list():
             return [without_nul(item) for item in data]
         case dict():
-            return {without_nul(key): without_nul(value) for key, value in data.items()}  # type: ignore[misc]
+            return {key.replace("\x00", ""): without_nul(value) for key, value in data.items()}
     return data
 
 

@@ -74,12 +74,12 @@ class TracedLitestar(Litestar):
     def serving(self, scope: Any, method: str) -> Span:
         """The span of a request, below that of the client if it says so. The services' own are
         not of interest: probes and scrapes."""
-        tracer = self.state.get("tracer")
+        tracer: tracing.Tracer | None = self.state.get("tracer")
         if tracer is None or scope["path"] in UNTRACED:
             return UNSEEN
         tracing.current.set(tracer)
         headers = dict(scope["headers"])
-        return tracer.span(  # type: ignore[no-any-return]
+        return tracer.span(
             method,
             "server",
             {

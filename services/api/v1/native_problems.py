@@ -7,17 +7,18 @@ import re
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-from litestar import Request, Response
+from litestar import Response
 
 from libs.contracts.bus_messages import Json, JsonObject
 from services.api.http.error_responses import Problem, answer, as_problem
+from services.api.http.request_parsing import AnyRequest
 
 CODE = re.compile(r"^[A-Z]+(_[A-Z]+)*: ")  # V1 begins some sentences so: `INVALID_ARGUMENT: `
 # What V1 says of a new agent whose model, tool or name is wrong.
 WRONG_FIELDS = (400, 404)
 
 
-def on_native_exception(request: Request, exception: Exception) -> Response[bytes]:  # type: ignore[type-arg]
+def on_native_exception(request: AnyRequest, exception: Exception) -> Response[bytes]:
     """The response to any exception, in the form of the native API."""
     problem = as_problem(request, exception)
     body: JsonObject = {"detail": sentence_of(problem.body) or f"The server says {problem.status}"}

@@ -8,7 +8,7 @@ from typing import Protocol
 
 from pydantic_core import to_json
 
-from libs.contracts.bus_messages import JsonObject
+from libs.contracts.bus_messages import Json, JsonObject
 from libs.contracts.shortened_text import cut
 from libs.contracts.tools.tool_runs import ToolRunResult
 from services.tools.engine.builtin_runner import BuiltinCall, failure
@@ -79,16 +79,17 @@ def outcome_json(outcome: Outcome, chars_max: int) -> JsonObject:
     """The result of a program for the model, within `chars_max`."""
     room = int(chars_max * PART_OF_PRINTED)
     value = None if outcome.value is None else cut(str(outcome.value), room)
+    stderr: list[Json] = [cut(outcome.stderr, room)] if outcome.stderr else []
     result: JsonObject = {
         "status": "success",
         "func_return": value,
         "stdout": [cut(outcome.stdout, room)] if outcome.stdout else [],
-        "stderr": [cut(outcome.stderr, room)] if outcome.stderr else [],
+        "stderr": stderr,
     }
     if outcome.status != "success":
         error = error_of(outcome, room)
         name, what, traceback = error["name"], error["value"], error["traceback"]
-        printed = [*result["stderr"], traceback] if traceback else result["stderr"]  # type: ignore[misc]
+        printed = [*stderr, traceback] if traceback else stderr
         said = f"Error executing function run_code_with_tools: {name}: {what}"
         result |= {"status": "error", "func_return": said, "stderr": printed}
     return result

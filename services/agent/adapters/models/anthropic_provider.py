@@ -113,12 +113,13 @@ class AnthropicProvider(HttpProvider):
         prefixes = [prefix for prefix in OUTPUT_TOKENS if name.startswith(prefix)]
         output = OUTPUT_TOKENS[max(prefixes, key=len)] if prefixes else OUTPUT_TOKENS_DEFAULT
         window = self.window_tokens(name) or entry.get("max_input_tokens")
-        known = isinstance(window, int) and 0 < window < CONTEXT_WINDOW_MAX
+        if not isinstance(window, int) or not 0 < window < CONTEXT_WINDOW_MAX:
+            window = CONTEXT_WINDOW_DEFAULT
         config = llm_config(
             f"{self.name}/{HANDLES.get(name, name)}",
             endpoint_type="anthropic",
             endpoint=f"{self.base_url}/v1",
-            context_window=window if known else CONTEXT_WINDOW_DEFAULT,  # type: ignore[arg-type]
+            context_window=window,
             max_tokens=output,
         )
         return config.model_copy(update={"model": name})

@@ -60,7 +60,8 @@ class Refused(Exception):
     def body(self) -> Json:
         """The JSON body of an error; None if it is no JSON."""
         with suppress(ValueError):
-            return json.loads(self.text)  # type: ignore[no-any-return]
+            body: Json = json.loads(self.text)
+            return body
         return None
 
     @property

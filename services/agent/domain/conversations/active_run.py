@@ -18,7 +18,7 @@ from libs.contracts.deterministic_ids import derived_id
 from libs.contracts.letta.enums import AgentType
 from libs.contracts.letta.runs import RunConfig
 from libs.contracts.letta.tool_rules import ToolRule
-from services.agent.domain.conversations.approval_state import Gate, PendingCall
+from services.agent.domain.conversations.approval_state import CallState, Gate, PendingCall
 
 PAUSE_SECONDS_MAX = 600.0
 # How many calls of one step may run at once.
@@ -225,11 +225,11 @@ def unfinished_step(active: ActiveRun, agent_id: str, model: str = "") -> Unfini
     return UnfinishedStep(id=step_id, agent_id=agent_id, asked=asked, model=model if asked else "")
 
 
-def mark(active: ActiveRun, call_id: str, old: str, new: str) -> PendingCall:
+def mark(active: ActiveRun, call_id: str, old: CallState, new: CallState) -> PendingCall:
     """Move a call on; returns it."""
     pending = active.pending(call_id)
     assert pending.state == old, f"only a {old} call becomes {new}"
-    pending.state = new  # type: ignore[assignment]
+    pending.state = new
     return pending
 
 

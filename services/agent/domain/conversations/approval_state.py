@@ -14,6 +14,8 @@ from libs.contracts.agent.approvals import RecordedAnswer, arguments_hash
 from libs.contracts.agent.conversations import BoundTool, Message, ToolCall
 from libs.contracts.agent.runs import ClientSkill, ClientTool
 
+CallState = Literal["waiting", "started", "finished"]
+
 
 class PendingCall(BaseModel):
     """A tool call that the model asked for in this step; `refused` if its rules or the user do not
@@ -22,7 +24,7 @@ class PendingCall(BaseModel):
     answer before anything becomes of it. A program has `called` other tools."""
 
     call: ToolCall
-    state: Literal["waiting", "started", "finished"] = "waiting"
+    state: CallState = "waiting"
     refused: bool = False
     concurrent: bool = False
     held: Message | None = None

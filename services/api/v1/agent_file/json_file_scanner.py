@@ -181,7 +181,8 @@ class JsonFileScanner:
     def peek(self) -> str:
         """The next character that is no white space, which is not taken; empty at the end."""
         while True:
-            self.at = WHITESPACE.match(self.buffer, self.at).end()  # type: ignore[union-attr]
+            space = WHITESPACE.match(self.buffer, self.at)
+            self.at = space.end() if space else self.at
             if self.at < len(self.buffer):
                 return self.buffer[self.at]
             if not self.fill(()):

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from datetime import datetime
 
+from pydantic import BaseModel
 from pydantic_core import from_json, to_json
 
 from libs.contracts.agent.conversations import Message, ReasoningPart, ToolCall, ToolStatus
@@ -224,11 +225,11 @@ def without_wrapping(text: str) -> str:
     return message if isinstance(message, str) else text
 
 
-def tool_result(content: str | Sequence[object]) -> tuple[Json, ToolStatus]:
+def tool_result(content: str | Sequence[BaseModel]) -> tuple[Json, ToolStatus]:
     """The result of a tool, and its status; older servers wrapped both into an object with the
     time."""
     if not isinstance(content, str):
-        return [part.model_dump(mode="json") for part in content], "success"  # type: ignore[attr-defined]
+        return [part.model_dump(mode="json") for part in content], "success"
     packed = object_of(content)
     if packed is None or not {"status", "message", "time"} >= packed.keys() >= {"message"}:
         return content, "success"

@@ -23,7 +23,7 @@ from benchmarks.agents import RunFailed, one_call
 from benchmarks.client import Connection, Origin
 from benchmarks.instance import start
 from libs.contracts.agent.conversations import main_conversation
-from libs.contracts.service_registry import load_contracts
+from libs.contracts.all_messages import load_contracts
 from libs.eventstore.connection_pool import Database, open_pool
 from libs.eventstore.event_decoding import replay
 from libs.eventstore.postgres import PostgresEventStore

@@ -19,7 +19,8 @@ from typing import Any
 
 import psycopg
 
-from libs.contracts.service_registry import load_contracts, names
+from libs.contracts.all_messages import load_contracts
+from libs.contracts.service_registry import names
 from libs.eventstore.event_decoding import UnknownEvent
 from libs.eventstore.migrations import restore_missing
 from libs.eventstore.read_model_rebuild import SESSION_OPTIONS, Rebuild, RebuildFailed, Rebuilt

@@ -10,6 +10,7 @@ from pydantic import BaseModel, ConfigDict
 from pydantic.json_schema import models_json_schema
 
 from libs.contracts.agent import agents as agent
+from libs.contracts.all_messages import load_contracts
 from libs.contracts.bus_messages import (
     COMMANDS,
     EVENTS,
@@ -19,7 +20,7 @@ from libs.contracts.bus_messages import (
     Event,
     Rejected,
 )
-from libs.contracts.service_registry import events_stream, load_contracts, names
+from libs.contracts.service_registry import events_stream, names
 from libs.contracts.stream_definitions import COMMANDS_STREAM, streams
 from libs.contracts.version import HEELER_VERSION
 

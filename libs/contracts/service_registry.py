@@ -15,9 +15,6 @@ modules of `libs/contracts/<name>/` define, its aggregates those of `services/<n
 from __future__ import annotations
 
 from dataclasses import dataclass
-from importlib import import_module
-from importlib.util import find_spec
-from pkgutil import walk_packages
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -149,15 +146,3 @@ def receivers(service: Service) -> tuple[str, ...]:
         return names()
     some = (command.partition(".")[0] for command in service.sends_only)
     return tuple(dict.fromkeys((*service.sends, *some)))
-
-
-def load_contracts() -> None:
-    """Import the messages of every service, so that all are registered. Safe to repeat."""
-    import_module("libs.contracts.per_service_commands")
-    import_module("libs.contracts.moments")
-    import_module("libs.contracts.appended_histories")
-    for name in names():
-        package = f"libs.contracts.{name}"
-        if find_spec(package):
-            for module in walk_packages(import_module(package).__path__, f"{package}."):
-                import_module(module.name)

@@ -23,7 +23,7 @@ import asyncio, sys
 from libs.bus.clock_and_ids import RandomIds
 from libs.bus.nats_bus import NatsBus
 from libs.contracts.bus_messages import COMMANDS, Context
-from libs.contracts.service_registry import load_contracts
+from libs.contracts.all_messages import load_contracts
 
 async def main(url):
     load_contracts()

@@ -8,8 +8,9 @@ from pathlib import Path
 
 import pytest
 
+from libs.contracts.all_messages import load_contracts
 from libs.contracts.bus_messages import COMMANDS, EVENTS
-from libs.contracts.service_registry import SERVICES, Service, load_contracts, names, receivers
+from libs.contracts.service_registry import SERVICES, Service, names, receivers
 
 OF_EVERY_SERVICE = (
     "libs.contracts.per_service_commands",

@@ -10,8 +10,8 @@ import pytest
 
 from cli.__main__ import SECTIONS
 from cli.exit_codes import ExitCode
+from cli.pages import MANUAL, PAGE, man, page_text
 from cli.reference import ENVIRONMENT
-from deploy.cli_pages import MANUAL, PAGE, man, page_text
 from tests.heeler_command import HeelerCommand
 
 MACROS = {".TH", ".SH", ".SS", ".TP", ".PP", ".B", ".br", ".RS", ".RE"}
@@ -23,7 +23,7 @@ def manual(command: HeelerCommand) -> str:
 
 
 def test_both_pages_are_what_the_commands_say(manual: str) -> None:
-    advice = "run python -m deploy.cli_pages, and look at the change"
+    advice = "run python -m cli.pages, and look at the change"
     assert PAGE.read_text() == page_text(), advice
     assert MANUAL.read_text() == man.page() == manual, advice
 

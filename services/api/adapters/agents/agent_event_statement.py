@@ -8,8 +8,8 @@ from datetime import UTC, datetime, timedelta
 from functools import cache
 from typing import Any
 
+from libs.contracts.all_messages import load_contracts
 from libs.contracts.bus_messages import EVENTS
-from libs.contracts.service_registry import load_contracts
 
 SERVICES = ("agent", "memory", "tools", "scheduler", "groups", "api")
 # A conversation has one of each in every run; of its other events there is an index by topic.

@@ -1,4 +1,4 @@
-"""`python -m deploy.cli_pages`: write docs/cli.md and docs/heeler.1 from the commands."""
+"""`python -m cli.pages`: write docs/cli.md and docs/heeler.1 from the commands."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ MANUAL = DOCS / "heeler.1"
 
 INTRODUCTION = """# The command `heeler`
 
-This page is generated (`python -m deploy.cli_pages`): do not edit it. `heeler man` prints the same
+This page is generated (`python -m cli.pages`): do not edit it. `heeler man` prints the same
 as a manual page (`heeler man | man -l -`), `heeler COMMAND --help` what a command does.
 
 `heeler` starts and looks after the server on this machine, and speaks to any server by its API:

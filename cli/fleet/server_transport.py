@@ -52,7 +52,6 @@ class ServerTransport:
 
     @property
     def address(self) -> str:
-        """The address of the server."""
         return self.server.where.url
 
     def get(self, path: str, **query: Any) -> Json:
@@ -61,7 +60,6 @@ class ServerTransport:
             return self.server.get(path, **query)
 
     def pages(self, path: str, limit: int | None = None, **query: Any) -> Iterator[Json]:
-        """Each entry of a list that has cursors."""
         with _in_words():
             yield from self.server.pages(path, limit, **query)
 

@@ -74,7 +74,6 @@ class AskedVersions:
             older = {"after": events[-1]["id"]}
 
     def block_version(self, block_id: str) -> int:
-        """The version of a block; 0 where it is gone."""
         try:
             page = self.target.get(f"/v1/blocks/{block_id}/history", limit=1)
         except Missing:

@@ -12,15 +12,12 @@ class SystemClock:
     """The machine's clock."""
 
     def now(self) -> datetime:
-        """Return the time now, in UTC."""
         return datetime.now(UTC)
 
     def monotonic(self) -> float:
-        """Seconds that never go back."""
         return time.monotonic()
 
     async def sleep(self, seconds: float) -> None:
-        """Wait for so many seconds."""
         await asyncio.sleep(seconds)
 
 
@@ -28,5 +25,4 @@ class RandomIds:
     """Ids from the system's randomness."""
 
     def new(self, prefix: str) -> str:
-        """Return `<prefix>-<uuid4>`, never returned before."""
         return f"{prefix}-{uuid.uuid4()}"

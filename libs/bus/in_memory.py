@@ -171,7 +171,6 @@ class InMemorySubscription:
     deliver: Deliver
 
     async def end(self) -> None:
-        """Stop delivering to this subscriber."""
         listening = self.network.deltas[self.subject]
         listening.remove(self.deliver)
         if not listening:

@@ -107,7 +107,6 @@ class DeltaSubscription:
         self.subscription = subscription
 
     async def end(self) -> None:
-        """Stop delivering to this subscriber."""
         try:
             await self.subscription.unsubscribe()
         except NatsError as problem:

@@ -131,7 +131,6 @@ class InMemoryEventStore:
             self.schema.committed.append(stored)
 
     async def stored_reply(self, message_id: str) -> str | None:
-        """The reply that a message was answered with, if it was handled."""
         return self.schema.inbox.get(message_id)
 
     async def forget_replies(self, older_than_seconds: float) -> int:
@@ -143,7 +142,6 @@ class InMemoryEventStore:
         return min(len(old), REPLIES_FORGOTTEN_AT_ONCE)
 
     async def take_lease(self, key: str) -> int | None:
-        """The new epoch if nobody holds the lease, else None."""
         taken = await self.take_over(key)
         return taken.epoch if taken else None
 
@@ -235,7 +233,6 @@ class InMemoryEventStore:
         return erased
 
     async def import_of(self, aggregate_id: str) -> Beginning | None:
-        """The import that began an aggregate, the last one if several did; None if none did."""
         for event in reversed(self.schema.streams.get(aggregate_id, [])):
             if event.metadata.get(BEGINS):
                 return Beginning(str(event.metadata[IMPORT]), event.version)
@@ -244,7 +241,6 @@ class InMemoryEventStore:
     async def rows_of_others(
         self, table: Table, column: str, values: Sequence[str], aggregate_id: str
     ) -> list[str]:
-        """Which of these values rows have in a column that other aggregates have written."""
         found = {
             str(row[column])
             for row in self.schema.tables.get(table.name, {}).values()
@@ -304,11 +300,9 @@ class InMemoryEventStore:
         return found
 
     async def published_position(self) -> int:
-        """The position up to which the relay has published."""
         return self.schema.published
 
     async def mark_published(self, position: int) -> None:
-        """Remember how far the relay has published."""
         self.schema.published = max(self.schema.published, position)
 
     async def position(self, upstream: str) -> int:

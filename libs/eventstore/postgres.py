@@ -242,7 +242,6 @@ class PostgresEventStore:
             del self.held[fence.key]
 
     async def stored_reply(self, message_id: str) -> str | None:
-        """The reply that a message was answered with, if it was handled."""
         row = await self.database.fetch_one(
             self.sql("select reply from {schema}.inbox where message_id = %s"), [message_id]
         )
@@ -256,7 +255,6 @@ class PostgresEventStore:
         return len(rows)
 
     async def take_lease(self, key: str) -> int | None:
-        """The new epoch if nobody holds the lease, else None."""
         taken = await self.take_over(key)
         return taken.epoch if taken else None
 
@@ -323,7 +321,6 @@ class PostgresEventStore:
         return erased
 
     async def import_of(self, aggregate_id: str) -> Beginning | None:
-        """The import that began an aggregate, the last one if several did; None if none did."""
         row = await self.database.fetch_one(
             self.sql(
                 "select metadata->>'import', version from {schema}.events"
@@ -336,7 +333,6 @@ class PostgresEventStore:
     async def rows_of_others(
         self, table: Table, column: str, values: Sequence[str], aggregate_id: str
     ) -> list[str]:
-        """Which of these values rows have in a column that other aggregates have written."""
         rows = await self.database.fetch(
             self.sql(
                 f"select distinct {column} from {{schema}}.{table.name}"
@@ -361,7 +357,6 @@ class PostgresEventStore:
         return [(aggregate_id, topic) for aggregate_id, topic in rows]
 
     async def number_log(self, limit: int = LOG_PAGE_EVENTS_MAX) -> int:
-        """Give committed events their dense positions, in commit-safe order; returns how many."""
         row = await self.database.fetch_one(self.sql(NUMBER_LOG), {"limit": limit})
         assert row is not None
         return int(row[0])
@@ -377,7 +372,6 @@ class PostgresEventStore:
     async def read_upstream(
         self, upstream: str, after: int, topics: list[str], limit: int = LOG_PAGE_EVENTS_MAX
     ) -> UpstreamPage:
-        """The events of some topics in another service's log, from the view that it publishes."""
         row = await self.database.fetch_one(LOG_HEAD.format(schema=upstream))
         head = int(row[0]) if row else 0
         rows = await self.database.fetch(
@@ -403,20 +397,17 @@ class PostgresEventStore:
         return {name: Progress(int(done), max(int(waiting), 0)) for name, done, waiting in rows}
 
     async def published_position(self) -> int:
-        """The position up to which the relay has published."""
         row = await self.database.fetch_one(self.sql("select published from {schema}.relay"))
         assert row is not None
         return int(row[0])
 
     async def mark_published(self, position: int) -> None:
-        """Remember how far the relay has published."""
         await self.database.fetch(
             self.sql("update {schema}.relay set published = %s where published < %s"),
             [position, position],
         )
 
     async def position(self, upstream: str) -> int:
-        """Where the consumer of another service's log stands (0 before the first event)."""
         row = await self.database.fetch_one(
             self.sql("select position from {schema}.positions where upstream = %s"), [upstream]
         )

@@ -33,14 +33,12 @@ class PostgresView:
         self.fingerprint_query = fingerprint
 
     async def fingerprint(self) -> str:
-        """A value that changes whenever one of its rows does."""
         if not await self.database.any_row(self.source):
             return "no rows"
         row = await self.database.fetch_one(self.fingerprint_query)
         return str(row[0]) if row else ""
 
     async def rows(self) -> Sequence[tuple[Any, ...]]:
-        """Return all rows of the view."""
         return await self.database.fetch(self.rows_query)
 
 

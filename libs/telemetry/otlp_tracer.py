@@ -46,16 +46,13 @@ class LiveSpan:
         return traceparent_of(self.span)
 
     def note(self, attributes: Attributes) -> None:
-        """Add attributes that became known meanwhile."""
         self.span.set_attributes(attributes)
 
     def mark_failed(self, error_type: str) -> None:
-        """It went wrong, though nothing is raised."""
         self.span.set_attribute(span_attributes.ERROR_TYPE, error_type)
         self.span.set_status(trace.StatusCode.ERROR)
 
     def rename(self, name: str) -> None:
-        """A better name became known."""
         self.span.update_name(name)
 
     def end(self) -> None:
@@ -101,7 +98,6 @@ class OtlpTracer:
 
     @property
     def inside(self) -> bool:
-        """Whether a span is under way here."""
         return trace.get_current_span().get_span_context().is_valid
 
     def span(
@@ -115,7 +111,6 @@ class OtlpTracer:
         )
 
     def statement(self, text: str) -> LiveSpan:
-        """The span of an SQL statement, or of what a few words call it."""
         name = summary_of(text)
         system = {span_attributes.DB_SYSTEM: "postgresql", span_attributes.DB_SUMMARY: name}
         return self.span(name, "client", system)

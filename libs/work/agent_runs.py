@@ -146,7 +146,6 @@ class PostgresAgentRunQueries:
         self.database = database
 
     async def run_progress(self, org: str, run_id: str) -> RunProgress | None:
-        """How far a run is, if it was accepted and is not deleted."""
         row = await self.database.fetch_one(
             "select status, coalesce(stop_reason, ''), usage, error from agent.run_view"
             " where id = %s and org = %s",
@@ -155,7 +154,6 @@ class PostgresAgentRunQueries:
         return RunProgress(*row) if row else None
 
     async def run_messages(self, org: str, run_id: str) -> list[dict[str, Any]]:
-        """The V1 messages of a run, those that were sent first."""
         rows = await self.database.fetch(
             "select v1_messages from agent.message_view where run_id = %s and org = %s"
             " order by position",

@@ -77,11 +77,9 @@ class InMemoryDeadLetterStore:
             row |= {"attempts": number_of(row, "attempts") - 1, "free_at": self.clock()}
 
     async def forget(self, message_id: str) -> None:
-        """Delete the attempts of an answered message."""
         self.attempts.pop((message_id,), None)
 
     async def has_trouble(self, attempts: int, seconds: float) -> bool:
-        """Whether some message was tried so often, the last time at most so long ago."""
         since = self.clock() - seconds
         return any(
             number_of(row, "attempts") >= attempts and number_of(row, "last_at") > since
@@ -89,14 +87,12 @@ class InMemoryDeadLetterStore:
         )
 
     async def forget_older(self, seconds: float) -> None:
-        """Forget the attempts of messages that did not come again."""
         before = self.clock() - seconds
         for key, row in list(self.attempts.items()):
             if number_of(row, "last_at") < before:
                 del self.attempts[key]
 
     async def find(self, letter_id: str) -> DeadLetter | None:
-        """Return the dead letter of this id, or None."""
         row: Any = self.letter(letter_id)
         if row is None:
             return None

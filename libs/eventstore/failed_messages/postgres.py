@@ -123,11 +123,9 @@ class PostgresDeadLetterStore:
         await self.run(UNCOUNT, [message_id])
 
     async def forget(self, message_id: str) -> None:
-        """Delete the attempts of an answered message."""
         await self.run(FORGET, [message_id])
 
     async def has_trouble(self, attempts: int, seconds: float) -> bool:
-        """Whether some message was tried so often, the last time at most so long ago."""
         row = await self.run(TROUBLED, [attempts, seconds])
         return row is not None and bool(row[0])
 
@@ -136,7 +134,6 @@ class PostgresDeadLetterStore:
         await self.run(FORGET_OLDER, [seconds])
 
     async def find(self, letter_id: str) -> DeadLetter | None:
-        """Return the dead letter of this id, or None."""
         row = await self.run(FIND, [letter_id])
         return DeadLetter(*row) if row else None
 

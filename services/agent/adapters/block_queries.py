@@ -89,11 +89,9 @@ class PostgresBlockQueries:
         return found
 
     async def seen_blocks(self, org: str, block_ids: list[str]) -> list[AttachedBlock]:
-        """These blocks as they are now, in this order, without those that are gone."""
         return await self.seen.answer((org, block_ids)) if block_ids else []
 
     async def labels(self, org: str, block_ids: list[str]) -> dict[str, str]:
-        """The labels of those of these blocks that are there."""
         rows = await self.database.fetch(
             "select b.id, b.label from unnest(%s::text[]) as wanted(id) cross join lateral"
             " (select id, label, org from memory.block_view where id = wanted.id limit 1) b"
@@ -103,7 +101,6 @@ class PostgresBlockQueries:
         return dict(rows)
 
     async def attached_block(self, org: str, agent_id: str, label: str) -> str | None:
-        """The block of this label that is attached to an agent by now; of several the first."""
         row = await self.database.fetch_one(
             "select b.id from agent.agents a"
             " cross join unnest(a.block_ids) with ordinality as attached(id, place)"

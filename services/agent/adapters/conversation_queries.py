@@ -81,7 +81,6 @@ class PostgresConversationQueries:
         self.database = database
 
     async def block_states(self, org: str, block_ids: list[str]) -> list[BlockState]:
-        """Those of these blocks that are there, in this order, whole."""
         rows = await self.database.fetch(
             "select b.document from unnest(%s::text[]) with ordinality as wanted(id, place)"
             " cross join lateral"
@@ -92,7 +91,6 @@ class PostgresConversationQueries:
         return [BlockState.model_validate_json(document) for (document,) in rows]
 
     async def isolated_blocks(self, org: str, conversation_id: str) -> dict[str, str]:
-        """The copies that stand in a conversation for blocks of its agent, by these."""
         row = await self.database.fetch_one(
             "select isolated_blocks from agent.conversations where id = %s and org = %s",
             [conversation_id, org],
@@ -100,7 +98,6 @@ class PostgresConversationQueries:
         return row[0] if row else {}
 
     async def conversations_of(self, org: str, agent_id: str, limit: int) -> list[str]:
-        """Conversations of an agent beside its own, so many at most."""
         rows = await self.database.fetch(
             "select id from agent.conversations where agent_id = %s and org = %s"
             " order by created_at limit %s",
@@ -109,7 +106,6 @@ class PostgresConversationQueries:
         return [conversation_id for (conversation_id,) in rows]
 
     async def lost_conversations(self, agent_ids: list[str] | None) -> list[LostConversation]:
-        """Conversations of these agents, or of any, whose agent is gone."""
         chosen = "" if agent_ids is None else "c.agent_id = any(%(agents)s) and"
         rows = await self.database.fetch(
             LOST_CONVERSATIONS.format(chosen=chosen), {"agents": agent_ids, "limit": SWEPT_MAX}
@@ -163,7 +159,6 @@ class PostgresApprovalQueries:
         self.database = database
 
     async def waiting_approvals(self, seconds_max: float) -> list[WaitingApproval]:
-        """Those that have waited longest."""
         if not await self.database.any_row("agent.approvals"):
             return []
         rows = await self.database.fetch(
@@ -210,7 +205,6 @@ class PostgresPauseQueries:
         self.database = database
 
     async def paused_conversations(self) -> list[PausedConversation]:
-        """Those whose pause ends first."""
         if not await self.database.any_row("agent.heartbeat_pauses"):
             return []
         rows = await self.database.fetch(

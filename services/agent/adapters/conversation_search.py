@@ -88,7 +88,6 @@ class PostgresConversationSearch:
         self.database = database
 
     async def search_messages(self, search: Search) -> list[FoundMessage]:
-        """Messages of an agent's history, the newest first."""
         rows = await self.database.fetch(
             SEARCH,
             {
@@ -105,7 +104,6 @@ class PostgresConversationSearch:
         return [FoundMessage(*row) for row in rows]
 
     async def messages_named(self, search: Search, ids: list[str]) -> list[FoundMessage]:
-        """Of these messages those that the search is about, whatever they say, in their order."""
         rows = await self.database.fetch(
             NAMED,
             {

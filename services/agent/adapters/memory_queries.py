@@ -64,7 +64,6 @@ class PostgresArchivalMemoryQueries:
         self.database = database
 
     async def archival_memory(self, org: str, agent_id: str) -> ArchivalMemory:
-        """The size of an agent's archives, and their tags."""
         row = await self.database.fetch_one(
             NEWEST,
             {"org": org, "agent": agent_id, "most": COUNTED_MAX + 1, "tags": TAGS_SHOWN_MAX},
@@ -72,8 +71,6 @@ class PostgresArchivalMemoryQueries:
         return ArchivalMemory(row[0], tuple(row[1])) if row else ArchivalMemory()
 
     async def archive_owner(self, org: str, agent_id: str) -> str:
-        """The agent in whose archives an agent stores: for a sleeptime agent for voice the one that
-        it reviews, as V1 has it."""
         row = await self.database.fetch_one(ARCHIVE_OWNER, {"org": org, "agent": agent_id})
         return str(row[0]) if row else agent_id
 

@@ -90,13 +90,11 @@ class PostgresAgentQueries:
         self.database = database
 
     async def configuration_at(self, org: str, agent_id: str, version: int) -> AgentDesign | None:
-        """The configuration that an agent had in a version; None before it was created."""
         values = {"agent": agent_id, "version": version, "org": org}
         text = await self.database.fetch_text(CONFIGURATION_AT, values)
         return AgentDesign.model_validate_json(text) if text else None
 
     async def agents_attached_to(self, org: str, block_id: str) -> list[str]:
-        """The agents that a block is attached to, although it is gone."""
         rows = await self.database.fetch(
             "select id from agent.agents where block_ids @> array[%(block)s] and org = %(org)s"
             # An import may have brought it back.
@@ -107,7 +105,6 @@ class PostgresAgentQueries:
         return [agent_id for (agent_id,) in rows]
 
     async def lost_blocks(self, agent_ids: list[str] | None) -> list[LostPart]:
-        """Blocks that are gone and that these agents, or any, still see."""
         agents = "agent.agents" if agent_ids is None else CHOSEN_AGENTS
         rows = await self.database.fetch(
             f"select a.id, seen.id, a.org from {agents} a, unnest(a.block_ids) as seen(id)"
@@ -119,7 +116,6 @@ class PostgresAgentQueries:
         return [LostPart(*row) for row in rows]
 
     async def agents_with_tool(self, org: str, tool_id: str) -> list[str]:
-        """The agents that have a tool which a client made."""
         rows = await self.database.fetch(
             "select id from agent.agents where custom_tool_ids @> array[%s] and org = %s",
             [tool_id, org],
@@ -141,7 +137,6 @@ class PostgresAgentQueries:
         return [LostPart(*row) for row in rows]
 
     async def unclaimed_blocks(self, blocks: list[MadeBlock]) -> list[MadeBlock]:
-        """Those of these blocks that neither an agent nor a conversation was created with."""
         rows = await self.database.fetch(
             UNCLAIMED_BLOCKS,
             [

@@ -150,7 +150,6 @@ class PostgresReplayQueries:
         self.database = database
 
     async def run_to_replay(self, org: str, run_id: str) -> RunToReplay | None:
-        """A run of an organisation; None for one that is not there."""
         row = await self.database.fetch_one(RUN, {"org": org, "run": run_id})
         if row is None:
             return None
@@ -164,7 +163,6 @@ class PostgresReplayQueries:
         return RunToReplay(run, status, steps, sorted(gated), sorted(called), is_compaction)
 
     async def history_page_of(self, org: str, aggregate_id: str, after: int) -> list[StoredEvent]:
-        """The next events of an aggregate after a version."""
         rows = await self.database.fetch(
             HISTORY,
             {
@@ -177,7 +175,6 @@ class PostgresReplayQueries:
         return [StoredEvent(*row) for row in rows]
 
     async def custom_tools_at(self, org: str, tool_ids: list[str], order: int) -> list[CustomTool]:
-        """These tools as they were after the commits up to this one."""
         if not tool_ids:
             return []
         rows = await self.database.fetch(
@@ -196,20 +193,17 @@ class PostgresReplayQueries:
         ]
 
     async def open_replays(self, org: str) -> int:
-        """The number of an organisation's replays that have not ended."""
         row = await self.database.fetch_one(
             "select count(*) from agent.run_replays where status = 'running' and org = %s", [org]
         )
         return row[0] if row else 0
 
     async def due_replays(self, of_org: int, limit: int) -> list[DueReplay]:
-        """Replays that nobody carries on; at most `of_org` of each organisation."""
         if not await self.database.any_row(UNFINISHED):
             return []
         rows = await self.database.fetch(DUE, {"of_org": of_org, "limit": limit})
         return [DueReplay(*row) for row in rows]
 
     async def lost_replays(self) -> list[DueReplay]:
-        """Replays whose run is gone."""
         rows = await self.database.fetch(LOST, {"limit": SWEPT_MAX})
         return [DueReplay(*row) for row in rows]

@@ -34,7 +34,6 @@ class PostgresRoutedMessageQueries:
         self.database = database
 
     async def routed_progress(self, org: str, routed_message_id: str) -> RoutedProgress | None:
-        """The state of a routed message, if it was accepted."""
         row = await self.database.fetch_one(
             "select m.status, d.agent_id, d.run_id, coalesce(m.error->>'reason', '')"
             " from groups.routed_message_view m cross join lateral ("

@@ -91,7 +91,6 @@ class PostgresSummaryQueries:
     async def summarised_messages(
         self, org: str, conversation_id: str, wanted: WantedMessages
     ) -> SummarisedMessages | None:
-        """Where the wanted messages of a conversation stand; None if there are none."""
         row = await self.database.fetch_one(
             EXTENT,
             {
@@ -120,7 +119,6 @@ class PostgresSummaryQueries:
     async def history_page(
         self, org: str, messages: SummarisedMessages, after: int, limit: int
     ) -> list[HistoryMessage]:
-        """The next of these messages after a position, so many at most."""
         rows = await self.database.fetch(
             PAGE,
             {
@@ -140,7 +138,6 @@ class PostgresSummaryQueries:
         return [HistoryMessage(*row) for row in rows]
 
     async def due_summaries(self, of_org: int, limit: int) -> list[DueSummary]:
-        """Summaries that nobody writes; at most `of_org` of each organisation."""
         if not await self.database.any_row(UNFINISHED):
             return []
         rows = await self.database.fetch(DUE, {"of_org": of_org, "limit": limit})

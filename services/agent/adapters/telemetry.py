@@ -161,14 +161,13 @@ RAISED = "raised"
 
 
 class ObservedTools:
-    """The tools of agents, whose calls are seen."""
+    """Keeps the contract of `Tools`; their calls are seen."""
 
     def __init__(self, tools: Tools, clock: Clock) -> None:
         self.tools = tools
         self.clock = clock
 
     def idempotent(self, name: str, design: AgentDesign) -> bool:
-        """Whether a call of the agent's tool may be made again after a crash."""
         return self.tools.idempotent(name, design)
 
     async def run(

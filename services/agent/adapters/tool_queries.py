@@ -76,11 +76,9 @@ class PostgresCustomToolQueries:
         return found
 
     async def custom_tools(self, org: str, tool_ids: list[str]) -> list[CustomTool]:
-        """These tools as they are now, in this order, without those that are gone."""
         return await self.tools.answer((org, tool_ids)) if tool_ids else []
 
     async def custom_tools_named(self, org: str, names: list[str]) -> list[CustomTool]:
-        """The tools of these names that are there."""
         rows = await self.database.fetch(TOOLS_BY_NAME, {"org": org, "names": names})
         return await tools_of_rows(rows)
 
@@ -160,7 +158,6 @@ class PostgresToolRunQueries:
         self.database = database
 
     async def tool_run(self, org: str, tool_run_id: str) -> ToolRunProgress | None:
-        """A call, if it was begun."""
         row = await self.database.fetch_one(
             "select result, alive and status = 'running' from tools.tool_run_view"
             " where id = %s and org = %s",

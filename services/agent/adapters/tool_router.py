@@ -92,7 +92,6 @@ class ToolRouter:
         context: Context,
         rules: ToolRules = NO_RULES,
     ) -> ToolResult:
-        """Carry a call out; whatever goes wrong is a result that the model sees."""
         tool = find_held_tool(call.name, design)
         if tool is None:
             names = ", ".join(tool.name for tool in design.current_tools)

@@ -41,15 +41,12 @@ class RetryingApi:
     clock: Clock
 
     async def get(self, path: str, **query: Any) -> Json:
-        """The document at a path."""
         return await self.persist(partial(self.api.get, path, **query))
 
     async def pages(self, path: str, **query: Any) -> list[Json]:
-        """All entries of a list that has cursors."""
         return await self.persist(partial(self.api.pages, path, **query))
 
     async def send(self, method: str, path: str, body: Json, key: str | None) -> Json:
-        """The answer to a request, with an Idempotency-Key if there is one."""
         return await self.persist(partial(self.api.send, method, path, body, key))
 
     async def persist[T](self, ask: Callable[[], Awaitable[T]]) -> T:

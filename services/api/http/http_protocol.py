@@ -71,7 +71,7 @@ class Refused(Exception):
 
 
 class LimitedHttp(HttpToolsProtocol):
-    """One connection."""
+    """One connection; keeps the contract of `Connection`."""
 
     def __init__(self, *args: Any, limits: ConnectionLimits, **named: Any) -> None:
         super().__init__(*args, **named)
@@ -105,11 +105,9 @@ class LimitedHttp(HttpToolsProtocol):
         super().connection_lost(exc)
 
     def refuse_for_room(self) -> None:
-        """Answer that there are too many connections, and close."""
         self.refuse(503, NO_ROOM)
 
     def give_way(self) -> None:
-        """Close the connection at once, without an answer."""
         self.refused = True
         self.limits.remove(self)
         self.transport.abort()

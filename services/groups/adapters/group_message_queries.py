@@ -22,7 +22,6 @@ class PostgresGroupMessageQueries:
         self.database = database
 
     async def has_message(self, org: str, group_id: str, message_id: str) -> bool:
-        """Whether a message is in the transcript of a group."""
         row = await self.database.fetch_one(
             "select 1 from groups.group_messages where id = %s and group_id = %s and org = %s",
             [message_id, group_id, org],

@@ -139,7 +139,6 @@ class PostgresGroupQueries:
         self.database = database
 
     async def facts(self, org: str, agent_ids: list[str], block_ids: list[str]) -> GroupFacts:
-        """Those of these agents and blocks that the organisation has."""
         agents = await self.database.fetch(AGENTS, {"org": org, "ids": agent_ids})
         blocks: list[tuple[str, str]] = []
         if block_ids:
@@ -150,19 +149,16 @@ class PostgresGroupQueries:
         )
 
     async def group_count(self, org: str) -> int:
-        """How many groups the organisation has."""
         row = await self.database.fetch_one(GROUP_COUNT, [org])
         return int(row[0]) if row else 0
 
     async def shared_by_others(
         self, org: str, group_id: str, agent_ids: list[str]
     ) -> list[OtherSharing]:
-        """What other groups have offered to these agents, or shared with them."""
         values = {"org": org, "group": group_id, "agents": agent_ids}
         return [OtherSharing(*row) for row in await self.database.fetch(SHARED_BY_OTHERS, values)]
 
     async def lost_members(self, agent_ids: list[str] | None) -> list[LostPart]:
-        """Those of these agents, or of all, that were deleted and are members of groups."""
         if agent_ids is None and not await self.database.any_row("groups.group_members"):
             return []
         text = LOST_MEMBERS.format(deleted=deleted_agents(agent_ids))
@@ -170,7 +166,6 @@ class PostgresGroupQueries:
         return [LostPart(*row) for row in rows]
 
     async def lost_blocks(self) -> list[LostPart]:
-        """Shared blocks that are gone."""
         if not await self.database.any_row("groups.groups"):
             return []
         rows = await self.database.fetch(LOST_BLOCKS, {"limit": SWEPT_MAX})

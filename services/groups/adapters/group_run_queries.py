@@ -50,15 +50,12 @@ class PostgresGroupRunQueries:
         self.database = database
 
     async def due_conversations(self) -> list[DueWork]:
-        """The conversations with something to do that nobody holds a lease for, and those of
-        groups that were deleted."""
         if not await self.database.any_row(*MAYBE_DUE):
             return []
         rows = await self.database.fetch(DUE_CONVERSATIONS, {"limit": SWEPT_MAX})
         return [DueWork(*row) for row in rows]
 
     async def participants(self, org: str, agent_ids: list[str]) -> list[Participant]:
-        """Those of these agents that exist, in this order."""
         rows = await self.database.fetch(PARTICIPANTS, {"ids": agent_ids, "org": org})
         known = {
             agent_id: Participant(agent_id, name, description, tuple(tags))

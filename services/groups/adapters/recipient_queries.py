@@ -136,24 +136,19 @@ class PostgresRecipientQueries:
     async def with_capability(
         self, org: str, name: str, tags: list[str], seed: str, limit: int
     ) -> list[str]:
-        """The agents that declare a capability and have all of some tags, the best first."""
         values = {"org": org, "capability": name, "tags": tags, "seed": seed, "limit": limit}
         return await self.find_ranked(OF_CAPABILITY, **values)
 
     async def with_tags(self, org: str, tags: list[str], seed: str, limit: int) -> list[str]:
-        """The agents that have all of some tags, the best first."""
         return await self.find_ranked(OF_TAGS, org=org, tags=tags, seed=seed, limit=limit)
 
     async def present(self, org: str, agent_ids: list[str], seed: str, limit: int) -> list[str]:
-        """Those of these agents that are there, the best first."""
         return await self.find_ranked(OF_IDS, org=org, agent_ids=agent_ids, seed=seed, limit=limit)
 
     async def subscribers(self, org: str, topic: str, seed: str, limit: int) -> list[str]:
-        """The agents that subscribe to a topic and are there."""
         return await self.find_ranked(OF_TOPIC, org=org, topic=topic, seed=seed, limit=limit)
 
     async def callers_of(self, org: str, run_id: str) -> list[CallingRun] | None:
-        """The runs that led to a run, and the run itself."""
         row = await self.database.fetch_one(
             "select r.agent_id, r.conversation_id,"
             " (select c.callers from agent.called_run_view c where c.run_id = r.id limit 1)"
@@ -169,13 +164,11 @@ class PostgresRecipientQueries:
         return [*CALLERS.validate_python(callers or []), own]
 
     async def due_messages(self) -> list[DueWork]:
-        """The messages that can go on and that nobody works on."""
         if not await self.database.any_row(MAYBE_ROUTED):
             return []
         return [DueWork(*row) for row in await self.database.fetch(DUE, {"limit": SWEPT_MAX})]
 
     async def lost_subscriptions(self, agent_ids: list[str] | None) -> list[LostSubscription]:
-        """Subscriptions of those of these agents, or of all, that were deleted."""
         if agent_ids is None and not await self.database.any_row("groups.subscribers"):
             return []
         text = LOST_SUBSCRIPTIONS.format(deleted=deleted_agents(agent_ids))

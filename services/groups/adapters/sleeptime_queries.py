@@ -184,22 +184,18 @@ class PostgresSleeptimeQueries:
         self.database = database
 
     async def reviewed_agent(self, org: str, agent_id: str) -> ReviewedAgent | None:
-        """An agent, if there is one."""
         row = await self.database.fetch_one(REVIEWED_AGENT, [agent_id, org])
         return ReviewedAgent(*row) if row else None
 
     async def sleeptime_groups(self, org: str, agent_id: str) -> list[str]:
-        """The sleeptime groups that an agent manages, the oldest first."""
         values = {"org": org, "agent": agent_id, "types": [*SLEEPTIME_TYPES]}
         return [group_id for (group_id,) in await self.database.fetch(GROUPS_OF, values)]
 
     async def sleeptime_agents(self, org: str, agent_ids: list[str]) -> list[str]:
-        """Those of these agents whose type says that they review others."""
         values = {"org": org, "ids": agent_ids, "types": [*SLEEPTIME_AGENT_TYPES]}
         return [agent_id for (agent_id,) in await self.database.fetch(SLEEPTIME_AGENTS, values)]
 
     async def own_sleeptime_agents(self, org: str, manager: str, agent_ids: list[str]) -> list[str]:
-        """Those of them that review no other agent than this one."""
         values = {
             "org": org,
             "manager": manager,
@@ -212,8 +208,6 @@ class PostgresSleeptimeQueries:
     async def last_answer(
         self, org: str, run_id: str, after_message_id: str | None, after_at: datetime | None
     ) -> str | None:
-        """The last message that a run answered with, if it came after a message, or after a time,
-        if that is deleted."""
         values = {"org": org, "run": run_id, "after": after_message_id, "after_at": after_at}
         row = await self.database.fetch_one(LAST_ANSWER, values)
         return str(row[0]) if row else None
@@ -221,8 +215,6 @@ class PostgresSleeptimeQueries:
     async def unreviewed_messages(
         self, org: str, agent_id: str, after_message_id: str | None, after_at: datetime | None
     ) -> list[SaidMessage]:
-        """What was said to an agent and by it after a message, or after a time, if the message is
-        deleted; the oldest first."""
         values = {
             "org": org,
             "agent": agent_id,
@@ -235,7 +227,6 @@ class PostgresSleeptimeQueries:
     async def reviewed_messages(
         self, org: str, agent_id: str, review: Review
     ) -> list[list[dict[str, Any]]]:
-        """The V1 messages that a review is about, by stored messages, the oldest first."""
         values = {
             "org": org,
             "agent": agent_id,
@@ -248,13 +239,11 @@ class PostgresSleeptimeQueries:
         return [v1_messages for (v1_messages,) in await self.database.fetch(REVIEWED, values)]
 
     async def due_reviews(self) -> list[DueWork]:
-        """The groups that have reviews to start, and that no process works at."""
         if not await self.database.any_row("groups.reviews"):
             return []
         return [DueWork(*row) for row in await self.database.fetch(DUE_REVIEWS, [SWEPT_MAX])]
 
     async def lost_groups(self) -> list[LostSleeptimeGroup]:
-        """Sleeptime groups whose manager was deleted, or all of whose members were."""
         if not await self.database.any_row("groups.groups"):
             return []
         values = {"types": [*SLEEPTIME_TYPES], "limit": SWEPT_MAX}
@@ -262,7 +251,6 @@ class PostgresSleeptimeQueries:
         return [LostSleeptimeGroup(*row) for row in rows]
 
     async def agents_without_group(self) -> list[UnreviewedAgent]:
-        """Agents that want a sleeptime group and never had one."""
         rows = await self.database.fetch(WITHOUT_GROUP, [[*SLEEPTIME_TYPES]])
         agents = [UnreviewedAgent(*row) for row in rows]
         ids = {sleeptime_group(agent.id): agent for agent in agents}

@@ -96,13 +96,12 @@ class AgentAttachments(Protocol):
 
 
 class PostgresAgentAttachments:
-    """Reads the published view."""
+    """Keeps the contract of `AgentAttachments`, from the published view."""
 
     def __init__(self, database: Database) -> None:
         self.database = database
 
     async def blocks_without_holder(self, org: str, block_ids: list[str]) -> list[str]:
-        """Of these blocks those that no agent of the organisation sees."""
         rows = await self.database.fetch(
             "select b.id from unnest(%s::text[]) as b(id)"
             " where not exists (select from agent.agent_view a"
@@ -112,8 +111,6 @@ class PostgresAgentAttachments:
         return [block_id for (block_id,) in rows]
 
     async def same_label(self, org: str, block_id: str, label: str) -> SameLabel | None:
-        """An agent of the organisation that the block is attached to and that has another block
-        of this label."""
         row = await self.database.fetch_one(
             "select a.id, b.id from agent.agent_view a, unnest(a.block_ids) as attached(id)"
             " cross join lateral (select id, label from memory.blocks"
@@ -124,14 +121,12 @@ class PostgresAgentAttachments:
         return SameLabel(*row) if row else None
 
     async def agent_exists(self, org: str, agent_id: str) -> bool:
-        """Whether the organisation has this agent."""
         row = await self.database.fetch_one(
             "select true from agent.agent_view where id = %s and org = %s", [agent_id, org]
         )
         return row is not None
 
     async def has_folders(self, org: str, agent_id: str) -> bool:
-        """Whether an agent sees a folder."""
         row = await self.database.fetch_one(
             "select true from memory.agent_folders a where a.agent_id = %s and a.org = %s"
             " and exists (select from memory.folders f where f.id = a.folder_id) limit 1",
@@ -140,17 +135,14 @@ class PostgresAgentAttachments:
         return row is not None
 
     async def agents_with_folder(self, org: str, folder_id: str, limit: int) -> list[AttachedAgent]:
-        """The first agents that see a folder, by the time since they do."""
         rows = await self.database.fetch(
             AGENTS_WITH_FOLDER, {"org": org, "folder": folder_id, "limit": limit}
         )
         return [AttachedAgent(*row) for row in rows]
 
     async def lost_folders(self, limit: int) -> list[LostFolder]:
-        """Folders of agents where the folder or the agent is gone."""
         rows = await self.database.fetch(LOST_FOLDERS, {"limit": limit})
         return [LostFolder(*row) for row in rows]
 
     async def lost_files(self, limit: int) -> list[LostFiles]:
-        """Files that agents have open although they are gone, for so many agents."""
         return [LostFiles(*row) for row in await self.database.fetch(LOST_FILES, {"limit": limit})]

@@ -195,34 +195,27 @@ class PostgresArchiveQueries:
         self.database = database
 
     async def agent(self, org: str, agent_id: str) -> RememberingAgent | None:
-        """An agent of the organisation, if there is one."""
         row = await self.database.fetch_one(AGENT, {"org": org, "agent": agent_id})
         return RememberingAgent(row[0], config_of(row[1]), row[2]) if row else None
 
     async def collections_of(self, org: str, agent_id: str) -> list[Collection]:
-        """The archives that an agent searches."""
         return await collections_of(self.database, OF_AGENT, {"org": org, "agent": agent_id})
 
     async def collections(self, org: str, ids: list[str]) -> list[Collection]:
-        """Those of these archives that the organisation has."""
         return await collections_of(self.database, NAMED, {"org": org, "ids": ids})
 
     async def named_collections(self, org: str, ids: list[str]) -> list[Collection]:
-        """Those of these archives and folders that the organisation has."""
         query = f"{NAMED} union all {NAMED_FOLDERS}"
         return await collections_of(self.database, query, {"org": org, "ids": ids})
 
     async def all_collections(self, org: str) -> list[Collection]:
-        """The newest archives of the organisation, `COLLECTIONS_MAX` at most."""
         return await collections_of(self.database, NEWEST, {"org": org})
 
     async def passages_left(self, org: str, archive_id: str, limit: int) -> list[str]:
-        """The first passages of an archive, whether it is deleted or not."""
         values = {"org": org, "archive": archive_id, "limit": limit}
         return [row[0] for row in await self.database.fetch(LEFT_OVER, values)]
 
     async def passage_count(self, org: str, archive_id: str) -> int:
-        """The number of passages of an archive."""
         row = await self.database.fetch_one(
             "select count(*) from memory.passages where collection_id = %s and org = %s",
             [archive_id, org],
@@ -230,7 +223,6 @@ class PostgresArchiveQueries:
         return int(row[0]) if row else 0
 
     async def archive_count(self, org: str) -> int:
-        """The number of archives of the organisation."""
         row = await self.database.fetch_one(
             'select count(*) from memory.archives where org collate "C" = %s', [org]
         )
@@ -239,7 +231,6 @@ class PostgresArchiveQueries:
     async def passages_to_embed(
         self, org: str, archive_id: str, model: str, dimensions: int, limit: int
     ) -> list[tuple[str, str]]:
-        """The first passages that this model has not embedded, with their texts."""
         values = {
             "org": org,
             "archive": archive_id,
@@ -250,8 +241,6 @@ class PostgresArchiveQueries:
         return [(row[0], row[1]) for row in await self.database.fetch(TO_EMBED, values)]
 
     async def reembeddings(self) -> list[Reembedding]:
-        """Archives and folders whose passages get the vectors of another model,
-        `REEMBEDDINGS_MAX` at most, the first of each organisation before the second of any."""
         if not await self.database.any_row(*REEMBEDDED):
             return []
         return [Reembedding(*row) for row in await self.database.fetch(REEMBEDDINGS)]
@@ -263,7 +252,6 @@ class PostgresArchiveQueries:
         return [Removal(*row) for row in await self.database.fetch(REMOVALS, [settled_seconds])]
 
     async def orphaned_attachments(self, agent_ids: list[str] | None) -> list[Attachment]:
-        """Attachments to those of these agents, or of all, that are no more."""
         chosen = "" if agent_ids is None else "aa.agent_id = any(%(agents)s) and"
         text = ORPHANED.format(chosen=chosen)
         rows = await self.database.fetch(text, {"agents": agent_ids})

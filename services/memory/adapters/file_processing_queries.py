@@ -48,8 +48,6 @@ class PostgresFileProcessingQueries:
         self.database = database
 
     async def due_files(self, of_org: int, limit: int) -> list[DueWork]:
-        """Files that are to be processed now, and nobody does; at most `of_org` of each
-        organisation."""
         values = {"of_org": of_org, "limit": limit, "seconds_max": DELAY_SECONDS_MAX}
         if not await self.database.any_row(UNFINISHED):
             return []
@@ -57,5 +55,4 @@ class PostgresFileProcessingQueries:
         return [DueWork(*row) for row in rows]
 
     async def orphans(self, limit: int) -> list[DueWork]:
-        """Files whose folders are gone."""
         return [DueWork(*row) for row in await self.database.fetch(ORPHANS, {"limit": limit})]

@@ -88,8 +88,6 @@ class PostgresFileTexts:
     async def write(
         self, org: str, file_id: str, text_id: str, segment: Segment, first_chunk: int, chunks: int
     ) -> bool:
-        """Keep a segment, with the number of its first chunk and of how many there are in it.
-        Returns whether that was any use: False for a file that is gone, or has its text."""
         row = {
             **{"text": text_id, "number": segment.number, "org": org, "file": file_id},
             **{"first_line": segment.first_line, "last_line": segment.last_line},
@@ -98,26 +96,22 @@ class PostgresFileTexts:
         return bool(await self.database.fetch(INSERT, row))
 
     async def with_chunk(self, org: str, text_id: str, chunk: int) -> tuple[Segment, int]:
-        """The segment that a chunk is in, and the number of its first chunk."""
         values = {"text": text_id, "org": org, "chunk": chunk}
         row = await self.database.fetch_one(WITH_CHUNK, values)
         assert row is not None, "a text is there as long as its file"
         return Segment(*row[:4]), row[4]
 
     async def lines(self, org: str, file_id: str, first: int, last: int) -> list[str]:
-        """The lines of a file from `first` to `last`, which count from 1 and may be too many."""
         values = {"file": file_id, "org": org, "first": first, "last": last}
         rows = await self.database.fetch(LINES, values)
         return lines_of(rows, first, last)
 
     async def remove(self, text_id: str) -> None:
-        """Remove a text, some segments at a time."""
         values = {"text": text_id, "limit": SEGMENTS_DELETED_MAX}
         while len(await self.database.fetch(DELETE, values)) == SEGMENTS_DELETED_MAX:
             pass
 
     async def unnamed_texts(self, limit: int, *, recent: bool = False) -> list[str]:
-        """Ids of texts whose file was deleted, or that no file has named for long."""
         values = {
             "limit": limit,
             "seconds": UNNAMED_SECONDS_MAX,

@@ -60,13 +60,11 @@ class PostgresFolderQueries:
         self.database = database
 
     async def folders_of(self, org: str) -> int:
-        """The number of folders of an organisation."""
         return await fetch_count(
             self.database, 'select count(*) from memory.folders where org collate "C" = %s', [org]
         )
 
     async def files_of(self, org: str, folder_id: str) -> int:
-        """The number of files of a folder."""
         return await fetch_count(
             self.database,
             "select count(*) from memory.files where folder_id = %s and org = %s",
@@ -74,7 +72,6 @@ class PostgresFolderQueries:
         )
 
     async def same_name(self, org: str, folder_id: str, original_name: str) -> int:
-        """The number of files of a folder that were uploaded by one name."""
         return await fetch_count(
             self.database,
             "select count(*) from memory.files"
@@ -83,7 +80,6 @@ class PostgresFolderQueries:
         )
 
     async def readable_files(self, org: str, folder_id: str, limit: int) -> list[str]:
-        """The ids of files of a folder that have a text, the oldest first."""
         rows = await self.database.fetch(
             "select id from memory.files where folder_id = %s and org = %s and lines is not null"
             ' order by created_at, id collate "C" limit %s',
@@ -94,7 +90,6 @@ class PostgresFolderQueries:
     async def chunks_to_embed(
         self, org: str, folder_id: str, model: str, dimensions: int, limit: int
     ) -> list[Chunk]:
-        """The first chunks of a folder's files that this model has not embedded."""
         values = {
             "org": org,
             "folder": folder_id,
@@ -105,7 +100,6 @@ class PostgresFolderQueries:
         return [Chunk(*row) for row in await self.database.fetch(CHUNKS_TO_EMBED, values)]
 
     async def unfinished_files(self, org: str, folder_id: str) -> int:
-        """The number of files of a folder that are being processed, or wait for that."""
         return await fetch_count(
             self.database,
             "select count(*) filter (where status not in ('completed', 'error'))"

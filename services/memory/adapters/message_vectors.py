@@ -204,7 +204,6 @@ class PostgresMessageVectors:
     async def unembedded_messages(
         self, scope: MessageScope, model: str, limit: int
     ) -> list[tuple[str, str]]:
-        """The newest messages of a scope that have no vector of a model, as ids and texts."""
         source = OF_ORGANISATION
         if scope.agent_id:
             source = OF_AGENT
@@ -224,13 +223,11 @@ class PostgresMessageVectors:
         return [(row[0], row[1]) for row in await self.database.fetch(sql, values)]
 
     async def keep(self, scope: MessageScope, model: str, vectors: Mapping[str, Vector]) -> None:
-        """Keep the vectors of these messages, of those that are still there."""
         embeddings = [halfvec(vector) for vector in vectors.values()]
         values = {"org": scope.org, "model": model, "ids": [*vectors], "embeddings": embeddings}
         await self.database.fetch(KEEP, values)
 
     async def nearest(self, query: NearestQuery) -> list[tuple[str, float]]:
-        """The messages that are nearest, as ids and similarities, the nearest first."""
         filters, values = filters_of(query)
         sql = NEAREST.format(
             filters=filters, dimensions=len(query.vector), compared=VECTORS_COMPARED_MAX
@@ -244,19 +241,15 @@ class PostgresMessageVectors:
         return [(row[0], row[1]) for row in await self.database.fetch(sql, values)]
 
     async def put_off(self, scope: MessageScope) -> None:
-        """Remember that a history is not embedded yet, unless too many of the organisation are."""
         await self.database.fetch(PUT_OFF.format(most=BACKLOG_OF_ORG_MAX), names_of(scope))
 
     async def backlog(self) -> list[Backlog]:
-        """Of each organisation the history that has waited longest."""
         if not await self.database.any_row("memory.message_backlog"):
             return []
         rows = await self.database.fetch(BACKLOG.format(organisations=ORGANISATIONS_AT_ONCE), {})
         return [Backlog(MessageScope(*row[:3]), row[3]) for row in rows]
 
     async def worked_on(self, backlog: Backlog, *, done: bool) -> None:
-        """Note an attempt at a history: `done` takes it off the backlog unless it was asked for
-        again since, otherwise other histories go first."""
         values = {**names_of(backlog.scope), "asked_at": backlog.asked_at}
         if done:
             await self.database.fetch(DONE, values)
@@ -264,11 +257,9 @@ class PostgresMessageVectors:
             await self.database.fetch(LATER, values)
 
     async def forget(self, org: str, conversation_id: str) -> None:
-        """Have the vectors of a deleted conversation removed."""
         await self.database.fetch(FORGET, [conversation_id, org])
 
     async def remove_forgotten(self, settled_seconds: float) -> bool:
-        """Remove a bounded number of vectors of deleted conversations; whether any was removed."""
         if not await self.database.any_row("memory.forgotten_conversations"):
             return False
         removal = REMOVE.format(conversations=FORGOTTEN_AT_ONCE, vectors=VECTORS_REMOVED_AT_ONCE)

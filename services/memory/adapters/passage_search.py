@@ -70,7 +70,6 @@ class PostgresPassageSearch:
         self.database = database
 
     async def search(self, query: PassageQuery) -> list[FoundPassage]:
-        """The passages that fit, the best first."""
         if not query.collection_ids or query.limit < 1:
             return []
         return [

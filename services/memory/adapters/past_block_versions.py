@@ -35,14 +35,12 @@ class PastBlockVersions(Protocol):
 
 
 class PostgresPastBlockVersions:
-    """Reads the events of the memory service."""
+    """Keeps the contract of `PastBlockVersions`, from the events of the memory service."""
 
     def __init__(self, database: Database) -> None:
         self.database = database
 
     async def fields_at(self, org: str, block_id: str, version: int) -> JsonObject | None:
-        """The fields of a block in one of its versions; None for a version that it never had, or
-        in which it was gone."""
         values = {"org": org, "block": block_id, "version": version}
         text = await self.database.fetch_text(FIELDS_AT, values)
         fields: JsonObject | None = from_json(text) if text else None

@@ -34,8 +34,6 @@ class PostgresUploadedFiles:
         self.database = database
 
     async def open(self, org: str, file_id: str, size: int, sha256: str) -> IO[bytes]:
-        """A file of this machine without a name, with all bytes, at its beginning. Raises
-        UploadGone, also where they have another sha256."""
         file: IO[bytes] = tempfile.TemporaryFile()  # noqa: SIM115
         try:
             copied = 0

@@ -50,7 +50,6 @@ class PostgresAgentTools:
         self.database = database
 
     async def tool_of_agent(self, org: str, agent_id: str, name: str) -> AgentTool | None:
-        """The tool of an agent that has this name."""
         row = await self.database.fetch_one(
             TOOL_OF_AGENT, {"org": org, "id": agent_id, "name": name}
         )

@@ -202,22 +202,18 @@ class PostgresScheduleQueries:
         self.database = database
 
     async def now(self) -> datetime:
-        """The time of the database, which decides when slots are due."""
         row = await self.database.fetch_one("select now()")
         assert row is not None
         moment: datetime = row[0]
         return moment
 
     async def due_schedules(self, open_max: int) -> list[DueSchedule]:
-        """Schedules that have something to do and that nobody holds the lease of. Those that have
-        `open_max` open firings and may skip no slot are left out."""
         if not await self.database.any_row(*MAYBE_DUE):
             return []
         rows = await self.database.fetch(DUE, {"limit": DUE_MAX, "open": open_max})
         return [DueSchedule(*row) for row in rows]
 
     async def find_progress(self, org: str, run_ids: list[str]) -> dict[str, Started]:
-        """The states of these runs of agents, tools and groups, and of these summaries."""
         found: dict[str, Started] = {}
         for prefix, query in STARTED.items():
             ids = [run_id for run_id in run_ids if run_id.startswith(prefix)]
@@ -227,7 +223,6 @@ class PostgresScheduleQueries:
         return found
 
     async def counts(self, org: str, agent_id: str) -> ScheduleCounts:
-        """The numbers of schedules of an agent and of an organisation."""
         row = await self.database.fetch_one(
             "select (select count(*) from scheduler.schedules where agent_id = %(agent)s"
             " and org = %(org)s and status <> 'completed'),"
@@ -239,14 +234,12 @@ class PostgresScheduleQueries:
         return ScheduleCounts(*row)
 
     async def has_agent(self, org: str, agent_id: str) -> bool:
-        """Whether an organisation has such an agent."""
         row = await self.database.fetch_one(
             "select 1 from agent.agent_view where id = %s and org = %s", [agent_id, org]
         )
         return row is not None
 
     async def has_conversation(self, org: str, agent_id: str, conversation_id: str) -> bool:
-        """Whether an agent has such a conversation besides its own."""
         row = await self.database.fetch_one(
             "select 1 from agent.conversation_view where id = %s and org = %s and agent_id = %s",
             [conversation_id, org, agent_id],
@@ -254,7 +247,6 @@ class PostgresScheduleQueries:
         return row is not None
 
     async def has_group(self, org: str, group_id: str) -> bool:
-        """Whether an organisation has such a group."""
         row = await self.database.fetch_one(
             "select 1 from groups.group_view where id = %s and org = %s", [group_id, org]
         )
@@ -274,7 +266,6 @@ class PostgresScheduleQueries:
     async def outdated_schedules(
         self, kept: int, limit: int, schedule_ids: list[str] | None
     ) -> list[tuple[str, str]]:
-        """The ids and organisations of schedules that are over, beyond so many of an agent."""
         text = OUTDATED.format(chosen="" if schedule_ids is None else OF_AGENTS_OF)
         values = {"kept": kept, "limit": limit, "schedules": schedule_ids}
         rows = await self.database.fetch(text, values)

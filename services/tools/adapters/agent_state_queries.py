@@ -25,7 +25,6 @@ class PostgresAgentStates:
         self.database = database
 
     async def agent_state(self, org: str, agent_id: str, block_ids: list[str]) -> JsonObject | None:
-        """An agent with these blocks, or with those that are attached to it; None for none."""
         row = await self.database.fetch_one(
             AGENT_STATE, {"id": agent_id, "org": org, "blocks": block_ids}
         )

@@ -67,12 +67,10 @@ class ContainerProcess:
         self.closing: asyncio.Task[Ended] | None = None
 
     def notice(self) -> None:
-        """Wake whoever waits for a change."""
         self.changed.set()
 
     @property
     def ended(self) -> bool:
-        """Whether nothing of it runs any more."""
         return self.over.done()
 
     @property
@@ -87,12 +85,10 @@ class ContainerProcess:
 
     @property
     def frame(self) -> bytes | None:
-        """The result, once it is there in full."""
         return frame_in(self.result.kept)
 
     @property
     def frame_is_too_long(self) -> bool:
-        """Whether it announced more than anybody reads."""
         return announces_too_much(self.result.kept)
 
     async def ready(self) -> None:
@@ -164,12 +160,10 @@ class ContainerProcess:
         )
 
     def keep_output(self, count: int) -> None:
-        """From now on keep so much of what it prints."""
         for output in (self.stdout, self.stderr):
             output.forget(count)
 
     def forget_result(self) -> None:
-        """Be ready for the result of another program."""
         del self.result.kept[len(READY) :]
         self.result.dropped_bytes = 0
 
@@ -200,7 +194,6 @@ class ContainerProcess:
         return self.frozen.is_set()
 
     def thaw(self) -> None:
-        """Let everything in it go on."""
         self.write(THAW)
 
     def kill(self) -> None:

@@ -47,16 +47,13 @@ class PostgresMcpServerQueries:
         self.database = database
 
     async def due_discoveries(self, of_org: int, limit: int) -> list[DueWork]:
-        """Servers whose tools are to be discovered now, and nobody does, the longest first."""
         if not await self.database.any_row("tools.mcp_servers where due_at <= now()"):
             return []
         rows = await self.database.fetch(DUE_DISCOVERIES, {"of_org": of_org, "limit": limit})
         return [DueWork(*row) for row in rows]
 
     async def versions(self, orgs: list[str], server_ids: list[str]) -> dict[str, int]:
-        """The versions of those of these servers of these organisations that are there."""
         return dict(await self.database.fetch(VERSIONS, [server_ids, orgs]))
 
     async def declared_servers(self, org: str) -> list[str]:
-        """The servers that the configuration of the service declares."""
         return [server_id for (server_id,) in await self.database.fetch(DECLARED, {"org": org})]

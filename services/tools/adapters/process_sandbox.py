@@ -152,13 +152,11 @@ class ProcessSandbox(BaseSandbox):
         return self.pool is not None and self.pool.confinement.counts_processes
 
     def seen_packages(self, packages: str) -> str:
-        """Where a program finds the folder of its packages."""
         if self.pool is None or self.pool.confinement.namespaces:
             return super().seen_packages(packages)
         return packages
 
     async def close(self) -> None:
-        """Kill all programs; wait until nothing of them runs."""
         await super().close()
         if self.folder is not None:
             with suppress(OSError):

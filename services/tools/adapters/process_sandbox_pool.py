@@ -73,7 +73,6 @@ class ProcessSandboxPool(SandboxPool[SandboxProcess]):
         self.starts.append(now)
 
     async def close(self) -> None:
-        """End all of them, and wait."""
         await super().close()
         if self.spawner is not None:
             await self.spawner.close()

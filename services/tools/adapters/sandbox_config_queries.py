@@ -52,7 +52,6 @@ class PostgresSandboxConfigQueries:
         self.database = database
 
     async def of(self, org: str) -> SandboxSettings:
-        """The settings of an organisation."""
         row = await self.database.fetch_one(SETTINGS, {"id": sandbox_config_id(org), "org": org})
         if row is None:
             return NOTHING_SET

@@ -78,7 +78,8 @@ class Stream(Output):
 
 
 class SandboxProcess:
-    """A process in a sandbox of its own. `init` is the first process of its namespace."""
+    """Keeps the contract of `RunningSandbox` with a process in a sandbox of its own. `init` is the
+    first process of its namespace."""
 
     def __init__(
         self, spawner: Spawner, workspace: Workspace | None = None, packages: str = ""
@@ -113,12 +114,10 @@ class SandboxProcess:
         self.started.ended.add_done_callback(lambda _: self.notice())
 
     def notice(self) -> None:
-        """Wake whoever waits for a change."""
         self.changed.set()
 
     @property
     def ended(self) -> bool:
-        """Whether nothing of it runs any more."""
         return self.started.ended.done()
 
     @property
@@ -180,12 +179,10 @@ class SandboxProcess:
         return printed or f"it ended at once, with status {self.started.ended.result().code}"
 
     def keep_output(self, count: int) -> None:
-        """From now on keep so much of what it prints."""
         for stream in (self.stdout, self.stderr):
             stream.forget(count)
 
     def forget_result(self) -> None:
-        """Be ready for the result of another program."""
         del self.result.kept[len(READY) :]
 
     async def send(self, data: bytes) -> None:
@@ -215,16 +212,13 @@ class SandboxProcess:
 
     @property
     def frame(self) -> bytes | None:
-        """The result, once it is there in full."""
         return frame_in(self.result.kept)
 
     @property
     def frame_is_too_long(self) -> bool:
-        """Whether it announced more than anybody reads."""
         return announces_too_much(self.result.kept)
 
     def use(self) -> SandboxUse:
-        """The usage of the sandbox at the moment."""
         if self.init is None or self.died:
             return SandboxUse()
         usage = usage_of(self.init)
@@ -249,7 +243,6 @@ class SandboxProcess:
         return False
 
     def thaw(self) -> None:
-        """Let everything in it go on."""
         self.signal(signal.SIGCONT)
 
     def signal(self, number: signal.Signals) -> list[int]:

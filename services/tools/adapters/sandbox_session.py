@@ -72,7 +72,6 @@ class StayingSession:
         return outcome
 
     def end_program(self, why: str) -> None:
-        """End the program that runs, and the session with it."""
         if self.state == "running" and self.execution is not None:
             self.execution.end(why)
 
@@ -86,7 +85,6 @@ class StayingSession:
             await asyncio.shield(self.stop())
 
     def resume(self) -> None:
-        """Let everything in it go on."""
         if self.state == "paused":
             self.sandbox.thaw()
             self.state = "idle"

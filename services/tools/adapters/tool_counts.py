@@ -24,7 +24,6 @@ class PostgresToolCounts:
         self.database = database
 
     async def tools_of(self, org: str) -> ToolsOfOrg:
-        """The tools of an organisation."""
         row = await self.database.fetch_one(
             "select count(*), coalesce(sum(pg_column_size(fields)"
             " + coalesce(pg_column_size(json_schema), 0)"
@@ -44,7 +43,6 @@ class PostgresToolPermissionCounts:
         self.database = database
 
     async def lists_of(self, org: str) -> int:
-        """The number of lists of an organisation."""
         row = await self.database.fetch_one(
             'select count(*) from tools.tool_permissions where org collate "C" = %s', [org]
         )

@@ -79,21 +79,17 @@ class PostgresToolRunQueries:
         self.database = database
 
     async def orphaned_runs(self) -> list[DueWork]:
-        """Calls that have not ended and have no live lease, and what died processes left of
-        others."""
         if not await self.database.any_row(*MAYBE_ORPHANED):
             return []
         rows = await self.database.fetch(ORPHANED_RUNS, {"limit": SWEPT_MAX})
         return [DueWork(*row) for row in rows]
 
     async def runs_of_deleted_agents(self, agent_ids: list[str] | None) -> list[RunOfDeletedAgent]:
-        """The next calls of those of these agents, or of all, that were deleted."""
         text = RUNS_OF_DELETED_AGENTS.format(deleted=deleted_agents(agent_ids))
         rows = await self.database.fetch(text, {"agents": agent_ids, "limit": SWEPT_MAX})
         return [RunOfDeletedAgent(*row) for row in rows]
 
     async def stopped_runs(self, orgs: list[str], tool_run_ids: list[str]) -> list[str]:
-        """Those of these calls of these organisations that were stopped."""
         rows = await self.database.fetch(
             "select r.id from unnest(%s::text[]) as wanted(id) cross join lateral"
             " (select id, org, status from tools.tool_runs where id = wanted.id limit 1) r"
@@ -103,7 +99,6 @@ class PostgresToolRunQueries:
         return [tool_run_id for (tool_run_id,) in rows]
 
     async def run_result(self, org: str, tool_run_id: str) -> dict[str, Any] | None:
-        """The `result` of a call, none while it runs; None for one that nobody makes any more."""
         row = await self.database.fetch_one(
             "select result, alive and status = 'running' from tools.tool_run_view"
             " where id = %s and org = %s",

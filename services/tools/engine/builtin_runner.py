@@ -55,7 +55,6 @@ class BuiltinRunner:
         return builtin.refusal_of(BuiltinCall(tool, command, org=""))
 
     async def run(self, tool: ToolState, command: RunTool, org: str) -> ToolRunResult:
-        """The result of a call."""
         try:
             return await self.builtins[tool.name].run(BuiltinCall(tool, command, org))
         except ValidationError as invalid:

@@ -45,7 +45,6 @@ class AuthorizingPerson:
         return authorization_id(self.org, self.state)
 
     async def go_to(self, url: str) -> None:
-        """Ask them to open an address."""
         parts = urlsplit(url)
         self.state = parse_qs(parts.query).get("state", [""])[0]
         if not self.state or parts.scheme not in ("http", "https") or len(url) > URL_CHARS_MAX:
@@ -61,7 +60,6 @@ class AuthorizingPerson:
         await self.tell({"event": "waiting_for_auth", "message": WAITING})
 
     async def answer(self) -> tuple[str, str, str]:
-        """The code, the state and the issuer that came back. Raises McpFailed."""
         until = self.ports.clock.monotonic() + AUTHORIZATION_SECONDS_MAX
         looks = 0
         while self.ports.clock.monotonic() < until:

@@ -97,7 +97,6 @@ class PackageEnvironments:
         self.failures: dict[str, tuple[float, str]] = {}
 
     def refusal_of(self, requirements: Sequence[Requirement]) -> str:
-        """Why these packages cannot be had, now or later; empty if they can."""
         if requirements and not self.folders.root:
             return NOT_HERE
         return self.rules.refusal(requirements)

@@ -21,11 +21,9 @@ class ObservedRunner:
         self.clock = clock
 
     def refusal_of(self, tool: ToolState, command: RunTool) -> str:
-        """Why a call cannot be carried out."""
         return self.runner.refusal_of(tool, command)
 
     async def run(self, tool: ToolState, command: RunTool, org: str) -> ToolRunResult:
-        """The result of a call."""
         began = self.clock.monotonic()
         outcome = RAISED
         try:

@@ -46,7 +46,6 @@ class InMemorySession:
         self.state = "stopped"
 
     def stats(self) -> SessionStats:
-        """The state of the session and its programs."""
         return SessionStats(self.state, self.programs)
 
 

@@ -72,11 +72,9 @@ class AnthropicAnswer:
 
     @property
     def whole(self) -> bool:
-        """Whether the answer has come to its end."""
         return self.has_stopped or self.finish_reason is not None
 
     def read(self, data: bytes | str) -> list[ModelDelta]:
-        """The chunks of one event. Raises Refused if it tells of an error, and OddAnswer."""
         event = event_of(data)
         if refused := refused_in(event):
             raise refused

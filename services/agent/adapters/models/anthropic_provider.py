@@ -80,7 +80,6 @@ class AnthropicProvider(HttpProvider):
         return body_around_tools(request, takes_unsigned=takes_unsigned)
 
     def sent_parameters(self, request: ModelRequest) -> set[str]:
-        """The names of what a request has that it need not have."""
         thoughts = Thoughts(self.takes_unsigned, takes_signed=False)
         is_unsigned = any(map(thoughts.of, request.messages))
         return super().sent_parameters(request) | ({UNSIGNED_THOUGHTS} if is_unsigned else set())
@@ -94,7 +93,6 @@ class AnthropicProvider(HttpProvider):
         return refused & {UNSIGNED_THOUGHTS} if is_of_signature else refused
 
     def answer(self, request: ModelRequest) -> AnthropicAnswer:
-        """Return the reader that assembles the answer to this request."""
         return AnthropicAnswer(seed_of(request))
 
     async def models(self) -> tuple[list[LLMConfig], list[EmbeddingConfig]]:
@@ -104,7 +102,6 @@ class AnthropicProvider(HttpProvider):
         return sorted(map(self.chat_model, offered), key=lambda config: str(config.handle)), []
 
     def named_model(self, name: str) -> LLMConfig:
-        """The config of a model of this name, whether it is listed or not."""
         return self.chat_model({"id": name})
 
     def chat_model(self, entry: JsonObject) -> LLMConfig:

@@ -64,8 +64,8 @@ class Offer:
 
 
 class ModelRouter:
-    """Answers for all providers, and publishes what they and the `embedders` offer in
-    `agent.models`."""
+    """Keeps the contract of `Models`, and publishes what the providers and the `embedders` offer
+    in `agent.models`."""
 
     def __init__(
         self,
@@ -151,23 +151,19 @@ class ModelRouter:
         return [name for _, name in sorted(found)]
 
     async def refusal(self, config: LLMConfig) -> Rejected | None:
-        """Why nobody could answer for a model config, if so."""
         provider = await self.provider_of(config)
         return provider if isinstance(provider, Rejected) else None
 
     async def payload(self, request: ModelRequest) -> bytes | Rejected:
-        """The body of the request to the agent's model, as JSON in its provider's words."""
         provider = await self.provider_of(request.config.llm_config)
         return provider if isinstance(provider, Rejected) else await provider.payload(request)
 
     def window_tokens(self, config: LLMConfig) -> int | None:
-        """The size of a model's window in tokens, where its server has said so."""
         names = [config.handle.partition("/")[0]] if config.handle else self.fitting(config)
         provider = self.providers.get(names[0]) if names else None
         return provider.window_tokens(config.model) if provider else None
 
     async def llm(self, handle: str) -> LLMConfig | Rejected:
-        """The config of a language model."""
         offer = await self.offer(handle, "llms")
         if isinstance(offer, Rejected) or handle in offer.llms:
             return offer if isinstance(offer, Rejected) else offer.llms[handle]
@@ -175,7 +171,6 @@ class ModelRouter:
         return offer.unlisted.named_model(handle.partition("/")[2])
 
     async def embedding(self, handle: str) -> EmbeddingConfig | Rejected:
-        """The config of an embedding model."""
         if embedded := bundled_models().get(handle):
             return embedded
         offer = await self.offer(handle, "embeddings")

@@ -115,7 +115,6 @@ class OpenAIProvider(HttpProvider):
         return parameters_of(request)
 
     def content(self, request: ModelRequest, tools: bytes, omitted: Container[str]) -> bytes:
-        """All of the request as JSON, without these of its parameters."""
         kept = self.kept
         if THOUGHTS in omitted:
             kept = self.kept_without_thoughts
@@ -129,7 +128,6 @@ class OpenAIProvider(HttpProvider):
         return omitted if self.takes_thoughts else omitted | {THOUGHTS}
 
     def sent_parameters(self, request: ModelRequest) -> set[str]:
-        """The names of what a request has that it need not have."""
         thinks = any(map(carries_thoughts, request.messages))
         return super().sent_parameters(request) | ({THOUGHTS} if thinks else set())
 
@@ -149,7 +147,6 @@ class OpenAIProvider(HttpProvider):
         return super().refused_parameters(problem, request)
 
     def answer(self, request: ModelRequest) -> OpenAIAnswer:
-        """Return the reader that assembles the answer to this request."""
         return OpenAIAnswer(seed_of(request))
 
     async def models(self) -> tuple[list[LLMConfig], list[EmbeddingConfig]]:
@@ -165,7 +162,6 @@ class OpenAIProvider(HttpProvider):
         )
 
     def named_model(self, name: str) -> LLMConfig:
-        """The config of a model of this name, whether it is listed or not."""
         return self.chat_model(name)
 
     def named_embedding(self, name: str) -> EmbeddingConfig:

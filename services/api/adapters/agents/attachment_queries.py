@@ -49,14 +49,12 @@ class PostgresAttachmentQueries:
         self.database = database
 
     async def first_missing(self, org: str, target_ids: Sequence[str]) -> str | None:
-        """The first of these agents and blocks that an organisation does not have."""
         if not target_ids:
             return None
         row = await self.database.fetch_one(MISSING, {"ids": list(target_ids), "org": org})
         return None if row is None else str(row[0])
 
     async def first_missing_identity(self, org: str, identity_ids: Sequence[str]) -> str | None:
-        """The first of these identities that an organisation does not have."""
         if not identity_ids:
             return None
         row = await self.database.fetch_one(
@@ -65,7 +63,6 @@ class PostgresAttachmentQueries:
         return None if row is None else str(row[0])
 
     async def identities_of(self, org: str, target_id: str) -> list[str]:
-        """The ids of the identities that an agent or a block has."""
         rows = await self.database.fetch(
             "select identity_id from api.identity_attachment_view"
             " where target_id = %s and org = %s",
@@ -74,7 +71,6 @@ class PostgresAttachmentQueries:
         return [identity_id for (identity_id,) in rows]
 
     async def targets_of(self, org: str, identity_id: str, prefix: str, limit: int) -> list[str]:
-        """The ids of some agents or blocks, as the prefix says, that an identity has."""
         rows = await self.database.fetch(
             "select target_id from api.attachments where owner_id = %s and org = %s"
             " and starts_with(target_id, %s) order by target_id limit %s",
@@ -83,7 +79,6 @@ class PostgresAttachmentQueries:
         return [target_id for (target_id,) in rows]
 
     async def count_identities(self, org: str) -> int:
-        """The number of identities of an organisation."""
         row = await self.database.fetch_one(
             'select count(*) from api.identities where org collate "C" = %s', [org]
         )

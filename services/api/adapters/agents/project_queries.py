@@ -92,7 +92,6 @@ class PostgresProjectQueries:
         self.database = database
 
     async def count_projects(self, org: str) -> int:
-        """The number of projects of an organisation."""
         row = await self.database.fetch_one(
             'select count(*) from api.projects where org collate "C" = %s', [org]
         )
@@ -100,7 +99,6 @@ class PostgresProjectQueries:
         return int(row[0])
 
     async def projects_of(self, org: str, agent_id: str) -> int:
-        """The number of projects that an agent was put into."""
         row = await self.database.fetch_one(
             "select count(*) from api.project_agent_view where target_id = %s and org = %s",
             [agent_id, org],
@@ -109,15 +107,12 @@ class PostgresProjectQueries:
         return int(row[0])
 
     async def agents_only_in(self, org: str, project_id: str, limit: int) -> list[str]:
-        """The ids of some agents of a project that are in no other one."""
         rows = await self.database.fetch(
             ONLY_IN_PROJECT, {"org": org, "project": project_id, "limit": limit}
         )
         return [agent_id for (agent_id,) in rows]
 
     async def left_by_projects(self, settled_seconds: float) -> list[LeftByProject]:
-        """The remains of deleted projects, `SWEPT_MAX` of each kind at most: agents that go with
-        them, and what names them; without any, the projects that were deleted so long ago."""
         if not await self.database.any_row("api.project_removals"):
             return []
         found = [

@@ -53,7 +53,6 @@ class PostgresRunQueries:
         self.database = database
 
     async def run_answer(self, org: str, run_id: str) -> list[AnswerPart]:
-        """The messages that a run has answered so far, in order."""
         rows = await self.database.fetch(
             "select v1_messages, number, chunks from agent.message_view"
             " where run_id = %s and org = %s and not sent order by position",
@@ -62,7 +61,6 @@ class PostgresRunQueries:
         return [AnswerPart(*row) for row in rows]
 
     async def run_end(self, org: str, run_id: str) -> RunRow | None:
-        """Where a run stands; None for one that is not there."""
         row = await self.database.fetch_one(
             "select status, stop_reason, usage, error, background, stream_tokens,"
             " fields->'request_config'->'include_return_message_types'"

@@ -106,7 +106,6 @@ class PostgresTemplateQueries:
         self.database = database
 
     async def count_templates(self, org: str) -> int:
-        """The number of templates of an organisation."""
         row = await self.database.fetch_one(
             "select count(*) from api.templates where org = %s", [org]
         )
@@ -116,7 +115,6 @@ class PostgresTemplateQueries:
     async def version_content(
         self, org: str, template_id: str, number: int
     ) -> TemplateContent | None:
-        """The content of a saved version; None where there is no such version."""
         document = await self.database.fetch_text(
             "select content::text from api.template_versions"
             " where template_id = %s and number = %s and org = %s",
@@ -125,7 +123,6 @@ class PostgresTemplateQueries:
         return None if document is None else TemplateContent.model_validate_json(document)
 
     async def due_deployments(self) -> Sequence[DueWork]:
-        """The deployments with something to do that nobody holds a lease for."""
         if not await self.database.any_row(UNFINISHED, BEHIND):
             return []
         rows = await self.database.fetch(DUE_DEPLOYMENTS, {"limit": SWEPT_MAX})
@@ -134,27 +131,23 @@ class PostgresTemplateQueries:
     async def empty_deployments(
         self, chosen: ChosenDeployments, keys: list[str]
     ) -> Sequence[DueWork]:
-        """Some deployments that have none of their agents any more."""
         text = EMPTY_DEPLOYMENTS.format(chosen=CHOSEN_DEPLOYMENTS[chosen])
         rows = await self.database.fetch(text, {"keys": keys, "limit": SWEPT_MAX})
         return [DueWork(*row) for row in rows]
 
     async def files_max(self, org: str, agent_id: str) -> int | None:
-        """The number of files that an agent may have open; None where it does not exist."""
         row = await self.database.fetch_one(
             "select files_max from agent.agent_view where id = %s and org = %s", [agent_id, org]
         )
         return None if row is None else int(row[0])
 
     async def known_tools(self, org: str, tool_ids: list[str]) -> set[str]:
-        """Those of these tools of clients that exist."""
         rows = await self.database.fetch(
             "select id from tools.tool_view where id = any(%s) and org = %s", [tool_ids, org]
         )
         return {str(tool_id) for (tool_id,) in rows}
 
     async def blocks_of(self, org: str, agent_id: str) -> Sequence[PresentBlock]:
-        """The blocks that an agent has."""
         rows = await self.database.fetch(BLOCKS_OF, {"org": org, "agent": agent_id})
         return [
             PresentBlock(id=block_id, label=label, deployment_id=deployment_id)
@@ -162,7 +155,6 @@ class PostgresTemplateQueries:
         ]
 
     async def folders_of(self, org: str, agent_id: str) -> Sequence[str]:
-        """The folders that an agent has."""
         rows = await self.database.fetch(
             "select folder_id from memory.agent_folder_view where agent_id = %s and org = %s",
             [agent_id, org],

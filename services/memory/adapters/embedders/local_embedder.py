@@ -210,7 +210,6 @@ class OrganisationEmbedder:
 
     @property
     def dimensions(self) -> int:
-        """The length of a vector."""
         return self.embedder.dimensions
 
     async def embed(self, texts: Sequence[str]) -> list[Vector]:

@@ -45,7 +45,6 @@ class ProcessParser:
     """Keeps the contract of `Parser`: each file is read by a program that ends with it."""
 
     async def parse(self, kind: str, file: IO[bytes]) -> AsyncGenerator[str]:
-        """The text of a file, little by little. Raises Unparsable."""
         process = await asyncio.create_subprocess_exec(
             *(sys.executable, "-m", PROGRAM, kind),
             stdin=file.fileno(),

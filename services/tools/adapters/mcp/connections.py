@@ -113,7 +113,6 @@ class SdkConnections:
         return self.modules[name]
 
     def refusal_of(self, config: McpServerConfig) -> str:
-        """Why this server may not be connected to at all; empty if it may."""
         if config.transport == "stdio":
             found, why = match(self.commands, config)
             return why if found is None else self.processes.refusal()
@@ -126,25 +125,21 @@ class SdkConnections:
         return f"`server_url`: {refusal}" if refusal else ""
 
     async def list_tools(self, config: McpServerConfig) -> list[McpTool]:
-        """Its tools, of all pages."""
         operations = await self.module("client_operations")
         found: list[McpTool] = await self.fetch(config, operations.list_tools)
         return found
 
     async def list_resources(self, config: McpServerConfig) -> list[McpResource]:
-        """Its resources, of all pages."""
         operations = await self.module("client_operations")
         found: list[McpResource] = await self.fetch(config, operations.list_resources)
         return found
 
     async def list_prompts(self, config: McpServerConfig) -> list[McpPrompt]:
-        """Its prompts, of all pages."""
         operations = await self.module("client_operations")
         found: list[McpPrompt] = await self.fetch(config, operations.list_prompts)
         return found
 
     async def read_resource(self, config: McpServerConfig, uri: str) -> list[McpResourceContent]:
-        """The parts of a resource."""
         operations = await self.module("client_operations")
         found: list[McpResourceContent] = await self.fetch(config, operations.read_resource(uri))
         return found
@@ -152,7 +147,6 @@ class SdkConnections:
     async def get_prompt(
         self, config: McpServerConfig, name: str, arguments: Mapping[str, str]
     ) -> list[McpPromptMessage]:
-        """The messages of a prompt."""
         operations = await self.module("client_operations")
         ask = operations.get_prompt(name, arguments)
         found: list[McpPromptMessage] = await self.fetch(config, ask)
@@ -172,9 +166,6 @@ class SdkConnections:
         seconds: float,
         sampler: Sampler | None = None,
     ) -> McpOutcome:
-        """The outcome of a call, after `seconds` at the latest; it is not sent a second time,
-        unless the server refused it unseen because it knows the session no more. A server that may
-        ask models is answered by the `sampler` meanwhile."""
         until = self.clock.monotonic() + min(seconds, self.deadlines.call_seconds) - GRACE_SECONDS
         operations = await self.module("client_operations")
         failures = await self.module("failures")
@@ -292,7 +283,6 @@ class SdkConnections:
         return session
 
     def keep_renewed(self, keep: Renewed) -> None:
-        """Have tokens kept that a server renews."""
         self.renewed = keep
 
     async def own_auth(self, config: McpServerConfig) -> Any:
@@ -303,7 +293,6 @@ class SdkConnections:
         return authorization.provider_of(config, partial(self.renewed, config))
 
     async def authorize(self, config: McpServerConfig, person: McpPerson, keep: Keep) -> None:
-        """Have a person let a server be used."""
         if why := self.refusal_of(config):
             raise McpFailed("refused", why)
         authorization = await self.module("authorization")
@@ -352,7 +341,6 @@ class SdkConnections:
         return max(0.0, until - self.clock.monotonic())
 
     def health(self, config_id: str) -> McpHealth:
-        """The health of a server in this process."""
         known = self.breakers.get(config_id)
         return known[1].health() if known else McpHealth()
 

@@ -143,7 +143,6 @@ class McpSession:
 
     @property
     def living(self) -> bool:
-        """Whether it can be asked."""
         return self.opened.is_set() and not self.ending.is_set() and not self.closed.is_set()
 
     async def request[T](
@@ -210,7 +209,6 @@ class McpSession:
         return self.failure or McpFailed("unreachable", "it closed the connection")
 
     async def ping(self, seconds: float) -> None:
-        """Find out whether the server still answers. Raises McpFailed."""
         await self.request(ping, seconds)
 
     def abandon(self, asked: asyncio.Future[Any], *, cancel: bool = True) -> None:

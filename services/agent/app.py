@@ -61,9 +61,8 @@ from services.agent.adapters.tool_owner_port import ToolOwner
 from services.agent.adapters.tool_permissions import Policies
 from services.agent.adapters.tool_router import ToolRouter
 from services.agent.adapters.tools_service_client import ToolsServiceClient
-from services.agent.engine.batch_callbacks import BatchCallbacks
 from services.agent.engine.batches import ENDING_EVENTS, Batches
-from services.agent.engine.callbacks import CallbackSender
+from services.agent.engine.callbacks import BatchCallbacks, CallbackSender
 from services.agent.engine.ports import EnginePorts
 from services.agent.engine.run_scheduling import RunEngine
 from services.agent.engine.run_stream import OrphanedChunks

@@ -27,7 +27,7 @@ from services.memory.adapters.message_vectors import PostgresMessageVectors
 from services.memory.adapters.moment_aggregates import SKIPPED_TOPICS, MemoryMomentAggregates
 from services.memory.adapters.passage_search import PostgresPassageSearch
 from services.memory.adapters.past_block_versions import PostgresPastBlockVersions
-from services.memory.adapters.uploaded_files import PostgresUploadedFiles
+from services.memory.adapters.uploaded_files import UploadedFiles
 from services.memory.engine.file_processing import FileProcessing, FileProcessingPorts
 from services.memory.engine.message_embedding import MessageEmbedding
 from services.memory.handlers import Handlers
@@ -105,7 +105,7 @@ async def start_engine(
     ports = FileProcessingPorts(
         **runtime.port_arguments,
         queries=PostgresFileProcessingQueries(database),
-        uploads=PostgresUploadedFiles(database),
+        uploads=UploadedFiles(database),
         texts=PostgresFileTexts(database),
         parser=ProcessParser(),
         embedders=adapters.embedders,

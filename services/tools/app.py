@@ -34,7 +34,7 @@ from services.tools.adapters.agent_state_queries import PostgresAgentStates
 from services.tools.adapters.agent_workspaces import AgentWorkspaces
 from services.tools.adapters.base_sandbox import BaseSandbox
 from services.tools.adapters.container_sandbox import ContainerSandbox
-from services.tools.adapters.deleted_agent_queries import PostgresDeletedAgents
+from services.tools.adapters.deleted_agent_queries import DeletedAgents
 from services.tools.adapters.mcp.connections import SdkConnections
 from services.tools.adapters.mcp.ports import McpConnections
 from services.tools.adapters.mcp_server_queries import PostgresMcpServerQueries
@@ -124,7 +124,7 @@ class Adapters:
     policies: CachedView[ToolPolicies]
     variables: Variables
     tool_runs: PostgresToolRunQueries
-    deleted_agents: PostgresDeletedAgents
+    deleted_agents: DeletedAgents
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -178,7 +178,7 @@ async def open_adapters(runtime: Runtime, settings: Settings) -> Adapters:
         policies=policies,
         variables=Variables(settings.sealer, PostgresSandboxConfigQueries(runtime.database)),
         tool_runs=PostgresToolRunQueries(runtime.database),
-        deleted_agents=PostgresDeletedAgents(runtime.database),
+        deleted_agents=DeletedAgents(runtime.database),
     )
 
 

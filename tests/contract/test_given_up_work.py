@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib
+import inspect
 import json
 import pkgutil
 from collections.abc import Sequence
@@ -45,9 +46,8 @@ from services.agent.adapters.batch_queries import DueBatchCallback
 from services.agent.adapters.replay_queries import DueReplay
 from services.agent.adapters.run_queries import DueCallback
 from services.agent.adapters.summary_queries import DueSummary
-from services.agent.engine.batch_callbacks import BatchCallbacks
 from services.agent.engine.batches import Batches
-from services.agent.engine.callbacks import CallbackSender
+from services.agent.engine.callbacks import BatchCallbacks, CallbackSender
 from services.agent.engine.replays import RunReplays
 from services.agent.engine.summaries import SummaryWriter
 from services.api.engine.deployments import Deployments
@@ -166,7 +166,7 @@ def kinds_of_work() -> set[type[LeasedWork[Any]]]:
     while unseen:
         kind = unseen.pop()
         unseen += kind.__subclasses__()
-        if kind.__module__.startswith("services."):
+        if kind.__module__.startswith("services.") and not inspect.isabstract(kind):
             found.add(kind)
     return found
 

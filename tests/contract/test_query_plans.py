@@ -132,7 +132,7 @@ from services.memory.adapters.past_block_versions import PostgresPastBlockVersio
 from services.scheduler.adapters.agent_tools import PostgresAgentTools
 from services.scheduler.adapters.schedule_queries import PostgresScheduleQueries
 from services.tools.adapters.agent_state_queries import PostgresAgentStates
-from services.tools.adapters.deleted_agent_queries import PostgresDeletedAgents
+from services.tools.adapters.deleted_agent_queries import DeletedAgents
 from services.tools.adapters.mcp_server_queries import PostgresMcpServerQueries
 from services.tools.adapters.sandbox_config_queries import PostgresSandboxConfigQueries
 from services.tools.adapters.tool_counts import PostgresToolCounts, PostgresToolPermissionCounts
@@ -595,7 +595,7 @@ ASKED: dict[type, dict[str, Callable[[Any], Awaitable[Any]]]] = {
         "run_end": lambda reads: reads.run_end(ORG, RUN),
     },
     ToolUsageQueries: {"usage": lambda reads: reads.usage(ORG, AGENT)},
-    PostgresDeletedAgents: {"deleted_agents": lambda reads: reads.deleted_agents(ORG, [AGENT])},
+    DeletedAgents: {"deleted_agents": lambda reads: reads.deleted_agents(ORG, [AGENT])},
     PostgresArchiveQueries: {
         "agent": lambda archives: archives.agent(ORG, AGENT),
         "orphaned_attachments": lambda archives: archives.orphaned_attachments([AGENT]),
@@ -709,7 +709,7 @@ WHOLE: dict[type, set[str]] = {
     PostgresReplayQueries: {"due_replays", "open_replays", "lost_replays"},
     PostgresRunQueries: {"orphaned_runs"},
     PostgresOwnToolRunQueries: {"orphaned_runs"},
-    PostgresDeletedAgents: {"last_event"},
+    DeletedAgents: {"last_event"},
     PostgresMcpServerQueries: {"due_discoveries"},
     PostgresFileProcessingQueries: {"due_files", "orphans"},
     PostgresMessageVectors: {"backlog", "remove_forgotten", "forget"},

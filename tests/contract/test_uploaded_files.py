@@ -20,7 +20,7 @@ from services.api.adapters.memory.uploaded_file_store import (
 )
 from services.memory.adapters.file_processing_queries import PostgresFileProcessingQueries
 from services.memory.adapters.file_texts import PostgresFileTexts
-from services.memory.adapters.uploaded_files import PostgresUploadedFiles, UploadGone
+from services.memory.adapters.uploaded_files import UploadedFiles, UploadGone
 from services.memory.domain.text_segments import Segment
 from tests.contract.file_examples import FILE, FOLDER
 
@@ -88,7 +88,7 @@ async def test_the_bytes_that_came_are_read_back_and_those_that_changed_are_refu
     store: Store,
 ) -> None:
     assert await store.upload() == SHA256
-    files = PostgresUploadedFiles(store.database)
+    files = UploadedFiles(store.database)
     with await files.open(ORG, FILE, len(DATA), SHA256) as file:
         assert file.read() == DATA
 

@@ -46,6 +46,18 @@ from services.agent.adapters.tool_queries import (
     PostgresToolRunQueries,
     ToolRunQueries,
 )
+from services.agent.domain.agents.agent import AgentDesign
+from services.agent.domain.agents.attached_folders import (
+    FILE_TOOL_NAMES,
+    limits_of,
+    rendered_directories,
+)
+from services.agent.domain.prompts.model_context import AttachedBlock
+from services.agent.domain.prompts.system_prompt import (
+    ARCHIVAL_TOOL_NAMES,
+    NO_ARCHIVES,
+    ArchivalMemory,
+)
 
 
 class Queries(
@@ -95,3 +107,20 @@ class PostgresQueries(
     def __init__(self, database: Database) -> None:
         PostgresBlockQueries.__init__(self, database)
         PostgresCustomToolQueries.__init__(self, database)
+
+
+async def seen_memory(
+    queries: Queries, org: str, design: AgentDesign
+) -> tuple[list[AttachedBlock], str, ArchivalMemory]:
+    """What the system prompt of an agent shows: its blocks, the section about its folders, and what
+    is in its archives. Who has no tool for files, or for archives, is told nothing of them, and
+    nothing is asked."""
+    blocks = await queries.seen_blocks(org, design.block_ids)
+    directories, archival = "", NO_ARCHIVES
+    if not FILE_TOOL_NAMES.isdisjoint(design.tools):
+        _, chars_max = limits_of(design.config)
+        folders = await queries.seen_folders(org, design.config.id, chars_max)
+        directories = rendered_directories(folders, design.config)
+    if not ARCHIVAL_TOOL_NAMES.isdisjoint(design.tools):
+        archival = await queries.archival_memory(org, design.config.id)
+    return blocks, directories, archival

@@ -5,19 +5,8 @@ from __future__ import annotations
 from typing import Protocol
 
 from libs.eventstore.connection_pool import Database
-from services.agent.adapters.block_queries import BlockQueries
-from services.agent.adapters.folder_queries import FolderQueries
-from services.agent.domain.agents.agent import AgentDesign
-from services.agent.domain.agents.attached_folders import (
-    FILE_TOOL_NAMES,
-    limits_of,
-    rendered_directories,
-)
-from services.agent.domain.prompts.model_context import AttachedBlock
 from services.agent.domain.prompts.system_prompt import (
-    ARCHIVAL_TOOL_NAMES,
     COUNTED_MAX,
-    NO_ARCHIVES,
     TAGS_SHOWN_MAX,
     ArchivalMemory,
 )
@@ -73,24 +62,3 @@ class PostgresArchivalMemoryQueries:
     async def archive_owner(self, org: str, agent_id: str) -> str:
         row = await self.database.fetch_one(ARCHIVE_OWNER, {"org": org, "agent": agent_id})
         return str(row[0]) if row else agent_id
-
-
-class MemoryQueries(BlockQueries, FolderQueries, ArchivalMemoryQueries, Protocol):
-    """The queries of the system prompt about an agent's memory."""
-
-
-async def seen_memory(
-    queries: MemoryQueries, org: str, design: AgentDesign
-) -> tuple[list[AttachedBlock], str, ArchivalMemory]:
-    """The memory in the agent's system prompt: its blocks, the section about its folders, and its
-    archives. Agents without tools for files, or for archives, get no section, and nothing is
-    asked."""
-    blocks = await queries.seen_blocks(org, design.block_ids)
-    directories, archival = "", NO_ARCHIVES
-    if not FILE_TOOL_NAMES.isdisjoint(design.tools):
-        _, chars_max = limits_of(design.config)
-        folders = await queries.seen_folders(org, design.config.id, chars_max)
-        directories = rendered_directories(folders, design.config)
-    if not ARCHIVAL_TOOL_NAMES.isdisjoint(design.tools):
-        archival = await queries.archival_memory(org, design.config.id)
-    return blocks, directories, archival

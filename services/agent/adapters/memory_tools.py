@@ -4,7 +4,6 @@ to it."""
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Protocol
 
 from pydantic import BaseModel
 
@@ -18,13 +17,12 @@ from libs.contracts.memory.blocks import (
     ReplaceText,
     RewriteBlock,
 )
+from services.agent.adapters.all_queries import Queries
 from services.agent.adapters.archival_memory_tools import ArchivalMemoryTools
 from services.agent.adapters.block_commands import BlockCommands, block_named, cause_of, no_block
 from services.agent.adapters.block_file_tools import BlockFileTools
 from services.agent.adapters.block_operations import BlockOperations, Text
-from services.agent.adapters.conversation_search import ConversationSearch
 from services.agent.adapters.file_tools import FileTools
-from services.agent.adapters.memory_queries import MemoryQueries
 from services.agent.adapters.tool_owner_port import Calling, Runner, error
 from services.agent.adapters.voice_memory_tools import VoiceMemoryTools
 from services.agent.domain.runs.step_results import ToolResult
@@ -85,14 +83,10 @@ class RethinkUserMemory(BaseModel):
     new_memory: Text
 
 
-class MemoryToolQueries(MemoryQueries, ConversationSearch, Protocol):
-    """The queries of the memory tools."""
-
-
 class MemoryTools:
     """Keeps the contract of `ToolOwner`."""
 
-    def __init__(self, bus: Bus, queries: MemoryToolQueries, clock: Clock) -> None:
+    def __init__(self, bus: Bus, queries: Queries, clock: Clock) -> None:
         self.commands = BlockCommands(bus, queries)
         files = BlockFileTools(self.commands)
         self.runners: dict[str, Runner] = {

@@ -6,7 +6,7 @@ import re
 from bisect import bisect_left, bisect_right
 from collections.abc import Mapping
 from datetime import timedelta
-from typing import Annotated, Any, Protocol
+from typing import Annotated, Any
 
 from pydantic import BaseModel, BeforeValidator, Field
 from pydantic_core import to_json
@@ -23,9 +23,9 @@ from libs.contracts.memory.archives import (
     SearchPassages,
 )
 from libs.eventstore import failpoints
+from services.agent.adapters.all_queries import Queries
 from services.agent.adapters.block_commands import cause_of
-from services.agent.adapters.conversation_search import ConversationSearch, Search
-from services.agent.adapters.memory_queries import ArchivalMemoryQueries
+from services.agent.adapters.conversation_search import Search
 from services.agent.adapters.tool_owner_port import Calling, Runner, error
 from services.agent.domain.runs.step_results import ToolResult
 
@@ -67,14 +67,10 @@ class StoreMemories(BaseModel):
     chunks: Annotated[list[Chunk], Field(min_length=1, max_length=PASSAGES_INSERTED_MAX)]
 
 
-class VoiceMemoryQueries(ArchivalMemoryQueries, ConversationSearch, Protocol):
-    """The queries of the memory tools of agents for voice."""
-
-
 class VoiceMemoryTools:
     """Sends commands about passages, and searches the history."""
 
-    def __init__(self, bus: Bus, queries: VoiceMemoryQueries, clock: Clock) -> None:
+    def __init__(self, bus: Bus, queries: Queries, clock: Clock) -> None:
         self.bus = bus
         self.queries = queries
         self.clock = clock

@@ -1,15 +1,16 @@
-"""Tell clients that their runs have ended, as often as it takes, within bounds.
+"""Tell clients that their runs and batches have ended, as often as it takes, within bounds.
 
-That a client is to be told is a row from the acceptance of its run on. Each attempt is made under a
-lease, and its outcome is an event. If the process dies in between, another repeats the attempt:
-delivery is at least once.
+That a client is to be told is a row from the acceptance of its run or batch on. Each attempt is
+made under a lease, and its outcome is an event. If the process dies in between, another repeats the
+attempt: delivery is at least once.
 """
 
 from __future__ import annotations
 
 import logging
+from abc import abstractmethod
 from collections.abc import Sequence
-from typing import Protocol
+from datetime import datetime
 
 from pydantic_core import to_json
 
@@ -22,7 +23,10 @@ from libs.eventstore.ports import StoreUnavailable
 from libs.eventstore.unit_of_work import UnitOfWork
 from libs.work.leased_work import LeasedWork
 from libs.work.work_lease import WorkLease
+from services.agent.adapters.batch_queries import DueBatchCallback
+from services.agent.adapters.callback_poster import CallbackPoster
 from services.agent.adapters.run_queries import DueCallback
+from services.agent.domain.batches.batch import Batch
 from services.agent.domain.conversations.callback_attempts import CallbackOutcome, record_attempt
 from services.agent.domain.conversations.conversation import Conversation
 from services.agent.engine.ports import EnginePorts
@@ -35,22 +39,12 @@ BODY_BYTES_MAX = 4 << 20
 NO_BODY = "The answer of the run could not be put together: the log of the server says why"
 
 
-class Poster(Protocol):
+class SentCallbacks[Due: DueCallback | DueBatchCallback](LeasedWork[Due]):
     """The sender of HTTP posts."""
 
-    async def post(self, url: str, body: bytes) -> CallbackOutcome:
-        """Post JSON to an address of a client. Raises nothing."""
-        ...
-
-
-class CallbackSender(LeasedWork[DueCallback]):
-    """Tells clients. After each attempt it looks anew whose turn it is: a client that does not
-    answer keeps the others waiting for no more than one of its attempts."""
-
-    name = "callback"
     ports: EnginePorts
 
-    def __init__(self, ports: EnginePorts, poster: Poster) -> None:
+    def __init__(self, ports: EnginePorts, poster: CallbackPoster) -> None:
         places = FairSemaphore(
             CALLBACKS_AT_ONCE_MAX,
             of_organisation_max=ORGANISATION_CALLBACKS_AT_ONCE_MAX,
@@ -60,43 +54,58 @@ class CallbackSender(LeasedWork[DueCallback]):
         super().__init__(ports, places)
         self.poster = poster
 
+    @abstractmethod
+    async def outcome(self, due: Due) -> CallbackOutcome:
+        """What comes of telling a client."""
+
+    @abstractmethod
+    async def note(
+        self, unit: UnitOfWork, due: Due, outcome: CallbackOutcome, sent_at: datetime
+    ) -> None:
+        """Decide that a client was told so, unless nobody needs to know any more."""
+
+    async def attempt(self, lease: WorkLease[Due]) -> None:
+        """Tell a client, and record what came of it."""
+        due, sent_at = lease.work, self.ports.clock.now()
+        outcome = await self.outcome(due)
+        log.info("%s: %s", due.id, outcome.status or outcome.error)
+
+        async def decide(unit: UnitOfWork) -> None:
+            await self.note(unit, due, outcome, sent_at)
+
+        await lease.record(decide, about=self.aggregate_id(due))
+
+    async def give_up(self, unit: UnitOfWork, work: Due, reason: str) -> None:
+        """Decide that a client is not told."""
+        outcome = CallbackOutcome(error=reason, forbidden=True)
+        await self.note(unit, work, outcome, self.ports.clock.now())
+
+
+class CallbackSender(SentCallbacks[DueCallback]):
+    """The callbacks of runs."""
+
+    name = "callback"
+
     async def due(self) -> Sequence[DueCallback]:
         """The callbacks whose time has come, and that nobody sends."""
         return await self.ports.queries.due_callbacks(
             ORGANISATION_CALLBACKS_AT_ONCE_MAX, CALLBACKS_AT_ONCE_MAX
         )
 
-    async def attempt(self, lease: WorkLease[DueCallback]) -> None:
-        """Tell a client that its run has ended, and record what came of it."""
-        due, sent_at = lease.work, self.ports.clock.now()
-        outcome = await self.outcome(due)
-        log.info("callback of %s: %s", due.run_id, outcome.status or outcome.error)
-
-        async def decide(unit: UnitOfWork) -> None:
-            conversation = await unit.load(Conversation, due.conversation_id)
-            if conversation.exists and not conversation.deleted:
-                record_attempt(
-                    conversation,
-                    due.run_id,
-                    outcome,
-                    attempts=due.attempts + 1,
-                    sent_at=sent_at,
-                    at=self.ports.clock.now(),
-                )
-
-        await lease.record(decide, about=due.conversation_id)
-
-    async def give_up(self, unit: UnitOfWork, work: DueCallback, reason: str) -> None:
-        """Decide that a client is not told."""
-        conversation = await unit.load(Conversation, work.conversation_id)
-        outcome, at = CallbackOutcome(error=reason, forbidden=True), self.ports.clock.now()
-        if conversation.exists and not conversation.deleted:
-            attempts = work.attempts + 1
-            record_attempt(conversation, work.run_id, outcome, attempts=attempts, sent_at=at, at=at)
-
     def aggregate_id(self, work: DueCallback) -> str:
         """The conversation of the run."""
         return work.conversation_id
+
+    async def note(
+        self, unit: UnitOfWork, due: DueCallback, outcome: CallbackOutcome, sent_at: datetime
+    ) -> None:
+        conversation = await unit.load(Conversation, due.conversation_id)
+        if conversation.exists and not conversation.deleted:
+            now = self.ports.clock.now()
+            attempts = due.attempts + 1
+            record_attempt(
+                conversation, due.run_id, outcome, attempts=attempts, sent_at=sent_at, at=now
+            )
 
     async def outcome(self, due: DueCallback) -> CallbackOutcome:
         """The outcome of one post. If the run's answer cannot be put together, for a reason that
@@ -129,3 +138,28 @@ def callback_body(due: DueCallback, result: JsonObject | None) -> JsonObject:
         "completed_at": due.run["completed_at"],
         "metadata": {**(due.run["metadata"] or {}), "result": result},
     }
+
+
+class BatchCallbacks(SentCallbacks[DueBatchCallback]):
+    """The callbacks of batches."""
+
+    name = "batch callback"
+
+    async def due(self) -> Sequence[DueBatchCallback]:
+        """The callbacks whose time has come, and that nobody sends."""
+        return await self.ports.queries.due_batch_callbacks(CALLBACKS_AT_ONCE_MAX)
+
+    def aggregate_id(self, work: DueBatchCallback) -> str:
+        """The batch that has ended."""
+        return work.batch_id
+
+    async def outcome(self, due: DueBatchCallback) -> CallbackOutcome:
+        """What comes of telling the client of a batch that it has ended, by V1's names."""
+        told = {"job_id": due.batch_id, "status": due.status, "completed_at": due.completed_at}
+        return await self.poster.post(due.url, to_json(told))
+
+    async def note(
+        self, unit: UnitOfWork, due: DueBatchCallback, outcome: CallbackOutcome, sent_at: datetime
+    ) -> None:
+        batch, now = await unit.load(Batch, due.batch_id), self.ports.clock.now()
+        batch.note_callback(outcome, attempts=due.attempts + 1, sent_at=sent_at, at=now)

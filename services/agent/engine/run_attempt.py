@@ -21,7 +21,7 @@ from libs.eventstore import failpoints
 from libs.eventstore.failed_messages.ports import Attempt
 from libs.eventstore.ports import Fence, StaleLease, StoreRefused, StoreUnavailable, VersionConflict
 from libs.work.attempt_counts import ATTEMPTS_MAX, UNQUARANTINED_ATTEMPTS_MAX, AttemptCount
-from services.agent.adapters.memory_queries import seen_memory
+from services.agent.adapters.all_queries import seen_memory
 from services.agent.adapters.models.ports import ModelFailed
 from services.agent.adapters.telemetry import RunSpans
 from services.agent.domain.agents.agent import AgentDesign

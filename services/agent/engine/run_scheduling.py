@@ -14,7 +14,7 @@ from libs.contracts.agent.stream_chunks import NUMBER_MAX
 from libs.contracts.bus_messages import Context
 from libs.eventstore.ports import Fence, VersionConflict
 from libs.work.leased_tasks import LeasedTasks
-from services.agent.adapters.memory_queries import seen_memory
+from services.agent.adapters.all_queries import seen_memory
 from services.agent.adapters.tool_permissions import with_forbidden
 from services.agent.adapters.tool_queries import with_custom_tools
 from services.agent.domain.agents.agent import AgentDesign

@@ -12,7 +12,7 @@ from libs.contracts.agent.conversations import RunCommand
 from libs.contracts.agent.runs import PreviewModelRequest
 from libs.contracts.bus_messages import Accepted, Command, Rejected
 from libs.eventstore.unit_of_work import UnitOfWork
-from services.agent.adapters.memory_queries import seen_memory
+from services.agent.adapters.all_queries import seen_memory
 from services.agent.adapters.tool_permissions import with_forbidden
 from services.agent.adapters.tool_queries import with_custom_tools
 from services.agent.domain.agents.agent import Agent, AgentDesign, missing

@@ -32,7 +32,7 @@ from libs.contracts.letta.model_configs import LLMConfig
 from libs.contracts.memory.blocks import CreateBlocks
 from libs.eventstore import failpoints
 from libs.eventstore.unit_of_work import UnitOfWork
-from services.agent.adapters.memory_queries import seen_memory
+from services.agent.adapters.all_queries import seen_memory
 from services.agent.domain.agents.agent import Agent, AgentDesign
 from services.agent.domain.agents.agent import missing as missing_agent
 from services.agent.domain.conversations import conversation_lifecycle

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import tempfile
-from typing import IO, Protocol
+from typing import IO
 
 from libs.eventstore.connection_pool import Database
 
@@ -18,22 +18,15 @@ class UploadGone(Exception):
     and begin a sentence."""
 
 
-class UploadedFiles(Protocol):
-    """The bytes of files that nobody has parsed yet."""
-
-    async def open(self, org: str, file_id: str, size: int, sha256: str) -> IO[bytes]:
-        """A file of this machine without a name, with all bytes, at its beginning. Raises
-        UploadGone, also where they have another sha256."""
-        ...
-
-
-class PostgresUploadedFiles:
-    """Keeps the contract of `UploadedFiles`; one part at a time is in memory."""
+class UploadedFiles:
+    """The bytes of files that nobody has parsed yet; one part at a time is in memory."""
 
     def __init__(self, database: Database) -> None:
         self.database = database
 
     async def open(self, org: str, file_id: str, size: int, sha256: str) -> IO[bytes]:
+        """A file of this machine without a name, with all bytes, at its beginning. Raises
+        UploadGone, also where they have another sha256."""
         file: IO[bytes] = tempfile.TemporaryFile()  # noqa: SIM115
         try:
             copied = 0

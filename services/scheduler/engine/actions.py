@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
-from typing import Protocol
 
 from libs.bus.ports import Bus, Clock
 from libs.contracts.agent.compaction import CompactConversation
@@ -43,6 +42,7 @@ from libs.contracts.tools.tool_runs import RunTool
 from libs.contracts.wall_times import zone_named
 from libs.work.agent_runs import AgentRuns, WantedRun
 from services.scheduler.adapters.agent_tools import AgentTools
+from services.scheduler.adapters.schedule_queries import ScheduleQueries
 from services.scheduler.domain.schedule_state import Firing
 
 RUN_TYPE = "schedule"
@@ -50,14 +50,6 @@ TOOL_SECONDS_MAX = 60.0
 TIME = "%A, %Y-%m-%d %H:%M:%S %:z"
 
 GROUP_MESSAGE_FIELDS = {"id", "role", "content", "created_at", "name", "sender_id", "otid"}
-
-
-class Groups(Protocol):
-    """The queries about groups."""
-
-    async def has_group(self, org: str, group_id: str) -> bool:
-        """Whether an organisation has such a group."""
-        ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,7 +89,7 @@ class Actions:
     """Starts the actions of schedules."""
 
     def __init__(
-        self, bus: Bus, runs: AgentRuns, tools: AgentTools, groups: Groups, clock: Clock
+        self, bus: Bus, runs: AgentRuns, tools: AgentTools, groups: ScheduleQueries, clock: Clock
     ) -> None:
         self.bus = bus
         self.runs = runs

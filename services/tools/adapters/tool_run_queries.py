@@ -62,10 +62,6 @@ class ToolRunQueries(Protocol):
         """The `result` of a call, none while it runs; None for one that nobody makes any more."""
         ...
 
-
-class RunsOfDeletedAgents(Protocol):
-    """Which calls are not to be kept any longer."""
-
     async def runs_of_deleted_agents(self, agent_ids: list[str] | None) -> list[RunOfDeletedAgent]:
         """The next calls of those of these agents, or of all, that were deleted; those that have
         ended come first."""
@@ -73,7 +69,7 @@ class RunsOfDeletedAgents(Protocol):
 
 
 class PostgresToolRunQueries:
-    """Keeps the contracts of `ToolRunQueries` and of `RunsOfDeletedAgents`."""
+    """Keeps the contract of `ToolRunQueries`."""
 
     def __init__(self, database: Database) -> None:
         self.database = database

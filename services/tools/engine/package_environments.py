@@ -11,7 +11,7 @@ from typing import Protocol
 
 from libs.bus.ports import Clock
 from services.tools.adapters.package_folders import NoRoom, PackageFolders
-from services.tools.adapters.package_installer import InstallFailed
+from services.tools.adapters.package_installer import InstallFailed, PipInstaller
 from services.tools.domain.package_requirements import (
     PackageRules,
     Requirement,
@@ -26,14 +26,6 @@ WAITING_MAX, WAITING_OF_ORG_MAX = 16, 4
 FAILED_SECONDS, PASSING_SECONDS = 600.0, 30.0
 FAILURES_MAX = 1_000
 NOT_HERE = "This server has no folder for packages: set HEELER_PACKAGES_FOLDER, or import none"
-
-
-class Installer(Protocol):
-    """Installs packages into a folder."""
-
-    async def install(self, packages: Sequence[str], folder: str) -> None:
-        """Install packages into a folder. Raises InstallFailed."""
-        ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,7 +77,7 @@ class PackageEnvironments:
     """Keeps the contract of `ToolPackages` with one folder for each set of packages."""
 
     def __init__(
-        self, folders: PackageFolders, installer: Installer, rules: PackageRules, clock: Clock
+        self, folders: PackageFolders, installer: PipInstaller, rules: PackageRules, clock: Clock
     ) -> None:
         self.folders = folders
         self.installer = installer

@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable
 from pathlib import Path
-from typing import Protocol
 
 from pydantic_core import to_json
 
 from libs.contracts.bus_messages import Json, JsonObject
 from libs.contracts.shortened_text import cut
 from libs.contracts.tools.tool_runs import ToolRunResult
+from services.tools.adapters.base_sandbox import BaseSandbox
 from services.tools.engine.builtin_runner import BuiltinCall, failure
 from services.tools.engine.custom_tool_runner import limits_of, usage
 from services.tools.engine.inner_calls import InnerCallPorts, InnerCalls
@@ -20,25 +19,11 @@ from services.tools.sandbox.ports import Outcome, Program
 
 PRELUDE = Path(inner_call_prelude.__file__).read_text(encoding="utf-8")
 
-type Answer = Callable[[str, JsonObject], Awaitable[JsonObject]]
-
-
-class CallingSandbox(Protocol):
-    """Runs programs that call tools."""
-
-    def refusal_of(self, program: Program) -> str:
-        """Why a program cannot run here; empty if it can."""
-        ...
-
-    async def run_calling(self, program: Program, answer: Answer) -> Outcome:
-        """The outcome of a program whose calls were answered so."""
-        ...
-
 
 class RunCodeWithToolsTool:
     """Keeps the contract of `Builtin`."""
 
-    def __init__(self, sandbox: CallingSandbox, ports: InnerCallPorts) -> None:
+    def __init__(self, sandbox: BaseSandbox, ports: InnerCallPorts) -> None:
         self.sandbox = sandbox
         self.ports = ports
 

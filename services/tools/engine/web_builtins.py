@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Protocol
-
 from pydantic import BaseModel, Field
 from pydantic_core import to_json
 
@@ -12,28 +9,12 @@ from libs.bus.ports import Clock
 from libs.contracts.bus_messages import JsonObject
 from libs.contracts.shortened_text import cut
 from libs.contracts.tools.tool_runs import ToolRunResult
-from services.tools.adapters.web_pages import PageFailed
-from services.tools.adapters.web_search import SearchFailed, WebSearch
+from services.tools.adapters.web_pages import PageFailed, WebPages
+from services.tools.adapters.web_search import SearchFailed, WebSearch, WebSearches
 from services.tools.engine.builtin_runner import BuiltinCall, failure
 from services.tools.engine.environment_variables import Variables
 
 URL_CHARS_MAX = 2_000
-
-
-class Pages(Protocol):
-    """Reads pages of the web."""
-
-    async def text(self, url: str, org: str) -> str:
-        """A page as text, for an organisation. Raises PageFailed."""
-        ...
-
-
-class Searches(Protocol):
-    """Searches the web."""
-
-    async def results(self, asked: WebSearch, secrets: Mapping[str, str]) -> list[JsonObject]:
-        """The search results. Raises SearchFailed."""
-        ...
 
 
 class FetchWebpage(BaseModel):
@@ -45,7 +26,7 @@ class FetchWebpage(BaseModel):
 class FetchWebpageTool:
     """Keeps the contract of `Builtin`."""
 
-    def __init__(self, pages: Pages, clock: Clock) -> None:
+    def __init__(self, pages: WebPages, clock: Clock) -> None:
         self.pages = pages
         self.clock = clock
 
@@ -69,7 +50,7 @@ class FetchWebpageTool:
 class WebSearchTool:
     """Keeps the contract of `Builtin`."""
 
-    def __init__(self, searches: Searches, variables: Variables, clock: Clock) -> None:
+    def __init__(self, searches: WebSearches, variables: Variables, clock: Clock) -> None:
         self.searches = searches
         self.variables = variables
         self.clock = clock

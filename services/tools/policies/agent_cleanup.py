@@ -19,7 +19,7 @@ from services.tools.adapters.deleted_agent_queries import DeletedAgents
 from services.tools.adapters.tool_run_queries import (
     SWEPT_MAX,
     RunOfDeletedAgent,
-    RunsOfDeletedAgents,
+    ToolRunQueries,
 )
 from services.tools.domain.tool_permissions import ToolPermissions
 from services.tools.domain.tool_run import ToolRun
@@ -109,7 +109,7 @@ class ToolRunCleanup(Reconciliation[RunOfDeletedAgent]):
     name = "tool runs of agents that are gone"
     batch_max = SWEPT_MAX
 
-    def __init__(self, ports: ProcessPorts, queries: RunsOfDeletedAgents) -> None:
+    def __init__(self, ports: ProcessPorts, queries: ToolRunQueries) -> None:
         super().__init__(ports.clock)
         self.ports = ports
         self.queries = queries

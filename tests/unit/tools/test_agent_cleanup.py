@@ -12,7 +12,7 @@ from tests.clock_and_ids import ManualClock
 
 
 class Runs:
-    """Keeps the contract of `RunsOfDeletedAgents`."""
+    """As much of `ToolRunQueries` as the cleanup asks for."""
 
     def __init__(self, *found: RunOfDeletedAgent) -> None:
         self.found = [*found]

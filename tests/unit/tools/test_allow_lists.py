@@ -197,7 +197,7 @@ class TestCallsOfTheToolsService:
 
 
 class Gone:
-    """Keeps the contract of `DeletedAgents`."""
+    """Answers in the place of `DeletedAgents`."""
 
     agents: set[str] = set()  # noqa: RUF012
 

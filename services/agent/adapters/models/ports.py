@@ -148,6 +148,14 @@ class Models(Protocol):
         """The config of a language model, as its provider offers it."""
         ...
 
+    async def embedding(self, handle: str) -> EmbeddingConfig | Rejected:
+        """The config of an embedding model."""
+        ...
+
+    async def refusal(self, config: LLMConfig) -> Rejected | None:
+        """Why nobody could answer for a model config, if so."""
+        ...
+
 
 # Longer names of models are none.
 NAME_CHARS_MAX = 200

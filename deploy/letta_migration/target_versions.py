@@ -18,11 +18,9 @@ class TargetVersions(Protocol):
     def version(self, aggregate_id: str, agent_id: str, known: int) -> int:
         """The version of a history of an agent, which had the version `known` after the last pass;
         0 where it is gone."""
-        ...
 
     def block_version(self, block_id: str) -> int:
         """The version of a block; 0 where it is gone."""
-        ...
 
 
 @dataclass(slots=True)

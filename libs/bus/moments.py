@@ -64,7 +64,6 @@ class MomentAggregates(Protocol):
         """Their ids, some after the other: what comes later may depend on the rows (`as_of`) of
         those that came before. The first ones are known without any rows; where there are none,
         the agent has nothing here."""
-        ...
 
 
 class MomentHandlers:

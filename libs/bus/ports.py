@@ -94,7 +94,6 @@ class Subscription(Protocol):
 
     async def end(self) -> None:
         """Stop delivering to this subscriber."""
-        ...
 
 
 class Bus(Protocol):
@@ -103,12 +102,10 @@ class Bus(Protocol):
     @property
     def connected(self) -> bool:
         """Whether deltas can arrive now."""
-        ...
 
     @property
     def reconnects(self) -> int:
         """The number of new connections since the first; deltas were missed each time."""
-        ...
 
     async def request(
         self, command: Command, context: Context, *, seconds_max: float = REQUEST_SECONDS_MAX
@@ -120,13 +117,11 @@ class Bus(Protocol):
         is no room for it (BUSY) is an answer only while it was sent once: else another copy may
         find room.
         """
-        ...
 
     async def resend(
         self, incoming: IncomingCommand, *, seconds_max: float = REQUEST_SECONDS_MAX
     ) -> Accepted | Rejected:
         """Send a command that arrived before, as it came; otherwise as `request`."""
-        ...
 
     async def serve(self, service: str, answer: Answer) -> None:
         """Answer the commands of a service; with several processes each command goes to one.
@@ -135,11 +130,9 @@ class Bus(Protocol):
         TryAgain names, else after a growing one, for as long as its sender waits. What raises
         Expired is not.
         """
-        ...
 
     async def stop_serving(self) -> None:
         """Take no more commands, and return when those that were taken are answered."""
-        ...
 
     async def publish_events(self, service: str, events: list[StoredEvent]) -> None:
         """Publish events in order and return when the stream has them; may publish again.
@@ -147,38 +140,31 @@ class Bus(Protocol):
         Large fields are published by reference. Raises BusUnavailable; whatever else it raises is
         about one of the events, and comes again however often they are published.
         """
-        ...
 
     async def forget_events(self, service: str) -> None:
         """Empty the stream of a service's events: it only notifies, and the log has them all.
         Raises BusUnavailable."""
-        ...
 
-    async def hear_events(self, service: str, topic: str, notify: Notify) -> None:
+    async def hear_events(self, service: str, topic: str, ring: Ring) -> None:
         """Call `notify` when an event of this topic is published; some may be missed. The log is
         the truth: read it when notified, and now and then without."""
-        ...
 
     async def publish_delta(
         self, subject: str, payload: bytes, *, replaces_kept: bool = False
     ) -> None:
         """Tell whoever listens now; nobody waits. Only tokens are kept, for a while, or until one
         comes that replaces those of its subject: it is soon forgotten itself."""
-        ...
 
     async def kept_deltas(self, subject: str) -> list[bytes]:
         """The tokens of a subject that are still kept, in order; fewer, or none, in trouble."""
-        ...
 
     async def kept_subjects(self, pattern: str) -> list[str]:
         """The subjects of which tokens are still kept, among those that fit a pattern; fewer, or
         none, in trouble."""
-        ...
 
     async def subscribe_deltas(self, subject: str, deliver: Deliver) -> Subscription:
         """Hear the deltas of a subject, in which `*` stands for any token: all that are caused by
         what this bus sends from now on."""
-        ...
 
 
 def is_answer(reply: Accepted | Rejected, *, sent_again: bool) -> bool:
@@ -203,15 +189,12 @@ class Clock(Protocol):
 
     def now(self) -> datetime:
         """Return the time now, in UTC."""
-        ...
 
     def monotonic(self) -> float:
         """Seconds that never go back."""
-        ...
 
     async def sleep(self, seconds: float) -> None:
         """Wait for so many seconds."""
-        ...
 
 
 class Ids(Protocol):
@@ -219,7 +202,6 @@ class Ids(Protocol):
 
     def new(self, prefix: str) -> str:
         """Return `<prefix>-<uuid4>`, never returned before."""
-        ...
 
 
 def fresh_ids(ids: Ids, prefix: str) -> Iterator[str]:

@@ -31,17 +31,14 @@ class Embedder(Protocol):
     @property
     def model(self) -> str:
         """The handle, which names what vectors may be compared with: only those of the same."""
-        ...
 
     @property
     def dimensions(self) -> int:
         """The length of a vector."""
-        ...
 
     async def embed(self, texts: Sequence[str]) -> list[Vector]:
         """A vector of unit length for each of at most `TEXTS_MAX` texts, in their order. Blocks no
         event loop and may be called many times at once. Raises EmbeddingFailed."""
-        ...
 
 
 class Embedders(Protocol):
@@ -54,4 +51,3 @@ class Embedders(Protocol):
         share its places fairly. Texts for which a client waits go before those that are embedded in
         the `background`. Loads no model and sends nothing. Raises EmbeddingRefused for a config
         that names no model."""
-        ...

@@ -265,12 +265,10 @@ class EventStore(Protocol):
     @property
     def letters(self) -> DeadLetterStore:
         """The store of failed attempts and of dead letters."""
-        ...
 
     async def load(self, aggregate_id: str, after: int = 0, *, state_version: str = "") -> History:
         """Everything about an aggregate that is newer than `after`: from its snapshot of this
         `state_version` on, if there is one, else all events."""
-        ...
 
     async def commit(self, commit: Commit) -> int | None:
         """Make a decision durable. Returns the epoch of `take_lease`, or None when it was not free.
@@ -278,104 +276,84 @@ class EventStore(Protocol):
         Raises VersionConflict, DuplicateMessage, StaleLease, StoreRefused or StoreUnavailable;
         after all but the last nothing of the commit exists.
         """
-        ...
 
     async def stored_reply(self, message_id: str) -> str | None:
         """The reply that a message was answered with, if it was handled."""
-        ...
 
     async def forget_replies(self, older_than_seconds: float) -> int:
         """Forget some of the replies that nobody can be waiting for any more; returns how many.
 
         A message that comes again after that is handled as a new one.
         """
-        ...
 
     async def take_lease(self, key: str) -> int | None:
         """The new epoch if nobody holds the lease, else None."""
-        ...
 
     async def take_over(self, key: str) -> TakenLease | None:
         """Take a lease as `take_lease` does, and learn what became of the attempt before."""
-        ...
 
     async def succeed(self) -> int:
         """The processes that were this instance before are dead: whatever they held is free now,
         and does not have to run out first. Returns how many leases that were."""
-        ...
 
     async def renew_leases(self) -> set[str]:
         """Prolong every lease that this process knows it took; returns those that it holds.
 
         A lease that was taken by a commit with an unknown outcome is not known, and runs out.
         """
-        ...
 
     async def release_lease(self, fence: Fence, *, failed: bool = False) -> None:
         """Give a lease up, if it is still ours: whoever comes first may take it, at once. The next
         holder takes over from an attempt that `failed`; otherwise it begins anew."""
-        ...
 
     async def erase(self, aggregate_ids: list[str], kept_topics: list[str], at: datetime) -> int:
         """Replace the payloads of all events of aggregates, but those of these topics, by
         tombstones; forget their snapshots, and the replies to the commands that recorded them.
         Returns how many events were erased now."""
-        ...
 
     async def import_of(self, aggregate_id: str) -> Beginning | None:
         """The import that began an aggregate, the last one if several did; None if none did."""
-        ...
 
     async def rows_of_others(
         self, table: Table, column: str, values: Sequence[str], aggregate_id: str
     ) -> list[str]:
         """Which of these values rows have in a column that other aggregates have written."""
-        ...
 
     async def begun_by_import(
         self, import_id: str, after: str, limit: int
     ) -> list[tuple[str, str]]:
         """The aggregates that an import began, by id, behind `after`; and the topic of the event
         that each began with."""
-        ...
 
     async def number_log(self, limit: int = LOG_PAGE_EVENTS_MAX) -> int:
         """Give committed events their dense positions, in commit-safe order; returns how many."""
-        ...
 
     async def read_log(self, after: int, limit: int = LOG_PAGE_EVENTS_MAX) -> list[StoredEvent]:
         """The service's own log behind a position, in order, without holes: a page of at most
         `limit` events, and of about `LOG_PAGE_BYTES_MAX`."""
-        ...
 
     async def waiting(self, upstreams: list[str]) -> Waiting:
         """In which logs something is new: whether the relay has events to number or to publish, and
         which of these services have events that this one has not handled. It writes nothing."""
-        ...
 
     async def progress(self, upstreams: list[str]) -> dict[str, Progress]:
         """The positions of the `relay` and of the `consumer of <upstream>` of each of these; and a
         proof that the store can be written to: raises StoreUnavailable if it cannot, as when its
         disk is full."""
-        ...
 
     async def published_position(self) -> int:
         """The position up to which the relay has published."""
-        ...
 
     async def mark_published(self, position: int) -> None:
         """Remember how far the relay has published."""
-        ...
 
     async def position(self, upstream: str) -> int:
         """Where the consumer of another service's log stands (0 before the first event)."""
-        ...
 
     async def read_upstream(
         self, upstream: str, after: int, topics: list[str], limit: int = LOG_PAGE_EVENTS_MAX
     ) -> UpstreamPage:
         """The events of some topics in another service's log, from the view that it publishes."""
-        ...
 
 
 def instance_of(holder: str) -> str:

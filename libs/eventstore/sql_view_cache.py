@@ -15,11 +15,9 @@ class ViewReader(Protocol):
 
     async def fingerprint(self) -> str:
         """A value that changes whenever one of its rows does."""
-        ...
 
     async def rows(self) -> Sequence[tuple[Any, ...]]:
         """Return all rows of the view."""
-        ...
 
 
 class PostgresView:

@@ -21,23 +21,18 @@ class Span(Protocol):
     @property
     def traceparent(self) -> str:
         """The span as a W3C header value; empty if there is none."""
-        ...
 
     def note(self, attributes: Attributes) -> None:
         """Add attributes that became known meanwhile."""
-        ...
 
     def mark_failed(self, error_type: str) -> None:
         """It went wrong, though nothing is raised."""
-        ...
 
     def rename(self, name: str) -> None:
         """A better name became known."""
-        ...
 
     def end(self) -> None:
         """It is over: for what cannot be in a `with`. Nothing is below such a span."""
-        ...
 
     def __enter__(self) -> Self: ...
 
@@ -55,31 +50,25 @@ class Tracer(Protocol):
     @property
     def content(self) -> bool:
         """Whether spans may hold what people and models said."""
-        ...
 
     @property
     def inside(self) -> bool:
         """Whether a span is under way here."""
-        ...
 
     def span(
         self, name: str, kind: Kind, attributes: Attributes, *, parent: str | None = None
     ) -> Span:
         """A span below the one that is under way, or below `parent`, a W3C header value; an empty
         one begins a trace."""
-        ...
 
     def statement(self, text: str) -> Span:
         """The span of an SQL statement, or of what a few words call it."""
-        ...
 
     def note(self, attributes: Attributes) -> None:
         """Add attributes to the span that is under way."""
-        ...
 
     def mark_failed(self, error_type: str) -> None:
         """Mark the span that is under way as failed."""
-        ...
 
 
 # Several services may share a process: each sets its own before it starts its tasks.

@@ -132,11 +132,9 @@ class AgentRunQueries(Protocol):
 
     async def run_progress(self, org: str, run_id: str) -> RunProgress | None:
         """How far a run is, if it was accepted and is not deleted."""
-        ...
 
     async def run_messages(self, org: str, run_id: str) -> list[dict[str, Any]]:
         """The V1 messages of a run, those that were sent first."""
-        ...
 
 
 class PostgresAgentRunQueries:

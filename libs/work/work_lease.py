@@ -28,12 +28,10 @@ class Work(Protocol):
     @property
     def id(self) -> str:
         """The key of its lease: the id of its aggregate, unless several works are about one."""
-        ...
 
     @property
     def org(self) -> str:
         """The organisation that it is done for."""
-        ...
 
 
 @dataclass(frozen=True, slots=True)

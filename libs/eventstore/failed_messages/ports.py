@@ -92,38 +92,29 @@ class DeadLetterStore(Protocol):
         another for `hold_seconds`. A message that was tried `unquarantined_max` times may not begin
         outside of quarantine.
         """
-        ...
 
     async def hold(self, message_id: str, seconds: float) -> None:
         """Extend the hold: the attempting process is alive, so no other begins for so long."""
-        ...
 
     async def record_failure(self, message_id: str, number: int, rest_seconds: float) -> Attempt:
         """This attempt has failed; the next one begins after a rest. Also for a first attempt,
         which nobody began here."""
-        ...
 
     async def uncount(self, message_id: str) -> None:
         """The attempt that was begun does not count: the message was not to blame."""
-        ...
 
     async def forget(self, message_id: str) -> None:
         """Delete the attempts of an answered message."""
-        ...
 
     async def has_trouble(self, attempts: int, seconds: float) -> bool:
         """Whether some message was tried so often, the last time at most so long ago."""
-        ...
 
     async def forget_older(self, seconds: float) -> None:
         """Forget the attempts of messages that did not come again."""
-        ...
 
     async def find(self, letter_id: str) -> DeadLetter | None:
         """Return the dead letter of this id, or None."""
-        ...
 
     async def reopen(self, letter_id: str) -> None:
         """Let the message of a letter take effect after all: it counts as never refused and never
         tried. What took effect meanwhile stays answered."""
-        ...

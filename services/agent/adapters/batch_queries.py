@@ -105,35 +105,28 @@ class BatchQueries(Protocol):
     async def due_batches(self, limit: int) -> list[DueWork]:
         """Batches that can be carried on and that nobody carries on, those of each organisation by
         turns: a run has ended, an item can be started, or all have ended."""
-        ...
 
     async def has_open_batches(self) -> bool:
         """Whether any batch has not ended."""
-        ...
 
     async def due_batch_callbacks(self, limit: int) -> list[DueBatchCallback]:
         """The batches whose clients are to be told now that they have ended, and that nobody
         tells."""
-        ...
 
     async def open_batches(self, org: str) -> int:
         """The number of an organisation's batches that have not ended."""
-        ...
 
     async def batch_items(self, org: str, batch_id: str, numbers: list[int]) -> list[StoredItem]:
         """These items of a batch with their runs, in order."""
-        ...
 
     async def busy_agents(self, org: str, batch_id: str) -> set[str]:
         """Agents of a batch of which as many items run, of all batches, as may at once."""
-        ...
 
     async def left_conversations(
         self, org: str, batch_id: str, numbers: list[int] | None
     ) -> list[LeftConversation]:
         """The conversations of these items, or of all, which were made for them and are still
         there."""
-        ...
 
 
 class PostgresBatchQueries:

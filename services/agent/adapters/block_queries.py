@@ -48,15 +48,12 @@ class BlockQueries(Protocol):
 
     async def seen_blocks(self, org: str, block_ids: list[str]) -> list[AttachedBlock]:
         """These blocks as they are now, in this order, without those that are gone."""
-        ...
 
     async def labels(self, org: str, block_ids: list[str]) -> dict[str, str]:
         """The labels of those of these blocks that are there."""
-        ...
 
     async def attached_block(self, org: str, agent_id: str, label: str) -> str | None:
         """The block of this label that is attached to an agent by now; of several the first."""
-        ...
 
 
 class PostgresBlockQueries:

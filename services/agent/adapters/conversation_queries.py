@@ -52,26 +52,21 @@ class ConversationQueries(Protocol):
 
     async def block_states(self, org: str, block_ids: list[str]) -> list[BlockState]:
         """Those of these blocks that are there, in this order, whole."""
-        ...
 
     async def isolated_blocks(self, org: str, conversation_id: str) -> dict[str, str]:
         """The copies that stand in a conversation for blocks of its agent, by these."""
-        ...
 
     async def conversations_of(self, org: str, agent_id: str, limit: int) -> list[str]:
         """Conversations of an agent beside its own, so many at most."""
-        ...
 
     async def lost_conversations(self, agent_ids: list[str] | None) -> list[LostConversation]:
         """Conversations of these agents, or of any, whose agent is gone; `SWEPT_MAX` at most."""
-        ...
 
     async def recorded_messages(
         self, org: str, conversation_id: str, message_ids: list[str]
     ) -> list[Message]:
         """Those of these messages that clients see in a conversation, as and in the order in which
         they were recorded."""
-        ...
 
 
 class PostgresConversationQueries:
@@ -149,7 +144,6 @@ class ApprovalQueries(Protocol):
     async def waiting_approvals(self, seconds_max: float) -> list[WaitingApproval]:
         """Those that have waited longest, `APPROVALS_SEEN_MAX` at most, with the time that each may
         wait."""
-        ...
 
 
 class PostgresApprovalQueries:
@@ -195,7 +189,6 @@ class PauseQueries(Protocol):
 
     async def paused_conversations(self) -> list[PausedConversation]:
         """Those whose pause ends first, `PAUSES_SEEN_MAX` at most."""
-        ...
 
 
 class PostgresPauseQueries:

@@ -74,11 +74,9 @@ class ConversationSearch(Protocol):
 
     async def messages_named(self, search: Search, ids: list[str]) -> list[FoundMessage]:
         """Of these messages those that the search is about, whatever they say, in their order."""
-        ...
 
     async def search_messages(self, search: Search) -> list[FoundMessage]:
         """Messages of an agent's history, the newest first."""
-        ...
 
 
 class PostgresConversationSearch:

@@ -36,26 +36,21 @@ class FolderQueries(Protocol):
 
     async def seen_folders(self, org: str, agent_id: str, chars_max: int) -> list[AttachedFolder]:
         """The folders of an agent with their files, and so many characters of those it sees."""
-        ...
 
     async def files_named(self, org: str, agent_id: str, names: list[str]) -> list[AttachedFile]:
         """Those of an agent's files that have these names, with their folder before them."""
-        ...
 
     async def files_of_agent(self, org: str, agent_id: str, limit: int) -> list[AttachedFile]:
         """The files of an agent without their text, those that are open first."""
-        ...
 
     async def folder_ids(self, org: str, agent_id: str) -> list[str]:
         """The folders that an agent sees."""
-        ...
 
     async def file_segments(
         self, org: str, file_id: str, *, first_line: int, after: int, segments: int
     ) -> list[tuple[int, int, str]]:
         """The next segments of a file's text from a line on: their number, their first line, and
         their text."""
-        ...
 
 
 class PostgresFolderQueries:

@@ -38,12 +38,10 @@ class ArchivalMemoryQueries(Protocol):
 
     async def archival_memory(self, org: str, agent_id: str) -> ArchivalMemory:
         """The size of an agent's archives, and their tags."""
-        ...
 
     async def archive_owner(self, org: str, agent_id: str) -> str:
         """The agent in whose archives an agent stores: for a sleeptime agent for voice the one that
         it reviews, as V1 has it."""
-        ...
 
 
 class PostgresArchivalMemoryQueries:

@@ -58,29 +58,23 @@ class AgentQueries(Protocol):
 
     async def agents_attached_to(self, org: str, block_id: str) -> list[str]:
         """The agents that a block is attached to, although it is gone."""
-        ...
 
     async def lost_blocks(self, agent_ids: list[str] | None) -> list[LostPart]:
         """Blocks that are gone and that these agents, or any, still see; `SWEPT_MAX` at most."""
-        ...
 
     async def agents_with_tool(self, org: str, tool_id: str) -> list[str]:
         """The agents that have a tool which a client made."""
-        ...
 
     async def lost_tools(self, agent_ids: list[str] | None) -> list[LostPart]:
         """Tools that were deleted and that these agents, or any, still have; `SWEPT_MAX` at
         most."""
-        ...
 
     async def unclaimed_blocks(self, blocks: list[MadeBlock]) -> list[MadeBlock]:
         """Those of these blocks that neither an agent nor a conversation was created with."""
-        ...
 
     async def configuration_at(self, org: str, agent_id: str, version: int) -> AgentDesign | None:
         """The configuration that an agent had in a version, with the blocks and tools that were
         said with it last; None before it was created."""
-        ...
 
 
 class PostgresAgentQueries:

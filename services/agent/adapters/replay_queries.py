@@ -118,29 +118,23 @@ class ReplayQueries(Protocol):
 
     async def run_to_replay(self, org: str, run_id: str) -> RunToReplay | None:
         """A run of an organisation; None for one that is not there."""
-        ...
 
     async def history_page_of(self, org: str, aggregate_id: str, after: int) -> list[StoredEvent]:
         """The next events of an aggregate after a version, at most `HISTORY_PAGE_EVENTS_MAX`; the
         last page is shorter."""
-        ...
 
     async def custom_tools_at(self, org: str, tool_ids: list[str], order: int) -> list[CustomTool]:
         """These tools as they were after the commits up to this one, without those that were gone;
         one that came later as it was when it came."""
-        ...
 
     async def open_replays(self, org: str) -> int:
         """The number of an organisation's replays that have not ended."""
-        ...
 
     async def due_replays(self, of_org: int, limit: int) -> list[DueReplay]:
         """Replays that nobody carries on; at most `of_org` of each organisation."""
-        ...
 
     async def lost_replays(self) -> list[DueReplay]:
         """Replays whose run is gone; `SWEPT_MAX` at most."""
-        ...
 
 
 class PostgresReplayQueries:

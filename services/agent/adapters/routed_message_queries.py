@@ -24,7 +24,6 @@ class RoutedMessageQueries(Protocol):
 
     async def routed_progress(self, org: str, routed_message_id: str) -> RoutedProgress | None:
         """The state of a routed message, if it was accepted."""
-        ...
 
 
 class PostgresRoutedMessageQueries:

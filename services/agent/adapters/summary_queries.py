@@ -69,17 +69,14 @@ class SummaryQueries(Protocol):
         self, org: str, conversation_id: str, wanted: WantedMessages
     ) -> SummarisedMessages | None:
         """Where the wanted messages of a conversation stand; None if there are none."""
-        ...
 
     async def history_page(
         self, org: str, messages: SummarisedMessages, after: int, limit: int
     ) -> list[HistoryMessage]:
         """The next of these messages after a position, so many at most."""
-        ...
 
     async def due_summaries(self, of_org: int, limit: int) -> list[DueSummary]:
         """Summaries that nobody writes; at most `of_org` of each organisation."""
-        ...
 
 
 class PostgresSummaryQueries:

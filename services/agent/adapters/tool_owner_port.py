@@ -35,7 +35,6 @@ class ToolOwner(Protocol):
 
     def runner(self, tool: HeldTool) -> Runner | None:
         """The function that carries out calls of a tool; None if the owner cannot yet."""
-        ...
 
 
 def error(text: str) -> ToolResult:

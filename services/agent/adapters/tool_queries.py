@@ -44,11 +44,9 @@ class CustomToolQueries(Protocol):
 
     async def custom_tools(self, org: str, tool_ids: list[str]) -> list[CustomTool]:
         """These tools as they are now, in this order, without those that are gone."""
-        ...
 
     async def custom_tools_named(self, org: str, names: list[str]) -> list[CustomTool]:
         """The tools of these names that are there."""
-        ...
 
 
 class PostgresCustomToolQueries:
@@ -148,7 +146,6 @@ class ToolRunQueries(Protocol):
 
     async def tool_run(self, org: str, tool_run_id: str) -> ToolRunProgress | None:
         """A call, if it was begun."""
-        ...
 
 
 class PostgresToolRunQueries:

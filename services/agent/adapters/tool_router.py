@@ -37,7 +37,6 @@ class Tools(Protocol):
 
     def idempotent(self, name: str, design: AgentDesign) -> bool:
         """Whether a call of the agent's tool may be made again after a crash."""
-        ...
 
     async def run(
         self,
@@ -50,7 +49,6 @@ class Tools(Protocol):
     ) -> ToolResult:
         """Carry a call out; whatever goes wrong is a result that the model sees. The `rules` of its
         run hold for what it calls, too."""
-        ...
 
 
 class ToolRouter:

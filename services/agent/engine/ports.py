@@ -31,12 +31,9 @@ class Scheduler(Protocol):
 
     def begin(self, conversation_id: str, epoch: int | None, context: Context) -> None:
         """Begin another attempt, under a lease of this epoch; without one, somebody else does."""
-        ...
 
     def leave(self, conversation_id: str) -> None:
         """Leave a conversation to newer processes for a while."""
-        ...
 
     def has_begun_another(self, fence: Fence) -> bool:
         """Whether an attempt has begun under a later lease of the same conversation."""
-        ...

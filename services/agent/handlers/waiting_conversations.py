@@ -42,12 +42,10 @@ class Deadline(Hashable, Protocol):
     @property
     def seconds(self) -> float:
         """The whole duration, in seconds."""
-        ...
 
     @property
     def until(self) -> datetime:
         """The moment at which it ends."""
-        ...
 
 
 class MonotonicDeadlines[D: Deadline]:

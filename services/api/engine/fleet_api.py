@@ -33,15 +33,12 @@ class FleetApi(Protocol):
 
     async def get(self, path: str, **query: Any) -> Json:
         """The document at a path."""
-        ...
 
     async def send(self, method: str, path: str, body: Json, key: str | None) -> Json:
         """The answer to a request, with an Idempotency-Key if there is one."""
-        ...
 
     async def pages(self, path: str, **query: Any) -> list[Json]:
         """All entries of a list that has cursors."""
-        ...
 
 
 async def document_at(api: FleetApi, path: str, **query: Any) -> Json:

@@ -31,19 +31,15 @@ class Connection(Protocol):
 
     def refuse_for_room(self) -> None:
         """Answer that there are too many connections, and close."""
-        ...
 
     def give_way(self) -> None:
         """Close the connection at once, without an answer."""
-        ...
 
     def out_of_time(self) -> None:
         """Say that the client took too long, and close."""
-        ...
 
     def unread_bytes(self, now: float) -> int:
         """Bytes that the client has yet to read; one that reads nothing for too long is cut."""
-        ...
 
 
 class ConnectionLimits:

@@ -42,7 +42,6 @@ class FileWriter(Protocol):
 
     async def write(self, data: bytes | bytearray) -> None:
         """Take the next part of the file."""
-        ...
 
 
 @dataclass(slots=True)

@@ -12,7 +12,6 @@ class GroupMessageQueries(Protocol):
 
     async def has_message(self, org: str, group_id: str, message_id: str) -> bool:
         """Whether a message is in the transcript of a group."""
-        ...
 
 
 class PostgresGroupMessageQueries:

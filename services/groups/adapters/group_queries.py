@@ -105,31 +105,25 @@ class GroupQueries(Protocol):
 
     async def facts(self, org: str, agent_ids: list[str], block_ids: list[str]) -> GroupFacts:
         """Those of these agents and blocks that the organisation has."""
-        ...
 
     async def group_count(self, org: str) -> int:
         """How many groups the organisation has."""
-        ...
 
     async def shared_by_others(
         self, org: str, group_id: str, agent_ids: list[str]
     ) -> list[OtherSharing]:
         """What other groups have offered to these agents, or shared with them."""
-        ...
 
     async def lost_members(self, agent_ids: list[str] | None) -> list[LostPart]:
         """Those of these agents, or of all, that were deleted and are members of groups;
         `SWEPT_MAX` at most."""
-        ...
 
     async def lost_blocks(self) -> list[LostPart]:
         """Shared blocks that are gone, `SWEPT_MAX` at most."""
-        ...
 
     async def unequal_groups(self, group_ids: list[str] | None) -> list[UnequalGroup]:
         """Those of these groups, or of all, whose shared blocks are not yet those of their agents,
         `SWEPT_MAX` at most."""
-        ...
 
 
 class PostgresGroupQueries:

@@ -36,11 +36,9 @@ class GroupRunQueries(Protocol):
     async def due_conversations(self) -> list[DueWork]:
         """The conversations with something to do that nobody holds a lease for, and those of
         groups that were deleted."""
-        ...
 
     async def participants(self, org: str, agent_ids: list[str]) -> list[Participant]:
         """Those of these agents that exist, in this order."""
-        ...
 
 
 class PostgresGroupRunQueries:

@@ -95,32 +95,25 @@ class RecipientQueries(Protocol):
     ) -> list[str]:
         """The agents that declare a capability and have all of some tags, the best first; equal
         ones by `seed`."""
-        ...
 
     async def with_tags(self, org: str, tags: list[str], seed: str, limit: int) -> list[str]:
         """The agents that have all of some tags, the best first."""
-        ...
 
     async def present(self, org: str, agent_ids: list[str], seed: str, limit: int) -> list[str]:
         """Those of these agents that are there, the best first."""
-        ...
 
     async def subscribers(self, org: str, topic: str, seed: str, limit: int) -> list[str]:
         """The agents that subscribe to a topic and are there."""
-        ...
 
     async def callers_of(self, org: str, run_id: str) -> list[CallingRun] | None:
         """The runs that led to a run, and the run itself; None where there is no such run."""
-        ...
 
     async def due_messages(self) -> list[DueWork]:
         """The messages that can go on and that nobody works on."""
-        ...
 
     async def lost_subscriptions(self, agent_ids: list[str] | None) -> list[LostSubscription]:
         """Subscriptions of those of these agents, or of all, that were deleted; `SWEPT_MAX` at
         most."""
-        ...
 
 
 class PostgresRecipientQueries:

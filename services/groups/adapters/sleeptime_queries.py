@@ -130,51 +130,41 @@ class SleeptimeQueries(Protocol):
 
     async def reviewed_agent(self, org: str, agent_id: str) -> ReviewedAgent | None:
         """An agent, if there is one."""
-        ...
 
     async def sleeptime_groups(self, org: str, agent_id: str) -> list[str]:
         """The sleeptime groups that an agent manages, the oldest first."""
-        ...
 
     async def sleeptime_agents(self, org: str, agent_ids: list[str]) -> list[str]:
         """Those of these agents whose type says that they review others."""
-        ...
 
     async def own_sleeptime_agents(self, org: str, manager: str, agent_ids: list[str]) -> list[str]:
         """Those of them that review no other agent than this one."""
-        ...
 
     async def last_answer(
         self, org: str, run_id: str, after_message_id: str | None, after_at: datetime | None
     ) -> str | None:
         """The last message that a run answered with, if it came after a message, or after a time,
         if that is deleted."""
-        ...
 
     async def unreviewed_messages(
         self, org: str, agent_id: str, after_message_id: str | None, after_at: datetime | None
     ) -> list[SaidMessage]:
         """What was said to an agent and by it after a message, or after a time, if the message is
         deleted; the oldest first."""
-        ...
 
     async def reviewed_messages(
         self, org: str, agent_id: str, review: Review
     ) -> list[list[dict[str, Any]]]:
         """The V1 messages that a review is about, by stored messages, the oldest first."""
-        ...
 
     async def due_reviews(self) -> list[DueWork]:
         """The groups that have reviews to start, and that no process works at."""
-        ...
 
     async def lost_groups(self) -> list[LostSleeptimeGroup]:
         """Sleeptime groups whose manager was deleted, or all of whose members were."""
-        ...
 
     async def agents_without_group(self) -> list[UnreviewedAgent]:
         """Agents that want a sleeptime group and never had one."""
-        ...
 
 
 class PostgresSleeptimeQueries:

@@ -67,32 +67,25 @@ class AgentAttachments(Protocol):
 
     async def blocks_without_holder(self, org: str, block_ids: list[str]) -> list[str]:
         """Of these blocks those that no agent of the organisation sees."""
-        ...
 
     async def same_label(self, org: str, block_id: str, label: str) -> SameLabel | None:
         """An agent of the organisation that the block is attached to and that has another block
         of this label."""
-        ...
 
     async def agent_exists(self, org: str, agent_id: str) -> bool:
         """Whether the organisation has this agent."""
-        ...
 
     async def has_folders(self, org: str, agent_id: str) -> bool:
         """Whether an agent sees a folder."""
-        ...
 
     async def agents_with_folder(self, org: str, folder_id: str, limit: int) -> list[AttachedAgent]:
         """The first agents that see a folder, by the time since they do."""
-        ...
 
     async def lost_folders(self, limit: int) -> list[LostFolder]:
         """Folders of agents where the folder or the agent is gone."""
-        ...
 
     async def lost_files(self, limit: int) -> list[LostFiles]:
         """Files that agents have open although they are gone, for so many agents."""
-        ...
 
 
 class PostgresAgentAttachments:

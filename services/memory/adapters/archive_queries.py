@@ -136,56 +136,44 @@ class ArchiveQueries(Protocol):
 
     async def agent(self, org: str, agent_id: str) -> RememberingAgent | None:
         """An agent of the organisation, if there is one."""
-        ...
 
     async def collections_of(self, org: str, agent_id: str) -> list[Collection]:
         """The archives that an agent searches."""
-        ...
 
     async def collections(self, org: str, ids: list[str]) -> list[Collection]:
         """Those of these archives that the organisation has."""
-        ...
 
     async def named_collections(self, org: str, ids: list[str]) -> list[Collection]:
         """Those of these archives and folders that the organisation has."""
-        ...
 
     async def all_collections(self, org: str) -> list[Collection]:
         """The newest archives of the organisation, `COLLECTIONS_MAX` at most."""
-        ...
 
     async def passages_left(self, org: str, archive_id: str, limit: int) -> list[str]:
         """The first passages of an archive, whether it is deleted or not."""
-        ...
 
     async def passage_count(self, org: str, archive_id: str) -> int:
         """The number of passages of an archive."""
-        ...
 
     async def archive_count(self, org: str) -> int:
         """The number of archives of the organisation."""
-        ...
 
     async def passages_to_embed(
         self, org: str, archive_id: str, model: str, dimensions: int, limit: int
     ) -> list[tuple[str, str]]:
         """The first passages that this model has not embedded, with their texts."""
-        ...
 
     async def reembeddings(self) -> list[Reembedding]:
         """Archives and folders whose passages get the vectors of another model,
         `REEMBEDDINGS_MAX` at most, the first of each organisation before the second of any."""
-        ...
 
     async def removals(self, settled_seconds: float) -> list[Removal]:
         """Deleted archives that have passages left, and those that were deleted so long ago that
         no passage can be on its way to them; `SWEPT_MAX` at most."""
-        ...
 
     async def orphaned_attachments(self, agent_ids: list[str] | None) -> list[Attachment]:
         """Attachments to those of these agents, or of all, that are no more; `SWEPT_MAX` at
         most."""
-        ...
 
 
 class PostgresArchiveQueries:

@@ -34,11 +34,9 @@ class FileProcessingQueries(Protocol):
     async def due_files(self, of_org: int, limit: int) -> list[DueWork]:
         """Files that are to be processed now, and nobody does; at most `of_org` of each
         organisation."""
-        ...
 
     async def orphans(self, limit: int) -> list[DueWork]:
         """Files whose folders are gone."""
-        ...
 
 
 class PostgresFileProcessingQueries:

@@ -59,24 +59,19 @@ class FileTexts(Protocol):
     ) -> bool:
         """Keep a segment, with the number of its first chunk and of how many there are in it.
         Returns whether that was any use: False for a file that is gone, or has its text."""
-        ...
 
     async def with_chunk(self, org: str, text_id: str, chunk: int) -> tuple[Segment, int]:
         """The segment that a chunk is in, and the number of its first chunk."""
-        ...
 
     async def lines(self, org: str, file_id: str, first: int, last: int) -> list[str]:
         """The lines of a file from `first` to `last`, which count from 1 and may be too many."""
-        ...
 
     async def remove(self, text_id: str) -> None:
         """Remove a text, some segments at a time."""
-        ...
 
     async def unnamed_texts(self, limit: int, *, recent: bool = False) -> list[str]:
         """Ids of texts whose file was deleted, or that no file has named for long; of those that
         were written in the last hours, or of all."""
-        ...
 
 
 class PostgresFileTexts:

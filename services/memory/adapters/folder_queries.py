@@ -28,29 +28,23 @@ class FolderQueries(Protocol):
 
     async def folders_of(self, org: str) -> int:
         """The number of folders of an organisation."""
-        ...
 
     async def files_of(self, org: str, folder_id: str) -> int:
         """The number of files of a folder."""
-        ...
 
     async def same_name(self, org: str, folder_id: str, original_name: str) -> int:
         """The number of files of a folder that were uploaded by one name."""
-        ...
 
     async def readable_files(self, org: str, folder_id: str, limit: int) -> list[str]:
         """The ids of files of a folder that have a text, the oldest first."""
-        ...
 
     async def chunks_to_embed(
         self, org: str, folder_id: str, model: str, dimensions: int, limit: int
     ) -> list[Chunk]:
         """The first chunks of a folder's files that this model has not embedded."""
-        ...
 
     async def unfinished_files(self, org: str, folder_id: str) -> int:
         """The number of files of a folder that are being processed, or wait for that."""
-        ...
 
 
 class PostgresFolderQueries:

@@ -69,37 +69,29 @@ class MessageVectors(Protocol):
         self, scope: MessageScope, model: str, limit: int
     ) -> list[tuple[str, str]]:
         """The newest messages of a scope that have no vector of a model, as ids and texts."""
-        ...
 
     async def keep(self, scope: MessageScope, model: str, vectors: Mapping[str, Vector]) -> None:
         """Keep the vectors of these messages, of those that are still there. Safe to repeat."""
-        ...
 
     async def nearest(self, query: NearestQuery) -> list[tuple[str, float]]:
         """The messages that are nearest, as ids and similarities, the nearest first."""
-        ...
 
     async def put_off(self, scope: MessageScope) -> None:
         """Remember that a history is not embedded yet, unless too many of the organisation are."""
-        ...
 
     async def backlog(self) -> list[Backlog]:
         """Of each organisation the history that has waited longest."""
-        ...
 
     async def worked_on(self, backlog: Backlog, *, done: bool) -> None:
         """Note an attempt at a history: `done` takes it off the backlog unless it was asked for
         again since, otherwise other histories go first."""
-        ...
 
     async def forget(self, org: str, conversation_id: str) -> None:
         """Have the vectors of a deleted conversation removed. Safe to repeat."""
-        ...
 
     async def remove_forgotten(self, settled_seconds: float) -> bool:
         """Remove a bounded number of vectors of deleted conversations; whether any was removed.
         One that has none any more is remembered for so long, for what was embedded meanwhile."""
-        ...
 
 
 # The newest of each conversation, and of these the newest. The words of one are read only when it

@@ -60,7 +60,6 @@ class PassageSearch(Protocol):
 
     async def search(self, query: PassageQuery) -> list[FoundPassage]:
         """The passages that fit, the best first; at most `FOUND_MAX`."""
-        ...
 
 
 class PostgresPassageSearch:

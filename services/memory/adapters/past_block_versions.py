@@ -31,7 +31,6 @@ class PastBlockVersions(Protocol):
     async def fields_at(self, org: str, block_id: str, version: int) -> JsonObject | None:
         """The fields of a block in one of its versions; None for a version that it never had, or
         in which it was gone."""
-        ...
 
 
 class PostgresPastBlockVersions:

@@ -40,7 +40,6 @@ class AgentTools(Protocol):
 
     async def tool_of_agent(self, org: str, agent_id: str, name: str) -> AgentTool | None:
         """The tool of an agent that has this name."""
-        ...
 
 
 class PostgresAgentTools:

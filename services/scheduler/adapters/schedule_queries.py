@@ -153,46 +153,37 @@ class ScheduleQueries(Protocol):
 
     async def now(self) -> datetime:
         """The time of the database, which decides when slots are due."""
-        ...
 
     async def due_schedules(self, open_max: int) -> list[DueSchedule]:
         """Schedules that have something to do and that nobody holds the lease of. Those that have
         `open_max` open firings and may skip no slot are left out."""
-        ...
 
     async def find_progress(self, org: str, run_ids: list[str]) -> dict[str, Started]:
         """The states of these runs of agents, tools and groups, and of these summaries."""
-        ...
 
     async def counts(self, org: str, agent_id: str) -> ScheduleCounts:
         """The numbers of schedules of an agent and of an organisation."""
-        ...
 
     async def has_agent(self, org: str, agent_id: str) -> bool:
         """Whether an organisation has such an agent."""
-        ...
 
     async def has_conversation(self, org: str, agent_id: str, conversation_id: str) -> bool:
         """Whether an agent has such a conversation besides its own."""
-        ...
 
     async def has_group(self, org: str, group_id: str) -> bool:
         """Whether an organisation has such a group."""
-        ...
 
     async def abandoned_schedules(
         self, limit: int, agent_ids: list[str] | None
     ) -> list[tuple[str, str]]:
         """The ids and organisations of schedules of those of these agents, or of all, that were
         deleted."""
-        ...
 
     async def outdated_schedules(
         self, kept: int, limit: int, schedule_ids: list[str] | None
     ) -> list[tuple[str, str]]:
         """The ids and organisations of schedules that are over, beyond so many of an agent; those
         of the agents of these schedules, or of some."""
-        ...
 
 
 class PostgresScheduleQueries:

@@ -29,15 +29,12 @@ class McpServerQueries(Protocol):
 
     async def due_discoveries(self, of_org: int, limit: int) -> list[DueWork]:
         """Servers whose tools are to be discovered now, and nobody does, the longest first."""
-        ...
 
     async def versions(self, orgs: list[str], server_ids: list[str]) -> dict[str, int]:
         """The versions of those of these servers of these organisations that are there."""
-        ...
 
     async def declared_servers(self, org: str) -> list[str]:
         """The servers that the configuration of the service declares."""
-        ...
 
 
 class PostgresMcpServerQueries:

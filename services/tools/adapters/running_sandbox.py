@@ -87,73 +87,57 @@ class RunningSandbox(Protocol):
     @property
     def stdout(self) -> Output:
         """The program's output so far."""
-        ...
 
     @property
     def stderr(self) -> Output:
         """The program's error output so far."""
-        ...
 
     @property
     def ended(self) -> bool:
         """Whether nothing of it runs any more."""
-        ...
 
     @property
     def died(self) -> bool:
         """The same, also if nobody has been told yet."""
-        ...
 
     @property
     def frame(self) -> bytes | None:
         """The result, once it is there in full."""
-        ...
 
     @property
     def frame_is_too_long(self) -> bool:
         """Whether it announced more than anybody reads."""
-        ...
 
     async def ready(self) -> None:
         """Until it waits for a program; raises NotStarted with what the machine said."""
-        ...
 
     def use(self) -> SandboxUse:
         """The usage of the sandbox at the moment."""
-        ...
 
     def keep_output(self, count: int) -> None:
         """From now on keep so much of what it prints."""
-        ...
 
     def forget_result(self) -> None:
         """Be ready for the result of another program."""
-        ...
 
     async def send(self, data: bytes) -> None:
         """Give it its program; nothing happens if it has ended."""
-        ...
 
     async def freeze(self) -> bool:
         """Let nothing in it run until `thaw`; false if that cannot be."""
-        ...
 
     def thaw(self) -> None:
         """Let everything in it go on."""
-        ...
 
     def notice(self) -> None:
         """Wake whoever waits for a change."""
-        ...
 
     def kill(self) -> None:
         """End it and everything in it."""
-        ...
 
     async def close(self) -> Ended:
         """Kill it, wait until it is gone, and say what it used. Raises TimeoutError if it does not
         go."""
-        ...
 
 
 def frame_in(received: bytearray) -> bytes | None:

@@ -34,7 +34,6 @@ class SandboxConfigQueries(Protocol):
 
     async def of(self, org: str) -> SandboxSettings:
         """The settings of an organisation."""
-        ...
 
 
 class NoSandboxConfigs:

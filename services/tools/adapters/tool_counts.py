@@ -13,7 +13,6 @@ class ToolCounts(Protocol):
 
     async def tools_of(self, org: str) -> ToolsOfOrg:
         """The tools of an organisation."""
-        ...
 
 
 class PostgresToolCounts:

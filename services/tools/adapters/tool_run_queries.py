@@ -52,20 +52,16 @@ class ToolRunQueries(Protocol):
     async def orphaned_runs(self) -> list[DueWork]:
         """Calls that have not ended and have no live lease, and what died processes left of
         others."""
-        ...
 
     async def stopped_runs(self, orgs: list[str], tool_run_ids: list[str]) -> list[str]:
         """Those of these calls of these organisations that were stopped."""
-        ...
 
     async def run_result(self, org: str, tool_run_id: str) -> dict[str, Any] | None:
         """The `result` of a call, none while it runs; None for one that nobody makes any more."""
-        ...
 
     async def runs_of_deleted_agents(self, agent_ids: list[str] | None) -> list[RunOfDeletedAgent]:
         """The next calls of those of these agents, or of all, that were deleted; those that have
         ended come first."""
-        ...
 
 
 class PostgresToolRunQueries:

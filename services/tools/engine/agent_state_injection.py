@@ -37,7 +37,6 @@ class AgentQueries(Protocol):
 
     async def agent_state(self, org: str, agent_id: str, block_ids: list[str]) -> JsonObject | None:
         """An agent with these blocks, or with those that are attached to it; None for none."""
-        ...
 
 
 class AgentStates:

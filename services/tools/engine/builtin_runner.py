@@ -34,11 +34,9 @@ class Builtin(Protocol):
     def refusal_of(self, call: BuiltinCall) -> str:
         """Why a call cannot be carried out on this server; empty if it can. The organisation is
         not known here."""
-        ...
 
     async def run(self, call: BuiltinCall) -> ToolRunResult:
         """The result of a call. Raises ValidationError for arguments that do not fit."""
-        ...
 
 
 class BuiltinRunner:

@@ -51,11 +51,9 @@ class ToolPackages(Protocol):
 
     def refusal_of(self, requirements: Sequence[Requirement]) -> str:
         """Why these packages cannot be had, now or later; empty if they can."""
-        ...
 
     async def provide(self, wanted: Wanted, seconds_max: float) -> Installed | str:
         """Where they are, or why they are not there."""
-        ...
 
 
 class NoPackages:

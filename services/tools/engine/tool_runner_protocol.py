@@ -17,12 +17,10 @@ class ToolRunner(Protocol):
 
     def refusal_of(self, tool: ToolState, command: RunTool) -> str:
         """Why a call cannot be carried out, now or later; empty if it can."""
-        ...
 
     async def run(self, tool: ToolState, command: RunTool, org: str) -> ToolRunResult:
         """The result of a call; each failure is a result, whose text the model reads. It ends
         within `command.seconds_max`, but for a wait for its turn. Cancelling it ends the call."""
-        ...
 
 
 type ToolRunners = Mapping[ToolType, ToolRunner]

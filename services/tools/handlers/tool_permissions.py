@@ -22,7 +22,6 @@ class ToolPermissionCounts(Protocol):
 
     async def lists_of(self, org: str) -> int:
         """The number of lists of an organisation."""
-        ...
 
 
 class ToolPermissionHandlers:

@@ -84,4 +84,3 @@ class Sandbox(Protocol):
 
     async def run(self, program: Program) -> Outcome:
         """The outcome of a program. Cancelling it kills the program."""
-        ...

@@ -94,15 +94,12 @@ class StreamedAnswer(Protocol):
     @property
     def whole(self) -> bool:
         """Whether the answer has come to its end."""
-        ...
 
     def read(self, data: bytes) -> list[ModelDelta]:
         """The chunks of one event. Raises Refused if it tells of an error, and OddAnswer."""
-        ...
 
     def end(self) -> tuple[list[ModelDelta], ModelReply]:
         """The last chunks, and the whole. Raises OddAnswer if there was no answer."""
-        ...
 
 
 class HttpProvider(ABC):

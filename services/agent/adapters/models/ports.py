@@ -90,11 +90,9 @@ class ModelLister(Protocol):
 
     async def models(self) -> tuple[list[LLMConfig], list[EmbeddingConfig]]:
         """The models that are offered. Raises ProviderUnreachable."""
-        ...
 
     async def close(self) -> None:
         """Close all open connections; safe to repeat."""
-        ...
 
 
 class Provider(Protocol):
@@ -106,23 +104,18 @@ class Provider(Protocol):
         """Ask a model: the chunks of its answer as they come, if the request wants them, and last
         the whole, which is the sum of the chunks. Raises ModelFailed. A caller that stops early
         closes the stream, and with it the connection to the model."""
-        ...
 
     async def payload(self, request: ModelRequest) -> bytes:
         """The body of a request to the model, as JSON in the provider's words."""
-        ...
 
     def window_tokens(self, model: str) -> int | None:
         """The size of a model's window in tokens, where its server has said so in an error."""
-        ...
 
     async def models(self) -> tuple[list[LLMConfig], list[EmbeddingConfig]]:
         """The models that the provider offers. Raises ProviderUnreachable, and NoModelList."""
-        ...
 
     async def close(self) -> None:
         """Close all open connections; safe to repeat."""
-        ...
 
 
 class Models(Protocol):
@@ -130,31 +123,24 @@ class Models(Protocol):
 
     def stream(self, request: ModelRequest) -> AsyncGenerator[ModelEvent]:
         """The answer of the model that the request's agent uses, as `Provider.stream`."""
-        ...
 
     async def reply(self, request: ModelRequest) -> ModelReply:
         """The whole answer of the model that the request's agent uses. Raises ModelFailed."""
-        ...
 
     async def payload(self, request: ModelRequest) -> bytes | Rejected:
         """The body of the request to the agent's model, as JSON in its provider's words."""
-        ...
 
     def window_tokens(self, config: LLMConfig) -> int | None:
         """The size of a model's window in tokens, where its server has said so."""
-        ...
 
     async def llm(self, handle: str) -> LLMConfig | Rejected:
         """The config of a language model, as its provider offers it."""
-        ...
 
     async def embedding(self, handle: str) -> EmbeddingConfig | Rejected:
         """The config of an embedding model."""
-        ...
 
     async def refusal(self, config: LLMConfig) -> Rejected | None:
         """Why nobody could answer for a model config, if so."""
-        ...
 
 
 # Longer names of models are none.

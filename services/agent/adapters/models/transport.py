@@ -119,21 +119,17 @@ class Wire(Protocol):
 
     async def post(self, path: str, content: bytes) -> bytes:
         """The answer to a JSON body, whole."""
-        ...
 
     def events(self, path: str, content: bytes) -> AsyncGenerator[bytes]:
         """The data of the server-sent events that answer a JSON body, as they come; one chunk of
         data where the answer is no stream. A caller that stops early closes the stream, and with
         it the connection."""
-        ...
 
     async def get(self, path: str, parameters: JsonObject) -> bytes:
         """The content at a path. Raises Refused, Lost and TooLong."""
-        ...
 
     async def close(self) -> None:
         """Close all open connections; safe to repeat."""
-        ...
 
 
 class EventReader:

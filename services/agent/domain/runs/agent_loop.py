@@ -59,15 +59,12 @@ class AgentLoop(Protocol):
 
     def next_action(self, run: ActiveRun) -> NextAction:
         """The next action by the records of the run: another step, a tool call, or its end."""
-        ...
 
     def offered_tools(self, design: AgentDesign, run: ActiveRun) -> OfferedTools:
         """The tools that the model is offered in the next step, as the agent's rules let it."""
-        ...
 
     def call_readers(self, run: ActiveRun, offered: OfferedTools) -> CallReaders:
         """The readers of a reply's calls: while they come, if it is streamed."""
-        ...
 
     def interpret(
         self,
@@ -78,7 +75,6 @@ class AgentLoop(Protocol):
     ) -> ModelReply:
         """The model's reply as it is recorded and carried out. `readers` have read the part of it
         that was streamed."""
-        ...
 
 
 def rules_of(run: ActiveRun) -> ToolRules:

@@ -23,23 +23,18 @@ class AttachmentQueries(Protocol):
 
     async def first_missing(self, org: str, target_ids: Sequence[str]) -> str | None:
         """The first of these agents and blocks that an organisation does not have."""
-        ...
 
     async def first_missing_identity(self, org: str, identity_ids: Sequence[str]) -> str | None:
         """The first of these identities that an organisation does not have."""
-        ...
 
     async def identities_of(self, org: str, target_id: str) -> list[str]:
         """The ids of the identities that an agent or a block has."""
-        ...
 
     async def targets_of(self, org: str, identity_id: str, prefix: str, limit: int) -> list[str]:
         """The ids of some agents or blocks, as the prefix says, that an identity has."""
-        ...
 
     async def count_identities(self, org: str) -> int:
         """The number of identities of an organisation."""
-        ...
 
 
 class PostgresAttachmentQueries:

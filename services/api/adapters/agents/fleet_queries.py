@@ -125,41 +125,32 @@ class FleetQueries(Protocol):
 
     async def due_fleets(self, limit: int) -> Sequence[DueWork]:
         """Fleets that are being applied, and that nobody works on."""
-        ...
 
     async def count_fleets(self, org: str) -> int:
         """The number of fleets of an organisation."""
-        ...
 
     async def newest_apply(self, org: str, fleet_id: str) -> str:
         """The id of the newest apply of a fleet; empty where there is none."""
-        ...
 
     async def members(self, org: str, fleet_id: str) -> Sequence[Member]:
         """The things that a fleet owns."""
-        ...
 
     async def owners(
         self, org: str, ids: Sequence[str]
     ) -> tuple[Mapping[str, Owner], frozenset[str]]:
         """Which fleets own these things, and which of them are blocks that a fleet shares."""
-        ...
 
     async def ended_units(self, org: str, apply_id: str) -> Sequence[EndedUnit]:
         """The units of an apply that have ended."""
-        ...
 
     async def apply(self, org: str, apply_id: str) -> KnownApply | None:
         """The state of an apply."""
-        ...
 
     async def plan(self, org: str, plan_id: str) -> StoredPlan | None:
         """A plan that is kept."""
-        ...
 
     async def forget_plans(self, org: str, fleet_id: str) -> None:
         """Remove all plans of a fleet."""
-        ...
 
 
 class PostgresFleetQueries:

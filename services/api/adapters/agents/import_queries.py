@@ -152,69 +152,53 @@ class ImportQueries(Protocol):
 
     async def due_imports(self, of_org: int, limit: int) -> list[DueWork]:
         """Imports that have something left to do, and that nobody works on."""
-        ...
 
     async def unfinished_imports(self, org: str, *, forks: bool) -> int:
         """The number of an organisation's imports of files, or forks, that have not ended."""
-        ...
 
     async def present(self, ids: Sequence[str]) -> set[str]:
         """Which of these things there are, whoever has them."""
-        ...
 
     async def usable(self, org: str, ids: Sequence[str]) -> set[str]:
         """Which of these blocks, archives and folders an organisation has, and can use."""
-        ...
 
     async def going_with(
         self, org: str, agent_ids: Sequence[str], own_archives: Sequence[str], ids: Sequence[str]
     ) -> set[str]:
         """Which of these things, and which conversations, are deleted when these agents are."""
-        ...
 
     async def schedules_of(self, org: str, agent_ids: Sequence[str]) -> set[str]:
         """The schedules of these agents."""
-        ...
 
     async def begun_by(self, import_id: str, ids: Sequence[str]) -> set[str]:
         """Which of these things an import has begun itself."""
-        ...
 
     async def coming(self, import_id: str, ids: Sequence[str]) -> set[str]:
         """Which of these things another import has begun that goes on."""
-        ...
 
     async def deleted_archives(self, org: str, ids: Sequence[str]) -> set[str]:
         """Which of these archives were deleted at some time."""
-        ...
 
     async def tools_by_name(self, org: str, names: Sequence[str]) -> dict[str, PresentTool]:
         """The tools of an organisation that have these names."""
-        ...
 
     async def tools_needing_approval(self, org: str, tool_ids: Sequence[str]) -> dict[str, str]:
         """The names of those of these tools that need an approval by themselves, by id."""
-        ...
 
     async def agents(self, org: str, agent_ids: Sequence[str]) -> dict[str, PresentAgent]:
         """Those of these agents that are there."""
-        ...
 
     async def folder_names(self, org: str, names: Sequence[str]) -> set[str]:
         """Which of these names folders of an organisation have."""
-        ...
 
     async def has_file(self, file_id: str) -> bool:
         """Whether a file is there, whoever has it."""
-        ...
 
     async def has_upload(self, org: str, file_id: str) -> bool:
         """Whether an organisation has begun to upload a file."""
-        ...
 
     async def mcp_server_names(self, org: str, names: Sequence[str]) -> set[str]:
         """Which of these names MCP servers of an organisation have."""
-        ...
 
 
 class PostgresImportQueries:

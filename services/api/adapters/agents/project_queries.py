@@ -69,20 +69,16 @@ class ProjectQueries(Protocol):
 
     async def count_projects(self, org: str) -> int:
         """The number of projects of an organisation."""
-        ...
 
     async def projects_of(self, org: str, agent_id: str) -> int:
         """The number of projects that an agent was put into."""
-        ...
 
     async def agents_only_in(self, org: str, project_id: str, limit: int) -> list[str]:
         """The ids of some agents of a project that are in no other one."""
-        ...
 
     async def left_by_projects(self, settled_seconds: float) -> list[LeftByProject]:
         """The remains of deleted projects, `SWEPT_MAX` of each kind at most: agents that go with
         them, and what names them; without any, the projects that were deleted so long ago."""
-        ...
 
 
 class PostgresProjectQueries:

@@ -58,33 +58,26 @@ class RestoreQueries(Protocol):
 
     async def due_restores(self, limit: int) -> list[DueWork]:
         """Restores that have something left to do, and that nobody works on."""
-        ...
 
     async def context(self, org: str, agent_id: str) -> list[str]:
         """The messages of an agent's own conversation that models are shown."""
-        ...
 
     async def memory(self, org: str, agent_id: str) -> Memory:
         """The blocks that are attached to an agent."""
-        ...
 
     async def present_blocks(self, org: str, block_ids: Sequence[str]) -> dict[str, BlockState]:
         """Those of these blocks that are there, by their ids."""
-        ...
 
     async def created_blocks(self, org: str, block_ids: Sequence[str]) -> set[str]:
         """Those of these blocks that were ever created."""
-        ...
 
     async def versions_at(
         self, org: str, service: str, ids: Sequence[str], cut: int
     ) -> dict[str, int]:
         """The version of each of these aggregates right after a commit; 0 for none."""
-        ...
 
     async def commit_of(self, org: str, restores_id: str, version: int) -> int | None:
         """The commit of an event of the api, once none can come before it any more."""
-        ...
 
 
 class PostgresRestoreQueries:

@@ -39,11 +39,9 @@ class RunQueries(Protocol):
 
     async def run_answer(self, org: str, run_id: str) -> list[AnswerPart]:
         """The messages that a run has answered so far, in order."""
-        ...
 
     async def run_end(self, org: str, run_id: str) -> RunRow | None:
         """Where a run stands; None for one that is not there."""
-        ...
 
 
 class PostgresRunQueries:

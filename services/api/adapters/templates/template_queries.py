@@ -64,39 +64,31 @@ class TemplateQueries(Protocol):
 
     async def count_templates(self, org: str) -> int:
         """The number of templates of an organisation."""
-        ...
 
     async def version_content(
         self, org: str, template_id: str, number: int
     ) -> TemplateContent | None:
         """The content of a saved version; None where there is no such version."""
-        ...
 
     async def due_deployments(self) -> Sequence[DueWork]:
         """The deployments with something to do that nobody holds a lease for."""
-        ...
 
     async def empty_deployments(
         self, chosen: ChosenDeployments, keys: list[str]
     ) -> Sequence[DueWork]:
         """Some deployments that have none of their agents any more."""
-        ...
 
     async def files_max(self, org: str, agent_id: str) -> int | None:
         """The number of files that an agent may have open; None where it does not exist."""
-        ...
 
     async def known_tools(self, org: str, tool_ids: list[str]) -> set[str]:
         """Those of these tools of clients that exist."""
-        ...
 
     async def blocks_of(self, org: str, agent_id: str) -> Sequence[PresentBlock]:
         """The blocks that an agent has."""
-        ...
 
     async def folders_of(self, org: str, agent_id: str) -> Sequence[str]:
         """The folders that an agent has."""
-        ...
 
 
 class PostgresTemplateQueries:

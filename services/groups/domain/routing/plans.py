@@ -102,13 +102,11 @@ class Strategy(Protocol):
 
     def plan(self, routing: Routing) -> Plan:
         """Where the message goes next, or how it ends."""
-        ...
 
     def compose(
         self, routing: Routing, delivery: Delivery, texts: Mapping[int, str]
     ) -> Sequence[Message]:
         """What a delivery tells its agent. `texts` are what deliveries before it were answered."""
-        ...
 
 
 def next_of(routing: Routing, purpose: Purpose, candidates: Sequence[str], stage: int = 0) -> Plan:

@@ -34,7 +34,6 @@ class Model(Protocol):
 
     def embed(self, texts: Sequence[str]) -> list[Vector]:
         """The vectors of a few texts."""
-        ...
 
 
 @dataclass(eq=False, slots=True)

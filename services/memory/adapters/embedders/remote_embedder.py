@@ -67,7 +67,6 @@ class Http(Protocol):
 
     async def send(self, request: OutgoingRequest) -> Answer:
         """The whole answer. Raises EgressFailed."""
-        ...
 
 
 class EmbeddingEndpoint:

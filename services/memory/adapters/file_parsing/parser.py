@@ -38,7 +38,6 @@ class Parser(Protocol):
 
     def parse(self, kind: str, file: IO[bytes]) -> AsyncGenerator[str]:
         """The text of a file, little by little. Raises Unparsable."""
-        ...
 
 
 class ProcessParser:

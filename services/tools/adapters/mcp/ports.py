@@ -59,11 +59,9 @@ class McpPerson(Protocol):
 
     async def go_to(self, url: str) -> None:
         """Ask them to open an address."""
-        ...
 
     async def answer(self) -> tuple[str, str, str]:
         """The code, the state and the issuer that they came back with. Raises McpFailed."""
-        ...
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -224,20 +222,16 @@ class McpConnections(Protocol):
     def refusal_of(self, config: McpServerConfig) -> str:
         """Why this server may not be connected to at all, and how that is changed; empty if it may.
         Costs nothing: no name is looked up and nothing is started."""
-        ...
 
     def keep_renewed(self, keep: Renewed) -> None:
         """Have tokens kept that a server renews."""
-        ...
 
     async def authorize(self, config: McpServerConfig, person: McpPerson, keep: Keep) -> None:
         """Have a person let a server be used; what it grants is kept before this returns. Takes as
         long as they do."""
-        ...
 
     async def list_tools(self, config: McpServerConfig) -> list[McpTool]:
         """Its tools, of all pages."""
-        ...
 
     async def call_tool(
         self,
@@ -251,39 +245,30 @@ class McpConnections(Protocol):
         """The outcome of a call, after `seconds` at the latest; it is not sent a second time,
         unless the server refused it unseen because it knows the session no more. A server that may
         ask models is answered by the `sampler` meanwhile."""
-        ...
 
     async def list_resources(self, config: McpServerConfig) -> list[McpResource]:
         """Its resources, of all pages."""
-        ...
 
     async def read_resource(self, config: McpServerConfig, uri: str) -> list[McpResourceContent]:
         """The parts of a resource."""
-        ...
 
     async def list_prompts(self, config: McpServerConfig) -> list[McpPrompt]:
         """Its prompts, of all pages."""
-        ...
 
     async def get_prompt(
         self, config: McpServerConfig, name: str, arguments: Mapping[str, str]
     ) -> list[McpPromptMessage]:
         """The messages of a prompt."""
-        ...
 
     async def ping(self, config: McpServerConfig) -> None:
         """Find out whether it answers."""
-        ...
 
     def health(self, config_id: str) -> McpHealth:
         """The health of a server in this process."""
-        ...
 
     async def forget(self, config_id: str) -> None:
         """End the session and the process of a server that was changed or deleted, and its breaker.
         Safe to repeat, and for servers that are not known."""
-        ...
 
     async def close(self) -> None:
         """End all sessions and processes."""
-        ...

@@ -36,15 +36,12 @@ class Session(Protocol):
     @property
     def living(self) -> bool:
         """Whether it can be asked."""
-        ...
 
     async def ping(self, seconds: float) -> None:
         """Find out whether the server still answers. Raises McpFailed."""
-        ...
 
     async def close(self) -> None:
         """End this session with its server."""
-        ...
 
 
 class SessionPool[S: Session]:

@@ -35,7 +35,7 @@ REVIEWED: Mapping[str, str] = {
     "libs/eventstore/as_of_schema.py::made_by": OWN_TEXT,
     "libs/telemetry/sql_span_names.py::DOES": OWN_TEXT,
     "services/agent/adapters/lenient_date_parsing.py::_ZONE": "a time has 100 characters at most",
-    "services/agent/adapters/models/demo_model.py::CHUNK": (
+    "services/agent/adapters/models/rule_provider.py::CHUNK": (
         "only the last white space of a text has nothing behind it, and it is taken by then"
     ),
     "services/agent/adapters/models/provider_error_words.py::QUOTED": (

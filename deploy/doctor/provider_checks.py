@@ -26,7 +26,6 @@ BASES = {
 }
 KEYS = {"openai": "OPENAI_API_KEY", "anthropic": "ANTHROPIC_API_KEY"}
 REFUSED, NOT_THERE = (401, 403), (301, 302, 303, 307, 308, 404, 405)
-MODELS_TRIED_MAX = 2
 TRIAL_TOKENS_MAX = 256
 TRIAL_TOOL = "tell_time"
 
@@ -38,7 +37,6 @@ class Provider:
     name: str
     endpoint: Endpoint
     base_variable: str
-    has_base: bool
 
     @property
     def key_variable(self) -> str:
@@ -58,7 +56,7 @@ def providers(examined: Examined) -> list[Provider]:
         endpoint: Endpoint | None = getattr(settings, name)
         if endpoint:
             set_base = next((each for each in bases if examined.is_set(each)), "")
-            found.append(Provider(name, endpoint, set_base or bases[0], bool(set_base)))
+            found.append(Provider(name, endpoint, set_base or bases[0]))
     return found
 
 

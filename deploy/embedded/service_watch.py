@@ -44,9 +44,6 @@ SIGN_KEPT_SECONDS = 86_400.0
 NEVER = float("-inf")
 
 
-Answer = dict[str, dict[str, dict[str, int]]]
-
-
 @dataclass(slots=True)
 class Heard:
     """The observations of one service, in seconds of the supervisor's clock."""

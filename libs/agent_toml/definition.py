@@ -44,7 +44,6 @@ from libs.contracts.scheduler.schedule_config import (
 
 BLOCKS_MAX = 500
 GROUPS_OF_AGENT_MAX = 100
-STEPS_MAX = 1_000
 TOOL_TABLES_MAX = 100
 MCP_SERVERS_MAX = 100
 TOOL_RULES_MAX = 1_000

@@ -22,7 +22,6 @@ from libs.contracts.letta.agent_state import file_limits
 from libs.contracts.letta.tools import RETURN_CHARS_MAX
 
 Document = Mapping[str, Any]
-MISSED_SLOTS_DEFAULT, RETRIES_DEFAULT = 100, 3
 
 
 class NotWritable(ValueError):

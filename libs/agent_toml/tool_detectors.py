@@ -11,7 +11,6 @@ from libs.contracts.outside_texts import lines_of
 
 # Declared by all agents that have any tools: reading and writing their own memory.
 HARMLESS = frozenset({"memory"})
-LINE_CHARS_MAX = 200
 PROGRAM_TOOLS = ("run_code", "run_code_with_tools", "shell", "write_file")
 SHELLS = ("sh", "bash", "zsh", "dash", "fish", "ksh", "cmd", "cmd.exe", "powershell", "pwsh")
 RUNNERS = ("python", "python3", "node", "perl", "ruby", "env", "xargs", "sudo", "su")

@@ -7,7 +7,6 @@ first decision is made on what is cached, if it can be: the commit says whether 
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Awaitable, Callable, Mapping
 from typing import Any
 
@@ -28,8 +27,6 @@ from libs.contracts.bus_messages import (
 from libs.eventstore import failpoints
 from libs.eventstore.ports import DuplicateMessage, VersionConflict
 from libs.eventstore.unit_of_work import Repository, TakenElsewhere, UnitOfWork
-
-log = logging.getLogger(__name__)
 
 DECISIONS_MAX = 20
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import logging
 from collections.abc import Awaitable, Callable, Iterable, Mapping
 from dataclasses import asdict
 from functools import cache
@@ -35,8 +34,6 @@ from libs.eventstore.ports import (
 from libs.eventstore.sql_view_cache import CachedView
 from libs.eventstore.unit_of_work import Repository, UnitOfWork
 from libs.telemetry import metrics
-
-log = logging.getLogger(__name__)
 
 SWEEP_SECONDS = 2.0
 # How often it is looked for events of which nobody has told: those of other processes.

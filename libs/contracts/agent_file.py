@@ -20,7 +20,6 @@ from libs.contracts.appended_histories import PastHistory
 from libs.contracts.bus_messages import JsonObject, Value
 from libs.contracts.sealed_text import Sealed
 
-FORMAT = "heeler-agent"
 FORMAT_VERSION = 1
 LINE_BYTES_MAX = 4 << 20
 LINES_MAX = 10_000_000

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import logging
 import re
 import time
 from collections import deque
@@ -24,8 +23,6 @@ from libs.eventstore.event_loop_connection import EventLoopConnection
 from libs.eventstore.ports import StoreRefused, StoreUnavailable
 from libs.eventstore.query_batching import Batched
 from libs.telemetry.tracing import statement
-
-log = logging.getLogger(__name__)
 
 # What passes by itself, by SQLSTATE or the beginning of one: the connection is lost (08), the
 # server has no room (53: connections, memory, disk), is stopping or starting (57P), cancelled what

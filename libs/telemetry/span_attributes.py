@@ -1,15 +1,15 @@
 """Every name that a span carries, in one place, since most of them may still change.
 
-GenAI names follow open-telemetry/semantic-conventions-genai at the revision below (all of them in
-*Development* there), the others the general conventions of the version below. `session.id` and
-`user.id` are general ones too; viewers of conversations group by them.
+GenAI names follow open-telemetry/semantic-conventions-genai at revision
+002c8a6ea1c8a42b14a4527db83b3cabcded610a (all of them in *Development* there), the others the
+general conventions of the version below. `session.id` and `user.id` are general ones too; viewers
+of conversations group by them.
 """
 
 from __future__ import annotations
 
 from typing import Final
 
-GENAI_REVISION: Final = "002c8a6ea1c8a42b14a4527db83b3cabcded610a"
 SCHEMA_URL: Final = "https://opentelemetry.io/schemas/1.41.1"
 
 # Operations
@@ -47,12 +47,10 @@ INPUT_MESSAGES: Final = "gen_ai.input.messages"
 OUTPUT_MESSAGES: Final = "gen_ai.output.messages"
 TOOL_CALL_ARGUMENTS: Final = "gen_ai.tool.call.arguments"
 TOOL_CALL_RESULT: Final = "gen_ai.tool.call.result"
-MEMORY_QUERY: Final = "gen_ai.memory.query.text"
 
 # General
 SERVICE_NAME: Final = "service.name"
 SERVICE_VERSION: Final = "service.version"
-SERVICE_INSTANCE: Final = "service.instance.id"
 SESSION_ID: Final = "session.id"
 USER_ID: Final = "user.id"
 ERROR_TYPE: Final = "error.type"

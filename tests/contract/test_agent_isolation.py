@@ -9,7 +9,6 @@ from typing import Any
 
 from libs.contracts.bus_messages import NOT_FOUND, Accepted, Context, Rejected
 from libs.contracts.memory.archives import SearchPassages
-from libs.embeddings.hash_embedder import MODEL, OneEmbedder, word_vector
 from libs.embeddings.vector_encoding import pack_vector
 from libs.eventstore.read_model_rows import RowWrites
 from services.agent.projections.tables import AGENTS
@@ -17,6 +16,7 @@ from services.memory.handlers.passage_search import PassageSearchHandlers
 from services.memory.projections.passages import passage_row
 from services.memory.projections.tables import ARCHIVE_AGENTS, ARCHIVES, PASSAGES
 from tests.contract.read_models import START, USUAL, Rows, at
+from tests.hash_embedder import MODEL, OneEmbedder, word_vector
 from tests.unit.passage_search import passage_doc
 
 WORDS = [f"word{number}" for number in range(30)]

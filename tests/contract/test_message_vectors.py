@@ -10,7 +10,6 @@ import pytest
 
 from libs.contracts.agent.conversations import main_conversation
 from libs.contracts.bus_messages import JsonObject
-from libs.embeddings.hash_embedder import MODEL, word_vector
 from libs.eventstore.read_model_rows import RowWrites
 from services.agent.projections.tables import AGENTS, CONVERSATIONS, MESSAGES
 from services.memory.adapters.message_vectors import (
@@ -18,6 +17,7 @@ from services.memory.adapters.message_vectors import (
     NearestQuery,
 )
 from tests.contract.read_models import ADA, ORG, START, Rows
+from tests.hash_embedder import MODEL, word_vector
 
 BOB = "agent-bob"
 BESIDE = "conv-beside"

@@ -9,7 +9,6 @@ from datetime import timedelta
 
 from libs.contracts.bus_messages import JsonObject
 from libs.contracts.memory.archives import FoundPassage
-from libs.embeddings.hash_embedder import MODEL, word_vector
 from libs.embeddings.ports import Vector
 from libs.embeddings.vector_encoding import pack_vector
 from libs.eventstore.connection_pool import Database, open_pool
@@ -23,6 +22,7 @@ from services.memory.projections.passages import embedding_columns, passage_row
 from services.memory.projections.tables import PASSAGES
 from tests.contract.plans import generic_plan
 from tests.contract.read_models import START, PostgresRows, Rows
+from tests.hash_embedder import MODEL, word_vector
 from tests.servers import PostgresServer
 from tests.unit.passage_search import passage_doc
 

@@ -11,7 +11,6 @@ from datetime import timedelta
 import pytest
 
 from libs.contracts.bus_messages import JsonObject
-from libs.embeddings.hash_embedder import MODEL
 from libs.embeddings.ports import Vector
 from libs.embeddings.vector_encoding import pack_vector
 from libs.eventstore.connection_pool import Database
@@ -23,6 +22,7 @@ from services.memory.projections.tables import PASSAGES
 from tests.contract.plans import vacuum
 from tests.contract.read_models import START, PostgresRows, Rows
 from tests.contract.test_passage_search import names, put, row
+from tests.hash_embedder import MODEL
 
 LENGTHS = pytest.mark.parametrize("length", [64, 800])  # compared by numbers, and by signs first
 PLAIN = PassageQuery(org="org-1", collection_ids=["archive-1"])

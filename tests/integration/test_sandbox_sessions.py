@@ -15,8 +15,8 @@ from services.tools.adapters.agent_sandbox_sessions import AgentSandboxSessions
 from services.tools.adapters.agent_workspaces import AgentWorkspaces, NoWorkspace, Used
 from services.tools.adapters.process_sandbox import UNCONFINED, ProcessSandbox
 from services.tools.adapters.process_usage import usage_of
-from services.tools.sandbox.in_memory import InMemorySessions
 from services.tools.sandbox.ports import Outcome, Program, Workspace
+from tests.integration.in_memory_sessions import InMemorySessions
 from tests.integration.sandbox_sessions import ORG, SessionCases, shell
 from tests.waiting import wait_for
 

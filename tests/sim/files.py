@@ -16,7 +16,6 @@ from libs.contracts.bus_messages import Accepted, Command, Rejected
 from libs.contracts.deterministic_ids import derived_id
 from libs.contracts.memory.files import DeleteFile, chunk_id
 from libs.contracts.memory.folders import CreateFolder, DeleteFolder
-from libs.embeddings.hash_embedder import HashEmbedder, OneEmbedder
 from libs.embeddings.ports import EmbeddingUnavailable, Vector
 from libs.eventstore.in_memory_database import InMemorySchema
 from services.api.adapters.memory import uploaded_file_store
@@ -28,6 +27,7 @@ from services.memory.domain.chunks import chunks_of, tokens_for
 from services.memory.domain.text_segments import TextSegments
 from services.memory.engine import file_processing
 from services.memory.policies.deleted_files import DeleteFilesOfDeletedFolders, RemoveUnnamedTexts
+from tests.hash_embedder import HashEmbedder, OneEmbedder
 from tests.sim.plan import FILING, Chore
 from tests.sim.store import Client
 

@@ -14,8 +14,6 @@ from libs.contracts.agent.stored_to_letta_messages import text_of
 from libs.contracts.deterministic_ids import derived_id
 from libs.contracts.letta.model_configs import EmbeddingConfig, LLMConfig
 from services.agent.adapters.memory_tools import MemoryTools
-from services.agent.adapters.models import anthropic_request
-from services.agent.adapters.models.openai_request import body_of
 from services.agent.adapters.models.ports import Finished, ModelEvent, ModelFailed, TextDelta
 from services.agent.adapters.tool_owner_port import Calling
 from services.agent.domain.agents.model_config_resolution import llm_config
@@ -24,6 +22,8 @@ from services.agent.domain.runs.step_results import Failure, ModelReply, ToolRes
 from tests.scripted_model import messages_validator, validator
 from tests.sim.loop import OWNER, Lane
 from tests.sim.store import UNSTORABLE
+from tests.unit.agent import anthropic_documents
+from tests.unit.agent.openai_documents import body_of
 
 HANDLE = "sim/model"
 KEEP = "archival_memory_insert"  # its effect is in the ledger of the world; it may not run twice
@@ -100,7 +100,7 @@ def check_context(request: ModelRequest) -> None:
     claude = request.config.llm_config.model_copy(update=CLAUDE)
     config = request.config.model_copy(update={"llm_config": claude})
     refused = validator.check(body_of(request)) or messages_validator.check(
-        anthropic_request.body_of(replace(request, config=config))
+        anthropic_documents.body_of(replace(request, config=config))
     )
     if refused:
         LEDGER[-1].problems.append(f"a context is refused: {refused}")

@@ -26,7 +26,6 @@ from libs.eventstore.unit_of_work import Repository
 from libs.work.work_lease import DueWork
 from services.tools import projections
 from services.tools.adapters.mcp.ports import McpFailed, McpOutcome, McpServerConfig, Sampler
-from services.tools.adapters.sandbox_config_queries import NoSandboxConfigs
 from services.tools.domain.mcp_server import McpServer
 from services.tools.domain.mcp_tool import MCP
 from services.tools.domain.tool import Tool
@@ -50,6 +49,7 @@ from tests.sim.store import Client
 from tests.unit.given import NOW
 from tests.unit.tools.agents import NoAgents
 from tests.unit.tools.counts import Counted
+from tests.unit.tools.no_sandbox_configs import NoSandboxConfigs
 
 ROLL, WEATHER = "roll_dice", "ask_weather"
 ROLL_ID, WEATHER_ID = derived_id("tool", ROLL), derived_id("tool", WEATHER)

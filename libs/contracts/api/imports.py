@@ -13,7 +13,6 @@ from libs.contracts.letta.request_size_limits import Name
 from libs.contracts.sealed_text import Sealed
 
 SERVICE = "api"
-KIND = "import"  # the prefix of the ids
 
 # Imports of an organisation that have not ended: of files, which are kept until then, and of agents
 # that are here.

@@ -88,8 +88,3 @@ class FolderUpdate(_FolderFields):
 def folder_state(folder: FolderState) -> JsonObject:
     """The folder as clients read it, without its times."""
     return folder.model_dump(mode="json")
-
-
-def file_state(file: FileState) -> JsonObject:
-    """The file as clients read it, without its times."""
-    return file.model_dump(mode="json")

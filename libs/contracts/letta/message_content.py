@@ -98,10 +98,3 @@ type ContentPart = Annotated[
 ]
 
 type ToolReturnPart = Annotated[TextContent | ImageContent, Field(discriminator="type")]
-
-
-def text_of(content: str | list[ContentPart]) -> str:
-    """The words in a message's content, its text parts joined by newlines."""
-    if isinstance(content, str):
-        return content
-    return "\n".join(part.text for part in content if isinstance(part, TextContent))

@@ -18,7 +18,6 @@ type SandboxType = Literal["local"]
 
 VARIABLES_MAX = 100
 VARIABLES_BYTES_MAX = 256 << 10  # as they are sealed: each call of a custom tool reads them
-REQUIREMENTS_MAX = 100
 
 
 def sandbox_config_id(org: str, kind: SandboxType = "local") -> str:

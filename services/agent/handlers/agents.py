@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import logging
 from collections.abc import Mapping
 
 from pydantic_core import to_json
@@ -55,8 +54,6 @@ from services.agent.domain.summaries.agent_summaries import AgentSummaries
 from services.agent.domain.tools.custom_tools import CustomTool, custom_ids
 from services.agent.handlers.conversations import delete
 from services.agent.handlers.ports import HandlerPorts
-
-log = logging.getLogger(__name__)
 
 # A request that was handed to the client of NATS is written within so many turns of the event loop:
 # by a task of its own, and uvloop writes at the end of a turn.

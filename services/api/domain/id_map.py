@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Iterable
 
 from libs.contracts.agent.conversations import main_conversation
 from libs.contracts.deterministic_ids import derived_id
@@ -44,11 +44,6 @@ class IdMap:
         self.fixed[old.encode()] = self.fixed[origin] = new.encode()
         self.origins[new.encode()] = origin
 
-    def put_all(self, ids: Mapping[str, str]) -> None:
-        """From now on, other ids for these."""
-        for old, new in ids.items():
-            self.put(old, new)
-
     def of(self, old: str) -> str:
         """The id that stands for another one."""
         return self.apply(old.encode()).decode()
@@ -84,6 +79,3 @@ class KeptIds(IdMap):
     def replacement(self, found: re.Match[bytes]) -> bytes:
         """The new id for an id that was found."""
         return self.fixed.get(found[0], found[0])
-
-
-type Mapped = Callable[[bytes], bytes]

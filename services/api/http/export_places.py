@@ -6,9 +6,6 @@ connections to Postgres, and the time of everybody who only wants to say somethi
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
-
 from libs.bus.fair_semaphore import FairSemaphore, NoPlace
 from services.api.http.error_responses import RETRY_AFTER_SECONDS, Problem
 
@@ -20,11 +17,11 @@ WAITING_OF_ORG_MAX = 64
 WAIT_SECONDS_MAX = 50.0
 
 
-class ExportPlaces:
+class ExportPlaces(FairSemaphore):
     """The exports that one process writes at a time, those of each organisation by turns."""
 
     def __init__(self) -> None:
-        self.places = FairSemaphore(
+        super().__init__(
             EXPORTS_AT_ONCE_MAX,
             of_organisation_max=EXPORTS_OF_ORG_AT_ONCE_MAX,
             of_agent_max=EXPORTS_AT_ONCE_MAX,
@@ -34,15 +31,10 @@ class ExportPlaces:
             thing="place",
         )
 
-    @asynccontextmanager
-    async def hold(self, org: str) -> AsyncIterator[None]:
-        """Wait for a place, and hold it. Raises the 429 where too many wait, or for too long."""
+    async def take(self, org: str, agent_id: str) -> None:
+        """Wait for a place. Raises the 429 where too many wait, or for too long."""
         try:
-            await self.places.take(org, "")
+            await super().take(org, agent_id)
         except NoPlace as full:
             headers = {"Retry-After": RETRY_AFTER_SECONDS}
             raise Problem(429, {"detail": full.reason}, headers) from None
-        try:
-            yield
-        finally:
-            self.places.leave(org, "")

@@ -19,10 +19,10 @@ from services.api.v1.native_bodies import native_json, summary
 from services.api.v1.native_problems import unprocessable
 
 TOML_TYPES = ("application/toml", "text/toml", "text/plain")
+TOML_CHARS_MAX = 512 << 10
 JSON_TYPES = ("application/json", "")
 FILE, BODY = "agent.toml", "body"
 PROBLEMS_SHOWN_MAX = 100
-FILE_CHARS_MAX = 512 << 10  # of TOML, as for `POST /v1/agents/validate`
 # What of a file is made by requests of its own, one after the other.
 OF_OTHER_REQUESTS = {
     "tool": "tools of its own source",
@@ -57,8 +57,8 @@ async def checked_body(request: AnyRequest) -> CheckedFile:
     kind = request.headers.get("content-type", "").partition(";")[0].strip().lower()
     if kind in TOML_TYPES:
         text = text_of(body)
-        if len(text) > FILE_CHARS_MAX:
-            words = f"it has {len(text)} characters, and may have {FILE_CHARS_MAX}"
+        if len(text) > TOML_CHARS_MAX:
+            words = f"it has {len(text)} characters, and may have {TOML_CHARS_MAX}"
             raise unprocessable(f"The file is too large: {words}")
         return await checks.run(request, len(text), partial(read, text, file=FILE))
     if kind not in JSON_TYPES and not body.lstrip().startswith(b"{"):

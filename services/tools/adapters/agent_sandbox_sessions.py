@@ -7,7 +7,6 @@ is ended. Its workspace stays.
 from __future__ import annotations
 
 import asyncio
-import logging
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass, field
@@ -22,8 +21,6 @@ from services.tools.adapters.agent_workspaces import (
 )
 from services.tools.sandbox.ports import Outcome, Program, Workspace
 from services.tools.sandbox.sessions import NoSession, SandboxSession, SandboxSessions
-
-log = logging.getLogger(__name__)
 
 # Of one process; as many as programs run at once, so that one that is idle can make room.
 SESSIONS_MAX = PLACES

@@ -36,14 +36,6 @@ class SandboxConfigQueries(Protocol):
         """The settings of an organisation."""
 
 
-class NoSandboxConfigs:
-    """Keeps the contract of `SandboxConfigQueries` where nobody sets anything."""
-
-    async def of(self, org: str) -> SandboxSettings:
-        """No settings for any organisation."""
-        return NOTHING_SET
-
-
 class PostgresSandboxConfigQueries:
     """Keeps the contract of `SandboxConfigQueries`."""
 

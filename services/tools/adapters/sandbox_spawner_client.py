@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import itertools
 import json
-import logging
 import os
 import signal
 import socket
@@ -22,8 +21,6 @@ from services.tools.adapters.running_sandbox import Ended, NotStarted
 from services.tools.sandbox import spawner_protocol
 from services.tools.sandbox.confinement import Confinement
 from services.tools.sandbox.ports import Workspace
-
-log = logging.getLogger(__name__)
 
 PROGRAM = Path(spawner_protocol.__file__).with_name("spawner.py")
 START_SECONDS_MAX = 10.0

@@ -8,7 +8,6 @@ from typing import Literal, Protocol
 
 from libs.contracts.bus_messages import Json, JsonObject
 
-type Language = Literal["python", "shell", "javascript", "typescript"]
 type Status = Literal["success", "error", "timeout", "killed"]
 
 

@@ -22,7 +22,6 @@ from typing import Any
 MARK = "HEELER_SPAWNER"
 MESSAGE_BYTES_MAX = 1 << 17
 FILES = 5  # stdin, stdout, stderr, result, status
-FIRST_DATA_FILE = 5
 PARKED_FILES = 64  # where files wait until their places are free
 STAGE = "/mnt"
 USERS = 4096
@@ -30,7 +29,7 @@ IGNORED = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)  # the service says whe
 PR_SET_PDEATHSIG, PR_SET_CHILD_SUBREAPER = 1, 36
 CLONE_NEWUSER, CLONE_NEWNET = 0x10000000, 0x40000000
 SET_INTERFACE_FLAGS, INTERFACE_UP = 0x8914, 1
-MS_BIND, MS_REC, MS_PRIVATE, MS_RDONLY, MS_REMOUNT = 4096, 16384, 1 << 18, 1, 32
+MS_BIND, MS_REC, MS_PRIVATE = 4096, 16384, 1 << 18
 
 libc = ctypes.CDLL(None, use_errno=True)
 

@@ -54,8 +54,6 @@ from libs.contracts.letta.model_configs import CompactionSettings
 from libs.eventstore.event_decoding import event_of, replay
 from libs.eventstore.ports import History, StoredEvent
 from libs.eventstore.unit_of_work import snapshot_of
-from services.agent.adapters.models import openai_request
-from services.agent.adapters.models.anthropic_request import body_of
 from services.agent.domain.conversations.active_run import CONCURRENT_CALLS_MAX, served_parts
 from services.agent.domain.conversations.approval_state import CallGates, gates
 from services.agent.domain.conversations.callback_attempts import CallbackOutcome, record_attempt
@@ -122,6 +120,8 @@ from tests.contract.examples import (
 )
 from tests.scripted_model import messages_validator, messages_wire, validator
 from tests.topic_counts import told_by
+from tests.unit.agent import openai_documents
+from tests.unit.agent.anthropic_documents import body_of
 from tests.unit.agent.asking import ask
 from tests.unit.given import NOW
 
@@ -732,7 +732,7 @@ class Histories(RuleBasedStateMachine):
         seen = shown_messages(self.talk.state, None)
         for shown in (pair_calls(window), with_own_system(seen, turn) if turn else seen):
             HAPPENED["contexts checked"] += 2
-            assert validator.check(openai_request.body_of(ask(*shown))) is None
+            assert validator.check(openai_documents.body_of(ask(*shown))) is None
             assert messages_validator.check(body_of(ask(*shown, **CLAUDE))) is None
         approval = self.talk.state.approval
         if approval is not None:

@@ -19,8 +19,6 @@ from libs.contracts.letta.agent_requests import CreateAgent
 from libs.contracts.letta.enums import AgentType
 from libs.contracts.memory.blocks import CreateBlocks
 from libs.contracts.tools.base_tools.catalogue import BASE_TOOLS
-from services.agent.adapters.models import anthropic_request
-from services.agent.adapters.models.openai_request import body_of
 from services.agent.domain.agents.agent_types import default_tools
 from services.agent.domain.conversations.conversation import Conversation
 from services.agent.domain.prompts.model_context import ModelRequest
@@ -28,10 +26,12 @@ from services.agent.domain.runs.step_results import ModelReply
 from tests.contract.examples import BLOCK, HUMAN
 from tests.processor_bounds import processor_time
 from tests.scripted_model import messages_validator, validator
+from tests.unit.agent import anthropic_documents
 from tests.unit.agent.approvals import run_end
 from tests.unit.agent.compaction_chat import SUMMARY, Chat, summarises, words
 from tests.unit.agent.heartbeat_calls import call, say, served
 from tests.unit.agent.model_replies import calls
+from tests.unit.agent.openai_documents import body_of
 from tests.unit.agent.world import CONVERSATION, FakeModel, Process, World
 
 LOOK = calls(call("conversation_search", query="tea", request_heartbeat=True))
@@ -135,7 +135,7 @@ class Speaker(FakeModel):
 
     async def reply(self, request: ModelRequest) -> ModelReply:
         assert validator.check(body_of(request)) is None
-        assert messages_validator.check(anthropic_request.body_of(request)) is None
+        assert messages_validator.check(anthropic_documents.body_of(request)) is None
         self.asked.append(request)
         if len(self.asked) == self.dies_at:
             self.dead.set()

@@ -12,18 +12,15 @@ import pytest
 from libs.contracts.agent.conversations import Message, ReasoningPart, ToolCall
 from libs.contracts.letta.model_configs import JsonSchemaResponseFormat
 from services.agent.adapters.models import http_provider as providers
-from services.agent.adapters.models.anthropic_answer import AnthropicAnswer, reply_of
+from services.agent.adapters.models.anthropic_answer import AnthropicAnswer
 from services.agent.adapters.models.anthropic_provider import AnthropicProvider
-from services.agent.adapters.models.anthropic_request import (
-    AFTER_THE_LAST,
-    BEFORE_THE_FIRST,
-    body_of,
-)
+from services.agent.adapters.models.anthropic_request import AFTER_THE_LAST, BEFORE_THE_FIRST
 from services.agent.adapters.models.ports import ModelFailed
 from services.agent.adapters.models.provider_error_words import failure_of
 from services.agent.domain.runs.step_results import ModelReply
 from tests.contract.examples import CALLED, RETURNED, SAID, SYSTEM, THOUGHT, message
 from tests.scripted_model import ScriptedModel, messages_validator
+from tests.unit.agent.anthropic_documents import body_of, reply_of
 from tests.unit.agent.asking import GivenWire, ask, check_sum, reply_to, streamed
 
 SONNET = {"model": "claude-sonnet-4-5", "max_reasoning_tokens": 2048, "max_tokens": 8192}

@@ -10,12 +10,12 @@ import pytest
 from libs.contracts.agent.conversations import ToolCall, Usage
 from libs.contracts.agent.runs import RunOptions
 from libs.contracts.bus_messages import NOT_FOUND, Accepted, Rejected
-from services.agent.adapters.models.openai_answer import OpenAIAnswer, reply_of
-from services.agent.adapters.models.openai_request import body_of
+from services.agent.adapters.models.openai_answer import OpenAIAnswer
 from services.agent.adapters.models.transport import TooLong
 from services.agent.domain.conversations.conversation import Conversation
 from services.agent.domain.runs.step_results import ModelReply
 from tests.contract.examples import LLM
+from tests.unit.agent.openai_documents import body_of, reply_of
 from tests.unit.agent.world import CONVERSATION, Process, World
 
 SPENT = Usage(prompt_tokens=10, completion_tokens=2)

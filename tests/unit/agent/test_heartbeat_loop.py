@@ -10,13 +10,13 @@ import pytest
 from libs.contracts.agent.conversations import MessageAppended, ToolCall
 from libs.contracts.agent.stream_chunks import streamed_messages
 from libs.contracts.letta.enums import AgentType
-from services.agent.adapters.models.openai_request import body_of
 from services.agent.adapters.models.ports import Finished, ToolCallDelta
 from services.agent.domain.conversations.active_run import served_parts
 from services.agent.domain.runs.step_results import ModelReply
 from tests.contract.examples import LLM, RUN_CONFIG
 from tests.unit.agent.heartbeat_calls import call, messages, say, served
 from tests.unit.agent.model_replies import USAGE, calls, words
+from tests.unit.agent.openai_documents import body_of
 from tests.unit.agent.rule_runs import rule, stop_reason
 from tests.unit.agent.speaking_models import speaking
 from tests.unit.agent.world import ASK, Process, World

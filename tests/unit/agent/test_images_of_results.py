@@ -5,11 +5,11 @@ from __future__ import annotations
 from typing import Any
 
 from libs.contracts.agent.conversations import ToolCall
-from services.agent.adapters.models import anthropic_request
-from services.agent.adapters.models.openai_request import body_of
 from tests.contract.examples import SYSTEM, message
 from tests.scripted_model import messages_validator, validator
+from tests.unit.agent import anthropic_documents
 from tests.unit.agent.asking import ask
+from tests.unit.agent.openai_documents import body_of
 
 LOOK, READ = (ToolCall(id=f"call_{name}", name=name, arguments="{}") for name in ("look", "read"))
 INLINE = {"type": "base64", "media_type": "image/png", "data": "aGk="}
@@ -54,7 +54,7 @@ def test_openai_is_shown_what_the_user_says_after_them() -> None:
 
 
 def test_anthropic_is_shown_them_within_the_result() -> None:
-    body = anthropic_request.body_of(ask(*HISTORY, model="claude-sonnet-4-5"))
+    body = anthropic_documents.body_of(ask(*HISTORY, model="claude-sonnet-4-5"))
     assert messages_validator.check(body) is None
     turns: Any = body["messages"]
     looked, read = turns[-1]["content"]

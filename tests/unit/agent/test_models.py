@@ -20,9 +20,9 @@ from services.agent.adapters.models import model_router
 from services.agent.adapters.models.anthropic_provider import AnthropicProvider
 from services.agent.adapters.models.demo_model import HANDLE, WHAT_I_AM, DemoProvider, answer
 from services.agent.adapters.models.model_router import RETRY_SECONDS, ModelRouter
-from services.agent.adapters.models.openai_answer import OpenAIAnswer, reply_of
+from services.agent.adapters.models.openai_answer import OpenAIAnswer
 from services.agent.adapters.models.openai_provider import OpenAIProvider
-from services.agent.adapters.models.openai_request import body_of, openai_message
+from services.agent.adapters.models.openai_request import openai_message
 from services.agent.adapters.models.ports import (
     ModelFailed,
     ProviderUnreachable,
@@ -46,6 +46,7 @@ from tests.unit.agent.asking import (
     script,
     streamed,
 )
+from tests.unit.agent.openai_documents import body_of, reply_of
 from tests.unit.given import NOW
 
 

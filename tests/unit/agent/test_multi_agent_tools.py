@@ -18,8 +18,6 @@ from libs.contracts.agent.steps import ToolCallFinished
 from libs.contracts.bus_messages import Context, Rejected
 from libs.work import agent_runs
 from services.agent.adapters import multi_agent_tools
-from services.agent.adapters.models import anthropic_request
-from services.agent.adapters.models.openai_request import body_of
 from services.agent.adapters.models.ports import ModelFailed
 from services.agent.adapters.multi_agent_tools import SENT, TARGETS_MAX, MultiAgentTools
 from services.agent.adapters.tool_owner_port import Calling
@@ -29,7 +27,9 @@ from services.agent.domain.runs.agent_call_deadlocks import WaitingCall, given_u
 from services.agent.domain.runs.step_results import Failure, ModelReply
 from tests.contract.examples import CONFIG
 from tests.scripted_model import messages_validator, validator
+from tests.unit.agent import anthropic_documents
 from tests.unit.agent.model_replies import words
+from tests.unit.agent.openai_documents import body_of
 from tests.unit.agent.world import FakeModel, Process, World
 from tests.waiting import wait_for
 
@@ -61,7 +61,7 @@ class Minds(FakeModel):
 
     async def reply(self, request: ModelRequest) -> ModelReply:
         assert validator.check(body_of(request)) is None
-        assert messages_validator.check(anthropic_request.body_of(request)) is None
+        assert messages_validator.check(anthropic_documents.body_of(request)) is None
         self.asked.append(request)
         if held := self.held.get(request.config.id):
             await held.wait()

@@ -11,15 +11,15 @@ from libs.contracts.agent.conversations import Message, MessageAppended, ToolCal
 from libs.contracts.agent.runs import RunAccepted, RunFailed, RunStarted
 from libs.contracts.agent.steps import ModelReplied
 from libs.contracts.agent.stored_to_letta_messages import text_of
-from services.agent.adapters.models.anthropic_request import body_of as anthropic_body
-from services.agent.adapters.models.openai_request import body_of as openai_body
 from services.agent.domain.conversations.context_replacement import show_left_out
 from services.agent.domain.conversations.conversation import Conversation
 from services.agent.domain.conversations.provider_rejected_messages import left_out_parts
 from services.agent.domain.prompts.model_context import shown_messages
 from tests.contract.examples import AGENT, RUN_CONFIG, SYSTEM
 from tests.scripted_model import messages_validator, validator
+from tests.unit.agent.anthropic_documents import body_of as anthropic_body
 from tests.unit.agent.asking import ask
+from tests.unit.agent.openai_documents import body_of as openai_body
 from tests.unit.given import NOW, Fact, fact, given
 
 NOTHING = Usage()

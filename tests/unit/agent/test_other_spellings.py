@@ -9,9 +9,10 @@ from typing import Any
 import pytest
 
 from libs.contracts.agent.conversations import ToolCall
-from services.agent.adapters.models import anthropic_request, http_provider, openai_request
+from services.agent.adapters.models import http_provider
 from services.agent.adapters.models.ports import ModelFailed
 from tests.contract.examples import SYSTEM, message
+from tests.unit.agent import anthropic_documents, openai_documents
 from tests.unit.agent.asking import ask
 from tests.unit.agent.stand_in_answers import claude, openai
 from tests.unit.agent.test_stand_ins import (
@@ -138,17 +139,17 @@ def test_arguments_that_no_server_takes_go_back_as_an_object_with_the_text(argum
     called = message(3, role="assistant", content=None, tool_calls=[call])
     result = message(4, role="tool", content="No.", name="look", tool_call_id="a")
     request = ask(SYSTEM, message(2, role="user", content="Look."), called, result)
-    sent: Any = openai_request.body_of(request)["messages"]
+    sent: Any = openai_documents.body_of(request)["messages"]
     written = sent[2]["tool_calls"][0]["function"]["arguments"]
     assert json.loads(written) == {"arguments": arguments}
-    sent = anthropic_request.body_of(request)["messages"]
+    sent = anthropic_documents.body_of(request)["messages"]
     assert sent[1]["content"][0]["input"] == {"arguments": arguments}
 
 
 def test_arguments_that_are_an_object_go_back_as_they_were_written() -> None:
     call = ToolCall(id="a", name="look", arguments='{ "b":1,\n"a": [1.50] }')
     called = message(3, role="assistant", content=None, tool_calls=[call])
-    sent: Any = openai_request.body_of(ask(SYSTEM, called))["messages"]
+    sent: Any = openai_documents.body_of(ask(SYSTEM, called))["messages"]
     assert sent[1]["tool_calls"][0]["function"]["arguments"] == call.arguments
 
 

@@ -12,9 +12,10 @@ from hypothesis import strategies as st
 from pydantic_core import to_json
 
 from libs.contracts.agent.conversations import Message, ToolCall
-from services.agent.adapters.models.openai_request import body_of, content_of, rendered_messages
+from services.agent.adapters.models.openai_request import content_of, rendered_messages
 from services.agent.adapters.models.rendered_message_cache import ENTRY_BYTES, RenderedMessages
 from tests.unit.agent.asking import ask
+from tests.unit.agent.openai_documents import body_of
 
 AT = datetime(2026, 1, 1, tzinfo=UTC)
 SYSTEM = Message(id="message-0", role="system", content="You are Sam.", created_at=AT)

@@ -8,14 +8,16 @@ from typing import Any
 from libs.contracts.bus_messages import UNPROCESSABLE, Rejected
 from libs.contracts.state_size_limits import AGENT_TOOLS_BYTES_MAX, size
 from services.agent.adapters.models import anthropic_request
-from services.agent.adapters.models.openai_request import body_of, openai_tool
+from services.agent.adapters.models.openai_request import openai_tool
 from services.agent.adapters.models.rendered_tools import RenderedTools, json_around
 from services.agent.adapters.tool_queries import tools_of_rows
 from services.agent.domain.agents.agent_configuration import too_long_schemas
 from services.agent.domain.tools.custom_tools import CustomTool
 from tests.contract.examples import SYSTEM
 from tests.processor_bounds import processor_time
+from tests.unit.agent import anthropic_documents
 from tests.unit.agent.asking import ask
+from tests.unit.agent.openai_documents import body_of
 
 INNER = {"type": "object", "properties": {f"k{n}": {"type": "string"} for n in range(10)}}
 LONG: dict[str, Any] = {"type": "object", "properties": {f"p{n}": INNER for n in range(230)}}
@@ -49,7 +51,7 @@ async def test_providers_are_sent_the_same_from_what_is_kept() -> None:
     request = ask(SYSTEM, tools=[long_tools(1)[0].json_schema, {"name": "a"}])
     around = anthropic_request.body_around_tools(request)
     tools = await RenderedTools(anthropic_request.anthropic_tool).of(request.tools)
-    assert json.loads(json_around(around, tools)) == anthropic_request.body_of(request)
+    assert json.loads(json_around(around, tools)) == anthropic_documents.body_of(request)
     assert len(json.loads(json.dumps(body_of(request)))["tools"]) == 2
 
 

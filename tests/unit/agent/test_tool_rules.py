@@ -12,8 +12,6 @@ from libs.contracts.agent.runs import RunAccepted
 from libs.contracts.agent.steps import ModelReplied, ToolCallRefused
 from libs.contracts.agent.tool_rule_evaluation import RULES, ToolRules
 from libs.contracts.letta.tool_rules import ToolRule
-from services.agent.adapters.models import anthropic_request
-from services.agent.adapters.models.openai_request import body_of
 from services.agent.domain.agents.agent_configuration import (
     RULE_VALUES_MAX,
     TOOL_RULES_BYTES_MAX,
@@ -22,7 +20,9 @@ from services.agent.domain.agents.agent_configuration import (
 from services.agent.domain.runs.step_results import ModelReply
 from services.agent.domain.tools.tool_rules import rule_lines, rules_in_force
 from tests.processor_bounds import processor_time
+from tests.unit.agent import anthropic_documents
 from tests.unit.agent.model_replies import calls, words
+from tests.unit.agent.openai_documents import body_of
 from tests.unit.agent.rule_runs import rule, stop_reason
 from tests.unit.agent.world import ASK, Process, World
 
@@ -169,7 +169,7 @@ async def test_run_first_offers_one_tool_and_wants_a_call(world: World) -> None:
     assert len(second.tools) == 3
     assert body_of(first)["tool_choice"] == "required"
     assert body_of(second)["tool_choice"] == "auto"
-    choice = anthropic_request.body_of(first)["tool_choice"]
+    choice = anthropic_documents.body_of(first)["tool_choice"]
     assert choice == {"type": "any", "disable_parallel_tool_use": True}
     assert stop_reason(world) == "end_turn"
     replied = [event.offered for event in world.events() if isinstance(event, ModelReplied)]

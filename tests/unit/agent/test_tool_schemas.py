@@ -8,9 +8,9 @@ import pytest
 
 from libs.contracts.tools.base_tools.catalogue import SERVER_TOOLS
 from services.agent.adapters.models.anthropic_request import anthropic_tool
-from services.agent.adapters.models.openai_request import body_of
 from services.agent.adapters.models.tool_schemas import anthropic_arguments, arguments
 from tests.unit.agent.asking import ask
+from tests.unit.agent.openai_documents import body_of
 
 TEXT, NUMBER = {"type": "string"}, {"type": "number"}
 

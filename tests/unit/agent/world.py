@@ -30,7 +30,6 @@ from libs.contracts.bus_messages import (
 )
 from libs.contracts.letta.model_configs import EmbeddingConfig, LLMConfig
 from libs.contracts.tools.tool_permission_evaluation import ToolPolicies
-from libs.embeddings.hash_embedder import OneEmbedder
 from libs.eventstore.event_decoding import event_of
 from libs.eventstore.in_memory import InMemoryEventStore
 from libs.eventstore.in_memory_database import InMemoryDatabase
@@ -38,8 +37,6 @@ from libs.eventstore.ports import Commit, StoreUnavailable
 from libs.eventstore.unit_of_work import Repository
 from services.agent import projections
 from services.agent.adapters.memory_tools import MemoryTools
-from services.agent.adapters.models import anthropic_request
-from services.agent.adapters.models.openai_request import body_of
 from services.agent.adapters.models.ports import Finished, ModelEvent, ModelFailed
 from services.agent.adapters.tool_owner_port import Calling
 from services.agent.app import tool_router
@@ -58,8 +55,11 @@ from services.memory.handlers import Handlers as MemoryHandlers
 from services.memory.handlers.ports import HandlerPorts as MemoryPorts
 from tests.clock_and_ids import CountingIds, ManualClock
 from tests.contract.examples import AGENT, CONFIG, EMBEDDING, LLM, RUN_CONFIG, message
+from tests.hash_embedder import OneEmbedder
 from tests.scripted_model import messages_validator, validator
+from tests.unit.agent import anthropic_documents
 from tests.unit.agent.in_memory_queries import InMemoryQueries
+from tests.unit.agent.openai_documents import body_of
 from tests.unit.agent_attachments import InMemoryAgentAttachments
 from tests.unit.archives import InMemoryArchiveQueries
 from tests.unit.folders import InMemoryFolderQueries, not_processed
@@ -88,7 +88,7 @@ class FakeModel:
 
     async def reply(self, request: ModelRequest) -> ModelReply:
         assert validator.check(body_of(request)) is None
-        assert messages_validator.check(anthropic_request.body_of(request)) is None
+        assert messages_validator.check(anthropic_documents.body_of(request)) is None
         self.asked.append(request)
         turn = self.turns.pop(0)
         answer = await turn() if callable(turn) else turn

@@ -67,7 +67,7 @@ async def test_an_export_whose_client_has_left_the_line_gives_its_place_away() -
     await asyncio.gather(left, return_exceptions=True)
     for place in (first, second):
         await place.__aexit__(None, None, None)
-    assert places.places.free == EXPORTS_AT_ONCE_MAX
+    assert places.free == EXPORTS_AT_ONCE_MAX
 
 
 async def test_an_agent_file_waits_for_the_texts_of_files_that_are_parsed() -> None:

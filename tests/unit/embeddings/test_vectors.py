@@ -6,8 +6,8 @@ import math
 
 import pytest
 
-from libs.embeddings.hash_embedder import HashEmbedder
 from libs.embeddings.vector_encoding import halfvec, pack_vector, unpack_vector
+from tests.hash_embedder import HashEmbedder
 
 
 async def test_a_vector_comes_back_from_its_text_as_float16_has_it() -> None:

@@ -14,7 +14,6 @@ from libs.bus.ports import IncomingCommand
 from libs.contracts.bus_messages import Accepted, Command, Context, Rejected
 from libs.contracts.memory.files import AddFile
 from libs.contracts.memory.folders import CreateFolder
-from libs.embeddings.hash_embedder import HashEmbedder, OneEmbedder
 from libs.embeddings.ports import Embedders, EmbeddingUnavailable, Vector
 from libs.eventstore.in_memory import InMemoryEventStore
 from libs.eventstore.in_memory_database import InMemoryDatabase
@@ -36,6 +35,7 @@ from services.memory.policies.deleted_files import DeleteFilesOfDeletedFolders, 
 from services.memory.projections import project
 from tests.clock_and_ids import CountingIds, ManualClock
 from tests.contract.file_examples import FILE, FOLDER, SHA256
+from tests.hash_embedder import HashEmbedder, OneEmbedder
 from tests.leased_work import sweep
 from tests.unit.agent_attachments import InMemoryAgentAttachments
 from tests.unit.archives import InMemoryArchiveQueries

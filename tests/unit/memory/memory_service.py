@@ -14,7 +14,6 @@ from libs.contracts.bus_messages import (
     Context,
     Rejected,
 )
-from libs.embeddings.hash_embedder import OneEmbedder
 from libs.embeddings.ports import Embedders
 from libs.eventstore.in_memory import InMemoryEventStore
 from libs.eventstore.in_memory_database import InMemoryDatabase
@@ -25,6 +24,7 @@ from services.memory.policies import Policies
 from services.memory.projections import project
 from tests.clock_and_ids import CountingIds, ManualClock
 from tests.contract.examples import HUMAN, SHARED_BLOCK
+from tests.hash_embedder import OneEmbedder
 from tests.unit.agent_attachments import InMemoryAgentAttachments
 from tests.unit.archives import InMemoryArchiveQueries
 from tests.unit.folders import InMemoryFolderQueries, not_processed

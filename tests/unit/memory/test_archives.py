@@ -21,12 +21,12 @@ from libs.contracts.memory.archives import (
     SearchPassages,
     own_archive_id,
 )
-from libs.embeddings.hash_embedder import HashEmbedder, OneEmbedder
 from libs.embeddings.ports import EmbeddingUnavailable, Vector
 from services.memory.domain import archive as archive_domain
 from services.memory.domain.archive import SETTLED_SECONDS
 from services.memory.handlers.archives import PASSAGES_REMOVED_AT_ONCE
 from tests.contract.examples import AGENT
+from tests.hash_embedder import HashEmbedder, OneEmbedder
 from tests.unit.given import fact
 from tests.unit.memory.memory_service import Memory
 

@@ -7,10 +7,10 @@ from libs.contracts.memory.archives import CreateArchive, InsertPassages, NewPas
 from libs.contracts.memory.folders import UpdateFolder
 from libs.contracts.memory.reembedding import ChangeArchiveEmbedding, ReembedChunks, ReembedPassages
 from libs.contracts.memory.semantic_message_search import NearestMessages
-from libs.embeddings.hash_embedder import HashEmbedder, OneEmbedder
 from libs.embeddings.ports import Embedder
 from services.memory.engine.message_embedding import TEXTS_OF_A_SEARCH_MAX
 from tests.contract.file_examples import FOLDER
+from tests.hash_embedder import HashEmbedder, OneEmbedder
 from tests.unit.memory.file_world import World
 from tests.unit.memory.memory_service import Memory, said
 

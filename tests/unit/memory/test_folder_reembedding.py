@@ -11,7 +11,6 @@ from libs.contracts.letta.model_configs import EmbeddingConfig
 from libs.contracts.memory.files import DeleteFile
 from libs.contracts.memory.folders import DeleteFolder, UpdateFolder
 from libs.contracts.memory.reembedding import ReembedChunks
-from libs.embeddings.hash_embedder import MODEL
 from libs.embeddings.ports import Embedder, EmbeddingRefused
 from libs.eventstore.event_decoding import event_of
 from libs.eventstore.read_model_rows import RowWrites
@@ -19,6 +18,7 @@ from services.memory.handlers import reembedding
 from services.memory.handlers.embedding_errors import PROBE
 from services.memory.projections import project
 from tests.contract.file_examples import FILE, FOLDER
+from tests.hash_embedder import MODEL
 from tests.unit.folders import InMemoryFolderQueries
 from tests.unit.memory.file_world import LONG, Flaky, World
 

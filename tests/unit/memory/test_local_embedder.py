@@ -10,7 +10,6 @@ from collections.abc import Sequence
 import pytest
 
 from libs.embeddings.bundled_model_config import DIMENSIONS, HANDLE
-from libs.embeddings.hash_embedder import word_vector
 from libs.embeddings.ports import EmbeddingRefused, EmbeddingUnavailable, Vector
 from services.memory.adapters.embedders import local_embedder
 from services.memory.adapters.embedders.local_embedder import (
@@ -25,6 +24,7 @@ from services.memory.adapters.embedders.minilm import (
     MiniLm,
     batches,
 )
+from tests.hash_embedder import word_vector
 from tests.waiting import wait_for
 
 

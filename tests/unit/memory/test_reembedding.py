@@ -19,12 +19,12 @@ from libs.contracts.memory.archives import (
     SearchPassages,
 )
 from libs.contracts.memory.reembedding import ChangeArchiveEmbedding, ReembedPassages
-from libs.embeddings.hash_embedder import MODEL, HashEmbedder
 from libs.embeddings.ports import Embedder, EmbeddingRefused, EmbeddingUnavailable, Vector
 from libs.eventstore.event_decoding import event_of
 from libs.eventstore.read_model_rows import RowWrites
 from services.memory.handlers import reembedding
 from services.memory.projections import project
+from tests.hash_embedder import MODEL, HashEmbedder
 from tests.unit.memory.memory_service import Memory
 
 ARCHIVE = "archive-1"

@@ -10,11 +10,11 @@ import pytest
 from libs.contracts.agent.conversations import ConversationDeleted
 from libs.contracts.bus_messages import DEFAULT_ORG, UNAVAILABLE, Accepted, Context, Rejected
 from libs.contracts.memory.semantic_message_search import NearestMessages
-from libs.embeddings.hash_embedder import HashEmbedder, OneEmbedder
 from libs.embeddings.ports import EmbeddingRefused, EmbeddingUnavailable, Vector
 from services.memory.adapters.message_vectors import MessageScope
 from services.memory.engine import message_embedding
 from services.memory.engine.message_embedding import BATCH_TEXTS, TEXTS_OF_A_SEARCH_MAX
+from tests.hash_embedder import HashEmbedder, OneEmbedder
 from tests.unit.given import fact
 from tests.unit.memory.memory_service import ADA, BOB, Memory, said
 

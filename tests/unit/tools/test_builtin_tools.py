@@ -22,7 +22,6 @@ from libs.encryption.sealer import Sealer
 from libs.encryption.sealing_keys import new_key
 from libs.telemetry import metrics
 from services.tools.adapters.html_to_markdown import markdown_of
-from services.tools.adapters.sandbox_config_queries import NoSandboxConfigs
 from services.tools.adapters.web_search import SearchSettings, WebSearches
 from services.tools.engine.builtin_runner import BuiltinRunner
 from services.tools.engine.environment_variables import Variables
@@ -35,6 +34,7 @@ from services.tools.sandbox import workspace_files
 from services.tools.sandbox.ports import Outcome, Program
 from services.tools.settings import ToolsSettings
 from tests.clock_and_ids import ManualClock
+from tests.unit.tools.no_sandbox_configs import NoSandboxConfigs
 
 SEALER = Sealer([new_key()])
 NODE = "TypeScript needs Node 22.6 or newer where the server runs: write JavaScript"

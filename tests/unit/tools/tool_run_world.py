@@ -31,7 +31,6 @@ from libs.eventstore.in_memory_database import InMemoryDatabase
 from libs.eventstore.unit_of_work import Repository
 from libs.work.work_lease import DueWork
 from services.tools import projections
-from services.tools.adapters.sandbox_config_queries import NoSandboxConfigs
 from services.tools.domain.tool import Tool
 from services.tools.engine.agent_state_injection import AgentStates
 from services.tools.engine.custom_tool_runner import CustomToolRunner
@@ -45,6 +44,7 @@ from tests.clock_and_ids import CountingIds, StandingClock
 from tests.unit.given import NOW
 from tests.unit.tools.agents import NoAgents
 from tests.unit.tools.counts import Counted
+from tests.unit.tools.no_sandbox_configs import NoSandboxConfigs
 from tests.waiting import wait_for
 
 TOOL = "tool-aaaaaaaa-1111-4111-8111-111111111111"

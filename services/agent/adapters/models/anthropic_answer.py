@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -39,13 +38,6 @@ DELTAS = {
     "signature": "signature_delta",
     "partial_json": "input_json_delta",
 }
-
-
-def reply_of(body: Any, seed: str = "") -> ModelReply:
-    """The reply in a whole answer, which came without streaming."""
-    answer = AnthropicAnswer(seed)
-    answer.read(json.dumps(body))
-    return answer.end()[1]
 
 
 @dataclass(slots=True)

@@ -41,17 +41,10 @@ BEFORE_THE_FIRST = "(The conversation starts here.)"
 AFTER_THE_LAST = "(Go on.)"
 
 
-def body_of(request: ModelRequest) -> JsonObject:
-    """The request in the provider's words."""
-    body = body_around_tools(request)
-    if request.tools:
-        body["tools"] = [anthropic_tool(tool) for tool in request.tools]
-    return body
-
-
 def body_around_tools(request: ModelRequest, *, takes_unsigned: bool = False) -> JsonObject:
-    """The same; the tools that it offers have an empty list for a place. Servers that stand in for
-    the provider may write thoughts without a signature, and want them back with the calls."""
+    """The request in the provider's words; the tools that it offers have an empty list for a
+    place. Servers that stand in for the provider may write thoughts without a signature, and want
+    them back with the calls."""
     config = request.config.llm_config
     system = request.messages[0] if request.messages[0].role == "system" else None
     rest = request.messages[1:] if system else request.messages

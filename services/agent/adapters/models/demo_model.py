@@ -5,32 +5,16 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import AsyncGenerator, Iterator
 from hashlib import sha256
-from itertools import batched
 
-from libs.contracts.agent.conversations import Message, ToolCall, Usage
+from libs.contracts.agent.conversations import Message, ToolCall
 from libs.contracts.agent.stored_to_letta_messages import text_of
-from libs.contracts.letta.model_configs import EmbeddingConfig, LLMConfig
 from libs.contracts.prompt_escaping import unescape_tags
-from services.agent.adapters.models import openai_request
-from services.agent.adapters.models.ports import (
-    Finished,
-    ModelDelta,
-    ModelEvent,
-    TextDelta,
-    ToolCallDelta,
-)
-from services.agent.adapters.models.rendered_message_cache import RenderedMessages
-from services.agent.adapters.models.rendered_tools import RenderedTools
-from services.agent.adapters.models.rule_answers import RuleAnswers
-from services.agent.domain.agents.model_config_resolution import llm_config
+from services.agent.adapters.models.rule_provider import RuleProvider, shown_chars, usage_of
 from services.agent.domain.prompts.model_context import ModelRequest
 from services.agent.domain.runs.step_results import ModelReply
 
 HANDLE = "demo/offline"
-CONTEXT_WINDOW = 32_000
-CHARS_PER_TOKEN = 4
 
 WHAT_I_AM = (
     "I am Heeler's offline demo model: a handful of rules, no language model. I keep facts that "
@@ -50,10 +34,8 @@ QUESTION = re.compile(
 IDENTITY = re.compile(r"\b(who|what) are you\b|\bare you (a|an|real|human)\b", re.IGNORECASE)
 LEAD_IN = re.compile(r"^\s*(please\s+)?remember\s*(that\b|:|,)?\s*", re.IGNORECASE)
 BLOCK, VALUE, VALUE_END = re.compile(r"<([\w.\- /]+)>\n<description>"), "<value>\n", "\n</value>"
-CHUNKS_MAX = 1_000  # of a reply: words of a longer one come several at once
 # What the rules compare each character with, about.
 PATTERNS = 20
-CHUNK = re.compile(r"\s*\S+|\s+")
 WORDS = re.compile(r"[a-z0-9]+")
 COMMON = frozenset(
     [
@@ -102,50 +84,21 @@ COMMON = frozenset(
 HIDDEN_BLOCKS = frozenset({"persona"})
 
 
-class DemoProvider:
+class DemoProvider(RuleProvider):
     """The provider `demo` with its one model, `offline`."""
 
-    name = "demo"
-
     def __init__(self) -> None:
-        self.answers = RuleAnswers(answer, lambda request: PATTERNS * shown_chars(request))
-        self.tools = RenderedTools(openai_request.openai_tool)
-
-    async def stream(self, request: ModelRequest) -> AsyncGenerator[ModelEvent]:
-        """Answer by rule; a request for chunks gets one chunk for each word."""
-        reply = await self.answers.answer(request)
-        if request.stream_tokens:
-            for chunk in chunks_of(reply):
-                yield chunk
-        yield Finished(reply)
-
-    async def close(self) -> None:
-        """End what long conversations are read in; safe to repeat."""
-        self.answers.close()
-
-    async def payload(self, request: ModelRequest) -> bytes:
-        """The request, as a provider with OpenAI's API would get it: it is sent nowhere."""
-        kept = RenderedMessages(openai_request.rendered_messages)
-        return openai_request.content_of(request, kept, await self.tools.of(request.tools))
-
-    def window_tokens(self, _model: str) -> int | None:
-        """Its window is as long as it says."""
-        return None
-
-    async def models(self) -> tuple[list[LLMConfig], list[EmbeddingConfig]]:
-        """The one language model, and no embedding models."""
-        config = llm_config(
+        super().__init__(
             HANDLE,
-            endpoint_type="openai",
-            endpoint=None,
-            context_window=CONTEXT_WINDOW,
-            max_tokens=4_096,
+            answer,
+            lambda request: PATTERNS * shown_chars(request),
+            context_window=32_000,
+            output_tokens_max=4_096,
         )
-        return [config], []
 
 
 def answer(request: ModelRequest) -> ModelReply:
-    """The rules' answer to the newest message."""
+    """What the rules say to the newest message."""
     newest = request.messages[-1]
     blocks = known_blocks(request.messages[0])
     tools = {str(tool["name"]) for tool in request.tools}
@@ -162,23 +115,6 @@ def answer(request: ModelRequest) -> ModelReply:
     if FACT.search(asked) and writable and "memory_insert" in tools:
         return memory_reply(request, writable, LEAD_IN.sub("", asked).strip() or asked)
     return text_reply(request, f"{WHAT_I_AM} Tell me something about you, then ask me about it.")
-
-
-def chunks_of(reply: ModelReply) -> Iterator[ModelDelta]:
-    """The answer word by word, as far as there are no more than `CHUNKS_MAX`."""
-    for words_said in pieces_of(reply.text):
-        yield TextDelta(words_said)
-    for call in reply.tool_calls:
-        yield ToolCallDelta(call.id, call.name)
-        for words_said in pieces_of(call.arguments):
-            yield ToolCallDelta(call.id, arguments=words_said)
-
-
-def pieces_of(text: str) -> Iterator[str]:
-    """The words of a text with the space before each, a few at once where there are many."""
-    found = CHUNK.findall(text)
-    at_once = 1 + len(found) // CHUNKS_MAX
-    return map("".join, batched(found, at_once))
 
 
 def known_blocks(system: Message) -> dict[str, str]:
@@ -229,16 +165,3 @@ def memory_reply(request: ModelRequest, label: str, fact: str) -> ModelReply:
     call_id = f"call_{sha256(seed.encode()).hexdigest()[:24]}"
     call = ToolCall(id=call_id, name="memory_insert", arguments=arguments)
     return ModelReply("", [call], "tool_calls", usage_of(request, arguments))
-
-
-def usage_of(request: ModelRequest, text: str) -> Usage:
-    """A guess at the tokens, by length."""
-    shown = shown_chars(request)
-    return Usage(
-        prompt_tokens=shown // CHARS_PER_TOKEN, completion_tokens=len(text) // CHARS_PER_TOKEN + 1
-    )
-
-
-def shown_chars(request: ModelRequest) -> int:
-    """The number of characters in the messages of a request."""
-    return sum(len(text_of(message)) for message in request.messages)

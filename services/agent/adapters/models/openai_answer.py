@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from dataclasses import replace
 from typing import Any
 
@@ -130,13 +129,6 @@ THOUGHTS: dict[str, ReasoningField] = {
     "reasoning": "reasoning",
     "reasoning_details": "reasoning",
 }
-
-
-def reply_of(body: Any, seed: str = "") -> ModelReply:
-    """The reply in a whole answer, which came without streaming."""
-    answer = OpenAIAnswer(seed)
-    answer.read(json.dumps(body))
-    return answer.end()[1]
 
 
 def usage_of(usage: dict[str, Any]) -> Usage:

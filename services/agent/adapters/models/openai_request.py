@@ -26,19 +26,12 @@ MISSING_THOUGHTS = "calls without reasoning_content"
 ONE_CALL_AT_A_TIME = ("o1", "o3", "o4")
 
 
-def body_of(request: ModelRequest) -> dict[str, Json]:
-    """The request in the provider's words."""
-    tools = to_json([openai_tool(tool) for tool in request.tools])
-    said = content_of(request, RenderedMessages(rendered_messages), tools)
-    body: dict[str, Json] = json.loads(said)
-    return body
-
-
 def content_of(
     request: ModelRequest, kept: RenderedMessages, tools: bytes, omitted: Container[str] = ()
 ) -> bytes:
-    """The same as JSON, without these of its parameters, from messages that are written down once,
-    `kept` by `rendered_message_cache`, and from its tools as JSON. A long one is copied once."""
+    """The request in the provider's words, as JSON, without these of its parameters: from messages
+    that are written down once, `kept` by `rendered_message_cache`, and from its tools as JSON. A
+    long one is copied once."""
     chunks = kept.of(request.messages) or [b""]
     chunks[0] = b'"messages":[' + chunks[0]
     chunks[-1] += b"]}"

@@ -7,7 +7,6 @@ that it is shown, so a run that another process takes over goes on with the same
 from __future__ import annotations
 
 import json
-from collections.abc import AsyncGenerator
 from hashlib import sha256
 
 from pydantic import ValidationError
@@ -20,64 +19,22 @@ from libs.contracts.agent.scripted_replies import (
     ScriptedReply,
 )
 from libs.contracts.agent.stored_to_letta_messages import text_of
-from libs.contracts.letta.model_configs import EmbeddingConfig, LLMConfig
-from services.agent.adapters.models import openai_request
-from services.agent.adapters.models.demo_model import chunks_of, shown_chars, usage_of
-from services.agent.adapters.models.ports import Finished, ModelEvent, ModelFailed, ReasoningDelta
-from services.agent.adapters.models.rendered_message_cache import RenderedMessages
-from services.agent.adapters.models.rendered_tools import RenderedTools
-from services.agent.adapters.models.rule_answers import RuleAnswers
-from services.agent.domain.agents.model_config_resolution import llm_config
+from services.agent.adapters.models.ports import ModelFailed
+from services.agent.adapters.models.rule_provider import RuleProvider, shown_chars, usage_of
 from services.agent.domain.prompts.model_context import ModelRequest
 from services.agent.domain.runs.step_results import Failure, ModelReply
 
-CONTEXT_WINDOW = 128_000
-OUTPUT_TOKENS_MAX = 16_384
 HEARD_CHARACTERS_MAX = 200  # of what was said last, in the error of a script that has ended
 
 
-class ScriptedProvider:
-    """The provider `scripted` with its one model, `replies`."""
-
-    name = HANDLE.partition("/")[0]
+class ScriptedProvider(RuleProvider):
+    """The provider `scripted` with its one model, `replies`. A run fails where the script has no
+    more of them."""
 
     def __init__(self) -> None:
-        self.answers = RuleAnswers(answer, compared_chars)
-        self.tools = RenderedTools(openai_request.openai_tool)
-
-    async def stream(self, request: ModelRequest) -> AsyncGenerator[ModelEvent]:
-        """Give the next reply of the script. Raises ModelFailed where there is none."""
-        reply = await self.answers.answer(request)
-        if request.stream_tokens:
-            if reply.reasoning:
-                yield ReasoningDelta(reply.reasoning)
-            for chunk in chunks_of(reply):
-                yield chunk
-        yield Finished(reply)
-
-    async def close(self) -> None:
-        """End what long conversations are read in; safe to repeat."""
-        self.answers.close()
-
-    async def payload(self, request: ModelRequest) -> bytes:
-        """The request, as a provider with OpenAI's API would get it: it is sent nowhere."""
-        kept = RenderedMessages(openai_request.rendered_messages)
-        return openai_request.content_of(request, kept, await self.tools.of(request.tools))
-
-    def window_tokens(self, _model: str) -> int | None:
-        """Its window is as long as it says."""
-        return None
-
-    async def models(self) -> tuple[list[LLMConfig], list[EmbeddingConfig]]:
-        """The one language model, and no embedding models."""
-        config = llm_config(
-            HANDLE,
-            endpoint_type="openai",
-            endpoint=None,
-            context_window=CONTEXT_WINDOW,
-            max_tokens=OUTPUT_TOKENS_MAX,
+        super().__init__(
+            HANDLE, answer, compared_chars, context_window=128_000, output_tokens_max=16_384
         )
-        return [config], []
 
 
 def answer(request: ModelRequest) -> ModelReply:
@@ -101,7 +58,7 @@ def answer(request: ModelRequest) -> ModelReply:
 
 
 def compared_chars(request: ModelRequest) -> int:
-    """The number of characters compared to find a reply: each `match` with all user text."""
+    """How many characters are compared to find a reply: each `match` with all that was heard."""
     replies = (request.config.metadata or {}).get(METADATA_KEY)
     return shown_chars(request) * (len(replies) if isinstance(replies, list) else 1)
 
@@ -120,8 +77,8 @@ def script_of(request: ModelRequest) -> list[ScriptedReply]:
 
 
 def progress(script: list[ScriptedReply], request: ModelRequest) -> tuple[int, str]:
-    """The number of ordered replies given, and the text that the model got since its last reply.
-    Messages with which an agent begins are no replies."""
+    """How many of the ordered replies were given, and what the model has heard since its last
+    reply. Messages with which an agent begins are no replies."""
     given, heard = 0, list[str]()
     for message in request.messages:
         if message.role != "assistant":
@@ -167,5 +124,5 @@ def call_id(message_id: str, number: int) -> str:
 
 
 def first(scripted: int | None, estimated: int) -> int:
-    """The script's value, or else the estimate."""
+    """What the script says, or else the estimate."""
     return estimated if scripted is None else scripted

@@ -21,9 +21,8 @@ from services.api.http.handler_dependencies import api_of
 from services.api.http.raw_json import raw
 from services.api.http.request_parsing import AnyRequest, Query, parse, query_of
 from services.api.openapi.operation import returns
+from services.api.v1.native_definitions import TOML_CHARS_MAX, TOML_TYPES
 
-TOML_TYPES = ("application/toml", "text/toml", "text/plain")
-FILE_CHARS_MAX = 512 << 10
 FILES_MAX = 200
 FILES_BYTES_MAX = 1 << 20  # of all that stand beside it, as JSON
 
@@ -33,7 +32,7 @@ class FileToCheck(BaseModel):
 
     model_config = ConfigDict(extra="forbid")
 
-    toml: Annotated[str, Field(max_length=FILE_CHARS_MAX)]
+    toml: Annotated[str, Field(max_length=TOML_CHARS_MAX)]
     files: Annotated[dict[Name, str], Field(max_length=FILES_MAX), JsonLimit(FILES_BYTES_MAX)] = {}
     file: Name = "agent.toml"
 

@@ -86,11 +86,6 @@ class AgentFile:
         """The names of its MCP servers."""
         return sorted({server.server_name for server in self.mcp_servers})
 
-    @property
-    def messages_count(self) -> int:
-        """The number of its messages."""
-        return sum(len(index.places) for index in self.messages)
-
     def place(self, kind: str, index: int) -> Path:
         """Where an entry of a list stands in the file."""
         return ("core_memory" if self.legacy and kind == "blocks" else kind, index)

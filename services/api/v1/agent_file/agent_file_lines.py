@@ -9,7 +9,6 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterator
 from hashlib import sha256
-from typing import BinaryIO
 
 from libs.agent_document.agent_fields import BELONGINGS, left_out
 from libs.contracts.agent.conversations import Message
@@ -23,7 +22,7 @@ from libs.contracts.agent_file import (
 )
 from libs.contracts.bus_messages import Json
 from services.api.v1.agent_file.agent_file import AgentFile
-from services.api.v1.agent_file.agent_file_reader import read_file, scan
+from services.api.v1.agent_file.agent_file_reader import scan
 from services.api.v1.agent_file.agent_histories import AgentHistories
 from services.api.v1.agent_file.conversation_lines import ConversationLines
 from services.api.v1.agent_file.definition_lines import DefinitionLines, Ids
@@ -42,21 +41,6 @@ from services.api.v1.agent_file.message_conversion import MessageConverter
 TEXT_PART_CHARS = 256 << 10
 
 
-def read_agent_file(
-    source: BinaryIO | bytes,
-    options: ImportOptions,
-    present: PresentThings = NOTHING_PRESENT,
-    *,
-    left_out: list[LeftOut] | None = None,
-) -> Iterator[Line]:
-    """The lines of an agent file of any form.
-
-    The whole file is checked before the first line: raises `AgentFileInvalid`, whose errors name
-    entries. What cannot be taken over is noted in `left_out` by the time of the last line.
-    """
-    return agent_file_lines(read_file(source), options, present, left_out=left_out)
-
-
 def agent_file_lines(
     file: AgentFile,
     options: ImportOptions,
@@ -64,7 +48,8 @@ def agent_file_lines(
     *,
     left_out: list[LeftOut] | None = None,
 ) -> Iterator[Line]:
-    """The lines of a file that was read. Call it again for the same lines."""
+    """The lines of a file that was read. Call it again for the same lines. What cannot be taken
+    over is noted in `left_out` by the time of the last line."""
     writer = AgentFileLines(file, options, present, [] if left_out is None else left_out)
     counts: Counter[str] = Counter()
     digest = sha256()

@@ -20,7 +20,6 @@ WRITE_STATE = "update_shared_state"
 GROUP_TOOLS = (HAND_OVER, ASK_MEMBERS, WRITE_STATE)
 # How often a member may write the shared state in one turn.
 STATE_WRITES_MAX = 8
-NAMED_MEMBERS_MAX = 100
 
 
 class HandOver(BaseModel):

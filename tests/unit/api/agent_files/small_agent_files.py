@@ -9,7 +9,8 @@ from typing import Any
 
 from libs.contracts.agent_file import Definition, FileText, HistoryPart, Line
 from libs.contracts.appended_histories import PastEvent
-from services.api.v1.agent_file.agent_file_lines import read_agent_file
+from services.api.v1.agent_file.agent_file import read_file
+from services.api.v1.agent_file.agent_file_lines import agent_file_lines
 from services.api.v1.agent_file.entry_problems import AgentFileInvalid, LeftOut
 from services.api.v1.agent_file.import_options import ImportOptions, PresentThings
 
@@ -192,7 +193,7 @@ def lines_of(
     """The lines of a file."""
     data = file if isinstance(file, bytes) else json.dumps(file).encode()
     here = present or PresentThings()
-    return [*read_agent_file(data, asked or options(), here, left_out=left_out)]
+    return [*agent_file_lines(read_file(data), asked or options(), here, left_out=left_out)]
 
 
 def errors_of(file: Any) -> tuple[str, ...]:

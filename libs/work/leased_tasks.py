@@ -27,7 +27,6 @@ class Attempt(Protocol):
     @property
     def fence(self) -> Fence:
         """The lease that it is made under."""
-        ...
 
 
 class LeasedTasks[A: Attempt](ABC):

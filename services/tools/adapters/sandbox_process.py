@@ -271,7 +271,6 @@ class SandboxProcess:
                 os.kill(pid.result(), signal.SIGKILL)
 
     async def close(self) -> Ended:
-        """Kill it, wait until it is gone, and say what it used."""
         self.kill()
         try:
             async with asyncio.timeout(END_SECONDS_MAX):

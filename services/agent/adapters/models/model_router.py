@@ -100,7 +100,6 @@ class ModelRouter:
         raise ModelFailed(Failure("llm_empty_response", why, stop_reason="invalid_llm_response"))
 
     async def reply(self, request: ModelRequest) -> ModelReply:
-        """The whole answer of the model that the request's agent uses."""
         async with aclosing(self.stream(request)) as events:
             async for event in events:
                 if isinstance(event, Finished):

@@ -37,7 +37,7 @@ from libs.contracts.letta.all_request_bodies import (
     ToolReturnCreate,
 )
 from libs.contracts.letta.enums import AgentType, MessageRole
-from libs.contracts.letta.message_content import text_of
+from libs.contracts.letta.message_content import TextContent
 from services.agent.domain.agents.model_config_resolution import created_config, updated_config
 
 SENT_BY_SDK = [
@@ -77,7 +77,9 @@ def test_every_field_of_the_sdk_is_read(model: type[BaseModel], params: type) ->
 
 def test_unknown_fields_are_ignored() -> None:
     request = LettaRequest.model_validate({"input": "hi", "unheard_of": 1})
-    assert text_of(request.all_messages[0].content) == "hi"  # type: ignore[union-attr]
+    [message] = request.all_messages
+    assert isinstance(message, MessageCreate)
+    assert message.content == "hi"
 
 
 def test_input_is_one_user_message() -> None:
@@ -85,7 +87,8 @@ def test_input_is_one_user_message() -> None:
     (message,) = LettaRequest.model_validate({"input": parts}).all_messages
     assert isinstance(message, MessageCreate)
     assert message.role == MessageRole.user
-    assert text_of(message.content) == "look"
+    text, _image = message.content
+    assert text == TextContent(text="look")
 
 
 IMAGE = {"type": "base64", "media_type": "image/png", "data": "AA=="}

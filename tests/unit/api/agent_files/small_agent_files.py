@@ -9,8 +9,8 @@ from typing import Any
 
 from libs.contracts.agent_file import Definition, FileText, HistoryPart, Line
 from libs.contracts.appended_histories import PastEvent
-from services.api.v1.agent_file.agent_file import read_file
 from services.api.v1.agent_file.agent_file_lines import agent_file_lines
+from services.api.v1.agent_file.agent_file_reader import read_file
 from services.api.v1.agent_file.entry_problems import AgentFileInvalid, LeftOut
 from services.api.v1.agent_file.import_options import ImportOptions, PresentThings
 

@@ -145,7 +145,7 @@ class Bus(Protocol):
         """Empty the stream of a service's events: it only notifies, and the log has them all.
         Raises BusUnavailable."""
 
-    async def hear_events(self, service: str, topic: str, ring: Ring) -> None:
+    async def hear_events(self, service: str, topic: str, notify: Notify) -> None:
         """Call `notify` when an event of this topic is published; some may be missed. The log is
         the truth: read it when notified, and now and then without."""
 

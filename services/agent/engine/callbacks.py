@@ -155,8 +155,8 @@ class BatchCallbacks(SentCallbacks[DueBatchCallback]):
 
     async def outcome(self, due: DueBatchCallback) -> CallbackOutcome:
         """What comes of telling the client of a batch that it has ended, by V1's names."""
-        told = {"job_id": due.batch_id, "status": due.status, "completed_at": due.completed_at}
-        return await self.poster.post(due.url, to_json(told))
+        body = {"job_id": due.batch_id, "status": due.status, "completed_at": due.completed_at}
+        return await self.poster.post(due.url, to_json(body))
 
     async def note(
         self, unit: UnitOfWork, due: DueBatchCallback, outcome: CallbackOutcome, sent_at: datetime

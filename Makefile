@@ -27,7 +27,7 @@ export PYTHONDONTWRITEBYTECODE :=
 
 # How many processes run the tests; most of them wait for something.
 TEST_WORKERS ?= 4
-PYTEST = $(PYTHON) -m pytest -n $(TEST_WORKERS) --dist loadfile
+PYTEST = $(PYTHON) -m pytest --workers $(TEST_WORKERS)
 
 .DEFAULT_GOAL := help
 .PHONY: help up down status doctor watch logs wheels psql test quick check types imports english unit bench bench-paired bench-memory bench-store chaos fuzz soak sim replays sim-score home clean wipe
@@ -95,11 +95,11 @@ rebuild: ## Rebuild what clients read from the events, while it serves (ARGS=--h
 LONGEST_CHAOS = r14_late_acks r15_partitions r16_slow_and_lossy r17_disk_full r19_clocks r20_starving r28_hot_agents r36_soak
 test: ## Check the code and run all tests (TEST_SERVERS=containers: on real images)
 	@deploy/bootstrap.sh --dev
-	@$(MAKE) --no-print-directory check BESIDE=compiled
+	@$(MAKE) --no-print-directory check
 	@$(PYTEST) $(LONGEST_CHAOS:%=--ignore=tests/chaos/test_%.py) $(ARGS)
 
-# Without the tests of what tests and measures. Most tests wait for something, and each worker imports
-# everything: six are done soonest on two processors.
+# Without the tests of what tests and measures. Most tests wait for something: six are done soonest on
+# two processors.
 quick: TEST_WORKERS = 6
 quick: ## What a change needs while one works: check, units, contracts in memory, one walk
 	@deploy/bootstrap.sh --dev
@@ -111,13 +111,7 @@ check: ## Lint, format, plain names, linear patterns, types, and who may import 
 	@deploy/bootstrap.sh --dev
 	@.venv/bin/ruff check
 	@.venv/bin/ruff format --check
-	@$(MAKE) --no-print-directory -j2 --output-sync=target types english patterns imports $(BESIDE)
-
-# The tests, as pytest compiles them: by one process, while mypy has the other processor, instead of
-# by each worker at the same time.
-.PHONY: compiled
-compiled:
-	@$(PYTHON) -m pytest --collect-only -q >/dev/null 2>&1 || true
+	@$(MAKE) --no-print-directory -j2 --output-sync=target types english patterns imports
 
 types:
 	@.venv/bin/mypy

@@ -6,6 +6,7 @@ import difflib
 import importlib
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from functools import cache
 from typing import Any
 
 import typer
@@ -49,6 +50,13 @@ class Entry:
     text: str
 
 
+@cache
+def _imported(module: str, name: str) -> Any:
+    command = typer.main.get_command(importlib.import_module(module).app)
+    command.name = name
+    return command
+
+
 class LazyGroup(Group):
     """The root: sections of commands, each imported when it is called."""
 
@@ -62,9 +70,7 @@ class LazyGroup(Group):
         """The command of that name; imports its module."""
         for entries in self.sections.values():
             if entry := entries.get(cmd_name):
-                command = typer.main.get_command(importlib.import_module(entry.module).app)
-                command.name = cmd_name
-                return command
+                return _imported(entry.module, cmd_name)
         return None
 
     def resolve_command(self, ctx: Any, args: list[str]) -> Any:

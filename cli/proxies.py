@@ -38,8 +38,7 @@ def client_of(url: str, make: Callable[..., httpx.Client]) -> httpx.Client:
     try:
         if is_of_this_machine(url):
             options["trust_env"] = False
-            if url.startswith("https:"):
-                options["verify"] = httpx.create_ssl_context()
+            options["verify"] = httpx.create_ssl_context() if url.startswith("https:") else False
         return make(**options)
     except OSError as problem:
         words = f"SSL_CERT_FILE or SSL_CERT_DIR cannot be used: {problem}"

@@ -41,8 +41,7 @@ def pytest_configure(config: pytest.Config) -> None:
         "markers", "operation(name, differs=None, client=None): the test proves this V1 operation"
     )
     if config.getoption("--write-compatibility"):
-        writes = not hasattr(config, "workerinput")  # a worker of xdist tells who started it
-        config.pluginmanager.register(CompatibilityWriter(known_operations(), writes=writes))
+        config.pluginmanager.register(CompatibilityWriter(known_operations()))
 
 
 def known_operations() -> frozenset[str]:
@@ -54,11 +53,10 @@ def known_operations() -> frozenset[str]:
 
 class CompatibilityWriter:
     """An operation counts if a test of it passed and none failed. What a test proves goes with its
-    reports, which workers of xdist send to the process that writes."""
+    reports, which workers send to the process that writes."""
 
-    def __init__(self, known: frozenset[str], *, writes: bool) -> None:
+    def __init__(self, known: frozenset[str]) -> None:
         self.known = known
-        self.writes = writes
         self.failed: set[str] = set()
         self.passed: dict[str, dict[str, Mark]] = {}
 
@@ -78,8 +76,7 @@ class CompatibilityWriter:
                 self.passed.setdefault(mark.name, {})[report.nodeid] = mark
 
     def pytest_sessionfinish(self) -> None:
-        if self.writes:
-            RESULTS.write_text(json.dumps(self.results(), indent=2) + "\n")
+        RESULTS.write_text(json.dumps(self.results(), indent=2) + "\n")
 
     def results(self) -> dict[str, dict[str, object]]:
         """The proven operations by name, each with its status, reasons and tests."""

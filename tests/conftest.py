@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import gc
 from collections.abc import Iterator
-from typing import Any
 
 import pytest
 from hypothesis import HealthCheck, settings
@@ -12,21 +11,11 @@ from hypothesis import HealthCheck, settings
 from tests.chosen import new_nats, new_postgres
 from tests.servers import NatsServer, PostgresServer
 
-pytest_plugins = ["tests.compatibility_plugin", "tests.quick_plugin"]
+pytest_plugins = ["tests.compatibility_plugin", "tests.quick_plugin", "tests.workers_plugin"]
 
 # How long a value takes to be made or tried says how busy the machine is.
 settings.register_profile("timeless", deadline=None, suppress_health_check=[HealthCheck.too_slow])
 settings.load_profile("timeless")
-
-
-@pytest.hookimpl(optionalhook=True)
-def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
-    """What `--dist loadfile` means here."""
-    if config.getoption("dist") != "loadfile":
-        return None
-    from tests.scheduling import SharedHeelers
-
-    return SharedHeelers(config, log)
 
 
 @pytest.hookimpl(wrapper=True, tryfirst=True)
@@ -38,13 +27,6 @@ def pytest_collection(session: pytest.Session) -> Iterator[None]:
     finally:
         gc.freeze()
         gc.enable()
-
-
-def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    if hasattr(config, "workerinput"):  # a worker of xdist
-        from tests.scheduling import longest_first
-
-        longest_first(items)
 
 
 @pytest.fixture(scope="session")

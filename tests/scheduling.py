@@ -1,4 +1,4 @@
-"""Which tests stay on one worker of pytest-xdist: of one file, or with one Heeler to share."""
+"""Which tests stay in one worker: those of one file, or with one Heeler to share."""
 
 from __future__ import annotations
 
@@ -6,8 +6,6 @@ from functools import cache
 from pathlib import Path
 
 import pytest
-from xdist.remote import Producer
-from xdist.scheduler import LoadFileScheduling
 
 ROOT = Path(__file__).parents[1]
 NETWORK = "network_proves"  # the fixture of tests whose Heeler has two processes of each service
@@ -31,18 +29,6 @@ LONGEST = (
     "tests/contract/test_poison.py",
 )
 OF_THEIR_OWN = ("new_heeler(", "HeelerInstance(", "Composed(")
-
-
-class SharedHeelers(LoadFileScheduling):
-    """The files in the order in which they were collected. The Heelers that many of them share are
-    started once."""
-
-    def __init__(self, config: pytest.Config, log: Producer) -> None:
-        super().__init__(config, log)
-        config.option.loadscopereorder = False
-
-    def _split_scope(self, nodeid: str) -> str:
-        return together(super()._split_scope(nodeid))
 
 
 def longest_first(items: list[pytest.Item]) -> None:

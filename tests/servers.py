@@ -42,7 +42,7 @@ from deploy.embedded.subprocesses import Command, signal_group, spawn, tail, wai
 from deploy.embedded.supervised_process import SERVER_STARTS_WITHIN
 from deploy.migrate import migrate_all
 from libs.contracts.nats_permissions import SYSTEM, users
-from libs.contracts.service_registry import names
+from libs.contracts.service_registry import database_role, names
 from tests.ports import free_port
 from tests.waiting import BUSY_MACHINE_FACTOR, pause
 
@@ -50,6 +50,7 @@ FOREIGN = ("HEELER_", "OPENAI_", "ANTHROPIC_", "ARGS")  # settings of somebody e
 DOWN_SECONDS_MAX = 45.0
 KILLED_SECONDS_MAX = 30.0
 SERVICE_PASSWORD = "secret"  # of each service's role in a migrated database
+MIGRATED = "migrated_first"  # the database that others are copies of
 # How NATS logs a refused "Publish Violation" or "Subscription Violation".
 VIOLATION = " Violation - "
 
@@ -163,6 +164,8 @@ class _Server:
 class PostgresServer(_Server):
     """Postgres without fsync: it survives `kill9`, not a power cut."""
 
+    _has_migrated = False
+
     def __init__(self, *, fsync: bool = False) -> None:
         super().__init__()
         log = self.home / "postgres.log"
@@ -179,10 +182,17 @@ class PostgresServer(_Server):
         return self.server.create_database(name)
 
     def create_migrated_database(self, name: str) -> str:
-        """Like `create_database`, with the tables of all services."""
-        url = self.create_database(name)
-        migrate_all(url, dict.fromkeys(names(), SERVICE_PASSWORD))
-        return url
+        """A new database with the tables of all services: a copy of the first one that had them."""
+        if not self._has_migrated:
+            migrate_all(self.create_database(MIGRATED), dict.fromkeys(names(), SERVICE_PASSWORD))
+            self._has_migrated = True
+        with psycopg.connect(self.url, autocommit=True) as connection:
+            connection.execute(f"drop database if exists {name} with (force)".encode())
+            connection.execute(f"create database {name} template {MIGRATED}".encode())
+            for service in names():  # another test may have changed it
+                role = f"alter role {database_role(service)} password '{SERVICE_PASSWORD}'"
+                connection.execute(role.encode())
+        return self.server.url(name)
 
     def _prepare(self) -> None:
         self.server.prepare()

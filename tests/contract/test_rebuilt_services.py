@@ -6,7 +6,7 @@ import json
 import os
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from datetime import timedelta
 from pathlib import Path
 from typing import Any
@@ -14,7 +14,7 @@ from typing import Any
 import psycopg
 import pytest
 
-from deploy.rebuild import owners, read_models
+from deploy.rebuild import main, owners, read_models
 from libs.contracts.agent.agents import AgentCreated
 from libs.contracts.agent.approvals import ApprovalRequested
 from libs.contracts.agent.batches import (
@@ -362,13 +362,9 @@ ODD: Any = {"large": 1e308, "exact": 10**20, "small": 1e-7, "text": "é\u2028\U0
 
 
 @pytest.fixture
-def url(postgres_server: PostgresServer) -> Iterator[str]:
+def url(postgres_server: PostgresServer) -> str:
     """A database of its own with all tables."""
-    url = postgres_server.create_migrated_database("rebuilt_services")
-    yield url
-    with psycopg.connect(url, autocommit=True) as connection:
-        for service in names():
-            connection.execute(f"drop schema {service} cascade".encode())
+    return postgres_server.create_migrated_database("rebuilt_services")
 
 
 def story(number: int, kinds: list[type[Event]]) -> Iterator[Event]:
@@ -463,20 +459,41 @@ def stored(event: Event) -> NewEvent:
     )
 
 
-def command(url: str, module: str, *words: str) -> subprocess.CompletedProcess[str]:
+def migrated(url: str) -> subprocess.CompletedProcess[str]:
+    """What `python -m deploy.migrate` says."""
     environment = {
         **os.environ,
         "HEELER_ADMIN_DATABASE_URL": url,
         "HEELER_SERVICE_PASSWORDS": json.dumps(PASSWORDS),
     }
     return subprocess.run(
-        [sys.executable, "-m", module, *words],
+        [sys.executable, "-m", "deploy.migrate"],
         cwd=CHECKOUT,
         env=environment,
         check=False,
         capture_output=True,
         text=True,
     )
+
+
+Rebuild = Callable[..., tuple[int, str, str]]
+
+
+@pytest.fixture
+def rebuild(
+    url: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> Rebuild:
+    """`python -m deploy.rebuild` in this process: its exit code, and what it printed."""
+    monkeypatch.setenv("HEELER_ADMIN_DATABASE_URL", url)
+
+    def run(*words: str) -> tuple[int, str, str]:
+        try:
+            code = main(words)
+        except SystemExit as end:
+            code = int(str(end.code))
+        return code, *capsys.readouterr()
+
+    return run
 
 
 def dump(url: str, service: str) -> dict[str, list[Any]]:
@@ -490,33 +507,33 @@ def dump(url: str, service: str) -> dict[str, list[Any]]:
 
 @pytest.mark.parametrize("service", owners())
 async def test_what_commits_wrote_and_what_a_rebuild_writes_is_the_same_to_the_byte(
-    service: str, url: str
+    service: str, url: str, rebuild: Rebuild
 ) -> None:
     await live(url, service)
     before = dump(url, service)
     assert all(before.values()), f"no rows in {[name for name in before if not before[name]]}"
-    assert command(url, "deploy.rebuild", "--check").returncode == 0
+    assert rebuild("--check")[0] == 0
 
     names = ", ".join(f"{service}.{table}" for table in before)
     with psycopg.connect(url, autocommit=True) as connection:
         connection.execute(f"truncate {names}".encode())
-    check = command(url, "deploy.rebuild", "--check", "--service", service)
-    assert (check.returncode, "rows that differ: " in check.stdout) == (1, True)
-    done = command(url, "deploy.rebuild", "--service", service)
-    assert (done.returncode, done.stderr) == (0, "")
+    code, out, _ = rebuild("--check", "--service", service)
+    assert (code, "rows that differ: " in out) == (1, True)
+    code, out, problems = rebuild("--service", service)
+    assert (code, problems) == (0, "")
     rows = ", ".join(f"{len(rows)} in {table}" for table, rows in sorted(before.items()))
-    assert f"rows changed: {rows};" in done.stdout
+    assert f"rows changed: {rows};" in out
     assert dump(url, service) == before
 
 
 @pytest.mark.parametrize("service", owners())
-def test_every_read_model_is_found_by_its_aggregate(service: str, url: str) -> None:
+def test_every_read_model_is_found_by_its_aggregate(service: str, migrated_url: str) -> None:
     query = (
         "select 1 from pg_index i join pg_attribute a on a.attrelid = i.indrelid"
         " and a.attnum = i.indkey[0] where i.indrelid = %s::regclass and a.attname = %s"
         " and i.indpred is null"
     )
-    with psycopg.connect(url) as connection:
+    with psycopg.connect(migrated_url) as connection:
         for table in read_models(service).tables:
             name = f"{service}.{table.name}"
             assert connection.execute(query, [name, table.aggregate]).fetchone(), name
@@ -530,11 +547,11 @@ async def test_a_rebuild_that_a_migration_asks_for_is_done_before_the_services_s
     with psycopg.connect(url, autocommit=True) as connection:
         connection.execute("update memory.blocks set metadata = null")
         connection.execute("insert into memory.rebuilds values ('blocks') on conflict do nothing")
-        done = command(url, "deploy.migrate")
+        done = migrated(url)
         assert (done.returncode, done.stderr) == (0, "")
         assert "rows changed: 2 in blocks" in done.stdout
         assert connection.execute("select * from memory.rebuilds").fetchall() == []
-        assert "rows changed" not in command(url, "deploy.migrate").stdout
+        assert "rows changed" not in migrated(url).stdout
     assert dump(url, "memory") == before
 
 
@@ -548,21 +565,21 @@ where c.relnamespace = to_regnamespace(%s) and c.relkind in ('r', 'v') order by 
 
 @pytest.mark.parametrize("service", owners())
 def test_read_models_that_were_dropped_come_back_with_all_views_and_rights(
-    url: str, service: str
+    url: str, service: str, rebuild: Rebuild
 ) -> None:
     with psycopg.connect(url, autocommit=True) as connection:
         before = connection.execute(RELATIONS, [service]).fetchall()
         for table in read_models(service).tables:
             connection.execute(f"drop table {service}.{table.name} cascade".encode())
-        done = command(url, "deploy.rebuild", "--service", service)
-        assert done.returncode == 0, done.stderr
+        code, _, problems = rebuild("--service", service)
+        assert code == 0, problems
         assert connection.execute(RELATIONS, [service]).fetchall() == before
 
 
-def test_a_table_that_is_no_read_model_is_refused(url: str) -> None:
-    done = command(url, "deploy.rebuild", "--service", "agent", "--table", "models")
-    assert done.returncode == 1
+def test_a_table_that_is_no_read_model_is_refused(rebuild: Rebuild) -> None:
+    code, _, problems = rebuild("--service", "agent", "--table", "models")
+    assert code == 1
     known = ", ".join(table.name for table in read_models("agent").tables)
-    assert f"agent has no read model 'models', but {known}" in done.stderr
-    unnamed = command(url, "deploy.rebuild", "--table", "messages")
-    assert (unnamed.returncode, "name the service" in unnamed.stderr) == (2, True)
+    assert f"agent has no read model 'models', but {known}" in problems
+    code, _, problems = rebuild("--table", "messages")
+    assert (code, "name the service" in problems) == (2, True)

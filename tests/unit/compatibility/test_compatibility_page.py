@@ -79,7 +79,7 @@ def report(
 
 
 def test_an_operation_counts_if_a_test_passed_and_none_failed() -> None:
-    writer = CompatibilityWriter(known_operations(), writes=False)
+    writer = CompatibilityWriter(known_operations())
     passed = report("a", "passed", (CREATE, {"client": "Tin"}), (DELETE, {}))
     writer.pytest_runtest_logreport(passed)
     writer.pytest_runtest_logreport(report("b", "failed", (DELETE, {})))
@@ -88,7 +88,7 @@ def test_an_operation_counts_if_a_test_passed_and_none_failed() -> None:
 
 
 def test_one_test_that_proves_a_difference_makes_the_operation_differ() -> None:
-    writer = CompatibilityWriter(known_operations(), writes=False)
+    writer = CompatibilityWriter(known_operations())
     writer.pytest_runtest_logreport(report("a", "passed", (CREATE, {})))
     writer.pytest_runtest_logreport(report("b", "passed", (CREATE, {"differs": "better"})))
     entry = {"status": "differs", "why": "better", "clients": [], "tests": ["a", "b"]}

@@ -10,11 +10,13 @@ import pytest
 ROOT = Path(__file__).parents[1]
 NETWORK = "network_proves"  # the fixture of tests whose Heeler has two processes of each service
 # What takes longest begins first, so that no worker is busy with it when the others are done.
+FRAGILE = "fragile"  # the fixture of tests whose Heeler dies and is hurt
 E2E_HALVES = ("tests/e2e, first half", "tests/e2e, second half")
 SECOND_HALF = "tests/e2e/test_limits.py"  # its first file
 LONGEST = (
     *E2E_HALVES,
     NETWORK,
+    FRAGILE,
     "tests/integration/test_launcher.py",
     "tests/sim/test_simulator.py",
     "tests/integration/test_containers.py",
@@ -47,6 +49,8 @@ def together(file: str) -> str:
     have two, so that no worker is busy with them when the others are done."""
     folder = file.rpartition("/")[0]
     text = (ROOT / file).read_text() if folder in ("tests/chaos", "tests/e2e") else ""
+    if folder == "tests/e2e" and f"{FRAGILE}: Fragile" in text:
+        return FRAGILE
     if folder == "tests/chaos" and NETWORK in text:
         return NETWORK
     if folder == "tests/e2e" and not any(own in text for own in OF_THEIR_OWN):

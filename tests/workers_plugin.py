@@ -1,4 +1,4 @@
-"""`--workers N`: the tests are collected once and run by N forks of the process that collected them.
+"""`--workers N`: the tests are collected once, and run by N forks of the process that did so.
 
 Each worker takes the next group of tests when it comes to the last test of its group. A group is a
 file, or the files that share a Heeler (`tests/scheduling.py`), in the order of what takes longest.
@@ -127,7 +127,8 @@ class Forks:
         if code:
             name, place = worker.at or ("the first test", ("", None, ""))
             died = signal.Signals(-code).name if code < 0 else f"exit code {code}"
-            why = f"the worker {worker.shown_as.gateway.id} died of {died} while it ran {name}\n{worker.problem}"
+            why = f"the worker {worker.shown_as.gateway.id} died of {died} while it ran {name}"
+            why += f"\n{worker.problem}"
             report = pytest.TestReport(name, place, {}, "failed", why, "call")
             self.session.config.hook.pytest_runtest_logreport(report=report)
 

@@ -36,6 +36,15 @@ STREAM = pytest.mark.operation("POST /v1/agents/{agent_id}/messages/stream")
 CANCEL = pytest.mark.operation("POST /v1/agents/{agent_id}/messages/cancel")
 
 
+LOGIN = ("canary-password", "canary-key")  # in the addresses of the models of one server
+
+
+def with_login(base_url: str) -> str:
+    """The address with a login and a key."""
+    password, key = LOGIN
+    return base_url.replace("//", f"//ada:{password}@") + f"?api_key={key}"
+
+
 def unique(word: str) -> str:
     """A name that no other test has."""
     return f"{word}-{uuid4().hex[:12]}"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import AsyncIterator, Callable, Iterator
+from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, Protocol
@@ -13,7 +14,15 @@ from letta_client import AsyncLetta, Letta
 from letta_client.types import AgentState
 
 from tests.chosen import new_heeler
-from tests.e2e.asking import EMBEDDING, MODEL, SDK_HEADERS, SECONDS_MAX, says, unique
+from tests.e2e.asking import (
+    EMBEDDING,
+    MODEL,
+    SDK_HEADERS,
+    SECONDS_MAX,
+    says,
+    unique,
+    with_login,
+)
 from tests.e2e.node import Node, installed
 from tests.e2e.web import Web, serving
 from tests.heeler_command import HeelerCommand
@@ -79,6 +88,31 @@ def heeler(
         yield instance
         checked = instance.command("rebuild", "--check")
         assert checked.returncode == 0, f"rows differ from what their events say: {checked.stdout}"
+
+
+@dataclass(frozen=True, slots=True)
+class Fragile:
+    """A server whose processes die at each failpoint for which there is a file, with approvals that
+    end after a few seconds, and with a login in the addresses of its models."""
+
+    heeler: HeelerInstance
+    failpoints: Path
+
+
+@pytest.fixture(scope="package")
+def fragile(
+    model: ScriptedModelProcess, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[Fragile]:
+    """One for all files that need any of this: they run in one worker."""
+    failpoints = tmp_path_factory.mktemp("failpoints")
+    env = {
+        "OPENAI_API_BASE": with_login(model.base_url),
+        "ANTHROPIC_BASE_URL": with_login(model.anthropic_base_url),
+        "HEELER_FAILPOINTS": str(failpoints),
+        "HEELER_APPROVAL_SECONDS_MAX": "4",
+    }
+    with HeelerInstance(env=env) as instance:
+        yield Fragile(instance, failpoints)
 
 
 @pytest.fixture

@@ -9,12 +9,10 @@ import httpx
 import pytest
 from letta_client import BadRequestError, ConflictError, Letta, NotFoundError
 
-from libs.contracts.agent.approvals import ApprovalCancelled, ApprovalExpired
+from libs.contracts.agent.approvals import ApprovalCancelled
 from services.agent.domain.runs.client_call_answers import ENDED
-from tests.chosen import new_heeler
 from tests.e2e.asking import (
     CANCEL,
-    MODEL,
     NOBODY,
     SECONDS_MAX,
     SEND,
@@ -26,7 +24,6 @@ from tests.e2e.asking import (
     unique,
 )
 from tests.e2e.conftest import NewAgent
-from tests.scripted_model import ScriptedModelProcess
 from tests.servers import HeelerInstance, wait_until
 
 UPDATE = pytest.mark.operation("PATCH /v1/agents/{agent_id}/tools/approval/{tool_name}")
@@ -366,38 +363,6 @@ def test_r23_an_approval_outlives_a_restart(
     answer = letta.agents.messages.create(agent.id, messages=[approval(*calls_of(asked))])
     assert answer.stop_reason.stop_reason == "end_turn"
     assert human(letta, agent.id).endswith("Likes tea")
-
-
-@SEND
-@RETRIEVE
-def test_r23_an_approval_ends_at_its_deadline_also_after_a_restart(
-    model: ScriptedModelProcess,
-) -> None:
-    env = {
-        "OPENAI_API_BASE": model.base_url,
-        "OPENAI_API_KEY": "any",
-        "HEELER_APPROVAL_SECONDS_MAX": "4",
-    }
-    with (
-        new_heeler(env=env) as heeler,
-        Letta(base_url=heeler.base_url, api_key="none", timeout=SECONDS_MAX) as letta,
-    ):
-        blocks = [{"label": "human", "value": "Name: Ada"}]
-        left = letta.agents.create(model=MODEL, memory_blocks=blocks, **GATED)
-        letta.agents.messages.create(left.id, messages=says(ASK))
-        heeler.kill9("agent")
-
-        def ended() -> bool:
-            history = letta.agents.messages.list(left.id).items
-            returned = [
-                message for message in history if message.message_type == "tool_return_message"
-            ]
-            return [message.tool_return for message in returned] == [ENDED[ApprovalExpired]]
-
-        wait_until("the deadline has passed", ended, SECONDS_MAX)
-        free = letta.agents.messages.create(left.id, messages=says("SAY:Free."))
-        assert free.messages[-1].content == "Free."
-        assert human(letta, left.id) == "Name: Ada"
 
 
 @STREAM

@@ -10,9 +10,8 @@ from typing import Any
 import httpx
 
 from tests.e2e.asking import MODEL, SDK_HEADERS, SECONDS_MAX, says, unique
+from tests.e2e.conftest import Fragile
 from tests.e2e.test_agent_imports import exported, texts
-from tests.scripted_model import ScriptedModelProcess
-from tests.servers import HeelerInstance
 from tests.waiting import wait_for
 
 # Where a process of the api, the memory service or the agent service dies.
@@ -90,29 +89,20 @@ def words(http: httpx.Client, path: str) -> list[str] | None:
     return [*map(texts, messages), *(passage["text"] for passage in passages)]
 
 
-async def test_an_import_whose_processes_die_is_whole_or_nothing(
-    model: ScriptedModelProcess, tmp_path: Path
-) -> None:
-    env = {
-        "OPENAI_API_BASE": model.base_url,
-        "OPENAI_API_KEY": "any",
-        "HEELER_FAILPOINTS": str(tmp_path),
-    }
-    with (
-        HeelerInstance(env=env) as heeler,
-        httpx.Client(base_url=heeler.base_url, headers=SDK_HEADERS, timeout=SECONDS_MAX) as http,
-    ):
+async def test_an_import_whose_processes_die_is_whole_or_nothing(fragile: Fragile) -> None:
+    failpoints, base_url = fragile.failpoints, fragile.heeler.base_url
+    with httpx.Client(base_url=base_url, headers=SDK_HEADERS, timeout=SECONDS_MAX) as http:
         path = agent_with_a_fact(http)
         file, said = exported(http, path.rpartition("/")[2]), words(http, path)
         for point in DOSE:
-            (tmp_path / point).touch()
+            (failpoints / point).touch()
             found = await ended(http, file)
-            assert not (tmp_path / point).exists(), f"a process died at {point}"
+            assert not (failpoints / point).exists(), f"a process died at {point}"
             assert found["status"] == "completed", (point, found)
             [copy] = found["agent_ids"]
             heard = await wait_for("its words", partial(words, http, f"/v1/agents/{copy}"))
             assert heard == said, point
-        await fail_and_count(http, tmp_path, file)
+        await fail_and_count(http, failpoints, file)
 
 
 async def fail_and_count(http: httpx.Client, failpoints: Path, file: bytes) -> None:

@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import Any
 
 import httpx
 from letta_client import Letta
 
 from tests.e2e.asking import MODEL, SECONDS_MAX
-from tests.scripted_model import ScriptedModelProcess
-from tests.servers import HeelerInstance
+from tests.e2e.conftest import Fragile
 from tests.waiting import wait_for
 
 POINT = "restore.part_sent"
@@ -28,20 +26,11 @@ def answer_of(http: httpx.Client, path: str, body: Any) -> httpx.Response | None
         return None
 
 
-async def test_a_restore_goes_on_after_the_death_of_its_process(
-    model: ScriptedModelProcess, tmp_path: Path
-) -> None:
-    env = {
-        "OPENAI_API_BASE": model.base_url,
-        "OPENAI_API_KEY": "any",
-        "HEELER_FAILPOINTS": str(tmp_path),
-    }
+async def test_a_restore_goes_on_after_the_death_of_its_process(fragile: Fragile) -> None:
+    point, base_url = fragile.failpoints / POINT, fragile.heeler.base_url
     with (
-        HeelerInstance(env=env) as heeler,
-        Letta(
-            base_url=heeler.base_url, api_key="none", max_retries=0, timeout=SECONDS_MAX
-        ) as letta,
-        httpx.Client(base_url=heeler.base_url, timeout=SECONDS_MAX) as http,
+        Letta(base_url=base_url, api_key="none", max_retries=0, timeout=SECONDS_MAX) as letta,
+        httpx.Client(base_url=base_url, timeout=SECONDS_MAX) as http,
     ):
         blocks = [{"label": label, "value": "one"} for label in ("human", "persona")]
         agent = letta.agents.create(model=MODEL, memory_blocks=blocks)
@@ -51,13 +40,13 @@ async def test_a_restore_goes_on_after_the_death_of_its_process(
         for block in agent.memory.blocks:
             letta.blocks.update(block.id, value="two")
         wanted = {"at": at, "what": ["configuration", "blocks"]}
-        (tmp_path / POINT).touch()
+        point.touch()
         answer = await wait_for(
             "the restore is done",
             lambda: answer_of(http, f"{path}/restore", wanted),
             seconds_max=120.0,
         )
-        assert not (tmp_path / POINT).exists(), "a process died there"
+        assert not point.exists(), "a process died there"
         assert answer.status_code == 200, answer.text
         assert answer.json()["description"] is None
         assert {block["value"] for block in answer.json()["blocks"]} == {"one"}

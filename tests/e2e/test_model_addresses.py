@@ -2,18 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from pathlib import Path
 
 import httpx
 import pytest
 
-from tests.chosen import new_heeler
-from tests.e2e.asking import CLAUDE, EMBEDDING, MODEL, SECONDS_MAX, says
+from tests.e2e.asking import CLAUDE, EMBEDDING, LOGIN, MODEL, SECONDS_MAX, says
+from tests.e2e.conftest import Fragile
 from tests.scripted_model import ScriptedModelProcess
-from tests.servers import HeelerInstance
 
-CANARIES = ("canary-password", "canary-key", "YWRhOmNhbmFyeS1wYXNzd29yZA==")
+CANARIES = (*LOGIN, "YWRhOmNhbmFyeS1wYXNzd29yZA==")
 LOGS = (
     "select string_agg(e.payload::text, '') from agent.events e",
     "select string_agg(r::text, '') from agent.runs r",
@@ -23,26 +21,11 @@ LOGS = (
 )
 
 
-def with_login(base_url: str) -> str:
-    """The address with a login and a key."""
-    return base_url.replace("//", f"//ada:{CANARIES[0]}@") + f"?api_key={CANARIES[1]}"
-
-
-@pytest.fixture
-def guarded(model: ScriptedModelProcess) -> Iterator[HeelerInstance]:
-    env = {
-        "OPENAI_API_BASE": with_login(model.base_url),
-        "ANTHROPIC_BASE_URL": with_login(model.anthropic_base_url),
-    }
-    with new_heeler(env=env) as instance:
-        yield instance
-
-
 @pytest.mark.operation("GET /v1/models/")
 def test_nothing_that_is_stored_or_shown_has_the_login_of_an_endpoint(
-    guarded: HeelerInstance, model: ScriptedModelProcess
+    fragile: Fragile, model: ScriptedModelProcess
 ) -> None:
-    shown = []
+    guarded, shown = fragile.heeler, []
     with httpx.Client(base_url=guarded.base_url, timeout=SECONDS_MAX) as http:
         shown.append(http.get("/v1/models/").text)
         for handle in (MODEL, CLAUDE):

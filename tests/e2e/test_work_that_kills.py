@@ -15,8 +15,8 @@ import pytest
 from libs.contracts.bus_messages import DEFAULT_ORG
 from libs.contracts.deterministic_ids import derived_id
 from libs.work.attempt_counts import ATTEMPTS_MAX
-from tests.e2e.asking import NO_PROVIDER, unique
-from tests.servers import HeelerInstance
+from tests.e2e.asking import unique
+from tests.e2e.conftest import Fragile
 from tests.waiting import wait_for
 
 MODEL = "demo/offline"
@@ -191,11 +191,10 @@ class Server:
 
 
 @pytest.fixture
-async def server(tmp_path: Path) -> AsyncIterator[Server]:
-    env = {**NO_PROVIDER, "HEELER_FAILPOINTS": str(tmp_path)}
-    with HeelerInstance(env=env) as heeler:
-        async with httpx.AsyncClient(base_url=heeler.base_url, timeout=60.0) as http:
-            yield Server(http, tmp_path)
+async def server(fragile: Fragile) -> AsyncIterator[Server]:
+    async with httpx.AsyncClient(base_url=fragile.heeler.base_url, timeout=60.0) as http:
+        yield (server := Server(http, fragile.failpoints))
+    server.heal()
 
 
 async def given_up(server: Server, kind: Kind, work: Wanted, work_id: str = "") -> Any:

@@ -15,7 +15,10 @@ import time
 import pytest
 
 TESTS = ("--quick", "tests/sim", "tests/contract", "tests/unit")
-NOT_OF_THE_SERVER = ("scripted_model", "benchmarks", "chaos", "slow_text", "architecture", "cli")
+NOT_OF_THE_SERVER = (
+    *("scripted_model", "benchmarks", "chaos", "slow_text", "architecture", "compatibility"),
+    *("launcher", "doctor", "deploy"),
+)
 
 
 def main() -> int:

@@ -181,13 +181,13 @@ def findings_in(path: Path, tree: ast.Module, decorators: set[str]) -> list[Find
     return sorted(findings, key=lambda finding: finding.line)
 
 
-def all_findings() -> list[Finding]:
-    """Every finding in the repository, by file and line."""
+def all_findings(tops: Iterable[str] = (*PRODUCT, *SUPPORT)) -> list[Finding]:
+    """Every finding in these folders and files, by file and line."""
     trees = {
         path.relative_to(ROOT): ast.parse(path.read_text())
-        for top in (*PRODUCT, *SUPPORT)
-        for path in sorted((ROOT / top).rglob("*.py"))
-        if "node_modules" not in path.parts
+        for top in tops
+        for path in sorted([*(ROOT / top).rglob("*.py"), ROOT / top])
+        if "node_modules" not in path.parts and path.suffix == ".py"
     }
     decorators = {name for tree in trees.values() for name in adjectives(tree)}
     found = (findings_in(path, tree, decorators) for path, tree in sorted(trees.items()))
@@ -195,8 +195,8 @@ def all_findings() -> list[Finding]:
 
 
 def main() -> int:
-    """Print what is to be mended; 1 if there is anything."""
-    findings = all_findings()
+    """Print what is to be mended; 1 if there is anything. Arguments: only these folders and files."""
+    findings = all_findings(sys.argv[1:] or (*PRODUCT, *SUPPORT))
     print("\n".join(map(str, findings)) or "Names and docstrings are plain.")
     return 1 if findings else 0
 

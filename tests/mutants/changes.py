@@ -94,14 +94,14 @@ def changed_functions(change: Change) -> dict[CodeKey, CodeType]:
 def functions_of(code: CodeType) -> dict[CodeKey, CodeType]:
     """The functions and methods of a module; what stands inside a function is a part of it."""
     inner = [constant for constant in code.co_consts if isinstance(constant, CodeType)]
-    found = {
-        (one.co_qualname, one.co_firstlineno): one for one in inner if "<" not in one.co_qualname
-    }
-    for one in inner:
-        is_class = not one.co_flags & inspect.CO_OPTIMIZED
-        if is_class or one.co_name.startswith("<generic parameters of "):
-            found.pop((one.co_qualname, one.co_firstlineno), None)
-            found |= functions_of(one)
+    found = {(part.co_qualname, part.co_firstlineno): part for part in inner}
+    for key, part in list(found.items()):
+        is_class = not part.co_flags & inspect.CO_OPTIMIZED
+        if is_class or part.co_name.startswith("<generic parameters of "):
+            found |= functions_of(part)
+            del found[key]
+        elif "<" in part.co_qualname:
+            del found[key]
     return found
 
 

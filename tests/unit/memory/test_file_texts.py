@@ -130,7 +130,12 @@ def test_a_hostile_file_is_refused_with_what_to_do(case: str) -> None:
 
 @pytest.mark.parametrize("encoding", ["utf-8", "utf-8-sig", "utf-16", "utf-32", "cp1252"])
 def test_a_text_is_read_in_its_encoding(encoding: str) -> None:
-    assert parsed("text", "Grüße\r\nan alle".encode(encoding)) == "Grüße\r\nan alle"
+    assert read_here("text", "Grüße\r\nan alle".encode(encoding)) == "Grüße\r\nan alle"
+
+
+def test_a_program_of_its_own_reads_it_just_so() -> None:
+    text = "".join(f"{n} plain words\n" for n in range(10_000)) + UNMARKED["koi8-r"]
+    assert parsed("text", text.encode("koi8-r")) == text
 
 
 UNMARKED = {
@@ -154,16 +159,16 @@ UNMARKED = {
 @pytest.mark.parametrize("encoding", UNMARKED)
 def test_the_encoding_of_a_text_is_found_by_what_it_says(encoding: str) -> None:
     text = UNMARKED[encoding]
-    assert parsed("text", text.encode(encoding)) == text
+    assert read_here("text", text.encode(encoding)) == text
     behind = "".join(f"{n} plain words\n" for n in range(10_000)) + text
     if not encoding.startswith("utf-16"):
-        assert parsed("text", behind.encode(encoding)) == behind
+        assert read_here("text", behind.encode(encoding)) == behind
 
 
 @pytest.mark.parametrize("encoding", ["utf-16-le", "utf-16-be"])
 @pytest.mark.parametrize("text", ["Hi", "Grüße\r\n", "Привет, мир", "“Γειά” – 1"])
 def test_a_short_text_of_two_bytes_a_character_is_read(encoding: str, text: str) -> None:
-    assert parsed("text", text.encode(encoding)) == text
+    assert read_here("text", text.encode(encoding)) == text
 
 
 @pytest.mark.parametrize("raw", [b"\x00", b"\x01\x00\x02\x00", b"a\x00\x00b", bytes(range(64))])
@@ -187,7 +192,7 @@ def test_bytes_that_are_no_text_are_not_read_as_a_short_one(raw: bytes) -> None:
 def test_a_text_with_bytes_that_are_no_utf_8_is_read_as_far_as_it_goes(
     raw: bytes, text: str
 ) -> None:
-    assert parsed("text", raw) == text
+    assert read_here("text", raw) == text
 
 
 def test_the_bound_of_a_workbook_counts_the_cells_that_are_there() -> None:

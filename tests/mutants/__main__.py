@@ -25,6 +25,7 @@ def main() -> int:
     parser = argparse.ArgumentParser(prog="python -m tests.mutants", description=__doc__)
     parser.add_argument("--changes", type=int, default=200, help="how many are tried")
     parser.add_argument("--seed", type=int, default=1, help="which ones")
+    parser.add_argument("--under", default="", help="only below this folder, as services/groups")
     parser.add_argument("--jobs", type=int, default=2, help="how many at a time")
     parser.add_argument("--found", type=float, default=0.0, help="percent that must be found")
     parser.add_argument("tests", nargs="*", help="what pytest is asked to run")
@@ -34,7 +35,7 @@ def main() -> int:
     from tests.mutants.trials import NOT_EXECUTED, Trials
 
     ignored = [f"--ignore=tests/unit/{name}" for name in NOT_OF_THE_SERVER]
-    trials = Trials(shuffled(all_changes(), asked.seed), asked.changes, asked.jobs)
+    trials = Trials(shuffled(all_changes(asked.under), asked.seed), asked.changes, asked.jobs)
     began = time.monotonic()
     options = ["-q", "-p", "no:xdist", "-p", "no:cacheprovider", "--capture=no"]
     pytest.main(

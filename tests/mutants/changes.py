@@ -58,11 +58,12 @@ class Change:
         return f"{self.file}:{self.line}: {self.what}"
 
 
-def all_changes() -> list[Change]:
-    """Every change of every file, in the order of their names and lines."""
+def all_changes(under: str = "") -> list[Change]:
+    """Every change of every file below a folder, in the order of their names and lines."""
     found = {path for pattern in CHANGED for path in ROOT.glob(pattern)}
-    files = sorted(path for path in found if not path.name.startswith(LEFT_OUT))
-    return [change for path in files for change in changes_of(str(path.relative_to(ROOT)))]
+    paths = sorted(path for path in found if not path.name.startswith(LEFT_OUT))
+    files = [str(path.relative_to(ROOT)) for path in paths]
+    return [change for file in files if file.startswith(under) for change in changes_of(file)]
 
 
 def changes_of(file: str) -> list[Change]:

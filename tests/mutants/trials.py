@@ -22,7 +22,7 @@ import pytest
 from tests.mutants.changes import ROOT, Change, CodeKey, changed_functions
 
 TOOL = sys.monitoring.COVERAGE_ID
-SECONDS_MAX = 60.0  # a change may make its tests this much slower
+SECONDS_MAX = 60.0  # how much longer the tests may take with a change
 TIMES_SLOWER_MAX = 5.0
 MEMORY_BYTES_MAX = 4 << 30
 NOTICED, UNNOTICED = 0, 1  # how a fork ends; a fork that is killed has noticed
@@ -76,7 +76,10 @@ class Trials:
         todo, begun = iter(self.changes), 0
         while running or begun < self.count:
             while begun < self.count and len(running) < self.jobs:
-                change = next(todo)
+                change = next(todo, None)
+                if change is None:
+                    begun = self.count
+                    break
                 tests = self._tests_of(change)
                 if tests is None:
                     continue

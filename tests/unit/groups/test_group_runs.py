@@ -393,6 +393,24 @@ async def test_after_a_reset_members_begin_in_new_conversations() -> None:
     assert [each.conversation_id for each in gone] == [member_conversation(GROUP, "agent-Alice", 0)]
 
 
+async def test_each_reset_deletes_the_conversations_of_members_that_have_left_once() -> None:
+    world = await world_of(names=["Alice", "Bob"])
+    await world.say("Hello")
+    await finish(world.runs)
+    await change(world, lambda group: group.leave("agent-Bob", at=NOW))
+    for number in (2, 3):
+        await world.say("Again", f"group_run-{number}")
+        await finish(world.runs)
+        reset = await world.send(ResetGroupMessages(group_id=GROUP), f"reset-{number}")
+        assert not isinstance(reset, Rejected)
+        await finish(world.runs)
+    deleted = [each for each in world.requests if isinstance(each, DeleteConversation)]
+    assert sorted(each.conversation_id for each in deleted) == sorted(
+        member_conversation(GROUP, agent_id, generation)
+        for agent_id, generation in (("agent-Alice", 0), ("agent-Bob", 0), ("agent-Alice", 1))
+    )
+
+
 async def test_what_is_too_long_or_says_nothing_is_refused_and_leaves_nothing() -> None:
     world = await world_of()
     refused = await world.say("x" * GROUP_REQUEST_BYTES_MAX)
@@ -446,6 +464,20 @@ async def test_a_busy_member_that_leaves_is_waited_for_no_longer() -> None:
     await finish(world.runs)
     assert [str(hop["status"]) for hop in world.hops()] == ["skipped", "completed"]
     assert sum(world.clock.slept) < BUSY_SECONDS_MAX
+
+
+async def test_the_run_of_a_member_that_leaves_meanwhile_is_cancelled() -> None:
+    async def speak(wanted: WantedRun) -> Answer:
+        if wanted.agent_id == "agent-Alice":
+            await change(world, lambda group: group.leave("agent-Alice", at=NOW))
+            await asyncio.Event().wait()
+        return "Fine."
+
+    world = await world_of(speak, names=["Alice", "Bob"])
+    await world.say("Hello")
+    await finish(world.runs)
+    assert [str(hop["status"]) for hop in world.hops()] == ["skipped", "completed"]
+    assert world.agents.cancelled == [str(world.hops()[0]["member_run_id"])]
 
 
 WRITE = "update_shared_state"

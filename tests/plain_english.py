@@ -195,7 +195,7 @@ def all_findings(tops: Iterable[str] = (*PRODUCT, *SUPPORT)) -> list[Finding]:
 
 
 def main() -> int:
-    """Print what is to be mended; 1 if there is anything. Arguments: only these folders and files."""
+    """Print what is to be mended, in all files or in those named; 1 if there is anything."""
     findings = all_findings(sys.argv[1:] or (*PRODUCT, *SUPPORT))
     print("\n".join(map(str, findings)) or "Names and docstrings are plain.")
     return 1 if findings else 0

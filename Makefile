@@ -254,9 +254,9 @@ replays: ## Replay 500 random runs, each of which must come out the same (RUNS=1
 	@$(PYTHON) -m tests.unit.agent.replayed_runs --runs $(or $(RUNS),500) $(ARGS)
 
 .PHONY: mutants
-mutants: ## Change the code in 200 places; a test must notice 4 of 5 (ARGS='--seed 2 --changes 40')
+mutants: ## Change the code in 200 places; a test must notice 3 of 4 (ARGS='--seed 2 --changes 40')
 	@deploy/bootstrap.sh --dev
-	@nice $(PYTHON) -m tests.mutants --found 80 $(ARGS)
+	@nice $(PYTHON) -m tests.mutants --found 75 $(ARGS)
 
 sim-score: ## Find every planted bug by simulation, and write the table into docs/simulator.md
 	@deploy/bootstrap.sh --dev

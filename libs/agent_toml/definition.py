@@ -64,69 +64,53 @@ AgentType = Literal[
 class MemoryBlock(Table):
     """A memory block: a text that the agent always sees and may rewrite."""
 
-    label: Annotated[Name, Field(description="Its name, as the agent knows it.")]
-    value: Annotated[
-        str | None,
-        Field(
-            max_length=BLOCK_VALUE_CHARS_MAX,
-            description="What it says at the beginning. Without it the block is empty.",
-        ),
-    ] = None
-    value_file: Annotated[
-        Name | None,
-        Field(description="A file beside this one with that text, instead of `value`."),
-    ] = None
-    limit: Annotated[
-        int,
-        Field(ge=1, le=INTEGER_MAX, description="How many characters it may have."),
-    ] = BLOCK_LIMIT_CHARS
-    description: Annotated[
-        Text | None, Field(description="What it is for: the agent reads it.")
-    ] = None
-    read_only: Annotated[bool, Field(description="Whether the agent cannot change it.")] = False
-    shared: Annotated[
-        bool,
-        Field(description="Whether all agents whose files say so for this label share one block."),
-    ] = False
-    metadata: Annotated[Metadata, Field(description="Anything, for programs.")] = Field(
-        default_factory=dict
+    label: Name = Field(description="Its name, as the agent knows it.")
+    value: str | None = Field(
+        None,
+        max_length=BLOCK_VALUE_CHARS_MAX,
+        description="What it says at the beginning. Without it the block is empty.",
     )
+    value_file: Name | None = Field(
+        None, description="A file beside this one with that text, instead of `value`."
+    )
+    limit: int = Field(
+        BLOCK_LIMIT_CHARS, ge=1, le=INTEGER_MAX, description="How many characters it may have."
+    )
+    description: Text | None = Field(None, description="What it is for: the agent reads it.")
+    read_only: bool = Field(False, description="Whether the agent cannot change it.")
+    shared: bool = Field(
+        False, description="Whether all agents whose files say so for this label share one block."
+    )
+    metadata: Metadata = Field(default_factory=dict, description="Anything, for programs.")
 
 
 class Limits(Table):
     """Limits of what the agent sees of files."""
 
-    max_files_open: Annotated[
-        int | None,
-        Field(ge=1, le=FILES_OPEN_MAX, description="How many files it may have open at once."),
-    ] = None
-    per_file_view_window_char_limit: Annotated[
-        int | None,
-        Field(ge=1, le=INTEGER_MAX, description="How many characters of each it sees."),
-    ] = None
+    max_files_open: int | None = Field(
+        None, ge=1, le=FILES_OPEN_MAX, description="How many files it may have open at once."
+    )
+    per_file_view_window_char_limit: int | None = Field(
+        None, ge=1, le=INTEGER_MAX, description="How many characters of each it sees."
+    )
 
 
 class Capability(Table):
     """Something that the agent can do, for messages that name no agent."""
 
-    name: Annotated[
-        str,
-        Field(
-            min_length=1,
-            max_length=CAPABILITY_NAME_CHARS_MAX,
-            pattern=r"^[A-Za-z0-9][A-Za-z0-9 ._:\-]*$",
-            description="What messages to it name.",
-        ),
-    ]
-    description: Annotated[Text | None, Field(description="What it is, in words.")] = None
-    priority: Annotated[
-        int,
-        Field(
-            ge=-PRIORITY_MAX,
-            le=PRIORITY_MAX,
-            description="Of several agents that can, the one with the highest is asked first.",
-        ),
-    ] = 0
+    name: str = Field(
+        min_length=1,
+        max_length=CAPABILITY_NAME_CHARS_MAX,
+        pattern=r"^[A-Za-z0-9][A-Za-z0-9 ._:\-]*$",
+        description="What messages to it name.",
+    )
+    description: Text | None = Field(None, description="What it is, in words.")
+    priority: int = Field(
+        0,
+        ge=-PRIORITY_MAX,
+        le=PRIORITY_MAX,
+        description="Of several agents that can, the one with the highest is asked first.",
+    )
 
 
 type CapabilityName = Annotated[str, Field(max_length=CAPABILITY_NAME_CHARS_MAX)]
@@ -151,130 +135,93 @@ type Capabilities = Annotated[
 class AgentDefinition(Table):
     """An agent: what it is, what it remembers, what it can do and when it acts."""
 
-    name: Annotated[
-        AgentName,
-        Field(description="Its name: words, digits, spaces and any of - _ '."),
-    ]
-    key: Annotated[
-        Name | None,
-        Field(description="What its fleet knows it by; without it the path of the file."),
-    ] = None
-    was: Annotated[
-        Name | None,
-        Field(description="The key or the name that it had before, where both are others now."),
-    ] = None
-    description: Annotated[Text | None, Field(description="What it is for, in words.")] = None
-    environment: Annotated[
-        Environment, Field(description="Which security rules hold for this file.")
-    ] = "development"
-    system_prompt: Annotated[
-        Prompt | None, Field(description="The instructions that the model reads first, always.")
-    ] = None
-    system_prompt_file: Annotated[
-        Name | None,
-        Field(description="A file beside this one with that text, instead of `system_prompt`."),
-    ] = None
-    model: Annotated[
-        Handle | None,
-        Field(
-            description="The model, as `provider/name`; without it the first that the server lists."
-        ),
-    ] = None
-    context_window: Annotated[
-        Count | None, Field(description="How many tokens the model is shown at most.")
-    ] = None
-    embedding: Annotated[
-        Handle | None, Field(description="The embedding model, as `provider/name`.")
-    ] = None
-    agent_type: Annotated[
-        AgentType, Field(description="How it works; the others are those of older clients.")
-    ] = "letta_v1_agent"
-    tags: Annotated[Names, Field(description="Words to find it by.")] = Field(default_factory=list)
-    timezone: Annotated[Name | None, Field(description="Its IANA time zone; without it UTC.")] = (
-        None
+    name: AgentName = Field(description="Its name: words, digits, spaces and any of - _ '.")
+    key: Name | None = Field(
+        None, description="What its fleet knows it by; without it the path of the file."
     )
-    project_id: Annotated[Name | None, Field(description="The project that it belongs to.")] = None
-    hidden: Annotated[bool | None, Field(description="Whether lists leave it out.")] = None
-    message_buffer_autoclear: Annotated[
-        bool, Field(description="Whether it forgets each message after it has answered.")
-    ] = False
-    enable_sleeptime: Annotated[
-        bool | None, Field(description="Whether a second agent reviews its memory.")
-    ] = None
-    include_base_tools: Annotated[
-        bool, Field(description="Whether it has the tools of its type besides `tools`.")
-    ] = True
-    include_base_tool_rules: Annotated[
-        bool | None, Field(description="Whether it has the tool rules of its type.")
-    ] = None
-    tools: Annotated[Names, Field(description="Tools that the server has, by their names.")] = (
-        Field(default_factory=list)
+    was: Name | None = Field(
+        None, description="The key or the name that it had before, where both are others now."
     )
-    folders: Annotated[Names, Field(description="Folders of files, by their names.")] = Field(
-        default_factory=list
+    description: Text | None = Field(None, description="What it is for, in words.")
+    environment: Environment = Field(
+        "development", description="Which security rules hold for this file."
     )
-    capabilities: Annotated[
-        Capabilities,
-        Field(description="What it can do, for messages that name no agent."),
-    ] = Field(default_factory=list)
-    model_settings: Annotated[
-        ModelSettings | None, Field(description="How the model is asked.")
-    ] = None
-    response_format: Annotated[
-        ResponseFormat | None, Field(description="What form its answers have.")
-    ] = None
-    compaction: Annotated[
-        Compaction | None, Field(description="How long conversations are summarised.")
-    ] = None
-    limits: Annotated[Limits | None, Field(description="Limits of what it sees of files.")] = None
-    permissions: Annotated[
-        Permissions | None,
-        Field(description="The only tools that it may call, and what they may need."),
-    ] = None
-    secrets: Annotated[
-        dict[Variable, Reference],
-        JsonLimit(),
-        Field(
-            description="Secrets that its own tools find in their environment: each is the name "
-            'of a variable where `heeler apply` runs, as in `TOKEN = "${ADA_TOKEN}"`.',
-        ),
-    ] = Field(default_factory=dict)
-    metadata: Annotated[Metadata, Field(description="Anything, for programs.")] = Field(
-        default_factory=dict
+    system_prompt: Prompt | None = Field(
+        None, description="The instructions that the model reads first, always."
     )
-    memory: Annotated[
-        list[MemoryBlock],
-        Field(max_length=BLOCKS_MAX, description="Its memory blocks."),
-    ] = Field(default_factory=list)
-    tool: Annotated[
-        list[Tool],
-        Field(max_length=TOOL_TABLES_MAX, description="Tools of its own source."),
-    ] = Field(default_factory=list)
-    tool_rules: Annotated[
-        list[ToolRule],
-        Field(
-            max_length=TOOL_RULES_MAX,
-            description="Which tools may, must or must not be called next.",
-        ),
-    ] = Field(default_factory=list)
-    mcp_servers: Annotated[
-        list[McpServer],
-        Field(
-            max_length=MCP_SERVERS_MAX,
-            description="MCP servers whose tools it has.",
-        ),
-    ] = Field(default_factory=list)
-    schedules: Annotated[
-        list[Schedule],
-        Field(
-            max_length=AGENT_SCHEDULES_MAX,
-            description="What it does by itself.",
-        ),
-    ] = Field(default_factory=list)
-    groups: Annotated[
-        list[GroupMembership],
-        Field(
-            max_length=GROUPS_OF_AGENT_MAX,
-            description="Groups of agents that it belongs to.",
-        ),
-    ] = Field(default_factory=list)
+    system_prompt_file: Name | None = Field(
+        None, description="A file beside this one with that text, instead of `system_prompt`."
+    )
+    model: Handle | None = Field(
+        None,
+        description="The model, as `provider/name`; without it the first that the server lists.",
+    )
+    context_window: Count | None = Field(
+        None, description="How many tokens the model is shown at most."
+    )
+    embedding: Handle | None = Field(None, description="The embedding model, as `provider/name`.")
+    agent_type: AgentType = Field(
+        "letta_v1_agent", description="How it works; the others are those of older clients."
+    )
+    tags: Names = Field(default_factory=list, description="Words to find it by.")
+    timezone: Name | None = Field(None, description="Its IANA time zone; without it UTC.")
+    project_id: Name | None = Field(None, description="The project that it belongs to.")
+    hidden: bool | None = Field(None, description="Whether lists leave it out.")
+    message_buffer_autoclear: bool = Field(
+        False, description="Whether it forgets each message after it has answered."
+    )
+    enable_sleeptime: bool | None = Field(
+        None, description="Whether a second agent reviews its memory."
+    )
+    include_base_tools: bool = Field(
+        True, description="Whether it has the tools of its type besides `tools`."
+    )
+    include_base_tool_rules: bool | None = Field(
+        None, description="Whether it has the tool rules of its type."
+    )
+    tools: Names = Field(
+        default_factory=list, description="Tools that the server has, by their names."
+    )
+    folders: Names = Field(default_factory=list, description="Folders of files, by their names.")
+    capabilities: Capabilities = Field(
+        default_factory=list, description="What it can do, for messages that name no agent."
+    )
+    model_settings: ModelSettings | None = Field(None, description="How the model is asked.")
+    response_format: ResponseFormat | None = Field(None, description="What form its answers have.")
+    compaction: Compaction | None = Field(
+        None, description="How long conversations are summarised."
+    )
+    limits: Limits | None = Field(None, description="Limits of what it sees of files.")
+    permissions: Permissions | None = Field(
+        None, description="The only tools that it may call, and what they may need."
+    )
+    secrets: Annotated[dict[Variable, Reference], JsonLimit()] = Field(
+        default_factory=dict,
+        description="Secrets that its own tools find in their environment: each is the name "
+        'of a variable where `heeler apply` runs, as in `TOKEN = "${ADA_TOKEN}"`.',
+    )
+    metadata: Metadata = Field(default_factory=dict, description="Anything, for programs.")
+    memory: list[MemoryBlock] = Field(
+        default_factory=list, max_length=BLOCKS_MAX, description="Its memory blocks."
+    )
+    tool: list[Tool] = Field(
+        default_factory=list, max_length=TOOL_TABLES_MAX, description="Tools of its own source."
+    )
+    tool_rules: list[ToolRule] = Field(
+        default_factory=list,
+        max_length=TOOL_RULES_MAX,
+        description="Which tools may, must or must not be called next.",
+    )
+    mcp_servers: list[McpServer] = Field(
+        default_factory=list,
+        max_length=MCP_SERVERS_MAX,
+        description="MCP servers whose tools it has.",
+    )
+    schedules: list[Schedule] = Field(
+        default_factory=list, max_length=AGENT_SCHEDULES_MAX, description="What it does by itself."
+    )
+    groups: list[GroupMembership] = Field(
+        default_factory=list,
+        max_length=GROUPS_OF_AGENT_MAX,
+        description="Groups of agents that it belongs to.",
+    )

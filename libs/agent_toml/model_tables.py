@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Literal
+from typing import Literal
 
 from pydantic import Field
 
@@ -19,104 +19,84 @@ CompactionMode = Literal["all", "sliding_window", "self_compact_all", "self_comp
 class Reasoning(Table):
     """The reasoning effort of a model of OpenAI."""
 
-    reasoning_effort: Annotated[
-        Literal["none", "minimal", "low", "medium", "high", "xhigh"],
-        Field(description="How much it thinks."),
-    ]
+    reasoning_effort: Literal["none", "minimal", "low", "medium", "high", "xhigh"] = Field(
+        description="How much it thinks."
+    )
 
 
 class Thinking(Table):
     """Whether a model of Anthropic or Z.ai thinks first."""
 
-    type: Annotated[Literal["enabled", "disabled"], Field(description="Whether it thinks.")]
-    budget_tokens: Annotated[
-        Integer | None, Field(description="Anthropic: how many tokens at most.")
-    ] = None
-    clear_thinking: Annotated[
-        bool | None, Field(description="Z.ai: whether earlier thoughts are left out.")
-    ] = None
+    type: Literal["enabled", "disabled"] = Field(description="Whether it thinks.")
+    budget_tokens: Integer | None = Field(None, description="Anthropic: how many tokens at most.")
+    clear_thinking: bool | None = Field(
+        None, description="Z.ai: whether earlier thoughts are left out."
+    )
 
 
 class ThinkingConfig(Table):
     """Whether a model of Google thinks first."""
 
-    include_thoughts: Annotated[bool, Field(description="Whether it thinks.")] = True
-    thinking_budget: Annotated[Integer, Field(description="How many tokens at most.")] = 1024
+    include_thoughts: bool = Field(True, description="Whether it thinks.")
+    thinking_budget: Integer = Field(1024, description="How many tokens at most.")
 
 
 class ResponseFormat(Table):
     """The form of the answers."""
 
-    type: Annotated[ResponseType, Field(description="Text, any JSON, or JSON of a schema.")]
-    json_schema: Annotated[
-        Metadata | None,
-        Field(description="The JSON Schema of the answers; with `json_schema` alone."),
-    ] = None
+    type: ResponseType = Field(description="Text, any JSON, or JSON of a schema.")
+    json_schema: Metadata | None = Field(
+        None, description="The JSON Schema of the answers; with `json_schema` alone."
+    )
 
 
 class ModelSettings(Table):
     """The settings of a model. Which of them it takes depends on its provider."""
 
-    provider_type: Annotated[
-        Name | None,
-        Field(
-            description="Whose settings these are (`openai`, `anthropic`, ...); without it, what "
-            "the handle of `model` begins with."
-        ),
-    ] = None
-    temperature: Annotated[
-        float | None, Field(allow_inf_nan=False, description="How much answers vary.")
-    ] = None
-    max_output_tokens: Annotated[
-        Integer | None, Field(description="How long one answer may be.")
-    ] = None
-    parallel_tool_calls: Annotated[
-        bool | None, Field(description="Whether it may call several tools at once.")
-    ] = None
-    reasoning: Annotated[
-        Reasoning | None, Field(description="How much it thinks: `openai`, `sglang`.")
-    ] = None
-    thinking: Annotated[
-        Thinking | None, Field(description="Whether it thinks: `anthropic`, `zai`.")
-    ] = None
-    thinking_config: Annotated[
-        ThinkingConfig | None, Field(description="Whether it thinks: `google_ai`, `google_vertex`.")
-    ] = None
-    verbosity: Annotated[
-        Literal["low", "medium", "high"] | None, Field(description="How much it writes.")
-    ] = None
-    effort: Annotated[
-        Literal["low", "medium", "high", "xhigh", "max"] | None,
-        Field(description="How hard it works: `anthropic`."),
-    ] = None
-    strict: Annotated[
-        bool | None, Field(description="Whether calls of tools must fit their schemas.")
-    ] = None
-    tool_call_parser: Annotated[
-        Name | None, Field(description="How tool calls are read: `sglang`.")
-    ] = None
-    response_format: Annotated[
-        ResponseFormat | None, Field(description="What form the answers have.")
-    ] = None
-    response_schema: Annotated[
-        ResponseFormat | None, Field(description="The same for `google_ai`, `google_vertex`.")
-    ] = None
+    provider_type: Name | None = Field(
+        None,
+        description="Whose settings these are (`openai`, `anthropic`, ...); without it, what "
+        "the handle of `model` begins with.",
+    )
+    temperature: float | None = Field(
+        None, allow_inf_nan=False, description="How much answers vary."
+    )
+    max_output_tokens: Integer | None = Field(None, description="How long one answer may be.")
+    parallel_tool_calls: bool | None = Field(
+        None, description="Whether it may call several tools at once."
+    )
+    reasoning: Reasoning | None = Field(None, description="How much it thinks: `openai`, `sglang`.")
+    thinking: Thinking | None = Field(None, description="Whether it thinks: `anthropic`, `zai`.")
+    thinking_config: ThinkingConfig | None = Field(
+        None, description="Whether it thinks: `google_ai`, `google_vertex`."
+    )
+    verbosity: Literal["low", "medium", "high"] | None = Field(
+        None, description="How much it writes."
+    )
+    effort: Literal["low", "medium", "high", "xhigh", "max"] | None = Field(
+        None, description="How hard it works: `anthropic`."
+    )
+    strict: bool | None = Field(None, description="Whether calls of tools must fit their schemas.")
+    tool_call_parser: Name | None = Field(None, description="How tool calls are read: `sglang`.")
+    response_format: ResponseFormat | None = Field(None, description="What form the answers have.")
+    response_schema: ResponseFormat | None = Field(
+        None, description="The same for `google_ai`, `google_vertex`."
+    )
 
 
 class Compaction(Table):
     """When and how a long conversation is summarised."""
 
-    mode: Annotated[
-        CompactionMode | None, Field(description="What is summarised, and by which prompt.")
-    ] = None
-    model: Annotated[
-        Handle | None, Field(description="The model that summarises; without it the agent's.")
-    ] = None
-    prompt: Annotated[Text | None, Field(description="The instructions of that model.")] = None
-    clip_chars: Annotated[
-        int | None, Field(ge=1, le=INTEGER_MAX, description="How long a summary may be.")
-    ] = None
-    sliding_window_percentage: Annotated[
-        float | None,
-        Field(gt=0, lt=1, description="Which part of the conversation is summarised at once."),
-    ] = None
+    mode: CompactionMode | None = Field(
+        None, description="What is summarised, and by which prompt."
+    )
+    model: Handle | None = Field(
+        None, description="The model that summarises; without it the agent's."
+    )
+    prompt: Text | None = Field(None, description="The instructions of that model.")
+    clip_chars: int | None = Field(
+        None, ge=1, le=INTEGER_MAX, description="How long a summary may be."
+    )
+    sliding_window_percentage: float | None = Field(
+        None, gt=0, lt=1, description="Which part of the conversation is summarised at once."
+    )

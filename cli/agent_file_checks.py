@@ -6,7 +6,7 @@ import os
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import Any, cast, get_args
+from typing import Any, cast
 
 from cli.exit_codes import CommandError, ExitCode
 from cli.fleet.files import files_of, fleet_of, read_checked
@@ -23,16 +23,15 @@ from libs.agent_toml import (
     to_json,
     to_text,
 )
-from libs.agent_toml.tables import Environment
+from libs.agent_toml.tables import ENVIRONMENTS
 from libs.contracts.outside_texts import decode_text
 
 
 def rule_set(file: Path | None, environment: str | None) -> RuleSet:
     """The security rules that hold. Raises CommandError for a file of rules that is wrong, or an
     environment that there is not."""
-    names = get_args(Environment)
-    if environment is not None and environment not in names:
-        words = f"'{environment}' is no environment: use {', '.join(names)}"
+    if environment is not None and environment not in ENVIRONMENTS:
+        words = f"'{environment}' is no environment: use {', '.join(ENVIRONMENTS)}"
         raise CommandError(words, ExitCode.USAGE)
     rules = DEFAULT_RULES
     if file is not None:

@@ -201,8 +201,8 @@ def errors_text() -> str:
         for code, kind in CATALOGUE.items()
     ]
     rows = [
-        f"| [{rule.id}](#{rule.id.lower()}) {rule.title} | {rule.development} | {rule.staging}"
-        f" | {rule.production} |\n"
+        f"| [{rule.id}](#{rule.id.lower()}) {rule.title} |"
+        f" {' | '.join(rule.severities.values())} |\n"
         for rule in BUILT_IN
     ]
     rules = [

@@ -9,7 +9,6 @@ import time
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import get_args
 
 import typer
 
@@ -39,10 +38,8 @@ from cli.fleet_options import FleetOptions
 from cli.options import OPTIONS
 from cli.output import confirm, progress, say, show_json, show_line, warn, write
 from cli.server import server, server_at
-from libs.agent_toml.tables import Environment
+from libs.agent_toml.tables import ENVIRONMENTS
 from libs.contracts.outside_texts import decode_text
-
-RULES = get_args(Environment)
 
 
 def new_run(
@@ -72,7 +69,7 @@ def rules_of(fleet: Fleet, environment: str | None) -> str | None:
     named = fleet.settings.environments if fleet.settings else {}
     if environment is None or environment not in named:
         return environment
-    return named[environment].rules or (environment if environment in RULES else None)
+    return named[environment].rules or (environment if environment in ENVIRONMENTS else None)
 
 
 def compare_files(run: Run, fleet: Fleet) -> Comparison:

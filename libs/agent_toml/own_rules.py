@@ -5,16 +5,22 @@ from __future__ import annotations
 
 import re
 import tomllib
-from typing import Annotated, Literal
+from dataclasses import replace
+from typing import Annotated
 
 from pydantic import Field, ValidationError
 
-from libs.agent_toml.security_rules import BUILT_IN, OwnPattern, RuleSet, SecurityRule
-from libs.agent_toml.tables import Environment, Table
+from libs.agent_toml.security_rules import (
+    BUILT_IN,
+    OwnPattern,
+    RuleSet,
+    RuleSeverity,
+    SecurityRule,
+)
+from libs.agent_toml.tables import ENVIRONMENTS, Environment, Table
 
 RULES_MAX = 200
 PATTERN_CHARS_MAX = 500
-RuleSeverity = Literal["error", "warning", "off"]
 
 
 class WrongRules(Exception):
@@ -59,28 +65,18 @@ def rules_from(text: str) -> RuleSet:
     except ValueError as error:  # a number of thousands of digits is one as well
         raise WrongRules(f"it is no TOML: {error}") from None
     built_in = {rule.id: rule for rule in BUILT_IN}
-    unknown = sorted(said.severity.keys() - built_in.keys())
-    if unknown:
-        raise WrongRules(
-            f"severity.{unknown[0]}: there is no such rule: use SEC001 to {BUILT_IN[-1].id}"
-        )
-    return RuleSet(
-        [
-            *(_with_severity(rule, said.severity.get(rule.id)) for rule in BUILT_IN),
-            *(_rule(rule) for rule in said.rule),
-        ],
-        said.environment,
-    )
+    for rule_id, severities in sorted(said.severity.items()):
+        if rule_id not in built_in:
+            raise WrongRules(
+                f"severity.{rule_id}: there is no such rule: use SEC001 to {BUILT_IN[-1].id}"
+            )
+        built_in[rule_id] = _with_severities(built_in[rule_id], severities)
+    return RuleSet([*built_in.values(), *map(_rule, said.rule)], said.environment)
 
 
-def _with_severity(rule: SecurityRule, severities: Severities | None) -> SecurityRule:
-    if severities is None:
-        return rule
-    given = {name: getattr(severities, name) for name in severities.model_fields_set}
-    kept = {name: getattr(rule, name) for name in ("development", "staging", "production")}
-    return SecurityRule(
-        rule.id, rule.title, rule.detector, **{**kept, **given}, reason=rule.reason, fix=rule.fix
-    )
+def _with_severities(rule: SecurityRule, severities: Severities) -> SecurityRule:
+    given = severities.model_dump(exclude_unset=True)
+    return replace(rule, severities={**rule.severities, **given})
 
 
 def _rule(rule: OwnRule) -> SecurityRule:
@@ -94,9 +90,7 @@ def _rule(rule: OwnRule) -> SecurityRule:
         rule.id,
         rule.title,
         "own",
-        rule.development,
-        rule.staging,
-        rule.production,
+        rule.model_dump(include={*ENVIRONMENTS}),
         rule.reason,
         rule.fix or "Take it out.",
         OwnPattern(pattern, tuple(rule.fields)),

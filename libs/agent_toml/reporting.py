@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable
 from difflib import get_close_matches
 
-from libs.agent_toml.problems import Problem
-from libs.agent_toml.toml_positions import Path, Place, Positions
+from libs.agent_toml.problems import Problem, Severity
+from libs.agent_toml.toml_positions import Path, Positions
 
 SHOWN_CHARS_MAX = 60
 SIMILAR_MIN = 0.6
@@ -38,37 +38,12 @@ class Reporter:
         suggestion: str = "",
         fix: str = "",
         at_key: bool = False,
+        severity: Severity = "error",
     ) -> None:
-        """Report what makes the file unusable."""
-        self._add("error", path, code, message, (expected, suggestion, fix), at_key)
-
-    def warn(
-        self,
-        path: Path,
-        code: str,
-        message: str,
-        *,
-        expected: str = "",
-        suggestion: str = "",
-        fix: str = "",
-        at_key: bool = False,
-    ) -> None:
-        """Report what may be a mistake."""
-        self._add("warning", path, code, message, (expected, suggestion, fix), at_key)
-
-    def _add(
-        self,
-        severity: str,
-        path: Path,
-        code: str,
-        message: str,
-        advice: tuple[str, str, str],
-        at_key: bool,
-    ) -> None:
-        expected, suggestion, fix = advice
+        """Report what makes the file unusable, or with another severity what may be a mistake."""
         if len(self.found) >= PROBLEMS_MAX or self.is_broken(path):
             return
-        place: Place = self.positions.of_key(path) if at_key else self.positions.of_value(path)
+        place = self.positions.of_key(path) if at_key else self.positions.of_value(path)
         problem = Problem(
             file=self.file,
             line=place.line,
@@ -77,13 +52,17 @@ class Reporter:
             message=message,
             expected=expected,
             suggestion=suggestion,
-            severity="error" if severity == "error" else "warning",
+            severity=severity,
             field=name_of(path),
             fix=fix,
         )
         if problem not in self.said:
             self.said.add(problem)
             self.found.append(problem)
+
+    def warn(self, path: Path, code: str, message: str, *, fix: str = "") -> None:
+        """Report what may be a mistake."""
+        self.error(path, code, message, fix=fix, severity="warning")
 
     def suggest(self, word: str, known: Iterable[str]) -> str:
         """The known word that somebody probably meant; empty if there is none, and where it would

@@ -19,7 +19,7 @@ def check_security(definition: AgentDefinition, reporter: Reporter, rules: RuleS
     environment: Environment = rules.environment or definition.environment
     subject = Subject(definition)
     for rule in rules.rules:
-        severity = rule.severity(environment)
+        severity = rule.severities[environment]
         if severity == "off":
             continue
         report = reporter.error if severity == "error" else reporter.warn

@@ -11,7 +11,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Literal
 
-from libs.agent_toml.tables import Environment
+from libs.agent_toml.tables import ENVIRONMENTS, Environment
 
 RuleSeverity = Literal["error", "warning", "off"]
 
@@ -27,26 +27,15 @@ class OwnPattern:
 
 @dataclass(frozen=True, slots=True)
 class SecurityRule:
-    """One rule. A severity holds for an environment; `off` means that it is not looked for."""
+    """One rule, with its severity in each environment; `off` means that it is not looked for."""
 
     id: str
     title: str
     detector: str
-    development: RuleSeverity
-    staging: RuleSeverity
-    production: RuleSeverity
+    severities: Mapping[str, RuleSeverity]
     reason: str
     fix: str
     own: OwnPattern | None = None
-
-    def severity(self, environment: Environment) -> RuleSeverity:
-        """The severity in an environment."""
-        severities: Mapping[Environment, RuleSeverity] = {
-            "development": self.development,
-            "staging": self.staging,
-            "production": self.production,
-        }
-        return severities[environment]
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,14 +46,17 @@ class RuleSet:
     environment: Environment | None = None
 
 
+def _severities(*in_order: RuleSeverity) -> Mapping[str, RuleSeverity]:
+    """The severities in development, in staging and in production."""
+    return dict(zip(ENVIRONMENTS, in_order, strict=True))
+
+
 BUILT_IN = (
     SecurityRule(
         "SEC001",
         "A secret stands in the file",
         "secrets_in_texts",
-        "error",
-        "error",
-        "error",
+        _severities("error", "error", "error"),
         "Files are copied and kept in version control: everybody who reads one has the key.",
         "Have the key revoked, and write `${NAME}` in `[secrets]`, a header or `env`.",
     ),
@@ -72,9 +64,7 @@ BUILT_IN = (
         "SEC002",
         "A header or a variable for a secret has a plain value",
         "plain_values",
-        "error",
-        "error",
-        "error",
+        _severities("error", "error", "error"),
         "By its name it is a secret, and its value stands in the file.",
         "Write the name of an environment variable: `${NAME}`.",
     ),
@@ -82,9 +72,7 @@ BUILT_IN = (
         "SEC003",
         "A tool needs what the file does not declare",
         "undeclared_needs",
-        "off",
-        "warning",
-        "error",
+        _severities("off", "warning", "error"),
         "Tools that run code, read files or reach the network are declared, so that a review of "
         "the file shows them and nothing else can be called.",
         "Add `[permissions]` with the `capabilities` that its tools need, or take the tool out.",
@@ -93,9 +81,7 @@ BUILT_IN = (
         "SEC004",
         "A tool can never be called",
         "needs_that_are_withheld",
-        "warning",
-        "error",
-        "error",
+        _severities("warning", "error", "error"),
         "`[permissions]` withholds what the tool needs: the file says two things.",
         "Add the capability to `[permissions]`, or take the tool out.",
     ),
@@ -103,9 +89,7 @@ BUILT_IN = (
         "SEC005",
         "A tool that runs programs needs no approval",
         "unapproved_programs",
-        "off",
-        "warning",
-        "error",
+        _severities("off", "warning", "error"),
         "What the model reads may tell it to run anything; a person looks at each call first.",
         "Add a `[[tool_rules]]` of the type `requires_approval` for it.",
     ),
@@ -113,9 +97,7 @@ BUILT_IN = (
         "SEC006",
         "The source of a tool starts programs",
         "sources_that_start_programs",
-        "warning",
-        "warning",
-        "error",
+        _severities("warning", "warning", "error"),
         "`subprocess`, `os.system` and the like run whatever they are given.",
         "Call a library instead, or set `requires_approval = true`.",
     ),
@@ -123,9 +105,7 @@ BUILT_IN = (
         "SEC007",
         "The source of a tool evaluates text as code",
         "sources_that_evaluate",
-        "warning",
-        "error",
-        "error",
+        _severities("warning", "error", "error"),
         "`eval` and `exec` run whatever the model, or what it has read, puts in.",
         "Parse the text: `json.loads`, `ast.literal_eval`.",
     ),
@@ -133,9 +113,7 @@ BUILT_IN = (
         "SEC008",
         "The source of a tool hides what it runs",
         "sources_that_hide",
-        "error",
-        "error",
-        "error",
+        _severities("error", "error", "error"),
         "Code that is decoded and then run cannot be reviewed.",
         "Write the code itself.",
     ),
@@ -143,9 +121,7 @@ BUILT_IN = (
         "SEC009",
         "The source of a tool reads the secrets of the machine",
         "sources_that_read_secrets",
-        "error",
-        "error",
-        "error",
+        _severities("error", "error", "error"),
         "It reads keys, password files, the whole environment, or the metadata of a cloud.",
         "Name the one secret that it needs in `[secrets]`, and read that variable alone.",
     ),
@@ -153,9 +129,7 @@ BUILT_IN = (
         "SEC010",
         "The source of a tool opens sockets",
         "sources_with_sockets",
-        "warning",
-        "warning",
-        "error",
+        _severities("warning", "warning", "error"),
         "A raw socket goes around what guards addresses, and can listen.",
         "Use an HTTP client, or set `requires_approval = true`.",
     ),
@@ -163,9 +137,7 @@ BUILT_IN = (
         "SEC011",
         "The source of a tool loads objects from bytes",
         "sources_that_unpickle",
-        "warning",
-        "warning",
-        "error",
+        _severities("warning", "warning", "error"),
         "`pickle` and `marshal` run code that is in the bytes.",
         "Use JSON.",
     ),
@@ -173,9 +145,7 @@ BUILT_IN = (
         "SEC012",
         "An MCP server is a shell",
         "mcp_shells",
-        "error",
-        "error",
-        "error",
+        _severities("error", "error", "error"),
         "A shell runs any command: the file could start anything on the machine of the server.",
         "Name the program itself, with its arguments as a list.",
     ),
@@ -183,9 +153,7 @@ BUILT_IN = (
         "SEC013",
         "An MCP server is fetched when it starts",
         "mcp_fetched_programs",
-        "warning",
-        "error",
-        "error",
+        _severities("warning", "error", "error"),
         "`npx`, `uvx` and the like run what somebody has published meanwhile.",
         "Install the program, and name its absolute path.",
     ),
@@ -193,9 +161,7 @@ BUILT_IN = (
         "SEC014",
         "An address is not encrypted",
         "plain_http",
-        "warning",
-        "warning",
-        "error",
+        _severities("warning", "warning", "error"),
         "Tokens, prompts and answers can be read and changed on their way.",
         "Use https://.",
     ),
@@ -203,9 +169,7 @@ BUILT_IN = (
         "SEC015",
         "An address is that of the machine's cloud",
         "metadata_addresses",
-        "error",
-        "error",
-        "error",
+        _severities("error", "error", "error"),
         "The metadata service of a cloud hands out the keys of the machine.",
         "Take the address out.",
     ),
@@ -213,9 +177,7 @@ BUILT_IN = (
         "SEC016",
         "A text is a known attack on models",
         "injections",
-        "warning",
-        "error",
-        "error",
+        _severities("warning", "error", "error"),
         "It tells the model to ignore its instructions, to reveal its prompt, or to have no rules.",
         "Take the sentence out. To defend against it, say what the agent must never do.",
     ),
@@ -223,9 +185,7 @@ BUILT_IN = (
         "SEC017",
         "A text has invisible characters",
         "invisible_characters",
-        "error",
-        "error",
-        "error",
+        _severities("error", "error", "error"),
         "Models read what people who review the file do not see.",
         "Remove the characters.",
     ),
@@ -233,9 +193,7 @@ BUILT_IN = (
         "SEC018",
         "An MCP server may ask the agent's model",
         "sampling",
-        "off",
-        "warning",
-        "error",
+        _severities("off", "warning", "error"),
         "The server spends your tokens with prompts of its own.",
         "Set `sampling = false`.",
     ),
@@ -243,9 +201,7 @@ BUILT_IN = (
         "SEC019",
         "A package has no version",
         "unpinned_packages",
-        "off",
-        "off",
-        "warning",
+        _severities("off", "off", "warning"),
         "Another version may do something else, or be somebody else's.",
         "Write `name==version`.",
     ),
@@ -253,9 +209,7 @@ BUILT_IN = (
         "SEC020",
         "A schedule fires more often than every five minutes",
         "frequent_schedules",
-        "off",
-        "warning",
-        "warning",
+        _severities("off", "warning", "warning"),
         "Each firing costs tokens, by day and by night.",
         "Use a longer interval.",
     ),
@@ -263,9 +217,7 @@ BUILT_IN = (
         "SEC021",
         "A hidden agent acts by itself",
         "hidden_schedules",
-        "off",
-        "warning",
-        "error",
+        _severities("off", "warning", "error"),
         "Lists do not show it, and nobody asks it: nobody notices what it does.",
         "Set `hidden = false`, or remove its schedules.",
     ),
@@ -273,9 +225,7 @@ BUILT_IN = (
         "SEC022",
         "A limit leaves no room for the conversation",
         "output_without_room",
-        "warning",
-        "error",
-        "error",
+        _severities("warning", "error", "error"),
         "An answer may be as long as all that the model is shown.",
         "Lower `max_output_tokens`, or raise `context_window`.",
     ),
@@ -283,9 +233,7 @@ BUILT_IN = (
         "SEC023",
         "A schedule may take very many steps",
         "many_steps",
-        "off",
-        "warning",
-        "error",
+        _severities("off", "warning", "error"),
         "Nobody waits for the answer, so nobody stops an agent that goes in circles.",
         "Lower `max_steps` to at most 200.",
     ),

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping
-from typing import Annotated, Literal
+from typing import Annotated, Literal, get_args
 
 from pydantic import BaseModel, ConfigDict, Field, JsonValue
 
@@ -23,6 +23,7 @@ REFERENCE_CHARS_MAX = 16_384
 
 type Variable = Annotated[str, Field(pattern=VARIABLE_NAME)]
 Environment = Literal["development", "staging", "production"]
+ENVIRONMENTS: tuple[str, ...] = get_args(Environment)
 
 type Name = Annotated[str, Field(min_length=1, max_length=NAME_CHARS_MAX)]
 type Text = Annotated[str, Field(max_length=TEXT_CHARS_MAX)]

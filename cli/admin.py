@@ -14,7 +14,7 @@ from typer import Argument, Option
 from cli.commands import noun
 from cli.exit_codes import CommandError
 from cli.options import OPTIONS
-from cli.output import Column, confirm, progress, say, show, show_json, show_rows, show_text
+from cli.output import columns, confirm, progress, say, show, show_json, show_rows, show_text
 from cli.server import server
 from cli.verbs import LIST_ENTRIES, Limit, Yes
 
@@ -163,23 +163,11 @@ def _shown(
         raise problems[0]
 
 
-COLUMNS: dict[str, Column] = {
-    "id": "id",
-    "service": "service",
-    "message": "name",
-    "status": "status",
-    "attempts": "attempts",
-    "last": "last_at",
-    "error": "error_text",
-}
-FIELDS: dict[str, Column] = {
-    **COLUMNS,
-    "kind": "kind",
-    "subject": "subject",
-    "correlation": "correlation_id",
-    "outcome": "outcome",
-    "payload": "payload",
-}
+COLUMNS = columns("id", "service", message="name") | columns(
+    "status", "attempts", last="last_at", error="error_text"
+)
+FIELDS = COLUMNS | columns("kind", "subject", correlation="correlation_id")
+FIELDS |= columns("outcome", "payload")
 
 
 @letters.command("list")

@@ -11,7 +11,7 @@ from typer import Argument, Option
 from cli.imports import wait_for_import
 from cli.names import AGENT, id_of
 from cli.options import OPTIONS
-from cli.output import Column, say, show, show_json, show_line, show_made, show_rows, write
+from cli.output import columns, say, show, show_json, show_line, show_made, show_rows, write
 from cli.server import server
 from cli.verbs import name_or_id
 from libs.contracts.outside_texts import lines_of
@@ -22,12 +22,7 @@ PARTS = ("blocks", "configuration", "context")
 
 Agent = Annotated[str, name_or_id(AGENT)]
 
-EVENTS: dict[str, Column] = {
-    "event": "id",
-    "when": "occurred_at",
-    "what": "topic",
-    "summary": "summary",
-}
+EVENTS = columns(event="id", when="occurred_at", what="topic", summary="summary")
 
 
 def history(
@@ -135,7 +130,7 @@ def restore(
     agent_id = id_of(server(), AGENT, agent)
     body = {"at": at, "what": what or list(PARTS)}
     restored = server().post(f"/v1/agents/{agent_id}/restore", body)
-    show(restored, {"name": "name", "id": "id"})
+    show(restored, columns("name", "id"))
     say(f"Restored {', '.join(body['what'])}.")
 
 

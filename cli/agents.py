@@ -13,7 +13,7 @@ from cli.files_and_json import pairs
 from cli.inputs import TEXT_HELP, fields_of, text_of
 from cli.names import AGENT, TOOL, find, id_of
 from cli.options import TextCommand
-from cli.output import Column, confirm, say, show, show_made, show_rows
+from cli.output import columns, confirm, say, show, show_made, show_rows
 from cli.server import server
 from cli.verbs import Yes, name_or_id
 
@@ -31,17 +31,14 @@ Fields = Annotated[
     Option("--set", metavar="FIELD=VALUE", help="Another field of the API; may be repeated."),
 ]
 
-FIELDS: dict[str, Column] = {
-    "name": "name",
-    "id": "id",
-    "model": "model",
-    "description": "description",
-    "tags": "tags",
-    "blocks": lambda agent: [block["label"] for block in agent["blocks"]],
-    "tools": lambda agent: [tool["name"] for tool in agent["tools"]],
-    "created": "created_at",
-    "system": "system",
-}
+OWN_FIELDS = columns("name", "id", "model", "description", "tags", created="created_at")
+OWN_FIELDS |= columns("system")
+FIELDS = columns("name", "id", "model", "description", "tags") | columns(
+    blocks=lambda agent: [block["label"] for block in agent["blocks"]],
+    tools=lambda agent: [tool["name"] for tool in agent["tools"]],
+    created="created_at",
+    system="system",
+)
 
 
 @app.command("list")
@@ -54,7 +51,7 @@ def list_(
 ) -> None:
     """List agents, the newest first."""
     agents = server().pages("/v1/agents/", limit=limit, tags=tag, query_text=query)
-    show_rows(agents, {"name": "name", "id": "id", "model": "model", "created": "created_at"})
+    show_rows(agents, columns("name", "id", "model", created="created_at"))
 
 
 @app.command()
@@ -123,13 +120,8 @@ def set_(
         body["tool_ids"] = [id_of(server(), TOOL, each) for each in tool]
     body |= fields_of(set_, "UpdateAgent")
     agent_id = id_of(server(), AGENT, agent)
-    show(server().patch(f"/v1/agents/{agent_id}", body), FIELDS_SET)
+    show(server().patch(f"/v1/agents/{agent_id}", body), OWN_FIELDS)
     say(f"Changed {', '.join(sorted(body)) or 'nothing'}.")
-
-
-FIELDS_SET: dict[str, Column] = {
-    name: column for name, column in FIELDS.items() if name not in ("blocks", "tools")
-}
 
 
 @app.command()

@@ -12,7 +12,7 @@ from cli.commands import noun
 from cli.exit_codes import CommandError, ExitCode
 from cli.message_printing import call_text
 from cli.names import AGENT, id_of
-from cli.output import Column, say, show_rows
+from cli.output import columns, say, show_rows
 from cli.pending_calls import calls_of_agent, calls_of_all
 from cli.run_streams import WAITS, RunStream
 from cli.server import server
@@ -24,12 +24,7 @@ Calls = Annotated[
 ]
 Reason = Annotated[str | None, Option(help="What the agent is told.")]
 
-COLUMNS: dict[str, Column] = {
-    "call": "tool_call_id",
-    "agent": "agent_name",
-    "what": call_text,
-    "since": "date",
-}
+COLUMNS = columns(call="tool_call_id", agent="agent_name", what=call_text, since="date")
 
 
 @app.command("list")

@@ -8,7 +8,8 @@ from typer import Argument, Option
 
 from cli.commands import noun
 from cli.names import AGENT, ARCHIVE, id_of
-from cli.output import Column, confirm, say, show, show_rows
+from cli.options import OPTIONS
+from cli.output import columns, confirm, say, show, show_rows
 from cli.server import given, server
 from cli.verbs import LIST_ENTRIES, Limit, Yes, add_delete, add_get, name_or_id
 
@@ -20,19 +21,14 @@ Archive = Annotated[str, name_or_id(ARCHIVE)]
 Agent = Annotated[str, name_or_id(AGENT)]
 Tags = Annotated[list[str] | None, Option("--tag", help="May be repeated.")]
 
-FIELDS: dict[str, Column] = {
-    "name": "name",
-    "id": "id",
-    "description": "description",
-    "embedding": lambda archive: (archive.get("embedding_config") or {}).get("handle"),
-    "created": "created_at",
-}
-COLUMNS: dict[str, Column] = {
-    "name": "name",
-    "id": "id",
-    "description": "description",
-    "created": "created_at",
-}
+FIELDS = columns(
+    "name",
+    "id",
+    "description",
+    embedding=lambda archive: (archive.get("embedding_config") or {}).get("handle"),
+    created="created_at",
+)
+COLUMNS = columns("name", "id", "description", created="created_at")
 
 
 @app.command("list")
@@ -106,7 +102,7 @@ def add(
         text = stdin_text()
     path = f"/v1/archives/{id_of(server(), ARCHIVE, archive)}/passages"
     passage = server().post(path, given({"text": text, "tags": tag or None}))
-    show(passage, {"id": "id", "tags": "tags", "text": "text"})
+    show(passage, columns("id", "tags", "text"))
 
 
 @passages.command()
@@ -124,13 +120,9 @@ def search(
         "limit": limit,
     }
     found = server().post("/v1/passages/search", given(body))
-    columns: dict[str, Column] = {
-        "id": lambda result: result["passage"]["id"],
-        "score": lambda result: f"{result['score']:.3f}",
-        "tags": lambda result: result["passage"]["tags"],
-        "text": lambda result: result["passage"]["text"],
-    }
-    show_rows(found, columns)
+    if not OPTIONS.json:
+        found = [{**each["passage"], "score": f"{each['score']:.3f}"} for each in found]
+    show_rows(found, columns("id", "score", "tags", "text"))
 
 
 @passages.command("delete")

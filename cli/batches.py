@@ -14,7 +14,7 @@ from cli.commands import noun
 from cli.exit_codes import CommandError, ExitCode
 from cli.files_and_json import text_of
 from cli.names import AGENT, id_of
-from cli.output import Column, progress, say, show, show_rows
+from cli.output import columns, progress, say, show, show_rows
 from cli.server import server
 from cli.verbs import LIST_ENTRIES, Limit
 from libs.contracts.outside_texts import lines_of
@@ -29,22 +29,19 @@ ENDED = ("completed", "failed", "cancelled")
 Batch = Annotated[str, Argument(help="Its id.")]
 AgentOption = Annotated[str | None, Option(help="Of this agent: its name or id.")]
 
-COLUMNS: dict[str, Column] = {
-    "id": "id",
-    "status": "status",
-    "items": lambda batch: batch["counts"]["total"],
-    "done": lambda batch: f"{batch['percentage']} %",
-    "failed": lambda batch: batch["counts"]["failed"],
-    "created": "created_at",
-}
-FIELDS: dict[str, Column] = {
-    **COLUMNS,
-    "agent": "agent_id",
-    "completed": "completed_at",
-    "failed items": lambda batch: "\n".join(
+COLUMNS = columns("id", "status") | columns(
+    items=lambda batch: batch["counts"]["total"],
+    done=lambda batch: f"{batch['percentage']} %",
+    failed=lambda batch: batch["counts"]["failed"],
+    created="created_at",
+)
+FIELDS = COLUMNS | columns(
+    agent="agent_id",
+    completed="completed_at",
+    failed_items=lambda batch: "\n".join(
         f"{item['number']}: {item['reason']}" for item in batch["failed_items"]
     ),
-}
+)
 
 
 @app.command("list")
@@ -179,12 +176,12 @@ def results(batch: Batch) -> None:
     path = f"/v1/agents/{found['agent_id']}/messages/batch/{batch}/items"
     show_rows(
         server().get(path, limit=ITEMS_MAX),
-        {
-            "item": "number",
-            "status": "status",
-            "run": "run_id",
-            "answer": lambda item: item["reason"] or _answer(item["messages"]),
-        },
+        columns(
+            item="number",
+            status="status",
+            run="run_id",
+            answer=lambda item: item["reason"] or _answer(item["messages"]),
+        ),
     )
 
 
@@ -204,14 +201,14 @@ def _show_messages(batch: str) -> None:
         after = page[-1]["id"]
     show_rows(
         messages,
-        {
-            "item": "batch_item_id",
-            "agent": "agent_id",
-            "role": "role",
-            "text": lambda message: " ".join(
+        columns(
+            item="batch_item_id",
+            agent="agent_id",
+            role="role",
+            text=lambda message: " ".join(
                 part.get("text", "") for part in message["content"] or []
             ),
-        },
+        ),
     )
 
 

@@ -11,7 +11,7 @@ from cli.exit_codes import CommandError, ExitCode
 from cli.inputs import TEXT_HELP, text_of
 from cli.names import AGENT, BLOCK, id_of
 from cli.options import OPTIONS
-from cli.output import Column, confirm, say, show, show_json, show_made, show_rows, write
+from cli.output import columns, confirm, say, show, show_json, show_made, show_rows, write
 from cli.server import given, server
 from cli.verbs import Yes, name_or_id
 
@@ -24,23 +24,9 @@ Agent = Annotated[
 Value = Annotated[str, Argument(help=f"{TEXT_HELP[0].upper()}{TEXT_HELP[1:]}.")]
 IfVersion = Annotated[int | None, Option(help="Only if this is still the newest version.", min=1)]
 
-FIELDS: dict[str, Column] = {
-    "label": "label",
-    "id": "id",
-    "description": "description",
-    "limit": "limit",
-    "read only": "read_only",
-    "value": "value",
-}
-VERSIONS: dict[str, Column] = {
-    "version": "version",
-    "when": "created_at",
-    "what": "kind",
-    "by": "author_id",
-    "run": "run_id",
-    "tool": "tool_name",
-    "fields": lambda version: sorted(version.get("fields") or {}),
-}
+FIELDS = columns("label", "id", "description", "limit", "read_only", "value")
+VERSIONS = columns("version", when="created_at", what="kind", by="author_id", run="run_id")
+VERSIONS |= columns(tool="tool_name", fields=lambda version: sorted(version.get("fields") or {}))
 
 
 def block_id(block: str, agent: str | None) -> str:
@@ -74,13 +60,8 @@ def list_(
         blocks = (
             block for block in server().pages(path, limit=limit) if label in (None, block["label"])
         )
-    columns: dict[str, Column] = {
-        "label": "label",
-        "id": "id",
-        "characters": lambda block: len(block["value"]),
-        "value": "value",
-    }
-    show_rows(blocks, columns)
+    shown = columns("label", "id", characters=lambda block: len(block["value"]), value="value")
+    show_rows(blocks, shown)
 
 
 @app.command()

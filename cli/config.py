@@ -11,7 +11,7 @@ from typer import Argument, Option
 from cli.commands import noun
 from cli.exit_codes import CommandError, ExitCode
 from cli.options import OPTIONS
-from cli.output import Column, say, show_json, show_rows, show_text
+from cli.output import columns, say, show_json, show_rows, show_text
 
 if TYPE_CHECKING:
     from libs.bus.configuration_file import Configuration
@@ -31,10 +31,8 @@ def show(
     from libs.contracts.configuration.catalogue import KEYS
 
     configuration = launch_configuration()
-    columns: dict[str, Column] = {"key": "key", "value": "value"}
-    if origin:
-        columns["origin"] = _origin_words
-    show_rows([describe(configuration, key) for key in KEYS], columns)
+    shown = columns("key", "value") | (columns(origin=_origin_words) if origin else {})
+    show_rows([describe(configuration, key) for key in KEYS], shown)
     _tell_notes(configuration)
 
 

@@ -11,7 +11,7 @@ from typer import Argument, Option
 from cli.commands import noun
 from cli.exit_codes import CommandError, ExitCode
 from cli.names import AGENT, FOLDER, Noun, find, id_of
-from cli.output import Column, confirm, progress, say, show, show_rows, show_text
+from cli.output import columns, confirm, progress, say, show, show_rows, show_text
 from cli.server import given, server
 from cli.verbs import LIST_ENTRIES, Limit, Yes, name_or_id
 
@@ -23,21 +23,15 @@ ENDED = ("completed", "error")
 Folder = Annotated[str, name_or_id(FOLDER)]
 Agent = Annotated[str, name_or_id(AGENT)]
 
-FOLDER_FIELDS: dict[str, Column] = {
-    "name": "name",
-    "id": "id",
-    "description": "description",
-    "embedding": lambda folder: (folder.get("embedding_config") or {}).get("handle"),
-    "created": "created_at",
-}
-FILE_COLUMNS: dict[str, Column] = {
-    "name": "file_name",
-    "id": "id",
-    "status": "processing_status",
-    "bytes": "file_size",
-    "chunks": "total_chunks",
-    "error": "error_message",
-}
+FOLDER_FIELDS = columns(
+    "name",
+    "id",
+    "description",
+    embedding=lambda folder: (folder.get("embedding_config") or {}).get("handle"),
+    created="created_at",
+)
+FILE_COLUMNS = columns(name="file_name") | columns("id", status="processing_status")
+FILE_COLUMNS |= columns(bytes="file_size", chunks="total_chunks", error="error_message")
 
 
 def _files_of(folder_id: str) -> Noun:

@@ -12,7 +12,7 @@ from typer import Argument, Option
 from cli.commands import noun
 from cli.exit_codes import CommandError, ExitCode
 from cli.options import OPTIONS
-from cli.output import Column, confirm, say, show_rows, write
+from cli.output import columns, confirm, say, show_rows, write
 from cli.server import server
 from cli.verbs import LIST_ENTRIES, Limit, Yes
 
@@ -64,9 +64,8 @@ def init(
 @app.command("list")
 def list_(limit: Limit = LIST_ENTRIES) -> None:
     """List the fleets of the server."""
-    columns: dict[str, Column] = {"name": "name", "id": "id", "made from": "origin"}
-    columns["being applied by"] = _applying
-    show_rows(server().pages("/v1/fleets", limit), columns)
+    shown = columns("name", "id", made_from="origin", being_applied_by=_applying)
+    show_rows(server().pages("/v1/fleets", limit), shown)
 
 
 @app.command()
@@ -80,23 +79,17 @@ def status(fleet: Chosen = None) -> None:
     while page := server().get(f"/v1/fleets/{found['id']}/members", after=after, order="asc"):
         rows += page
         after = page[-1]["member_id"]
-    columns = {"kind": "kind", "key": "key", "name": "name", "id": "id", "applied": "applied_at"}
-    show_rows(sorted(rows, key=lambda row: (row["kind"], row["key"])), columns)
+    rows.sort(key=lambda row: (row["kind"], row["key"]))
+    show_rows(rows, columns("kind", "key", "name", "id", applied="applied_at"))
 
 
 @app.command()
 def history(fleet: Chosen = None, limit: Limit = 20) -> None:
     """List what was applied of a fleet, by whom and when, the newest first."""
     found = _found(fleet)
-    columns: dict[str, Column] = {
-        "apply": "id",
-        "when": "created_at",
-        "who": "by",
-        "what": _counts,
-        "status": "status",
-        "undoes": "undoes",
-    }
-    show_rows(server().pages(f"/v1/fleets/{found['id']}/applies", limit), columns)
+    shown = columns(apply="id", when="created_at", who="by", what=_counts)
+    applies = server().pages(f"/v1/fleets/{found['id']}/applies", limit)
+    show_rows(applies, shown | columns("status", "undoes"))
 
 
 @app.command()

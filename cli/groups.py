@@ -10,7 +10,7 @@ from cli.commands import noun
 from cli.exit_codes import CommandError, ExitCode
 from cli.files_and_json import json_object
 from cli.names import AGENT, GROUP, find, id_of
-from cli.output import Column, say, show, show_json, show_rows, show_text
+from cli.output import columns, say, show, show_json, show_rows, show_text
 from cli.server import given, server
 from cli.verbs import LIST_ENTRIES, Limit, add_delete, name_or_id
 
@@ -20,23 +20,16 @@ Group = Annotated[str, name_or_id(GROUP)]
 Agent = Annotated[str, name_or_id(AGENT)]
 TYPES = "round_robin, broadcast, supervisor, dynamic, swarm, intelligent"
 
-COLUMNS: dict[str, Column] = {
-    "name": lambda group: group["name"] or group["id"],
-    "id": "id",
-    "type": "manager_type",
-    "members": lambda group: len(group["agent_ids"]),
-    "description": "description",
-}
-FIELDS: dict[str, Column] = {
-    "name": "name",
-    "id": "id",
-    "description": "description",
-    "type": "manager_type",
-    "manager": "manager_agent_id",
-    "members": lambda group: [member["name"] for member in group["members"]],
-    "shared blocks": "shared_block_ids",
-    "shared state": "shared_state",
-}
+COLUMNS = columns(
+    name=lambda group: group["name"] or group["id"],
+    id="id",
+    type="manager_type",
+    members=lambda group: len(group["agent_ids"]),
+    description="description",
+)
+FIELDS = columns("name", "id", "description", type="manager_type", manager="manager_agent_id")
+FIELDS |= columns(members=lambda group: [member["name"] for member in group["members"]])
+FIELDS |= columns(shared_blocks="shared_block_ids", shared_state="shared_state")
 
 
 @app.command("list")

@@ -8,18 +8,13 @@ from typer import Argument, Option
 
 from cli.commands import noun
 from cli.names import IDENTITY
-from cli.output import Column, show
+from cli.output import columns, show
 from cli.server import server
 from cli.verbs import add_delete, add_get, add_list
 
 app = noun("Identities: whom agents and blocks are about.")
 
-COLUMNS: dict[str, Column] = {
-    "key": "identifier_key",
-    "id": "id",
-    "name": "name",
-    "type": "identity_type",
-}
+COLUMNS = columns(key="identifier_key", id="id", name="name", type="identity_type")
 
 add_list(app, IDENTITY, COLUMNS, "List identities, the newest first.")
 add_get(app, IDENTITY, {**COLUMNS, "properties": "properties"}, "Show an identity, by key or id.")

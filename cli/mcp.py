@@ -10,7 +10,7 @@ from cli.commands import noun
 from cli.exit_codes import CommandError, ExitCode
 from cli.files_and_json import pairs
 from cli.names import MCP_SERVER, id_of
-from cli.output import Column, say, show, show_rows
+from cli.output import columns, say, show, show_rows
 from cli.server import given, server
 from cli.verbs import add_delete, add_get, add_list, name_or_id
 
@@ -30,13 +30,9 @@ def _discovery(mcp_server: Any) -> str:
     return f"{discovery.get('status', '')}{f': {reason}' if reason else ''}"
 
 
-COLUMNS: dict[str, Column] = {
-    "name": "server_name",
-    "id": "id",
-    "type": "mcp_server_type",
-    "where": _where,
-    "discovery": _discovery,
-}
+COLUMNS = columns(
+    name="server_name", id="id", type="mcp_server_type", where=_where, discovery=_discovery
+)
 
 add_list(app, MCP_SERVER, COLUMNS, "List servers, the oldest first.")
 add_get(app, MCP_SERVER, COLUMNS, "Show a server, and how the discovery of its tools went.")
@@ -112,9 +108,7 @@ def refresh(
 def tools(name: McpServer) -> None:
     """List the tools of a server, as agents may have them."""
     path = f"/v1/mcp-servers/{id_of(server(), MCP_SERVER, name)}"
-    show_rows(
-        server().get(f"{path}/tools"), {"name": "name", "id": "id", "description": "description"}
-    )
+    show_rows(server().get(f"{path}/tools"), columns("name", "id", "description"))
 
 
 add_delete(app, MCP_SERVER, "Delete a server and its tools; agents have them no more.")

@@ -32,6 +32,13 @@ def write(text: str, *, end: str = "\n") -> None:
     print(printable(text, sys.stdout), end=end, flush=not end)
 
 
+def columns(*fields: str, **others: Column) -> dict[str, Column]:
+    """What a table shows by its headings: fields of documents by their own names, then others by
+    the heading, with blanks for underscores."""
+    named = {**dict.fromkeys(fields), **others}
+    return {name.replace("_", " "): column or name for name, column in named.items()}
+
+
 def show_rows(rows: Iterable[Any], columns: Mapping[str, Column]) -> None:
     """A table, or with --json the list as the server sent it.
 

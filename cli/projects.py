@@ -8,7 +8,7 @@ from typer import Argument, Option
 
 from cli.commands import noun
 from cli.names import AGENT, PROJECT, find, id_of
-from cli.output import Column, confirm, say, show
+from cli.output import columns, confirm, say, show
 from cli.server import given, server
 from cli.verbs import Yes, add_get, add_list, name_or_id
 
@@ -16,12 +16,7 @@ app = noun("Projects: agents that belong together.")
 
 Project = Annotated[str, name_or_id(PROJECT)]
 Agent = Annotated[str, name_or_id(AGENT)]
-COLUMNS: dict[str, Column] = {
-    "name": "name",
-    "id": "id",
-    "description": "description",
-    "tags": "tags",
-}
+COLUMNS = columns("name", "id", "description", "tags")
 
 add_list(app, PROJECT, COLUMNS, "List projects, the newest first.")
 add_get(app, PROJECT, COLUMNS, "Show a project.")

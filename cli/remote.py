@@ -10,7 +10,7 @@ from typer import Argument, Option
 
 from cli import remotes
 from cli.commands import noun
-from cli.output import say, show_rows
+from cli.output import columns, say, show_rows
 from cli.server import base_url_of
 
 app = noun("The servers that the command knows by name, with their keys.")
@@ -39,7 +39,7 @@ def list_() -> None:
         {"name": name, "url": remote.url, "key": bool(remote.key), "in_use": name == kept.use}
         for name, remote in sorted(kept.by_name.items())
     ]
-    show_rows(rows, {"name": "name", "url": "url", "key": "key", "in use": "in_use"})
+    show_rows(rows, columns("name", "url", "key", "in_use"))
 
 
 @app.command()

@@ -12,7 +12,7 @@ from cli.exit_codes import CommandError, ExitCode
 from cli.message_printing import MessagePrinter, PlainWriter, text_of
 from cli.names import AGENT, id_of
 from cli.options import OPTIONS
-from cli.output import Column, progress, say, show, show_json, show_rows, write
+from cli.output import columns, progress, say, show, show_json, show_rows, write
 from cli.server import segment, server
 
 LOOK_SECONDS, LOOK_SECONDS_MAX = 0.05, 1.0
@@ -22,22 +22,10 @@ app = noun("Runs: what agents answered, step by step, once more by another model
 
 Run = Annotated[str, Argument(help="Its id.")]
 
-COLUMNS: dict[str, Column] = {
-    "run": "id",
-    "agent": "agent_id",
-    "status": "status",
-    "stop reason": "stop_reason",
-    "created": "created_at",
-    "seconds": lambda run: _seconds(run.get("total_duration_ns")),
-}
-REPORT: dict[str, Column] = {
-    "replay": "id",
-    "status": "status",
-    "error": "error",
-    "same": "same",
-    "first difference": "first_difference",
-    "notes": "notes",
-}
+SUMMARY = columns(run="id", agent="agent_id") | columns("status", "stop_reason")
+SUMMARY |= columns(created="created_at")
+COLUMNS = SUMMARY | columns(seconds=lambda run: _seconds(run.get("total_duration_ns")))
+REPORT = columns(replay="id") | columns("status", "error", "same", "first_difference", "notes")
 
 
 @app.command("list")
@@ -75,18 +63,18 @@ def show_run(
     if OPTIONS.json:
         show_json({**document, "messages": messages, "steps": steps, "usage": usage})
         return
-    show(document, {heading: COLUMNS[heading] for heading in COLUMNS if heading != "seconds"})
+    show(document, SUMMARY)
     write(f"steps        {len(steps)}")
     write(f"tokens       {usage['prompt_tokens']} in, {usage['completion_tokens']} out")
     _print_messages(messages)
 
 
-SPANS: dict[str, Column] = {
-    "span": "SpanName",
-    "seconds": lambda span: _seconds(span["Duration"]),
-    "at": "Timestamp",
-    "status": "StatusCode",
-}
+SPANS = columns(
+    span="SpanName",
+    seconds=lambda span: _seconds(span["Duration"]),
+    at="Timestamp",
+    status="StatusCode",
+)
 
 
 def _print_messages(messages: list[Any]) -> None:
@@ -159,12 +147,10 @@ def cancel(
     if OPTIONS.json:
         show_json(outcome)
     else:
-        show_rows([{"run": name, "result": outcome[name]} for name in outcome], CANCELLED)
+        rows = [{"run": run_id, "result": result} for run_id, result in outcome.items()]
+        show_rows(rows, columns("run", "result"))
     if failed := [run_id for run_id, result in outcome.items() if result == "failed"]:
         raise CommandError(f"Not cancelled: {', '.join(failed)}", ExitCode.REFUSED)
-
-
-CANCELLED: dict[str, Column] = {"run": "run", "result": "result"}
 
 
 def _seconds(nanoseconds: int | None) -> str:

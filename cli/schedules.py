@@ -9,7 +9,7 @@ from typer import Option
 from cli.commands import noun
 from cli.exit_codes import CommandError, ExitCode
 from cli.names import AGENT, SCHEDULE, find, id_of
-from cli.output import Column, confirm, say, show, show_rows
+from cli.output import columns, confirm, say, show, show_rows
 from cli.server import given, server
 from cli.verbs import LIST_ENTRIES, Limit, Yes, name_or_id
 
@@ -34,29 +34,17 @@ def _when(schedule: Any) -> str:
     return str(schedule["recurrence_rule"] or schedule["scheduled_time"])
 
 
-COLUMNS: dict[str, Column] = {
-    "name": lambda schedule: schedule["name"] or schedule["id"],
-    "agent": "agent_id",
-    "when": _when,
-    "timezone": "timezone",
-    "status": "status",
-    "next": "next_run",
-    "error": lambda schedule: bool(schedule["last_error"]),
-}
-FIELDS: dict[str, Column] = {
-    "name": "name",
-    "id": "id",
-    "agent": "agent_id",
-    "when": _when,
-    "timezone": "timezone",
-    "status": "status",
-    "next": "next_run",
-    "missed": "missed",
-    "if active": "if_active",
-    "retries": "retries_max",
-    "action": "action",
-    "last error": "last_error",
-}
+COLUMNS = columns(
+    name=lambda schedule: schedule["name"] or schedule["id"], agent="agent_id", when=_when
+) | columns(
+    "timezone", "status", next="next_run", error=lambda schedule: bool(schedule["last_error"])
+)
+FIELDS = (
+    columns("name", "id", agent="agent_id", when=_when)
+    | columns("timezone", "status", next="next_run")
+    | columns("missed", "if_active", retries="retries_max")
+    | columns("action", "last_error")
+)
 
 
 @app.command("list")
@@ -157,7 +145,7 @@ def fire(
     """Fire now, besides the slots."""
     body = {"firing_id": again} if again else {}
     fired = server().post(f"{_path(schedule)}/fire", body)
-    show(fired, {"firing": "id", "run": "run_id", "status": "status"})
+    show(fired, columns(firing="id", run="run_id", status="status"))
 
 
 @app.command()
@@ -166,14 +154,14 @@ def firings(schedule: Schedule, limit: Limit = 20) -> None:
     fired = server().pages(f"{_path(schedule)}/firings", limit=limit)
     show_rows(
         fired,
-        {
-            "firing": "id",
-            "slot": lambda firing: firing["slot"] or "by hand",
-            "run": "run_id",
-            "status": "status",
-            "attempts": "attempts",
-            "error": "error",
-        },
+        columns(
+            firing="id",
+            slot=lambda firing: firing["slot"] or "by hand",
+            run="run_id",
+            status="status",
+            attempts="attempts",
+            error="error",
+        ),
     )
 
 

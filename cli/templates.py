@@ -13,7 +13,7 @@ from cli.exit_codes import CommandError, ExitCode
 from cli.files_and_json import json_object, pairs, text_of
 from cli.names import AGENT, TEMPLATE, find, id_of
 from cli.options import OPTIONS
-from cli.output import Column, confirm, say, show, show_json, show_rows
+from cli.output import columns, confirm, say, show, show_json, show_rows
 from cli.server import given, server
 from cli.verbs import LIST_ENTRIES, Yes, add_get, add_list, name_or_id
 
@@ -22,14 +22,8 @@ app = noun("Templates on the server: agents as saved values, from which others a
 Template = Annotated[str, name_or_id(TEMPLATE)]
 AgentFile = Annotated[Path | None, Option("--file", "-f", help="An agent file (.af).")]
 
-COLUMNS: dict[str, Column] = {
-    "name": "name",
-    "id": "id",
-    "version": "latest_version",
-    "project": "project_slug",
-    "description": "description",
-    "updated": "updated_at",
-}
+COLUMNS = columns("name", "id", version="latest_version", project="project_slug")
+COLUMNS |= columns("description", updated="updated_at")
 
 add_list(app, TEMPLATE, COLUMNS, "List templates, the newest first.")
 add_get(app, TEMPLATE, COLUMNS, "Show a template.")
@@ -90,7 +84,7 @@ def versions(
     path = f"{_path(find(server(), TEMPLATE, template))}/versions"
     show_rows(
         server().numbered_pages(path, "versions", limit),
-        {"version": "version", "saved": "created_at", "latest": "is_latest", "message": "message"},
+        columns("version", saved="created_at", latest="is_latest", message="message"),
     )
 
 
@@ -126,7 +120,7 @@ def deploy(
     }
     path = f"{TEMPLATE.path}/{found['project_id']}/{found['name']}:{version or 'latest'}/agents"
     made = server().post(path, given(body))
-    show(made, {"agents": "agent_ids", "group": "group_id", "deployment": "deployment_id"})
+    show(made, columns(agents="agent_ids", group="group_id", deployment="deployment_id"))
 
 
 @app.command()

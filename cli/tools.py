@@ -11,7 +11,7 @@ from cli.commands import noun
 from cli.exit_codes import CommandError, ExitCode
 from cli.files_and_json import json_object, text_of
 from cli.names import AGENT, TOOL, find, id_of
-from cli.output import Column, say, show, show_rows, show_text
+from cli.output import columns, say, show, show_rows, show_text
 from cli.server import given, server
 from cli.verbs import LIST_ENTRIES, Limit, add_delete, add_get, name_or_id
 
@@ -28,23 +28,13 @@ Approval = Annotated[
 Description = Annotated[str | None, Option(help="What models are told of it.")]
 Tags = Annotated[list[str] | None, Option("--tag", help="May be repeated.")]
 
-COLUMNS: dict[str, Column] = {
-    "name": "name",
-    "id": "id",
-    "type": "tool_type",
-    "description": "description",
-}
-FIELDS: dict[str, Column] = {
-    "name": "name",
-    "id": "id",
-    "type": "tool_type",
-    "description": "description",
-    "tags": "tags",
-    "needs approval": "default_requires_approval",
-    "packages": lambda tool: [_requirement(package) for package in tool["pip_requirements"] or []],
-    "arguments": lambda tool: _arguments(tool),
-    "source": "source_code",
-}
+COLUMNS = columns("name", "id", type="tool_type", description="description")
+FIELDS = COLUMNS | columns("tags", needs_approval="default_requires_approval")
+FIELDS |= columns(
+    packages=lambda tool: [_requirement(package) for package in tool["pip_requirements"] or []],
+    arguments=lambda tool: _arguments(tool),
+    source="source_code",
+)
 
 
 def _requirement(package: Any) -> str:

@@ -64,10 +64,10 @@ def export(
 
 def _export_toml(ids: list[str], to: Path | None) -> None:
     from cli.fleet.export import ExportedFiles, Exporter
-    from cli.fleet.server_transport import ServerTransport
+    from cli.fleet.server_transport import Transport
     from cli.server import server
 
-    files, exporter = ExportedFiles(), Exporter(ServerTransport(server()))
+    files, exporter = ExportedFiles(), Exporter(Transport(server()))
     with progress("Exporting", len(ids)) as advance:
         for number, agent_id in enumerate(ids, start=1):
             exporter.export(agent_id, files)

@@ -104,11 +104,11 @@ def undo(
     before, unless somebody has changed it since."""
     from cli.fleet.command import end, show_outcomes
     from cli.fleet.run import FleetServer
-    from cli.fleet.server_transport import ServerTransport
+    from cli.fleet.server_transport import Transport
     from cli.fleet.view import plan_lines
 
     found = _found(fleet)
-    where = FleetServer(ServerTransport(server()), found["id"])
+    where = FleetServer(Transport(server()), found["id"])
     plan = where.plan({"undo": apply})
     if not OPTIONS.json:
         for line in plan_lines(plan):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from cli.fleet.server_transport import Transport
 from cli.server import Server
 from libs.agent_toml import Catalogue
 from libs.contracts.tools.tool_permission_evaluation import compile_list
@@ -10,7 +11,7 @@ TOOLS_MAX = 10_000
 FOLDERS_MAX = 10_000
 
 
-def catalogue_of(server: Server) -> Catalogue:
+def catalogue_of(server: Server | Transport) -> Catalogue:
     """The models, tools and folders of a server, and which tools it allows."""
     models = server.get("/v1/models/")
     embeddings = server.get("/v1/models/embedding")

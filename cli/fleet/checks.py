@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
-from typing import Any, cast
 
 from cli.fleet.files import AgentFile, Checks
 from cli.fleet.server_transport import Transport
@@ -39,7 +38,7 @@ class ServerChecks:
             self.catalogue = None
 
     def _ask(self) -> Catalogue:
-        found = catalogue_of(cast(Any, self.transport))
+        found = catalogue_of(self.transport)
         models = dict(found.models or {})
         for provider in UNLISTED_PROVIDERS:
             listed = self.transport.get("/v1/models/", provider_name=provider)

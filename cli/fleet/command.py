@@ -17,7 +17,7 @@ from cli.exit_codes import CommandError, ExitCode
 from cli.fleet.checks import ServerChecks
 from cli.fleet.files import Fleet, UnsetVariables, files_of, fleet_of, read_agents
 from cli.fleet.run import Asked, Comparison, FleetServer, Outcome, Plan, Run
-from cli.fleet.server_transport import ServerTransport
+from cli.fleet.server_transport import Transport
 from cli.fleet.settings import values_of
 from cli.fleet.view import (
     counts_of_outcomes,
@@ -52,7 +52,7 @@ def new_run(
         if is_asked:
             fleet.fleet.require(option)
     known = fleet.environment(asked.environment)
-    transport = ServerTransport(server_at(known.server) if known.server else server())
+    transport = Transport(server_at(known.server) if known.server else server())
     values = values_of(known, os.environ)
     checks = ServerChecks(
         transport,
@@ -114,7 +114,7 @@ def read_plan(file: Path) -> tuple[FleetServer, Plan]:
     except (OSError, ValueError, KeyError, TypeError):
         words = f"{file} is no plan of `heeler diff -o`: name files and folders of agents with -f"
         raise CommandError(words, ExitCode.USAGE) from None
-    return FleetServer(ServerTransport(server_at(place)), plan.fleet_id), plan
+    return FleetServer(Transport(server_at(place)), plan.fleet_id), plan
 
 
 def apply_written_plan(file: Path, *, yes: bool) -> None:

@@ -108,7 +108,7 @@ class Exporter:
         plain = {**tool}
         body = {"code": tool.get("source_code") or ""}
         try:
-            derived = self.transport.send("POST", "/v1/tools/generate-schema", body, None)
+            derived = self.transport.post("/v1/tools/generate-schema", body)
         except Refusal:
             return plain
         if derived == tool.get("json_schema"):

@@ -8,6 +8,8 @@ import time
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 
+from pydantic import BaseModel
+
 from cli.exit_codes import CommandError, ExitCode
 from cli.fleet.checks import ServerChecks
 from cli.fleet.files import (
@@ -35,9 +37,8 @@ class Asked:
     reset_memory: tuple[str, ...] = ()
 
 
-@dataclass(frozen=True, kw_only=True)
-class PlannedUnit:
-    """The plan for one thing, by the server."""
+class PlannedUnit(BaseModel):
+    """What becomes of one thing, as the server planned it."""
 
     kind: str
     key: str
@@ -52,16 +53,9 @@ class PlannedUnit:
     words: Sequence[str] = ()
     is_to_do: bool = False
 
-    @classmethod
-    def of(cls, document: Json) -> PlannedUnit:
-        """The unit that a document describes."""
-        changes = [Change.model_validate(change) for change in document["changes"]]
-        return cls(**{**document, "changes": changes})
 
-
-@dataclass(frozen=True, kw_only=True)
-class Plan:
-    """The planned changes, and the id under which the server keeps them."""
+class Plan(BaseModel):
+    """What is to change, and the id under which the server keeps it; `document` is all of it."""
 
     id: str
     fleet_id: str
@@ -74,15 +68,7 @@ class Plan:
     @classmethod
     def of(cls, document: Json) -> Plan:
         """The plan that a document describes."""
-        return cls(
-            id=document["id"],
-            fleet_id=document["fleet_id"],
-            problem=document["problem"],
-            notes=document["notes"],
-            summary=document["summary"],
-            units=[PlannedUnit.of(unit) for unit in document["units"]],
-            document=document,
-        )
+        return cls.model_validate({**document, "document": document})
 
     @property
     def differs(self) -> bool:
@@ -138,11 +124,11 @@ class FleetServer:
         """The fleet of some files, which is made if it is not there."""
         named = fleet.fleet
         body = {"key": named.key, "name": named.name, "origin": named.origin}
-        return cls(transport, transport.send("POST", "/v1/fleets", body, None)["id"])
+        return cls(transport, transport.post("/v1/fleets", body)["id"])
 
     def plan(self, wanted: Json) -> Plan:
         """Have it planned. Raises Refusal."""
-        return Plan.of(self.transport.send("POST", f"{self.path}/plans", wanted, None))
+        return Plan.of(self.transport.post(f"{self.path}/plans", wanted))
 
     def apply_all(
         self, plan: Plan, report: Callable[[Outcome], None] = lambda outcome: None
@@ -160,7 +146,7 @@ class FleetServer:
         """Have a plan applied, and wait for its end. Raises Refusal, and CommandError where it was
         given up."""
         body = {"plan_id": plan.id, "by": f"{getpass.getuser()}@{socket.gethostname()}"}
-        apply_id = self.transport.send("POST", f"{self.path}/applies", body, None)["id"]
+        apply_id = self.transport.post(f"{self.path}/applies", body)["id"]
         units = {(unit.kind, unit.key): unit for unit in plan.units}
         outcomes: list[Outcome] = []
         after, pause = None, LOOK_SECONDS

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import Any, Protocol, cast
+from typing import Any
 
 import letta_client
 
@@ -13,26 +13,9 @@ from cli.exit_codes import CommandError, ExitCode
 from cli.server import Server
 from libs.agent_document.desired import Json
 
-REFUSED_FROM, REFUSED_BELOW = 400, 500
+REFUSED = range(400, 500)
 # The key is wrong, or may not do this; too much was asked for at once.
 NOT_REFUSED = (401, 403, 408, 429)
-
-
-class Transport(Protocol):
-    """A server. Its methods raise CommandError, and Refusal where it refused a request."""
-
-    @property
-    def address(self) -> str:
-        """The address of the server."""
-
-    def get(self, path: str, **query: Any) -> Json:
-        """The document at a path."""
-
-    def pages(self, path: str, limit: int | None = None, **query: Any) -> Iterator[Json]:
-        """Each entry of a list that has cursors."""
-
-    def send(self, method: str, path: str, body: Json, key: str | None) -> Json:
-        """The answer to a request, with an Idempotency-Key if there is one."""
 
 
 class Refusal(CommandError):
@@ -43,19 +26,16 @@ class Refusal(CommandError):
         self.status = status
 
 
-class ServerTransport:
-    """One server. What is no refusal of a request is raised as CommandError: the server cannot be
-    reached, lets nobody in, or fails."""
+class Transport:
+    """One server. Its methods raise Refusal where it refused a request, and CommandError where it
+    cannot be reached, lets nobody in, or fails."""
 
     def __init__(self, server: Server) -> None:
         self.server = server
-
-    @property
-    def address(self) -> str:
-        return self.server.where.url
+        self.address = server.where.url
 
     def get(self, path: str, **query: Any) -> Json:
-        """The document at a path. Raises Refusal."""
+        """The document at a path."""
         with _in_words():
             return self.server.get(path, **query)
 
@@ -63,33 +43,19 @@ class ServerTransport:
         with _in_words():
             yield from self.server.pages(path, limit, **query)
 
-    def send(self, method: str, path: str, body: Json, key: str | None) -> Json:
-        """The answer to a request. Raises Refusal."""
-        options = cast(Any, {"headers": {"Idempotency-Key": key}} if key else {})
-        letta = self.server.letta
-        calls = {
-            "POST": letta.post,
-            "PUT": letta.put,
-            "PATCH": letta.patch,
-            "DELETE": letta.delete,
-        }
-        call = cast(Any, calls[method])
+    def post(self, path: str, body: Json) -> Json:
+        """The answer to a request."""
         with _in_words():
-            return call(path, cast_to=object, body=body, options=options)
+            return self.server.letta.post(path, cast_to=object, body=body)
 
 
 @contextmanager
 def _in_words() -> Iterator[None]:
     try:
         yield
-    except letta_client.APIStatusError as problem:
-        status = problem.status_code
-        refusal = explanation(problem) or CommandError(str(problem))
-        if refusal.code == ExitCode.UNREACHABLE:
-            raise refusal from problem
-        if REFUSED_FROM <= status < REFUSED_BELOW and status not in NOT_REFUSED:
-            raise Refusal(status, str(refusal)) from problem
-        raise refusal from problem
-    except letta_client.APIConnectionError as problem:
-        refusal = explanation(problem) or CommandError(str(problem), ExitCode.UNREACHABLE)
-        raise refusal from problem
+    except (letta_client.APIStatusError, letta_client.APIConnectionError) as problem:
+        told = explanation(problem) or CommandError(str(problem), ExitCode.UNREACHABLE)
+        status = getattr(problem, "status_code", 0)
+        if status in REFUSED and status not in NOT_REFUSED and told.code != ExitCode.UNREACHABLE:
+            told = Refusal(status, str(told))
+        raise told from problem

@@ -226,12 +226,12 @@ class FleetTransport:
     def pages(self, path: str, limit: int | None = None, **query: Any) -> Iterator[Any]:
         return self.server.pages(path, limit, **query)
 
-    def send(self, method: str, path: str, body: Any, key: str | None) -> Any:
+    def post(self, path: str, body: Any) -> Any:
         parts = path.strip("/").split("/")[1:]
         if parts[0] != "fleets":
-            return self.server.send(method, path, body, key)
+            return self.server.send("POST", path, body, None)
         try:
-            return asyncio.run(self.fleets.route(method, parts[1:], body))
+            return asyncio.run(self.fleets.route("POST", parts[1:], body))
         except ApiAway:
             raise ConnectionLost from None
 

@@ -55,7 +55,7 @@ def read(path: Path) -> ScenarioFile:
         text = decode_text(path.read_bytes())
     except (OSError, UnicodeDecodeError) as error:
         words = f"it cannot be read: {error}"
-        raise WrongScenario([_problem(file, "AGT004", words)]) from error
+        raise WrongScenario([Problem(file=file, code="AGT004", message=words)]) from error
     document = document_in(text, file)
     if isinstance(document, Problem):
         raise WrongScenario([document])
@@ -77,7 +77,3 @@ def read(path: Path) -> ScenarioFile:
     if agent.definition is None:
         raise WrongScenario(agent.errors)
     return ScenarioFile(path, scenario, agent.definition, reporter.positions)
-
-
-def _problem(file: str, code: str, message: str) -> Problem:
-    return Problem(file=file, line=0, column=0, code=code, message=message)

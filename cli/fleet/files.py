@@ -76,6 +76,10 @@ class AgentFile:
         """Note how a file is, just before it is read."""
         self.states[path] = state_of(path)
 
+    def add_problem(self, code: str, message: str) -> None:
+        """Note a problem of the file as a whole."""
+        self.problems.append(Problem(file=self.name, code=code, message=message))
+
     def is_saved_since(self) -> bool:
         """Whether it, or a file beside it, is another than the one that was read."""
         return any(state_of(path) != state for path, state in self.states.items())
@@ -294,7 +298,7 @@ def read_agent(fleet: Fleet, path: Path, checks: Checks | None = None) -> AgentF
             )
             file.fingerprint = file.desired.fingerprint
         except MissingVariable as missing:
-            file.problems.append(problem_of(file, MISSING_VARIABLE, str(missing)))
+            file.add_problem(MISSING_VARIABLE, str(missing))
     if file.desired is None:
         file.fingerprint = digest([_content(path), [problem.message for problem in file.problems]])
     return file
@@ -320,11 +324,6 @@ def problem_document(problem: Problem) -> dict[str, Any]:
         "suggestion": problem.suggestion[:TEXT_CHARS_MAX] or None,
         "severity": problem.severity,
     }
-
-
-def problem_of(file: AgentFile, code: str, message: str) -> Problem:
-    """A problem of a file as a whole."""
-    return Problem(file=file.name, line=0, column=0, code=code, message=message)
 
 
 def refuse_duplicates(files: Iterable[AgentFile]) -> None:

@@ -17,7 +17,6 @@ from cli.fleet.files import (
     Fleet,
     files_of,
     find_duplicates,
-    problem_of,
     read_agent,
     state_of,
 )
@@ -173,7 +172,8 @@ class Watcher:
             words = [conflicts[key]] if key in conflicts else []
             if names := duplicates.get(name):
                 words.append(f"{' and '.join(names)} both describe the agent '{name}'")
+            for text in words:
+                file.add_problem(DUPLICATE, text)
             if words:
-                file.problems += [problem_of(file, DUPLICATE, text) for text in words]
                 file.desired = None
                 self.conflicting.add(file.path)

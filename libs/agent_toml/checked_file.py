@@ -26,6 +26,7 @@ from libs.agent_toml.toml_positions import (
     Place,
     Positions,
     TooMuch,
+    line_starts,
     positions_of,
     with_literal_strings,
 )
@@ -81,7 +82,7 @@ def document_in(text: str, file: str) -> tuple[dict[str, Any], Positions] | Prob
         words = f"it has {len(text)} characters, and may have {FILE_CHARS_MAX}"
         return _problem(file, "AGT002", words)
     text = text.replace("\r\n", "\n")
-    positions, begin = Positions(_line_starts(text)), 0
+    positions, begin = Positions(line_starts(text)), 0
     try:
         positions = positions_of(text)
     except NotToml as error:
@@ -106,10 +107,6 @@ def check(
     nowhere = {"line": 0, "column": 0}
     placeless = (problem.model_copy(update=nowhere) for problem in found.problems)
     return replace(found, problems=tuple(placeless))
-
-
-def _line_starts(text: str) -> list[int]:
-    return [0, *(match.end() for match in re.finditer("\n", text.replace("\r\n", "\n")))]
 
 
 def _problem(file: str, code: str, message: str, place: Place | None = None) -> Problem:

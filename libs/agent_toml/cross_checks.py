@@ -2,18 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Iterable, Sequence
+from collections.abc import Callable, Hashable, Sequence
 
 from libs.agent_toml.definition import AgentDefinition, MemoryBlock
 from libs.agent_toml.model_providers import SETTINGS_OF, provider_of
 from libs.agent_toml.reporting import Reporter, enumerate_words
-from libs.agent_toml.schedule_checks import check_schedules
+from libs.agent_toml.schedule_checks import check_schedules, check_time_zone
+from libs.agent_toml.schedule_tables import TYPES_OF_GROUP_KEY
 from libs.agent_toml.tables import Table
 from libs.agent_toml.toml_positions import Path
 from libs.agent_toml.tool_checks import check_mcp_servers, check_tool_rules, check_tools
 from libs.contracts.letta.request_size_limits import BLOCK_VALUE_CHARS_MAX, PROMPT_CHARS_MAX
 from libs.contracts.state_size_limits import AGENT_BYTES_MAX
-from libs.contracts.wall_times import zone_named
 
 NEARLY_FULL = 0.9
 LONG_PROMPT_CHARS = 50_000
@@ -22,7 +22,7 @@ LONG_PROMPT_CHARS = 50_000
 def check_definition(definition: AgentDefinition, reporter: Reporter) -> None:
     """Report all that does not go together, and what may be a mistake."""
     _check_prompt(definition, reporter)
-    _check_time_zone(definition.timezone, ("timezone",), reporter)
+    check_time_zone(definition.timezone, ("timezone",), reporter)
     _check_blocks(definition.memory, reporter)
     _check_names(definition, reporter)
     _check_model(definition, reporter)
@@ -45,7 +45,7 @@ def _check_prompt(definition: AgentDefinition, reporter: Reporter) -> None:
             expected="`system_prompt`, or `system_prompt_file` with the name of a file",
         )
     if file is not None and ("system_prompt",) in reporter.positions.keys:
-        _exclude(("system_prompt_file",), "system_prompt", reporter)
+        reporter.exclude(("system_prompt_file",), "system_prompt")
     if prompt is not None and len(prompt) > PROMPT_CHARS_MAX:
         reporter.error(
             ("system_prompt_file",),
@@ -57,26 +57,11 @@ def _check_prompt(definition: AgentDefinition, reporter: Reporter) -> None:
         reporter.error(("system_prompt",), "AGT108", "the system prompt is empty")
 
 
-def _exclude(path: Path, other: str, reporter: Reporter) -> None:
-    """Report a key that stands beside one that says the same."""
-    words = f"`{path[-1]}` and `{other}` stand beside each other"
-    reporter.error(path, "AGT203", words, expected="one of the two", at_key=True)
-
-
-def _check_time_zone(zone: str | None, path: Path, reporter: Reporter) -> None:
-    if zone is None:
-        return
-    try:
-        zone_named(zone)
-    except ValueError as error:
-        reporter.error(path, "AGT207", str(error), expected="an IANA name")
-
-
 def _check_blocks(blocks: Sequence[MemoryBlock], reporter: Reporter) -> None:
     for index, block in enumerate(blocks):
         path: Path = ("memory", index)
         if block.value_file is not None and (*path, "value") in reporter.positions.keys:
-            _exclude((*path, "value_file"), "value", reporter)
+            reporter.exclude((*path, "value_file"), "value")
         chars = len(block.value or "")
         place = (*path, "value" if block.value_file is None else "value_file")
         if chars > BLOCK_VALUE_CHARS_MAX:
@@ -151,16 +136,11 @@ def _check_model(definition: AgentDefinition, reporter: Reporter) -> None:
 
 def _check_groups(definition: AgentDefinition, reporter: Reporter) -> None:
     """Report settings of groups that their type does not have."""
-    takes: dict[str, Iterable[str]] = {
-        "max_turns": ("round_robin", "dynamic", "swarm"),
-        "termination_token": ("dynamic",),
-        "sleeptime_agent_frequency": ("sleeptime",),
-    }
     no_manager = ("round_robin", "swarm", "broadcast")
     for index, group in enumerate(definition.groups):
         if group.manager_type is None:
             continue
-        for key, types in takes.items():
+        for key, types in TYPES_OF_GROUP_KEY.items():
             if getattr(group, key) is not None and group.manager_type not in types:
                 words = f"`{key}` has no effect on a group of the type `{group.manager_type}`"
                 expected = f"one of the types {enumerate_words([*types])}"

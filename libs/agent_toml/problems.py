@@ -22,8 +22,8 @@ class Problem(BaseModel):
     model_config = ConfigDict(frozen=True)
 
     file: str
-    line: int
-    column: int
+    line: int = 0
+    column: int = 0
     code: str
     message: str
     expected: str = ""

@@ -64,6 +64,11 @@ class Reporter:
         """Report what may be a mistake."""
         self.error(path, code, message, fix=fix, severity="warning")
 
+    def exclude(self, path: Path, other: str) -> None:
+        """Report a key that stands beside another that says the same."""
+        words = f"`{path[-1]}` and `{other}` stand beside each other"
+        self.error(path, "AGT203", words, expected="one of the two", at_key=True)
+
     def suggest(self, word: str, known: Iterable[str]) -> str:
         """The known word that somebody probably meant; empty if there is none, and where it would
         cost too much to look for it."""

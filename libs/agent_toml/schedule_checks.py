@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from libs.agent_toml.definition import AgentDefinition
 from libs.agent_toml.reporting import Reporter, enumerate_words
-from libs.agent_toml.schedule_tables import Schedule, ScheduleAction
+from libs.agent_toml.schedule_tables import KEYS_OF_ACTION, Schedule, ScheduleAction
 from libs.agent_toml.schedule_times import cron_of, moment_of
 from libs.agent_toml.toml_positions import Path
 from libs.contracts.letta.schedule_requests import check_address
@@ -12,11 +12,6 @@ from libs.contracts.scheduler.cron_expressions import why_not_cron
 from libs.contracts.wall_times import zone_named
 
 TIMES = ("at", "every", "cron")
-OF_ACTION = {
-    "tool": ("tool_name", "arguments"),
-    "summarize": ("message_count", "summary_length", "save_to_archival"),
-    "compact": ("settings",),
-}
 OF_MESSAGES = ("max_steps", "callback_url")
 
 
@@ -27,11 +22,17 @@ def check_schedules(definition: AgentDefinition, reporter: Reporter) -> None:
         _check_time(schedule, path, reporter)
         _check_what(schedule, path, reporter)
         _check_policies(schedule, path, reporter)
-        if schedule.timezone is not None:
-            try:
-                zone_named(schedule.timezone)
-            except ValueError as error:
-                reporter.error((*path, "timezone"), "AGT207", str(error), expected="an IANA name")
+        check_time_zone(schedule.timezone, (*path, "timezone"), reporter)
+
+
+def check_time_zone(zone: str | None, path: Path, reporter: Reporter) -> None:
+    """Report a time zone that does not exist."""
+    if zone is None:
+        return
+    try:
+        zone_named(zone)
+    except ValueError as error:
+        reporter.error(path, "AGT207", str(error), expected="an IANA name")
 
 
 def _check_time(schedule: Schedule, path: Path, reporter: Reporter) -> None:
@@ -92,7 +93,7 @@ def _check_what(schedule: Schedule, path: Path, reporter: Reporter) -> None:
 def _check_action(
     action: ScheduleAction, schedule: Schedule, path: Path, reporter: Reporter
 ) -> None:
-    own = OF_ACTION[action.type]
+    own = KEYS_OF_ACTION[action.type]
     for key in sorted(action.model_fields_set - {"type", *own}):
         words = f"`{key}` has no effect on the action `{action.type}`"
         reporter.error((*path, key), "AGT209", words, expected=f"one of {enumerate_words([*own])}")

@@ -18,6 +18,16 @@ from libs.contracts.scheduler.schedule_config import (
 )
 
 STEPS_MAX = 1_000
+KEYS_OF_ACTION = {
+    "tool": ("tool_name", "arguments"),
+    "summarize": ("message_count", "summary_length", "save_to_archival"),
+    "compact": ("settings",),
+}
+TYPES_OF_GROUP_KEY = {
+    "max_turns": ("round_robin", "dynamic", "swarm"),
+    "termination_token": ("dynamic",),
+    "sleeptime_agent_frequency": ("sleeptime",),
+}
 
 
 class ScheduleAction(Table):

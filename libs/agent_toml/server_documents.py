@@ -18,6 +18,7 @@ from libs.agent_document.agent_fields import (
 )
 from libs.agent_toml.definition import AgentDefinition
 from libs.agent_toml.model_tables import ModelSettings
+from libs.agent_toml.schedule_tables import KEYS_OF_ACTION, TYPES_OF_GROUP_KEY
 from libs.contracts.letta.agent_state import file_limits
 from libs.contracts.letta.tools import RETURN_CHARS_MAX
 
@@ -182,15 +183,8 @@ def _schedule(schedule: Document) -> dict[str, Any] | None:
         owner = {**schedule, **action}
         of_message = {key: owner.get(key) for key in ("max_steps", "callback_url")}
         return {**found, "message": message, **of_message}
-    keys = [key for key in ACTION_KEYS[kind] if action.get(key) is not None]
+    keys = [key for key in KEYS_OF_ACTION[kind] if action.get(key) is not None]
     return {**found, "action": {"type": kind, **{key: action[key] for key in keys}}}
-
-
-ACTION_KEYS = {
-    "tool": ("tool_name", "arguments"),
-    "summarize": ("message_count", "summary_length", "save_to_archival"),
-    "compact": ("settings",),
-}
 
 
 def _single_text(schedule: Document) -> str | None:
@@ -209,17 +203,12 @@ def _single_text(schedule: Document) -> str | None:
 
 def _group(group: Document, agent_id: str) -> dict[str, Any]:
     kind = group.get("manager_type") or "round_robin"
-    own = {
-        "max_turns": ("round_robin", "dynamic", "swarm"),
-        "termination_token": ("dynamic",),
-        "sleeptime_agent_frequency": ("sleeptime",),
-    }
     return {
         "name": group["name"],
         "role": "manager" if group.get("manager_agent_id") == agent_id else "member",
         "manager_type": kind,
         "description": group.get("description") or None,
-        **{key: group.get(key) for key, kinds in own.items() if kind in kinds},
+        **{key: group.get(key) for key, kinds in TYPES_OF_GROUP_KEY.items() if kind in kinds},
         "hops_max": group.get("hops_max"),
         "shared_state_mode": group.get("shared_state_mode"),
     }

@@ -83,10 +83,14 @@ class Positions:
         return Place(1, 1)
 
 
+def line_starts(text: str) -> list[int]:
+    """Where each line of a text begins."""
+    return [0, *(match.end() for match in re.finditer("\n", text))]
+
+
 def positions_of(text: str) -> Positions:
     """Where the keys and values of a document stand. Raises NotToml and TooMuch."""
-    starts = [0, *(match.end() for match in re.finditer("\n", text))]
-    scan = _Scan(text, Positions(starts))
+    scan = _Scan(text, Positions(line_starts(text)))
     try:
         return scan.document()
     except (IndexError, ValueError, NotToml):

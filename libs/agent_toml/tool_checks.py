@@ -72,8 +72,7 @@ def _check_tool(tool: Tool, path: Path, reporter: Reporter) -> str:
     """Report what is wrong with one tool; returns its name."""
     has_source = (*path, "source") in reporter.positions.keys
     if tool.file is not None and has_source:
-        words = "`file` and `source` stand beside each other"
-        reporter.error((*path, "file"), "AGT203", words, expected="one of the two", at_key=True)
+        reporter.exclude((*path, "file"), "source")
     if tool.file is None and tool.source is None:
         words = "the tool has no source"
         reporter.error(path, "AGT204", words, expected="`file` or `source`")
@@ -141,15 +140,9 @@ def check_tool_rules(definition: AgentDefinition, reporter: Reporter) -> None:
             is_known = name in known or (definition.include_base_tools and name in SERVER_TOOLS)
             if not is_known and not is_open:
                 words = f"the rule is about `{name}`, and the agent has no such tool"
-                reporter.error(
-                    place,
-                    "AGT208",
-                    words,
-                    expected=f"one of {enumerate_words(listed)}"
-                    if listed
-                    else "a tool that it has",
-                    suggestion=reporter.suggest(name, [*listed, *SERVER_TOOLS]),
-                )
+                expected = f"one of {enumerate_words(listed)}" if listed else "a tool that it has"
+                meant = reporter.suggest(name, [*listed, *SERVER_TOOLS])
+                reporter.error(place, "AGT208", words, expected=expected, suggestion=meant)
 
 
 def check_mcp_servers(definition: AgentDefinition, reporter: Reporter) -> None:

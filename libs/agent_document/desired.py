@@ -67,13 +67,8 @@ class Block(Part):
     shared: bool = False
 
     def fields(self) -> dict[str, Json]:
-        """The fields of a request besides label and value."""
-        said = {
-            "limit": self.limit,
-            "description": self.description,
-            "read_only": self.read_only,
-        }
-        return {name: value for name, value in said.items() if value is not None}
+        """What a request says of it besides label and value."""
+        return self.model_dump(include={"limit", "description", "read_only"}, exclude_none=True)
 
 
 class OwnTool(Part):

@@ -24,7 +24,7 @@ from libs.agent_document.plan_parts import (
     some_of,
 )
 from libs.agent_document.plan_resources import plan_resources
-from libs.agent_document.requests import Ref, Request
+from libs.agent_document.requests import Ref, Request, removal
 
 PRUNE_FRACTION, PRUNE_MAX = 0.2, 5
 type Matched = Mapping[str, Member]  # by the keys of files
@@ -137,7 +137,7 @@ def _agent_of(
                 f' apply the whole fleet, or say `was = "{member.name}"` to rename it'
             )
         return agent
-    found = state.agents_named(desired.name)
+    found = state.by_name.get(desired.name, ())
     ours = [agent for agent in found if state.is_ours(str(agent["id"]))]
     if ours:
         ids = some_of([str(agent["id"]) for agent in ours])
@@ -229,18 +229,11 @@ def _deletion(member: Member, key: str, agent: Document | None) -> Unit:
     unit.before = member
     if agent is not None:
         path = (AGENTS_PATH, member.id)
+        ref = Ref(kind="agent", name=key)
         # An undo knows the moment before.
-        undo = Request(
-            method="POST",
-            path=(*path, "fork"),
-            body={"name": name},
-            creates=Ref(kind="agent", name=key),
-        )
+        undo = Request(method="POST", path=(*path, "fork"), body={"name": name}, creates=ref)
         unit.action = "delete"
-        unit.change(
-            Change(field="name", before=name),
-            Request(method="DELETE", path=path, absent_is_done=True, undo=undo),
-        )
+        unit.change(Change(field="name", before=name), removal(path, undo))
     return unit
 
 

@@ -108,7 +108,7 @@ def _plan_new(unit: Unit, desired: DesiredAgent, default_model: str | None) -> N
     body["include_base_tools"] = not desired.exact_tools
     body["folder_ids"] = [Ref(kind="folder", name=name) for name in desired.folders]
     body = {name: value for name, value in body.items() if value not in ([], {})}
-    unit.change(Change(field="name", after=desired.name), creation(f"{AGENTS_PATH}/", body, ref))
+    unit.change(Change(field="name", after=desired.name), creation((f"{AGENTS_PATH}/",), body, ref))
     by_default = {
         tool.name for tool in desired.own_tools if tool.fields.get("default_requires_approval")
     }

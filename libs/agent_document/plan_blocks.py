@@ -125,6 +125,6 @@ def _attach_new(subject: Subject, block: Block) -> None:
     ref = Ref(kind="block", name=f"{subject.agent_id}/{block.label}")
     subject.unit.change(
         Change(field=f"memory.{block.label}", after=block.value),
-        creation(BLOCKS_PATH, new_block(block), ref),
+        creation((BLOCKS_PATH,), new_block(block), ref),
         _attachment(subject, ref),
     )

@@ -16,7 +16,7 @@ from libs.agent_document.plan_parts import (
     Wanted,
     some_of,
 )
-from libs.agent_document.requests import Ref, Request, creation, patch
+from libs.agent_document.requests import Ref, Request, creation, patch, removal
 
 GROUPS_PATH = "/v1/agent-groups"
 OF_THE_GROUP = ("description", "hops_max", "shared_state_mode")  # the rest is of its manager
@@ -98,7 +98,7 @@ def _create(
     unit.action, unit.applied = "create", Applied()
     names = some_of([agent.name for agent in members])
     ref = Ref(kind="group", name=unit.name)
-    unit.change(Change(field="members", after=names), creation(GROUPS_PATH, body, ref))
+    unit.change(Change(field="members", after=names), creation((GROUPS_PATH,), body, ref))
 
 
 def _change(
@@ -114,12 +114,11 @@ def _change(
     for agent in members:
         if ids.get(agent.key) not in present:
             ref = Ref(kind="agent", name=agent.key)
-            leave = Request(method="DELETE", path=(*path, "members", ref), absent_is_done=True)
-            body = {"agent_id": ref}
-            unit.change(
-                Change(field="members", after=agent.name),
-                Request(method="POST", path=(*path, "members"), body=body, undo=leave),
+            leave = removal((*path, "members", ref))
+            join = Request(
+                method="POST", path=(*path, "members"), body={"agent_id": ref}, undo=leave
             )
+            unit.change(Change(field="members", after=agent.name), join)
     changed = {name: value for name, value in own.items() if there.get(name) != value}
     turns = {
         name: value
@@ -151,8 +150,4 @@ def plan_withdrawals(subject: Subject) -> None:
         members = (GROUPS_PATH, str(there["id"]), "members")
         again = Request(method="POST", path=members, body={"agent_id": subject.agent_id})
         subject.unit.changes.append(Change(field=f"group {name}", before=subject.desired.name))
-        subject.cleanups.append(
-            Request(
-                method="DELETE", path=(*members, subject.agent_id), absent_is_done=True, undo=again
-            )
-        )
+        subject.cleanups.append(removal((*members, subject.agent_id), again))

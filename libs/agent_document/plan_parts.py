@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
+from operator import itemgetter
 from typing import Annotated, Literal
 
 from pydantic import BaseModel, ConfigDict, Field
@@ -88,16 +89,14 @@ class Wanted(Part):
         origin: where the files are, in words; a fleet is pruned from where it was made.
     """
 
-    agents: Annotated[list[DesiredAgent], Field(max_length=FILES_MAX)] = Field(default_factory=list)
-    rejected: Annotated[list[RejectedFile], Field(max_length=FILES_MAX)] = Field(
-        default_factory=list
-    )
+    agents: list[DesiredAgent] = Field(default_factory=list, max_length=FILES_MAX)
+    rejected: list[RejectedFile] = Field(default_factory=list, max_length=FILES_MAX)
     present: Annotated[dict[Key, str], PRESENT_LIMIT] = Field(default_factory=dict)
-    folders: Annotated[list[Place], Field(max_length=FILES_MAX)] = Field(default_factory=list)
+    folders: list[Place] = Field(default_factory=list, max_length=FILES_MAX)
     adopt: bool = False
     prune: bool = False
     prune_max: Annotated[int, Field(ge=0, le=INTEGER_MAX)] | None = None
-    reset_memory: Annotated[list[Name], Field(max_length=FILES_MAX)] = Field(default_factory=list)
+    reset_memory: list[Name] = Field(default_factory=list, max_length=FILES_MAX)
     origin: Place = ""
 
     def covers(self, key: str) -> bool:
@@ -213,9 +212,7 @@ class FleetState:
     def by_name(self) -> Mapping[str, Sequence[Document]]:
         """The agents by their names, of several with one name the oldest first."""
         found: dict[str, list[Document]] = {}
-        for agent in sorted(
-            self.agents.values(), key=lambda each: (each["created_at"], each["id"])
-        ):
+        for agent in sorted(self.agents.values(), key=itemgetter("created_at", "id")):
             found.setdefault(agent["name"], []).append(agent)
         return found
 
@@ -224,35 +221,27 @@ class FleetState:
         """The fleet's members, by their kinds and keys."""
         return {(member.kind, member.key): member for member in self.members}
 
-    def agents_named(self, name: str) -> Sequence[Document]:
-        """The agents of that name, the oldest first."""
-        return self.by_name.get(name, ())
-
     def member(self, kind: Kind, key: str) -> Member | None:
         """The fleet's record of a thing."""
         return self.by_key.get((kind, key))
 
-    def owner(self, thing_id: str) -> Owner | None:
-        """The fleet that owns a thing, if any."""
-        return self.owners.get(thing_id)
-
     def is_ours(self, thing_id: str) -> bool:
         """Whether this fleet owns a thing."""
-        owner = self.owner(thing_id)
+        owner = self.owners.get(thing_id)
         return owner is not None and owner.fleet_id == self.fleet_id
 
     def other_owner(self, thing_id: str) -> Owner | None:
         """The other fleet that owns a thing, if one does."""
-        return None if self.is_ours(thing_id) else self.owner(thing_id)
+        return None if self.is_ours(thing_id) else self.owners.get(thing_id)
 
     def adoption(self, thing_id: str) -> Change:
         """That a thing becomes this fleet's."""
-        owner = self.owner(thing_id)
+        owner = self.owners.get(thing_id)
         return Change(field="fleet", before=owner and owner.fleet, after="this one")
 
     def why_not_ours(self, thing_id: str) -> str:
-        """The owner of a thing that is not this fleet's."""
-        owner = self.owner(thing_id)
+        """Whose a thing is that is not this fleet's."""
+        owner = self.owners.get(thing_id)
         return f"belongs to the fleet '{owner.fleet}'" if owner else "was not made by this fleet"
 
 

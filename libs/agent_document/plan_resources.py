@@ -136,11 +136,10 @@ def _plan_tool(unit: Unit, tool: OwnTool, there: Document | None) -> None:
     body: dict[str, Json] = {"source_code": tool.source_code, **tool.fields}
     if there is None:
         ref = Ref(kind="tool", name=tool.name)
-        gone = Request(method="DELETE", path=(TOOLS_PATH, ref), absent_is_done=True)
         unit.action, unit.applied = "create", Applied()
         unit.change(
             Change(field="source_code", after=tool.source_code),
-            Request(method="PUT", path=(f"{TOOLS_PATH}/",), body=body, creates=ref, undo=gone),
+            creation((f"{TOOLS_PATH}/",), body, ref, "PUT"),
         )
         return
     unit.id = str(there["id"])
@@ -190,7 +189,7 @@ def _plan_server(
         unit.action, unit.applied = "create", Applied()
         unit.change(
             Change(field="address", after=str(address)),
-            creation(f"{MCP_PATH}/", body, ref),
+            creation((f"{MCP_PATH}/",), body, ref),
             Request(method="PATCH", path=(MCP_PATH, ref, "refresh")),
         )
         return
@@ -249,7 +248,7 @@ def _plan_block(
         ref = Ref(kind="shared_block", name=block.label)
         body = new_block(block)
         unit.action = "create"
-        unit.change(Change(field="value", after=block.value), creation(BLOCKS_PATH, body, ref))
+        unit.change(Change(field="value", after=block.value), creation((BLOCKS_PATH,), body, ref))
         return
     unit.id = str(there["id"])
     member = state.member("shared_block", block.label)

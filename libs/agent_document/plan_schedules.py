@@ -8,7 +8,7 @@ from datetime import datetime
 from libs.agent_document.desired import Json, Schedule
 from libs.agent_document.differences import Change, is_within
 from libs.agent_document.plan_parts import Document, Subject
-from libs.agent_document.requests import Ref, Request, patch
+from libs.agent_document.requests import Ref, Request, creation, patch, removal
 
 # What the server shows beside what was sent, of the messages of a schedule.
 ACTION_DEFAULTS = ("max_steps", "callback_url", "include_return_message_types")
@@ -24,14 +24,8 @@ def new_schedules(agent: str | Ref, schedules: Sequence[Schedule]) -> Iterator[R
     name = agent if isinstance(agent, str) else agent.name
     for schedule in schedules:
         ref = Ref(kind="schedule", name=f"{name}/{schedule.name}")
-        path = ("/v1/agents", agent, "schedule")
-        yield Request(
-            method="POST",
-            path=path,
-            body={"name": schedule.name, **schedule.fields},
-            creates=ref,
-            undo=Request(method="DELETE", path=(*path, ref), absent_is_done=True),
-        )
+        body = {"name": schedule.name, **schedule.fields}
+        yield creation(("/v1/agents", agent, "schedule"), body, ref)
 
 
 def plan_schedules(subject: Subject) -> None:
@@ -63,11 +57,7 @@ def plan_schedules(subject: Subject) -> None:
         if name not in wanted and (known := there.get(name)):
             subject.unit.changes.append(Change(field=f"schedules.{name}", before=name))
             again = Request(method="POST", path=_path(subject, known)[:-1], body=_body(known))
-            subject.cleanups.append(
-                Request(
-                    method="DELETE", path=_path(subject, known), absent_is_done=True, undo=again
-                )
-            )
+            subject.cleanups.append(removal(_path(subject, known), again))
 
 
 def _path(subject: Subject, schedule: Document) -> tuple[str, ...]:

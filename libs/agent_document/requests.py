@@ -6,7 +6,7 @@ sent again, by another process, it happens once.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Literal
 
 from libs.agent_document.desired import Json, Part
@@ -51,8 +51,15 @@ def patch(
     return Request(method="PATCH", path=tuple(path), body=dict(body), undo=undo)
 
 
-def creation(path: str, body: Json, ref: Ref) -> Request:
+def removal(path: Iterable[str | Ref], undo: Request | None = None) -> Request:
+    """A request that removes what may be gone already."""
+    return Request(method="DELETE", path=tuple(path), absent_is_done=True, undo=undo)
+
+
+def creation(
+    path: Sequence[str | Ref], body: Json, ref: Ref, method: Literal["POST", "PUT"] = "POST"
+) -> Request:
     """A request that makes a thing, and takes back what it made."""
-    collection = path.rstrip("/")
-    gone = Request(method="DELETE", path=(collection, ref), absent_is_done=True)
-    return Request(method="POST", path=(path,), body=body, creates=ref, undo=gone)
+    collection = [part.rstrip("/") if isinstance(part, str) else part for part in path]
+    gone = removal([*collection, ref])
+    return Request(method=method, path=tuple(path), body=body, creates=ref, undo=gone)

@@ -134,7 +134,7 @@ class _Reader:
         ids = {member.id for member in self.state.members if getattr(member.applied, part)}
         for agent in self.desired:
             if getattr(agent, part) not in (None, []):
-                ids |= {str(each["id"]) for each in self.state.agents_named(agent.name)}
+                ids |= {str(each["id"]) for each in self.state.by_name.get(agent.name, ())}
         return [agent_id for agent_id in self.state.agents if agent_id in ids]
 
     async def agents(self) -> None:

@@ -144,17 +144,20 @@ class Examined:
         return f"{home_prefix(self.settings, self.given)}{command_name()} {words}"
 
     @property
+    def restart(self) -> str:
+        """The command that stops this server and starts it again."""
+        return f"{self.command('down')} && {self.command('up')}"
+
+    @property
     def migrate(self) -> str:
         """The command that brings database and streams up to date."""
         if not self.named_database:
-            return f"{self.command('down')} && {self.command('up')}"
+            return self.restart
         given = {
             DATABASE_VARIABLES[0]: "<url of a superuser>",
             "HEELER_SERVICE_PASSWORDS": "<JSON: a password of each service>",
         }
-        missing = (f"{name}='{hint}' " for name, hint in given.items() if not self.is_set(name))
+        missing = (
+            f"{name}='{hint}' " for name, hint in given.items() if not self.environment.get(name)
+        )
         return f"{''.join(missing)}{shlex.quote(sys.executable)} -m deploy.migrate"
-
-    def is_set(self, name: str) -> bool:
-        """Whether a variable has a value."""
-        return bool(self.environment.get(name))

@@ -139,7 +139,7 @@ def check_owner_of_home(examined: Examined) -> Finding:
     if differences:
         return warning(
             f"the server of this home was started with other settings: {', '.join(differences)}",
-            f"{examined.command('down')} && {examined.command('up')}",
+            examined.restart,
         )
     return ok("the server of this home was started with the settings of here")
 

@@ -46,18 +46,10 @@ def check_postgres(examined: Examined) -> list[Finding]:
     with closing(connection):
         found = [_version(connection)]
         try:
-            found += [
-                *_vector(examined, connection),
-                _connections(connection),
-                _size(connection),
-            ]
+            found += [_vector(examined, connection), _connections(connection), _size(connection)]
         except psycopg.Error as failed:
-            found.append(
-                warning(
-                    f"it does not answer every question: {type(failed).__name__}",
-                    f"export {DATABASE_VARIABLES[0]}=<url of a superuser>",
-                )
-            )
+            text = f"it does not answer every question: {type(failed).__name__}"
+            found.append(warning(text, f"export {DATABASE_VARIABLES[0]}=<url of a superuser>"))
         return found
 
 
@@ -109,15 +101,18 @@ def _unreachable(examined: Examined, url: str, failed: psycopg.Error) -> Finding
             f"export {named}=<url of a Postgres that runs>",
         )
     where = _shown(url)
-    restart = f"{examined.command('down')} && {examined.command('up')}"
     said = str(failed)
     if "password authentication failed" in said or "no password supplied" in said:
-        fix = f"export {named}=<the same url with the password of its user>" if named else restart
+        fix = (
+            f"export {named}=<the same url with the password of its user>"
+            if named
+            else examined.restart
+        )
         return problem(f"{where} does not accept the user or the password", fix)
     if "does not exist" in said:
-        fix = f"export {named}=<url of the database>" if named else restart
+        fix = f"export {named}=<url of the database>" if named else examined.restart
         return problem(f"{where}: {_line(failed)}", fix)
-    fix = f"export {named}=<url of a Postgres that runs>" if named else restart
+    fix = f"export {named}=<url of a Postgres that runs>" if named else examined.restart
     return problem(f"{where} does not answer: {_line(failed)}", fix)
 
 
@@ -144,23 +139,21 @@ def _version(connection: Connection) -> Finding:
     return ok(f"Postgres {shown} answers")
 
 
-def _vector(examined: Examined, connection: Connection) -> list[Finding]:
+def _vector(examined: Examined, connection: Connection) -> Finding:
     row = connection.execute(
         "select (select extversion from pg_extension where extname = 'vector'),"
         " (select default_version from pg_available_extensions where name = 'vector')"
     ).fetchone()
     installed, available = row or (None, None)
     if installed:
-        return [ok(f"pgvector {installed}")]
+        return ok(f"pgvector {installed}")
     if not available:
         major = connection.info.server_version // 10_000
-        return [
-            problem(
-                "this Postgres has no pgvector, in which passages are found",
-                f"sudo apt-get install postgresql-{major}-pgvector",
-            )
-        ]
-    return [problem("pgvector is not installed in this database", examined.migrate)]
+        return problem(
+            "this Postgres has no pgvector, in which passages are found",
+            f"sudo apt-get install postgresql-{major}-pgvector",
+        )
+    return problem("pgvector is not installed in this database", examined.migrate)
 
 
 def _connections(connection: Connection) -> Finding:

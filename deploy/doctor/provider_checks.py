@@ -55,8 +55,8 @@ def providers(examined: Examined) -> list[Provider]:
     for name, bases in BASES.items():
         endpoint: Endpoint | None = getattr(settings, name)
         if endpoint:
-            set_base = next((each for each in bases if examined.is_set(each)), "")
-            found.append(Provider(name, endpoint, set_base or bases[0]))
+            set_base = next((each for each in bases if examined.environment.get(each)), "")
+            found.append(Provider(name, endpoint, set_base or bases[0], bool(set_base)))
     return found
 
 
@@ -181,16 +181,12 @@ def check_tools(examined: Examined) -> list[Finding]:
         ]
         without = [name for name, taken in said if not taken]
         if said and len(without) == len(said):
-            found.append(
-                warning(
-                    f"{provider.name}: no model in its list takes tools, which agents need",
-                    f"export {provider.base_variable}=<address of a server whose models do>",
-                )
-            )
+            text = f"{provider.name}: no model in its list takes tools, which agents need"
+            fix = f"export {provider.base_variable}=<address of a server whose models do>"
+            found.append(warning(text, fix))
         elif said:
-            found.append(
-                ok(f"{provider.name}: {len(said) - len(without)} of {len(said)} take tools")
-            )
+            with_tools = len(said) - len(without)
+            found.append(ok(f"{provider.name}: {with_tools} of {len(said)} take tools"))
         if examined.deep and models:
             found.append(_try_tools(provider, models))
     return found or [skip("no list of models says it; --deep asks a model, which costs a little")]

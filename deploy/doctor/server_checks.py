@@ -69,13 +69,15 @@ def check_health(examined: Examined) -> list[Finding]:
     settings = examined.settings
     port = examined.running.ports.get("api", settings.port)
     health: Health = read_health(settings.reach_host, port)
-    restart = f"{examined.command('down')} && {examined.command('up')}"
     if not health.code:
-        return [problem(f"the API does not answer at {settings.reach_host}:{port}", restart)]
+        return [
+            problem(f"the API does not answer at {settings.reach_host}:{port}", examined.restart)
+        ]
     if not health.all_ok:
         return [
-            problem(f"{name} says: {health.parts[name]}", restart) for name in health.failing
-        ] or [problem(f"the API answers with {health.code}", restart)]
+            problem(f"{name} says: {health.parts[name]}", examined.restart)
+            for name in health.failing
+        ] or [problem(f"the API answers with {health.code}", examined.restart)]
     return [ok("all parts say that they are well")]
 
 
@@ -86,24 +88,19 @@ def check_backlog(examined: Examined) -> list[Finding]:
     try:
         with closing(connect(examined.database_url)) as connection:
             lags = _lags(connection)
-            given_up = sum(
-                _number(connection, DEAD_LETTERS.format(schema=s.name)) for s in SERVICES
-            )
+            letters = (DEAD_LETTERS.format(schema=service.name) for service in SERVICES)
+            given_up = sum(_number(connection, statement) for statement in letters)
     except psycopg.Error:
         return [skip("the logs cannot be read: see `postgres` and `migrations`")]
     found = []
     name, lag = max(lags.items(), key=lambda item: item[1])
     text = f"{lag:,} events wait for {name}"
     if lag >= LAG_EVENTS_LOW:
-        grade = problem if lag >= LAG_EVENTS_MAX else warning
-        found.append(grade(text, f"{examined.command('down')} && {examined.command('up')}"))
+        told = problem if lag >= LAG_EVENTS_MAX else warning
+        found.append(told(text, examined.restart))
     if given_up:
-        found.append(
-            warning(
-                f"{given_up} messages were given up (dead letters)",
-                examined.command("admin dead-letters list"),
-            )
-        )
+        text = f"{given_up} messages were given up (dead letters)"
+        found.append(warning(text, examined.command("admin dead-letters list")))
     return found or [ok(f"no dead letters, at most {lag:,} events wait")]
 
 
@@ -111,13 +108,11 @@ def _lags(connection: psycopg.Connection[tuple[object, ...]]) -> dict[str, int]:
     """The number of events that wait for each relay and each consumer."""
     lags = {}
     for service in SERVICES:
-        lags[f"the relay of {service.name}"] = _number(
-            connection, RELAY_LAG.format(schema=service.name)
-        )
+        relay = RELAY_LAG.format(schema=service.name)
+        lags[f"the relay of {service.name}"] = _number(connection, relay)
         for upstream in _followed(connection, service):
-            lags[f"{service.name}, which follows {upstream}"] = _number(
-                connection, CONSUMER_LAG.format(schema=service.name, upstream=upstream)
-            )
+            consumer = CONSUMER_LAG.format(schema=service.name, upstream=upstream)
+            lags[f"{service.name}, which follows {upstream}"] = _number(connection, consumer)
     return lags
 
 

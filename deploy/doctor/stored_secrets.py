@@ -44,7 +44,7 @@ def check_stored_secrets(examined: Examined) -> Finding:
             f"the keys open what is stored ({len(sealed)} tried)" if sealed else "none is stored"
         )
     text = f"the keys open {len(sealed) - len(closed)} of {len(sealed)} stored secrets"
-    if examined.is_set(ENCRYPTION_KEYS):
+    if examined.environment.get(ENCRYPTION_KEYS):
         try:
             if not _closed(keys_of_home(examined), sealed):
                 return problem(f"{text}; those of the home open all", f"unset {ENCRYPTION_KEYS}")

@@ -157,7 +157,6 @@ class Examined:
             DATABASE_VARIABLES[0]: "<url of a superuser>",
             "HEELER_SERVICE_PASSWORDS": "<JSON: a password of each service>",
         }
-        missing = (
-            f"{name}='{hint}' " for name, hint in given.items() if not self.environment.get(name)
-        )
-        return f"{''.join(missing)}{shlex.quote(sys.executable)} -m deploy.migrate"
+        missing = [name for name in given if not self.environment.get(name)]
+        settings = "".join(f"{name}='{given[name]}' " for name in missing)
+        return f"{settings}{shlex.quote(sys.executable)} -m deploy.migrate"

@@ -35,25 +35,24 @@ def check_nats(examined: Examined) -> Finding:
             f"{BUS_VARIABLE} is no address (it is not shown, since it may hold a password)",
             f"export {BUS_VARIABLE}=<nats://user:password@host:port>",
         )
+    restart = examined.restart
     try:
         greeting, found = _stream_names(url)
     except Refused as refused:
-        fix = (
-            f"export {BUS_VARIABLE}=<nats://user:password@host:port>" if named else examined.restart
-        )
+        fix = f"export {BUS_VARIABLE}=<nats://user:password@host:port>" if named else restart
         return problem(
             f"{where} refuses the user {address.username or 'without a name'}: {refused}", fix
         )
     except (OSError, ValueError, KeyError) as failed:
-        fix = f"export {BUS_VARIABLE}=<address of a NATS that runs>" if named else examined.restart
+        fix = f"export {BUS_VARIABLE}=<address of a NATS that runs>" if named else restart
         return problem(f"{where} does not answer as NATS does ({_reason(failed)})", fix)
     if found is None:
-        fix = "nats-server --config deploy/nats.conf" if named else examined.restart
+        fix = "nats-server --config deploy/nats.conf" if named else restart
         return problem(f"{where} runs without JetStream, which keeps commands and events", fix)
     if missing := [spec.name for spec in streams() if spec.name not in found]:
         return problem(f"{where} lacks the streams {', '.join(missing)}", examined.migrate)
     if examined.bus_system_url and (ill := _problem_of(examined.bus_system_url)):
-        return problem(f"{where} is not well: {ill}", examined.restart)
+        return problem(f"{where} is not well: {ill}", restart)
     return ok(f"{where}, version {greeting.get('version')}, has {len(found)} streams")
 
 

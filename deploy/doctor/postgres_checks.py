@@ -100,20 +100,15 @@ def _unreachable(examined: Examined, url: str, failed: psycopg.Error) -> Finding
             f"{named} is no address of Postgres (it is not shown, since it may hold a password)",
             f"export {named}=<url of a Postgres that runs>",
         )
-    where = _shown(url)
-    said = str(failed)
+    where, said = _shown(url), str(failed)
     if "password authentication failed" in said or "no password supplied" in said:
-        fix = (
-            f"export {named}=<the same url with the password of its user>"
-            if named
-            else examined.restart
-        )
-        return problem(f"{where} does not accept the user or the password", fix)
-    if "does not exist" in said:
-        fix = f"export {named}=<url of the database>" if named else examined.restart
-        return problem(f"{where}: {_line(failed)}", fix)
-    fix = f"export {named}=<url of a Postgres that runs>" if named else examined.restart
-    return problem(f"{where} does not answer: {_line(failed)}", fix)
+        text = f"{where} does not accept the user or the password"
+        wanted = "the same url with the password of its user"
+    elif "does not exist" in said:
+        text, wanted = f"{where}: {_line(failed)}", "url of the database"
+    else:
+        text, wanted = f"{where} does not answer: {_line(failed)}", "url of a Postgres that runs"
+    return problem(text, f"export {named}=<{wanted}>" if named else examined.restart)
 
 
 def _shown(url: str) -> str:

@@ -70,14 +70,12 @@ def check_health(examined: Examined) -> list[Finding]:
     port = examined.running.ports.get("api", settings.port)
     health: Health = read_health(settings.reach_host, port)
     if not health.code:
-        return [
-            problem(f"the API does not answer at {settings.reach_host}:{port}", examined.restart)
-        ]
+        text = f"the API does not answer at {settings.reach_host}:{port}"
+        return [problem(text, examined.restart)]
     if not health.all_ok:
-        return [
-            problem(f"{name} says: {health.parts[name]}", examined.restart)
-            for name in health.failing
-        ] or [problem(f"the API answers with {health.code}", examined.restart)]
+        texts = [f"{name} says: {health.parts[name]}" for name in health.failing]
+        texts = texts or [f"the API answers with {health.code}"]
+        return [problem(text, examined.restart) for text in texts]
     return [ok("all parts say that they are well")]
 
 

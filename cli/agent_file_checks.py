@@ -23,6 +23,7 @@ from libs.agent_toml import (
     to_json,
     to_text,
 )
+from libs.agent_toml.reporting import Reporter
 from libs.agent_toml.tables import ENVIRONMENTS
 from libs.contracts.outside_texts import decode_text
 
@@ -71,24 +72,15 @@ def _name_of(path: Path) -> str:
 def _names_of_two(files: Sequence[CheckedFile]) -> list[Problem]:
     """A problem for each file whose agent an earlier one describes, too."""
     first: dict[str, str] = {}
-    problems = []
+    problems: list[Problem] = []
     for checked in files:
         if checked.definition is None:
             continue
         name = checked.definition.name
         if name in first:
-            place = checked.positions.of_value(("name",))
-            words = f"{first[name]} describes the agent '{name}', too"
-            problems.append(
-                Problem(
-                    file=checked.file,
-                    line=place.line,
-                    column=place.column,
-                    code="AGT215",
-                    message=words,
-                    field="name",
-                )
-            )
+            reporter = Reporter(checked.file, checked.positions)
+            reporter.error(("name",), "AGT215", f"{first[name]} describes the agent '{name}', too")
+            problems += reporter.found
         first.setdefault(name, checked.file)
     return problems
 

@@ -12,12 +12,12 @@ from pydantic import Field, ValidationError
 
 from libs.agent_toml.security_rules import (
     BUILT_IN,
-    OwnPattern,
     RuleSet,
     RuleSeverity,
     SecurityRule,
 )
 from libs.agent_toml.tables import ENVIRONMENTS, Environment, Table
+from libs.agent_toml.text_detectors import texts_that_match
 
 RULES_MAX = 200
 PATTERN_CHARS_MAX = 500
@@ -89,9 +89,8 @@ def _rule(rule: OwnRule) -> SecurityRule:
     return SecurityRule(
         rule.id,
         rule.title,
-        "own",
+        texts_that_match(pattern, tuple(rule.fields), rule.title),
         rule.model_dump(include={*ENVIRONMENTS}),
         rule.reason,
         rule.fix or "Take it out.",
-        OwnPattern(pattern, tuple(rule.fields)),
     )

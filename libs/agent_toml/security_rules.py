@@ -1,28 +1,21 @@
 """The security rules of files, as data: what each looks at, how bad it is where, why, and the fix.
 
-`detector` names the function of `security_checks` that finds it. An operator may have rules of
-their own beside these, and other severities for these (`own_rules`).
+An operator may have rules of their own beside these, and other severities for these (`own_rules`).
 """
 
 from __future__ import annotations
 
-import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Literal
 
+from libs.agent_toml import limit_detectors, text_detectors, tool_detectors
+from libs.agent_toml.security_subject import Finding, Subject
 from libs.agent_toml.tables import ENVIRONMENTS, Environment
 
 RuleSeverity = Literal["error", "warning", "off"]
 
-
-@dataclass(frozen=True, slots=True)
-class OwnPattern:
-    """The pattern of an operator's rule, matched in the texts of fields whose names begin so; in
-    all fields where none are named."""
-
-    pattern: re.Pattern[str]
-    fields: tuple[str, ...] = ()
+type Detector = Callable[[Subject], Iterator[Finding]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,11 +24,10 @@ class SecurityRule:
 
     id: str
     title: str
-    detector: str
+    detector: Detector
     severities: Mapping[str, RuleSeverity]
     reason: str
     fix: str
-    own: OwnPattern | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,7 +47,7 @@ BUILT_IN = (
     SecurityRule(
         "SEC001",
         "A secret stands in the file",
-        "secrets_in_texts",
+        text_detectors.secrets_in_texts,
         _severities("error", "error", "error"),
         "Files are copied and kept in version control: everybody who reads one has the key.",
         "Have the key revoked, and write `${NAME}` in `[secrets]`, a header or `env`.",
@@ -63,7 +55,7 @@ BUILT_IN = (
     SecurityRule(
         "SEC002",
         "A header or a variable for a secret has a plain value",
-        "plain_values",
+        text_detectors.plain_values,
         _severities("error", "error", "error"),
         "By its name it is a secret, and its value stands in the file.",
         "Write the name of an environment variable: `${NAME}`.",
@@ -71,7 +63,7 @@ BUILT_IN = (
     SecurityRule(
         "SEC003",
         "A tool needs what the file does not declare",
-        "undeclared_needs",
+        tool_detectors.undeclared_needs,
         _severities("off", "warning", "error"),
         "Tools that run code, read files or reach the network are declared, so that a review of "
         "the file shows them and nothing else can be called.",
@@ -80,7 +72,7 @@ BUILT_IN = (
     SecurityRule(
         "SEC004",
         "A tool can never be called",
-        "needs_that_are_withheld",
+        tool_detectors.needs_that_are_withheld,
         _severities("warning", "error", "error"),
         "`[permissions]` withholds what the tool needs: the file says two things.",
         "Add the capability to `[permissions]`, or take the tool out.",
@@ -88,7 +80,7 @@ BUILT_IN = (
     SecurityRule(
         "SEC005",
         "A tool that runs programs needs no approval",
-        "unapproved_programs",
+        tool_detectors.unapproved_programs,
         _severities("off", "warning", "error"),
         "What the model reads may tell it to run anything; a person looks at each call first.",
         "Add a `[[tool_rules]]` of the type `requires_approval` for it.",
@@ -96,7 +88,7 @@ BUILT_IN = (
     SecurityRule(
         "SEC006",
         "The source of a tool starts programs",
-        "sources_that_start_programs",
+        tool_detectors.detector_of("programs", "it starts programs", unless_approved=True),
         _severities("warning", "warning", "error"),
         "`subprocess`, `os.system` and the like run whatever they are given.",
         "Call a library instead, or set `requires_approval = true`.",
@@ -104,7 +96,7 @@ BUILT_IN = (
     SecurityRule(
         "SEC007",
         "The source of a tool evaluates text as code",
-        "sources_that_evaluate",
+        tool_detectors.detector_of("evaluation", "it runs text as code"),
         _severities("warning", "error", "error"),
         "`eval` and `exec` run whatever the model, or what it has read, puts in.",
         "Parse the text: `json.loads`, `ast.literal_eval`.",
@@ -112,7 +104,7 @@ BUILT_IN = (
     SecurityRule(
         "SEC008",
         "The source of a tool hides what it runs",
-        "sources_that_hide",
+        tool_detectors.detector_of("hiding", "it runs what it hides"),
         _severities("error", "error", "error"),
         "Code that is decoded and then run cannot be reviewed.",
         "Write the code itself.",
@@ -120,7 +112,7 @@ BUILT_IN = (
     SecurityRule(
         "SEC009",
         "The source of a tool reads the secrets of the machine",
-        "sources_that_read_secrets",
+        tool_detectors.sources_that_read_secrets,
         _severities("error", "error", "error"),
         "It reads keys, password files, the whole environment, or the metadata of a cloud.",
         "Name the one secret that it needs in `[secrets]`, and read that variable alone.",
@@ -128,7 +120,7 @@ BUILT_IN = (
     SecurityRule(
         "SEC010",
         "The source of a tool opens sockets",
-        "sources_with_sockets",
+        tool_detectors.detector_of("sockets", "it opens sockets", unless_approved=True),
         _severities("warning", "warning", "error"),
         "A raw socket goes around what guards addresses, and can listen.",
         "Use an HTTP client, or set `requires_approval = true`.",
@@ -136,7 +128,7 @@ BUILT_IN = (
     SecurityRule(
         "SEC011",
         "The source of a tool loads objects from bytes",
-        "sources_that_unpickle",
+        tool_detectors.detector_of("unpickling", "it loads objects from bytes"),
         _severities("warning", "warning", "error"),
         "`pickle` and `marshal` run code that is in the bytes.",
         "Use JSON.",
@@ -144,7 +136,7 @@ BUILT_IN = (
     SecurityRule(
         "SEC012",
         "An MCP server is a shell",
-        "mcp_shells",
+        tool_detectors.mcp_shells,
         _severities("error", "error", "error"),
         "A shell runs any command: the file could start anything on the machine of the server.",
         "Name the program itself, with its arguments as a list.",
@@ -152,7 +144,7 @@ BUILT_IN = (
     SecurityRule(
         "SEC013",
         "An MCP server is fetched when it starts",
-        "mcp_fetched_programs",
+        tool_detectors.mcp_fetched_programs,
         _severities("warning", "error", "error"),
         "`npx`, `uvx` and the like run what somebody has published meanwhile.",
         "Install the program, and name its absolute path.",
@@ -160,7 +152,7 @@ BUILT_IN = (
     SecurityRule(
         "SEC014",
         "An address is not encrypted",
-        "plain_http",
+        text_detectors.plain_http,
         _severities("warning", "warning", "error"),
         "Tokens, prompts and answers can be read and changed on their way.",
         "Use https://.",
@@ -168,7 +160,7 @@ BUILT_IN = (
     SecurityRule(
         "SEC015",
         "An address is that of the machine's cloud",
-        "metadata_addresses",
+        text_detectors.metadata_addresses,
         _severities("error", "error", "error"),
         "The metadata service of a cloud hands out the keys of the machine.",
         "Take the address out.",
@@ -176,7 +168,7 @@ BUILT_IN = (
     SecurityRule(
         "SEC016",
         "A text is a known attack on models",
-        "injections",
+        text_detectors.injections,
         _severities("warning", "error", "error"),
         "It tells the model to ignore its instructions, to reveal its prompt, or to have no rules.",
         "Take the sentence out. To defend against it, say what the agent must never do.",
@@ -184,7 +176,7 @@ BUILT_IN = (
     SecurityRule(
         "SEC017",
         "A text has invisible characters",
-        "invisible_characters",
+        text_detectors.invisible_characters,
         _severities("error", "error", "error"),
         "Models read what people who review the file do not see.",
         "Remove the characters.",
@@ -192,7 +184,7 @@ BUILT_IN = (
     SecurityRule(
         "SEC018",
         "An MCP server may ask the agent's model",
-        "sampling",
+        tool_detectors.sampling,
         _severities("off", "warning", "error"),
         "The server spends your tokens with prompts of its own.",
         "Set `sampling = false`.",
@@ -200,7 +192,7 @@ BUILT_IN = (
     SecurityRule(
         "SEC019",
         "A package has no version",
-        "unpinned_packages",
+        tool_detectors.unpinned_packages,
         _severities("off", "off", "warning"),
         "Another version may do something else, or be somebody else's.",
         "Write `name==version`.",
@@ -208,7 +200,7 @@ BUILT_IN = (
     SecurityRule(
         "SEC020",
         "A schedule fires more often than every five minutes",
-        "frequent_schedules",
+        limit_detectors.frequent_schedules,
         _severities("off", "warning", "warning"),
         "Each firing costs tokens, by day and by night.",
         "Use a longer interval.",
@@ -216,7 +208,7 @@ BUILT_IN = (
     SecurityRule(
         "SEC021",
         "A hidden agent acts by itself",
-        "hidden_schedules",
+        limit_detectors.hidden_schedules,
         _severities("off", "warning", "error"),
         "Lists do not show it, and nobody asks it: nobody notices what it does.",
         "Set `hidden = false`, or remove its schedules.",
@@ -224,7 +216,7 @@ BUILT_IN = (
     SecurityRule(
         "SEC022",
         "A limit leaves no room for the conversation",
-        "output_without_room",
+        limit_detectors.output_without_room,
         _severities("warning", "error", "error"),
         "An answer may be as long as all that the model is shown.",
         "Lower `max_output_tokens`, or raise `context_window`.",
@@ -232,7 +224,7 @@ BUILT_IN = (
     SecurityRule(
         "SEC023",
         "A schedule may take very many steps",
-        "many_steps",
+        limit_detectors.many_steps,
         _severities("off", "warning", "error"),
         "Nobody waits for the answer, so nobody stops an agent that goes in circles.",
         "Lower `max_steps` to at most 200.",

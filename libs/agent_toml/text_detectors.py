@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 
 from libs.agent_toml.reporting import name_of
 from libs.agent_toml.secret_patterns import SECRET_NAME, secret_in
@@ -41,6 +41,21 @@ DENIAL = re.compile(
     r"(?:\b(?:never|not|refuse|decline|reject|if)\b|n't\b)[^.!?\n]*$", re.IGNORECASE
 )
 DENIAL_CHARS = 60
+
+
+def texts_that_match(
+    pattern: re.Pattern[str], fields: tuple[str, ...], title: str
+) -> Callable[[Subject], Iterator[Finding]]:
+    """A detector of texts that a pattern of an operator is in: those of the fields whose names
+    begin like this, or of all where none are named."""
+
+    def detect(subject: Subject) -> Iterator[Finding]:
+        for path, text in subject.texts:
+            name = name_of(path)
+            if name.startswith(fields or "") and pattern.search(text):
+                yield Finding(path, f"{name}: {title}")
+
+    return detect
 
 
 def secrets_in_texts(subject: Subject) -> Iterator[Finding]:

@@ -12,7 +12,7 @@ from cli.imports import wait_for_import
 from cli.names import AGENT, id_of
 from cli.options import OPTIONS
 from cli.output import columns, say, show, show_json, show_line, show_made, show_rows, write
-from cli.server import server
+from cli.server import given, server
 from cli.verbs import name_or_id
 from libs.contracts.outside_texts import lines_of
 
@@ -141,8 +141,6 @@ def fork(
 ) -> None:
     """Make an agent that is what another is, or was."""
     path = f"/v1/agents/{id_of(server(), AGENT, agent)}/fork"
-    given = {"at": at, "name": name}
-    body = {field: value for field, value in given.items() if value is not None}
-    forking = server().post(path, {**body, "background": True})
+    forking = server().post(path, given({"at": at, "name": name, "background": True}))
     [agent_id] = wait_for_import(forking, "Forking")["agent_ids"]
     show_made(server().get(f"/v1/agents/{agent_id}"))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any
+from typing import Annotated
 
 from typer import Argument, Option
 
@@ -13,9 +13,9 @@ from cli.files_and_json import pairs
 from cli.inputs import TEXT_HELP, fields_of, text_of
 from cli.names import AGENT, TOOL, find, id_of
 from cli.options import TextCommand
-from cli.output import columns, confirm, say, show, show_made, show_rows
-from cli.server import server
-from cli.verbs import Yes, name_or_id
+from cli.output import columns, say, show, show_made, show_rows
+from cli.server import given, server
+from cli.verbs import add_delete, name_or_id
 
 app = noun("Agents: list, make, ask, change, compare and delete them.")
 
@@ -89,10 +89,8 @@ def create(
         for label, value in pairs(memory, "--memory").items()
     ]
     plain = {"name": name, "model": model, "embedding": embedding, "tags": tag}
-    given = {field: value for field, value in plain.items() if value is not None}
-    if system is not None:
-        given["system"] = text_of(system)
-    body = {**given, **_tools(tool), **fields_of(set_, "CreateAgent")}
+    own = given({**plain, "system": None if system is None else text_of(system)})
+    body = {**own, **_tools(tool), **fields_of(set_, "CreateAgent")}
     if not body.keys() & {"model", "llm_config"}:
         raise CommandError(
             "Give its model: --model HANDLE, as `heeler models list` has them", ExitCode.USAGE
@@ -113,9 +111,7 @@ def set_(
 ) -> None:
     """Change fields of an agent; the others stay. --tag and --tool say all that it has then."""
     plain = {"name": name, "model": model, "description": description, "tags": tag}
-    body: dict[str, Any] = {field: value for field, value in plain.items() if value is not None}
-    if system is not None:
-        body["system"] = text_of(system)
+    body = given({**plain, "system": None if system is None else text_of(system)})
     if tool is not None:
         body["tool_ids"] = [id_of(server(), TOOL, each) for each in tool]
     body |= fields_of(set_, "UpdateAgent")
@@ -124,23 +120,14 @@ def set_(
     say(f"Changed {', '.join(sorted(body)) or 'nothing'}.")
 
 
-@app.command()
-def delete(
-    agent: Agent,
-    yes: Yes = False,
-) -> None:
-    """Delete an agent, its conversations and its own blocks."""
-    agent_id = id_of(server(), AGENT, agent)
-    confirm(f"Delete the agent {agent}?", yes=yes)
-    server().delete(f"/v1/agents/{agent_id}")
-    say(f"Deleted {agent_id}.")
+add_delete(app, AGENT, "Delete an agent, its conversations and its own blocks.")
 
 
-def _tools(given: list[str] | None) -> dict[str, list[str]]:
+def _tools(named: list[str] | None) -> dict[str, list[str]]:
     """The tools of a new agent: ids as ids, all else by name."""
-    ids = [tool for tool in given or () if TOOL.is_id(tool)]
-    names = [tool for tool in given or () if not TOOL.is_id(tool)]
-    return {"tool_ids": ids, "tools": names} if given else {}
+    ids = [tool for tool in named or () if TOOL.is_id(tool)]
+    names = [tool for tool in named or () if not TOOL.is_id(tool)]
+    return {"tool_ids": ids, "tools": names} if named else {}
 
 
 app.command("send")(agent_messages.send)

@@ -11,14 +11,21 @@ from cli.names import AGENT, ARCHIVE, id_of
 from cli.options import OPTIONS
 from cli.output import columns, confirm, say, show, show_rows
 from cli.server import given, server
-from cli.verbs import LIST_ENTRIES, Limit, Yes, add_delete, add_get, name_or_id
+from cli.verbs import (
+    LIST_ENTRIES,
+    Limit,
+    Yes,
+    add_attachment,
+    add_delete,
+    add_get,
+    name_or_id,
+)
 
 app = noun("Archives: long-term memory that agents search.")
 passages = noun("The passages of archives: what they hold.")
 app.add_typer(passages, name="passages")
 
 Archive = Annotated[str, name_or_id(ARCHIVE)]
-Agent = Annotated[str, name_or_id(AGENT)]
 Tags = Annotated[list[str] | None, Option("--tag", help="May be repeated.")]
 
 FIELDS = columns(
@@ -66,26 +73,20 @@ def set_(
     show(server().patch(f"/v1/archives/{id_of(server(), ARCHIVE, archive)}", fields), FIELDS)
 
 
-@app.command()
-def attach(archive: Archive, agent: Agent) -> None:
-    """Let an agent search and fill an archive."""
-    _change(archive, agent, "attach")
-    say(f"{agent} has the archive {archive}.")
-
-
-@app.command()
-def detach(archive: Archive, agent: Agent) -> None:
-    """Take an archive from an agent; its passages stay."""
-    _change(archive, agent, "detach")
-    say(f"{agent} has the archive {archive} no more.")
-
-
-def _change(archive: str, agent: str, verb: str) -> None:
-    agent_id = id_of(server(), AGENT, agent)
-    archive_id = id_of(server(), ARCHIVE, archive)
-    server().patch(f"/v1/agents/{agent_id}/archives/{verb}/{archive_id}")
-
-
+add_attachment(
+    app,
+    ARCHIVE,
+    "attach",
+    "Let an agent search and fill an archive.",
+    "{agent} has the archive {name}.",
+)
+add_attachment(
+    app,
+    ARCHIVE,
+    "detach",
+    "Take an archive from an agent; its passages stay.",
+    "{agent} has the archive {name} no more.",
+)
 add_delete(app, ARCHIVE, "Delete an archive with its passages.")
 
 

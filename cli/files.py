@@ -13,7 +13,7 @@ from cli.exit_codes import CommandError, ExitCode
 from cli.names import AGENT, FOLDER, Noun, find, id_of
 from cli.output import columns, confirm, progress, say, show, show_rows, show_text
 from cli.server import given, server
-from cli.verbs import LIST_ENTRIES, Limit, Yes, name_or_id
+from cli.verbs import LIST_ENTRIES, Limit, Yes, add_attachment, name_or_id
 
 app = noun("Folders and files that agents open and search.")
 
@@ -21,7 +21,6 @@ POLL_SECONDS = 0.5
 ENDED = ("completed", "error")
 
 Folder = Annotated[str, name_or_id(FOLDER)]
-Agent = Annotated[str, name_or_id(AGENT)]
 
 FOLDER_FIELDS = columns(
     "name",
@@ -143,24 +142,16 @@ def get(
     show_text(server().get(path, include_content=True)["content"] or "")
 
 
-@app.command()
-def attach(folder: Folder, agent: Agent) -> None:
-    """Let an agent open and search the files of a folder."""
-    _change(folder, agent, "attach")
-    say(f"{agent} has the folder {folder}.")
-
-
-@app.command()
-def detach(folder: Folder, agent: Agent) -> None:
-    """Take a folder from an agent."""
-    _change(folder, agent, "detach")
-    say(f"{agent} has the folder {folder} no more.")
-
-
-def _change(folder: str, agent: str, verb: str) -> None:
-    agent_id = id_of(server(), AGENT, agent)
-    folder_id = id_of(server(), FOLDER, folder)
-    server().patch(f"/v1/agents/{agent_id}/folders/{verb}/{folder_id}")
+add_attachment(
+    app,
+    FOLDER,
+    "attach",
+    "Let an agent open and search the files of a folder.",
+    "{agent} has the folder {name}.",
+)
+add_attachment(
+    app, FOLDER, "detach", "Take a folder from an agent.", "{agent} has the folder {name} no more."
+)
 
 
 @app.command()

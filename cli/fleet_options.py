@@ -6,10 +6,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Any
 
-import typer
 from typer import Option
 
-from cli.options import Command, name_value
+from cli.options import Command, name_value, parameters_of
 
 
 @dataclass
@@ -83,13 +82,9 @@ class FleetCommand(Command):
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
-        app = typer.Typer(add_completion=False)
-        app.command()(_fleet_options)
-        options = typer.main.get_command(app).params
+        options = parameters_of(_fleet_options, _keep)
         for parameter in options:
             name_value(parameter)
-            parameter.expose_value = False
-            parameter.callback = _keep
         self.params[:0] = options
 
 

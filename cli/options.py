@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, fields
 from typing import Annotated, Any
 
@@ -155,7 +156,7 @@ def name_value(parameter: Any) -> None:
 
 def _add_shared(parameters: list[Any], *, hidden: bool = False) -> None:
     own = {flag for parameter in parameters for flag in parameter.opts}
-    for parameter in _parameters():
+    for parameter in parameters_of(_shared, _keep):
         if own.isdisjoint(parameter.opts):
             parameter.hidden = hidden
             parameters.append(parameter)
@@ -183,11 +184,13 @@ class TextCoercion:
         return param.get_runtime_param().coerce(value, param=param, ctx=ctx)
 
 
-def _parameters() -> list[Any]:
+def parameters_of(options: Callable[..., None], keep: Callable[[Any, Any, Any], Any]) -> list[Any]:
+    """The parameters of a function that has options for several commands; `keep` gets each value,
+    and the commands do not."""
     app = typer.Typer(add_completion=False)
-    app.command()(_shared)
+    app.command()(options)
     parameters = typer.main.get_command(app).params
     for parameter in parameters:
         parameter.expose_value = False
-        parameter.callback = _keep
+        parameter.callback = keep
     return parameters

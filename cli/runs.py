@@ -13,7 +13,7 @@ from cli.message_printing import MessagePrinter, PlainWriter, text_of
 from cli.names import AGENT, id_of
 from cli.options import OPTIONS
 from cli.output import columns, progress, say, show, show_json, show_rows, write
-from cli.server import segment, server
+from cli.server import given, segment, server
 
 LOOK_SECONDS, LOOK_SECONDS_MAX = 0.05, 1.0
 MESSAGES_MAX = 1000
@@ -99,9 +99,8 @@ def replay(
 ) -> None:
     """Ask a model once more, and compare. The exit code is 0 if the replay ends, same or not."""
     path = f"/v1/runs/{segment(run)}"
-    given = {"model": model, "from_step": from_step, "mode": "live" if live else None}
-    body = {name: value for name, value in given.items() if value is not None}
-    begun = server().post(f"{path}/replay", {**body, "background": True})
+    asked = {"model": model, "from_step": from_step, "mode": "live" if live else None}
+    begun = server().post(f"{path}/replay", given({**asked, "background": True}))
     report = _wait(f"{path}/replays/{begun['id']}", begun)
     if OPTIONS.json:
         show_json(report)

@@ -13,12 +13,11 @@ from cli.files_and_json import json_object, text_of
 from cli.names import AGENT, TOOL, find, id_of
 from cli.output import columns, say, show, show_rows, show_text
 from cli.server import given, server
-from cli.verbs import LIST_ENTRIES, Limit, add_delete, add_get, name_or_id
+from cli.verbs import LIST_ENTRIES, Limit, add_attachment, add_delete, add_get, name_or_id
 
 app = noun("Tools: what agents may call.")
 
 Tool = Annotated[str, name_or_id(TOOL)]
-Agent = Annotated[str, name_or_id(AGENT)]
 Packages = Annotated[
     list[str] | None, Option("--package", help="A package from PyPI: requests, numpy==2.1.0.")
 ]
@@ -133,24 +132,8 @@ def _fields(
     return given(fields)
 
 
-@app.command()
-def attach(tool: Tool, agent: Agent) -> None:
-    """Let an agent call a tool."""
-    _change(tool, agent, "attach")
-    say(f"{agent} may call {tool}.")
-
-
-@app.command()
-def detach(tool: Tool, agent: Agent) -> None:
-    """Take a tool from an agent."""
-    _change(tool, agent, "detach")
-    say(f"{agent} has {tool} no more.")
-
-
-def _change(tool: str, agent: str, verb: str) -> None:
-    agent_id = id_of(server(), AGENT, agent)
-    tool_id = id_of(server(), TOOL, tool)
-    server().patch(f"/v1/agents/{agent_id}/tools/{verb}/{tool_id}")
+add_attachment(app, TOOL, "attach", "Let an agent call a tool.", "{agent} may call {name}.")
+add_attachment(app, TOOL, "detach", "Take a tool from an agent.", "{agent} has {name} no more.")
 
 
 @app.command()

@@ -9,7 +9,7 @@ from typer import Argument, Option
 
 from cli.commands import Commands
 from cli.completion import names_of
-from cli.names import Noun, entries, find, id_of
+from cli.names import AGENT, Noun, entries, find, id_of
 from cli.output import Column, confirm, say, show, show_rows
 from cli.server import server
 
@@ -43,6 +43,19 @@ def add_get(app: Commands, noun: Noun, fields: Mapping[str, Column], text: str) 
 
     get.__annotations__["name"] = Annotated[str, name_or_id(noun)]
     app.command(help=text)(get)
+
+
+def add_attachment(app: Commands, noun: Noun, verb: str, text: str, said: str) -> None:
+    """`attach` or `detach`: what an agent has of a kind. `said` is printed when it is done."""
+    kind = noun.path.rstrip("/").rpartition("/")[2]
+
+    def change(name: str, agent: Annotated[str, name_or_id(AGENT)]) -> None:
+        agent_id = id_of(server(), AGENT, agent)
+        server().patch(f"/v1/agents/{agent_id}/{kind}/{verb}/{id_of(server(), noun, name)}")
+        say(said.format(agent=agent, name=name))
+
+    change.__annotations__["name"] = Annotated[str, name_or_id(noun)]
+    app.command(verb, help=text)(change)
 
 
 def add_delete(app: Commands, noun: Noun, text: str) -> None:

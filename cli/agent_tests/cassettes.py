@@ -80,10 +80,8 @@ def recorded_from(server: Server, turns: Sequence[Sequence[str]]) -> Cassette:
             asked = asked_in(server.get(f"/v1/steps/{step['id']}/request")["request"])
             steps.append(
                 RecordedStep(
-                    system=asked.system
-                    if before is None or asked.system != before.system
-                    else None,
-                    tools=asked.tools if before is None or asked.tools != before.tools else None,
+                    system=None if asked.system == before.system else asked.system,
+                    tools=None if asked.tools == before.tools else asked.tools,
                     heard=asked.heard,
                     reply=_reply(step, server.get(f"/v1/steps/{step['id']}/messages")),
                 )

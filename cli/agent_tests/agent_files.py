@@ -7,29 +7,15 @@ from pathlib import Path
 from typing import Any
 
 from cli.exit_codes import CommandError, ExitCode
-from libs.agent_toml import AgentDefinition, CheckedFile, read_file, to_create_request, tool_request
+from cli.fleet.files import read_checked
+from libs.agent_toml import AgentDefinition, CheckedFile, to_create_request, tool_request
 from libs.agent_toml.tables import MissingVariable
 from libs.agent_toml.tool_checks import tool_name
 
-FILE_BYTES_MAX = 8 << 20
-
 
 def reading_of(file: Path) -> CheckedFile:
-    """The content of an agent's file, with its problems."""
-    folder = file.parent
-
-    def sibling(name: str) -> str:
-        return _bytes_of(folder / name).decode()
-
-    return read_file(lambda: _bytes_of(file), file=str(file), read_sibling=sibling)
-
-
-def _bytes_of(file: Path) -> bytes:
-    with file.open("rb") as reading:
-        data = reading.read(FILE_BYTES_MAX + 1)
-    if len(data) > FILE_BYTES_MAX:
-        raise OSError(f"it has more than {FILE_BYTES_MAX} bytes")
-    return data
+    """What the file of an agent says, with its problems."""
+    return read_checked(file, str(file))
 
 
 def definition_of(file: Path) -> AgentDefinition:

@@ -119,31 +119,27 @@ class Project:
 
     def containers(self) -> list[Container]:
         """All containers of the project, also those that ended."""
-        command = self.compose("ps", "--all", "--format", "json")
-        done = subprocess.run(
-            command,
-            env=self.environment(),
-            capture_output=True,
-            text=True,
-            check=False,
-            timeout=LISTS_SECONDS_MAX,
-        )
+        done = self._read("ps", "--all", "--format", "json", errors=subprocess.PIPE)
         if done.returncode != 0:
             raise LaunchError(f"`docker compose ps` failed: {done.stderr.strip()}")
         return read_containers(done.stdout)
 
     def log_of(self, part: str) -> str:
         """The end of the log of a part."""
-        done = subprocess.run(
-            self.compose("logs", "--no-color", "--tail", "20", part),
+        words = ("logs", "--no-color", "--tail", "20", part)
+        return self._read(*words, errors=subprocess.STDOUT).stdout
+
+    def _read(self, *words: str, errors: int) -> subprocess.CompletedProcess[str]:
+        """What compose prints, within a minute; `errors` is where its stderr goes."""
+        return subprocess.run(
+            self.compose(*words),
             env=self.environment(),
             stdout=subprocess.PIPE,
-            stderr=subprocess.STDOUT,
+            stderr=errors,
             text=True,
             check=False,
             timeout=LISTS_SECONDS_MAX,
         )
-        return done.stdout
 
     def volumes(self) -> list[str]:
         return docker("volume", "ls", "--quiet", "--filter", self._label).split()

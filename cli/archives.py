@@ -7,6 +7,7 @@ from typing import Annotated
 from typer import Argument, Option
 
 from cli.commands import noun
+from cli.files_and_json import stdin_text
 from cli.names import AGENT, ARCHIVE, id_of
 from cli.options import OPTIONS
 from cli.output import columns, confirm, say, show, show_rows
@@ -98,8 +99,6 @@ def add(
 ) -> None:
     """Put a text into an archive."""
     if text == "-":
-        from cli.files_and_json import stdin_text
-
         text = stdin_text()
     path = f"/v1/archives/{id_of(server(), ARCHIVE, archive)}/passages"
     passage = server().post(path, given({"text": text, "tags": tag or None}))

@@ -40,6 +40,14 @@ def unreadable(file: Path, problem: OSError) -> CommandError:
     return CommandError(f"Cannot read {file}: {problem.strerror}", code)
 
 
+def json_or_text(text: str) -> Any:
+    """The value of a text that is JSON; any other text as it is."""
+    try:
+        return json.loads(text)
+    except ValueError:
+        return text
+
+
 def json_object(text: str, what: str) -> dict[str, Any]:
     """A JSON object that somebody typed; `-` is stdin. Raises CommandError."""
     if text == STDIN:

@@ -8,8 +8,9 @@ from typer import Argument, Option
 
 from cli.commands import noun
 from cli.exit_codes import CommandError, ExitCode
-from cli.files_and_json import json_object
+from cli.files_and_json import json_object, stdin_text
 from cli.names import AGENT, GROUP, find, id_of
+from cli.options import OPTIONS
 from cli.output import columns, say, show, show_json, show_rows, show_text
 from cli.server import given, server
 from cli.verbs import LIST_ENTRIES, Limit, add_delete, name_or_id
@@ -119,14 +120,10 @@ def send(
 ) -> None:
     """Send a message to a group, and show who said what."""
     if message == "-":
-        from cli.files_and_json import stdin_text
-
         message = stdin_text()
     recipients = [id_of(server(), AGENT, member) for member in to or []]
     body = given({"input": message, "recipients": recipients or None})
     answer = server().post(f"/v1/groups/{id_of(server(), GROUP, group)}/messages", body)
-    from cli.options import OPTIONS
-
     if OPTIONS.json:
         show_json(answer)
         return
@@ -142,8 +139,6 @@ def history(group: Group, limit: Limit = 50) -> None:
     """Show the transcript: what was said to all, the oldest first."""
     path = f"/v1/groups/{id_of(server(), GROUP, group)}/messages"
     messages = list(server().pages(path, limit=limit, order="desc"))[::-1]
-    from cli.options import OPTIONS
-
     if OPTIONS.json:
         show_json(messages)
         return

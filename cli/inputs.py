@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import difflib
-import json
 from pathlib import Path
 from typing import Any, Literal
 
 from cli import files_and_json
 from cli.exit_codes import CommandError, ExitCode
-from cli.files_and_json import STDIN, pairs
+from cli.files_and_json import STDIN, json_or_text, pairs
 
 TEXT_HELP = "a text, @FILE, or - for stdin (@@ is an @)"
 
@@ -28,7 +27,7 @@ def fields_of(
 ) -> dict[str, Any]:
     """FIELD=VALUE for fields of a body of the API: a value is JSON, and where it is none a text.
     Raises CommandError for a field that the body does not have, which the API would ignore."""
-    found = {name: _json_or_text(value) for name, value in pairs(given, option).items()}
+    found = {name: json_or_text(value) for name, value in pairs(given, option).items()}
     for name in found:
         _check_field(name, body, option)
     return found
@@ -42,10 +41,3 @@ def _check_field(name: str, body: str, option: str) -> None:
         close = difflib.get_close_matches(name, known, n=1)
         hint = f": did you mean '{close[0]}'?" if close else f". It has {', '.join(known)}"
         raise CommandError(f"{option}: an agent has no field '{name}'{hint}", ExitCode.USAGE)
-
-
-def _json_or_text(value: str) -> Any:
-    try:
-        return json.loads(value)
-    except ValueError:
-        return value

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
+
+from cli.files_and_json import json_or_text
+from cli.message_printing import call_text, text_of
+from cli.message_printing import calls_of as calls_in
 
 END_OF_TURN = "end_turn"
 NEEDS_APPROVAL = "requires_approval"
@@ -62,14 +65,6 @@ class Answer:
         return [call for call in self.tool_calls if not call.is_over]
 
 
-def arguments_of(text: str) -> Any:
-    """The arguments of a call as JSON, or as the text that they are."""
-    try:
-        return json.loads(text)
-    except ValueError:
-        return text
-
-
 def events_of(messages: Iterable[Any]) -> list[Event]:
     """The transcript of these messages."""
     return [event for message in messages if (event := _event(message))]
@@ -86,12 +81,11 @@ def calls_of(messages: Sequence[Any], mocked: Iterable[str] = ()) -> list[Call]:
     called: dict[str, Any] = {}
     for message in messages:
         if message["message_type"] in ("tool_call_message", ASKS_FOR_APPROVAL):
-            calls = message["tool_calls"] or [message["tool_call"]]
-            called |= {call["tool_call_id"]: call for call in calls}
+            called |= {call["tool_call_id"]: call for call in calls_in(message)}
     return [
         Call(
             name=call["name"],
-            arguments=arguments_of(call["arguments"]),
+            arguments=json_or_text(call["arguments"]),
             id=call_id,
             returned=text_of(returned[call_id]["tool_return"]) if call_id in returned else None,
             status=returned[call_id]["status"] if call_id in returned else None,
@@ -110,13 +104,6 @@ def said_in(messages: Iterable[Any]) -> str:
     )
 
 
-def text_of(content: Any) -> str:
-    """A text, or the texts of parts."""
-    if isinstance(content, list):
-        return "".join(str(part.get("text", "")) for part in content)
-    return str(content)
-
-
 def _event(message: Any) -> Event | None:
     match message["message_type"]:
         case "assistant_message":
@@ -124,20 +111,10 @@ def _event(message: Any) -> Event | None:
         case "reasoning_message":
             return Event("thought", str(message["reasoning"]))
         case "tool_call_message" | "approval_request_message" as kind:
-            calls = message["tool_calls"] or [message["tool_call"]]
-            texts = [f"{call['name']}({_arguments(call['arguments'])})" for call in calls]
-            return Event("call" if kind == "tool_call_message" else "approval", "; ".join(texts))
+            calls = "; ".join(map(call_text, calls_in(message)))
+            return Event("call" if kind == "tool_call_message" else "approval", calls)
         case "tool_return_message":
             failed = " failed" if message["status"] == "error" else ""
             return Event("return", f"{message['name']}{failed}: {text_of(message['tool_return'])}")
         case _:
             return None
-
-
-def _arguments(text: str) -> str:
-    arguments = arguments_of(text)
-    if not isinstance(arguments, dict):
-        return str(arguments)
-    return ", ".join(
-        f"{name}={json.dumps(value, ensure_ascii=False)}" for name, value in arguments.items()
-    )

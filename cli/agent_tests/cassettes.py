@@ -9,10 +9,11 @@ from typing import Any
 
 from pydantic import BaseModel
 
-from cli.agent_tests.answers import arguments_of, text_of
 from cli.agent_tests.expectations import Failure, difference
 from cli.agent_tests.model_requests import Asked, asked_in
 from cli.exit_codes import CommandError, ExitCode
+from cli.files_and_json import json_or_text
+from cli.message_printing import calls_of, text_of
 from cli.server import Server
 from libs.contracts.agent.scripted_replies import ScriptedCall, ScriptedReply
 from libs.contracts.outside_texts import decode_text
@@ -149,7 +150,7 @@ def _reply(step: Any, messages: Sequence[Any]) -> ScriptedReply:
             case "reasoning_message":
                 reasoning += message["reasoning"]
             case "tool_call_message" | "approval_request_message":
-                for call in message["tool_calls"] or [message["tool_call"]]:
+                for call in calls_of(message):
                     calls[call["tool_call_id"]] = _call(call)
             case _:
                 pass
@@ -163,7 +164,7 @@ def _reply(step: Any, messages: Sequence[Any]) -> ScriptedReply:
 
 
 def _call(call: Any) -> ScriptedCall:
-    arguments = arguments_of(call["arguments"])
+    arguments = json_or_text(call["arguments"])
     if not isinstance(arguments, dict):
         raise CommandError(f"The call of {call['name']} cannot be recorded: {call['arguments']!r}")
     return ScriptedCall(name=call["name"], arguments=arguments)

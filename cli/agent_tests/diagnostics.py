@@ -7,6 +7,7 @@ from collections.abc import Iterator, Mapping, Sequence
 
 from cli.agent_tests.answers import Answer
 from cli.agent_tests.expectations import Failure, difference, shorten
+from libs.agent_toml.reporting import name_of
 from libs.contracts.outside_texts import lines_of
 
 INDENT = "    "
@@ -16,15 +17,8 @@ WIDTH_OF_WHO = 8
 def failure_text(file: str, failure: Failure) -> str:
     """Which expectation does not hold, and where it stands."""
     place = f"{file}:{failure.line}" if failure.line else file
-    text = ": ".join(filter(None, (place, path_text(failure.path), failure.message)))
+    text = ": ".join(filter(None, (place, name_of(failure.path), failure.message)))
     return f"{text}\n{textwrap.indent(failure.difference, INDENT)}" if failure.difference else text
-
-
-def path_text(path: Sequence[str | int]) -> str:
-    """A place in a file as TOML's readers know it: turns[0].expect.contains[1]."""
-    return "".join(
-        f"[{part}]" if isinstance(part, int) else f".{part}" for part in path
-    ).removeprefix(".")
 
 
 def transcript(answers: Sequence[Answer]) -> str:

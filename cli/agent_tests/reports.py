@@ -8,7 +8,8 @@ from pathlib import Path
 from typing import Any
 
 from cli.agent_tests.cases import Result
-from cli.agent_tests.diagnostics import failure_text, memory_change, path_text, transcript
+from cli.agent_tests.diagnostics import failure_text, memory_change, transcript
+from libs.agent_toml.reporting import name_of
 
 WORDS = {"passed": "ok", "failed": "FAILED", "error": "ERROR", "skipped": "skipped"}
 
@@ -59,7 +60,7 @@ def _case(result: Result) -> dict[str, Any]:
         "run_ids": result.run_ids,
         "failures": [
             {
-                "place": path_text(failure.path),
+                "place": name_of(failure.path),
                 "line": failure.line,
                 "message": failure.message,
                 "difference": failure.difference or None,

@@ -111,9 +111,7 @@ def backup(file: Annotated[Path, Argument(help="The file that is written.")]) ->
 
 
 @app.local_command()
-def restore(
-    file: Annotated[Path, Argument(help="A file of `heeler admin backup`.")],
-) -> None:
+def restore(file: Annotated[Path, Argument(help="A file of `heeler admin backup`.")]) -> None:
     """Fill the database of a new server on this machine from such a file, and start it again."""
     from deploy import database_dumps
     from deploy.embedded.database_access import postgres_programs

@@ -15,7 +15,7 @@ from cli.names import AGENT, TOOL, find, id_of
 from cli.options import TextCommand
 from cli.output import columns, say, show, show_made, show_rows
 from cli.server import given, server
-from cli.verbs import add_delete, name_or_id
+from cli.verbs import Limit, add_delete, name_or_id
 
 app = noun("Agents: list, make, ask, change, compare and delete them.")
 
@@ -47,7 +47,7 @@ def list_(
     query: Annotated[
         str | None, Option(help="Only with this text in the name or description.")
     ] = None,
-    limit: Annotated[int, Option(help="At most so many.", min=1)] = 100,
+    limit: Limit = 100,
 ) -> None:
     """List agents, the newest first."""
     agents = server().pages("/v1/agents/", limit=limit, tags=tag, query_text=query)

@@ -28,8 +28,7 @@ def apply(
         bool, Option("--watch", help="Apply again whenever a file is saved, until Ctrl-C.")
     ] = False,
     poll: Annotated[
-        bool,
-        Option("--poll", help="With --watch: look at the files often, where no events come."),
+        bool, Option("--poll", help="With --watch: look at the files often, where no events come.")
     ] = False,
 ) -> None:
     """Make the server's agents what their TOML files say: create, change, and with --prune delete.

@@ -12,15 +12,7 @@ from cli.names import AGENT, ARCHIVE, id_of
 from cli.options import OPTIONS
 from cli.output import columns, confirm, say, show, show_rows
 from cli.server import given, server
-from cli.verbs import (
-    LIST_ENTRIES,
-    Limit,
-    Yes,
-    add_attachment,
-    add_delete,
-    add_get,
-    name_or_id,
-)
+from cli.verbs import LIST_ENTRIES, Limit, Yes, add_attachment, add_delete, add_get, name_or_id
 
 app = noun("Archives: long-term memory that agents search.")
 passages = noun("The passages of archives: what they hold.")

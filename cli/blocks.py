@@ -13,7 +13,7 @@ from cli.names import AGENT, BLOCK, id_of
 from cli.options import OPTIONS
 from cli.output import columns, confirm, say, show, show_json, show_made, show_rows, write
 from cli.server import given, server
-from cli.verbs import Yes, name_or_id
+from cli.verbs import Limit, Yes, name_or_id
 
 app = noun("Memory blocks: read, change, compare, undo, share.")
 
@@ -50,7 +50,7 @@ def block_id(block: str, agent: str | None) -> str:
 def list_(
     agent: Agent = None,
     label: Annotated[str | None, Option(help="Only with this label.")] = None,
-    limit: Annotated[int, Option(help="At most so many.", min=1)] = 100,
+    limit: Limit = 100,
 ) -> None:
     """List blocks, the newest first, or those of an agent."""
     if agent is None:
@@ -119,11 +119,7 @@ def set_(
 
 
 @app.command()
-def delete(
-    block: Block,
-    agent: Agent = None,
-    yes: Yes = False,
-) -> None:
+def delete(block: Block, agent: Agent = None, yes: Yes = False) -> None:
     """Delete a block; no agent has it any more."""
     found = block_id(block, agent)
     confirm(f"Delete the block {block}?", yes=yes)
@@ -144,10 +140,7 @@ def attach(
 
 
 @app.command()
-def detach(
-    block: Block,
-    agent: Annotated[str, name_or_id(AGENT)],
-) -> None:
+def detach(block: Block, agent: Annotated[str, name_or_id(AGENT)]) -> None:
     """Take a block from an agent; the block stays."""
     found = block_id(block, agent)
     agent_id = id_of(server(), AGENT, agent)

@@ -10,12 +10,7 @@ from typing import Any
 from cli.exit_codes import CommandError
 from cli.inputs import text_of
 from cli.line_history import line_history
-from cli.message_printing import (
-    AnswerWriter,
-    MessagePrinter,
-    PlainWriter,
-    call_text,
-)
+from cli.message_printing import AnswerWriter, MessagePrinter, PlainWriter, call_text
 from cli.message_printing import text_of as content_text
 from cli.output import printable, say, warn, write
 from cli.pending_calls import own_calls

@@ -32,8 +32,7 @@ def _fleet_options(
     fleet: Annotated[
         str | None,
         Option(
-            metavar="NAME",
-            help="Which fleet the files are of, before what heeler-fleet.toml says.",
+            metavar="NAME", help="Which fleet the files are of, before what heeler-fleet.toml says."
         ),
     ] = None,
     adopt: Annotated[

@@ -148,8 +148,7 @@ def _found(fleet: str | None) -> Any:
         raise CommandError(f"Several fleets are called '{fleet}': say which by its id ({ids})")
     what = f"'{fleet}'" if fleet else "of the files in this folder"
     raise CommandError(
-        f"There is no fleet {what} on the server: `heeler fleet list` shows all",
-        ExitCode.NOT_FOUND,
+        f"There is no fleet {what} on the server: `heeler fleet list` shows all", ExitCode.NOT_FOUND
     )
 
 

@@ -14,6 +14,7 @@ from cli.names import AGENT, id_of
 from cli.options import OPTIONS
 from cli.output import columns, progress, say, show, show_json, show_rows, write
 from cli.server import given, segment, server
+from cli.verbs import Limit
 
 LOOK_SECONDS, LOOK_SECONDS_MAX = 0.05, 1.0
 MESSAGES_MAX = 1000
@@ -36,7 +37,7 @@ def list_(
         Option(help="created, running, completed, failed or cancelled; may be repeated."),
     ] = None,
     active: Annotated[bool, Option("--active", help="Only those that have not ended.")] = False,
-    limit: Annotated[int, Option(help="At most so many.", min=1)] = 50,
+    limit: Limit = 50,
 ) -> None:
     """List runs, the newest first."""
     agent_id = None if agent is None else id_of(server(), AGENT, agent)
@@ -131,9 +132,7 @@ def _print_report(report: Any) -> None:
 
 
 @app.command()
-def cancel(
-    run: Annotated[list[str], Argument(help="Their ids.")],
-) -> None:
+def cancel(run: Annotated[list[str], Argument(help="Their ids.")]) -> None:
     """End runs that have not ended; what they did stays."""
     by_agent: dict[str, list[str]] = {}
     for run_id in run:

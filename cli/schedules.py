@@ -166,10 +166,7 @@ def firings(schedule: Schedule, limit: Limit = 20) -> None:
 
 
 @app.command("next")
-def next_(
-    schedule: Schedule,
-    count: Annotated[int, Option(help="How many.", min=1)] = 10,
-) -> None:
+def next_(schedule: Schedule, count: Annotated[int, Option(help="How many.", min=1)] = 10) -> None:
     """Show when it fires next, in UTC and in its own time zone."""
     slots = server().get(f"{_path(schedule)}/next", count=count)
     show(slots)

@@ -179,11 +179,7 @@ class Server:
         return self.entries_after(None, path, query, limit)
 
     def entries_after(
-        self,
-        after: str | None,
-        path: str,
-        query: Mapping[str, Any],
-        limit: int | None = None,
+        self, after: str | None, path: str, query: Mapping[str, Any], limit: int | None = None
     ) -> Iterator[Any]:
         """The same, only what stands behind the entry with the id `after`. A page is short where
         its entries are large: the last one is empty."""

@@ -15,7 +15,7 @@ from cli.names import AGENT, TEMPLATE, find, id_of
 from cli.options import OPTIONS
 from cli.output import columns, confirm, say, show, show_json, show_rows
 from cli.server import given, server
-from cli.verbs import LIST_ENTRIES, Yes, add_get, add_list, name_or_id
+from cli.verbs import LIST_ENTRIES, Limit, Yes, add_get, add_list, name_or_id
 
 app = noun("Templates on the server: agents as saved values, from which others are made.")
 
@@ -76,10 +76,7 @@ def save(
 
 
 @app.command()
-def versions(
-    template: Template,
-    limit: Annotated[int, Option(help="At most so many.", min=1)] = LIST_ENTRIES,
-) -> None:
+def versions(template: Template, limit: Limit = LIST_ENTRIES) -> None:
     """List its saved versions, the newest first."""
     path = f"{_path(find(server(), TEMPLATE, template))}/versions"
     show_rows(
@@ -90,8 +87,7 @@ def versions(
 
 @app.command()
 def rollback(
-    template: Template,
-    version: Annotated[str, Argument(help="A number, or `latest`.")],
+    template: Template, version: Annotated[str, Argument(help="A number, or `latest`.")]
 ) -> None:
     """Make a saved version the working one; what was not saved is saved before."""
     found = find(server(), TEMPLATE, template)

@@ -27,12 +27,7 @@ SUFFIX_CHARACTERS = 8
 LEFT_BEHIND_AGE = timedelta(hours=1)
 LEFT_BEHIND_MAX = 1_000
 # What a file says for its own model and provider, which another model does not take.
-OF_THE_REAL_MODEL = (
-    "model_settings",
-    "context_window_limit",
-    "compaction_settings",
-    "embedding",
-)
+OF_THE_REAL_MODEL = ("model_settings", "context_window_limit", "compaction_settings", "embedding")
 
 
 @dataclass(frozen=True, kw_only=True)

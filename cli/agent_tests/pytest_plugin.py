@@ -72,10 +72,7 @@ def pytest_runtest_makereport(
 
         report.sections += [
             ("Transcript of the agent", transcript(agent.answers)),
-            (
-                "Memory of the agent",
-                memory_change(agent.memory_before, agent.answers[-1].memory),
-            ),
+            ("Memory of the agent", memory_change(agent.memory_before, agent.answers[-1].memory)),
         ]
     return report
 

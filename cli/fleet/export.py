@@ -42,8 +42,7 @@ class ExportedFiles:
             file = folder / path
             if file.exists() and file.read_bytes() != text.encode():
                 raise CommandError(
-                    f"{file} is there with other content: write to another folder",
-                    ExitCode.REFUSED,
+                    f"{file} is there with other content: write to another folder", ExitCode.REFUSED
                 )
         for path, text in self.texts.items():
             file = folder / path

@@ -12,13 +12,7 @@ from pydantic import BaseModel
 
 from cli.exit_codes import CommandError, ExitCode
 from cli.fleet.checks import ServerChecks
-from cli.fleet.files import (
-    AgentFile,
-    Fleet,
-    agents_in_all_files,
-    key_and_name,
-    problem_document,
-)
+from cli.fleet.files import AgentFile, Fleet, agents_in_all_files, key_and_name, problem_document
 from cli.fleet.server_transport import Transport
 from libs.agent_document.desired import Json
 from libs.agent_document.differences import Change

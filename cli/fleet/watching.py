@@ -12,14 +12,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from cli.exit_codes import CommandError
-from cli.fleet.files import (
-    AgentFile,
-    Fleet,
-    files_of,
-    find_duplicates,
-    read_agent,
-    state_of,
-)
+from cli.fleet.files import AgentFile, Fleet, files_of, find_duplicates, read_agent, state_of
 from cli.fleet.run import Comparison, Outcome, Run
 from libs.agent_document.plan_resources import find_conflicts
 

@@ -39,10 +39,7 @@ def up(
     With --json it prints what `heeler status --json` does.
     """
     with launch_variables(
-        home,
-        HEELER_PORT=port,
-        HEELER_PROCESSES=processes,
-        HEELER_REPLICAS=replicas,
+        home, HEELER_PORT=port, HEELER_PROCESSES=processes, HEELER_REPLICAS=replicas
     ):
         with notes_apart():
             code = _start(mode, foreground=foreground)

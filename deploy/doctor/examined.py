@@ -18,13 +18,7 @@ from deploy.embedded import typed_json
 from deploy.embedded.command_name import command_name
 from deploy.embedded.nats_server import nats_url
 from deploy.embedded.settings import LaunchError, Settings, launch_configuration, settings_of
-from deploy.embedded.state import (
-    HomeLock,
-    InstanceState,
-    ProcessMark,
-    Secrets,
-    read_state,
-)
+from deploy.embedded.state import HomeLock, InstanceState, ProcessMark, Secrets, read_state
 from deploy.embedded.up import home_prefix
 from libs.bus.configuration_file import Configuration
 from libs.contracts.environment_parsing import WrongSetting

@@ -16,11 +16,7 @@ STATE_WIDTH = max(map(len, State)) + 2
 
 
 def doctor(
-    examined: Examined,
-    chosen: Collection[str] = (),
-    *,
-    as_json: bool = False,
-    quiet: bool = False,
+    examined: Examined, chosen: Collection[str] = (), *, as_json: bool = False, quiet: bool = False
 ) -> int:
     """Make the checks and print what they found; 1 if there is a problem, else 0."""
     results = examine(examined, chosen)

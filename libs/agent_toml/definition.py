@@ -33,14 +33,8 @@ from libs.contracts.letta.capabilities import (
     CAPABILITY_NAME_CHARS_MAX,
     PRIORITY_MAX,
 )
-from libs.contracts.letta.request_size_limits import (
-    BLOCK_VALUE_CHARS_MAX,
-    INTEGER_MAX,
-    JsonLimit,
-)
-from libs.contracts.scheduler.schedule_config import (
-    AGENT_SCHEDULES_MAX,
-)
+from libs.contracts.letta.request_size_limits import BLOCK_VALUE_CHARS_MAX, INTEGER_MAX, JsonLimit
+from libs.contracts.scheduler.schedule_config import AGENT_SCHEDULES_MAX
 
 BLOCKS_MAX = 500
 GROUPS_OF_AGENT_MAX = 100

@@ -7,10 +7,7 @@ from typing import Literal
 from pydantic import Field
 
 from libs.agent_toml.tables import Handle, Metadata, Name, Table, Text
-from libs.contracts.letta.request_size_limits import (
-    INTEGER_MAX,
-    Integer,
-)
+from libs.contracts.letta.request_size_limits import INTEGER_MAX, Integer
 
 ResponseType = Literal["text", "json_object", "json_schema"]
 CompactionMode = Literal["all", "sliding_window", "self_compact_all", "self_compact_sliding_window"]

@@ -10,12 +10,7 @@ from typing import Annotated
 
 from pydantic import Field, ValidationError
 
-from libs.agent_toml.security_rules import (
-    BUILT_IN,
-    RuleSet,
-    RuleSeverity,
-    SecurityRule,
-)
+from libs.agent_toml.security_rules import BUILT_IN, RuleSet, RuleSeverity, SecurityRule
 from libs.agent_toml.tables import ENVIRONMENTS, Environment, Table
 from libs.agent_toml.text_detectors import texts_that_match
 

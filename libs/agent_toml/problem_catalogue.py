@@ -94,9 +94,7 @@ CATALOGUE: dict[str, ProblemKind] = {
         "Keep one of them.",
     ),
     "AGT204": ProblemKind(
-        "One of several keys is missing",
-        "The table needs one of them.",
-        "Add one of them.",
+        "One of several keys is missing", "The table needs one of them.", "Add one of them."
     ),
     "AGT205": ProblemKind(
         "A file that is named does not exist or cannot be read",

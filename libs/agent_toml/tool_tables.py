@@ -133,8 +133,7 @@ class McpServer(Table):
         default_factory=list, max_length=ARGUMENTS_MAX, description="Its arguments."
     )
     env: References = Field(
-        default_factory=dict,
-        description="Its environment; `${NAME}` is an environment variable.",
+        default_factory=dict, description="Its environment; `${NAME}` is an environment variable."
     )
     tools: Names | None = Field(
         None, description="Which of its tools the agent has; without it all of them."

@@ -15,11 +15,7 @@ _BARE = re.compile(r"[A-Za-z0-9_-]+")
 _CONTROL = re.compile(r"[\x00-\x08\x0b-\x1f\x7f]")
 LINE_CHARS_MAX = 100
 # What the reader puts in from the file beside it.
-_FROM_FILES = (
-    ("system_prompt_file", "system_prompt"),
-    ("value_file", "value"),
-    ("file", "source"),
-)
+_FROM_FILES = (("system_prompt_file", "system_prompt"), ("value_file", "value"), ("file", "source"))
 # Tables of which there are several, and those of which there is one.
 _ARRAYS = ("memory", "tool", "tool_rules", "mcp_servers", "schedules", "groups")
 _TABLES = (

@@ -13,8 +13,16 @@ from typer import Argument, Option
 
 from cli.commands import noun
 from cli.exit_codes import CommandError
-from cli.options import OPTIONS
-from cli.output import columns, confirm, progress, say, show, show_json, show_rows, show_text
+from cli.output import (
+    columns,
+    confirm,
+    progress,
+    say,
+    show,
+    show_lines,
+    show_rows,
+    show_text,
+)
 from cli.server import server
 from cli.verbs import LIST_ENTRIES, Limit, Yes
 
@@ -53,11 +61,8 @@ def rebuild(
         name: _rebuilt(url, name, table, check=check)
         for name in ([service] if service else owners())
     }
-    if OPTIONS.json:
-        show_json([_as_json(name, rebuilt) for name, rebuilt in done.items()])
-    else:
-        for name, rebuilt in done.items():
-            print(summary(name, rebuilt, only_compare=check))
+    lines = (summary(name, rebuilt, only_compare=check) for name, rebuilt in done.items())
+    show_lines(lines, [_as_json(name, rebuilt) for name, rebuilt in done.items()])
     if check and any(rebuilt.changed.total() for rebuilt in done.values()):
         raise CommandError("Rows differ from what the events say: run it without --check")
 

@@ -10,8 +10,7 @@ from typing import Any, cast
 
 from cli.exit_codes import CommandError, ExitCode
 from cli.fleet.files import files_of, fleet_of, read_checked
-from cli.options import OPTIONS
-from cli.output import say, show_json, write
+from cli.output import say, show_lines
 from libs.agent_toml import (
     DEFAULT_RULES,
     Catalogue,
@@ -87,11 +86,7 @@ def _names_of_two(files: Sequence[CheckedFile]) -> list[Problem]:
 
 def show_problems(problems: Sequence[Problem], files: int) -> None:
     """Print the problems, and on stderr how many there are."""
-    if OPTIONS.json:
-        show_json([to_json(problem) for problem in problems])
-    else:
-        for problem in problems:
-            write(to_text(problem))
+    show_lines(map(to_text, problems), [to_json(problem) for problem in problems])
     errors = sum(problem.severity == "error" for problem in problems)
     say(
         f"{_count(files, 'file')}: {_count(errors, 'error')},"

@@ -17,8 +17,7 @@ from cli.exit_codes import CommandError, ExitCode
 from cli.files_and_json import text_of, unreadable
 from cli.imports import wait_for_import
 from cli.names import AGENT, id_of
-from cli.options import OPTIONS
-from cli.output import progress, say, show_json, write
+from cli.output import progress, say, show_lines
 from cli.server import given, idempotency_key, server
 from cli.verbs import name_or_id
 
@@ -90,11 +89,7 @@ def import_(
     with _source(file) as (file_name, reading):
         begun = _upload(file_name, reading, query, _passphrase(passphrase_file))
     document = wait_for_import(begun, "Importing")
-    if OPTIONS.json:
-        show_json(document)
-    else:
-        for agent_id in document["agent_ids"]:
-            write(agent_id)
+    show_lines(document["agent_ids"], document)
     for entry in document["left_out"] or ():
         say(f"Left out or changed: {entry if isinstance(entry, str) else _left_out(entry)}")
 

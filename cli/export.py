@@ -11,7 +11,7 @@ from typer import Argument, Option
 from cli.commands import Commands
 from cli.exit_codes import CommandError, ExitCode
 from cli.options import OPTIONS
-from cli.output import progress, say, show_json, write
+from cli.output import progress, say, show_lines, write
 
 app = Commands()
 
@@ -95,9 +95,7 @@ def _download(agent_id: str, form: Form, folder: Path) -> Path:
 
 
 def _tell(written: list[Path]) -> None:
-    if OPTIONS.json:
-        show_json([str(path) for path in written])
-        return
-    for path in written:
-        write(str(path))
-    say(f"{len(written)} files written.")
+    paths = [str(path) for path in written]
+    show_lines(paths, paths)
+    if not OPTIONS.json:
+        say(f"{len(written)} files written.")

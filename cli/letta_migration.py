@@ -11,8 +11,7 @@ from typing import TYPE_CHECKING, Annotated
 from typer import Argument, Option
 
 from cli.exit_codes import CommandError
-from cli.options import OPTIONS
-from cli.output import progress, say, show_json
+from cli.output import progress, say, show_lines
 from cli.server import address
 
 if TYPE_CHECKING:
@@ -48,10 +47,7 @@ def letta(
     with _explained(), progress("Import", 100) as update:
         migration = _migration(source, organisation, state, opener, is_last=last, update=update)
         report = _run(migration, file, dry_run=dry_run)
-    if OPTIONS.json:
-        show_json(report.as_json())
-    else:
-        print(report.as_text())
+    show_lines([report.as_text()], report.as_json())
 
 
 def _migration(

@@ -106,6 +106,15 @@ def show_text(text: str) -> None:
     show_json(text) if OPTIONS.json else write(text)
 
 
+def show_lines(lines: Iterable[str], document: Any) -> None:
+    """A result in lines for people, or with --json the document that says the same."""
+    if OPTIONS.json:
+        show_json(document)
+        return
+    for line in lines:
+        write(line)
+
+
 def say(text: str, *, dim: bool = False) -> None:
     """Print a result in words or a hint: on stderr, and not with --quiet."""
     if not OPTIONS.quiet:

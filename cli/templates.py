@@ -12,8 +12,7 @@ from cli.create import OwnFolder
 from cli.exit_codes import CommandError, ExitCode
 from cli.files_and_json import json_object, pairs, text_of
 from cli.names import AGENT, TEMPLATE, find, id_of
-from cli.options import OPTIONS
-from cli.output import columns, confirm, say, show, show_json, show_rows
+from cli.output import columns, confirm, say, show, show_lines, show_rows
 from cli.server import given, server
 from cli.verbs import LIST_ENTRIES, Limit, Yes, add_get, add_list, name_or_id
 
@@ -159,10 +158,7 @@ def check(folder: Annotated[Path, Argument(help="The folder of a template.")]) -
     from cli import starter_folders as found
 
     problems = found.problems_of(found.starter_in(folder))
-    if OPTIONS.json:
-        show_json(problems)
-    elif problems:
-        print(*problems, sep="\n")
+    show_lines(problems, problems)
     if problems:
         raise CommandError(f"{folder} cannot be used as a template yet", ExitCode.REFUSED)
     say(

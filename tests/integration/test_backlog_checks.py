@@ -44,7 +44,7 @@ def execute(url: str, statement: str) -> None:
 
 def told(url: str) -> list[tuple[str, str]]:
     """The states of what the doctor finds, and what it says."""
-    examined = SimpleNamespace(database_url=url, command=lambda words: words)
+    examined = SimpleNamespace(database_url=url, command=lambda words: words, restart="up")
     found: Any = check_backlog(cast(Examined, examined))
     return [(each.state, each.message) for each in found]
 

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from difflib import get_close_matches
+from typing import Any
 
-from libs.agent_toml.problems import Problem, Severity
+from libs.agent_toml.problems import Problem
 from libs.agent_toml.toml_positions import Path, Positions
 
 SHOWN_CHARS_MAX = 60
@@ -38,9 +39,18 @@ class Reporter:
         suggestion: str = "",
         fix: str = "",
         at_key: bool = False,
-        severity: Severity = "error",
     ) -> None:
-        """Report what makes the file unusable, or with another severity what may be a mistake."""
+        """Report what makes the file unusable."""
+        advice = {"expected": expected, "suggestion": suggestion, "fix": fix}
+        self._add(path, code, message, at_key=at_key, **advice)
+
+    def warn(self, path: Path, code: str, message: str, *, fix: str = "") -> None:
+        """Report what may be a mistake."""
+        self._add(path, code, message, severity="warning", fix=fix)
+
+    def _add(
+        self, path: Path, code: str, message: str, *, at_key: bool = False, **more: Any
+    ) -> None:
         if len(self.found) >= PROBLEMS_MAX or self.is_broken(path):
             return
         place = self.positions.of_key(path) if at_key else self.positions.of_value(path)
@@ -50,19 +60,12 @@ class Reporter:
             column=place.column,
             code=code,
             message=message,
-            expected=expected,
-            suggestion=suggestion,
-            severity=severity,
             field=name_of(path),
-            fix=fix,
+            **more,
         )
         if problem not in self.said:
             self.said.add(problem)
             self.found.append(problem)
-
-    def warn(self, path: Path, code: str, message: str, *, fix: str = "") -> None:
-        """Report what may be a mistake."""
-        self.error(path, code, message, fix=fix, severity="warning")
 
     def exclude(self, path: Path, other: str) -> None:
         """Report a key that stands beside another that says the same."""

@@ -33,8 +33,8 @@ def write(text: str, *, end: str = "\n") -> None:
 
 
 def columns(*fields: str, **others: Column) -> dict[str, Column]:
-    """What a table shows by its headings: fields of documents by their own names, then others by
-    the heading, with blanks for underscores."""
+    """The columns of a table by their headings: fields of documents by their own names, then others
+    by the heading, with blanks for underscores."""
     named = {**dict.fromkeys(fields), **others}
     return {name.replace("_", " "): column or name for name, column in named.items()}
 

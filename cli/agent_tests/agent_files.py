@@ -14,7 +14,7 @@ from libs.agent_toml.tool_checks import tool_name
 
 
 def reading_of(file: Path) -> CheckedFile:
-    """What the file of an agent says, with its problems."""
+    """The content of an agent's file, with its problems."""
     return read_checked(file, str(file))
 
 

@@ -32,7 +32,7 @@ class Asked:
 
 
 class PlannedUnit(BaseModel):
-    """What becomes of one thing, as the server planned it."""
+    """The plan for one thing, by the server."""
 
     kind: str
     key: str
@@ -49,7 +49,7 @@ class PlannedUnit(BaseModel):
 
 
 class Plan(BaseModel):
-    """What is to change, and the id under which the server keeps it; `document` is all of it."""
+    """The planned changes, and the id under which the server keeps them; `document` has all."""
 
     id: str
     fleet_id: str

@@ -54,8 +54,9 @@ def _in_words() -> Iterator[None]:
     try:
         yield
     except (letta_client.APIStatusError, letta_client.APIConnectionError) as problem:
-        told = explanation(problem) or CommandError(str(problem), ExitCode.UNREACHABLE)
+        refusal = explanation(problem) or CommandError(str(problem), ExitCode.UNREACHABLE)
         status = getattr(problem, "status_code", 0)
-        if status in REFUSED and status not in NOT_REFUSED and told.code != ExitCode.UNREACHABLE:
-            told = Refusal(status, str(told))
-        raise told from problem
+        is_refusal = status in REFUSED and status not in NOT_REFUSED
+        if is_refusal and refusal.code != ExitCode.UNREACHABLE:
+            refusal = Refusal(status, str(refusal))
+        raise refusal from problem

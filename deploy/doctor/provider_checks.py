@@ -56,7 +56,7 @@ def providers(examined: Examined) -> list[Provider]:
         endpoint: Endpoint | None = getattr(settings, name)
         if endpoint:
             set_base = next((each for each in bases if examined.environment.get(each)), "")
-            found.append(Provider(name, endpoint, set_base or bases[0], bool(set_base)))
+            found.append(Provider(name, endpoint, set_base or bases[0]))
     return found
 
 

@@ -94,8 +94,8 @@ def check_backlog(examined: Examined) -> list[Finding]:
     name, lag = max(lags.items(), key=lambda item: item[1])
     text = f"{lag:,} events wait for {name}"
     if lag >= LAG_EVENTS_LOW:
-        told = problem if lag >= LAG_EVENTS_MAX else warning
-        found.append(told(text, examined.restart))
+        grade = problem if lag >= LAG_EVENTS_MAX else warning
+        found.append(grade(text, examined.restart))
     if given_up:
         text = f"{given_up} messages were given up (dead letters)"
         found.append(warning(text, examined.command("admin dead-letters list")))

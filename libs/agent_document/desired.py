@@ -67,7 +67,7 @@ class Block(Part):
     shared: bool = False
 
     def fields(self) -> dict[str, Json]:
-        """What a request says of it besides label and value."""
+        """The fields of a request besides label and value."""
         return self.model_dump(include={"limit", "description", "read_only"}, exclude_none=True)
 
 

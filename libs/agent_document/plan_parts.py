@@ -240,7 +240,7 @@ class FleetState:
         return Change(field="fleet", before=owner and owner.fleet, after="this one")
 
     def why_not_ours(self, thing_id: str) -> str:
-        """Whose a thing is that is not this fleet's."""
+        """The owner of a thing that is not this fleet's."""
         owner = self.owners.get(thing_id)
         return f"belongs to the fleet '{owner.fleet}'" if owner else "was not made by this fleet"
 

@@ -128,5 +128,5 @@ def test_the_index_says_which_pages_are_generated_and_each_names_what_writes_it(
     assert said == generated
     assert len(generated) > 5
     for name in generated:
-        [module] = set(re.findall(r"`python -m (deploy\.\w+)`", written[name][:600]))
+        [module] = set(re.findall(r"`python -m ((?:deploy|cli)\.\w+)`", written[name][:600]))
         assert (CHECKOUT / f"{module.replace('.', '/')}.py").is_file(), name

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
-from datetime import datetime, timedelta
+from datetime import UTC, datetime, timedelta
 from typing import Any, Self
 from uuid import uuid4
 
@@ -42,7 +42,8 @@ class Wanted:
 
 
 class FreshAgents:
-    """Makes the agents of cases on a server. As a context it deletes what they have in common.
+    """Makes the agents of cases on a server. As a context it deletes what killed tests have left
+    there, and in the end what its own have in common.
 
     Args:
         keep: whether agents stay, so that one can look into them.
@@ -57,6 +58,7 @@ class FreshAgents:
         self._is_over = False
 
     def __enter__(self) -> Self:
+        sweep(self.server, datetime.now(UTC))
         return self
 
     def __exit__(self, *_: object) -> None:

@@ -146,7 +146,8 @@ def agents_of(config: pytest.Config) -> FreshAgents:
         from cli.server import server
 
         OPTIONS.url = config.getoption("--heeler-url") or OPTIONS.url
-        config.stash[AGENTS] = FreshAgents(server(), keep=config.getoption("--heeler-keep"))
+        agents = FreshAgents(server(), keep=config.getoption("--heeler-keep"))
+        config.stash[AGENTS] = agents.__enter__()
     return config.stash[AGENTS]
 
 

@@ -1,4 +1,4 @@
-"""Send a command to another service until it is accepted, or refused for good.
+"""Send a command to another service until it is accepted, or refused in a way that stays.
 
 Which refusals pass by themselves says one table (`REFUSALS` of `libs.contracts.bus_messages`). What
 is sent has the same id each time, so it takes effect once.
@@ -33,12 +33,12 @@ async def until_accepted[T](
     is_wanted: Callable[[], Awaitable[bool]] = always,
 ) -> T | Rejected:
     """What `ask` returns once it is no refusal that passes by itself. One that still comes after
-    `seconds_max` is returned, and BusUnavailable is raised after an outage of
+    `seconds_max` without an outage is returned, and BusUnavailable is raised after an outage of
     `outage_seconds_max`. `is_wanted` is asked before each pause: NOT_WANTED is returned once it
     says no."""
     pause, refused_since, away_since = PAUSE_SECONDS, inf, inf
     while True:
-        now = clock.monotonic()
+        now, left = clock.monotonic(), inf
         try:
             reply = await ask()
         except BusUnavailable:
@@ -49,11 +49,12 @@ async def until_accepted[T](
             if not isinstance(reply, Rejected) or reply.next_try != "again":
                 return reply
             refused_since, away_since = min(refused_since, now), inf
-            if clock.monotonic() - refused_since >= seconds_max:
+            left = refused_since + seconds_max - clock.monotonic()
+            if left <= 0.0:
                 return reply
         if not await is_wanted():
             return NOT_WANTED
-        await clock.sleep(pause)
+        await clock.sleep(min(pause, left))
         pause = min(2 * pause, PAUSE_SECONDS_MAX)
 
 

@@ -233,10 +233,12 @@ class AgentRuns:
     async def cancel(
         self, agent_id: str, run_id: str, context: Context, conversation_id: str | None = None
     ) -> Rejected | None:
-        """End a run that nobody waits for any more; returns why it is not ended. Safe to repeat.
-        Raises BusUnavailable."""
+        """End a run that nobody waits for any more; returns why it is not ended. Safe to repeat in
+        the same context; in another one it is asked anew, for a run that has begun since. Raises
+        BusUnavailable."""
         command = CancelRuns(agent_id=agent_id, conversation_id=conversation_id, run_ids=[run_id])
-        reply = await self.bus.request(command, context.follow_up(derived_id("withdraw", run_id)))
+        name = derived_id("withdraw", run_id, context.message_id)
+        reply = await self.bus.request(command, context.follow_up(name))
         return reply if isinstance(reply, Rejected) else None
 
 

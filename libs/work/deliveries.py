@@ -1,8 +1,8 @@
 """Deliver messages to agents: each is a run, begun as soon as there is room for it, and followed.
 
-Groups, routed messages and the tools by which agents write to each other wait for their answers.
-Schedules, batches and reviews do not: they start their runs by a single try (`agent_runs`), and a
-later sweep tries again.
+Members of groups and the tools by which agents write to each other wait for answers; routed
+messages wait for several at a time, and use what this has for each. Schedules, batches and reviews
+do not wait: they start their runs by a single try (`agent_runs`), and a later sweep tries again.
 
     deliveries = Deliveries(runs, clock)
     answer = await deliveries.answer(wanted, context)
@@ -37,7 +37,7 @@ class Deliveries:
         is_wanted: Callable[[], Awaitable[bool]] = always,
     ) -> Rejected | None:
         """Have a run accepted, however busy its agent is, as `until_accepted`; returns why it is
-        not. Safe to repeat."""
+        not. Safe to repeat. Raises what `is_wanted` raises."""
         return await until_accepted(
             self.clock,
             lambda: self.runs.start(wanted, context),
@@ -59,16 +59,15 @@ class Deliveries:
         StoreUnavailable."""
         org, run_id = context.org, wanted.run_id
         async with self.runs.follow_run(org, run_id) as progress:
-            refused = await self.begin(
+            ended: RunProgress | Rejected | None = await self.begin(
                 wanted, context, seconds_max=seconds_max, is_wanted=lambda: goes_on(None)
             )
-            if refused is not None:
-                return refused
-            run = await self.runs.wait_for_end(org, run_id, progress, goes_on=goes_on)
-        if run is not None and run.is_active:
+            if ended is None:
+                ended = await self.runs.wait_for_end(org, run_id, progress, goes_on=goes_on)
+        if ended is NOT_WANTED or (isinstance(ended, RunProgress) and ended.is_active):
             await self.withdraw(wanted.agent_id, run_id, context, wanted.conversation_id)
             return NOT_WANTED
-        return run
+        return ended
 
     async def withdraw(
         self, agent_id: str, run_id: str, context: Context, conversation_id: str | None = None

@@ -140,7 +140,7 @@ class DeliveryRuns:
         run = await queries.run_progress(org, delivery.run_id)
         if run and delivery.purpose == "notice":
             return Outcome(delivery.number)
-        if run and run.is_active:
+        if run is None or run.is_active:  # its start may be on the way
             context = sending.lease.context
             await self.deliveries.withdraw(delivery.agent_id, delivery.run_id, context)
             run = await queries.run_progress(org, delivery.run_id)

@@ -8,13 +8,14 @@ answer."""
 from __future__ import annotations
 
 import asyncio
+import logging
 from collections.abc import Sequence
 from dataclasses import dataclass
 
 from libs.bus.fair_semaphore import FairSemaphore
 from libs.bus.process_ports import ProcessPorts
 from libs.contracts.agent.conversations import DeleteConversation
-from libs.contracts.bus_messages import JsonObject
+from libs.contracts.bus_messages import NOT_FOUND, JsonObject, Rejected
 from libs.contracts.deterministic_ids import derived_id
 from libs.contracts.groups.group_runs import group_run_deltas
 from libs.eventstore import failpoints
@@ -34,6 +35,8 @@ from services.groups.domain.conversations.run_steps import RunView, Step, close,
 from services.groups.domain.group import Group
 from services.groups.engine.member_runs import MemberRuns
 from services.groups.engine.speaker_choice import SpeakerChoice
+
+log = logging.getLogger(__name__)
 
 # The groups that a process has answer at once, and those of one organisation.
 GROUPS_AT_ONCE_MAX, ORGANISATION_GROUPS_MAX = 256, 192
@@ -223,7 +226,9 @@ class GroupAttempt:
             return
         command = DeleteConversation(conversation_id=cleanup.conversation_id)
         context = self.lease.context.follow_up(derived_id("delete", cleanup.conversation_id))
-        await ask_until_accepted(self.ports.bus, self.ports.clock, command, context)
+        reply = await ask_until_accepted(self.ports.bus, self.ports.clock, command, context)
+        if isinstance(reply, Rejected) and reply.code != NOT_FOUND:
+            log.error("%s is not deleted: %s", cleanup.conversation_id, reply.reason)
 
     async def stop(self) -> None:
         """Let go of the member runs that are under way: another attempt goes on with them."""

@@ -93,10 +93,11 @@ class Reviews(LeasedWork[DueWork]):
         for agent_id, run_id in review.run_ids.items():
             wanted = self.wanted_run(lease.work.id, agent_id, run_id, text)
             refusal = await self.ports.runs.start(wanted, lease.context)
-            if refusal is not None and refusal.next_try in ("again", "later"):
-                return None  # a later sweep tries it again
-            if refusal is not None:
-                refused[agent_id] = refusal.reason
+            if refusal is None:
+                continue
+            if refusal.next_try == "again":
+                return None  # a later sweep tries it
+            refused[agent_id] = refusal.reason
         return refused
 
     def wanted_run(self, group_id: str, agent_id: str, run_id: str, text: str) -> WantedRun:

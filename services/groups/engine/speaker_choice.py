@@ -46,19 +46,20 @@ class SpeakerChoice:
         """The member that the model names; the first of the group where it names none."""
         members = view.facts.present
         for attempt in range(TRIES_MAX):
+            if attempt:
+                await self.clock.sleep(RETRY_SECONDS)
             named = await self.ask(view, members, attempt, context)
             member = view.facts.member_named_in(named) if named else None
             if member is not None:
                 return Choice(member.agent_id, "model")
-            await self.clock.sleep(RETRY_SECONDS)
         return Choice(members[0].agent_id, "rotation")
 
     async def ask(
         self, view: RunView, members: list[Participant], attempt: int, context: Context
     ) -> str | None:
         """The name that the model answers, if it does."""
-        epoch = context.message_id  # each attempt hears its own answer
-        completion_id = derived_id("completion", view.run.id, str(attempt), epoch)
+        # Each attempt at the run of the group hears its own answer.
+        completion_id = derived_id("completion", view.run.id, str(attempt), context.message_id)
         manager = view.facts.manager
         command = GenerateCompletion(
             completion_id=completion_id,

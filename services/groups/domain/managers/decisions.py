@@ -69,6 +69,11 @@ class GroupFacts:
         gone = {hop.agent_id for hop in self.hops if hop.status == "skipped"}
         return [member for member in self.members if member.agent_id not in gone]
 
+    @property
+    def speaker(self) -> Participant | None:
+        """The member that was picked to speak next, if it is there."""
+        return next((each for each in self.present if each.agent_id == self.next_speaker), None)
+
     def member_named(self, name: str) -> Participant | None:
         """The member that is called so, by its name or its id: exactly so, or else the only one
         whose name has the same words."""

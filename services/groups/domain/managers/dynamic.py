@@ -22,11 +22,8 @@ def dynamic(facts: GroupFacts) -> Decision:
     the termination token, from either, and after `max_turns` answers."""
     if facts.is_waiting:
         return Wait()
-    next_speaker = next(
-        (each for each in facts.present if each.agent_id == facts.next_speaker), None
-    )
-    if next_speaker is not None:
-        return ask(next_speaker)
+    if (speaker := facts.speaker) is not None:
+        return ask(speaker)
     last = facts.hops[-1] if facts.hops else None
     answers = facts.answers
     if last is not None and last.status == "completed" and ends(facts, last):

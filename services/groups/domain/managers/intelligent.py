@@ -17,11 +17,8 @@ def intelligent(facts: GroupFacts) -> Decision:
     """Have a model pick a member and ask that one; the next in rotation where it is gone."""
     if facts.is_waiting:
         return Wait()
-    next_speaker = next(
-        (each for each in facts.present if each.agent_id == facts.next_speaker), None
-    )
-    if next_speaker is not None:
-        return ask(next_speaker)
+    if (speaker := facts.speaker) is not None:
+        return ask(speaker)
     if facts.answers or not facts.present:
         return end_of(list(facts.hops))
     if len(facts.present) == 1:

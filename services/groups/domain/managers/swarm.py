@@ -22,11 +22,8 @@ def swarm(facts: GroupFacts) -> Decision:
     goes on."""
     if facts.is_waiting:
         return Wait()
-    next_speaker = next(
-        (each for each in facts.present if each.agent_id == facts.next_speaker), None
-    )
-    if next_speaker is not None:
-        return ask(next_speaker)
+    if (speaker := facts.speaker) is not None:
+        return ask(speaker)
     last = facts.hops[-1] if facts.hops else None
     if last is None or last.status == "skipped":
         return first_speaker(facts)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from services.tools.sandbox.ports import Outcome, Program, Workspace
-from services.tools.sandbox.sessions import SandboxSession, SessionState, SessionStats
+from services.tools.sandbox.sessions import SessionState, SessionStats
 
 type Behaviour = Callable[[Program, dict[str, str]], Outcome]
 
@@ -50,7 +50,7 @@ class InMemorySession:
 
 
 class InMemorySessions:
-    """Keeps the contract of `SandboxSessions`; the workspaces stay when sessions end."""
+    """Keeps the contract of `BaseSandbox` for sessions; the workspaces stay when sessions end."""
 
     def __init__(self, behave: Behaviour) -> None:
         self.behave = behave
@@ -60,6 +60,6 @@ class InMemorySessions:
         """Empty: this sandbox takes every program."""
         return ""
 
-    async def start_session(self, workspace: Workspace) -> SandboxSession:
+    async def start_session(self, workspace: Workspace) -> InMemorySession:
         """A session with the files of a workspace."""
         return InMemorySession(self.behave, self.workspaces.setdefault(workspace.path, {}))

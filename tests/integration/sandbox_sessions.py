@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from services.tools.adapters.base_sandbox import BaseSandbox
+from services.tools.adapters.sandbox_session import SandboxSession
 from services.tools.sandbox.ports import Limits, Program, Workspace
-from services.tools.sandbox.sessions import SandboxSession, SandboxSessions
+from tests.integration.in_memory_sessions import InMemorySession, InMemorySessions
 
 ORG = "org-1"
 
@@ -22,10 +24,10 @@ def shell(source: str, agent_id: str = "agent-1", seconds: float = 20.0) -> Prog
 class SessionCases:
     """SBX-01: what every sandbox that stays keeps to."""
 
-    sessions: SandboxSessions
+    sessions: BaseSandbox | InMemorySessions
     workspace: Workspace
 
-    async def session(self) -> SandboxSession:
+    async def session(self) -> SandboxSession | InMemorySession:
         return await self.sessions.start_session(self.workspace)
 
     async def test_it_runs_one_program_after_another_and_can_be_frozen_between(self):

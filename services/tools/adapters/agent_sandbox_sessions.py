@@ -19,8 +19,10 @@ from services.tools.adapters.agent_workspaces import (
     NoWorkspace,
     Used,
 )
+from services.tools.adapters.base_sandbox import BaseSandbox, not_started
+from services.tools.adapters.sandbox_session import SandboxSession
 from services.tools.sandbox.ports import Outcome, Program, Workspace
-from services.tools.sandbox.sessions import NoSession, SandboxSession, SandboxSessions
+from services.tools.sandbox.sessions import NoSession
 
 # Of one process; as many as programs run at once, so that one that is idle can make room.
 SESSIONS_MAX = PLACES
@@ -51,7 +53,7 @@ class AgentSandboxSessions:
 
     def __init__(
         self,
-        sandbox: SandboxSessions,
+        sandbox: BaseSandbox,
         workspaces: AgentWorkspaces,
         places: FairSemaphore,
         *,
@@ -205,8 +207,3 @@ class AgentSandboxSessions:
         self.closed = True
         await asyncio.gather(*(self.end(agent) for agent in list(self.agents.values())))
         await asyncio.gather(*self.tasks, return_exceptions=True)
-
-
-def not_started(reason: str) -> Outcome:
-    """A program that was refused."""
-    return Outcome("error", reason=reason, started=False)

@@ -14,7 +14,7 @@ from libs.bus.fair_semaphore import FairSemaphore, NoPlace
 from services.tools.adapters.running_sandbox import NotStarted
 from services.tools.adapters.sandbox_execution import Answer, Execution
 from services.tools.adapters.sandbox_pool import SandboxPool
-from services.tools.adapters.sandbox_session import StayingSession
+from services.tools.adapters.sandbox_session import SandboxSession
 from services.tools.sandbox import argument_fitting, argument_models, javascript_wrapper
 from services.tools.sandbox.confinement import Runtimes
 from services.tools.sandbox.ports import Outcome, Program, Workspace
@@ -35,7 +35,7 @@ NAME = re.compile(r"[A-Za-z_$][\w$]*|", re.ASCII)  # or none
 
 
 class BaseSandbox(ABC):
-    """Keeps the contract of `Sandbox` and of `SandboxSessions`. `refusal` says why no program can
+    """Keeps the contract of `Sandbox`, and starts sandboxes that stay. `refusal` says why none can
     run here, if so; `no_packages` why none has packages; `where` whose the interpreters are."""
 
     where = "where the server runs"
@@ -118,8 +118,8 @@ class BaseSandbox(ABC):
             return "The environment has a name or a value that no process can have"
         return ""
 
-    async def start_session(self, workspace: Workspace) -> StayingSession:
-        """A sandbox that stays, with a workspace; raises NoSession."""
+    async def start_session(self, workspace: Workspace) -> SandboxSession:
+        """A sandbox that stays, with this workspace at /workspace; raises NoSession."""
         if self.refusal or self.pool is None:
             raise NoSession(self.refusal)
         if self.no_workspaces:
@@ -129,7 +129,7 @@ class BaseSandbox(ABC):
             sandbox = await pool.cold(workspace)
         except (NotStarted, OSError) as failed:
             raise NoSession(f"No sandbox could be started: {failed}") from None
-        session = StayingSession(sandbox, self.encode, lambda: pool.used.discard(sandbox))
+        session = SandboxSession(sandbox, self.encode, lambda: pool.used.discard(sandbox))
         await session.begin()
         return session
 

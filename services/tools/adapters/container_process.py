@@ -17,14 +17,12 @@ from services.tools.adapters.running_sandbox import (
     Ended,
     NotStarted,
     Output,
+    RunningSandbox,
     SandboxUse,
-    announces_too_much,
-    frame_in,
 )
 from services.tools.sandbox.ports import Workspace
 from services.tools.sandbox.spawner_protocol import (
     LENGTH_BYTES,
-    LOCKED,
     READY,
     RESULT_BYTES_MAX,
 )
@@ -43,19 +41,19 @@ ENDING_MAX = 16
 KILLED = Ended(-9)
 
 
-class ContainerProcess:
-    """Keeps the contract of `RunningSandbox` with a container. What its first process says is
+class ContainerProcess(RunningSandbox):
+    """A container. What its first process says is
     taken for what it is: nothing of a program can speak in its place."""
 
     def __init__(
         self, engine: ContainerEngine, cleanup: Cleanup, workspace: Workspace | None, packages: str
     ) -> None:
+        super().__init__()
         self.engine = engine
         self.cleanup = cleanup
         self.workspace = workspace
         self.packages = packages
         self.name = container_name()
-        self.changed = asyncio.Event()
         self.stdout, self.stderr = Output(0), Output(0)
         self.result = Output(LENGTH_BYTES + RESULT_BYTES_MAX + len(READY))
         self.engine_words = Output(ENGINE_WORDS_BYTES_MAX)
@@ -66,9 +64,6 @@ class ContainerProcess:
         self.over: asyncio.Future[Ended] = asyncio.get_running_loop().create_future()
         self.closing: asyncio.Task[Ended] | None = None
 
-    def notice(self) -> None:
-        self.changed.set()
-
     @property
     def ended(self) -> bool:
         return self.over.done()
@@ -78,21 +73,7 @@ class ContainerProcess:
         """The same: the engine tells at once."""
         return self.over.done()
 
-    @property
-    def locked(self) -> bool:
-        """Whether Landlock keeps its programs from other files."""
-        return bytes(self.result.kept[:1]) == LOCKED
-
-    @property
-    def frame(self) -> bytes | None:
-        return frame_in(self.result.kept)
-
-    @property
-    def frame_is_too_long(self) -> bool:
-        return announces_too_much(self.result.kept)
-
     async def ready(self) -> None:
-        """Until it waits for a program; raises NotStarted with what the engine said, or OSError."""
         self.process = await self.engine.run(self.name, self.workspace, self.packages)
         self.tasks = [asyncio.create_task(self.read()), asyncio.create_task(self.read_engine())]
         try:
@@ -158,14 +139,6 @@ class ContainerProcess:
         return SandboxUse(
             used.processes, used.threads, used.memory_bytes, used.cpu_seconds, used.files
         )
-
-    def keep_output(self, count: int) -> None:
-        for output in (self.stdout, self.stderr):
-            output.forget(count)
-
-    def forget_result(self) -> None:
-        del self.result.kept[len(READY) :]
-        self.result.dropped_bytes = 0
 
     async def send(self, data: bytes) -> None:
         """Send the process the program that it runs."""

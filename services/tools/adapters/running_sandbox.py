@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import asyncio
+from abc import ABC, abstractmethod
 from dataclasses import dataclass
-from typing import Protocol
 
-from services.tools.sandbox.spawner_protocol import LENGTH_BYTES, READY, RESULT_BYTES_MAX
+from services.tools.sandbox.spawner_protocol import LENGTH_BYTES, LOCKED, READY, RESULT_BYTES_MAX
 
 # What is printed over the bound is read and dropped up to here; then the program is killed.
 DROPPED_BYTES_MAX = 16 << 20
@@ -78,78 +78,86 @@ class Output:
         return text
 
 
-class RunningSandbox(Protocol):
-    """One sandbox that runs a program, or waits for one. `changed` is set whenever something of
-    it did."""
+class RunningSandbox(ABC):
+    """One sandbox that runs a program, or waits for one. `result` is what came through its pipe of
+    results; `changed` is set whenever something of it changes."""
 
-    changed: asyncio.Event
+    stdout: Output
+    stderr: Output
+    result: Output
 
-    @property
-    def stdout(self) -> Output:
-        """The program's output so far."""
-
-    @property
-    def stderr(self) -> Output:
-        """The program's error output so far."""
+    def __init__(self) -> None:
+        self.changed = asyncio.Event()
 
     @property
+    @abstractmethod
     def ended(self) -> bool:
         """Whether nothing of it runs any more."""
 
     @property
+    @abstractmethod
     def died(self) -> bool:
         """The same, also if nobody has been told yet."""
 
-    @property
-    def frame(self) -> bytes | None:
-        """The result, once it is there in full."""
-
-    @property
-    def frame_is_too_long(self) -> bool:
-        """Whether it announced more than anybody reads."""
-
+    @abstractmethod
     async def ready(self) -> None:
-        """Until it waits for a program; raises NotStarted with what the machine said."""
+        """Until it waits for a program. Raises NotStarted with what the machine said; OSError."""
 
+    @abstractmethod
     def use(self) -> SandboxUse:
-        """The usage of the sandbox at the moment."""
+        """What the sandbox uses at the moment."""
 
-    def keep_output(self, count: int) -> None:
-        """From now on keep so much of what it prints."""
-
-    def forget_result(self) -> None:
-        """Be ready for the result of another program."""
-
+    @abstractmethod
     async def send(self, data: bytes) -> None:
         """Give it its program; nothing happens if it has ended."""
 
+    @abstractmethod
     async def freeze(self) -> bool:
         """Let nothing in it run until `thaw`; false if that cannot be."""
 
+    @abstractmethod
     def thaw(self) -> None:
         """Let everything in it go on."""
 
-    def notice(self) -> None:
-        """Wake whoever waits for a change."""
-
+    @abstractmethod
     def kill(self) -> None:
         """End it and everything in it."""
 
+    @abstractmethod
     async def close(self) -> Ended:
         """Kill it, wait until it is gone, and say what it used. Raises TimeoutError if it does not
         go."""
 
+    def notice(self) -> None:
+        """Wake whoever waits for a change."""
+        self.changed.set()
 
-def frame_in(received: bytearray) -> bytes | None:
-    """The result in what was written to the pipe of results, once it is there in full."""
-    data = received[len(READY) :]
-    size = int.from_bytes(data[:LENGTH_BYTES], "big")
-    if len(data) < LENGTH_BYTES or len(data) - LENGTH_BYTES < size:
-        return None
-    return bytes(data[LENGTH_BYTES : LENGTH_BYTES + size])
+    @property
+    def locked(self) -> bool:
+        """Whether Landlock keeps its programs from other files; told before there is any."""
+        return bytes(self.result.kept[:1]) == LOCKED
 
+    @property
+    def frame(self) -> bytes | None:
+        """The result, once it is there in full."""
+        data = self.result.kept[len(READY) :]
+        size = int.from_bytes(data[:LENGTH_BYTES], "big")
+        if len(data) < LENGTH_BYTES or len(data) - LENGTH_BYTES < size:
+            return None
+        return bytes(data[LENGTH_BYTES : LENGTH_BYTES + size])
 
-def announces_too_much(received: bytearray) -> bool:
-    """Whether a result is announced that is longer than any may be."""
-    data = received[len(READY) : len(READY) + LENGTH_BYTES]
-    return len(data) == LENGTH_BYTES and int.from_bytes(data, "big") > RESULT_BYTES_MAX
+    @property
+    def frame_is_too_long(self) -> bool:
+        """Whether it announced more than anybody reads."""
+        data = self.result.kept[len(READY) : len(READY) + LENGTH_BYTES]
+        return len(data) == LENGTH_BYTES and int.from_bytes(data, "big") > RESULT_BYTES_MAX
+
+    def keep_output(self, count: int) -> None:
+        """From now on keep so much of what it prints."""
+        for output in (self.stdout, self.stderr):
+            output.forget(count)
+
+    def forget_result(self) -> None:
+        """Be ready for the result of another program."""
+        del self.result.kept[len(READY) :]
+        self.result.dropped_bytes = 0

@@ -16,9 +16,8 @@ from services.tools.adapters.process_usage import is_stopped, scratch_of, socket
 from services.tools.adapters.running_sandbox import (
     Ended,
     Output,
+    RunningSandbox,
     SandboxUse,
-    announces_too_much,
-    frame_in,
 )
 from services.tools.adapters.sandbox_spawner_client import Spawner, SpawnerFailed, close_all
 from services.tools.sandbox.ports import Workspace
@@ -77,16 +76,19 @@ class Stream(Output):
             os.close(self.file)
 
 
-class SandboxProcess:
-    """Keeps the contract of `RunningSandbox` with a process in a sandbox of its own. `init` is the
-    first process of its namespace."""
+class SandboxProcess(RunningSandbox):
+    """A process in a sandbox of its own. `init` is the first process of its namespace."""
+
+    stdout: Stream
+    stderr: Stream
+    result: Stream
 
     def __init__(
         self, spawner: Spawner, workspace: Workspace | None = None, packages: str = ""
     ) -> None:
+        super().__init__()
         self.loop = asyncio.get_running_loop()
         self.spawner = spawner
-        self.changed = asyncio.Event()
         self.init: int | None = None
         self.handle: int | None = None
         pairs = [os.pipe() for _ in range(5)]
@@ -113,9 +115,6 @@ class SandboxProcess:
         self.stdout, self.stderr, self.result, self.status = streams
         self.started.ended.add_done_callback(lambda _: self.notice())
 
-    def notice(self) -> None:
-        self.changed.set()
-
     @property
     def ended(self) -> bool:
         return self.started.ended.done()
@@ -134,11 +133,6 @@ class SandboxProcess:
         poll = select.poll()
         poll.register(self.handle, select.POLLIN)
         return bool(poll.poll(0))
-
-    @property
-    def locked(self) -> bool:
-        """Whether Landlock keeps it from other files; told before there is any program."""
-        return bytes(self.result.kept[:1]) == LOCKED
 
     async def ready(self) -> None:
         """Until it waits for a program; raises SpawnerFailed with what the machine said."""
@@ -178,13 +172,6 @@ class SandboxProcess:
         printed = self.stderr.kept.decode("utf-8", "replace").strip()
         return printed or f"it ended at once, with status {self.started.ended.result().code}"
 
-    def keep_output(self, count: int) -> None:
-        for stream in (self.stdout, self.stderr):
-            stream.forget(count)
-
-    def forget_result(self) -> None:
-        del self.result.kept[len(READY) :]
-
     async def send(self, data: bytes) -> None:
         """Give it its program; it closes its end when it has read all."""
         data = len(data).to_bytes(LENGTH_BYTES, "big") + data
@@ -209,14 +196,6 @@ class SandboxProcess:
             await able
         finally:
             self.loop.remove_writer(self.program)
-
-    @property
-    def frame(self) -> bytes | None:
-        return frame_in(self.result.kept)
-
-    @property
-    def frame_is_too_long(self) -> bool:
-        return announces_too_much(self.result.kept)
 
     def use(self) -> SandboxUse:
         if self.init is None or self.died:

@@ -19,9 +19,9 @@ from services.tools.sandbox.spawner_protocol import PROGRAM_BYTES_MAX
 STAYING = Path(session_executor.__file__).read_text(encoding="utf-8")
 
 
-class StayingSession:
-    """Keeps the contract of `SandboxSession` with a sandbox that runs. `encoded` says a program as
-    the process inside reads it, `ended` is told when it has been stopped."""
+class SandboxSession:
+    """One sandbox that stays. What a program leaves running goes on, unless it is paused. `encoded`
+    says a program as the process inside reads it, `ended` is told when it has been stopped."""
 
     def __init__(
         self,
@@ -46,7 +46,8 @@ class StayingSession:
         return self.state != "stopped" and not self.sandbox.died
 
     async def exec(self, program: Program) -> Outcome:
-        """The outcome of a program; any that does not end by itself ends the session."""
+        """How a program ended, one at a time; a paused session goes on before it. A program that
+        did not end by itself ends the session. Nothing is started in one that is stopped."""
         assert self.state != "running", "one program at a time"
         if not self.living:
             await self.stop()
@@ -72,11 +73,13 @@ class StayingSession:
         return outcome
 
     def end_program(self, why: str) -> None:
+        """End the program that runs, and the session with it; nothing happens if none runs."""
         if self.state == "running" and self.execution is not None:
             self.execution.end(why)
 
     async def pause(self) -> None:
-        """Freeze everything in it; end it, if it cannot be frozen."""
+        """Freeze everything in it, unless a program runs; end it, if it cannot be frozen. Safe to
+        repeat."""
         if self.state != "idle":
             return
         if await self.sandbox.freeze():
@@ -85,12 +88,13 @@ class StayingSession:
             await asyncio.shield(self.stop())
 
     def resume(self) -> None:
+        """Let everything in it go on. Safe to repeat."""
         if self.state == "paused":
             self.sandbox.thaw()
             self.state = "idle"
 
     async def stop(self) -> None:
-        """End all processes of the session."""
+        """End everything in it; the workspace stays. Safe to repeat."""
         if self.state == "stopped":
             return
         self.state = "stopped"

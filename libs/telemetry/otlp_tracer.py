@@ -17,8 +17,8 @@ from opentelemetry.trace.propagation.tracecontext import TraceContextTextMapProp
 
 from libs.contracts.version import HEELER_VERSION
 from libs.telemetry import span_attributes
+from libs.telemetry.span_attributes import Attributes, Kind
 from libs.telemetry.sql_span_names import summary_of
-from libs.telemetry.tracing import Attributes, Kind
 
 TRACEPARENT = "traceparent"
 LAST_EXPORT_SECONDS_MAX = 1.0
@@ -42,21 +42,24 @@ class LiveSpan:
 
     @property
     def traceparent(self) -> str:
-        """The span as a W3C header value."""
+        """The span as a W3C header value; the one of a `NoopSpan` is empty."""
         return traceparent_of(self.span)
 
     def note(self, attributes: Attributes) -> None:
+        """Add attributes that became known meanwhile."""
         self.span.set_attributes(attributes)
 
     def mark_failed(self, error_type: str) -> None:
+        """Note that it went wrong, though nothing is raised."""
         self.span.set_attribute(span_attributes.ERROR_TYPE, error_type)
         self.span.set_status(trace.StatusCode.ERROR)
 
     def rename(self, name: str) -> None:
+        """Give the span a better name that became known."""
         self.span.update_name(name)
 
     def end(self) -> None:
-        """End the span at this moment."""
+        """It is over: for what cannot be in a `with`. Nothing is below such a span."""
         self.span.end()
 
     def __enter__(self) -> Self:
@@ -77,8 +80,9 @@ class LiveSpan:
 
 
 class OtlpTracer:
-    """Makes the spans of one service. They are sent in batches by a thread of its own: when the
-    collector is away or slow they are dropped, and nobody waits."""
+    """Makes the spans of one service, which hold what people and models said only with `content`.
+    They are sent in batches by a thread of its own: when the collector is away or slow they are
+    dropped, and nobody waits."""
 
     def __init__(self, service: str, endpoint: str | None, *, content: bool) -> None:
         self.content = content
@@ -98,6 +102,7 @@ class OtlpTracer:
 
     @property
     def inside(self) -> bool:
+        """Whether a span is under way here."""
         return trace.get_current_span().get_span_context().is_valid
 
     def span(
@@ -111,6 +116,7 @@ class OtlpTracer:
         )
 
     def statement(self, text: str) -> LiveSpan:
+        """The span of an SQL statement, or of what a few words call it."""
         name = summary_of(text)
         system = {span_attributes.DB_SYSTEM: "postgresql", span_attributes.DB_SUMMARY: name}
         return self.span(name, "client", system)

@@ -1,4 +1,5 @@
-"""Every name that a span carries, in one place, since most of them may still change.
+"""Every name that a span carries, in one place, since most of them may still change; and the types
+of what stands under them.
 
 GenAI names follow open-telemetry/semantic-conventions-genai at revision
 002c8a6ea1c8a42b14a4527db83b3cabcded610a (all of them in *Development* there), the others the
@@ -8,7 +9,12 @@ of conversations group by them.
 
 from __future__ import annotations
 
-from typing import Final
+from collections.abc import Mapping, Sequence
+from typing import Final, Literal
+
+type Value = str | bool | int | float | Sequence[str]
+type Attributes = Mapping[str, Value]
+type Kind = Literal["internal", "server", "client", "producer", "consumer"]
 
 SCHEMA_URL: Final = "https://opentelemetry.io/schemas/1.41.1"
 

@@ -24,7 +24,8 @@ from libs.contracts.letta.enums import StopReasonType, ToolType
 from libs.contracts.tools.base_tools.catalogue import SERVER_TOOLS
 from libs.eventstore.connection_pool import Database
 from libs.telemetry import metrics, span_attributes, tracing
-from libs.telemetry.tracing import UNSEEN, Attributes, Span
+from libs.telemetry.span_attributes import Attributes
+from libs.telemetry.tracing import UNSEEN, Span
 from services.agent.adapters.run_queries import RunQueries
 from services.agent.adapters.tool_router import Tools
 from services.agent.domain.agents.agent import AgentDesign
@@ -101,7 +102,7 @@ class RunSpans:
             org = self.context.org
             origin = await self.queries.origin_of_run(org, conversation_id, run_id)
             parent = origin.traceparent if origin else ""
-        attributes: dict[str, tracing.Value] = {
+        attributes: dict[str, span_attributes.Value] = {
             span_attributes.CONVERSATION_ID: conversation_id,
             span_attributes.SESSION_ID: conversation_id,
             span_attributes.USER_ID: self.context.actor,

@@ -44,41 +44,24 @@ from libs.telemetry import span_attributes, tracing
 
 Caused = EditBlock | RewriteBlock | PatchBlock | RenameBlock
 
-OPERATIONS: Mapping[type[Command], str] = {
-    CreateBlocks: span_attributes.CREATE_MEMORY,
-    UpdateBlock: span_attributes.UPDATE_MEMORY,
-    EditBlock: span_attributes.UPDATE_MEMORY,
-    RewriteBlock: span_attributes.UPDATE_MEMORY,
-    PatchBlock: span_attributes.UPDATE_MEMORY,
-    RenameBlock: span_attributes.UPDATE_MEMORY,
-    RestoreBlock: span_attributes.UPDATE_MEMORY,
-    DeleteBlock: span_attributes.DELETE_MEMORY,
-    CreateFolder: span_attributes.CREATE_MEMORY,
-    UpdateFolder: span_attributes.UPDATE_MEMORY,
-    DeleteFolder: span_attributes.DELETE_MEMORY,
-    AddFile: span_attributes.CREATE_MEMORY,
-    DeleteFile: span_attributes.DELETE_MEMORY,
-    CreateArchive: span_attributes.CREATE_MEMORY,
-    UpdateArchive: span_attributes.UPDATE_MEMORY,
-    DeleteArchive: span_attributes.DELETE_MEMORY,
-    AttachArchive: span_attributes.UPDATE_MEMORY,
-    DetachArchive: span_attributes.UPDATE_MEMORY,
-    EmptyArchive: span_attributes.DELETE_MEMORY,
-    InsertPassages: span_attributes.CREATE_MEMORY,
-    DeletePassages: span_attributes.DELETE_MEMORY,
-    NearestMessages: span_attributes.SEARCH_MEMORY,
-    SearchPassages: span_attributes.SEARCH_MEMORY,
-    AttachFolder: span_attributes.UPDATE_MEMORY,
-    DetachFolder: span_attributes.UPDATE_MEMORY,
-    OpenFiles: span_attributes.UPDATE_MEMORY,
-    CloseFiles: span_attributes.UPDATE_MEMORY,
-    ForgetFolders: span_attributes.DELETE_MEMORY,
-    ChangeArchiveEmbedding: span_attributes.UPDATE_MEMORY,
-    ReembedPassages: span_attributes.UPDATE_MEMORY,
-    ReembedChunks: span_attributes.UPDATE_MEMORY,
-    append_command("memory"): span_attributes.CREATE_MEMORY,
-    undo_command("memory"): span_attributes.DELETE_MEMORY,
+COMMANDS: Mapping[str, tuple[type[Command], ...]] = {
+    span_attributes.CREATE_MEMORY: (
+        *(CreateBlocks, CreateFolder, AddFile, CreateArchive, InsertPassages),
+        append_command("memory"),
+    ),
+    span_attributes.UPDATE_MEMORY: (
+        *(UpdateBlock, EditBlock, RewriteBlock, PatchBlock, RenameBlock, RestoreBlock),
+        *(UpdateFolder, AttachFolder, DetachFolder, OpenFiles, CloseFiles),
+        *(UpdateArchive, AttachArchive, DetachArchive),
+        *(ChangeArchiveEmbedding, ReembedPassages, ReembedChunks),
+    ),
+    span_attributes.DELETE_MEMORY: (
+        *(DeleteBlock, DeleteFolder, DeleteFile, DeleteArchive, EmptyArchive, DeletePassages),
+        *(ForgetFolders, undo_command("memory")),
+    ),
+    span_attributes.SEARCH_MEMORY: (NearestMessages, SearchPassages),
 }
+OPERATIONS = {kind: operation for operation, kinds in COMMANDS.items() for kind in kinds}
 
 
 def observe_handlers(handlers: Mapping[type[Command], Handler]) -> Mapping[type[Command], Handler]:
@@ -117,7 +100,7 @@ def records_of(command: Command) -> int:
     return 1
 
 
-def cause_of(command: Caused) -> tracing.Attributes:
+def cause_of(command: Caused) -> span_attributes.Attributes:
     """The tool call that asked for an edit."""
     return {
         span_attributes.AGENT_ID: command.cause.agent_id,

@@ -12,7 +12,8 @@ from libs.contracts.agent.stored_to_letta_messages import text_of
 from libs.contracts.bus_messages import Json, JsonObject
 from libs.contracts.letta.model_configs import EmbeddingConfig, LLMConfig
 from libs.telemetry import metrics, span_attributes, tracing
-from libs.telemetry.tracing import UNSEEN, Attributes, Span, Value
+from libs.telemetry.span_attributes import Attributes, Value
+from libs.telemetry.tracing import UNSEEN, Span
 from services.agent.adapters.models.ports import Finished, ModelEvent, ModelFailed, Provider
 from services.agent.adapters.telemetry import about
 from services.agent.domain.prompts.model_context import ModelRequest

@@ -13,7 +13,7 @@ import time
 import uvloop
 
 from benchmarks.sandbox import percentile
-from services.tools.adapters.mcp.connections import SdkConnections
+from services.tools.adapters.mcp.connections import McpConnections
 from services.tools.adapters.mcp.ports import McpServerConfig
 from services.tools.adapters.process_sandbox import ProcessSandbox
 from tests.mcp_servers.asking import HERE, allowed, config, new_connections, served
@@ -23,7 +23,7 @@ P99_MS_MAX = 100.0
 CALL_SECONDS_MAX = 30.0
 
 
-async def call(connections: SdkConnections, server: McpServerConfig) -> float:
+async def call(connections: McpConnections, server: McpServerConfig) -> float:
     """Milliseconds of one call."""
     began = time.perf_counter()
     outcome = await connections.call_tool(

@@ -6,8 +6,8 @@ from collections.abc import AsyncIterator
 
 import pytest
 
+from services.tools.adapters.mcp.connections import McpConnections
 from services.tools.adapters.mcp.ports import (
-    McpConnections,
     McpFailed,
     McpOutcome,
     McpServerConfig,
@@ -22,7 +22,7 @@ AWAY = "http://127.0.0.1:1/mcp"
 @pytest.fixture(params=["the SDK", "in memory"])
 async def asked(
     request: pytest.FixtureRequest,
-) -> AsyncIterator[tuple[McpConnections, McpServerConfig]]:
+) -> AsyncIterator[Asked]:
     """The connections, and a server with the tools `echo` and `fail`."""
     if request.param == "in memory":
         memory = InMemoryMcpConnections()
@@ -41,7 +41,7 @@ async def asked(
         await real.close()
 
 
-type Asked = tuple[McpConnections, McpServerConfig]
+type Asked = tuple[McpConnections | InMemoryMcpConnections, McpServerConfig]
 
 
 async def test_tools_are_listed_and_called(asked: Asked) -> None:

@@ -16,7 +16,7 @@ from libs.egress import checked_addresses
 from libs.egress.address_guard import MCP_HOSTS, AddressGuard
 from libs.telemetry.metrics import REGISTRY
 from services.tools.adapters.mcp.circuit_breaker import FAILURES_MAX
-from services.tools.adapters.mcp.connections import SdkConnections
+from services.tools.adapters.mcp.connections import McpConnections
 from services.tools.adapters.mcp.failures import AnsweredWithError, failure_of, session_lost
 from services.tools.adapters.mcp.ports import (
     McpFailed,
@@ -75,7 +75,7 @@ STARTS = tuple(allowed("--start", start) for start in ("crash", "hang", "garbage
 
 
 @pytest.fixture
-async def connections(sandbox: ProcessSandbox) -> AsyncIterator[SdkConnections]:
+async def connections(sandbox: ProcessSandbox) -> AsyncIterator[McpConnections]:
     seconds = {"connect_seconds": ANSWER_SECONDS, "list_seconds": ANSWER_SECONDS}
     commands = (allowed(environment=frozenset({"KEY"})), *STARTS)
     one = new_connections(HERE, sandbox, commands, **seconds)
@@ -84,7 +84,7 @@ async def connections(sandbox: ProcessSandbox) -> AsyncIterator[SdkConnections]:
 
 
 async def test_a_server_is_listed_page_by_page_and_its_tools_called(
-    connections: SdkConnections, server: McpServerConfig
+    connections: McpConnections, server: McpServerConfig
 ) -> None:
     tools = await connections.list_tools(server)
     assert {tool.name: tool.description for tool in tools} == TOOLS
@@ -94,20 +94,22 @@ async def test_a_server_is_listed_page_by_page_and_its_tools_called(
 
 
 async def test_resources_and_prompts_are_offered(
-    connections: SdkConnections, server: McpServerConfig
+    connections: McpConnections, server: McpServerConfig
 ) -> None:
     """TOOL-14: resources and prompts."""
-    assert [resource.uri for resource in await connections.list_resources(server)] == ["memo://one"]
+    assert [resource["uri"] for resource in await connections.list_resources(server)] == [
+        "memo://one"
+    ]
     [part] = await connections.read_resource(server, "memo://one")
-    assert (part.uri, part.text) == ("memo://one", "read")
+    assert (part["uri"], part["text"]) == ("memo://one", "read")
     [prompt] = await connections.list_prompts(server)
-    assert (prompt.name, prompt.arguments[0].name) == ("greet", "who")
+    assert (prompt["name"], prompt["arguments"][0]["name"]) == ("greet", "who")
     [message] = await connections.get_prompt(server, "greet", {"who": "Ada"})
-    assert (message.role, message.text) == ("user", "Greet Ada")
+    assert message == {"role": "user", "text": "Greet Ada"}
 
 
 async def test_an_error_of_a_tool_is_what_the_call_came_to(
-    connections: SdkConnections, server: McpServerConfig
+    connections: McpConnections, server: McpServerConfig
 ) -> None:
     outcome = await connections.call_tool(server, "fail", {}, seconds=ANSWER_SECONDS)
     assert (outcome.status, outcome.text) == ("error", "it failed")
@@ -117,7 +119,7 @@ async def test_an_error_of_a_tool_is_what_the_call_came_to(
 
 
 async def test_headers_of_the_configuration_are_sent(
-    connections: SdkConnections, server: McpServerConfig
+    connections: McpConnections, server: McpServerConfig
 ) -> None:
     """TOOL-08: a bearer and custom headers."""
     if server.transport == "stdio":
@@ -130,7 +132,7 @@ async def test_headers_of_the_configuration_are_sent(
 
 
 async def test_a_server_that_asks_for_a_model_is_refused_in_words(
-    connections: SdkConnections, server: McpServerConfig
+    connections: McpConnections, server: McpServerConfig
 ) -> None:
     """TOOL-14: sampling, where nobody has allowed it."""
     assert "not supported" in await said(connections, server, "sample", "")
@@ -150,7 +152,7 @@ async def capital(request: SamplingRequest) -> SamplingAnswer:
 
 
 async def sample(
-    connections: SdkConnections, server: McpServerConfig, tool: str = "sample", **wanted: Any
+    connections: McpConnections, server: McpServerConfig, tool: str = "sample", **wanted: Any
 ) -> list[dict[str, Any]]:
     """What a server that may ask a model is told in the course of a call."""
     outcome = await connections.call_tool(
@@ -164,7 +166,7 @@ async def sample(
 
 
 async def test_a_server_that_may_asks_a_model_in_the_course_of_a_call(
-    connections: SdkConnections, server: McpServerConfig
+    connections: McpConnections, server: McpServerConfig
 ) -> None:
     """TOOL-14: sampling is announced to those who may, and to nobody else."""
     before = sampled("answered")
@@ -182,7 +184,7 @@ async def test_a_server_that_may_asks_a_model_in_the_course_of_a_call(
 
 @pytest.mark.parametrize("server", ["sse", "stdio"], indirect=True)
 async def test_a_server_asks_a_model_in_the_course_of_a_call_and_not_later(
-    connections: SdkConnections, server: McpServerConfig
+    connections: McpConnections, server: McpServerConfig
 ) -> None:
     """Over streamable HTTP it cannot: its stream ends with the call."""
     before = sampled("outside_of_a_call")
@@ -212,7 +214,7 @@ async def test_a_server_asks_a_model_in_the_course_of_a_call_and_not_later(
     ids=["messages", "maxTokens", "temperature", "stopSequences", "large", "audio"],
 )  # fmt: skip
 async def test_what_no_model_is_asked_is_refused_in_words(
-    connections: SdkConnections,
+    connections: McpConnections,
     port: int,
     wanted: dict[str, Any],
     outcome: str,
@@ -224,7 +226,7 @@ async def test_what_no_model_is_asked_is_refused_in_words(
     assert sampled(outcome) == before + 1
 
 
-async def test_a_server_of_a_later_protocol_asks_by_its_answer(connections: SdkConnections) -> None:
+async def test_a_server_of_a_later_protocol_asks_by_its_answer(connections: McpConnections) -> None:
     before = sampled("answered")
     with changing_server() as later:
         may = McpServerConfig(
@@ -240,7 +242,7 @@ async def test_a_server_of_a_later_protocol_asks_by_its_answer(connections: SdkC
 
 
 async def test_nobody_waits_for_a_model_when_the_call_is_over(
-    connections: SdkConnections, server: McpServerConfig
+    connections: McpConnections, server: McpServerConfig
 ) -> None:
     asked, over = asyncio.Event(), asyncio.Event()
 
@@ -264,7 +266,7 @@ async def test_nobody_waits_for_a_model_when_the_call_is_over(
 
 
 async def test_each_agent_has_a_session_of_its_own_with_a_server_that_may_ask_models(
-    connections: SdkConnections, server: McpServerConfig
+    connections: McpConnections, server: McpServerConfig
 ) -> None:
     """So the model of one agent is never asked for what another one does."""
     asked: list[str] = []
@@ -306,7 +308,7 @@ async def test_each_agent_has_a_session_of_its_own_with_a_server_that_may_ask_mo
     ],
 )
 async def test_a_call_that_goes_wrong_ends_in_its_time_and_the_server_is_asked_again(
-    connections: SdkConnections, server: McpServerConfig, tool: str, kinds: set[str]
+    connections: McpConnections, server: McpServerConfig, tool: str, kinds: set[str]
 ) -> None:
     """R30: crash in a call, hang, garbage, 100 MB, notifications without end."""
     seconds = CALL_SECONDS if "timeout" in kinds else ANSWER_SECONDS
@@ -320,14 +322,14 @@ async def test_a_call_that_goes_wrong_ends_in_its_time_and_the_server_is_asked_a
 
 @pytest.mark.parametrize("server", ["sse", "stdio"], indirect=True)
 async def test_a_line_that_is_no_message_does_not_cost_the_answer(
-    connections: SdkConnections, server: McpServerConfig
+    connections: McpConnections, server: McpServerConfig
 ) -> None:
     """Programs write their logs where they should not."""
     assert await said(connections, server, "log", "") == "logged"
 
 
 async def test_an_answer_that_is_no_message_ends_its_call_at_once_or_soon(
-    connections: SdkConnections, server: McpServerConfig
+    connections: McpConnections, server: McpServerConfig
 ) -> None:
     """It used to hang until the deadline of the call."""
     assert await said(connections, server, "echo", "hello") == "hello"
@@ -339,14 +341,14 @@ async def test_an_answer_that_is_no_message_ends_its_call_at_once_or_soon(
 
 
 async def test_half_a_surrogate_pair_is_replaced(
-    connections: SdkConnections, server: McpServerConfig
+    connections: McpConnections, server: McpServerConfig
 ) -> None:
     assert await said(connections, server, "half", "") == "half a pair: \ufffd"
     whole = "\U0001f600 \\ud83d"
     assert await said(connections, server, "echo", whole) == whole
 
 
-async def test_one_odd_tool_does_not_cost_the_others(connections: SdkConnections) -> None:
+async def test_one_odd_tool_does_not_cost_the_others(connections: McpConnections) -> None:
     with served("--pages", "odd") as port:
         listed = await connections.list_tools(config("streamable_http", port))
     problems = {
@@ -364,7 +366,7 @@ async def test_one_odd_tool_does_not_cost_the_others(connections: SdkConnections
 
 
 async def test_a_call_that_hangs_does_not_hold_up_another(
-    connections: SdkConnections, server: McpServerConfig
+    connections: McpConnections, server: McpServerConfig
 ) -> None:
     assert await said(connections, server, "echo", "hello") == "hello"
     hanging = asyncio.create_task(failure(connections, server, "hang", seconds=100 * CALL_SECONDS))
@@ -378,7 +380,7 @@ async def test_a_call_that_hangs_does_not_hold_up_another(
 
 
 async def test_a_call_is_not_sent_twice_though_its_connection_is_lost(
-    connections: SdkConnections, port: int
+    connections: McpConnections, port: int
 ) -> None:
     """TOOL-09: the answer is asked for again, by the id of the last event."""
     assert await said(connections, config("streamable_http", port), "resume", "") == "resumed"
@@ -394,7 +396,7 @@ async def test_a_call_is_not_sent_twice_though_its_connection_is_lost(
     ],
 )
 async def test_a_server_that_does_not_say_hello_is_given_up_in_time(
-    connections: SdkConnections, start: str, kinds: set[str]
+    connections: McpConnections, start: str, kinds: set[str]
 ) -> None:
     """R30: crash in start, hang, garbage, a start of ten minutes."""
     with served("--start", start) as port:
@@ -415,14 +417,14 @@ async def test_a_server_that_does_not_say_hello_is_given_up_in_time(
 
 
 @pytest.mark.parametrize("pages", ["endless", "same"])
-async def test_a_list_without_an_end_is_given_up(connections: SdkConnections, pages: str) -> None:
+async def test_a_list_without_an_end_is_given_up(connections: McpConnections, pages: str) -> None:
     with served("--pages", pages) as port, pytest.raises(McpFailed) as failed:
         await connections.list_tools(config("streamable_http", port))
     assert failed.value.kind == "too_large"
 
 
 async def test_nobody_there_is_tried_a_few_times_and_then_left_alone(
-    connections: SdkConnections, server: McpServerConfig
+    connections: McpConnections, server: McpServerConfig
 ) -> None:
     """TOOL-08: after failures in a row nobody is asked for a while."""
     away = replace(server, url="http://127.0.0.1:1/")
@@ -441,7 +443,7 @@ async def test_nobody_there_is_tried_a_few_times_and_then_left_alone(
     assert connections.health("one").state == "healthy"
 
 
-async def test_a_server_that_comes_back_is_found_again(connections: SdkConnections) -> None:
+async def test_a_server_that_comes_back_is_found_again(connections: McpConnections) -> None:
     """TOOL-11: a dead server is noticed, and one that is back is used."""
     with served() as port:
         there = config("streamable_http", port)
@@ -453,7 +455,7 @@ async def test_a_server_that_comes_back_is_found_again(connections: SdkConnectio
 
 
 async def test_a_server_that_was_started_anew_is_called_in_a_new_session(
-    connections: SdkConnections,
+    connections: McpConnections,
 ) -> None:
     """TOOL-11: that it knows the session no more is neither an answer nor a failure of a call."""
     with served() as port:
@@ -490,7 +492,7 @@ def test_a_session_is_lost_where_the_server_says_so() -> None:
     assert session_lost(MCPError(-32000, "there is no session of parliament"), None) is None
 
 
-async def test_a_login_that_is_refused_is_said_and_not_shown(connections: SdkConnections) -> None:
+async def test_a_login_that_is_refused_is_said_and_not_shown(connections: McpConnections) -> None:
     with served("--token", "right") as port:
         for transport in ("streamable_http", "sse"):
             wrong = config(transport, port, headers={"Authorization": "Bearer wrong-secret"})
@@ -504,7 +506,7 @@ async def test_a_login_that_is_refused_is_said_and_not_shown(connections: SdkCon
 
 
 async def test_a_server_that_repeats_a_secret_does_not_spread_it(
-    connections: SdkConnections, server: McpServerConfig
+    connections: McpConnections, server: McpServerConfig
 ) -> None:
     """S12: neither in what a model reads, nor in the health of the server."""
     secret = "sesame-open-up"
@@ -555,7 +557,7 @@ async def test_a_hundred_servers_at_once(port: int) -> None:
 
 
 async def test_a_server_that_is_forgotten_is_known_no_more(
-    connections: SdkConnections, server: McpServerConfig
+    connections: McpConnections, server: McpServerConfig
 ) -> None:
     await said(connections, server, "echo", "one")
     await connections.forget("one")
@@ -591,6 +593,6 @@ async def test_private_addresses_are_asked_only_where_they_are_listed(
 
 @pytest.mark.parametrize("headers", [{"X-Key": "two\nlines"}, {"X-Key": "ключ"}, {"": "nameless"}])
 async def test_a_header_that_cannot_be_sent_is_refused_at_once(
-    connections: SdkConnections, port: int, headers: dict[str, str]
+    connections: McpConnections, port: int, headers: dict[str, str]
 ) -> None:
     assert "header" in connections.refusal_of(config("sse", port, headers=headers))

@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from services.tools.adapters.mcp import server_processes
-from services.tools.adapters.mcp.connections import SdkConnections
+from services.tools.adapters.mcp.connections import McpConnections
 from services.tools.adapters.mcp.ports import McpFailed, McpServerConfig
 from services.tools.adapters.process_sandbox import ProcessSandbox
 from tests.mcp_servers.asking import (
@@ -49,7 +49,7 @@ async def sandbox() -> AsyncIterator[ProcessSandbox]:
 
 
 @pytest.fixture
-async def connections(sandbox: ProcessSandbox) -> AsyncIterator[SdkConnections]:
+async def connections(sandbox: ProcessSandbox) -> AsyncIterator[McpConnections]:
     seconds = {"connect_seconds": ANSWER_SECONDS, "list_seconds": ANSWER_SECONDS}
     commands = (allowed(environment=frozenset({"KEY"})), allowed("--start", "crash"))
     one = new_connections(HERE, sandbox, commands, **seconds)
@@ -58,7 +58,7 @@ async def connections(sandbox: ProcessSandbox) -> AsyncIterator[SdkConnections]:
 
 
 @pytest.fixture
-def program(connections: SdkConnections) -> McpServerConfig:
+def program(connections: McpConnections) -> McpServerConfig:
     return config("stdio", 0)
 
 
@@ -79,7 +79,7 @@ def program(connections: SdkConnections) -> McpServerConfig:
     ],
 )
 async def test_nothing_is_started_that_is_not_listed_word_for_word(
-    connections: SdkConnections, program: McpServerConfig, changed: dict[str, Any]
+    connections: McpConnections, program: McpServerConfig, changed: dict[str, Any]
 ) -> None:
     """S11: another command, other arguments, another environment, a trick with the path."""
     assert connections.refusal_of(program) == ""
@@ -98,7 +98,7 @@ async def test_no_command_is_started_where_none_is_listed(port: int) -> None:
 
 
 async def test_a_program_is_walled_in(
-    connections: SdkConnections, program: McpServerConfig, port: int
+    connections: McpConnections, program: McpServerConfig, port: int
 ) -> None:
     """TOOL-07: no network, no files but those that are granted, no secret of the environment."""
     assert (await call(connections, program, "connect", f"127.0.0.1:{port}")).status == "error"
@@ -132,7 +132,7 @@ async def test_a_program_has_the_folder_and_the_network_that_it_is_granted(
 
 
 async def test_what_a_program_leaves_behind_ends_with_it(
-    connections: SdkConnections, program: McpServerConfig
+    connections: McpConnections, program: McpServerConfig
 ) -> None:
     """R30: no child process is left, also none that left its session."""
     for _ in range(3):
@@ -153,7 +153,7 @@ async def test_a_program_that_uses_too_much_memory_ends(
 
 
 async def test_a_program_that_crashes_in_its_start_says_why(
-    connections: SdkConnections, program: McpServerConfig
+    connections: McpConnections, program: McpServerConfig
 ) -> None:
     crashing = replace(program, args=(*PROGRAM[1:], "--start", "crash"))
     failed = await failure(connections, crashing, "echo")

@@ -16,7 +16,7 @@ from libs.bus.clock_and_ids import SystemClock
 from libs.egress.address_guard import MCP_HOSTS, AddressGuard
 from services.tools.adapters.mcp import client_operations, session  # noqa: F401, before any deadline
 from services.tools.adapters.mcp.allowed_commands import AllowedCommand
-from services.tools.adapters.mcp.connections import SdkConnections
+from services.tools.adapters.mcp.connections import McpConnections
 from services.tools.adapters.mcp.deadlines import McpDeadlines
 from services.tools.adapters.mcp.ports import (
     McpFailed,
@@ -73,17 +73,17 @@ def new_connections(
     sandbox: ProcessSandbox | None = None,
     commands: tuple[AllowedCommand, ...] = (),
     **deadlines: float,
-) -> SdkConnections:
+) -> McpConnections:
     bounds = McpDeadlines(**deadlines)
-    return SdkConnections(guard, bounds, SystemClock(), commands=commands, sandbox=sandbox)
+    return McpConnections(guard, bounds, SystemClock(), commands=commands, sandbox=sandbox)
 
 
-async def said(connections: SdkConnections, server: McpServerConfig, tool: str, text: str) -> str:
+async def said(connections: McpConnections, server: McpServerConfig, tool: str, text: str) -> str:
     outcome = await connections.call_tool(server, tool, {"text": text}, seconds=ANSWER_SECONDS)
     return outcome.text
 
 
-async def answers(connections: SdkConnections, server: McpServerConfig) -> bool:
+async def answers(connections: McpConnections, server: McpServerConfig) -> bool:
     """Whether a server answers, perhaps in a session that begins now."""
     with suppress(McpFailed):
         return await said(connections, server, "echo", "still here") == "still here"
@@ -91,7 +91,7 @@ async def answers(connections: SdkConnections, server: McpServerConfig) -> bool:
 
 
 async def failure(
-    connections: SdkConnections,
+    connections: McpConnections,
     server: McpServerConfig,
     tool: str,
     text: str = "",
@@ -107,12 +107,12 @@ async def failure(
 
 
 async def call(
-    connections: SdkConnections, server: McpServerConfig, tool: str, text: str
+    connections: McpConnections, server: McpServerConfig, tool: str, text: str
 ) -> McpOutcome:
     return await connections.call_tool(server, tool, {"text": text}, seconds=ANSWER_SECONDS)
 
 
-def children_of_pools(connections: SdkConnections) -> list[int]:
+def children_of_pools(connections: McpConnections) -> list[int]:
     """What runs below the processes that start servers."""
     spawners = [pool.spawner for pool in connections.processes.pools.values() if pool.spawner]
     return [

@@ -202,14 +202,18 @@ def tag_of(server_name: str) -> str:
     return f"{MCP}:{server_name}"
 
 
-def with_note(tool: ToolState, note: str) -> ToolState:
-    """The tool with what its readers have to know of its definition; empty takes that away."""
+def with_facts(tool: ToolState, **facts: Json) -> ToolState:
+    """The tool with other facts about its server; what is empty is taken away."""
     metadata = dict(tool.metadata_ or {})
     about = metadata.get(MCP)
-    said: JsonObject = {**about} if isinstance(about, dict) else {}
-    said.pop("needs_approval", None)
-    metadata[MCP] = {**said, "needs_approval": note} if note else said
+    known: JsonObject = {**(about if isinstance(about, dict) else {}), **facts}
+    metadata[MCP] = {name: value for name, value in known.items() if value != ""}
     return tool.model_copy(update={"metadata_": metadata})
+
+
+def with_note(tool: ToolState, note: str) -> ToolState:
+    """The tool with what its readers have to know of its definition; empty takes that away."""
+    return with_facts(tool, needs_approval=note)
 
 
 def with_definition(tool: ToolState, offered: OfferedTool) -> ToolState:
@@ -227,18 +231,10 @@ def with_name(tool: ToolState, name: str) -> ToolState:
 
 def with_server_version(tool: ToolState, version: int) -> ToolState:
     """The tool of a server that was moved, by this change of it."""
-    metadata = dict(tool.metadata_ or {})
-    about = metadata.get(MCP)
-    said: JsonObject = {**about} if isinstance(about, dict) else {}
-    metadata[MCP] = {**said, "server_version": version}
-    return tool.model_copy(update={"metadata_": metadata})
+    return with_facts(tool, server_version=version)
 
 
 def with_server_name(tool: ToolState, before: str, after: str) -> ToolState:
     """The tool of a server that is called otherwise now."""
-    metadata = dict(tool.metadata_ or {})
-    about = metadata.get(MCP)
-    said: JsonObject = {**about} if isinstance(about, dict) else {}
-    metadata[MCP] = {**said, "server_name": after}
     tags = [tag_of(after) if tag == tag_of(before) else tag for tag in tool.tags]
-    return tool.model_copy(update={"metadata_": metadata, "tags": tags})
+    return with_facts(tool.model_copy(update={"tags": tags}), server_name=after)

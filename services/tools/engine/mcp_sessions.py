@@ -9,7 +9,8 @@ from libs.bus.fair_semaphore import NoPlace
 from libs.contracts.tools.mcp_servers import KIND
 from libs.eventstore.ports import StoreUnavailable
 from libs.work.limited_processes import LimitedProcesses, LimitReached
-from services.tools.adapters.mcp.ports import McpConnections, McpFailed, McpServerConfig
+from services.tools.adapters.mcp.connections import McpConnections
+from services.tools.adapters.mcp.ports import McpFailed, McpServerConfig
 from services.tools.adapters.mcp_server_queries import McpServerQueries
 from services.tools.domain.mcp_tool import OfferedTool, check_tools
 

@@ -31,10 +31,6 @@ from services.tools.adapters.mcp.ports import (
     McpFailed,
     McpHealth,
     McpOutcome,
-    McpPrompt,
-    McpPromptMessage,
-    McpResource,
-    McpResourceContent,
     McpServerConfig,
     McpTool,
     Sampler,
@@ -128,19 +124,19 @@ class InMemoryMcpConnections:
             return await server.samples(sampler)
         return server.answer(name, arguments)
 
-    async def list_resources(self, config: McpServerConfig) -> list[McpResource]:
+    async def list_resources(self, config: McpServerConfig) -> list[JsonObject]:
         await self.met(config)
-        return [McpResource(uri="memo://one", name="one")]
+        return [{"uri": "memo://one", "name": "one"}]
 
-    async def read_resource(self, config: McpServerConfig, uri: str) -> list[McpResourceContent]:
+    async def read_resource(self, config: McpServerConfig, uri: str) -> list[JsonObject]:
         return []
 
-    async def list_prompts(self, config: McpServerConfig) -> list[McpPrompt]:
+    async def list_prompts(self, config: McpServerConfig) -> list[JsonObject]:
         return []
 
     async def get_prompt(
         self, config: McpServerConfig, name: str, arguments: Mapping[str, str]
-    ) -> list[McpPromptMessage]:
+    ) -> list[JsonObject]:
         return []
 
     async def ping(self, config: McpServerConfig) -> None:

@@ -14,7 +14,7 @@ from tests.waiting import wait_for
 
 
 class Session:
-    """A session that is as it is set."""
+    """What the pool needs of a session, which is as it is set."""
 
     def __init__(self, version: int) -> None:
         self.version = version
@@ -61,12 +61,12 @@ def servers() -> Servers:
 
 
 @pytest.fixture
-async def pool(servers: Servers) -> SessionPool[Session]:
+async def pool(servers: Servers) -> SessionPool:
     return SessionPool(servers.connect)
 
 
 async def test_a_session_is_opened_once_also_for_those_who_come_at_once(
-    servers: Servers, pool: SessionPool[Session]
+    servers: Servers, pool: SessionPool
 ) -> None:
     found = await asyncio.gather(*[pool.session(server(), 5) for _ in range(10)])
     assert len(servers.sessions) == 1
@@ -74,9 +74,7 @@ async def test_a_session_is_opened_once_also_for_those_who_come_at_once(
     assert await pool.session(server(), 5) is servers.sessions[0]
 
 
-async def test_who_gives_up_takes_it_from_nobody(
-    servers: Servers, pool: SessionPool[Session]
-) -> None:
+async def test_who_gives_up_takes_it_from_nobody(servers: Servers, pool: SessionPool) -> None:
     servers.gate = asyncio.Event()
     first = asyncio.create_task(pool.session(server(), 5))
     second = asyncio.create_task(pool.session(server(), 5))
@@ -86,9 +84,7 @@ async def test_who_gives_up_takes_it_from_nobody(
     assert await second is servers.sessions[0]
 
 
-async def test_a_slow_server_keeps_no_other_waiting(
-    servers: Servers, pool: SessionPool[Session]
-) -> None:
+async def test_a_slow_server_keeps_no_other_waiting(servers: Servers, pool: SessionPool) -> None:
     servers.gate = asyncio.Event()
     slow = asyncio.create_task(pool.session(server("slow"), 60))
     await asyncio.sleep(0)
@@ -102,7 +98,7 @@ async def test_a_slow_server_keeps_no_other_waiting(
 
 
 async def test_a_newer_configuration_ends_the_session_of_the_older(
-    servers: Servers, pool: SessionPool[Session]
+    servers: Servers, pool: SessionPool
 ) -> None:
     old = await pool.session(server(version=1), 5)
     new = await pool.session(server(version=2), 5)
@@ -118,7 +114,7 @@ async def test_a_newer_configuration_ends_the_session_of_the_older(
     ],
 )
 async def test_a_session_that_died_or_is_silent_is_not_handed_out(
-    servers: Servers, pool: SessionPool[Session], dies: Callable[[Session], None]
+    servers: Servers, pool: SessionPool, dies: Callable[[Session], None]
 ) -> None:
     first = await pool.session(server(), 5)
     dies(first)
@@ -132,7 +128,7 @@ async def test_a_session_that_died_or_is_silent_is_not_handed_out(
 @pytest.mark.parametrize(("failures", "connected"), [(2, True), (3, False)])
 async def test_who_cannot_be_reached_is_tried_again_a_few_times(
     servers: Servers,
-    pool: SessionPool[Session],
+    pool: SessionPool,
     monkeypatch: pytest.MonkeyPatch,
     failures: int,
     connected: bool,
@@ -148,7 +144,7 @@ async def test_who_cannot_be_reached_is_tried_again_a_few_times(
 
 
 async def test_who_gives_up_between_two_attempts_is_told_why_the_first_failed(
-    servers: Servers, pool: SessionPool[Session]
+    servers: Servers, pool: SessionPool
 ) -> None:
     servers.failures = [McpFailed("unreachable", "it crashed")]
     opening = asyncio.create_task(pool.session(server(), 60))
@@ -160,7 +156,7 @@ async def test_who_gives_up_between_two_attempts_is_told_why_the_first_failed(
 
 
 async def test_what_would_be_so_again_is_not_tried_again(
-    servers: Servers, pool: SessionPool[Session]
+    servers: Servers, pool: SessionPool
 ) -> None:
     servers.failures = [McpFailed("unauthorized", "who are you")]
     with pytest.raises(McpFailed, match="who are you"):
@@ -169,7 +165,7 @@ async def test_what_would_be_so_again_is_not_tried_again(
 
 
 async def test_the_one_that_was_not_used_for_longest_makes_room(
-    servers: Servers, pool: SessionPool[Session]
+    servers: Servers, pool: SessionPool
 ) -> None:
     first = await pool.session(server("0"), 5)
     first.requests = 1
@@ -185,7 +181,7 @@ async def test_the_one_that_was_not_used_for_longest_makes_room(
 
 
 async def test_a_session_that_nobody_uses_ends_by_itself(
-    servers: Servers, pool: SessionPool[Session], monkeypatch: pytest.MonkeyPatch
+    servers: Servers, pool: SessionPool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(session_pool, "SWEEP_SECONDS", 0.001)
     idle, busy = await pool.session(server("idle"), 5), await pool.session(server("busy"), 5)
@@ -199,7 +195,7 @@ async def test_a_session_that_nobody_uses_ends_by_itself(
 
 @pytest.mark.parametrize("opened", [True, False])
 async def test_a_server_that_is_forgotten_has_no_session_and_gets_none(
-    servers: Servers, pool: SessionPool[Session], opened: bool
+    servers: Servers, pool: SessionPool, opened: bool
 ) -> None:
     asked: Awaitable[Session]
     if opened:
@@ -219,7 +215,7 @@ async def test_a_server_that_is_forgotten_has_no_session_and_gets_none(
     await pool.forget("one")
 
 
-async def test_a_closed_pool_opens_nothing(servers: Servers, pool: SessionPool[Session]) -> None:
+async def test_a_closed_pool_opens_nothing(servers: Servers, pool: SessionPool) -> None:
     one = await pool.session(server(), 5)
     await pool.close()
     assert one.closed

@@ -10,15 +10,7 @@ from pydantic import BaseModel
 
 from libs.contracts.bus_messages import JsonObject
 from services.tools.adapters.mcp import result_conversion
-from services.tools.adapters.mcp.ports import (
-    McpFailed,
-    McpOutcome,
-    McpPrompt,
-    McpPromptMessage,
-    McpResource,
-    McpResourceContent,
-    McpTool,
-)
+from services.tools.adapters.mcp.ports import McpFailed, McpOutcome, McpTool
 
 PAGES_MAX = 100
 ITEMS_MAX = 1_000
@@ -32,7 +24,7 @@ async def list_tools(client: Client) -> list[McpTool]:
     return [result_conversion.tool(tool) for tool in await pages(client.list_tools, "tools")]
 
 
-async def list_resources(client: Client) -> list[McpResource]:
+async def list_resources(client: Client) -> list[JsonObject]:
     """The resources that a server offers."""
     if client.server_capabilities.resources is None:
         return []
@@ -42,7 +34,7 @@ async def list_resources(client: Client) -> list[McpResource]:
     ]
 
 
-async def list_prompts(client: Client) -> list[McpPrompt]:
+async def list_prompts(client: Client) -> list[JsonObject]:
     """The prompts that a server offers."""
     if client.server_capabilities.prompts is None:
         return []
@@ -86,20 +78,20 @@ def refused_call(refusal: McpFailed) -> McpOutcome:
     return McpOutcome(status="error", text=refusal.words)
 
 
-def read_resource(uri: str) -> Ask[list[McpResourceContent]]:
+def read_resource(uri: str) -> Ask[list[JsonObject]]:
     """The parts of a resource."""
 
-    async def ask(client: Client) -> list[McpResourceContent]:
+    async def ask(client: Client) -> list[JsonObject]:
         result = await client.read_resource(uri)
         return [result_conversion.resource_content(content) for content in result.contents]
 
     return ask
 
 
-def get_prompt(name: str, arguments: Mapping[str, str]) -> Ask[list[McpPromptMessage]]:
+def get_prompt(name: str, arguments: Mapping[str, str]) -> Ask[list[JsonObject]]:
     """The messages of a prompt."""
 
-    async def ask(client: Client) -> list[McpPromptMessage]:
+    async def ask(client: Client) -> list[JsonObject]:
         result = await client.get_prompt(name, dict(arguments))
         return [result_conversion.prompt_message(message) for message in result.messages]
 

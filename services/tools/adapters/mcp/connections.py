@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections import OrderedDict
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from contextlib import asynccontextmanager
 from functools import partial
 from importlib import import_module
@@ -28,10 +28,6 @@ from services.tools.adapters.mcp.ports import (
     McpHealth,
     McpOutcome,
     McpPerson,
-    McpPrompt,
-    McpPromptMessage,
-    McpResource,
-    McpResourceContent,
     McpServerConfig,
     McpTool,
     Renewed,
@@ -59,13 +55,19 @@ async def not_kept(config: McpServerConfig, grant: str) -> None:
     """Where nobody keeps tokens that were renewed they are used, and renewed again."""
 
 
-class SdkConnections:
-    """Keeps the contract of `McpConnections` with the official SDK."""
+class McpConnections:
+    """Sessions with MCP servers by the official SDK, opened when they are needed, and shared by
+    calls.
+
+    Every method but `refusal_of`, `health`, `forget` and `close` raises McpFailed, within the
+    deadlines at the latest; cancelling one leaves the session usable or ends it. A session belongs
+    to a configuration's `id` and `version`: a newer version ends the older one's.
+    """
 
     @classmethod
     def from_environment(
         cls, environment: Mapping[str, str], clock: Clock, sandbox: ProcessSandbox | None = None
-    ) -> SdkConnections:
+    ) -> McpConnections:
         """The connections that the environment allows; servers that are programs run in the way of
         the sandbox. Raises WrongSetting."""
         return cls(
@@ -91,7 +93,7 @@ class SdkConnections:
         self.commands = commands
         self.processes = ServerProcesses(sandbox)
         self.results = ResultChecks()
-        self.pool: SessionPool[Any] = SessionPool(self.connect)
+        self.pool = SessionPool(self.connect)
         self.places = FairSemaphore(
             REQUESTS_MAX,
             of_organisation_max=ORGANISATION_REQUESTS_MAX,
@@ -113,6 +115,8 @@ class SdkConnections:
         return self.modules[name]
 
     def refusal_of(self, config: McpServerConfig) -> str:
+        """Why this server may not be connected to at all, and how that is changed; empty if it may.
+        Costs nothing: no name is looked up and nothing is started."""
         if config.transport == "stdio":
             found, why = match(self.commands, config)
             return why if found is None else self.processes.refusal()
@@ -125,32 +129,31 @@ class SdkConnections:
         return f"`server_url`: {refusal}" if refusal else ""
 
     async def list_tools(self, config: McpServerConfig) -> list[McpTool]:
+        """Its tools, of all pages."""
         operations = await self.module("client_operations")
-        found: list[McpTool] = await self.fetch(config, operations.list_tools)
-        return found
+        return await self.fetch(config, operations.list_tools)
 
-    async def list_resources(self, config: McpServerConfig) -> list[McpResource]:
+    async def list_resources(self, config: McpServerConfig) -> list[JsonObject]:
+        """Its resources, of all pages."""
         operations = await self.module("client_operations")
-        found: list[McpResource] = await self.fetch(config, operations.list_resources)
-        return found
+        return await self.fetch(config, operations.list_resources)
 
-    async def list_prompts(self, config: McpServerConfig) -> list[McpPrompt]:
+    async def list_prompts(self, config: McpServerConfig) -> list[JsonObject]:
+        """Its prompts, of all pages."""
         operations = await self.module("client_operations")
-        found: list[McpPrompt] = await self.fetch(config, operations.list_prompts)
-        return found
+        return await self.fetch(config, operations.list_prompts)
 
-    async def read_resource(self, config: McpServerConfig, uri: str) -> list[McpResourceContent]:
+    async def read_resource(self, config: McpServerConfig, uri: str) -> list[JsonObject]:
+        """The parts of a resource."""
         operations = await self.module("client_operations")
-        found: list[McpResourceContent] = await self.fetch(config, operations.read_resource(uri))
-        return found
+        return await self.fetch(config, operations.read_resource(uri))
 
     async def get_prompt(
         self, config: McpServerConfig, name: str, arguments: Mapping[str, str]
-    ) -> list[McpPromptMessage]:
+    ) -> list[JsonObject]:
+        """The messages of a prompt."""
         operations = await self.module("client_operations")
-        ask = operations.get_prompt(name, arguments)
-        found: list[McpPromptMessage] = await self.fetch(config, ask)
-        return found
+        return await self.fetch(config, operations.get_prompt(name, arguments))
 
     async def ping(self, config: McpServerConfig) -> None:
         """Return once the server has answered a ping. Raises McpFailed if it does not."""
@@ -166,6 +169,9 @@ class SdkConnections:
         seconds: float,
         sampler: Sampler | None = None,
     ) -> McpOutcome:
+        """What a call came to, after `seconds` at the latest; it is not sent a second time, unless
+        the server refused it unseen because it knows the session no more. A server that may ask
+        models is answered by the `sampler` meanwhile."""
         until = self.clock.monotonic() + min(seconds, self.deadlines.call_seconds) - GRACE_SECONDS
         operations = await self.module("client_operations")
         failures = await self.module("failures")
@@ -191,15 +197,15 @@ class SdkConnections:
                 return outcome
             raise AssertionError("the last attempt returns or raises")
 
-    async def fetch(self, config: McpServerConfig, ask: Any) -> Any:
-        """The server's answer to a listing; asked again if its connection was lost meanwhile."""
+    async def fetch[T](self, config: McpServerConfig, ask: Callable[[Any], Awaitable[T]]) -> T:
+        """What a server answers to a listing; asked again if its connection was lost meanwhile."""
         until = self.clock.monotonic() + self.deadlines.list_seconds
         failures = await self.module("failures")
         async with self.admit(config, until) as breaker:
             for attempt in range(1, LIST_ATTEMPTS_MAX + 1):
                 session = await self.session(config, until, breaker)
                 try:
-                    answer = await session.request(ask, self.time_left(until))
+                    answer: T = await session.request(ask, self.time_left(until))
                 except failures.AnsweredWithError:
                     breaker.record_success()
                     raise
@@ -211,6 +217,7 @@ class SdkConnections:
                     raise self.record(config, breaker, failure) from failure
                 breaker.record_success()
                 return answer
+            raise AssertionError("the last attempt returns or raises")
 
     async def session(self, config: McpServerConfig, until: float, breaker: CircuitBreaker) -> Any:
         """A session that can be asked. Raises McpFailed, which is recorded."""
@@ -283,6 +290,7 @@ class SdkConnections:
         return session
 
     def keep_renewed(self, keep: Renewed) -> None:
+        """Have tokens kept that a server renews."""
         self.renewed = keep
 
     async def own_auth(self, config: McpServerConfig) -> Any:
@@ -293,6 +301,8 @@ class SdkConnections:
         return authorization.provider_of(config, partial(self.renewed, config))
 
     async def authorize(self, config: McpServerConfig, person: McpPerson, keep: Keep) -> None:
+        """Have a person let a server be used; what it grants is kept before this returns. Takes as
+        long as they do."""
         if why := self.refusal_of(config):
             raise McpFailed("refused", why)
         authorization = await self.module("authorization")
@@ -341,11 +351,13 @@ class SdkConnections:
         return max(0.0, until - self.clock.monotonic())
 
     def health(self, config_id: str) -> McpHealth:
+        """The health of a server, as this process has met it."""
         known = self.breakers.get(config_id)
         return known[1].health() if known else McpHealth()
 
     async def forget(self, config_id: str) -> None:
-        """End the sessions and the breaker of a server that was changed or deleted."""
+        """End the sessions, the process and the breaker of a server that was changed or deleted.
+        Safe to repeat, and for servers that are not known."""
         self.breakers.pop(config_id, None)
         await self.pool.forget(config_id)
 

@@ -7,15 +7,7 @@ from pydantic_core import to_json
 
 from libs.contracts.bus_messages import Json, JsonObject
 from services.tools.adapters.mcp.message_repair import AS_LISTED
-from services.tools.adapters.mcp.ports import (
-    McpOutcome,
-    McpPrompt,
-    McpPromptArgument,
-    McpPromptMessage,
-    McpResource,
-    McpResourceContent,
-    McpTool,
-)
+from services.tools.adapters.mcp.ports import McpOutcome, McpTool
 
 
 def tool(listed: mcp_types.Tool) -> McpTool:
@@ -85,44 +77,42 @@ def text_of(content: mcp_types.ContentBlock) -> str:
     return "[something that cannot be shown]"
 
 
-def resource(listed: mcp_types.Resource) -> McpResource:
+def resource(listed: mcp_types.Resource) -> JsonObject:
     """A resource of a list."""
-    return McpResource(
-        uri=str(listed.uri),
-        name=listed.name,
-        description=listed.description or "",
-        mime_type=listed.mime_type or "",
-    )
+    return {
+        "uri": str(listed.uri),
+        "name": listed.name,
+        "description": listed.description or "",
+        "mime_type": listed.mime_type or "",
+    }
 
 
 def resource_content(
     content: mcp_types.TextResourceContents | mcp_types.BlobResourceContents,
-) -> McpResourceContent:
-    """A part of a resource."""
-    return McpResourceContent(
-        uri=str(content.uri),
-        mime_type=content.mime_type or "",
-        text=content.text if isinstance(content, mcp_types.TextResourceContents) else None,
-        blob=content.blob if isinstance(content, mcp_types.BlobResourceContents) else None,
-    )
+) -> JsonObject:
+    """A part of a resource: text, or bytes in base64."""
+    return {
+        "uri": str(content.uri),
+        "mime_type": content.mime_type or "",
+        "text": content.text if isinstance(content, mcp_types.TextResourceContents) else None,
+        "blob": content.blob if isinstance(content, mcp_types.BlobResourceContents) else None,
+    }
 
 
-def prompt(listed: mcp_types.Prompt) -> McpPrompt:
+def prompt(listed: mcp_types.Prompt) -> JsonObject:
     """A prompt of a list."""
-    return McpPrompt(
-        name=listed.name,
-        description=listed.description or "",
-        arguments=tuple(
-            McpPromptArgument(
-                name=argument.name,
-                description=argument.description or "",
-                required=bool(argument.required),
-            )
-            for argument in listed.arguments or []
-        ),
-    )
+    arguments: list[Json] = [
+        {
+            "name": argument.name,
+            "description": argument.description or "",
+            "required": bool(argument.required),
+        }
+        for argument in listed.arguments or []
+    ]
+    description = listed.description or ""
+    return {"name": listed.name, "description": description, "arguments": arguments}
 
 
-def prompt_message(message: mcp_types.PromptMessage) -> McpPromptMessage:
-    """A message of a prompt."""
-    return McpPromptMessage(role=message.role, text=text_of(message.content))
+def prompt_message(message: mcp_types.PromptMessage) -> JsonObject:
+    """A message of a prompt; content that is not text is said in words."""
+    return {"role": message.role, "text": text_of(message.content)}

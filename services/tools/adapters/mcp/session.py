@@ -29,7 +29,7 @@ from services.tools.adapters.mcp.sampling import SessionSampling
 from services.tools.adapters.mcp.unsolicited_message_limits import (
     REFUSED_REQUESTS,
     SAMPLING,
-    CountedMessages,
+    counted_messages,
 )
 
 # How long a session may take to end by itself, and how often it is told.
@@ -97,7 +97,7 @@ class McpSession:
         """Hold the session open until it is to end, or ends by itself."""
         try:
             refused = REFUSED_REQUESTS - {SAMPLING} if self.sampling else REFUSED_REQUESTS
-            counted = CountedMessages(
+            counted = counted_messages(
                 self.transport(self), self.hear, self.end, self.ending.set, refused
             )
             answer = self.sampling.answer if self.sampling else None

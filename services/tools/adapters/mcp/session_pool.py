@@ -7,10 +7,13 @@ import asyncio
 import random
 from collections import OrderedDict
 from collections.abc import Callable, Coroutine
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any
 
 from libs.telemetry import metrics
 from services.tools.adapters.mcp.ports import McpFailed, McpServerConfig
+
+if TYPE_CHECKING:
+    from services.tools.adapters.mcp.session import McpSession  # slow to import
 
 # One is always idle where fewer requests than this are under way.
 SESSIONS_MAX = 160
@@ -26,41 +29,25 @@ PAUSE_SECONDS = (0.2, 1.0)
 WORTH_ANOTHER_ATTEMPT = ("unreachable",)
 
 
-class Session(Protocol):
-    """The part of a session that the pool needs."""
-
-    version: int
-    requests: int
-    used_at: float
-
-    @property
-    def living(self) -> bool:
-        """Whether it can be asked."""
-
-    async def ping(self, seconds: float) -> None:
-        """Find out whether the server still answers. Raises McpFailed."""
-
-    async def close(self) -> None:
-        """End this session with its server."""
-
-
-class SessionPool[S: Session]:
+class SessionPool:
     """Sessions by their id, which is that of their server or begins with it; `connect` opens one
     within so many seconds, or raises McpFailed."""
 
-    def __init__(self, connect: Callable[[McpServerConfig, float], Coroutine[Any, Any, S]]) -> None:
+    def __init__(
+        self, connect: Callable[[McpServerConfig, float], Coroutine[Any, Any, McpSession]]
+    ) -> None:
         self.connect = connect
         self.loop = asyncio.get_running_loop()
-        self.sessions: OrderedDict[str, S] = OrderedDict()
+        self.sessions: OrderedDict[str, McpSession] = OrderedDict()
         self.kinds: dict[str, str] = {}
-        self.opening: dict[tuple[str, int], asyncio.Task[S]] = {}
+        self.opening: dict[tuple[str, int], asyncio.Task[McpSession]] = {}
         # Why an attempt before the one that goes on has failed: who gives up is told that.
         self.reasons: dict[tuple[str, int], McpFailed] = {}
         self.asides: set[asyncio.Task[Any]] = set()
         self.sweeping: asyncio.Task[None] | None = None
         self.closed = False
 
-    async def session(self, config: McpServerConfig, seconds: float) -> S:
+    async def session(self, config: McpServerConfig, seconds: float) -> McpSession:
         """A session that can be asked now. Raises McpFailed after so many seconds at the latest."""
         if self.closed:
             raise McpFailed("unreachable", "this process is being stopped")
@@ -83,7 +70,7 @@ class SessionPool[S: Session]:
             raise McpFailed("unreachable", "it was changed or deleted meanwhile")
         return self.touch(config, opening.result())
 
-    async def is_trusted(self, held: S) -> bool:
+    async def is_trusted(self, held: McpSession) -> bool:
         """Whether a session can be asked. One that was idle is pinged first."""
         if not held.living:
             return False
@@ -95,14 +82,14 @@ class SessionPool[S: Session]:
             return False
         return held.living
 
-    def touch(self, config: McpServerConfig, session: S) -> S:
+    def touch(self, config: McpServerConfig, session: McpSession) -> McpSession:
         """The same session, marked as the last used."""
         session.used_at = self.loop.time()
         if self.sessions.get(config.session_id) is session:
             self.sessions.move_to_end(config.session_id)
         return session
 
-    async def open(self, config: McpServerConfig, seconds: float) -> S:
+    async def open(self, config: McpServerConfig, seconds: float) -> McpSession:
         """Another session; it is kept if it is still wanted. Raises McpFailed."""
         until = self.loop.time() + seconds
         for pause in (*PAUSE_SECONDS, None):
@@ -120,7 +107,7 @@ class SessionPool[S: Session]:
             return session
         raise AssertionError("the last attempt returns or raises")
 
-    def keep(self, config: McpServerConfig, session: S) -> None:
+    def keep(self, config: McpServerConfig, session: McpSession) -> None:
         """Hold a session open for others, too."""
         self.drop(config.session_id)
         while len(self.sessions) >= SESSIONS_MAX:
@@ -135,7 +122,7 @@ class SessionPool[S: Session]:
         if self.sweeping is None or self.sweeping.done():
             self.sweeping = asyncio.create_task(self.sweep())
 
-    def forget_attempt(self, key: tuple[str, int], task: asyncio.Task[S]) -> None:
+    def forget_attempt(self, key: tuple[str, int], task: asyncio.Task[McpSession]) -> None:
         """Remove an ended attempt to connect, and read its exception."""
         if self.opening.get(key) is task:
             del self.opening[key]
@@ -149,7 +136,7 @@ class SessionPool[S: Session]:
         if session is not None:
             self.aside(session.close())
 
-    def taken_out(self, session_id: str) -> S | None:
+    def taken_out(self, session_id: str) -> McpSession | None:
         """A session that is used no more, and is to be closed."""
         session = self.sessions.pop(session_id, None)
         self.kinds.pop(session_id, None)

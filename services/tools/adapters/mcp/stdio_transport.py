@@ -7,9 +7,9 @@ import os
 import re
 from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import asynccontextmanager
-from types import TracebackType
 
 import anyio
+from anyio.abc import ObjectReceiveStream, ObjectSendStream
 from mcp.client._transport import TransportStreams
 from mcp.shared.message import SessionMessage
 from mcp_types import PARSE_ERROR, ErrorData, JSONRPCError, jsonrpc_message_adapter
@@ -44,8 +44,8 @@ async def stdio_transport(
         await asyncio.shield(asyncio.ensure_future(processes.stop(process)))
 
 
-class Lines:
-    """The output lines of a process. Nothing is read ahead of a message that nobody has taken."""
+class Lines(ObjectReceiveStream[SessionMessage | Exception]):
+    """What a process says. Nothing is read ahead of a message that nobody has taken."""
 
     def __init__(self, process: ServerProcess) -> None:
         self.process = process
@@ -106,29 +106,9 @@ class Lines:
         """Stop reading the output of the process."""
         self.ended = True
 
-    def __aiter__(self) -> Lines:
-        return self
 
-    async def __anext__(self) -> SessionMessage | Exception:
-        try:
-            return await self.receive()
-        except anyio.EndOfStream:
-            raise StopAsyncIteration from None
-
-    async def __aenter__(self) -> Lines:
-        return self
-
-    async def __aexit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
-        await self.aclose()
-
-
-class Writer:
-    """The input of a process. A message is written whole, or the process ends."""
+class Writer(ObjectSendStream[SessionMessage]):
+    """What a process is told. A message is written whole, or the process ends."""
 
     def __init__(self, sandbox: SandboxProcess) -> None:
         self.sandbox = sandbox
@@ -159,17 +139,6 @@ class Writer:
     async def aclose(self) -> None:
         """Close the input of the process."""
         self.closed = True
-
-    async def __aenter__(self) -> Writer:
-        return self
-
-    async def __aexit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
-        await self.aclose()
 
 
 def answered_request(line: bytes) -> int | None:

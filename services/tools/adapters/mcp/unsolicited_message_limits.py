@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
-from contextlib import AbstractAsyncContextManager
-from types import TracebackType
+from collections.abc import AsyncIterator, Callable
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from typing import Any
 
 import anyio
+from anyio.abc import ObjectReceiveStream
 from mcp.client._transport import TransportStreams
 from mcp.shared.message import SessionMessage
 from mcp_types import JSONRPCNotification, JSONRPCRequest
@@ -28,40 +28,23 @@ REFUSED_REQUESTS = frozenset({SAMPLING, "elicitation/create", "roots/list"})
 type Heard = Callable[[SessionMessage | Exception], None]
 
 
-class CountedMessages:
+@asynccontextmanager
+async def counted_messages(
+    transport: AbstractAsyncContextManager[TransportStreams],
+    heard: Heard,
+    end: Callable[[McpFailed], None],
+    over: Callable[[], None],
+    refused: frozenset[str] = REFUSED_REQUESTS,
+) -> AsyncIterator[TransportStreams]:
     """A transport of the SDK whose messages are counted; `heard` is told each, `end` when there are
     too many, `over` when there are no more. Requests that are `refused` are counted by their
     method."""
-
-    def __init__(
-        self,
-        transport: AbstractAsyncContextManager[TransportStreams],
-        heard: Heard,
-        end: Callable[[McpFailed], None],
-        over: Callable[[], None],
-        refused: frozenset[str] = REFUSED_REQUESTS,
-    ) -> None:
-        self.transport = transport
-        self.heard = heard
-        self.end = end
-        self.over = over
-        self.refused = refused
-
-    async def __aenter__(self) -> TransportStreams:
-        read, write = await self.transport.__aenter__()
-        return CountedStream(read, self.heard, self.end, self.over, self.refused), write
-
-    async def __aexit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> bool | None:
-        return await self.transport.__aexit__(kind, error, trace)
+    async with transport as (read, write):
+        yield CountedStream(read, heard, end, over, refused), write
 
 
-class CountedStream:
-    """The messages of a server, counted."""
+class CountedStream(ObjectReceiveStream[SessionMessage | Exception]):
+    """What comes from a server, counted."""
 
     def __init__(
         self,
@@ -125,23 +108,3 @@ class CountedStream:
     async def aclose(self) -> None:
         """Close the stream that is read."""
         await self.stream.aclose()
-
-    def __aiter__(self) -> CountedStream:
-        return self
-
-    async def __anext__(self) -> SessionMessage | Exception:
-        try:
-            return await self.receive()
-        except anyio.EndOfStream:
-            raise StopAsyncIteration from None
-
-    async def __aenter__(self) -> CountedStream:
-        return self
-
-    async def __aexit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
-        await self.aclose()

@@ -625,7 +625,6 @@ ASKED: dict[type, dict[str, Callable[[Any], Awaitable[Any]]]] = {
         "readable_files": lambda queries: queries.readable_files(ORG, FOLDER, 10),
         "files_of": lambda queries: queries.files_of(ORG, FOLDER),
         "same_name": lambda queries: queries.same_name(ORG, FOLDER, "a.txt"),
-        "chunks_to_embed": lambda queries: queries.chunks_to_embed(ORG, FOLDER, "words", 2, 10),
         "unfinished_files": lambda queries: queries.unfinished_files(ORG, FOLDER),
     },
     PostgresGroupQueries: {

@@ -16,6 +16,7 @@ from services.memory.adapters.archive_queries import (
     Reembedding,
     RememberingAgent,
     Removal,
+    Unembedded,
 )
 from tests.unit.given import NOW
 
@@ -78,15 +79,16 @@ class InMemoryArchiveQueries:
         ]
 
     async def passages_to_embed(
-        self, org: str, archive_id: str, model: str, dimensions: int, limit: int
-    ) -> list[tuple[str, str]]:
-        return sorted(
-            (row["id"], row["text"])
+        self, org: str, collection_id: str, model: str, dimensions: int, limit: int
+    ) -> list[Unembedded]:
+        found = sorted(
+            (row["created_at"], row["id"], row["file_id"] or "", row["text"])
             for row in self.rows("passages")
             if row["org"] == org
-            and row["collection_id"] == archive_id
+            and row["collection_id"] == collection_id
             and (row["embedding_model"] != model or row["embedding"].count(",") != dimensions - 1)
-        )[:limit]
+        )
+        return [Unembedded(*row[1:]) for row in found[:limit]]
 
     async def reembeddings(self) -> list[Reembedding]:
         rows = [*self.rows("archive_reembeddings"), *self.rows("folder_reembeddings")]

@@ -2,11 +2,8 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 from libs.eventstore.in_memory_database import InMemoryDatabase
 from libs.eventstore.unit_of_work import UnitOfWork
-from services.memory.adapters.folder_queries import Chunk
 
 
 class InMemoryFolderQueries:
@@ -40,18 +37,6 @@ class InMemoryFolderQueries:
             if (row["org"], row["folder_id"]) == (org, folder_id) and row["lines"] is not None
         ]
         return [file_id for _, file_id in sorted(found)][:limit]
-
-    async def chunks_to_embed(
-        self, org: str, folder_id: str, model: str, dimensions: int, limit: int
-    ) -> list[Chunk]:
-        rows: list[Any] = self.schema.rows("passages")
-        found = [
-            (row["created_at"], Chunk(row["id"], row["file_id"], row["text"]))
-            for row in rows
-            if (row["org"], row["collection_id"]) == (org, folder_id)
-            and (row["embedding_model"] != model or row["embedding"].count(",") != dimensions - 1)
-        ]
-        return [chunk for _, chunk in sorted(found, key=lambda pair: pair[0])][:limit]
 
     async def unfinished_files(self, org: str, folder_id: str) -> int:
         return sum(

@@ -52,8 +52,8 @@ select id from memory.passages where collection_id = %(archive)s and org = %(org
 order by created_at, id collate "C" limit %(limit)s"""
 
 TO_EMBED = """
-select id, text from memory.passages
-where collection_id = %(archive)s and org = %(org)s
+select id, coalesce(file_id, ''), text from memory.passages
+where collection_id = %(collection)s and org = %(org)s
   and (embedding_model is distinct from %(model)s or vector_dims(embedding) <> %(dimensions)s)
 order by created_at, id collate "C" limit %(limit)s"""
 
@@ -104,6 +104,16 @@ class Collection:
     id: str
     embedding_config: EmbeddingConfig | None = None
     previous: tuple[EmbeddingConfig | None, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Unembedded:
+    """A passage without a vector of the model that is to embed it. Without a `file_id` it is none
+    of a file."""
+
+    id: str
+    file_id: str
+    text: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -159,9 +169,9 @@ class ArchiveQueries(Protocol):
         """The number of archives of the organisation."""
 
     async def passages_to_embed(
-        self, org: str, archive_id: str, model: str, dimensions: int, limit: int
-    ) -> list[tuple[str, str]]:
-        """The first passages that this model has not embedded, with their texts."""
+        self, org: str, collection_id: str, model: str, dimensions: int, limit: int
+    ) -> list[Unembedded]:
+        """The first passages of an archive or a folder that this model has not embedded."""
 
     async def reembeddings(self) -> list[Reembedding]:
         """Archives and folders whose passages get the vectors of another model,
@@ -217,16 +227,16 @@ class PostgresArchiveQueries:
         return int(row[0]) if row else 0
 
     async def passages_to_embed(
-        self, org: str, archive_id: str, model: str, dimensions: int, limit: int
-    ) -> list[tuple[str, str]]:
+        self, org: str, collection_id: str, model: str, dimensions: int, limit: int
+    ) -> list[Unembedded]:
         values = {
             "org": org,
-            "archive": archive_id,
+            "collection": collection_id,
             "model": model,
             "dimensions": dimensions,
             "limit": limit,
         }
-        return [(row[0], row[1]) for row in await self.database.fetch(TO_EMBED, values)]
+        return [Unembedded(*row) for row in await self.database.fetch(TO_EMBED, values)]
 
     async def reembeddings(self) -> list[Reembedding]:
         if not await self.database.any_row(*REEMBEDDED):

@@ -2,25 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Protocol
 
 from libs.eventstore.connection_pool import Database
-
-CHUNKS_TO_EMBED = """
-select id, file_id, text from memory.passages
-where collection_id = %(folder)s and org = %(org)s
-  and (embedding_model is distinct from %(model)s or vector_dims(embedding) <> %(dimensions)s)
-order by created_at, id collate "C" limit %(limit)s"""
-
-
-@dataclass(frozen=True, slots=True)
-class Chunk:
-    """A passage of a file."""
-
-    id: str
-    file_id: str
-    text: str
 
 
 class FolderQueries(Protocol):
@@ -37,11 +21,6 @@ class FolderQueries(Protocol):
 
     async def readable_files(self, org: str, folder_id: str, limit: int) -> list[str]:
         """The ids of files of a folder that have a text, the oldest first."""
-
-    async def chunks_to_embed(
-        self, org: str, folder_id: str, model: str, dimensions: int, limit: int
-    ) -> list[Chunk]:
-        """The first chunks of a folder's files that this model has not embedded."""
 
     async def unfinished_files(self, org: str, folder_id: str) -> int:
         """The number of files of a folder that are being processed, or wait for that."""
@@ -80,18 +59,6 @@ class PostgresFolderQueries:
             [folder_id, org, limit],
         )
         return [file_id for (file_id,) in rows]
-
-    async def chunks_to_embed(
-        self, org: str, folder_id: str, model: str, dimensions: int, limit: int
-    ) -> list[Chunk]:
-        values = {
-            "org": org,
-            "folder": folder_id,
-            "model": model,
-            "dimensions": dimensions,
-            "limit": limit,
-        }
-        return [Chunk(*row) for row in await self.database.fetch(CHUNKS_TO_EMBED, values)]
 
     async def unfinished_files(self, org: str, folder_id: str) -> int:
         return await fetch_count(

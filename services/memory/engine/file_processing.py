@@ -27,7 +27,7 @@ from libs.eventstore.unit_of_work import UnitOfWork
 from libs.work.leased_work import LeasedWork
 from libs.work.work_lease import HANDLED_BY_ENGINE, DueWork, WorkLease
 from services.memory.adapters.agent_attachments import AgentAttachments, AttachedAgent
-from services.memory.adapters.file_parsing.parser import Parser, Unparsable
+from services.memory.adapters.file_parsing.parser import ProcessParser, Unparsable
 from services.memory.adapters.file_processing_queries import FileProcessingQueries
 from services.memory.adapters.file_texts import FileTexts
 from services.memory.adapters.uploaded_files import UploadedFiles, UploadGone
@@ -69,7 +69,7 @@ class FileProcessingPorts(ProcessPorts):
     queries: FileProcessingQueries
     uploads: UploadedFiles
     texts: FileTexts
-    parser: Parser
+    parser: ProcessParser
     embedders: Embedders
     attached: AgentAttachments
 

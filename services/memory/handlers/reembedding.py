@@ -79,7 +79,7 @@ class ReembeddingHandlers:
             waiting = await self.archives.passages_to_embed(
                 org, archive_id, embedder.model, embedder.dimensions, PASSAGES_REEMBEDDED_AT_ONCE
             )
-            vectors = await embedder.embed([text for _, text in waiting]) if waiting else []
+            vectors = await embedder.embed([passage.text for passage in waiting]) if waiting else []
         except EmbeddingFailed as failed:
             return not_embedded(failed)
         archive, at = await work.load(Archive, archive_id), self.clock.now()
@@ -87,11 +87,11 @@ class ReembeddingHandlers:
             return Accepted(result={"embedded": 0})  # the next turn knows by which model now
         if not waiting:
             end_reembedding(archive, at=at)
-        for (passage_id, _), vector in zip(waiting, vectors, strict=True):
+        for passage, vector in zip(waiting, vectors, strict=True):
             embedding = Embedding(
                 model=embedder.model, dimensions=len(vector), vector=pack_vector(vector)
             )
-            embed_passage(await work.load(Passage, passage_id), embedding, at=at)
+            embed_passage(await work.load(Passage, passage.id), embedding, at=at)
         return Accepted(result={"embedded": len(waiting)})
 
     async def reembed_chunks(self, command: ReembedChunks, work: UnitOfWork) -> Accepted | Rejected:
@@ -106,7 +106,7 @@ class ReembeddingHandlers:
         on_its_way = await self.folders.unfinished_files(org, folder_id)
         try:
             embedder = self.embedders.for_config(config, org, background=True)
-            waiting = await self.folders.chunks_to_embed(
+            waiting = await self.archives.passages_to_embed(
                 org, folder_id, embedder.model, embedder.dimensions, PASSAGES_REEMBEDDED_AT_ONCE
             )
             vectors = await embedder.embed([chunk.text for chunk in waiting]) if waiting else []

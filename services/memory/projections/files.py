@@ -13,11 +13,12 @@ from libs.contracts.memory.files import (
     FileDeleted,
     FileFailed,
     FileParsed,
-    FileShown,
 )
 from libs.eventstore.read_model_rows import RowWrites
 from services.memory.projections.passages import passage_row
 from services.memory.projections.tables import FILES, PASSAGES
+
+type Progress = FileParsed | FileChunksEmbedded | FileDelayed | FileFailed | FileCompleted
 
 
 def project_file(event: Event, org: str, rows: RowWrites) -> None:
@@ -28,9 +29,7 @@ def project_file(event: Event, org: str, rows: RowWrites) -> None:
         case FileDeleted():
             rows.delete(FILES, "id", event.originator_id)
             rows.delete(PASSAGES, "owner_id", event.originator_id)
-        case FileShown():
-            pass  # which files are open is a matter of agents
-        case _:
+        case FileParsed() | FileChunksEmbedded() | FileDelayed() | FileFailed() | FileCompleted():
             at = event.timestamp.isoformat()
             row: JsonObject = {"id": event.originator_id, "updated_at": at, "due_at": at}
             rows.patch(FILES, {**row, **progress(event)})
@@ -98,7 +97,7 @@ def moment(at: datetime) -> str:
     return at.isoformat(timespec="microseconds").replace("+00:00", "Z")
 
 
-def progress(event: Event) -> JsonObject:
+def progress(event: Progress) -> JsonObject:
     """The columns that an event about the processing of a file changes."""
     match event:
         case FileParsed():
@@ -121,4 +120,3 @@ def progress(event: Event) -> JsonObject:
             return {"status": "error", "error_message": event.reason}
         case FileCompleted():
             return {"status": "completed", "error_message": None}
-    raise AssertionError(f"{event.topic} says nothing of the progress of a file")

@@ -19,7 +19,7 @@ from services.memory.handlers.embedding_errors import PROBE
 from services.memory.projections import project
 from tests.contract.file_examples import FILE, FOLDER
 from tests.hash_embedder import MODEL
-from tests.unit.folders import InMemoryFolderQueries
+from tests.unit.archives import InMemoryArchiveQueries
 from tests.unit.memory.file_world import LONG, Flaky, World
 
 HERE = f"{FOLDER}org-1"
@@ -199,7 +199,7 @@ async def test_a_file_that_is_completed_while_chunks_are_looked_for_is_not_forgo
     await world.tell(change())
     while await embedded(world):
         pass
-    look = InMemoryFolderQueries.chunks_to_embed
+    look = InMemoryArchiveQueries.passages_to_embed
 
     async def completed_meanwhile(self: Any, *asked: Any) -> Any:
         found = await look(self, *asked)
@@ -207,7 +207,7 @@ async def test_a_file_that_is_completed_while_chunks_are_looked_for_is_not_forgo
         await world.sweep()
         return found
 
-    monkeypatch.setattr(InMemoryFolderQueries, "chunks_to_embed", completed_meanwhile)
+    monkeypatch.setattr(InMemoryArchiveQueries, "passages_to_embed", completed_meanwhile)
     assert await embedded(world) == 0
     assert world.file()["status"] == "completed"
     assert running(world), "its last chunks are looked for once more"

@@ -16,7 +16,6 @@ from services.memory.adapters.embedders.local_embedder import (
     TURN_CHARS_MAX,
     TURN_TEXTS_MAX,
     LocalEmbedder,
-    Model,
     OrganisationEmbedder,
 )
 from services.memory.adapters.embedders.minilm import (
@@ -190,7 +189,7 @@ async def test_organisations_take_turns_however_much_one_of_them_asks(
 
 
 async def test_without_its_package_the_model_refuses_and_says_what_to_do() -> None:
-    def load() -> Model:
+    def load() -> MiniLm:
         raise ModuleNotFoundError("No module named 'onnxruntime'")
 
     embedder = LocalEmbedder("words", 8, load)

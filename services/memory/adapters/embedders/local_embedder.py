@@ -10,7 +10,6 @@ from collections import Counter, OrderedDict, deque
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
-from typing import Protocol
 
 from libs.embeddings.ports import (
     TEXTS_MAX,
@@ -18,6 +17,7 @@ from libs.embeddings.ports import (
     EmbeddingUnavailable,
     Vector,
 )
+from services.memory.adapters.embedders.minilm import MiniLm
 
 # Of each call so many texts are embedded before it is another's turn, and another organisation's if
 # one waits: as many as hardly take longer than one that is as long as the model reads, 30 ms.
@@ -27,13 +27,6 @@ TURN_CHARS_MAX = 1_000
 # last is to get an answer in time.
 TEXTS_WAITING_MAX = 8_000
 ORGANISATION_TEXTS_WAITING_MAX = 6_000
-
-
-class Model(Protocol):
-    """A model that embeds where it is called, in two threads at the same time."""
-
-    def embed(self, texts: Sequence[str]) -> list[Vector]:
-        """The vectors of a few texts."""
 
 
 @dataclass(eq=False, slots=True)
@@ -151,11 +144,11 @@ class LocalEmbedder:
     """Keeps the contract of `Embedder`, for all organisations in turn, with a model that `load`
     makes, once, in a thread. Raises EmbeddingUnavailable where too many texts wait."""
 
-    def __init__(self, model: str, dimensions: int, load: Callable[[], Model]) -> None:
+    def __init__(self, model: str, dimensions: int, load: Callable[[], MiniLm]) -> None:
         self.model = model
         self.dimensions = dimensions
         self.load = load
-        self.loaded: Model | None = None
+        self.loaded: MiniLm | None = None
         self.loading = threading.Lock()
         self.interactive = EmbedderThread(self.embed_in_thread, "embedder")
         self.background = EmbedderThread(self.embed_in_thread, "background-embedder")
@@ -178,7 +171,7 @@ class LocalEmbedder:
                 self.loaded = self.loaded_model()
         return self.loaded.embed(texts)
 
-    def loaded_model(self) -> Model:
+    def loaded_model(self) -> MiniLm:
         """The model, which takes a moment. Raises EmbeddingRefused where it is not installed."""
         try:
             return self.load()

@@ -9,7 +9,7 @@ import re
 import struct
 from base64 import b64decode
 from collections.abc import Mapping, Sequence
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any
 from urllib.parse import urlencode
 
 from pydantic_core import from_json, to_json
@@ -25,6 +25,9 @@ from libs.embeddings.ports import (
     EmbeddingUnavailable,
     Vector,
 )
+
+if TYPE_CHECKING:
+    from libs.egress.guarded_http_client import GuardedHttp  # slow to import
 
 # Texts of one request; and what all requests of one call may take together.
 REQUEST_TEXTS_MAX = 64
@@ -62,17 +65,10 @@ class RequestRefused(EmbeddingRefused):
     """An endpoint refused a request that it may take with fewer texts."""
 
 
-class Http(Protocol):
-    """An HTTP client of one address."""
-
-    async def send(self, request: OutgoingRequest) -> Answer:
-        """The whole answer. Raises EgressFailed."""
-
-
 class EmbeddingEndpoint:
     """An endpoint with its bounds, which all of its models share."""
 
-    def __init__(self, endpoint: Endpoint, http: Http) -> None:
+    def __init__(self, endpoint: Endpoint, http: GuardedHttp) -> None:
         self.endpoint = endpoint
         self.http = http
         self.texts_max = REQUEST_TEXTS_MAX  # of one request; less where the endpoint takes less

@@ -9,7 +9,7 @@ import os
 import sys
 from collections.abc import AsyncGenerator
 from pathlib import Path
-from typing import IO, Protocol
+from typing import IO
 
 from services.memory.adapters.file_parsing.subprocess_main import (
     CPU_SECONDS_MAX,
@@ -33,17 +33,11 @@ class Unparsable(Exception):
     """A file that cannot be read; the words say what a person can do about that."""
 
 
-class Parser(Protocol):
-    """A function from the bytes of a file to its text."""
-
-    def parse(self, kind: str, file: IO[bytes]) -> AsyncGenerator[str]:
-        """The text of a file, little by little. Raises Unparsable."""
-
-
 class ProcessParser:
-    """Keeps the contract of `Parser`: each file is read by a program that ends with it."""
+    """Makes texts of files: each file is read by a program that ends with it."""
 
     async def parse(self, kind: str, file: IO[bytes]) -> AsyncGenerator[str]:
+        """The text of a file, little by little. Raises Unparsable."""
         process = await asyncio.create_subprocess_exec(
             *(sys.executable, "-m", PROGRAM, kind),
             stdin=file.fileno(),

@@ -35,8 +35,7 @@ from services.tools.adapters.agent_workspaces import AgentWorkspaces
 from services.tools.adapters.base_sandbox import BaseSandbox
 from services.tools.adapters.container_sandbox import ContainerSandbox
 from services.tools.adapters.deleted_agent_queries import DeletedAgents
-from services.tools.adapters.mcp.connections import SdkConnections
-from services.tools.adapters.mcp.ports import McpConnections
+from services.tools.adapters.mcp.connections import McpConnections
 from services.tools.adapters.mcp_server_queries import PostgresMcpServerQueries
 from services.tools.adapters.mcp_servers_file import McpDeclarations, declarations
 from services.tools.adapters.moment_aggregates import ToolMomentAggregates
@@ -62,7 +61,11 @@ from services.tools.engine.mcp_listings import McpListings
 from services.tools.engine.mcp_runner import McpRunner
 from services.tools.engine.mcp_sampling import McpSampling, SamplingPorts
 from services.tools.engine.mcp_sessions import McpSessions
-from services.tools.engine.package_environments import NoPackages, PackageEnvironments
+from services.tools.engine.package_environments import (
+    NoPackages,
+    PackageEnvironments,
+    ToolPackages,
+)
 from services.tools.engine.run_code import RunCodeTool
 from services.tools.engine.run_code_with_tools import RunCodeWithToolsTool
 from services.tools.engine.tool_runner_protocol import ToolRunners
@@ -107,7 +110,7 @@ class Settings:
             search=SearchSettings.from_environment(environment),
             sealer=Sealer.from_environment(environment),
             allowed=system_list(environment),
-            connect=partial(SdkConnections.from_environment, environment),
+            connect=partial(McpConnections.from_environment, environment),
             declared=declarations(environment),
         )
 
@@ -120,7 +123,7 @@ class Adapters:
     sandbox: BaseSandbox
     workspaces: AgentWorkspaces
     sessions: AgentSandboxSessions
-    packages: PackageEnvironments | NoPackages
+    packages: ToolPackages
     policies: CachedView[ToolPolicies]
     variables: Variables
     tool_runs: PostgresToolRunQueries
@@ -191,8 +194,8 @@ def sandbox_of(settings: ToolsSettings, *, workspaces: str, packages: str) -> Ba
 
 def packages_for(
     runtime: Runtime, settings: PackageSettings, sandbox: BaseSandbox, folders: PackageFolders
-) -> PackageEnvironments | NoPackages:
-    """The installer of packages for a sandbox, if any can be installed for it."""
+) -> ToolPackages:
+    """What installs packages for a sandbox, if any can be installed for it."""
     if sandbox.no_packages:
         return NoPackages(sandbox.no_packages)
     installer = PipInstaller(settings.index)
@@ -249,9 +252,7 @@ def tool_runs(
         )
     )
     runners: ToolRunners = {
-        ToolType.custom: CustomToolRunner(
-            sandbox, sandbox.refusal_of, adapters.variables, adapters.packages, agents
-        ),
+        ToolType.custom: CustomToolRunner(sandbox, adapters.variables, adapters.packages, agents),
         ToolType.letta_builtin: built_in(runtime, settings, adapters),
         ToolType.external_mcp: McpRunner(discoveries, sampling),
     }
@@ -269,14 +270,14 @@ def built_in(runtime: Runtime, settings: Settings, adapters: Adapters) -> Builti
     sandbox, sessions, clock = adapters.sandbox, adapters.sessions, runtime.clock
     inner = InnerCallPorts(bus=runtime.bus, queries=adapters.tool_runs, clock=clock)
     seconds_max = settings.sandbox.run_code_seconds
-    files = FileTool(sessions, sessions.refusal_of)
+    files = FileTool(sessions)
     return BuiltinRunner(
         {
-            "run_code": RunCodeTool(sandbox, sandbox.refusal_of, seconds_max=seconds_max),
+            "run_code": RunCodeTool(sandbox, seconds_max=seconds_max),
             CALLS_TOOLS: RunCodeWithToolsTool(sandbox, inner),
             "fetch_webpage": FetchWebpageTool(WebPages(settings.sandbox.pages), clock),
             "web_search": WebSearchTool(WebSearches(settings.search), adapters.variables, clock),
-            "shell": ShellTool(sessions, sessions.refusal_of),
+            "shell": ShellTool(sessions),
             **dict.fromkeys(FILE_TOOLS, files),
         }
     )

@@ -88,6 +88,9 @@ async def left(arguments: JsonObject) -> None:
 class SimSandbox:
     """Keeps the contract of `Sandbox`. How a program fares is said in its arguments."""
 
+    def refusal_of(self, program: Program) -> str:
+        return ""
+
     async def run(self, program: Program) -> Outcome:
         how = str(program.arguments.get("how", ""))
         LEDGER[-1].did[f"code {how or 'run'}"] += 1
@@ -190,7 +193,6 @@ async def wire(runtime: Runtime) -> None:
             runners={
                 ToolType.custom: CustomToolRunner(
                     SimSandbox(),
-                    lambda _: "",
                     Variables(SEALER, NoSandboxConfigs()),
                     NoPackages(),
                     AgentStates(NoAgents(), bus, clock, ToolPolicies),

@@ -60,14 +60,9 @@ class ToolRun(Aggregate[ToolRunState]):
         self.record(
             ToolRunBegun,
             at=at,
-            tool_id=command.tool_id,
-            name=tool.name,
+            **identity_of(command, tool),
             arguments=arguments[:ARGUMENTS_KEPT_CHARS_MAX],
             source_hash=sha256((tool.source_code or "").encode()).hexdigest()[:HASH_CHARS],
-            agent_id=command.agent_id,
-            run_id=command.run_id,
-            step_id=command.step_id,
-            tool_call_id=command.tool_call_id,
             seconds_max=command.seconds_max,
         )
         return None
@@ -76,17 +71,7 @@ class ToolRun(Aggregate[ToolRunState]):
         """Not be called, because whoever wants that may not; safe to repeat."""
         if self.exists:
             return
-        self.record(
-            ToolRunRefused,
-            at=at,
-            tool_id=command.tool_id,
-            name=tool.name,
-            reason=why,
-            agent_id=command.agent_id,
-            run_id=command.run_id,
-            step_id=command.step_id,
-            tool_call_id=command.tool_call_id,
-        )
+        self.record(ToolRunRefused, at=at, **identity_of(command, tool), reason=why)
 
     def record_sampling(self, answer: JsonObject, *, at: datetime) -> None:
         """Record that a model was asked (the fields of `ToolRunSampled`), unless the call has
@@ -123,6 +108,12 @@ class ToolRun(Aggregate[ToolRunState]):
                 self.state.phase = "ended"
             case ToolRunForgotten():
                 self.state.phase = "forgotten"
+
+
+def identity_of(command: RunTool, tool: ToolState) -> dict[str, str]:
+    """The fields of an event that say which call of which tool it is about, and whose."""
+    named = {"tool_id", "agent_id", "run_id", "step_id", "tool_call_id"}
+    return {"name": tool.name, **command.model_dump(include=named)}
 
 
 def text_of(value: Json) -> str:

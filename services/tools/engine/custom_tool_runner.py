@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import replace
 from typing import TypedDict
 
@@ -37,19 +37,16 @@ NO_NPM = (
 
 
 class CustomToolRunner:
-    """Keeps the contract of `ToolRunner` with a sandbox. `refusal` says why a program cannot run
-    here, empty if it can."""
+    """Keeps the contract of `ToolRunner` with a sandbox."""
 
     def __init__(
         self,
         sandbox: Sandbox,
-        refusal: Callable[[Program], str],
         variables: Variables,
         packages: ToolPackages,
         agents: AgentStates,
     ) -> None:
         self.sandbox = sandbox
-        self.refusal = refusal
         self.variables = variables
         self.packages = packages
         self.agents = agents
@@ -59,7 +56,7 @@ class CustomToolRunner:
         if tool.source_type == TYPESCRIPT and tool.npm_requirements:
             return NO_NPM
         wanted = requirements_of(tool)
-        why = why_it_cannot_run(tool) or self.refusal(
+        why = why_it_cannot_run(tool) or self.sandbox.refusal_of(
             program_of(tool, command, org="", environment={})
         )
         return why or self.packages.refusal_of(wanted)

@@ -7,7 +7,6 @@ import logging
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Protocol
 
 from libs.bus.ports import Clock
 from services.tools.adapters.package_folders import NoRoom, PackageFolders
@@ -46,18 +45,8 @@ class Installed:
     seconds: float
 
 
-class ToolPackages(Protocol):
-    """Has packages installed."""
-
-    def refusal_of(self, requirements: Sequence[Requirement]) -> str:
-        """Why these packages cannot be had, now or later; empty if they can."""
-
-    async def provide(self, wanted: Wanted, seconds_max: float) -> Installed | str:
-        """Where they are, or why they are not there."""
-
-
 class NoPackages:
-    """Keeps the contract of `ToolPackages` where nothing is installed; `why` says why not."""
+    """Stands for `PackageEnvironments` where nothing is installed; `why` says why not."""
 
     def __init__(self, why: str = NOT_HERE) -> None:
         self.why = why
@@ -72,7 +61,7 @@ class NoPackages:
 
 
 class PackageEnvironments:
-    """Keeps the contract of `ToolPackages` with one folder for each set of packages."""
+    """Has packages installed, with one folder for each set of them."""
 
     def __init__(
         self, folders: PackageFolders, installer: PipInstaller, rules: PackageRules, clock: Clock
@@ -178,6 +167,9 @@ class PackageEnvironments:
         for task in list(self.tasks.values()):
             task.cancel()
         await asyncio.gather(*self.tasks.values(), return_exceptions=True)
+
+
+type ToolPackages = PackageEnvironments | NoPackages
 
 
 def names_in(folder: str) -> list[str]:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Annotated
 
 from pydantic import AfterValidator, BaseModel
@@ -48,22 +47,15 @@ class RunCode(BaseModel):
 
 
 class RunCodeTool:
-    """Keeps the contract of `Builtin`. `refusal` says why a program cannot run here."""
+    """Keeps the contract of `Builtin`."""
 
-    def __init__(
-        self,
-        sandbox: Sandbox,
-        refusal: Callable[[Program], str],
-        *,
-        seconds_max: float,
-    ) -> None:
+    def __init__(self, sandbox: Sandbox, *, seconds_max: float) -> None:
         self.sandbox = sandbox
-        self.refusal = refusal
         self.seconds_max = seconds_max
 
     def refusal_of(self, call: BuiltinCall) -> str:
         """Why no code runs here at all."""
-        return self.refusal(Program("python", ""))
+        return self.sandbox.refusal_of(Program("python", ""))
 
     async def run(self, call: BuiltinCall) -> ToolRunResult:
         """The code's output and the value of its last line, as JSON."""
@@ -80,7 +72,7 @@ class RunCodeTool:
             org=call.org,
             agent_id=call.command.agent_id,
         )
-        refused = self.refusal(program)
+        refused = self.sandbox.refusal_of(program)
         if refused:
             return failure(f"{refused}. This server runs {', '.join(self.languages())}.")
         outcome = await self.sandbox.run(program)
@@ -90,8 +82,10 @@ class RunCodeTool:
         return ToolRunResult(status=status, text=text, **usage(outcome))
 
     def languages(self) -> list[str]:
-        """The languages that run on this server."""
-        return [name for name in OFFERED if not self.refusal(Program(LANGUAGES[name], ""))]
+        """What runs on this server."""
+        return [
+            name for name in OFFERED if not self.sandbox.refusal_of(Program(LANGUAGES[name], ""))
+        ]
 
 
 def outcome_json(outcome: Outcome, chars_max: int) -> JsonObject:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from pathlib import Path
 
 from pydantic import BaseModel, ConfigDict, Field
@@ -68,14 +67,15 @@ FILE_TOOLS: dict[str, type[Arguments]] = {
 class WorkspaceTool:
     """The common part of the tools of a workspace: `sandbox` runs programs in it."""
 
-    def __init__(self, sandbox: Sandbox, refusal: Callable[[Program], str]) -> None:
+    def __init__(self, sandbox: Sandbox) -> None:
         self.sandbox = sandbox
-        self.refusal = refusal
 
     def refusal_of(self, call: BuiltinCall) -> str:
         """Why the caller has no workspace; empty if it has one."""
         agent_id = call.command.agent_id
-        return self.refusal(Program("shell", "", org=call.org or "org", agent_id=agent_id))
+        return self.sandbox.refusal_of(
+            Program("shell", "", org=call.org or "org", agent_id=agent_id)
+        )
 
 
 class ShellTool(WorkspaceTool):

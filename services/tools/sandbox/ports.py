@@ -81,5 +81,9 @@ class Outcome:
 class Sandbox(Protocol):
     """Runs programs that nobody trusts."""
 
+    def refusal_of(self, program: Program) -> str:
+        """Why a program cannot run here; empty if it can."""
+        ...
+
     async def run(self, program: Program) -> Outcome:
         """The outcome of a program. Cancelling it kills the program."""

@@ -66,8 +66,8 @@ def command(arguments: dict[str, Any], **fields: Any) -> RunTool:
 
 def runner(outcome: Outcome) -> tuple[BuiltinRunner, FakeSandbox]:
     sandbox = FakeSandbox(outcome)
-    shell, files = (kind(sandbox, sandbox.refusal_of) for kind in (ShellTool, FileTool))
-    code = RunCodeTool(sandbox, sandbox.refusal_of, seconds_max=30)
+    shell, files = (kind(sandbox) for kind in (ShellTool, FileTool))
+    code = RunCodeTool(sandbox, seconds_max=30)
     return BuiltinRunner({"run_code": code, "shell": shell, **dict.fromkeys(FILE_TOOLS, files)}), (
         sandbox
     )

@@ -168,7 +168,6 @@ class Process:
                 runners={
                     ToolType.custom: CustomToolRunner(
                         self.sandbox,
-                        self.sandbox.refusal_of,
                         Variables(SEALER, NoSandboxConfigs()),
                         NoPackages(),
                         AgentStates(

@@ -1,7 +1,7 @@
 """All services in one process and one event loop, for small machines: `HEELER_PROCESSES=one`.
 
-They are wired exactly as in processes of their own, and still meet only on the bus; what they
-share is the interpreter and what it has loaded.
+They are wired exactly as in processes of their own, and still meet only on the bus. Their bus
+delivers in memory what they send each other; events, and all that others send, go over NATS.
 """
 
 from __future__ import annotations
@@ -20,6 +20,8 @@ import uvloop
 
 from deploy.embedded.settings import ALL_SERVICES
 from libs.bus.json_logs import configure_logs, service_name
+from libs.bus.process_bus import ProcessBus
+from libs.bus.process_router import ProcessRouter
 from libs.bus.service_runner import Wire, run, stop_signal
 from libs.bus.service_settings import ServiceSettings, log_level
 from libs.contracts.environment_parsing import WrongSetting, require
@@ -40,6 +42,7 @@ def parts(environment: Mapping[str, str]) -> dict[str, Part]:
     """The coroutine of each service, which runs until an event is set. Raises WrongSetting, as a
     process of its own would. Each keeps the rights of its own role in Postgres; together they have
     few connections (`SHARED_CONNECTIONS_MAX`)."""
+    make_bus = partial(ProcessBus, router=ProcessRouter())
     urls = {
         variable: json.loads(require(environment, f"{variable}S"))
         for variable in ("HEELER_DATABASE_URL", "HEELER_NATS_URL")
@@ -52,7 +55,8 @@ def parts(environment: Mapping[str, str]) -> dict[str, Part]:
         app = import_module(f"services.{name}.app")
         project: Projection = import_module(f"services.{name}.projections").project
         wire: Wire = app.wiring(own)
-        return partial(run, name, replace(settings, connections_max=connections), project, wire)
+        settings = replace(settings, connections_max=connections)
+        return partial(run, name, settings, project, wire, make_bus=make_bus)
 
     return {service.name: part(service.name, service.connections_shared) for service in SERVICES}
 

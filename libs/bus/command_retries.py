@@ -3,7 +3,8 @@
 What is counted is kept in Postgres, by message: copies of a message, several replicas and a wiped
 NATS do not start the count anew, and an attempt that the process did not survive counts as well.
 The first delivery of a message is not written down, so what works at once costs nothing here; only
-for a minute after a message has failed twice each one is, lest its next copy kill once more.
+for a minute after a message has failed twice, or after a process has died, each one is, lest its
+next copy kill once more.
 """
 
 from __future__ import annotations
@@ -86,7 +87,7 @@ class CommandRetries:
             raise TryAgain(BUSY_SECONDS)
         begun = await self.begin(incoming, UNQUARANTINED_ATTEMPTS_MAX)
         if begun.number > UNQUARANTINED_ATTEMPTS_MAX or begun.needs_quarantine:
-            self.counting_until = self.clock.monotonic() + FIRST_ATTEMPTS_COUNTED_SECONDS
+            self.count_first_attempts()
         if not begun.needs_quarantine:
             return await self.go_on(incoming, begun)
         if self.suspects_waiting >= SUSPECTS_WAITING_MAX:
@@ -97,6 +98,10 @@ class CommandRetries:
                 return await self.go_on(incoming, await self.begin(incoming, None))
         finally:
             self.suspects_waiting -= 1
+
+    def count_first_attempts(self) -> None:
+        """Write first deliveries down for a while: one of them may be what ended a process."""
+        self.counting_until = self.clock.monotonic() + FIRST_ATTEMPTS_COUNTED_SECONDS
 
     async def counts_first_attempts(self) -> bool:
         """Whether first deliveries are written down too: there was trouble lately, and clients that

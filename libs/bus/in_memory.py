@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import asyncio
-import logging
 import time
 from collections import defaultdict
-from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
+from typing import Any
 
 from libs.bus.message_telemetry import below, sending
 from libs.bus.ports import (
@@ -16,36 +15,26 @@ from libs.bus.ports import (
     Answer,
     BusUnavailable,
     Deliver,
-    Expired,
     IncomingCommand,
     Notify,
-    TryAgain,
     outgoing,
-    reply_payload,
     too_large,
 )
+from libs.bus.process_router import ProcessRouter, RoutedSubscription, Servant
 from libs.contracts.bus_messages import REPLY, Accepted, Command, Context, Rejected
 from libs.contracts.stream_definitions import MESSAGE_BYTES_MAX
 from libs.eventstore.ports import StoredEvent
 
-log = logging.getLogger(__name__)
-
 ATTEMPT_PAUSE_SECONDS = 0.05
-
-Attempt = asyncio.Task[Accepted | Rejected | None]
-Servant = Callable[[IncomingCommand], Attempt]
 
 
 @dataclass(slots=True)
-class InMemoryNetwork:
+class InMemoryNetwork(ProcessRouter):
     """The parts that several processes share."""
 
-    servants: dict[str, list[Servant]] = field(default_factory=lambda: defaultdict(list))
     listeners: dict[str, list[Notify]] = field(default_factory=lambda: defaultdict(list))
-    deltas: dict[str, list[Deliver]] = field(default_factory=lambda: defaultdict(list))
     tokens: dict[str, list[bytes]] = field(default_factory=lambda: defaultdict(list))
     events: dict[str, list[StoredEvent]] = field(default_factory=lambda: defaultdict(list))
-    turns: dict[str, int] = field(default_factory=lambda: defaultdict(int))
 
 
 class InMemoryBus:
@@ -54,7 +43,7 @@ class InMemoryBus:
     def __init__(self, network: InMemoryNetwork) -> None:
         self.network = network
         self.served: list[tuple[str, Servant]] = []
-        self.in_flight: set[Attempt] = set()
+        self.in_flight: set[asyncio.Task[Any]] = set()
         self.connected, self.reconnects = True, 0
 
     async def request(
@@ -84,7 +73,7 @@ class InMemoryBus:
                     delivery = replace(incoming, seconds_left=left, last_delivery=last)
                     reply = await self.attempt(service, delivery)
                     if reply is not None:
-                        return REPLY.validate_json(reply_payload(reply, MESSAGE_BYTES_MAX))
+                        return reply
                     await asyncio.sleep(ATTEMPT_PAUSE_SECONDS)
                     incoming = replace(incoming, again=True)
         except TimeoutError as late:
@@ -93,24 +82,20 @@ class InMemoryBus:
     async def attempt(self, service: str, incoming: IncomingCommand) -> Accepted | Rejected | None:
         """Deliver a command once; None if nobody serves or the handler failed. A handler goes on
         when the requester stops waiting."""
-        servants = self.network.servants[service]
-        if not servants:
+        servant = self.network.servant(service)
+        if servant is None:
             return None
-        self.network.turns[service] += 1
-        servant = servants[self.network.turns[service] % len(servants)]
-        return await asyncio.shield(servant(incoming))
+        begun = servant.begin(
+            incoming, bytes_max=MESSAGE_BYTES_MAX, pause_seconds=ATTEMPT_PAUSE_SECONDS
+        )
+        outcome = await asyncio.shield(begun)
+        return REPLY.validate_json(outcome) if isinstance(outcome, bytes) else None
 
     async def serve(self, service: str, answer: Answer) -> None:
         """Answer the commands of a service."""
-
-        def begin(incoming: IncomingCommand) -> Attempt:
-            task = asyncio.create_task(reply_or_none(answer, incoming))
-            self.in_flight.add(task)
-            task.add_done_callback(self.in_flight.discard)
-            return task
-
-        self.network.servants[service].append(begin)
-        self.served.append((service, begin))
+        servant = Servant(answer, self.in_flight)
+        self.network.servants[service].append(servant)
+        self.served.append((service, servant))
 
     async def stop_serving(self) -> None:
         """Take no more commands, and return when those that were taken are answered."""
@@ -143,10 +128,7 @@ class InMemoryBus:
             self.network.tokens.pop(subject, None)
         elif subject.split(".")[3] == "token":
             self.network.tokens[subject].append(payload)
-        for pattern, listening in list(self.network.deltas.items()):
-            if matches(subject, pattern):
-                for deliver in list(listening):
-                    deliver(subject, payload)
+        self.network.deliver(subject, payload)
 
     async def kept_deltas(self, subject: str) -> list[bytes]:
         """The tokens of a subject."""
@@ -156,25 +138,9 @@ class InMemoryBus:
         """The subjects that have tokens."""
         return [subject for subject in self.network.tokens if matches(subject, pattern)]
 
-    async def subscribe_deltas(self, subject: str, deliver: Deliver) -> InMemorySubscription:
+    async def subscribe_deltas(self, subject: str, deliver: Deliver) -> RoutedSubscription:
         """Hear the deltas of a subject from now on."""
-        self.network.deltas[subject].append(deliver)
-        return InMemorySubscription(self.network, subject, deliver)
-
-
-@dataclass(frozen=True, slots=True)
-class InMemorySubscription:
-    """A subscription that can be ended."""
-
-    network: InMemoryNetwork
-    subject: str
-    deliver: Deliver
-
-    async def end(self) -> None:
-        listening = self.network.deltas[self.subject]
-        listening.remove(self.deliver)
-        if not listening:
-            del self.network.deltas[self.subject]
+        return self.network.subscribe(subject, deliver)
 
 
 def matches(subject: str, pattern: str) -> bool:
@@ -183,14 +149,3 @@ def matches(subject: str, pattern: str) -> bool:
     return len(tokens) == len(wanted) and all(
         expected in ("*", token) for token, expected in zip(tokens, wanted, strict=True)
     )
-
-
-async def reply_or_none(answer: Answer, incoming: IncomingCommand) -> Accepted | Rejected | None:
-    """The answer, or None if the handler failed. A process edge: the bug is logged here."""
-    try:
-        return await answer(incoming)
-    except (TryAgain, Expired):
-        return None
-    except Exception:
-        log.exception("command %s failed", incoming.name)
-        return None

@@ -19,6 +19,7 @@ BY_REFERENCE = "heeler-by-reference"  # the fields of an event that are referenc
 WAITED = "heeler-waited"  # seconds since the command was sent for the first time
 WAITED_SECONDS_MAX = 86_400.0
 SECONDS_LEFT = "heeler-seconds-left"  # how long the sender goes on waiting
+ORIGIN = "heeler-origin"  # of a delta: the process that delivers it within itself
 SCHEMA_VERSION = "heeler-schema-version"  # of a command: only where it is not the first
 # JetStream forgets a message after so many seconds, counted by its own clock.
 TIME_TO_LIVE = "Nats-TTL"

@@ -9,12 +9,21 @@ from __future__ import annotations
 
 from nats.aio.client import Client
 
+from libs.bus.message_telemetry import below, sending
 from libs.bus.nats_command_client import NatsRequests
 from libs.bus.nats_command_consumer import NatsCommands
 from libs.bus.nats_connection import NatsConnection
-from libs.bus.nats_deltas import DeltaSubscription, NatsDeltas
+from libs.bus.nats_deltas import NatsDeltas
 from libs.bus.nats_events import NatsEvents
-from libs.bus.ports import REQUEST_SECONDS_MAX, Answer, Deliver, IncomingCommand, Notify
+from libs.bus.ports import (
+    REQUEST_SECONDS_MAX,
+    Answer,
+    Deliver,
+    IncomingCommand,
+    Notify,
+    Subscription,
+    outgoing,
+)
 from libs.contracts.bus_messages import Accepted, Command, Context, Rejected
 from libs.eventstore.ports import StoredEvent
 
@@ -71,7 +80,9 @@ class NatsBus:
         self, command: Command, context: Context, *, seconds_max: float = REQUEST_SECONDS_MAX
     ) -> Accepted | Rejected:
         """Send a command until it is answered; see `ports.Bus.request`."""
-        return await self.requests.request(command, context, seconds_max=seconds_max)
+        with sending(command, context) as span:
+            outgoing_command = outgoing(command, below(span, context))
+            return await self.resend(outgoing_command, seconds_max=seconds_max)
 
     async def resend(
         self, incoming: IncomingCommand, *, seconds_max: float = REQUEST_SECONDS_MAX
@@ -117,6 +128,6 @@ class NatsBus:
         """The subjects of which the stream still has tokens."""
         return await self.deltas.kept_subjects(pattern)
 
-    async def subscribe_deltas(self, subject: str, deliver: Deliver) -> DeltaSubscription:
+    async def subscribe_deltas(self, subject: str, deliver: Deliver) -> Subscription:
         """Hear the deltas of a subject from now on."""
         return await self.deltas.subscribe_deltas(subject, deliver)

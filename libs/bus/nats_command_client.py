@@ -11,7 +11,6 @@ from nats.aio.msg import Msg
 from nats.errors import Error as NatsError
 
 from libs.bus import message_headers
-from libs.bus.message_telemetry import below, sending
 from libs.bus.nats_connection import NatsConnection
 from libs.bus.nats_deltas import subscribe_directly
 from libs.bus.ports import (
@@ -19,10 +18,9 @@ from libs.bus.ports import (
     BusUnavailable,
     IncomingCommand,
     is_answer,
-    outgoing,
     too_large,
 )
-from libs.contracts.bus_messages import REPLY, Accepted, Command, Context, Rejected
+from libs.contracts.bus_messages import REPLY, Accepted, Rejected
 from libs.contracts.stream_definitions import is_stored
 
 RESEND_SECONDS = (0.5, 1.0, 2.0)
@@ -43,18 +41,15 @@ class NatsRequests:
             self.connection.client, f"{self.connection.inbox}.*", self.on_reply
         )
 
-    async def request(
-        self, command: Command, context: Context, *, seconds_max: float = REQUEST_SECONDS_MAX
-    ) -> Accepted | Rejected:
-        """Send a command until it is answered; see `ports.Bus.request`."""
-        with sending(command, context) as span:
-            outgoing_command = outgoing(command, below(span, context))
-            return await self.resend(outgoing_command, seconds_max=seconds_max)
-
     async def resend(
-        self, incoming: IncomingCommand, *, seconds_max: float = REQUEST_SECONDS_MAX
+        self,
+        incoming: IncomingCommand,
+        *,
+        seconds_max: float = REQUEST_SECONDS_MAX,
+        began: float | None = None,
     ) -> Accepted | Rejected:
-        """Send a command that arrived before, until it is answered."""
+        """Send a command that arrived before, until it is answered. `began` is when this was begun
+        by another way (monotonic seconds), if it was: `seconds_max` counts from then."""
         refused = too_large(incoming, self.connection.payload_bytes_max)
         if refused:
             return refused
@@ -62,9 +57,12 @@ class NatsRequests:
         reply: asyncio.Future[bytes] = asyncio.get_running_loop().create_future()
         self.replies[token] = reply
         sent_headers = message_headers.of_command(incoming, f"{self.connection.inbox}.{token}")
-        began = time.monotonic()
+        if began is None:
+            began = time.monotonic()
+        else:
+            sent_headers[message_headers.RESENT] = "true"
         try:
-            async with asyncio.timeout(seconds_max):
+            async with asyncio.timeout(began + seconds_max - time.monotonic()):
                 for pause in resend_pauses():
                     message_headers.waiting(sent_headers, time.monotonic() - began, seconds_max)
                     await self.connection.client.publish(
@@ -135,7 +133,7 @@ class NatsRequests:
             waiting.set_result(message.data)
 
 
-async def within(reply: asyncio.Future[bytes], seconds: float) -> bytes | None:
+async def within[T](reply: asyncio.Future[T], seconds: float) -> T | None:
     """The reply, if it comes in time; it may come later. As `asyncio.wait`, which makes a set of
     what it waits for, and calls back in two turns of the event loop."""
     loop = asyncio.get_running_loop()

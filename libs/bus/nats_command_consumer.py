@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import logging
 from datetime import UTC, datetime
 from typing import Any
 
@@ -16,12 +15,10 @@ from nats.aio.msg import Msg
 from nats.errors import Error as NatsError
 
 from libs.bus import message_headers
+from libs.bus.command_attempt import Outcome, attempt
 from libs.bus.nats_connection import NatsConnection
-from libs.bus.ports import Answer, Expired, IncomingCommand, TryAgain, reply_payload
+from libs.bus.ports import Answer, Expired, IncomingCommand, TryAgain
 from libs.contracts.stream_definitions import DELIVERIES_OF_COMMANDS
-from libs.eventstore.ports import StoreUnavailable
-
-log = logging.getLogger(__name__)
 
 REDELIVERY_SECONDS = (0.2, 1.0, 3.0, 10.0, 30.0)
 DRAIN_SECONDS_MAX = 8.0
@@ -33,7 +30,7 @@ class NatsCommands:
     def __init__(self, connection: NatsConnection) -> None:
         self.connection = connection
         self.takers: list[Any] = []
-        self.in_flight: set[asyncio.Task[None]] = set()
+        self.in_flight: set[asyncio.Task[Any]] = set()
         self.handled: set[tuple[str, str]] = set()
 
     async def serve(self, service: str, answer: Answer) -> None:
@@ -64,34 +61,19 @@ class NatsCommands:
         self.handled.discard(request)
 
     async def answer_one(self, message: Msg, answer: Answer) -> None:
-        """Answer and acknowledge one command, or ask for it again later. A process edge: whatever
-        goes wrong is logged here, and the command is not lost."""
-        sent = message.headers or {}
-        incoming = incoming_of(message)
-        try:
-            reply = await answer(incoming)
-            if sent.get(message_headers.REPLY_TO):
-                payload = reply_payload(reply, self.connection.payload_bytes_max)
-                await self.connection.client.publish(sent[message_headers.REPLY_TO], payload)
-            await self.connection.client.publish(message.reply, b"+ACK")
-        except Expired:
-            log.info("command %s is dropped: nobody waits for it", message.subject)
-            await self.settle(message, b"+TERM")
-        except TryAgain as later:
-            await self.settle(message, nak(later.seconds))
-        except StoreUnavailable as problem:
-            delay = redelivery_delay(message.reply)
-            log.warning("command %s waits, again in %s s: %s", message.subject, delay, problem)
-            await self.settle(message, nak(delay))
-        except Exception:
-            delay = redelivery_delay(message.reply)
-            log.exception("command %s failed, again in %s s", message.subject, delay)
-            await self.settle(message, nak(delay))
-
-    async def settle(self, message: Msg, how: bytes) -> None:
-        """Tell JetStream what becomes of a command that is not answered."""
+        """Answer and acknowledge one command, or ask for it again later. Where NATS is away, it
+        delivers the command once more."""
+        outcome = await attempt(
+            answer,
+            incoming_of(message),
+            bytes_max=self.connection.payload_bytes_max,
+            pause_seconds=redelivery_delay(message.reply),
+        )
+        reply_to = (message.headers or {}).get(message_headers.REPLY_TO)
         with contextlib.suppress(NatsError):
-            await self.connection.client.publish(message.reply, how)
+            if reply_to and isinstance(outcome, bytes):
+                await self.connection.client.publish(reply_to, outcome)
+            await self.connection.client.publish(message.reply, settlement(outcome))
 
     async def stop_serving(self) -> None:
         """Take no more commands and finish those that arrived, as far as there is time.
@@ -144,9 +126,15 @@ def done_with_copy(ack_subject: str) -> bytes:
     return b"+WPI" if deliveries(ack_subject) > 1 else b"+ACK"
 
 
-def nak(seconds: float) -> bytes:
-    """Ask JetStream to deliver a command again after a pause."""
-    return b'-NAK {"delay": %d}' % int(seconds * 1e9)
+def settlement(outcome: Outcome) -> bytes:
+    """What JetStream is told of a command: that it is done with, or when to deliver it again."""
+    match outcome:
+        case TryAgain():
+            return b'-NAK {"delay": %d}' % int(outcome.seconds * 1e9)
+        case Expired():
+            return b"+TERM"
+        case _:
+            return b"+ACK"
 
 
 def deliveries(ack_subject: str) -> int:

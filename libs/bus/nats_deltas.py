@@ -22,18 +22,21 @@ KEPT_SECONDS_MAX = 1.0
 
 
 class NatsDeltas:
-    """The deltas that one process publishes and hears."""
+    """The deltas that one process publishes and hears. With an `origin` it hears only those of
+    others: its own bear that mark."""
 
-    def __init__(self, connection: NatsConnection) -> None:
+    def __init__(self, connection: NatsConnection, origin: str = "") -> None:
         self.connection = connection
+        self.origin = origin
+        self.marks = {message_headers.ORIGIN: origin} if origin else {}
 
     async def publish_delta(
         self, subject: str, payload: bytes, *, replaces_kept: bool = False
     ) -> None:
         """Publish a delta; nobody stores it."""
-        sent_headers = message_headers.LAST_OF_SUBJECT if replaces_kept else None
+        sent_headers = message_headers.LAST_OF_SUBJECT | self.marks if replaces_kept else self.marks
         try:
-            await self.connection.client.publish(subject, payload, headers=sent_headers)
+            await self.connection.client.publish(subject, payload, headers=sent_headers or None)
         except NatsError as problem:
             log.debug("delta dropped: %s", problem)
 
@@ -68,7 +71,9 @@ class NatsDeltas:
         """Hear the deltas of a subject from now on."""
 
         def on_delta(message: Msg) -> None:
-            deliver(message.subject, message.data)
+            origin = message.headers and message.headers.get(message_headers.ORIGIN)
+            if not origin or origin != self.origin:
+                deliver(message.subject, message.data)
 
         client = self.connection.client
         return DeltaSubscription(await subscribe_directly(client, subject, on_delta))

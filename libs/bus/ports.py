@@ -97,7 +97,8 @@ class Subscription(Protocol):
 
 
 class Bus(Protocol):
-    """The bus as one process sees it. Adapters: `nats_bus.NatsBus` and `in_memory.InMemoryBus`."""
+    """The bus as one service sees it. Adapters: `nats_bus.NatsBus`,
+    `process_bus.ProcessBus` and `in_memory.InMemoryBus`."""
 
     @property
     def connected(self) -> bool:

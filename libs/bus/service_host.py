@@ -68,6 +68,7 @@ class Service:
         self.lease_watchers: list[Callable[[set[str]], None]] = []
         self.loops: list[asyncio.Task[None]] = []
         self.began = clock.monotonic()
+        self.follows_death = False  # of the process that was this instance before
         repository.watchers.append(count_event)
         metrics.SERVICE_INFO.labels(name, HEELER_VERSION).set(1)
 
@@ -80,6 +81,8 @@ class Service:
             own[question] = self.check_health
         shell = CommandDispatcher(self.repository, {**handlers, **own})
         retries = CommandRetries(self.name, self.store, shell.answer, self.clock, self.quarantine)
+        if self.follows_death:
+            retries.count_first_attempts()
         queue = CommandQueue(retries.answer, self.locks, self.clock)
 
         async def answer(incoming: IncomingCommand) -> Accepted | Rejected:

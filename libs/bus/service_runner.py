@@ -78,21 +78,27 @@ class Runtime:
 Wire = Callable[[Runtime], Awaitable[None]]
 # Reads what a service's wiring needs of the environment. Raises WrongSetting.
 Wiring = Callable[[Mapping[str, str]], Wire]
+# Makes the bus of a service, from the url of NATS and the name of the process.
+MakeBus = Callable[[str, str], NatsBus]
 
 
 @asynccontextmanager
 async def running(
-    name: str, settings: ServiceSettings, project: Projection, wire: Wire
+    name: str,
+    settings: ServiceSettings,
+    project: Projection,
+    wire: Wire,
+    make_bus: MakeBus = NatsBus,
 ) -> AsyncIterator[Runtime]:
     """A started service, wired by `wire`."""
     with trace_service(name):
-        async with start_service(name, settings, project, wire) as runtime:
+        async with start_service(name, settings, project, wire, make_bus) as runtime:
             yield runtime
 
 
 @asynccontextmanager
 async def start_service(
-    name: str, settings: ServiceSettings, project: Projection, wire: Wire
+    name: str, settings: ServiceSettings, project: Projection, wire: Wire, make_bus: MakeBus
 ) -> AsyncIterator[Runtime]:
     """The same, with nobody watching."""
     ids, clock = RandomIds(), SystemClock()
@@ -102,14 +108,14 @@ async def start_service(
     try:
         database = Database(pool)
         store = PostgresEventStore(database, name, holder)
-        bus = NatsBus(settings.nats_url, holder)
+        bus = make_bus(settings.nats_url, holder)
         repository = Repository(store, name, project)
         runtime = Runtime(
             *(Service(name, repository, bus, clock), database, bus, clock, ids),
             erase_after_seconds=settings.erase_after_seconds,
         )
+        runtime.service.follows_death = await take_over(store)
         await wire(runtime)
-        await take_over(store)
         await bus.start()
         gauges = ServiceGauges(runtime.service, store)
         await register(name, bus.client)
@@ -143,15 +149,17 @@ def holder_of(instance: str, process_id: str) -> str:
     return f"{instance}/{process_id}" if instance else process_id
 
 
-async def take_over(store: EventStore) -> None:
-    """Free what the process before this one held; if that cannot be done, it runs out."""
+async def take_over(store: EventStore) -> bool:
+    """Free what the process before this one held; if that cannot be done, it runs out. Returns
+    whether that process held anything, as one does that has died."""
     try:
         freed = await store.succeed()
     except StoreUnavailable as problem:
         log.warning("the leases of the process before have to run out: %s", problem)
-    else:
-        if freed:
-            log.info("the leases of the process before are free: %d", freed)
+        return False
+    if freed:
+        log.info("the leases of the process before are free: %d", freed)
+    return freed > 0
 
 
 def stop_signal() -> asyncio.Event:
@@ -164,10 +172,15 @@ def stop_signal() -> asyncio.Event:
 
 
 async def run(
-    name: str, settings: ServiceSettings, project: Projection, wire: Wire, stop: asyncio.Event
+    name: str,
+    settings: ServiceSettings,
+    project: Projection,
+    wire: Wire,
+    stop: asyncio.Event,
+    make_bus: MakeBus = NatsBus,
 ) -> None:
     """Serve until `stop` is set, or until the service ends by itself."""
-    async with running(name, settings, project, wire) as runtime:
+    async with running(name, settings, project, wire, make_bus) as runtime:
         waiting = [asyncio.create_task(event.wait()) for event in (stop, runtime.ended)]
         try:
             await asyncio.wait(waiting, return_when=asyncio.FIRST_COMPLETED)

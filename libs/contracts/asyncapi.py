@@ -29,7 +29,8 @@ ABOUT = """Everything that happens in Heeler, as anybody with a NATS client can 
 for something and are answered, accepted or rejected; events are facts, in the order in which they
 were committed; deltas show a run before it is history. Of an event over 512 KiB the large fields
 are published as references, `{"$ref": {"log", "position", "field", "bytes"}}`: they stand in that
-view in Postgres, at that position. `{org}` is the organisation, `{id}` what the message is
+view in Postgres, at that position. Services that share a process hand their commands to each other
+in memory, where nobody sees them. `{org}` is the organisation, `{id}` what the message is
 about."""
 
 TEXT = {"type": "string"}

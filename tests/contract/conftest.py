@@ -3,10 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import AsyncIterator
+from functools import partial
 from pathlib import Path
 
 import pytest
 
+from libs.bus.nats_bus import NatsBus
+from libs.bus.process_bus import ProcessBus
+from libs.bus.process_router import ProcessRouter
 from libs.contracts import service_registry
 from libs.eventstore.connection_pool import Database, open_pool
 from tests.contract.read_models import InMemoryRows, PostgresRows, Rows
@@ -70,11 +74,12 @@ def ledger_has_streams(monkeypatch: pytest.MonkeyPatch) -> None:
     )
 
 
-@pytest.fixture(params=["memory", "sim", "nats"])
+@pytest.fixture(params=["memory", "sim", "nats", "shared"])
 async def wires(request: pytest.FixtureRequest, ledger_has_streams: None) -> AsyncIterator[Wires]:
-    if request.param != "nats":
+    if request.param in ("memory", "sim"):
         yield MemoryWires() if request.param == "memory" else SimWires()
         return
     server: NatsServer = request.getfixturevalue("nats_server")
-    async with nats_wires(server.url) as wires:
+    shared = partial(ProcessBus, router=ProcessRouter())
+    async with nats_wires(server.url, shared if request.param == "shared" else NatsBus) as wires:
         yield wires

@@ -22,8 +22,9 @@ class Poisoned(Ledger):
         super().__init__(handler, database)
         self.handler = handler
 
-    async def serve(self, bus: Bus) -> None:
+    async def serve(self, bus: Bus, *, follows_death: bool = False) -> None:
         self.service = Service("ledger", self.repository, bus, SystemClock())
+        self.service.follows_death = follows_death
         await self.service.handle({Deposit: self.handler})
 
     def letters(self) -> list[Any]:

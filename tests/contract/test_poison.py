@@ -286,6 +286,33 @@ async def test_in_trouble_first_deliveries_are_counted_too() -> None:
     assert len(fault.attempts) == attempts
 
 
+async def test_after_the_death_of_a_process_first_deliveries_are_counted_too() -> None:
+    """What killed it may have come by memory, of which nothing is left, and may come anew."""
+    gate, begun = asyncio.Event(), list[str]()
+
+    async def waiting(command: Deposit, work: UnitOfWork) -> Accepted | Rejected:
+        begun.append(work.context.message_id)
+        await gate.wait()
+        return await deposit(command, work)
+
+    counted: dict[bool, list[str]] = {}
+    for follows_death in (False, True):
+        gate.clear()
+        begun.clear()
+        ledger = Poisoned(waiting)
+        network = InMemoryNetwork()
+        await ledger.serve(InMemoryBus(network), follows_death=follows_death)
+        client = InMemoryBus(network)
+        request = client.request(Deposit(account_id="a", cents=5), context("m1"))
+        requesting = asyncio.create_task(request)
+        await wait_for("the attempt", lambda: begun)
+        counted[follows_death] = [row["message_id"] for row in ledger.counted()]
+        gate.set()
+        assert await requesting == Accepted(result={"cents": 5})
+        assert ledger.counted() == []
+    assert counted == {False: [], True: ["m1"]}
+
+
 async def test_a_replayed_letter_takes_effect_once_however_often_it_is_replayed(
     wires: Wires,
 ) -> None:

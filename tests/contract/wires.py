@@ -1,4 +1,5 @@
-"""The worlds that the bus's contract is tested in: memory, simulation, a real NATS."""
+"""The worlds that the bus's contract is tested in: memory, simulation, a real NATS, and a process
+on a real NATS whose services share it."""
 
 from __future__ import annotations
 
@@ -21,6 +22,7 @@ from libs.bus.large_events import EVENT_BYTES_MAX
 from libs.bus.nats_bus import NatsBus
 from libs.bus.nats_events import event_message
 from libs.bus.ports import Bus
+from libs.bus.service_runner import MakeBus
 from libs.contracts.bus_messages import Command
 from libs.contracts.service_registry import events_stream
 from libs.eventstore.in_memory import InMemoryEventStore
@@ -85,13 +87,14 @@ class SimWires:
 
 
 class NatsWires:
-    def __init__(self, url: str, observer: Client) -> None:
+    def __init__(self, url: str, observer: Client, make_bus: MakeBus = NatsBus) -> None:
         self.url = url
         self.observer = observer
+        self.make_bus = make_bus
         self.buses: list[NatsBus] = []
 
     async def process(self, *prepare: Callable[[Bus], Awaitable[None]]) -> NatsBus:
-        bus = NatsBus(self.url, f"process-{next(HOLDERS)}")
+        bus = self.make_bus(self.url, f"process-{next(HOLDERS)}")
         for step in prepare:
             await step(bus)
         await bus.start()
@@ -119,9 +122,9 @@ class NatsWires:
 
 
 @asynccontextmanager
-async def nats_wires(url: str) -> AsyncIterator[NatsWires]:
+async def nats_wires(url: str, make_bus: MakeBus = NatsBus) -> AsyncIterator[NatsWires]:
     observer = await nats.connect(url, max_reconnect_attempts=-1, reconnect_time_wait=0.1)
-    wires = NatsWires(url, observer)
+    wires = NatsWires(url, observer, make_bus)
     try:
         await wires.forget_streams()
         yield wires

@@ -11,10 +11,16 @@ from collections.abc import AsyncIterator, Iterator
 from typing import Any
 
 import httpx
+import nats
 import pytest
 from letta_client import AsyncLetta, Letta
 
 from deploy.embedded.settings import SERVICES
+from libs.bus.clock_and_ids import RandomIds
+from libs.bus.nats_bus import NatsBus
+from libs.contracts.bus_messages import Accepted, Context
+from libs.contracts.memory.blocks import UpdateBlock
+from libs.contracts.per_service_commands import CHECK
 from libs.contracts.service_registry import SHARED_CONNECTIONS_MAX
 from tests.e2e.asking import (
     HELLO,
@@ -36,6 +42,7 @@ from tests.waiting import wait_for
 
 CALL = 'CALL:memory_insert:{"label":"human","new_string":"Likes tea"}'
 AT_ONCE = 24
+DYING = 6
 HUMAN = [{"label": "human", "value": "Name: Ada"}]
 
 
@@ -142,6 +149,58 @@ async def test_a_stream_goes_as_in_three_processes(
 
 
 @SEND
+async def test_what_the_services_of_the_process_ask_each_other_is_not_on_nats(
+    small: HeelerInstance, client: AsyncLetta
+) -> None:
+    """Events and run streams are there as ever, for those who look from outside."""
+    agent = await new_agent(client)
+    seen: list[str] = []
+
+    async def see(message: Any) -> None:
+        is_reply = b'"outcome"' in message.data and not message.subject.endswith(".unread")
+        if not message.subject.startswith("_INBOX.") or is_reply:
+            seen.append(message.subject)
+
+    observer = await nats.connect(small.nats_url)
+    try:
+        for heard in ("*.command.>", "*.query.>", "*.event.>", "*.delta.>", "_INBOX.>"):
+            await observer.subscribe(heard, cb=see)
+        await observer.flush()
+
+        await client.agents.messages.create(agent, messages=says(CALL))
+
+        def kinds_of(kind: str) -> set[str]:
+            tokens = [subject.split(".") for subject in seen]
+            return {".".join((parts[0], *parts[2:4])) for parts in tokens if parts[1] == kind}
+
+        wanted = {"agent.run.completed", "agent.tool_call.finished", "memory.block.changed"}
+        await wait_for("the events", lambda: wanted <= kinds_of("event"), SECONDS_MAX)
+    finally:
+        await observer.close()
+    assert kinds_of("delta") >= {"agent.run.progress"}
+    assert kinds_of("command") <= {f"api.{CHECK}"}, "which asks whether NATS stores commands"
+    assert [subject for subject in seen if subject.split(".")[1] == "query"] == []
+    assert [subject for subject in seen if subject.startswith("_INBOX.")] == [], "a reply"
+
+
+async def test_a_command_from_outside_is_served_from_nats(
+    small: HeelerInstance, client: AsyncLetta
+) -> None:
+    agent = await new_agent(client)
+    block = await client.agents.blocks.retrieve("human", agent_id=agent)
+    bus = NatsBus(small.nats_url, RandomIds().new("outside"))
+    await bus.start()
+    try:
+        command = UpdateBlock(block_id=block.id, changes={"value": "Name: Grace"})
+        reply = await bus.request(command, Context(RandomIds().new("test")))
+    finally:
+        await bus.stop()
+    assert isinstance(reply, Accepted), reply
+    block = await client.agents.blocks.retrieve("human", agent_id=agent)
+    assert block.value == "Name: Grace"
+
+
+@SEND
 async def test_many_messages_share_few_connections(
     small: HeelerInstance, client: AsyncLetta
 ) -> None:
@@ -185,6 +244,32 @@ async def test_a_turn_outlives_the_death_of_its_process(
     )
     block = await client.agents.blocks.retrieve("human", agent_id=agent)
     assert block.value == "Name: Ada\nLikes tea"
+
+
+@SEND
+async def test_turns_that_are_at_different_steps_outlive_the_death_of_the_process(
+    small: HeelerInstance, client: AsyncLetta, model: ScriptedModelProcess
+) -> None:
+    """Commands that were in memory are gone, and sent again: each takes effect once."""
+    slow = f"{CALL} SLOW:1500 SAY:{unique('slow')}"
+    agents = [await new_agent(client) for _ in range(DYING)]
+    sending = [
+        asyncio.create_task(client.agents.messages.create(agent, messages=says(text)))
+        for number, agent in enumerate(agents)
+        for text in [slow if number % 2 else CALL]
+    ]
+    await model.wait_for_asked(slow, step=1)
+    killed = await asyncio.to_thread(small.kill9, "agent")
+    answers = await asyncio.gather(*sending)
+
+    assert await asyncio.to_thread(small.wait_restarted, "api", killed) != killed
+    for number, (agent, answer) in enumerate(zip(agents, answers, strict=True)):
+        said = slow.rpartition("SAY:")[2] if number % 2 else HELLO
+        assert answer.messages[-1].content == said  # type: ignore[union-attr]
+        block = await client.agents.blocks.retrieve("human", agent_id=agent)
+        assert block.value == "Name: Ada\nLikes tea"
+        history = [message.message_type async for message in client.agents.messages.list(agent)]
+        assert len(history) == 5
 
 
 def test_two_such_processes_stand_in_for_each_other(model: ScriptedModelProcess) -> None:

@@ -7,7 +7,6 @@ when no acknowledgement comes in time, and takes a late one. What it stores can 
 from __future__ import annotations
 
 import asyncio
-import logging
 import math
 from collections import defaultdict
 from collections.abc import Callable
@@ -16,6 +15,7 @@ from datetime import timedelta
 from itertools import count
 from typing import Any
 
+from libs.bus.command_attempt import attempt
 from libs.bus.in_memory import matches
 from libs.bus.nats_command_client import resend_pauses
 from libs.bus.nats_command_consumer import REDELIVERY_SECONDS, waited_between
@@ -25,13 +25,11 @@ from libs.bus.ports import (
     Answer,
     BusUnavailable,
     Deliver,
-    Expired,
     IncomingCommand,
     Notify,
     TryAgain,
     is_answer,
     outgoing,
-    reply_payload,
     too_large,
 )
 from libs.contracts.bus_messages import REPLY, Accepted, Command, Context, Rejected
@@ -45,7 +43,6 @@ PUBLISH_SECONDS_MAX = 2.0
 DECLARED_AGAIN_SECONDS_MAX = 5.0
 DRAIN_SECONDS_MAX = 8.0
 LOOKED_AGAIN_SECONDS = 1.0
-log = logging.getLogger(__name__)
 
 
 @dataclass(slots=True)
@@ -269,19 +266,12 @@ class SimBus:
             seconds_left=left,
             last_delivery=left <= pause,
         )
-        try:
-            reply = await answer(incoming)
-        except Expired:
-            self.send(self.broker.acknowledge, service, stored)
+        outcome = await attempt(answer, incoming, bytes_max=MESSAGE_BYTES_MAX, pause_seconds=pause)
+        if isinstance(outcome, TryAgain):
+            self.send(self.broker.refuse, service, stored, outcome.seconds)
             return
-        except TryAgain as later:
-            self.send(self.broker.refuse, service, stored, later.seconds)
-            return
-        except Exception:
-            log.exception("command %s failed", stored.incoming.name)
-            self.send(self.broker.refuse, service, stored, pause)
-            return
-        self.send(stored.tell, reply_payload(reply, MESSAGE_BYTES_MAX).decode())
+        if isinstance(outcome, bytes):
+            self.send(stored.tell, outcome.decode())
         self.send(self.broker.acknowledge, service, stored)
 
     async def stop_serving(self) -> None:

@@ -41,13 +41,13 @@ def die_with(parent: int, orphan_signal: signal.Signals) -> None:
 
 
 @contextmanager
-def adopting() -> Iterator[None]:
-    """Meanwhile this process becomes the parent of those of its descendants whose parent ends."""
+def adopting() -> Iterator[bool]:
+    """Meanwhile this process becomes the parent of those of its descendants whose parent ends, if
+    the kernel lets it."""
     global _adoptions
     _adoptions += 1
-    prctl(PR_SET_CHILD_SUBREAPER, 1)
     try:
-        yield
+        yield prctl(PR_SET_CHILD_SUBREAPER, 1)
     finally:
         _adoptions -= 1
         if not _adoptions:

@@ -16,6 +16,7 @@ import socket
 import sys
 import time
 import traceback
+import warnings
 from collections.abc import Mapping
 from importlib import import_module
 from runpy import run_module
@@ -76,10 +77,12 @@ def main(modules: list[str]) -> None:
     for module in modules:
         try:
             import_module(module)
-        except Exception:  # a process edge
+        except (Exception, SystemExit):  # a process edge
             traceback.print_exc()
-    # gc.collect()
+    gc.collect()
     gc.enable()
+    # That what runs now was imported before, as a part of another, is meant.
+    warnings.filterwarnings("ignore", category=RuntimeWarning, module="runpy")
     if files := serve(socket.socket(fileno=0)):
         run_module(become(files, supervisor), run_name="__main__", alter_sys=True)
 

@@ -5,15 +5,30 @@ from __future__ import annotations
 import asyncio
 import json
 import os
+import signal
 import socket
 import subprocess
 from contextlib import suppress
 
+import psutil
+
 from deploy.embedded.process_activity import LOOK_AGAIN_SECONDS, Allowance
 from deploy.embedded.process_control import adopting
-from deploy.embedded.subprocesses import UMASK, Command, kill_tree, open_log, spawn
+from deploy.embedded.subprocesses import (
+    UMASK,
+    Child,
+    Command,
+    kill_tree,
+    open_log,
+    spawn,
+    start_program,
+)
 from deploy.embedded.supervised_process import FIRST_ANSWER_WITHIN
 from libs.work.fork_server import ForkServerHandle
+
+# After so many failures in a row a process is started the way of every program.
+FAILURES_MAX = 2
+REAP_SECONDS = 10.0
 
 
 def can_fork() -> bool:
@@ -23,7 +38,8 @@ def can_fork() -> bool:
         os.close(os.pidfd_open(os.getpid()))
     except (AttributeError, OSError):
         return False
-    return True
+    with adopting() as adopts:
+        return adopts
 
 
 class ForkedProcess:
@@ -34,8 +50,13 @@ class ForkedProcess:
         self.returncode: int | None = None
         self._loop = asyncio.get_running_loop()
         self._ended: asyncio.Future[int] = self._loop.create_future()
-        self._watched = os.pidfd_open(pid)
-        self._loop.add_reader(self._watched, self._reap)
+        try:
+            self._watched = os.pidfd_open(pid)
+            self._loop.add_reader(self._watched, self._reap)
+        except OSError:  # nobody would know of it
+            os.kill(pid, signal.SIGKILL)
+            os.waitpid(pid, 0)
+            raise
 
     async def wait(self) -> int:
         """Its exit code once it has ended; that of a signal is negative."""
@@ -55,14 +76,39 @@ class ServiceForks:
     def __init__(self, command: Command) -> None:
         self._command = command
         self._server = ForkServerHandle(self._start_server)
+        self._failures = 0  # in a row
+        self._ended: set[int] = set()  # the children that were seen to have ended
 
     def prepare(self) -> None:
         """Start the fork server: it imports while others start."""
         self._server.ensure_started()
 
-    async def start(self, command: Command) -> ForkedProcess:
-        """Start `python -m <module>`, the module being the last word of the command. Call it on the
-        main thread. Raises OSError."""
+    async def start(self, command: Command) -> Child:
+        """Start `python -m <module>`, the module being the last word of the command; where forks
+        fail again and again, as any program. Call it on the main thread. Raises OSError."""
+        if self._failures >= FAILURES_MAX:
+            return await start_program(command)
+        try:
+            forked = await self._fork(command)
+        except OSError:
+            self._failures += 1
+            raise
+        self._failures = 0
+        return forked
+
+    async def reap(self) -> None:
+        """Wait for the children that ended before anybody knew of them, and for those that were
+        adopted from a process that ended: what is watched is waited for much sooner."""
+        await asyncio.sleep(REAP_SECONDS)
+        children = psutil.Process().children()
+        ended = {each.pid for each in children if each.status() == psutil.STATUS_ZOMBIE}
+        for pid in ended & self._ended:
+            with suppress(ChildProcessError):
+                os.waitpid(pid, os.WNOHANG)  # noqa: ASYNC222
+        self._ended = ended
+
+    async def _fork(self, command: Command) -> ForkedProcess:
+        """Have a process forked that becomes what the command says. Raises OSError."""
         ours, theirs = socket.socketpair()
         with adopting(), theirs, open_log(command.log) as log:
             try:

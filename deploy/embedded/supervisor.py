@@ -169,6 +169,7 @@ class Supervisor:
         if self._settings.processes == "each" and can_fork():
             self._forks = ServiceForks(fork_server_command(self._settings))
             self._forks.prepare()
+            self._keep(self._forks.reap)
         await self._start_servers()
         await self._start_services()
         self._keep(self._keep_written)
@@ -340,9 +341,9 @@ class Supervisor:
             task.cancel()
         self._phase("stopping")
         services = [part for name, part in self._parts.items() if name in self._settings.services]
-        await asyncio.gather(*(part.stop() for part in services))
-        if self._forks:
+        if self._forks:  # a start that waits for it ends now
             self._forks.close()
+        await asyncio.gather(*(part.stop() for part in services))
         for name in ("nats", "postgres"):
             if name in self._parts:
                 await self._parts[name].stop()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import logging
 
 from libs.bus.ports import Answer, Expired, IncomingCommand, TryAgain, reply_payload
@@ -26,6 +27,11 @@ async def attempt(
     except Expired as late:
         log.info("command %s is dropped: nobody waits for it", incoming.subject)
         return late
+    except asyncio.CancelledError:
+        task = asyncio.current_task()
+        if task and task.cancelling():
+            raise
+        log.exception("command %s broke off, again in %s s", incoming.subject, pause_seconds)
     except StoreUnavailable as problem:
         log.warning("command %s waits, again in %s s: %s", incoming.subject, pause_seconds, problem)
     except Exception:

@@ -95,7 +95,11 @@ class ProcessBus(NatsBus):
     async def subscribe_deltas(self, subject: str, deliver: Deliver) -> ProcessSubscription:
         """Hear the deltas of a subject from now on, each once: those of this process in memory."""
         inside = self.router.subscribe(subject, deliver)
-        return ProcessSubscription(inside, await super().subscribe_deltas(subject, deliver))
+        try:
+            return ProcessSubscription(inside, await super().subscribe_deltas(subject, deliver))
+        except BaseException:
+            await inside.end()
+            raise
 
 
 @dataclass(frozen=True, slots=True)

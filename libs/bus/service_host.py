@@ -69,6 +69,7 @@ class Service:
         self.loops: list[asyncio.Task[None]] = []
         self.began = clock.monotonic()
         self.follows_death = False  # of the process that was this instance before
+        self.starting: list[Callable[[], None]] = []  # called when the loops begin
         repository.watchers.append(count_event)
         metrics.SERVICE_INFO.labels(name, HEELER_VERSION).set(1)
 
@@ -82,7 +83,7 @@ class Service:
         shell = CommandDispatcher(self.repository, {**handlers, **own})
         retries = CommandRetries(self.name, self.store, shell.answer, self.clock, self.quarantine)
         if self.follows_death:
-            retries.count_first_attempts()
+            self.starting.append(retries.count_first_attempts)
         queue = CommandQueue(retries.answer, self.locks, self.clock)
 
         async def answer(incoming: IncomingCommand) -> Accepted | Rejected:
@@ -141,6 +142,8 @@ class Service:
 
     def start(self) -> None:
         """Begin the loops; the bus must be started."""
+        for begin in self.starting:
+            begin()
         turns: dict[str, Callable[[], Awaitable[None]]] = {
             "logs": self.look_at_logs,
             "relay": self.relay_turn,

@@ -151,12 +151,12 @@ def holder_of(instance: str, process_id: str) -> str:
 
 async def take_over(store: EventStore) -> bool:
     """Free what the process before this one held; if that cannot be done, it runs out. Returns
-    whether that process held anything, as one does that has died."""
+    whether that process may have held anything, as one does that has died."""
     try:
         freed = await store.succeed()
     except StoreUnavailable as problem:
         log.warning("the leases of the process before have to run out: %s", problem)
-        return False
+        return True
     if freed:
         log.info("the leases of the process before are free: %d", freed)
     return freed > 0

@@ -280,11 +280,8 @@ class LeasedWork[W: Work](LeasedTasks[WorkLease[W]]):
 
     def may_begin(self, work: W) -> bool:
         """Whether a work that is due can be begun here now."""
-        return (
-            work.id not in self.are_left()
-            and self.has_room(work.org)
-            and not self.is_under_way(work.id)
-        )
+        is_left = self.left_until.get(work.id, 0.0) > self.clock.monotonic()
+        return not is_left and self.has_room(work.org) and not self.is_under_way(work.id)
 
     async def begin_next(self) -> None:
         """Begin what is due; what cannot be begun now, the next sweep begins."""

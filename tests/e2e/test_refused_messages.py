@@ -116,6 +116,9 @@ async def test_an_agent_gets_out_when_old_content_is_refused_all_of_a_sudden(
     assert [part["what"] for part in told["left_out"]][-1] == "messages_before"
     assert all(" answered 400: " in part["reason"] for part in told["left_out"])
     await model.reset()
+    for method in ("GET", "DELETE"):
+        wrong = await ahttp.request(method, at, params={"conversation_id": "../UTC"})
+        assert (wrong.status_code, "conv-" in wrong.text) == (422, True)
     assert (await ahttp.delete(at)).json() == {"left_out": [], "on_trial": False}
     letta.agents.messages.create(agent.id, messages=says("SAY:All back."))
     assert old in await last_request(model)

@@ -201,3 +201,35 @@ print(ours, threading.active_count())
         [sys.executable, "-c", program], env=environment, capture_output=True, text=True, check=True
     )
     assert done.stdout == "[] 1\n"
+
+
+async def test_where_forks_fail_again_and_again_a_process_is_started_as_any_program(
+    forks: ServiceForks, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fails(*_: int) -> None:
+        raise OSError("nothing can be forked")
+
+    monkeypatch.setattr(forks._server, "send", fails)
+    for _ in range(2):
+        with pytest.raises(OSError, match="nothing can be forked"):
+            await forks.start(command(tmp_path, "failed"))
+    started = command(tmp_path, "started", KEY="mine")
+    process = await forks.start(started)
+    assert (await facts(started))["environment"].items() >= {("KEY", "mine")}
+    process.kill() if isinstance(process, asyncio.subprocess.Process) else pytest.fail(
+        "it is forked"
+    )
+    assert await process.wait() == -signal.SIGKILL
+
+
+async def test_children_that_nobody_waits_for_are_reaped(
+    forks: ServiceForks, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(service_forks, "REAP_SECONDS", 0.0)
+    child = os.fork()
+    if not child:
+        os._exit(0)
+    await wait_for("its end", lambda: psutil.Process(child).status() == psutil.STATUS_ZOMBIE)
+    for _ in range(2):
+        await forks.reap()
+    assert not psutil.pid_exists(child)

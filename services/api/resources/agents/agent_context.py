@@ -100,7 +100,10 @@ def conversation_of(request: AnyRequest, agent_id: str) -> dict[str, Any]:
     asked = query_of(request, ConversationQuery).conversation_id
     own = asked in (None, "default", agent_id)
     agent = valid_id("agent", agent_id)
-    return {"agent_id": agent, "conversation_id": main_conversation(agent) if own else asked}
+    return {
+        "agent_id": agent,
+        "conversation_id": main_conversation(agent) if own else valid_id("conv", f"{asked}"),
+    }
 
 
 async def context_window_of(

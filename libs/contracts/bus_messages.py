@@ -1,7 +1,9 @@
 """Base of every message: a command, an event, a delta; and the replies to commands.
 
-Names. A class has one topic (`run.start`), and from the topic come the NATS subject
-(`agent.command.run.start.<org>.<id>`), the topic column in Postgres and the heading in the docs.
+Names. A class statement names the service and one topic, as in
+`class StartRun(RequestAnswer, service="agent", topic="run.start")`. From the topic come the NATS
+subject (`agent.command.run.start.<org>.<id>`), the topic column in Postgres and the heading in the
+docs.
 """
 
 from __future__ import annotations
@@ -93,10 +95,9 @@ class Command(Value):
         """The command's subject on the bus: `<service>.command.<topic>.<org>.<target>`."""
         return f"{self.service}.command.{self.topic}.{org}.{self.target}"
 
-    def __init_subclass__(cls, **kwargs: Any) -> None:
+    def __init_subclass__(cls, *, service: str = "", topic: str = "", **kwargs: Any) -> None:
         super().__init_subclass__(**kwargs)
-        if "topic" in vars(cls):
-            register(COMMANDS, cls.service, cls.topic, cls)
+        register(COMMANDS, cls, service, topic)
 
 
 class Event(BaseModel, CanMutateAggregate[str]):
@@ -140,11 +141,9 @@ class Event(BaseModel, CanMutateAggregate[str]):
             payload = getattr(cls, f"upcast_v{version}_v{version + 1}")(payload)
         return payload
 
-    @classmethod
-    def __pydantic_init_subclass__(cls, **kwargs: Any) -> None:
-        super().__pydantic_init_subclass__(**kwargs)
-        if "topic" in vars(cls):
-            register(EVENTS, cls.service, cls.topic, cls)
+    def __init_subclass__(cls, *, service: str = "", topic: str = "", **kwargs: Any) -> None:
+        super().__init_subclass__(**kwargs)
+        register(EVENTS, cls, service, topic)
 
 
 LOG_COLUMNS = {"originator_id", "originator_version", "timestamp"}
@@ -224,11 +223,18 @@ COMMANDS: dict[str, type[Command]] = {}
 EVENTS: dict[str, type[Event]] = {}
 
 
-def register[M](registry: dict[str, type[M]], service: str, topic: str, cls: type[M]) -> None:
-    """Remember which class a name on the bus means; a name means one class."""
-    key = f"{service}.{topic}"
-    known = registry.setdefault(key, cls)
-    assert known.__qualname__ == cls.__qualname__, f"{key} is both {known} and {cls}"
+def register[M: (Command, Event)](
+    registry: dict[str, type[M]], cls: type[M], service: str, topic: str
+) -> None:
+    """Set the service and the topic that a class statement names; without them those of its base
+    hold. A class with a topic is what that name on the bus means; a name means one class."""
+    if service:
+        cls.service = service
+    if topic:
+        cls.topic = topic
+        key = f"{cls.service}.{topic}"
+        known = registry.setdefault(key, cls)
+        assert known.__qualname__ == cls.__qualname__, f"{key} is both {known} and {cls}"
 
 
 MARK_LENGTH = 12  # the last group of a UUID

@@ -4,8 +4,9 @@ ask about its health, and about the messages that it gave up."""
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import partial
 from types import new_class
-from typing import Any, ClassVar
+from typing import ClassVar
 
 from libs.contracts.bus_messages import COMMANDS, Command
 from libs.contracts.service_registry import names
@@ -21,17 +22,10 @@ def command_of_each_service(
     """Register a command like `base` for each of these services, or for all. `class_name` has
     `{Service}` in it, and `about`, its docstring, `{service}`."""
     for service in services or names():
-        fields = {
-            "__module__": base.__module__,
-            "__doc__": about.format(service=service),
-            "service": service,
-            "topic": topic,
-        }
-
-        def fill(namespace: dict[str, Any], fields: dict[str, str] = fields) -> None:
-            namespace.update(fields)
-
-        new_class(class_name.format(Service=service.capitalize()), (base,), exec_body=fill)
+        fields = {"__module__": base.__module__, "__doc__": about.format(service=service)}
+        names_on_bus = {"service": service, "topic": topic}
+        class_of_service = class_name.format(Service=service.capitalize())
+        new_class(class_of_service, (base,), names_on_bus, partial(dict.update, **fields))
 
 
 CHECK = "health.check"

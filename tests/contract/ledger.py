@@ -30,19 +30,15 @@ create table {schema}.accounts (id text primary key, owner text, cents int, fiel
 """
 
 
-class AccountOpened(Event):
+class AccountOpened(Event, service=SERVICE, topic="account.opened"):
     """An account exists."""
 
-    service: ClassVar[str] = SERVICE
-    topic: ClassVar[str] = "account.opened"
     owner: str
 
 
-class MoneyDeposited(Event):
+class MoneyDeposited(Event, service=SERVICE, topic="money.deposited"):
     """Money came in. Version 1 counted whole euros, version 2 had no currency."""
 
-    service: ClassVar[str] = SERVICE
-    topic: ClassVar[str] = "money.deposited"
     schema_version: ClassVar[int] = 3
     cents: int
     currency: str
@@ -88,11 +84,9 @@ def project(event: Event, org: str, rows: RowWrites) -> None:
             rows.patch(ACCOUNTS, {"id": event.originator_id, "fields": {"last": event.cents}})
 
 
-class Deposit(Command):
+class Deposit(Command, service=SERVICE, topic="money.deposit"):
     """Bring money; refused without any."""
 
-    service: ClassVar[str] = SERVICE
-    topic: ClassVar[str] = "money.deposit"
     account_id: str
     cents: int
 
@@ -133,32 +127,20 @@ def deposited(account_id: str, version: int, payload_json: str, schema_version: 
     return NewEvent(account_id, version, *event, {}, AT)
 
 
-class ReplayLedgerLetter(DeadLetterCommand):
+class ReplayLedgerLetter(DeadLetterCommand, service=SERVICE, topic=REPLAY):
     """Let a message that the ledger gave up take effect after all."""
 
-    service: ClassVar[str] = SERVICE
-    topic: ClassVar[str] = REPLAY
 
-
-class DiscardLedgerLetter(DeadLetterCommand):
+class DiscardLedgerLetter(DeadLetterCommand, service=SERVICE, topic=DISCARD):
     """Forget a message that the ledger gave up."""
 
-    service: ClassVar[str] = SERVICE
-    topic: ClassVar[str] = DISCARD
 
-
-class ReplayFollowerLetter(DeadLetterCommand):
+class ReplayFollowerLetter(DeadLetterCommand, service="follower", topic=REPLAY):
     """Let an event that the follower gave up have its effect after all."""
 
-    service: ClassVar[str] = "follower"
-    topic: ClassVar[str] = REPLAY
 
-
-class DiscardFollowerLetter(DeadLetterCommand):
+class DiscardFollowerLetter(DeadLetterCommand, service="follower", topic=DISCARD):
     """Forget an event that the follower gave up."""
-
-    service: ClassVar[str] = "follower"
-    topic: ClassVar[str] = DISCARD
 
 
 async def bring(repository: Repository, cents: int) -> Account:

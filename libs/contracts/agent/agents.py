@@ -16,12 +16,10 @@ from libs.contracts.tools.base_tools.catalogue import BASE_TOOLS
 SERVICE = "agent"
 
 
-class CreateAgent(Command):
+class CreateAgent(Command, service=SERVICE, topic="agent.create"):
     """Make an agent, with its own blocks, as a V1 request describes it; of a template's deployment,
     which entity of it."""
 
-    service: ClassVar[str] = SERVICE
-    topic: ClassVar[str] = "agent.create"
     agent_id: str
     request: JsonObject
     deployment_id: str = Field(default="", exclude_if=not_)
@@ -32,11 +30,9 @@ class CreateAgent(Command):
         return self.agent_id
 
 
-class UpdateAgent(Command):
+class UpdateAgent(Command, service=SERVICE, topic="agent.update"):
     """Change the fields that a V1 request sets."""
 
-    service: ClassVar[str] = SERVICE
-    topic: ClassVar[str] = "agent.update"
     agent_id: str
     request: JsonObject
 
@@ -45,12 +41,10 @@ class UpdateAgent(Command):
         return self.agent_id
 
 
-class RestoreConfiguration(Command):
+class RestoreConfiguration(Command, service=SERVICE, topic="agent.restore_configuration"):
     """Give an agent the configuration, the tools and the tags that it had in an earlier version;
     not its blocks, its secrets and its sleeptime agent."""
 
-    service: ClassVar[str] = SERVICE
-    topic: ClassVar[str] = "agent.restore_configuration"
     agent_id: str
     version: int
 
@@ -59,11 +53,9 @@ class RestoreConfiguration(Command):
         return self.agent_id
 
 
-class DeleteAgent(Command):
+class DeleteAgent(Command, service=SERVICE, topic="agent.delete"):
     """Remove an agent with its conversation, its runs and the blocks that only it has."""
 
-    service: ClassVar[str] = SERVICE
-    topic: ClassVar[str] = "agent.delete"
     agent_id: str
 
     @property
@@ -71,11 +63,9 @@ class DeleteAgent(Command):
         return self.agent_id
 
 
-class AttachBlock(Command):
+class AttachBlock(Command, service=SERVICE, topic="agent.attach_block"):
     """Show a block to an agent."""
 
-    service: ClassVar[str] = SERVICE
-    topic: ClassVar[str] = "agent.attach_block"
     agent_id: str
     block_id: str
 
@@ -84,11 +74,9 @@ class AttachBlock(Command):
         return self.agent_id
 
 
-class DetachBlock(Command):
+class DetachBlock(Command, service=SERVICE, topic="agent.detach_block"):
     """Show a block to an agent no more."""
 
-    service: ClassVar[str] = SERVICE
-    topic: ClassVar[str] = "agent.detach_block"
     agent_id: str
     block_id: str
 
@@ -97,11 +85,9 @@ class DetachBlock(Command):
         return self.agent_id
 
 
-class RecordFork(Command):
+class RecordFork(Command, service=SERVICE, topic="agent.record_fork"):
     """Remember that an agent was made from another one, in the history of one of the two."""
 
-    service: ClassVar[str] = SERVICE
-    topic: ClassVar[str] = "agent.record_fork"
     agent_id: str
     origin_id: str
     fork_id: str
@@ -112,11 +98,9 @@ class RecordFork(Command):
         return self.agent_id
 
 
-class AgentCreated(Event):
+class AgentCreated(Event, service=SERVICE, topic="agent.created"):
     """An agent exists."""
 
-    service: ClassVar[str] = SERVICE
-    topic: ClassVar[str] = "agent.created"
     config: AgentConfig
     tools: list[str]
     tool_ids: list[str] = Field(default_factory=list, exclude_if=not_)
@@ -125,20 +109,16 @@ class AgentCreated(Event):
     own_block_ids: list[str]
 
 
-class AgentAbandoned(Event):
+class AgentAbandoned(Event, service=SERVICE, topic="agent.abandoned"):
     """An agent that was asked for did not come in time, and never will."""
 
-    service: ClassVar[str] = SERVICE
-    topic: ClassVar[str] = "agent.abandoned"
     code: str
     reason: str
 
 
-class AgentUpdated(Event):
+class AgentUpdated(Event, service=SERVICE, topic="agent.updated"):
     """An agent has a new configuration; with `restored_from` that which it had as of that event."""
 
-    service: ClassVar[str] = SERVICE
-    topic: ClassVar[str] = "agent.updated"
     changed: list[str]
     config: AgentConfig
     tools: list[str]
@@ -148,50 +128,40 @@ class AgentUpdated(Event):
     restored_from: str = Field(default="", exclude_if=not_)
 
 
-class AgentDeleted(Event):
+class AgentDeleted(Event, service=SERVICE, topic="agent.deleted"):
     """An agent is gone; the blocks made with it may go too, if nobody else has them."""
 
-    service: ClassVar[str] = SERVICE
-    topic: ClassVar[str] = "agent.deleted"
     own_block_ids: list[str]
 
 
-class AgentForked(Event):
+class AgentForked(Event, service=SERVICE, topic="agent.forked"):
     """An agent was made from another one as of a moment: the event stands in both histories.
 
     `cut` is the last commit of all services whose events the new one has."""
 
-    service: ClassVar[str] = SERVICE
-    topic: ClassVar[str] = "agent.forked"
     additive: ClassVar[bool] = True
     origin_id: str
     fork_id: str
     cut: int
 
 
-class BlockAttached(Event):
+class BlockAttached(Event, service=SERVICE, topic="agent.block_attached"):
     """An agent sees a block; `block_ids` are all that it sees now."""
 
-    service: ClassVar[str] = SERVICE
-    topic: ClassVar[str] = "agent.block_attached"
     block_id: str
     block_ids: list[str]
 
 
-class BlockDetached(Event):
+class BlockDetached(Event, service=SERVICE, topic="agent.block_detached"):
     """An agent sees a block no more; `block_ids` are those it still sees."""
 
-    service: ClassVar[str] = SERVICE
-    topic: ClassVar[str] = "agent.block_detached"
     block_id: str
     block_ids: list[str]
 
 
-class AgentSecretsReplaced(Event):
+class AgentSecretsReplaced(Event, service=SERVICE, topic="agent.secrets_replaced"):
     """The custom tools of an agent get these variables from now on; their values are sealed."""
 
-    service: ClassVar[str] = SERVICE
-    topic: ClassVar[str] = "agent.secrets_replaced"
     secrets: dict[str, Sealed]
 
 
@@ -202,11 +172,9 @@ CALLABLE_ALONE = frozenset(
 )
 
 
-class AttachTool(Command):
+class AttachTool(Command, service=SERVICE, topic="agent.attach_tool"):
     """Let an agent have a tool."""
 
-    service: ClassVar[str] = SERVICE
-    topic: ClassVar[str] = "agent.attach_tool"
     agent_id: str
     tool_id: str
 
@@ -215,11 +183,9 @@ class AttachTool(Command):
         return self.agent_id
 
 
-class DetachTool(Command):
+class DetachTool(Command, service=SERVICE, topic="agent.detach_tool"):
     """Take a tool from an agent."""
 
-    service: ClassVar[str] = SERVICE
-    topic: ClassVar[str] = "agent.detach_tool"
     agent_id: str
     tool_id: str
 
@@ -228,12 +194,10 @@ class DetachTool(Command):
         return self.agent_id
 
 
-class CallTool(Command):
+class CallTool(Command, service=SERVICE, topic="agent.call_tool"):
     """Call one of the tools in `CALLABLE_ALONE` that an agent has, without its model; the reply
     says how the call ended and what it returned."""
 
-    service: ClassVar[str] = SERVICE
-    topic: ClassVar[str] = "agent.call_tool"
     call_id: str
     agent_id: str
     tool_name: str
@@ -245,11 +209,9 @@ class CallTool(Command):
         return self.call_id
 
 
-class DeclareCapability(Command):
+class DeclareCapability(Command, service=SERVICE, topic="agent.declare_capability"):
     """Record that an agent can do something, in place of what it declared under the same name."""
 
-    service: ClassVar[str] = SERVICE
-    topic: ClassVar[str] = "agent.declare_capability"
     agent_id: str
     capability: Capability
 
@@ -258,11 +220,9 @@ class DeclareCapability(Command):
         return self.agent_id
 
 
-class WithdrawCapability(Command):
+class WithdrawCapability(Command, service=SERVICE, topic="agent.withdraw_capability"):
     """Record that an agent does not do something any more."""
 
-    service: ClassVar[str] = SERVICE
-    topic: ClassVar[str] = "agent.withdraw_capability"
     agent_id: str
     name: str
 

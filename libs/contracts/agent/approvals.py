@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from hashlib import sha256
 from operator import not_
-from typing import ClassVar, Literal
+from typing import Literal
 
 from pydantic import Field
 
@@ -67,19 +67,16 @@ def changed_since_approval(tool: str) -> str:
     )
 
 
-class AnswerApproval(RequestAnswer):
+class AnswerApproval(RequestAnswer, topic="approval.answer"):
     """Go on where calls wait for the client: these are its answers, the messages follow them."""
 
-    topic: ClassVar[str] = "approval.answer"
     answers: list[CallAnswer]
     otid: str | None = None
 
 
-class SetToolApproval(Command):
+class SetToolApproval(Command, service=SERVICE, topic="agent.set_tool_approval"):
     """From the next run on, calls of this tool wait for an approval, or do not any more."""
 
-    service: ClassVar[str] = SERVICE
-    topic: ClassVar[str] = "agent.set_tool_approval"
     agent_id: str
     tool: str
     requires_approval: bool
@@ -89,33 +86,30 @@ class SetToolApproval(Command):
         return self.agent_id
 
 
-class ApprovalRequested(RunEvent):
+class ApprovalRequested(RunEvent, topic="approval.requested"):
     """Calls of a step wait for the client; until it answers, nothing of the step is carried out."""
 
-    topic: ClassVar[str] = "approval.requested"
     agent_id: str
     step_id: str
     message_id: str
     calls: list[WaitingCall]
 
 
-class ApprovalAnswered(RunEvent):
+class ApprovalAnswered(RunEvent, topic="approval.answered"):
     """The client answered calls that the message `request_id` asked about.
 
     The run is the one that brings the answer; `waiting` are the calls that still wait.
     """
 
-    topic: ClassVar[str] = "approval.answered"
     step_id: str
     request_id: str
     answers: list[RecordedAnswer]
     waiting: list[str] = Field(default_factory=list)
 
 
-class ToolCallReturned(RunEvent):
+class ToolCallReturned(RunEvent, topic="tool_call.returned"):
     """The client carried a call out, and said what it gave, which may be `held` as a result is."""
 
-    topic: ClassVar[str] = "tool_call.returned"
     step_id: str
     tool_call_id: str
     tool: str
@@ -132,13 +126,9 @@ class ApprovalEnded(ConversationEvent):
     tool_call_ids: list[str]
 
 
-class ApprovalExpired(ApprovalEnded):
+class ApprovalExpired(ApprovalEnded, topic="approval.expired"):
     """The deadline of an approval passed: its calls are not carried out."""
 
-    topic: ClassVar[str] = "approval.expired"
 
-
-class ApprovalCancelled(ApprovalEnded):
+class ApprovalCancelled(ApprovalEnded, topic="approval.cancelled"):
     """An approval was cancelled: its calls are not carried out."""
-
-    topic: ClassVar[str] = "approval.cancelled"

@@ -74,10 +74,9 @@ class BatchItem(Value):
         )
 
 
-class BatchCommand(Command):
+class BatchCommand(Command, service=SERVICE):
     """A command about one batch."""
 
-    service: ClassVar[str] = SERVICE
     batch_id: str
 
     @property
@@ -85,7 +84,7 @@ class BatchCommand(Command):
         return self.batch_id
 
 
-class StartBatch(BatchCommand):
+class StartBatch(BatchCommand, topic="batch.start"):
     """Answer the messages of many items, each in a run of its own; `agent_id` is that of all items,
     empty where each says its own.
 
@@ -93,7 +92,6 @@ class StartBatch(BatchCommand):
     once their results are recorded, unless the client wants to `keep` them. `field` is how the
     request calls its items, for refusals."""
 
-    topic: ClassVar[str] = "batch.start"
     agent_id: str = Field(default="", exclude_if=not_)
     items: list[BatchItem] = Field(min_length=1, max_length=ITEMS_MAX)
     at_once: int = Field(default=ITEMS_AT_ONCE_MAX, ge=1, le=ITEMS_AT_ONCE_MAX)
@@ -102,25 +100,21 @@ class StartBatch(BatchCommand):
     field: str = "items"
 
 
-class CancelBatch(BatchCommand):
+class CancelBatch(BatchCommand, topic="batch.cancel"):
     """Start no more items of a batch, and cancel the runs of those that were started; of this
     agent's batch, where it names one."""
 
-    topic: ClassVar[str] = "batch.cancel"
     agent_id: str = Field(default="", exclude_if=not_)
 
 
-class BatchEvent(Event):
+class BatchEvent(Event, service=SERVICE):
     """A fact about one batch."""
 
-    service: ClassVar[str] = SERVICE
 
-
-class BatchAccepted(BatchEvent):
+class BatchAccepted(BatchEvent, topic="batch.accepted"):
     """These items will be answered, in the name of `actor`; what follows belongs to the story
     `correlation_id`."""
 
-    topic: ClassVar[str] = "batch.accepted"
     agent_id: str = Field(default="", exclude_if=not_)
     items: list[BatchItem]
     at_once: int
@@ -130,10 +124,9 @@ class BatchAccepted(BatchEvent):
     correlation_id: str
 
 
-class BatchItemsStarted(BatchEvent):
+class BatchItemsStarted(BatchEvent, topic="batch.items_started"):
     """The runs of these items are about to be started."""
 
-    topic: ClassVar[str] = "batch.items_started"
     numbers: list[int]
 
 
@@ -150,28 +143,25 @@ class ItemOutcome(Value):
     cut: bool = Field(default=False, exclude_if=not_)
 
 
-class BatchItemEnded(BatchEvent):
+class BatchItemEnded(BatchEvent, topic="batch.item_ended"):
     """An item has its result."""
 
-    topic: ClassVar[str] = "batch.item_ended"
     outcome: ItemOutcome
 
 
-class BatchCancelled(BatchEvent):
+class BatchCancelled(BatchEvent, topic="batch.cancelled"):
     """No more items are started: these were not yet, and are cancelled."""
 
-    topic: ClassVar[str] = "batch.cancelled"
     numbers: list[int]
 
 
-class BatchCallbackAttempted(BatchEvent):
+class BatchCallbackAttempted(BatchEvent, topic="batch.callback_attempted"):
     """A client was told that its batch has ended, or could not be.
 
     `status_code` is what it answered, `error` why it did not; it is told again at `next_at`, if
     that is not null.
     """
 
-    topic: ClassVar[str] = "batch.callback_attempted"
     additive: ClassVar[bool] = True
     attempts: int
     sent_at: datetime
@@ -180,8 +170,7 @@ class BatchCallbackAttempted(BatchEvent):
     next_at: datetime | None = None
 
 
-class BatchCompleted(BatchEvent):
+class BatchCompleted(BatchEvent, topic="batch.completed"):
     """Every item has ended, and the conversations that were to go are gone."""
 
-    topic: ClassVar[str] = "batch.completed"
     status: BatchStatus

@@ -20,59 +20,50 @@ from libs.contracts.agent.runs import RequestRun
 from libs.contracts.bus_messages import JsonObject
 
 
-class CompactConversation(RequestRun):
+class CompactConversation(RequestRun, topic="conversation.compact"):
     """Compact the conversation when its turn comes, as the agent's settings say but for these, in a
     run that answers nothing."""
 
-    topic: ClassVar[str] = "conversation.compact"
     settings: JsonObject = Field(default_factory=dict)
 
 
-class ClearContext(RunCommand):
+class ClearContext(RunCommand, topic="context.clear"):
     """Show models nothing of a conversation any more but the system message, made anew."""
 
-    topic: ClassVar[str] = "context.clear"
 
-
-class ReplaceContext(RunCommand):
+class ReplaceContext(RunCommand, topic="context.replace"):
     """Show models exactly these messages of a conversation from now on, all of which it has or had.
 
     A call whose result is not among them stays away, and so does a result without its call. With
     `restored_from` they are what models were shown as of that event."""
 
-    topic: ClassVar[str] = "context.replace"
     message_ids: list[str]
     restored_from: str = Field(default="", exclude_if=not_)
 
 
-class ShowLeftOut(RunCommand):
+class ShowLeftOut(RunCommand, topic="context.show_left_out"):
     """Show models again what was left out of a conversation because a provider had refused it."""
 
-    topic: ClassVar[str] = "context.show_left_out"
 
-
-class ListLeftOut(RunCommand):
+class ListLeftOut(RunCommand, topic="context.list_left_out"):
     """Say what is left out of a conversation because a provider refused it, and whether it is shown
     again just now (`on_trial`); nothing changes."""
 
-    topic: ClassVar[str] = "context.list_left_out"
     keeps_reply: ClassVar[bool] = False
 
 
-class RetriedContentRefused(RunEvent):
+class RetriedContentRefused(RunEvent, topic="retried_content.refused"):
     """A model refused omitted content that it was shown again: it is left out again."""
 
-    topic: ClassVar[str] = "retried_content.refused"
     agent_id: str
     step_id: str
     error_type: str
     message: str
 
 
-class ConversationCompacted(RunEvent):
+class ConversationCompacted(RunEvent, topic="conversation.compacted"):
     """Models are shown a summary in the place of the older messages, which stay in the history."""
 
-    topic: ClassVar[str] = "conversation.compacted"
     agent_id: str
     step_id: str
     message: Message
@@ -89,20 +80,18 @@ class ConversationCompacted(RunEvent):
     listed_at: datetime | None = Field(default=None, exclude_if=not_)
 
 
-class ContextCleared(ConversationEvent):
+class ContextCleared(ConversationEvent, topic="context.cleared"):
     """Models are shown no older messages any more, which stay in the history."""
 
-    topic: ClassVar[str] = "context.cleared"
     evicted: list[str]
 
 
-class ContextReplaced(ConversationEvent):
+class ContextReplaced(ConversationEvent, topic="context.replaced"):
     """Models are shown exactly these messages, in this order; all others stay in the history.
 
     `evicted` are those of the ones before that are shown no more, `returned` the messages that were
     not shown any more and are again. With `restored_from` it is the context as of that event."""
 
-    topic: ClassVar[str] = "context.replaced"
     agent_id: str
     message_ids: list[str]
     evicted: list[str] = Field(default_factory=list)

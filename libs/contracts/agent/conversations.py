@@ -139,11 +139,10 @@ def main_conversation(agent_id: str) -> str:
     return derived_id("conv", agent_id)
 
 
-class RunCommand(Command):
+class RunCommand(Command, service=SERVICE):
     """A command about the runs of one conversation of an agent: without `conversation_id`, of the
     conversation that the agent always has."""
 
-    service: ClassVar[str] = SERVICE
     agent_id: str
     conversation_id: str | None = None
 
@@ -157,10 +156,8 @@ class RunCommand(Command):
         return self.conversation
 
 
-class ConversationEvent(Event):
+class ConversationEvent(Event, service=SERVICE):
     """A fact about one conversation."""
-
-    service: ClassVar[str] = SERVICE
 
 
 class RunEvent(ConversationEvent):
@@ -173,10 +170,9 @@ class RunEvent(ConversationEvent):
         return self.run_id
 
 
-class MessageAppended(ConversationEvent):
+class MessageAppended(ConversationEvent, topic="message.appended"):
     """A message is part of the history, and of what models see unless it is not `in_context`."""
 
-    topic: ClassVar[str] = "message.appended"
     agent_id: str
     message: Message
     run_id: str | None = None
@@ -195,27 +191,24 @@ class MessageAppended(ConversationEvent):
     in_context: bool = Field(default=True, exclude_if=bool)
 
 
-class SystemPromptRebuilt(ConversationEvent):
+class SystemPromptRebuilt(ConversationEvent, topic="system_prompt.rebuilt"):
     """The system message was rebuilt, because something that it shows has changed."""
 
-    topic: ClassVar[str] = "system_prompt.rebuilt"
     agent_id: str
     message: Message
     shows: dict[str, int]
 
 
-class ConversationDeleted(ConversationEvent):
+class ConversationDeleted(ConversationEvent, topic="conversation.deleted"):
     """A conversation is gone; the blocks that were made with it may go too, if no agent has
     them."""
 
-    topic: ClassVar[str] = "conversation.deleted"
     own_block_ids: list[str] = Field(default_factory=list, exclude_if=not_)
 
 
-class ConversationCommand(Command):
+class ConversationCommand(Command, service=SERVICE):
     """A command about one conversation beside an agent's own."""
 
-    service: ClassVar[str] = SERVICE
     conversation_id: str
 
     @property
@@ -223,65 +216,55 @@ class ConversationCommand(Command):
         return self.conversation_id
 
 
-class CreateConversation(ConversationCommand):
+class CreateConversation(ConversationCommand, topic="conversation.create"):
     """Make a conversation of an agent, with its own copies of some blocks, as a V1 request
     describes it."""
 
-    topic: ClassVar[str] = "conversation.create"
     agent_id: str
     request: JsonObject
 
 
-class ForkConversation(ConversationCommand):
+class ForkConversation(ConversationCommand, topic="conversation.fork"):
     """Make a conversation that goes on from what another one of the agent has in its context: all
     of it, or up to a message."""
 
-    topic: ClassVar[str] = "conversation.fork"
     agent_id: str
     source_id: str
     message_id: str | None = None
     hidden: bool = False
 
 
-class UpdateConversation(ConversationCommand):
+class UpdateConversation(ConversationCommand, topic="conversation.update"):
     """Change the fields that a V1 request sets."""
 
-    topic: ClassVar[str] = "conversation.update"
     request: JsonObject
 
 
-class DeleteConversation(ConversationCommand):
+class DeleteConversation(ConversationCommand, topic="conversation.delete"):
     """Remove a conversation with its messages, its runs and its own blocks."""
 
-    topic: ClassVar[str] = "conversation.delete"
 
-
-class RecompileConversation(RunCommand):
+class RecompileConversation(RunCommand, topic="conversation.recompile"):
     """Compile the system message again, from the present blocks and settings."""
 
-    topic: ClassVar[str] = "conversation.recompile"
 
-
-class PreviewSystemPrompt(RunCommand):
+class PreviewSystemPrompt(RunCommand, topic="conversation.preview_system_prompt"):
     """Compile the system message as it would be now, and change nothing.
 
     Answered with `{"content"}`; refused as too large if it does not fit a reply.
     """
 
-    topic: ClassVar[str] = "conversation.preview_system_prompt"
     keeps_reply: ClassVar[bool] = False
 
 
-class ConversationCreated(ConversationEvent):
+class ConversationCreated(ConversationEvent, topic="conversation.created"):
     """A conversation exists beside the agent's own."""
 
-    topic: ClassVar[str] = "conversation.created"
     config: ConversationConfig
 
 
-class ConversationUpdated(ConversationEvent):
+class ConversationUpdated(ConversationEvent, topic="conversation.updated"):
     """Fields of a conversation have new values: those that `changed` names."""
 
-    topic: ClassVar[str] = "conversation.updated"
     changed: list[str] = Field(default_factory=list)
     config: ConversationConfig

@@ -3,21 +3,19 @@ by MCP servers."""
 
 from __future__ import annotations
 
-from typing import ClassVar, Literal
+from typing import Literal
 
 from libs.contracts.bus_messages import Command, Json, JsonObject, Value, delta_subject
 
 SERVICE = "agent"
 
 
-class GenerateCompletion(Command):
+class GenerateCompletion(Command, service=SERVICE, topic="completion.generate"):
     """Ask the model of an agent, or another one, a single question.
 
     It is accepted when the model is about to be asked; with `response_schema` the answer is JSON of
     that form."""
 
-    service: ClassVar[str] = SERVICE
-    topic: ClassVar[str] = "completion.generate"
     completion_id: str
     agent_id: str
     prompt: str
@@ -31,14 +29,12 @@ class GenerateCompletion(Command):
         return self.completion_id
 
 
-class AskModel(Command):
+class AskModel(Command, service=SERVICE, topic="completion.ask"):
     """Ask a model of the organisation a single question, without any agent.
 
     It is accepted when the model is about to be asked; with `response_schema` the answer is JSON of
     that form."""
 
-    service: ClassVar[str] = SERVICE
-    topic: ClassVar[str] = "completion.ask"
     completion_id: str
     model: str
     prompt: str
@@ -66,14 +62,12 @@ class SampledMessage(Value):
     content: Json
 
 
-class SampleModel(Command):
+class SampleModel(Command, service=SERVICE, topic="completion.sample"):
     """Ask the model of an agent what an MCP server wants to know while the agent calls its tool.
 
     It is accepted when the model is about to be asked. Nothing of the agent goes in but how its
     model is set up; the answer ends before a stop sequence."""
 
-    service: ClassVar[str] = SERVICE
-    topic: ClassVar[str] = "completion.sample"
     completion_id: str
     agent_id: str
     messages: list[SampledMessage]

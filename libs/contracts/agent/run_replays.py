@@ -31,15 +31,13 @@ def replay_deltas(org: str, replay_id: str) -> str:
     return delta_subject(SERVICE, "run_replay", "progress", org, replay_id)
 
 
-class ReplayRun(Command):
+class ReplayRun(Command, service=SERVICE, topic="run.replay"):
     """Run the steps of a run again from the step `from_step` on, with the model of the handle
     `model` or that of then.
 
     It is answered with `replay_id` once that is durable.
     """
 
-    service: ClassVar[str] = SERVICE
-    topic: ClassVar[str] = "run.replay"
     replay_id: str
     run_id: str
     model: str | None = None
@@ -51,15 +49,13 @@ class ReplayRun(Command):
         return self.replay_id
 
 
-class ShowModelRequest(Command):
+class ShowModelRequest(Command, service=SERVICE, topic="model_request.show"):
     """Say what the model was asked in a step of a run, in its provider's words; nothing changes.
 
     Answered with `{"payload", "notes"}`, where the notes say what of it is not as it was; refused
     as too large if it does not fit a reply, or if the history before it takes long to read.
     """
 
-    service: ClassVar[str] = SERVICE
-    topic: ClassVar[str] = "model_request.show"
     keeps_reply: ClassVar[bool] = False
     run_id: str
     step_id: str
@@ -69,11 +65,9 @@ class ShowModelRequest(Command):
         return self.step_id
 
 
-class DeleteRunReplay(Command):
+class DeleteRunReplay(Command, service=SERVICE, topic="run_replay.delete"):
     """Forget a replay, with all that was said in it."""
 
-    service: ClassVar[str] = SERVICE
-    topic: ClassVar[str] = "run_replay.delete"
     replay_id: str
 
     @property
@@ -110,17 +104,15 @@ class ReplayedAnswer(Value):
     note: str = ""
 
 
-class RunReplayEvent(Event):
+class RunReplayEvent(Event, service=SERVICE):
     """A fact about one replay of a run."""
 
-    service: ClassVar[str] = SERVICE
     agent_id: str
 
 
-class RunReplayRequested(RunReplayEvent):
+class RunReplayRequested(RunReplayEvent, topic="run_replay.requested"):
     """A run is to be replayed, by another model if one is named."""
 
-    topic: ClassVar[str] = "run_replay.requested"
     run: ReplayedRun
     mode: ReplayMode
     from_step: int
@@ -128,10 +120,9 @@ class RunReplayRequested(RunReplayEvent):
     llm_config: LLMConfig | None = Field(default=None, exclude_if=is_none)
 
 
-class RunReplayAdvanced(RunReplayEvent):
+class RunReplayAdvanced(RunReplayEvent, topic="run_replay.advanced"):
     """A replay has come further: a model has answered, or tools have."""
 
-    topic: ClassVar[str] = "run_replay.advanced"
     facts: list[ReplayedFact]
     answers: list[ReplayedAnswer] = Field(default_factory=list)
 
@@ -148,10 +139,9 @@ class ReplayedStep(Value):
     messages: list[JsonObject] = Field(default_factory=list)
 
 
-class RunReplayStepCompared(RunReplayEvent):
+class RunReplayStepCompared(RunReplayEvent, topic="run_replay_step.compared"):
     """A step of the replay stands beside the recorded one; either may be missing."""
 
-    topic: ClassVar[str] = "run_replay_step.compared"
     number: int
     recorded: ReplayedStep | None = Field(default=None, exclude_if=is_none)
     replayed: ReplayedStep | None = Field(default=None, exclude_if=is_none)
@@ -169,11 +159,10 @@ class ReplayedEnd(Value):
     duration_ns: int = 0
 
 
-class RunReplayCompleted(RunReplayEvent):
+class RunReplayCompleted(RunReplayEvent, topic="run_replay.completed"):
     """Both transcripts are there; `same` says that they are equal, `notes` what of them is not as
     it was then."""
 
-    topic: ClassVar[str] = "run_replay.completed"
     same: bool
     first_difference: int | None = None
     recorded: ReplayedEnd
@@ -181,16 +170,13 @@ class RunReplayCompleted(RunReplayEvent):
     notes: list[str] = Field(default_factory=list)
 
 
-class RunReplayFailed(RunReplayEvent):
+class RunReplayFailed(RunReplayEvent, topic="run_replay.failed"):
     """There is no replay, and why."""
 
-    topic: ClassVar[str] = "run_replay.failed"
     error_type: str
     message: str
     detail: str | None = None
 
 
-class RunReplayDeleted(RunReplayEvent):
+class RunReplayDeleted(RunReplayEvent, topic="run_replay.deleted"):
     """A replay is gone, with its run or its agent."""
-
-    topic: ClassVar[str] = "run_replay.deleted"

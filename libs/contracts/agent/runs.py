@@ -97,7 +97,7 @@ class RequestAnswer(RequestRun):
     client_skills: list[ClientSkill] = Field(default_factory=list, exclude_if=not_)
 
 
-class StartRun(RequestAnswer):
+class StartRun(RequestAnswer, topic="run.start"):
     """Answer these messages.
 
     Where another agent sends them, `callers` are the runs that led to it: a client asked for the
@@ -107,40 +107,35 @@ class StartRun(RequestAnswer):
     said again.
     """
 
-    topic: ClassVar[str] = "run.start"
     callers: list[CallingRun] = Field(default_factory=list, exclude_if=not_)
     ends_pause: bool = Field(default=False, exclude_if=not_)
     unless_said: bool = Field(default=False, exclude_if=not_)
 
 
-class CancelRuns(RunCommand):
+class CancelRuns(RunCommand, topic="run.cancel"):
     """Stop answering: these runs, or without a list every run of the conversation that has not
     ended."""
 
-    topic: ClassVar[str] = "run.cancel"
     run_ids: list[str] | None = None
 
 
-class DeleteRun(RunCommand):
+class DeleteRun(RunCommand, topic="run.delete"):
     """Forget a run that has ended, with its steps; its messages stay in the history."""
 
-    topic: ClassVar[str] = "run.delete"
     run_id: str
 
 
-class PreviewModelRequest(RunCommand):
+class PreviewModelRequest(RunCommand, topic="model_request.preview"):
     """Say what the model would be asked for these messages; nothing changes."""
 
-    topic: ClassVar[str] = "model_request.preview"
     keeps_reply: ClassVar[bool] = False
     run: RunConfig
     messages: list[Message]
 
 
-class RunAccepted(RunEvent):
+class RunAccepted(RunEvent, topic="run.accepted"):
     """These messages will be answered, as agents of `agent_type` with these rules do."""
 
-    topic: ClassVar[str] = "run.accepted"
     agent_type: AgentType = Field(
         default=AgentType.letta_v1_agent, exclude_if=AgentType.letta_v1_agent.__eq__
     )
@@ -173,17 +168,15 @@ class RunAccepted(RunEvent):
     compaction: JsonObject | None = Field(default=None, exclude_if=is_none)
 
 
-class RunStarted(RunEvent):
+class RunStarted(RunEvent, topic="run.started"):
     """It is this run's turn."""
 
-    topic: ClassVar[str] = "run.started"
     agent_id: str
 
 
-class RunCompleted(RunEvent):
+class RunCompleted(RunEvent, topic="run.completed"):
     """A run ended as it should."""
 
-    topic: ClassVar[str] = "run.completed"
     stop_reason: str
     usage: Usage
     step_count: int
@@ -191,18 +184,16 @@ class RunCompleted(RunEvent):
     total_duration_ns: int
 
 
-class ReviewableRunEnded(RunEvent):
+class ReviewableRunEnded(RunEvent, topic="reviewable_run.ended"):
     """A run ended as it should, of an agent whose runs a sleeptime agent reviews."""
 
-    topic: ClassVar[str] = "reviewable_run.ended"
     additive: ClassVar[bool] = True
     agent_id: str
 
 
-class RunFailed(RunEvent):
+class RunFailed(RunEvent, topic="run.failed"):
     """A run ended with an error, which is never empty."""
 
-    topic: ClassVar[str] = "run.failed"
     stop_reason: str
     error_type: str
     message: str
@@ -213,38 +204,34 @@ class RunFailed(RunEvent):
     step: UnfinishedStep | None = Field(default=None, exclude_if=is_none)
 
 
-class QueuedRunsCancelled(ConversationEvent):
+class QueuedRunsCancelled(ConversationEvent, topic="queued_runs.cancelled"):
     """These runs were cancelled before it was their turn."""
 
-    topic: ClassVar[str] = "queued_runs.cancelled"
     run_ids: list[str]
 
 
-class RunCancelled(RunEvent):
+class RunCancelled(RunEvent, topic="run.cancelled"):
     """A run that had the turn was cancelled before it ended."""
 
-    topic: ClassVar[str] = "run.cancelled"
     usage: Usage
     step_count: int
     total_duration_ns: int
     step: UnfinishedStep | None = Field(default=None, exclude_if=is_none)
 
 
-class RunDeleted(RunEvent):
+class RunDeleted(RunEvent, topic="run.deleted"):
     """A run is not to be found any more, nor are its steps."""
 
-    topic: ClassVar[str] = "run.deleted"
     additive: ClassVar[bool] = True
 
 
-class CallbackAttempted(RunEvent):
+class CallbackAttempted(RunEvent, topic="callback.attempted"):
     """A client was told that its run has ended, or could not be.
 
     `status_code` is what it answered, `error` why it did not; it is told again at `next_at`, if
     that is not null.
     """
 
-    topic: ClassVar[str] = "callback.attempted"
     additive: ClassVar[bool] = True
     attempts: int
     sent_at: datetime
@@ -253,24 +240,19 @@ class CallbackAttempted(RunEvent):
     next_at: datetime | None = None
 
 
-class HeartbeatsPaused(RunEvent):
+class HeartbeatsPaused(RunEvent, topic="heartbeats.paused"):
     """The agent asked for a pause, which ends its run at once; unless somebody cancels, a run of
     its own begins when the pause is over."""
 
-    topic: ClassVar[str] = "heartbeats.paused"
     agent_id: str
     tool_call_id: str
     minutes: int
     until: datetime
 
 
-class HeartbeatsResumed(RunEvent):
+class HeartbeatsResumed(RunEvent, topic="heartbeats.resumed"):
     """The pause is over, and this run begins."""
 
-    topic: ClassVar[str] = "heartbeats.resumed"
 
-
-class HeartbeatPauseCancelled(ConversationEvent):
+class HeartbeatPauseCancelled(ConversationEvent, topic="heartbeat_pause.cancelled"):
     """The pause was cancelled: no run follows it."""
-
-    topic: ClassVar[str] = "heartbeat_pause.cancelled"

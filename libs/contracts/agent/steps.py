@@ -29,12 +29,11 @@ class UnfinishedStep(Value):
     model: str = ""
 
 
-class ModelReplied(RunEvent):
+class ModelReplied(RunEvent, topic="model.replied"):
     """The model answered a step, `model_ns` after it was asked; where rules left it some tools
     only, `offered` names them, and `concurrent` are the ids of the calls that may run beside each
     other."""
 
-    topic: ClassVar[str] = "model.replied"
     step_id: str
     agent_id: str = Field(default="", exclude_if=not_)
     model_ns: int = Field(default=0, exclude_if=not_)
@@ -55,10 +54,9 @@ class ModelReplied(RunEvent):
     tries_again: bool = Field(default=False, exclude_if=not_)
 
 
-class ToolCallStarted(RunEvent):
+class ToolCallStarted(RunEvent, topic="tool_call.started"):
     """A tool is about to run."""
 
-    topic: ClassVar[str] = "tool_call.started"
     step_id: str
     tool_call_id: str
     tool: str
@@ -71,31 +69,28 @@ class StartedCall(Value):
     tool: str
 
 
-class ToolCallsStarted(RunEvent):
+class ToolCallsStarted(RunEvent, topic="tool_calls.started"):
     """Several tools are about to run beside each other."""
 
-    topic: ClassVar[str] = "tool_calls.started"
     step_id: str
     calls: list[StartedCall]
 
 
-class ToolCallRefused(RunEvent):
+class ToolCallRefused(RunEvent, topic="tool_call.refused"):
     """The agent's rules or the user did not allow a call, so it was not carried out; what the model
     is told of it may be `held` as a result is."""
 
-    topic: ClassVar[str] = "tool_call.refused"
     step_id: str
     tool_call_id: str
     tool: str
     held: Message | None = Field(default=None, exclude_if=is_none)
 
 
-class ToolCallForbidden(RunEvent):
+class ToolCallForbidden(RunEvent, topic="tool_call.forbidden"):
     """A tool was not called, because the agent may not call it.
 
     `reason` says which list does not have it; the model is told that as the result of its call."""
 
-    topic: ClassVar[str] = "tool_call.forbidden"
     additive: ClassVar[bool] = True
     step_id: str
     tool_call_id: str
@@ -103,13 +98,12 @@ class ToolCallForbidden(RunEvent):
     reason: str
 
 
-class ToolCallFinished(RunEvent):
+class ToolCallFinished(RunEvent, topic="tool_call.finished"):
     """A tool gave its result, which is `held` where a call before has none yet, and becomes part of
     the history after that one's.
 
     A program has `called` these tools."""
 
-    topic: ClassVar[str] = "tool_call.finished"
     step_id: str
     tool_call_id: str
     status: ToolStatus
@@ -117,28 +111,25 @@ class ToolCallFinished(RunEvent):
     called: list[str] = Field(default_factory=list, exclude_if=not_)
 
 
-class ToolCallInterrupted(RunEvent):
+class ToolCallInterrupted(RunEvent, topic="tool_call.interrupted"):
     """Nobody knows what the tool did: its process died and it may not run twice, or its run was
     cancelled meanwhile; what the model is told of it may be `held` as a result is."""
 
-    topic: ClassVar[str] = "tool_call.interrupted"
     step_id: str
     tool_call_id: str
     held: Message | None = Field(default=None, exclude_if=is_none)
 
 
-class AnnotateStep(RunCommand):
+class AnnotateStep(RunCommand, topic="step.annotate"):
     """Keep what a client says of a step: `feedback`, `tags` or `tid`, those that `changes` has."""
 
-    topic: ClassVar[str] = "step.annotate"
     step_id: str
     changes: JsonObject
 
 
-class StepAnnotated(RunEvent):
+class StepAnnotated(RunEvent, topic="step.annotated"):
     """A client has said something of a step."""
 
-    topic: ClassVar[str] = "step.annotated"
     additive: ClassVar[bool] = True
     step_id: str
     changes: JsonObject

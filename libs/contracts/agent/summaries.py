@@ -9,7 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from datetime import datetime
 from operator import not_
-from typing import ClassVar, Literal
+from typing import Literal
 
 from pydantic import Field
 
@@ -53,7 +53,7 @@ class SummaryLimits:
     per_hour: int = PER_HOUR
 
 
-class SummarizeMessages(Command):
+class SummarizeMessages(Command, service=SERVICE, topic="messages.summarize"):
     """Summarise messages of an agent's own conversation: the newest `message_count` of those from
     `start_date` to `end_date`, both included; without bounds all.
 
@@ -63,8 +63,6 @@ class SummarizeMessages(Command):
     RATE_LIMITED, whose details have `retry_after_seconds`.
     """
 
-    service: ClassVar[str] = SERVICE
-    topic: ClassVar[str] = "messages.summarize"
     summary_id: str
     agent_id: str
     message_count: int | None = None
@@ -94,10 +92,9 @@ class SummarisedMessages(Value):
     end: datetime
 
 
-class SummaryEvent(Event):
+class SummaryEvent(Event, service=SERVICE):
     """A fact about one summary of an agent."""
 
-    service: ClassVar[str] = SERVICE
     agent_id: str
     summary_id: str
 
@@ -107,62 +104,54 @@ class SummaryEvent(Event):
         return self.summary_id
 
 
-class SummaryRequested(SummaryEvent):
+class SummaryRequested(SummaryEvent, topic="summary.requested"):
     """An agent's messages are to be summarised."""
 
-    topic: ClassVar[str] = "summary.requested"
     messages: SummarisedMessages
     summary_length: SummaryLength
     save_to_archival: bool
     request_hash: str = Field(default="", exclude_if=not_)
 
 
-class SummaryPartWritten(SummaryEvent):
+class SummaryPartWritten(SummaryEvent, topic="summary_part.written"):
     """A model has summarised a part: at `level` 0 messages up to the position `covered`, at a
     higher level the parts of the level below, up to the number `covered`."""
 
-    topic: ClassVar[str] = "summary_part.written"
     level: int
     covered: int
     text: str
     usage: Usage = Field(default_factory=Usage)
 
 
-class SummaryWritten(SummaryEvent):
+class SummaryWritten(SummaryEvent, topic="summary.written"):
     """A summary is there; a single short message is its own, and needs no model."""
 
-    topic: ClassVar[str] = "summary.written"
     text: str
     model: str | None = None
     usage: Usage = Field(default_factory=Usage)
 
 
-class SummaryFailed(SummaryEvent):
+class SummaryFailed(SummaryEvent, topic="summary.failed"):
     """There is no summary, and why; it does not count towards the limits."""
 
-    topic: ClassVar[str] = "summary.failed"
     error_type: str
     message: str
     detail: str | None = None
 
 
-class SummaryArchived(SummaryEvent):
+class SummaryArchived(SummaryEvent, topic="summary.archived"):
     """A summary is a passage of the agent's archive."""
 
-    topic: ClassVar[str] = "summary.archived"
     passage_id: str
 
 
-class SummaryNotArchived(SummaryEvent):
+class SummaryNotArchived(SummaryEvent, topic="summary.not_archived"):
     """A summary could not be saved in the agent's archive; it stays readable."""
 
-    topic: ClassVar[str] = "summary.not_archived"
     reason: str
 
 
-class SummariesDeleted(Event):
+class SummariesDeleted(Event, service=SERVICE, topic="summaries.deleted"):
     """The summaries of an agent are gone with it."""
 
-    service: ClassVar[str] = SERVICE
-    topic: ClassVar[str] = "summaries.deleted"
     agent_id: str

@@ -6,8 +6,6 @@ list of them that grows. It shows while both ends exist: who deletes one of them
 
 from __future__ import annotations
 
-from typing import ClassVar
-
 from libs.contracts.bus_messages import Command, Event
 from libs.contracts.deterministic_ids import derived_id
 
@@ -21,11 +19,9 @@ def attachment_id(org: str, owner_id: str, target_id: str) -> str:
     return derived_id("attachment", org, owner_id, target_id)
 
 
-class AttachIdentity(Command):
+class AttachIdentity(Command, service=SERVICE, topic="attachment.attach_identity"):
     """Attach an identity to an agent or a block; twice is once."""
 
-    service: ClassVar[str] = SERVICE
-    topic: ClassVar[str] = "attachment.attach_identity"
     identity_id: str
     target_id: str
 
@@ -34,11 +30,9 @@ class AttachIdentity(Command):
         return self.target_id
 
 
-class DetachIdentity(Command):
+class DetachIdentity(Command, service=SERVICE, topic="attachment.detach_identity"):
     """Detach an identity from an agent or a block; twice is once."""
 
-    service: ClassVar[str] = SERVICE
-    topic: ClassVar[str] = "attachment.detach_identity"
     identity_id: str
     target_id: str
 
@@ -47,11 +41,9 @@ class DetachIdentity(Command):
         return self.target_id
 
 
-class ReplaceIdentities(Command):
+class ReplaceIdentities(Command, service=SERVICE, topic="attachment.replace_identities"):
     """Have an agent or a block be attached to these identities, and to no others."""
 
-    service: ClassVar[str] = SERVICE
-    topic: ClassVar[str] = "attachment.replace_identities"
     target_id: str
     identity_ids: list[str]
 
@@ -60,12 +52,10 @@ class ReplaceIdentities(Command):
         return self.target_id
 
 
-class AttachmentMade(Event):
+class AttachmentMade(Event, service=SERVICE, topic="attachment.made"):
     """An agent or a block (`target_id`) is attached to something (`owner_id`), such as an
     identity."""
 
-    service: ClassVar[str] = SERVICE
-    topic: ClassVar[str] = "attachment.made"
     owner_id: str
     target_id: str
 
@@ -74,11 +64,9 @@ class AttachmentMade(Event):
         return self.target_id
 
 
-class AttachmentRemoved(Event):
+class AttachmentRemoved(Event, service=SERVICE, topic="attachment.removed"):
     """An agent or a block is attached to something no more."""
 
-    service: ClassVar[str] = SERVICE
-    topic: ClassVar[str] = "attachment.removed"
     owner_id: str
     target_id: str
 

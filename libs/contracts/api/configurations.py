@@ -3,7 +3,7 @@ somebody applied it."""
 
 from __future__ import annotations
 
-from typing import Annotated, ClassVar, Literal
+from typing import Annotated, Literal
 
 from pydantic import Field
 
@@ -53,11 +53,9 @@ def configuration_id(agent_id: str) -> str:
     return derived_id("configuration", agent_id)
 
 
-class ReportConfiguration(Command):
+class ReportConfiguration(Command, service=SERVICE, topic="configuration.report"):
     """Record what became of the file of an agent; the same once more changes nothing."""
 
-    service: ClassVar[str] = SERVICE
-    topic: ClassVar[str] = "configuration.report"
     agent_id: str
     configuration: Configuration
 
@@ -66,11 +64,9 @@ class ReportConfiguration(Command):
         return configuration_id(self.agent_id)
 
 
-class DeleteConfiguration(Command):
+class DeleteConfiguration(Command, service=SERVICE, topic="configuration.delete"):
     """Forget what is known of the file of an agent that was deleted."""
 
-    service: ClassVar[str] = SERVICE
-    topic: ClassVar[str] = "configuration.delete"
     agent_id: str
 
     @property
@@ -78,10 +74,9 @@ class DeleteConfiguration(Command):
         return configuration_id(self.agent_id)
 
 
-class ConfigurationEvent(Event):
+class ConfigurationEvent(Event, service=SERVICE):
     """Something about the file of an agent."""
 
-    service: ClassVar[str] = SERVICE
     agent_id: str
 
     @property
@@ -89,21 +84,17 @@ class ConfigurationEvent(Event):
         return self.agent_id
 
 
-class ConfigurationApplied(ConfigurationEvent):
+class ConfigurationApplied(ConfigurationEvent, topic="configuration.applied"):
     """The agent is as its file says; `problems` are warnings."""
 
-    topic: ClassVar[str] = "configuration.applied"
     configuration: Configuration
 
 
-class ConfigurationRejected(ConfigurationEvent):
+class ConfigurationRejected(ConfigurationEvent, topic="configuration.rejected"):
     """The file of the agent was refused, and the agent stays as it was."""
 
-    topic: ClassVar[str] = "configuration.rejected"
     configuration: Configuration
 
 
-class ConfigurationDeleted(ConfigurationEvent):
+class ConfigurationDeleted(ConfigurationEvent, topic="configuration.deleted"):
     """The agent was deleted, and nobody needs to know about its file any more."""
-
-    topic: ClassVar[str] = "configuration.deleted"

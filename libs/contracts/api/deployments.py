@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from operator import not_
-from typing import ClassVar
 
 from pydantic import Field
 
@@ -34,10 +33,9 @@ class PresentBlock(Value):
     deployment_id: str | None
 
 
-class DeploymentCommand(Command):
+class DeploymentCommand(Command, service=SERVICE):
     """A command about one deployment."""
 
-    service: ClassVar[str] = SERVICE
     deployment_id: str
 
     @property
@@ -45,40 +43,34 @@ class DeploymentCommand(Command):
         return self.deployment_id
 
 
-class DeployTemplate(DeploymentCommand):
+class DeployTemplate(DeploymentCommand, topic="deployment.start"):
     """Make agents from a version of a template, all or none.
 
     Version 0 is the latest, and none is the working one. The agents are there once the deployment
     is `completed`."""
 
-    topic: ClassVar[str] = "deployment.start"
     template_id: str
     version: int | None = 0
     request: DeploymentRequest
 
 
-class MigrateDeployment(DeploymentCommand):
+class MigrateDeployment(DeploymentCommand, topic="deployment.migrate"):
     """Have agents that were made from a template become what another version of it says."""
 
-    topic: ClassVar[str] = "deployment.migrate"
     template_id: str
     version: int
     options: MigrationOptions
     memory_variables: dict[str, str] = Field(default_factory=dict)
 
 
-class EndDeployment(DeploymentCommand):
+class EndDeployment(DeploymentCommand, topic="deployment.end"):
     """Note that none of the agents of a deployment is left."""
 
-    topic: ClassVar[str] = "deployment.end"
 
-
-class DeploymentStarted(Event):
+class DeploymentStarted(Event, service=SERVICE, topic="deployment.started"):
     """Agents are made from this content of a template, in the name of `actor`; they follow to
     versions after `follows_after` that want it."""
 
-    service: ClassVar[str] = SERVICE
-    topic: ClassVar[str] = "deployment.started"
     actor: str
     template_id: str
     version: int
@@ -88,37 +80,28 @@ class DeploymentStarted(Event):
     follows_after: int = Field(default=0, exclude_if=not_)
 
 
-class DeploymentCompleted(Event):
+class DeploymentCompleted(Event, service=SERVICE, topic="deployment.completed"):
     """All agents of a deployment are there, with their blocks and their group."""
 
-    service: ClassVar[str] = SERVICE
-    topic: ClassVar[str] = "deployment.completed"
     agent_ids: list[str]
     group_id: str | None = None
 
 
-class DeploymentRefused(Event):
+class DeploymentRefused(Event, service=SERVICE, topic="deployment.refused"):
     """Something of a deployment was refused; what was made of it is deleted again."""
 
-    service: ClassVar[str] = SERVICE
-    topic: ClassVar[str] = "deployment.refused"
     code: str
     reason: str
 
 
-class DeploymentUndone(Event):
+class DeploymentUndone(Event, service=SERVICE, topic="deployment.undone"):
     """Nothing is left of a deployment that was refused."""
 
-    service: ClassVar[str] = SERVICE
-    topic: ClassVar[str] = "deployment.undone"
 
-
-class MigrationStarted(Event):
+class MigrationStarted(Event, service=SERVICE, topic="deployment.migration_started"):
     """The agents of a deployment become what this version of their template says, and follow to
     versions after `follows_after` that want it."""
 
-    service: ClassVar[str] = SERVICE
-    topic: ClassVar[str] = "deployment.migration_started"
     version: int
     content: TemplateContent
     options: MigrationOptions
@@ -126,21 +109,16 @@ class MigrationStarted(Event):
     follows_after: int = Field(default=0, exclude_if=not_)
 
 
-class MigrationEnded(Event):
+class MigrationEnded(Event, service=SERVICE, topic="deployment.migration_ended"):
     """The agents of a deployment are what a version of their template says, but for those that
     refused it: `refused` says why.
 
     They follow to versions after `follows_after` that want it."""
 
-    service: ClassVar[str] = SERVICE
-    topic: ClassVar[str] = "deployment.migration_ended"
     version: int
     refused: list[str] = Field(default_factory=list, exclude_if=not_)
     follows_after: int = Field(default=0, exclude_if=not_)
 
 
-class DeploymentEnded(Event):
+class DeploymentEnded(Event, service=SERVICE, topic="deployment.ended"):
     """None of the agents of a deployment is left."""
-
-    service: ClassVar[str] = SERVICE
-    topic: ClassVar[str] = "deployment.ended"

@@ -3,7 +3,7 @@ applied of these files."""
 
 from __future__ import annotations
 
-from typing import ClassVar, Literal
+from typing import Literal
 
 from pydantic import Field
 
@@ -55,11 +55,9 @@ class UnitOutcome(Value):
     released: list[FleetMember] = Field(default_factory=list)
 
 
-class CreateFleet(Command):
+class CreateFleet(Command, service=SERVICE, topic="fleet.create"):
     """Make a fleet; one that is there stays as it is, but for its name."""
 
-    service: ClassVar[str] = SERVICE
-    topic: ClassVar[str] = "fleet.create"
     fleet_id: str
     key: str
     name: str
@@ -70,12 +68,10 @@ class CreateFleet(Command):
         return self.fleet_id
 
 
-class StartFleetApply(Command):
+class StartFleetApply(Command, service=SERVICE, topic="fleet.start_apply"):
     """Apply a plan that is stored, unless another apply is under way, or has begun since `after`,
     which was the newest one when the plan was found to be right; empty for none."""
 
-    service: ClassVar[str] = SERVICE
-    topic: ClassVar[str] = "fleet.start_apply"
     fleet_id: str
     apply_id: str
     plan_id: str
@@ -90,11 +86,9 @@ class StartFleetApply(Command):
         return self.fleet_id
 
 
-class DeleteFleet(Command):
+class DeleteFleet(Command, service=SERVICE, topic="fleet.delete"):
     """Forget a fleet; what it owned stays, and is nobody's."""
 
-    service: ClassVar[str] = SERVICE
-    topic: ClassVar[str] = "fleet.delete"
     fleet_id: str
 
     @property
@@ -102,32 +96,27 @@ class DeleteFleet(Command):
         return self.fleet_id
 
 
-class FleetEvent(Event):
+class FleetEvent(Event, service=SERVICE):
     """Something about a fleet."""
 
-    service: ClassVar[str] = SERVICE
 
-
-class FleetCreated(FleetEvent):
+class FleetCreated(FleetEvent, topic="fleet.created"):
     """A fleet is there; `origin` says where its files were, in words."""
 
-    topic: ClassVar[str] = "fleet.created"
     key: str
     name: str
     origin: str
 
 
-class FleetRenamed(FleetEvent):
+class FleetRenamed(FleetEvent, topic="fleet.renamed"):
     """A fleet is called otherwise."""
 
-    topic: ClassVar[str] = "fleet.renamed"
     name: str
 
 
-class FleetApplyStarted(FleetEvent):
+class FleetApplyStarted(FleetEvent, topic="fleet.apply_started"):
     """A plan of so many units is to be applied; `undoes` names the apply that it takes back."""
 
-    topic: ClassVar[str] = "fleet.apply_started"
     apply_id: str
     plan_id: str
     by: str
@@ -136,32 +125,27 @@ class FleetApplyStarted(FleetEvent):
     units: int
 
 
-class FleetUnitEnded(FleetEvent):
+class FleetUnitEnded(FleetEvent, topic="fleet.unit_ended"):
     """A unit of a plan was applied, or refused."""
 
-    topic: ClassVar[str] = "fleet.unit_ended"
     apply_id: str
     outcome: UnitOutcome
 
 
-class FleetMemberReleased(FleetEvent):
+class FleetMemberReleased(FleetEvent, topic="fleet.member_released"):
     """A thing belongs to another fleet now."""
 
-    topic: ClassVar[str] = "fleet.member_released"
     member: FleetMember
 
 
-class FleetApplyEnded(FleetEvent):
+class FleetApplyEnded(FleetEvent, topic="fleet.apply_ended"):
     """An apply is over, or was given up for a reason; `counts` says what came of how many units."""
 
-    topic: ClassVar[str] = "fleet.apply_ended"
     apply_id: str
     status: ApplyStatus
     counts: dict[str, int] = Field(default_factory=dict)
     reason: str = ""
 
 
-class FleetDeleted(FleetEvent):
+class FleetDeleted(FleetEvent, topic="fleet.deleted"):
     """A fleet is forgotten."""
-
-    topic: ClassVar[str] = "fleet.deleted"

@@ -4,7 +4,7 @@ attached to is in `attachments`."""
 from __future__ import annotations
 
 from operator import not_
-from typing import ClassVar, Literal
+from typing import Literal
 
 from pydantic import Field
 
@@ -23,12 +23,10 @@ def identity_key_id(org: str, project_id: str | None, identifier_key: str) -> st
     return derived_id("identity_key", org, project_id or "", identifier_key)
 
 
-class CreateIdentity(Command):
+class CreateIdentity(Command, service=SERVICE, topic="identity.create"):
     """Make an identity, attached to these agents and blocks; a key that another identity of the
     project has is refused."""
 
-    service: ClassVar[str] = SERVICE
-    topic: ClassVar[str] = "identity.create"
     identity: IdentityState
     agent_ids: list[str] = Field(default=[], exclude_if=not_)
     block_ids: list[str] = Field(default=[], exclude_if=not_)
@@ -38,27 +36,24 @@ class CreateIdentity(Command):
         return self.identity.id
 
 
-class UpsertIdentity(CreateIdentity):
+class UpsertIdentity(CreateIdentity, topic="identity.upsert"):
     """Make the identity that has this key like this, or create it.
 
     Properties, agents and blocks replace those that it had, where that is said. The result has its
     `identity_id`.
     """
 
-    topic: ClassVar[str] = "identity.upsert"
     replaces_properties: bool = False
     replaces_agents: bool = False
     replaces_blocks: bool = False
 
 
-class UpdateIdentity(Command):
+class UpdateIdentity(Command, service=SERVICE, topic="identity.update"):
     """Change the given fields of an identity, and attach it to more agents and blocks.
 
     Properties are set over those that it has, or replace them all.
     """
 
-    service: ClassVar[str] = SERVICE
-    topic: ClassVar[str] = "identity.update"
     identity_id: str
     name: str | None = None
     identifier_key: str | None = None
@@ -73,11 +68,9 @@ class UpdateIdentity(Command):
         return self.identity_id
 
 
-class DeleteIdentity(Command):
+class DeleteIdentity(Command, service=SERVICE, topic="identity.delete"):
     """Remove an identity; nothing is attached to it any more."""
 
-    service: ClassVar[str] = SERVICE
-    topic: ClassVar[str] = "identity.delete"
     identity_id: str
 
     @property
@@ -85,38 +78,29 @@ class DeleteIdentity(Command):
         return self.identity_id
 
 
-class IdentityCreated(Event):
+class IdentityCreated(Event, service=SERVICE, topic="identity.created"):
     """An identity exists."""
 
-    service: ClassVar[str] = SERVICE
-    topic: ClassVar[str] = "identity.created"
     identity: IdentityState
 
 
-class IdentityChanged(Event):
+class IdentityChanged(Event, service=SERVICE, topic="identity.changed"):
     """Fields of an identity have new values."""
 
-    service: ClassVar[str] = SERVICE
-    topic: ClassVar[str] = "identity.changed"
     changes: JsonObject
 
 
-class IdentityDeleted(Event):
+class IdentityDeleted(Event, service=SERVICE, topic="identity.deleted"):
     """An identity is gone, and all of its attachments with it."""
 
-    service: ClassVar[str] = SERVICE
-    topic: ClassVar[str] = "identity.deleted"
 
-
-class IdentityKeyTaken(Event):
+class IdentityKeyTaken(Event, service=SERVICE, topic="identity_key.taken"):
     """An identity of a project has a key, and no other one may have it.
 
     Which one is not said, since it may be the name of a person: the id of the aggregate follows
     from it.
     """
 
-    service: ClassVar[str] = SERVICE
-    topic: ClassVar[str] = "identity_key.taken"
     identity_id: str
 
     @property
@@ -124,11 +108,9 @@ class IdentityKeyTaken(Event):
         return self.identity_id
 
 
-class IdentityKeyFreed(Event):
+class IdentityKeyFreed(Event, service=SERVICE, topic="identity_key.freed"):
     """No identity of a project has a key any more."""
 
-    service: ClassVar[str] = SERVICE
-    topic: ClassVar[str] = "identity_key.freed"
     identity_id: str
 
     @property

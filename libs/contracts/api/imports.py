@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from operator import not_
-from typing import ClassVar, Literal
+from typing import Literal
 
 from pydantic import Field
 
@@ -75,10 +75,9 @@ class ImportCounts(Value):
     events: int = 0
 
 
-class ImportCommand(Command):
+class ImportCommand(Command, service=SERVICE):
     """A command about one import."""
 
-    service: ClassVar[str] = SERVICE
     import_id: str
 
     @property
@@ -86,43 +85,35 @@ class ImportCommand(Command):
         return self.import_id
 
 
-class RequestImport(ImportCommand):
+class RequestImport(ImportCommand, topic="import.request"):
     """Make agents from what a source has; refused where an organisation has too many imports that
     have not ended."""
 
-    topic: ClassVar[str] = "import.request"
     source: ImportSource
     options: ImportOptions
 
 
-class CancelImport(ImportCommand):
+class CancelImport(ImportCommand, topic="import.cancel"):
     """Give an import up, and take back what it has made."""
 
-    topic: ClassVar[str] = "import.cancel"
 
-
-class ForgetImport(ImportCommand):
+class ForgetImport(ImportCommand, topic="import.forget"):
     """Forget an import that has ended: none of its agents is left."""
 
-    topic: ClassVar[str] = "import.forget"
 
-
-class ImportEvent(Event):
+class ImportEvent(Event, service=SERVICE):
     """A fact about one import."""
 
-    service: ClassVar[str] = SERVICE
 
-
-class ImportRequested(ImportEvent):
+class ImportRequested(ImportEvent, topic="import.requested"):
     """Agents are to be made from what a source has."""
 
-    topic: ClassVar[str] = "import.requested"
     source: ImportSource
     options: ImportOptions
     requested_by: str
 
 
-class ImportValidated(ImportEvent):
+class ImportValidated(ImportEvent, topic="import.validated"):
     """A source was read to its end, and nothing is wrong with it.
 
     `keeps_ids` says whether its ids stay as they are; `replaced` are the agents that are deleted
@@ -130,7 +121,6 @@ class ImportValidated(ImportEvent):
     `left_out` are the entries that are
     not taken over, or not as they are in the source, and why."""
 
-    topic: ClassVar[str] = "import.validated"
     counts: ImportCounts
     keeps_ids: bool
     agent_ids: list[str]
@@ -140,63 +130,55 @@ class ImportValidated(ImportEvent):
     left_out: list[EntryError] = Field(default_factory=list, exclude_if=not_)
 
 
-class ImportProgressed(ImportEvent):
+class ImportProgressed(ImportEvent, topic="import.progressed"):
     """So much is transferred: of all lines up to this one nothing has to be sent again."""
 
-    topic: ClassVar[str] = "import.progressed"
     done: ImportCounts
 
 
-class ImportDelayed(ImportEvent):
+class ImportDelayed(ImportEvent, topic="import.delayed"):
     """An attempt has failed for a reason that may pass; `attempts` is how many did in a row."""
 
-    topic: ClassVar[str] = "import.delayed"
     attempts: int
     reason: str
 
 
-class ImportAbandoned(ImportEvent):
+class ImportAbandoned(ImportEvent, topic="import.abandoned"):
     """An import cannot be completed: these are the reasons; of a conflict, that ids are there
     already.
 
     `undoes` says whether it may have made
     something, which is then taken back."""
 
-    topic: ClassVar[str] = "import.abandoned"
     errors: list[EntryError]
     undoes: bool
     is_conflict: bool = Field(default=False, exclude_if=not_)
 
 
-class ImportCancelled(ImportEvent):
+class ImportCancelled(ImportEvent, topic="import.cancelled"):
     """Nobody wants an import any more.
 
     `undoes` says whether it may have made something, which is
     then taken back."""
 
-    topic: ClassVar[str] = "import.cancelled"
     undoes: bool
 
 
-class ImportUndone(ImportEvent):
+class ImportUndone(ImportEvent, topic="import.undone"):
     """Nothing is left of what an import had made: it has failed, or was cancelled."""
 
-    topic: ClassVar[str] = "import.undone"
     status: Literal["failed", "cancelled"]
 
 
-class ImportCompleted(ImportEvent):
+class ImportCompleted(ImportEvent, topic="import.completed"):
     """The agents of an import are there, without what their services refused (`left_out`)."""
 
-    topic: ClassVar[str] = "import.completed"
     agent_ids: list[str]
     left_out: list[EntryError] = Field(default_factory=list, exclude_if=not_)
 
 
-class ImportForgotten(ImportEvent):
+class ImportForgotten(ImportEvent, topic="import.forgotten"):
     """None of the agents of an import is left, and nobody is told of it any more."""
-
-    topic: ClassVar[str] = "import.forgotten"
 
 
 def imported_agent_id(org: str, agent_id: str) -> str:
@@ -204,11 +186,9 @@ def imported_agent_id(org: str, agent_id: str) -> str:
     return derived_id("imported_agent", org, agent_id)
 
 
-class ImportedAgentTaken(Event):
+class ImportedAgentTaken(Event, service=SERVICE, topic="imported_agent.taken"):
     """An import makes an agent under the id that it has in its source; no other import does, as
     long as this one has not ended."""
 
-    service: ClassVar[str] = SERVICE
-    topic: ClassVar[str] = "imported_agent.taken"
     agent_id: str
     import_id: str

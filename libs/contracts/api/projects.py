@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import ClassVar
-
 from libs.contracts.bus_messages import Command, Event, JsonObject
 from libs.contracts.deterministic_ids import derived_id
 from libs.contracts.letta.projects import ProjectState
@@ -18,10 +16,9 @@ def project_name_id(org: str, name: str) -> str:
     return derived_id("project_name", org, name)
 
 
-class ProjectCommand(Command):
+class ProjectCommand(Command, service=SERVICE):
     """A command about a project."""
 
-    service: ClassVar[str] = SERVICE
     project_id: str
 
     @property
@@ -29,11 +26,9 @@ class ProjectCommand(Command):
         return self.project_id
 
 
-class CreateProject(Command):
+class CreateProject(Command, service=SERVICE, topic="project.create"):
     """Make a project; a name that another project of the organisation has is refused."""
 
-    service: ClassVar[str] = SERVICE
-    topic: ClassVar[str] = "project.create"
     project: ProjectState
 
     @property
@@ -41,81 +36,64 @@ class CreateProject(Command):
         return self.project.id
 
 
-class UpdateProject(ProjectCommand):
+class UpdateProject(ProjectCommand, topic="project.update"):
     """Change the given fields of a project."""
 
-    topic: ClassVar[str] = "project.update"
     changes: JsonObject
 
 
-class DeleteProject(ProjectCommand):
+class DeleteProject(ProjectCommand, topic="project.delete"):
     """Remove a project; its agents stay, unless they are to be deleted with it (`cascade`).
 
     That needs the project's name as a confirmation, and spares agents that are in other projects
     too. The result has how many `agents` are deleted.
     """
 
-    topic: ClassVar[str] = "project.delete"
     cascade: bool = False
     confirm_name: str | None = None
 
 
-class AddAgents(ProjectCommand):
+class AddAgents(ProjectCommand, topic="project.add_agents"):
     """Put agents into a project, all or none; those that are in it stay."""
 
-    topic: ClassVar[str] = "project.add_agents"
     agent_ids: list[str]
 
 
-class RemoveAgent(ProjectCommand):
+class RemoveAgent(ProjectCommand, topic="project.remove_agent"):
     """Take an agent out of a project; twice is once."""
 
-    topic: ClassVar[str] = "project.remove_agent"
     agent_id: str
 
 
-class EmptyProject(ProjectCommand):
+class EmptyProject(ProjectCommand, topic="project.empty"):
     """Note that nothing names a deleted project any more."""
 
-    topic: ClassVar[str] = "project.empty"
 
-
-class ProjectCreated(Event):
+class ProjectCreated(Event, service=SERVICE, topic="project.created"):
     """A project exists."""
 
-    service: ClassVar[str] = SERVICE
-    topic: ClassVar[str] = "project.created"
     project: ProjectState
 
 
-class ProjectChanged(Event):
+class ProjectChanged(Event, service=SERVICE, topic="project.changed"):
     """Fields of a project have new values."""
 
-    service: ClassVar[str] = SERVICE
-    topic: ClassVar[str] = "project.changed"
     changes: JsonObject
 
 
-class ProjectDeleted(Event):
+class ProjectDeleted(Event, service=SERVICE, topic="project.deleted"):
     """A project is gone; these agents of it are deleted next, and all others are in it no more."""
 
-    service: ClassVar[str] = SERVICE
-    topic: ClassVar[str] = "project.deleted"
     cascaded_agent_ids: tuple[str, ...] = ()
 
 
-class ProjectEmptied(Event):
+class ProjectEmptied(Event, service=SERVICE, topic="project.emptied"):
     """Nothing names a deleted project any more."""
 
-    service: ClassVar[str] = SERVICE
-    topic: ClassVar[str] = "project.emptied"
 
-
-class ProjectNameTaken(Event):
+class ProjectNameTaken(Event, service=SERVICE, topic="project_name.taken"):
     """A project of an organisation has this name, and no other one may have it."""
 
-    service: ClassVar[str] = SERVICE
-    topic: ClassVar[str] = "project_name.taken"
     name: str = ""  # as it was before the log kept none
     project_id: str
 
@@ -124,11 +102,9 @@ class ProjectNameTaken(Event):
         return self.project_id
 
 
-class ProjectNameFreed(Event):
+class ProjectNameFreed(Event, service=SERVICE, topic="project_name.freed"):
     """No project has this name any more."""
 
-    service: ClassVar[str] = SERVICE
-    topic: ClassVar[str] = "project_name.freed"
     name: str = ""  # as it was before the log kept none
     project_id: str
 

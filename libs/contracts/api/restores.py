@@ -4,7 +4,7 @@ that nothing is erased."""
 from __future__ import annotations
 
 from datetime import datetime
-from typing import ClassVar, Literal
+from typing import Literal
 
 from libs.contracts.bus_messages import Command, Event
 from libs.contracts.deterministic_ids import derived_id
@@ -25,11 +25,9 @@ def replacement_id(agent_id: str, block_id: str, number: int) -> str:
     return derived_id("block", agent_id, block_id, "restored", str(number))
 
 
-class RequestRestore(Command):
+class RequestRestore(Command, service=SERVICE, topic="agent_restore.request"):
     """Give an agent back what it had right after a commit; `moment` is how the client named it."""
 
-    service: ClassVar[str] = SERVICE
-    topic: ClassVar[str] = "agent_restore.request"
     restore_id: str
     agent_id: str
     moment: str
@@ -42,10 +40,9 @@ class RequestRestore(Command):
         return restores_id(self.agent_id)
 
 
-class RestoreEvent(Event):
+class RestoreEvent(Event, service=SERVICE):
     """Something about a restore of an agent."""
 
-    service: ClassVar[str] = SERVICE
     restore_id: str
 
     @property
@@ -53,11 +50,10 @@ class RestoreEvent(Event):
         return self.restore_id
 
 
-class RestoreRequested(RestoreEvent):
+class RestoreRequested(RestoreEvent, topic="agent_restore.requested"):
     """An agent is to get back what it had right after the commit `cut`, at `cut_at`; `moment` is
     how the client named that."""
 
-    topic: ClassVar[str] = "agent_restore.requested"
     agent_id: str
     moment: str
     cut: int
@@ -66,30 +62,24 @@ class RestoreRequested(RestoreEvent):
     requested_by: str
 
 
-class RestoreDelayed(RestoreEvent):
+class RestoreDelayed(RestoreEvent, topic="agent_restore.delayed"):
     """An attempt has failed, and another one follows."""
 
-    topic: ClassVar[str] = "agent_restore.delayed"
     attempts: int
     reason: str
 
 
-class RestoreRefused(RestoreEvent):
+class RestoreRefused(RestoreEvent, topic="agent_restore.refused"):
     """A part could not be restored; what was done before is undone (`undoes`), if there is any."""
 
-    topic: ClassVar[str] = "agent_restore.refused"
     code: str
     reason: str
     undoes: bool
 
 
-class RestoreUndone(RestoreEvent):
+class RestoreUndone(RestoreEvent, topic="agent_restore.undone"):
     """Everything is again as it was before a restore that was refused."""
 
-    topic: ClassVar[str] = "agent_restore.undone"
 
-
-class RestoreCompleted(RestoreEvent):
+class RestoreCompleted(RestoreEvent, topic="agent_restore.completed"):
     """The agent has back what was wanted."""
-
-    topic: ClassVar[str] = "agent_restore.completed"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from operator import not_
-from typing import ClassVar, Literal
+from typing import Literal
 
 from pydantic import Field
 
@@ -112,10 +112,9 @@ class MigrationOptions(Value):
     block_strategy: BlockStrategy = "preserve-deleted"
 
 
-class TemplateCommand(Command):
+class TemplateCommand(Command, service=SERVICE):
     """A command about one template."""
 
-    service: ClassVar[str] = SERVICE
     template_id: str
 
     @property
@@ -123,112 +122,92 @@ class TemplateCommand(Command):
         return self.template_id
 
 
-class CreateTemplate(TemplateCommand):
+class CreateTemplate(TemplateCommand, topic="template.create"):
     """Save a new template as its version 1; a name that another template of the project has is
     refused."""
 
-    topic: ClassVar[str] = "template.create"
     project_id: str
     name: str
     description: str = ""
     content: TemplateContent
 
 
-class ChangeTemplate(TemplateCommand):
+class ChangeTemplate(TemplateCommand, topic="template.change"):
     """Give the working version of a template another content; with `save_first` what it has and no
     saved version has becomes a version before."""
 
-    topic: ClassVar[str] = "template.change"
     content: TemplateContent
     save_first: bool = False
 
 
-class SaveTemplateVersion(TemplateCommand):
+class SaveTemplateVersion(TemplateCommand, topic="template.save_version"):
     """Save the working version of a template under the next number, and, with `migration`, have the
     agents that were made from the template become what it says."""
 
-    topic: ClassVar[str] = "template.save_version"
     message: str = ""
     migration: MigrationOptions | None = None
 
 
-class RollBackTemplate(TemplateCommand):
+class RollBackTemplate(TemplateCommand, topic="template.roll_back"):
     """Make a saved version of a template its working version; what that had and no saved version
     has becomes a version before.
 
     Version 0 is the latest."""
 
-    topic: ClassVar[str] = "template.roll_back"
     version: int
 
 
-class RenameTemplate(TemplateCommand):
+class RenameTemplate(TemplateCommand, topic="template.rename"):
     """Give a template another name, or another description."""
 
-    topic: ClassVar[str] = "template.rename"
     name: str | None = None
     description: str | None = None
 
 
-class DeleteTemplate(TemplateCommand):
+class DeleteTemplate(TemplateCommand, topic="template.delete"):
     """Remove a template with all its versions; the agents that were made from it stay."""
 
-    topic: ClassVar[str] = "template.delete"
 
-
-class TemplateCreated(Event):
+class TemplateCreated(Event, service=SERVICE, topic="template.created"):
     """A template exists."""
 
-    service: ClassVar[str] = SERVICE
-    topic: ClassVar[str] = "template.created"
     project_id: str
     name: str
     description: str = ""
     content: TemplateContent
 
 
-class TemplateChanged(Event):
+class TemplateChanged(Event, service=SERVICE, topic="template.changed"):
     """The working version of a template has another content; `rolled_back_to` is the saved version
     that it was taken from, 0 for none."""
 
-    service: ClassVar[str] = SERVICE
-    topic: ClassVar[str] = "template.changed"
     content: TemplateContent
     rolled_back_to: int = Field(default=0, exclude_if=not_)
 
 
-class TemplateVersionSaved(Event):
+class TemplateVersionSaved(Event, service=SERVICE, topic="template.version_saved"):
     """A version of a template is saved for good; with `migration` agents follow to it."""
 
-    service: ClassVar[str] = SERVICE
-    topic: ClassVar[str] = "template.version_saved"
     number: int
     message: str = ""
     content: TemplateContent
     migration: MigrationOptions | None = Field(default=None, exclude_if=is_none)
 
 
-class TemplateRenamed(Event):
+class TemplateRenamed(Event, service=SERVICE, topic="template.renamed"):
     """A template has this name and this description."""
 
-    service: ClassVar[str] = SERVICE
-    topic: ClassVar[str] = "template.renamed"
     name: str
     description: str
 
 
-class TemplateDeleted(Event):
+class TemplateDeleted(Event, service=SERVICE, topic="template.deleted"):
     """A template is gone, with all its versions."""
 
-    service: ClassVar[str] = SERVICE
-    topic: ClassVar[str] = "template.deleted"
 
-
-class TemplateNameTaken(Event):
+class TemplateNameTaken(Event, service=SERVICE, topic="template_name.taken"):
     """A template of a project has this name, and no other one may have it."""
 
-    service: ClassVar[str] = SERVICE
-    topic: ClassVar[str] = "template_name.taken"
     name: str = ""  # as it was before the log kept none
     template_id: str
 
@@ -237,11 +216,9 @@ class TemplateNameTaken(Event):
         return self.template_id
 
 
-class TemplateNameFreed(Event):
+class TemplateNameFreed(Event, service=SERVICE, topic="template_name.freed"):
     """No template of the project has this name any more."""
 
-    service: ClassVar[str] = SERVICE
-    topic: ClassVar[str] = "template_name.freed"
     name: str = ""  # as it was before the log kept none
     template_id: str
 

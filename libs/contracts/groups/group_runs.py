@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from datetime import datetime
 from operator import not_
-from typing import ClassVar, Literal
+from typing import Literal
 
 from pydantic import Field
 
@@ -74,10 +74,9 @@ class GroupMessage(Value):
     recipients: list[str] = Field(default_factory=list, exclude_if=not_)
 
 
-class GroupRunCommand(Command):
+class GroupRunCommand(Command, service=SERVICE):
     """A command about the conversation of a group."""
 
-    service: ClassVar[str] = SERVICE
     group_id: str
 
     @property
@@ -85,7 +84,7 @@ class GroupRunCommand(Command):
         return group_conversation(self.group_id)
 
 
-class StartGroupRun(GroupRunCommand):
+class StartGroupRun(GroupRunCommand, topic="group_run.start"):
     """Have the members of a group answer messages, as its manager type says.
 
     With `recipients` only these members see the messages and answer. `callers` are the runs that
@@ -93,7 +92,6 @@ class StartGroupRun(GroupRunCommand):
     the latest run with the same `request_hash` is meant, if there is one. Answered with `run_id`
     and `request_hash`."""
 
-    topic: ClassVar[str] = "group_run.start"
     run_id: str
     messages: list[GroupMessage]
     created_at: datetime
@@ -105,28 +103,24 @@ class StartGroupRun(GroupRunCommand):
     metadata: JsonObject = Field(default_factory=dict, exclude_if=not_)
 
 
-class CancelGroupRun(GroupRunCommand):
+class CancelGroupRun(GroupRunCommand, topic="group_run.cancel"):
     """Stop answering: these runs, or without a list every run of the group that has not ended.
 
     Answered with each run and what became of it."""
 
-    topic: ClassVar[str] = "group_run.cancel"
     run_ids: list[str] | None = None
 
 
-class EditGroupMessage(GroupRunCommand):
+class EditGroupMessage(GroupRunCommand, topic="group_message.edit"):
     """Change what a message of the transcript says; members that have not seen it see the new
     text."""
 
-    topic: ClassVar[str] = "group_message.edit"
     message_id: str
     content: Json
 
 
-class ResetGroupMessages(GroupRunCommand):
+class ResetGroupMessages(GroupRunCommand, topic="group_messages.reset"):
     """Empty the transcript: what is under way is cancelled, and members begin anew."""
-
-    topic: ClassVar[str] = "group_messages.reset"
 
 
 class ToolCallMade(Value):
@@ -153,10 +147,9 @@ class Said(Value):
     content: str
 
 
-class GroupEvent(Event):
+class GroupEvent(Event, service=SERVICE):
     """A fact about the conversation of a group."""
 
-    service: ClassVar[str] = SERVICE
     group_id: str
 
 
@@ -170,10 +163,9 @@ class GroupRunEvent(GroupEvent):
         return self.run_id
 
 
-class GroupRunAccepted(GroupRunEvent):
+class GroupRunAccepted(GroupRunEvent, topic="group_run.accepted"):
     """The members of a group will answer these messages."""
 
-    topic: ClassVar[str] = "group_run.accepted"
     messages: list[GroupMessage]
     recipients: list[str] = Field(default_factory=list, exclude_if=not_)
     callers: list[CallingRun] = Field(default_factory=list, exclude_if=not_)
@@ -183,20 +175,18 @@ class GroupRunAccepted(GroupRunEvent):
     manager_type: str
 
 
-class GroupRunStarted(GroupRunEvent):
+class GroupRunStarted(GroupRunEvent, topic="group_run.started"):
     """It is this run's turn: its messages are part of the transcript.
 
     `member_ids` are the members that the group has now; they see what is said from here on, if they
     were not there before."""
 
-    topic: ClassVar[str] = "group_run.started"
     member_ids: list[str]
 
 
-class GroupMessageAppended(GroupEvent):
+class GroupMessageAppended(GroupEvent, topic="group_message.appended"):
     """A message is part of the transcript, as its message `number`."""
 
-    topic: ClassVar[str] = "group_message.appended"
     generation: int
     number: int
     message: GroupMessage
@@ -204,24 +194,22 @@ class GroupMessageAppended(GroupEvent):
     hop: int | None = None
 
 
-class GroupMessageEdited(GroupEvent):
+class GroupMessageEdited(GroupEvent, topic="group_message.edited"):
     """A message of the transcript says something else."""
 
-    topic: ClassVar[str] = "group_message.edited"
     message_id: str
     content: Json
 
 
-class SpeakerPicked(GroupRunEvent):
+class SpeakerPicked(GroupRunEvent, topic="group_run.speaker_picked"):
     """It was decided which member speaks next, and by whom: the manager, a model, the member that
     spoke last, or the rotation where none of them named a member."""
 
-    topic: ClassVar[str] = "group_run.speaker_picked"
     agent_id: str
     by: PickedBy
 
 
-class GroupHopStarted(GroupRunEvent):
+class GroupHopStarted(GroupRunEvent, topic="group_hop.started"):
     """A member is asked for something: its run `member_run_id` is number `hop` of the group's run.
 
     It is shown what was said after the message `since` and up to the message `up_to`, then the
@@ -230,7 +218,6 @@ class GroupHopStarted(GroupRunEvent):
     is the digest of what it is told of the group, where that is told with this turn. A member run
     that `continues` another one has the member go on with the answers to its calls."""
 
-    topic: ClassVar[str] = "group_hop.started"
     hop: int
     agent_id: str
     name: str
@@ -247,12 +234,11 @@ class GroupHopStarted(GroupRunEvent):
     continues: int | None = Field(default=None, exclude_if=is_none)
 
 
-class GroupHopEnded(GroupRunEvent):
+class GroupHopEnded(GroupRunEvent, topic="group_hop.ended"):
     """A member has answered, or could not: `reason` says why not.
 
     `calls` are those of the group's tools that wait for an answer."""
 
-    topic: ClassVar[str] = "group_hop.ended"
     hop: int
     agent_id: str
     status: MemberRunStatus
@@ -273,51 +259,44 @@ class GroupRunEnded(GroupRunEvent):
     is_idle: bool
 
 
-class GroupRunCompleted(GroupRunEnded):
+class GroupRunCompleted(GroupRunEnded, topic="group_run.completed"):
     """The members of a group have answered."""
 
-    topic: ClassVar[str] = "group_run.completed"
     stop_reason: str
 
 
-class GroupRunFailed(GroupRunEnded):
+class GroupRunFailed(GroupRunEnded, topic="group_run.failed"):
     """Nobody in the group could answer: `message` says why."""
 
-    topic: ClassVar[str] = "group_run.failed"
     error_type: str
     message: str
 
 
-class GroupRunCancelled(GroupRunEnded):
+class GroupRunCancelled(GroupRunEnded, topic="group_run.cancelled"):
     """A run of a group was cancelled before it ended; `reason` says why."""
 
-    topic: ClassVar[str] = "group_run.cancelled"
     reason: str
 
 
-class GroupTranscriptEmptied(GroupEvent):
+class GroupTranscriptEmptied(GroupEvent, topic="group_transcript.emptied"):
     """The transcript of a group is empty, and its members begin anew, unless the group was deleted:
     then its runs are gone, too."""
 
-    topic: ClassVar[str] = "group_transcript.emptied"
     generation: int
     group_deleted: bool = Field(default=False, exclude_if=not_)
     is_idle: bool
 
 
-class MemberRunsWithdrawn(GroupEvent):
+class MemberRunsWithdrawn(GroupEvent, topic="group_member_runs.withdrawn"):
     """The remaining runs and conversations that nobody waits for were cancelled and deleted."""
 
-    topic: ClassVar[str] = "group_member_runs.withdrawn"
     run_ids: list[str] = Field(default_factory=list)
     conversation_ids: list[str] = Field(default_factory=list)
     is_idle: bool
 
 
-class GroupConversationForgotten(GroupEvent):
+class GroupConversationForgotten(GroupEvent, topic="group_conversation.forgotten"):
     """The group was deleted, and nothing of its conversation is left to be done."""
-
-    topic: ClassVar[str] = "group_conversation.forgotten"
 
 
 def group_run_deltas(org: str, run_id: str) -> str:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from datetime import datetime
-from typing import ClassVar, Literal
+from typing import Literal
 
 from pydantic import Field
 
@@ -73,10 +73,9 @@ class GroupConfig(Value):
         return self.hops_max
 
 
-class GroupCommand(Command):
+class GroupCommand(Command, service=SERVICE):
     """A command about one group."""
 
-    service: ClassVar[str] = SERVICE
     group_id: str
 
     @property
@@ -84,135 +83,109 @@ class GroupCommand(Command):
         return self.group_id
 
 
-class CreateGroup(GroupCommand):
+class CreateGroup(GroupCommand, topic="group.create"):
     """Make a group of agents that exist, with a shared state."""
 
-    topic: ClassVar[str] = "group.create"
     config: GroupConfig
     shared_state: JsonObject = Field(default_factory=dict)
 
 
-class UpdateGroup(GroupCommand):
+class UpdateGroup(GroupCommand, topic="group.update"):
     """Change the given fields of a group, by their names in `GroupConfig`.
 
     The type of its manager stays; `manager_type` among the changes says which one the others are
     meant for. `agent_ids` and `shared_block_ids` replace the members and the shared blocks."""
 
-    topic: ClassVar[str] = "group.update"
     changes: JsonObject
 
 
-class DeleteGroup(GroupCommand):
+class DeleteGroup(GroupCommand, topic="group.delete"):
     """Remove a group; its agents stay, without the blocks that the group has attached to them."""
 
-    topic: ClassVar[str] = "group.delete"
 
-
-class AddMember(GroupCommand):
+class AddMember(GroupCommand, topic="group.add_member"):
     """Have an agent join a group."""
 
-    topic: ClassVar[str] = "group.add_member"
     agent_id: str
 
 
-class RemoveMember(GroupCommand):
+class RemoveMember(GroupCommand, topic="group.remove_member"):
     """Have an agent leave a group."""
 
-    topic: ClassVar[str] = "group.remove_member"
     agent_id: str
 
 
-class AttachGroupBlock(GroupCommand):
+class AttachGroupBlock(GroupCommand, topic="group.attach_block"):
     """Share a block with all agents of a group, and with those that join later."""
 
-    topic: ClassVar[str] = "group.attach_block"
     block_id: str
 
 
-class DetachGroupBlock(GroupCommand):
+class DetachGroupBlock(GroupCommand, topic="group.detach_block"):
     """Share a block with the agents of a group no more."""
 
-    topic: ClassVar[str] = "group.detach_block"
     block_id: str
 
 
-class ShareGroupBlocks(GroupCommand):
+class ShareGroupBlocks(GroupCommand, topic="group.share_blocks"):
     """Attach the blocks of a group to its agents, and take back those that the group had attached
     to agents that have left it, or when it was deleted."""
 
-    topic: ClassVar[str] = "group.share_blocks"
 
-
-class UpdateGroupState(GroupCommand):
+class UpdateGroupState(GroupCommand, topic="group.update_state"):
     """Write the shared state of a group: a merge patch (RFC 7396), or the whole document where the
     last write wins.
 
     With `version` only if that is the version of the state now. Answered with `state` and
     `version`."""
 
-    topic: ClassVar[str] = "group.update_state"
     document: JsonObject
     version: int | None = None
 
 
-class GroupCreated(Event):
+class GroupCreated(Event, service=SERVICE, topic="group.created"):
     """A group exists."""
 
-    service: ClassVar[str] = SERVICE
-    topic: ClassVar[str] = "group.created"
     config: GroupConfig
     shared_state: JsonObject = Field(default_factory=dict)
     created_by_id: str | None = None
 
 
-class GroupUpdated(Event):
+class GroupUpdated(Event, service=SERVICE, topic="group.updated"):
     """Fields of a group's configuration have new values; members and blocks, which have events of
     their own, are among them only where their order is new."""
 
-    service: ClassVar[str] = SERVICE
-    topic: ClassVar[str] = "group.updated"
     changes: JsonObject
 
 
-class GroupDeleted(Event):
+class GroupDeleted(Event, service=SERVICE, topic="group.deleted"):
     """A group is gone; its agents are not."""
 
-    service: ClassVar[str] = SERVICE
-    topic: ClassVar[str] = "group.deleted"
 
-
-class MemberAdded(Event):
+class MemberAdded(Event, service=SERVICE, topic="group.member_added"):
     """An agent has joined a group, whose members are `agent_ids` now."""
 
-    service: ClassVar[str] = SERVICE
-    topic: ClassVar[str] = "group.member_added"
     agent_id: str
     agent_ids: list[str]
 
 
-class MemberRemoved(Event):
+class MemberRemoved(Event, service=SERVICE, topic="group.member_removed"):
     """An agent has left a group, whose members are `agent_ids` now."""
 
-    service: ClassVar[str] = SERVICE
-    topic: ClassVar[str] = "group.member_removed"
     agent_id: str
     agent_ids: list[str]
 
 
-class GroupBlockAttached(Event):
+class GroupBlockAttached(Event, service=SERVICE, topic="group.block_attached"):
     """The agents of a group share a block; `block_ids` are all that they share now."""
 
-    service: ClassVar[str] = SERVICE
-    topic: ClassVar[str] = "group.block_attached"
     block_id: str
     block_ids: list[str]
 
 
-class GroupBlockDetached(Event):
+class GroupBlockDetached(Event, service=SERVICE, topic="group.block_detached"):
     """The agents of a group share a block no more; `block_ids` are those that are left."""
 
-    service: ClassVar[str] = SERVICE
-    topic: ClassVar[str] = "group.block_detached"
     block_id: str
     block_ids: list[str]
 
@@ -233,20 +206,16 @@ class MemberBlock(Value):
         return f"{self.agent_id} {self.block_id}"
 
 
-class MemberBlocksChanged(Event):
+class MemberBlocksChanged(Event, service=SERVICE, topic="group.member_blocks_changed"):
     """Blocks of a group were offered to agents, shared with them, or taken back (`returned`)."""
 
-    service: ClassVar[str] = SERVICE
-    topic: ClassVar[str] = "group.member_blocks_changed"
     changed: list[MemberBlock] = Field(default_factory=list)
     returned: list[MemberBlock] = Field(default_factory=list)
 
 
-class GroupStateUpdated(Event):
+class GroupStateUpdated(Event, service=SERVICE, topic="group.state_updated"):
     """The shared state of a group has a new value, the `version`th after its creation."""
 
-    service: ClassVar[str] = SERVICE
-    topic: ClassVar[str] = "group.state_updated"
     state: JsonObject
     version: int
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from datetime import datetime
 from operator import not_
-from typing import ClassVar, Literal
+from typing import Literal
 
 from pydantic import Field
 
@@ -62,11 +62,9 @@ class RoutedRequest(Value):
     tell_losers: bool = Field(default=False, exclude_if=not_)
 
 
-class RouteMessage(Command):
+class RouteMessage(Command, service=SERVICE, topic="routed_message.route"):
     """Route a message; `caller_run_id` is the run that it comes from, where a client says so."""
 
-    service: ClassVar[str] = SERVICE
-    topic: ClassVar[str] = "routed_message.route"
     routed_message_id: str
     request: RoutedRequest
     caller_run_id: str = Field(default="", exclude_if=not_)
@@ -78,24 +76,20 @@ class RouteMessage(Command):
         return self.routed_message_id
 
 
-class RoutedMessageAccepted(Event):
+class RoutedMessageAccepted(Event, service=SERVICE, topic="routed_message.accepted"):
     """A message will be routed: by stage, the agents that may get it, the best first.
 
     Bids are waited for until `bids_until`."""
 
-    service: ClassVar[str] = SERVICE
-    topic: ClassVar[str] = "routed_message.accepted"
     request: RoutedRequest
     stages: list[list[str]]
     deadline_at: datetime
     bids_until: datetime | None = Field(default=None, exclude_if=is_none)
 
 
-class MessageRouted(Event):
+class MessageRouted(Event, service=SERVICE, topic="message.routed"):
     """A message goes to an agent, as the delivery of this number, and a run there answers it."""
 
-    service: ClassVar[str] = SERVICE
-    topic: ClassVar[str] = "message.routed"
     number: int
     agent_id: str
     run_id: str
@@ -103,38 +97,30 @@ class MessageRouted(Event):
     stage: int = Field(default=0, exclude_if=not_)
 
 
-class MessageDelivered(Event):
+class MessageDelivered(Event, service=SERVICE, topic="message.delivered"):
     """An agent has answered, with `bid` where it was asked for one, or has what it had to know."""
 
-    service: ClassVar[str] = SERVICE
-    topic: ClassVar[str] = "message.delivered"
     number: int
     bid: float | None = Field(default=None, exclude_if=is_none)
 
 
-class DeliveryFailed(Event):
+class DeliveryFailed(Event, service=SERVICE, topic="delivery.failed"):
     """An agent did not take a message, or gave no answer to it."""
 
-    service: ClassVar[str] = SERVICE
-    topic: ClassVar[str] = "delivery.failed"
     number: int
     code: str
     reason: str
 
 
-class RoutedMessageCompleted(Event):
+class RoutedMessageCompleted(Event, service=SERVICE, topic="routed_message.completed"):
     """Routing a message has ended, and these deliveries are its result."""
 
-    service: ClassVar[str] = SERVICE
-    topic: ClassVar[str] = "routed_message.completed"
     answers: list[int]
 
 
-class RoutedMessageFailed(Event):
+class RoutedMessageFailed(Event, service=SERVICE, topic="routed_message.failed"):
     """Routing a message has ended without a result."""
 
-    service: ClassVar[str] = SERVICE
-    topic: ClassVar[str] = "routed_message.failed"
     code: str
     reason: str
 

@@ -8,7 +8,6 @@ id and theirs follow from the manager's, so that each part may be asked for twic
 from __future__ import annotations
 
 from datetime import datetime
-from typing import ClassVar
 
 from pydantic import Field
 
@@ -55,10 +54,9 @@ def count_id(group_id: str, run_id: str) -> str:
     return derived_id("cmd", group_id, "count", run_id)
 
 
-class SleeptimeCommand(Command):
+class SleeptimeCommand(Command, service=SERVICE):
     """A command about the sleeptime group of an agent."""
 
-    service: ClassVar[str] = SERVICE
     agent_id: str
 
     @property
@@ -66,36 +64,29 @@ class SleeptimeCommand(Command):
         return self.agent_id
 
 
-class EnableSleeptime(SleeptimeCommand):
+class EnableSleeptime(SleeptimeCommand, topic="sleeptime.enable"):
     """Make the sleeptime agent of an agent and their group, where it has none.
 
     Answered with `group_id`."""
 
-    topic: ClassVar[str] = "sleeptime.enable"
 
-
-class EndSleeptime(SleeptimeCommand):
+class EndSleeptime(SleeptimeCommand, topic="sleeptime.end"):
     """Delete the sleeptime groups of an agent with their sleeptime agents."""
 
-    topic: ClassVar[str] = "sleeptime.end"
 
-
-class CountRun(GroupCommand):
+class CountRun(GroupCommand, topic="group.count_run"):
     """Count the end of a run of a sleeptime group's manager, once however often it is said.
 
     Answered with `run_ids`: the runs in which the members review what was said, if it is time."""
 
-    topic: ClassVar[str] = "group.count_run"
     run_id: str
 
 
-class RunCounted(Event):
+class RunCounted(Event, service=SERVICE, topic="group.run_counted"):
     """A run of the manager has ended.
 
     `turns_counter` goes from 0 to one below the frequency."""
 
-    service: ClassVar[str] = SERVICE
-    topic: ClassVar[str] = "group.run_counted"
     run_id: str
     turns_counter: int | None = None
 
@@ -113,18 +104,14 @@ class Review(Value):
     run_ids: dict[str, str] = Field(default_factory=dict)
 
 
-class ReviewRequested(Event):
+class ReviewRequested(Event, service=SERVICE, topic="group.review_requested"):
     """The members of a sleeptime group are to review what was said since the review before."""
 
-    service: ClassVar[str] = SERVICE
-    topic: ClassVar[str] = "group.review_requested"
     review: Review
 
 
-class ReviewStarted(Event):
+class ReviewStarted(Event, service=SERVICE, topic="group.review_started"):
     """The runs of a review are accepted, but for those that were `refused`, and why."""
 
-    service: ClassVar[str] = SERVICE
-    topic: ClassVar[str] = "group.review_started"
     run_id: str
     refused: dict[str, str] = Field(default_factory=dict)

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import ClassVar
-
 from libs.contracts.bus_messages import Command, Event
 from libs.contracts.deterministic_ids import derived_id
 
@@ -16,11 +14,9 @@ def topic_id(org: str, name: str) -> str:
     return derived_id("topic", org, name)
 
 
-class SubscribeAgent(Command):
+class SubscribeAgent(Command, service=SERVICE, topic="topic.subscribe"):
     """Have an agent get what is published on a topic."""
 
-    service: ClassVar[str] = SERVICE
-    topic: ClassVar[str] = "topic.subscribe"
     topic_id: str
     name: str
     agent_id: str
@@ -30,11 +26,9 @@ class SubscribeAgent(Command):
         return self.topic_id
 
 
-class UnsubscribeAgent(Command):
+class UnsubscribeAgent(Command, service=SERVICE, topic="topic.unsubscribe"):
     """Have an agent get nothing more of what is published on a topic."""
 
-    service: ClassVar[str] = SERVICE
-    topic: ClassVar[str] = "topic.unsubscribe"
     topic_id: str
     name: str
     agent_id: str
@@ -44,19 +38,15 @@ class UnsubscribeAgent(Command):
         return self.topic_id
 
 
-class AgentSubscribed(Event):
+class AgentSubscribed(Event, service=SERVICE, topic="agent.subscribed"):
     """An agent gets what is published on a topic."""
 
-    service: ClassVar[str] = SERVICE
-    topic: ClassVar[str] = "agent.subscribed"
     name: str
     agent_id: str
 
 
-class AgentUnsubscribed(Event):
+class AgentUnsubscribed(Event, service=SERVICE, topic="agent.unsubscribed"):
     """An agent gets nothing more of what is published on a topic."""
 
-    service: ClassVar[str] = SERVICE
-    topic: ClassVar[str] = "agent.unsubscribed"
     name: str
     agent_id: str

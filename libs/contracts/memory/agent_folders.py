@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from datetime import datetime
-from typing import ClassVar
 
 from pydantic import Field
 
@@ -36,10 +35,9 @@ class OpenedFile(FileView):
     at: datetime
 
 
-class AgentFoldersCommand(Command):
+class AgentFoldersCommand(Command, service=SERVICE):
     """A command about the folders of an agent."""
 
-    service: ClassVar[str] = SERVICE
     agent_id: str
 
     @property
@@ -47,55 +45,48 @@ class AgentFoldersCommand(Command):
         return agent_folders_id(self.agent_id)
 
 
-class AttachFolder(AgentFoldersCommand):
+class AttachFolder(AgentFoldersCommand, topic="agent_folders.attach"):
     """Let an agent see a folder; as many of its files are opened as may be open (`files_max`), and
     others are closed to make room."""
 
-    topic: ClassVar[str] = "agent_folders.attach"
     folder_id: str
     files_max: int = 0
 
 
-class DetachFolder(AgentFoldersCommand):
+class DetachFolder(AgentFoldersCommand, topic="agent_folders.detach"):
     """Let an agent see a folder no more; the result says how many it has `left`."""
 
-    topic: ClassVar[str] = "agent_folders.detach"
     folder_id: str
 
 
-class OpenFiles(AgentFoldersCommand):
+class OpenFiles(AgentFoldersCommand, topic="agent_folders.open_files"):
     """Show files to an agent, or other lines of those that it sees.
 
     The others that are open are closed if so asked, else those used longest ago, until no more than
     `files_max` are open. The result has the ids of the files that were `closed`.
     """
 
-    topic: ClassVar[str] = "agent_folders.open_files"
     files: list[FileView]
     files_max: int
     close_others: bool = False
 
 
-class CloseFiles(AgentFoldersCommand):
+class CloseFiles(AgentFoldersCommand, topic="agent_folders.close_files"):
     """Show files to an agent no more: these, or all without any.
 
     The result has the ids of those that were `closed`.
     """
 
-    topic: ClassVar[str] = "agent_folders.close_files"
     file_ids: list[str] = Field(default_factory=list)
 
 
-class ForgetFolders(AgentFoldersCommand):
+class ForgetFolders(AgentFoldersCommand, topic="agent_folders.forget"):
     """Let go of all folders of an agent that is gone."""
 
-    topic: ClassVar[str] = "agent_folders.forget"
 
-
-class AgentFoldersEvent(Event):
+class AgentFoldersEvent(Event, service=SERVICE):
     """Something about the folders of an agent."""
 
-    service: ClassVar[str] = SERVICE
     agent_id: str
 
     @property
@@ -103,31 +94,27 @@ class AgentFoldersEvent(Event):
         return self.agent_id
 
 
-class FolderAttached(AgentFoldersEvent):
+class FolderAttached(AgentFoldersEvent, topic="agent_folders.attached"):
     """An agent sees a folder."""
 
-    topic: ClassVar[str] = "agent_folders.attached"
     folder_id: str
 
 
-class FolderDetached(AgentFoldersEvent):
+class FolderDetached(AgentFoldersEvent, topic="agent_folders.detached"):
     """An agent sees a folder no more, nor the files in it."""
 
-    topic: ClassVar[str] = "agent_folders.detached"
     folder_id: str
     closed: list[str] = Field(default_factory=list)
 
 
-class FilesOpened(AgentFoldersEvent):
+class FilesOpened(AgentFoldersEvent, topic="agent_folders.files_opened"):
     """An agent sees files, or other lines of them; others were closed to make room."""
 
-    topic: ClassVar[str] = "agent_folders.files_opened"
     opened: list[OpenedFile]
     closed: list[str] = Field(default_factory=list)
 
 
-class FilesClosed(AgentFoldersEvent):
+class FilesClosed(AgentFoldersEvent, topic="agent_folders.files_closed"):
     """Files are not shown to an agent any more."""
 
-    topic: ClassVar[str] = "agent_folders.files_closed"
     closed: list[str]

@@ -47,11 +47,9 @@ class NewPassage(Value):
     created_at: datetime | None = None
 
 
-class CreateArchive(Command):
+class CreateArchive(Command, service=SERVICE, topic="archive.create"):
     """Make an archive; without `embedding_config` its passages are embedded by the default."""
 
-    service: ClassVar[str] = SERVICE
-    topic: ClassVar[str] = "archive.create"
     archive_id: str
     name: str
     description: str | None = None
@@ -63,11 +61,9 @@ class CreateArchive(Command):
         return self.archive_id
 
 
-class UpdateArchive(Command):
+class UpdateArchive(Command, service=SERVICE, topic="archive.update"):
     """Give an archive another name, description or metadata."""
 
-    service: ClassVar[str] = SERVICE
-    topic: ClassVar[str] = "archive.update"
     archive_id: str
     changes: JsonObject
 
@@ -76,12 +72,10 @@ class UpdateArchive(Command):
         return self.archive_id
 
 
-class DeleteArchive(Command):
+class DeleteArchive(Command, service=SERVICE, topic="archive.delete"):
     """Remove an archive with its passages; with `unless_attached` only if no other agent than this
     one has it."""
 
-    service: ClassVar[str] = SERVICE
-    topic: ClassVar[str] = "archive.delete"
     archive_id: str
     unless_attached: str = Field(default="", exclude_if=not_)
 
@@ -90,11 +84,9 @@ class DeleteArchive(Command):
         return self.archive_id
 
 
-class AttachArchive(Command):
+class AttachArchive(Command, service=SERVICE, topic="archive.attach"):
     """Let an agent search an archive."""
 
-    service: ClassVar[str] = SERVICE
-    topic: ClassVar[str] = "archive.attach"
     archive_id: str
     agent_id: str
 
@@ -103,11 +95,9 @@ class AttachArchive(Command):
         return self.archive_id
 
 
-class DetachArchive(Command):
+class DetachArchive(Command, service=SERVICE, topic="archive.detach"):
     """Let an agent no longer search an archive."""
 
-    service: ClassVar[str] = SERVICE
-    topic: ClassVar[str] = "archive.detach"
     archive_id: str
     agent_id: str
 
@@ -116,11 +106,9 @@ class DetachArchive(Command):
         return self.archive_id
 
 
-class EmptyArchive(Command):
+class EmptyArchive(Command, service=SERVICE, topic="archive.empty"):
     """Remove the next of the passages that a deleted archive has left."""
 
-    service: ClassVar[str] = SERVICE
-    topic: ClassVar[str] = "archive.empty"
     archive_id: str
 
     @property
@@ -128,12 +116,10 @@ class EmptyArchive(Command):
         return self.archive_id
 
 
-class InsertPassages(Command):
+class InsertPassages(Command, service=SERVICE, topic="passages.insert"):
     """Embed texts and put them into an archive, all or none: into the given one, or into that of an
     agent, which is made if it has none."""
 
-    service: ClassVar[str] = SERVICE
-    topic: ClassVar[str] = "passages.insert"
     passages: list[NewPassage]
     archive_id: str = ""
     agent_id: str = ""
@@ -144,11 +130,9 @@ class InsertPassages(Command):
         return self.passages[0].id
 
 
-class DeletePassages(Command):
+class DeletePassages(Command, service=SERVICE, topic="passages.delete"):
     """Remove passages, all or none, of the given archive or of any that an agent has."""
 
-    service: ClassVar[str] = SERVICE
-    topic: ClassVar[str] = "passages.delete"
     passage_ids: list[str]
     archive_id: str = ""
     agent_id: str = ""
@@ -174,15 +158,13 @@ class FoundPassages(Value):
     passages: list[FoundPassage]
 
 
-class SearchPassages(Command):
+class SearchPassages(Command, service=SERVICE, topic="passages.search"):
     """Find the passages that are nearest to a query in meaning and words: in the given collections
     (archives or folders), else in the archives of an agent, else in all archives.
 
     Answered with `FoundPassages`. Without a query the newest come first.
     """
 
-    service: ClassVar[str] = SERVICE
-    topic: ClassVar[str] = "passages.search"
     keeps_reply: ClassVar[bool] = False
     asker: str
     query: str = ""
@@ -200,11 +182,9 @@ class SearchPassages(Command):
         return self.asker
 
 
-class ArchiveCreated(Event):
+class ArchiveCreated(Event, service=SERVICE, topic="archive.created"):
     """An archive exists; `agent_id` is the agent whose own it is, empty for none."""
 
-    service: ClassVar[str] = SERVICE
-    topic: ClassVar[str] = "archive.created"
     name: str
     description: str | None = None
     embedding_config: EmbeddingConfig | None = None
@@ -213,51 +193,37 @@ class ArchiveCreated(Event):
     created_by_id: str | None = None
 
 
-class ArchiveChanged(Event):
+class ArchiveChanged(Event, service=SERVICE, topic="archive.changed"):
     """Fields of an archive have new values."""
 
-    service: ClassVar[str] = SERVICE
-    topic: ClassVar[str] = "archive.changed"
     changes: JsonObject
     changed_by_id: str | None = None
 
 
-class ArchiveAttached(Event):
+class ArchiveAttached(Event, service=SERVICE, topic="archive.attached"):
     """An agent may search an archive."""
 
-    service: ClassVar[str] = SERVICE
-    topic: ClassVar[str] = "archive.attached"
     agent_id: str
 
 
-class ArchiveDetached(Event):
+class ArchiveDetached(Event, service=SERVICE, topic="archive.detached"):
     """An agent may no longer search an archive."""
 
-    service: ClassVar[str] = SERVICE
-    topic: ClassVar[str] = "archive.detached"
     agent_id: str
 
 
-class ArchiveDeleted(Event):
+class ArchiveDeleted(Event, service=SERVICE, topic="archive.deleted"):
     """An archive is gone, and nobody sees its passages any more; they are removed bit by bit."""
 
-    service: ClassVar[str] = SERVICE
-    topic: ClassVar[str] = "archive.deleted"
 
-
-class ArchiveEmptied(Event):
+class ArchiveEmptied(Event, service=SERVICE, topic="archive.emptied"):
     """No passage of a deleted archive is left."""
 
-    service: ClassVar[str] = SERVICE
-    topic: ClassVar[str] = "archive.emptied"
 
-
-class PassageCreated(Event):
+class PassageCreated(Event, service=SERVICE, topic="passage.created"):
     """A text is in an archive, with its embedding, so that nothing is ever embedded again to read
     it; `created_at` is the time that its client gave it."""
 
-    service: ClassVar[str] = SERVICE
-    topic: ClassVar[str] = "passage.created"
     archive_id: str
     text: str
     tags: list[str] | None = None
@@ -268,9 +234,7 @@ class PassageCreated(Event):
     cause: Cause | None = None
 
 
-class PassageDeleted(Event):
+class PassageDeleted(Event, service=SERVICE, topic="passage.deleted"):
     """A text is no longer in its archive."""
 
-    service: ClassVar[str] = SERVICE
-    topic: ClassVar[str] = "passage.deleted"
     archive_id: str

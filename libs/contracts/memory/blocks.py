@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from operator import not_
-from typing import Annotated, ClassVar, Literal
+from typing import Annotated, Literal
 
 from pydantic import AfterValidator, Field
 
@@ -33,12 +33,10 @@ class Cause(Value):
     tool: str
 
 
-class CreateBlocks(Command):
+class CreateBlocks(Command, service=SERVICE, topic="blocks.create"):
     """Make memory blocks, all or none; with `agent_id` or `conversation_id` they are made for an
     agent or a conversation that is about to be created, and are deleted if it never is."""
 
-    service: ClassVar[str] = SERVICE
-    topic: ClassVar[str] = "blocks.create"
     blocks: list[BlockState]
     agent_id: str = Field(default="", exclude_if=not_)
     conversation_id: str = Field(default="", exclude_if=not_)
@@ -48,11 +46,9 @@ class CreateBlocks(Command):
         return self.blocks[0].id
 
 
-class UpdateBlock(Command):
+class UpdateBlock(Command, service=SERVICE, topic="block.update"):
     """Change the given fields of a block."""
 
-    service: ClassVar[str] = SERVICE
-    topic: ClassVar[str] = "block.update"
     block_id: str
     changes: JsonObject
 
@@ -81,11 +77,9 @@ class InsertText(Value):
 Edit = Annotated[ReplaceText | InsertText, Field(discriminator="kind")]
 
 
-class EditBlock(Command):
+class EditBlock(Command, service=SERVICE, topic="block.edit"):
     """Edit the value of a block as a tool call asks."""
 
-    service: ClassVar[str] = SERVICE
-    topic: ClassVar[str] = "block.edit"
     block_id: str
     edit: Edit
     cause: Cause
@@ -95,11 +89,9 @@ class EditBlock(Command):
         return self.block_id
 
 
-class RewriteBlock(Command):
+class RewriteBlock(Command, service=SERVICE, topic="block.rewrite"):
     """Give a block another value as a whole, as a tool call asks."""
 
-    service: ClassVar[str] = SERVICE
-    topic: ClassVar[str] = "block.rewrite"
     block_id: str
     value: str
     cause: Cause
@@ -117,11 +109,9 @@ class ReplaceLines(Value):
     new_lines: list[str]
 
 
-class PatchBlock(Command):
+class PatchBlock(Command, service=SERVICE, topic="block.patch"):
     """Replace lines of a block in several places, all or none, as a tool call asks."""
 
-    service: ClassVar[str] = SERVICE
-    topic: ClassVar[str] = "block.patch"
     block_id: str
     changes: list[ReplaceLines]
     cause: Cause
@@ -131,12 +121,10 @@ class PatchBlock(Command):
         return self.block_id
 
 
-class RenameBlock(Command):
+class RenameBlock(Command, service=SERVICE, topic="block.rename"):
     """Give a block that has the label `old_label` another label, another description or both, as a
     tool call asks."""
 
-    service: ClassVar[str] = SERVICE
-    topic: ClassVar[str] = "block.rename"
     block_id: str
     old_label: str
     label: str | None = None
@@ -148,12 +136,10 @@ class RenameBlock(Command):
         return self.block_id
 
 
-class RestoreBlock(Command):
+class RestoreBlock(Command, service=SERVICE, topic="block.restore"):
     """Give a block the fields that it had in an earlier version, unless it has changed since
     `if_version`."""
 
-    service: ClassVar[str] = SERVICE
-    topic: ClassVar[str] = "block.restore"
     block_id: str
     version: int
     if_version: int | None = None
@@ -163,11 +149,9 @@ class RestoreBlock(Command):
         return self.block_id
 
 
-class DeleteBlock(Command):
+class DeleteBlock(Command, service=SERVICE, topic="block.delete"):
     """Remove a block."""
 
-    service: ClassVar[str] = SERVICE
-    topic: ClassVar[str] = "block.delete"
     block_id: str
 
     @property
@@ -175,30 +159,23 @@ class DeleteBlock(Command):
         return self.block_id
 
 
-class BlockCreated(Event):
+class BlockCreated(Event, service=SERVICE, topic="block.created"):
     """A memory block exists; `agent_id` is the agent that it was made for, `conversation_id` the
     conversation, empty for none."""
 
-    service: ClassVar[str] = SERVICE
-    topic: ClassVar[str] = "block.created"
     block: Annotated[BlockState, AfterValidator(_possible_block)]
     agent_id: str = Field(default="", exclude_if=not_)
     conversation_id: str = Field(default="", exclude_if=not_)
 
 
-class BlockChanged(Event):
+class BlockChanged(Event, service=SERVICE, topic="block.changed"):
     """Fields of a memory block have new values; `restored_version` is the version whose values they
     are, if somebody wanted those back."""
 
-    service: ClassVar[str] = SERVICE
-    topic: ClassVar[str] = "block.changed"
     changes: Annotated[JsonObject, AfterValidator(_possible_changes)]
     cause: Cause | None = None
     restored_version: int | None = Field(default=None, exclude_if=is_none)
 
 
-class BlockDeleted(Event):
+class BlockDeleted(Event, service=SERVICE, topic="block.deleted"):
     """A memory block is gone."""
-
-    service: ClassVar[str] = SERVICE
-    topic: ClassVar[str] = "block.deleted"

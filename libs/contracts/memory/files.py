@@ -10,7 +10,6 @@ from __future__ import annotations
 
 from datetime import datetime
 from operator import not_
-from typing import ClassVar
 
 from pydantic import Field
 
@@ -31,7 +30,7 @@ def chunk_id(file_id: str, number: int) -> str:
     return derived_id("passage", file_id, str(number))
 
 
-class AddFile(Command):
+class AddFile(Command, service=SERVICE, topic="file.add"):
     """Put an uploaded file into a folder.
 
     Its parts are kept already, as those of `file_id`. `duplicates` says what becomes of it where
@@ -41,8 +40,6 @@ class AddFile(Command):
     `is_text`, its parts are the text of the file, whatever its name and its type say.
     """
 
-    service: ClassVar[str] = SERVICE
-    topic: ClassVar[str] = "file.add"
     file_id: str
     folder_id: str
     name: str
@@ -58,11 +55,9 @@ class AddFile(Command):
         return self.folder_id
 
 
-class DeleteFile(Command):
+class DeleteFile(Command, service=SERVICE, topic="file.delete"):
     """Remove a file from a folder, with its text and its chunks."""
 
-    service: ClassVar[str] = SERVICE
-    topic: ClassVar[str] = "file.delete"
     file_id: str
     folder_id: str
 
@@ -71,11 +66,9 @@ class DeleteFile(Command):
         return self.folder_id
 
 
-class FileNameTaken(Event):
+class FileNameTaken(Event, service=SERVICE, topic="file_name.taken"):
     """A file of a folder has this name, and no other one may have it."""
 
-    service: ClassVar[str] = SERVICE
-    topic: ClassVar[str] = "file_name.taken"
     name: str = ""  # as it was before the log kept none
     file_id: str
 
@@ -84,11 +77,9 @@ class FileNameTaken(Event):
         return self.file_id
 
 
-class FileNameFreed(Event):
+class FileNameFreed(Event, service=SERVICE, topic="file_name.freed"):
     """No file of the folder has this name any more."""
 
-    service: ClassVar[str] = SERVICE
-    topic: ClassVar[str] = "file_name.freed"
     name: str = ""  # as it was before the log kept none
     file_id: str
 
@@ -97,15 +88,13 @@ class FileNameFreed(Event):
         return self.file_id
 
 
-class FileAdded(Event):
+class FileAdded(Event, service=SERVICE, topic="file.added"):
     """A folder has a file, which is to be parsed and embedded.
 
     `name` is the one it has there, `original_name` the one it was uploaded by; `folder_name` is
     what the folder was called. Its upload began at `begun_at`, by the clock of the database.
     """
 
-    service: ClassVar[str] = SERVICE
-    topic: ClassVar[str] = "file.added"
     folder_id: str
     folder_name: str
     name: str
@@ -117,12 +106,10 @@ class FileAdded(Event):
     is_text: bool = Field(default=False, exclude_if=not_)
 
 
-class FileParsed(Event):
+class FileParsed(Event, service=SERVICE, topic="file.parsed"):
     """The text of a file is kept as rows under `text_id`: so many lines, characters and chunks,
     which have `chunk_tokens` at most."""
 
-    service: ClassVar[str] = SERVICE
-    topic: ClassVar[str] = "file.parsed"
     text_id: str
     lines: int
     chars: int
@@ -130,11 +117,9 @@ class FileParsed(Event):
     chunk_tokens: int | None = None
 
 
-class FileShown(Event):
+class FileShown(Event, service=SERVICE, topic="file.shown"):
     """The agents that see the folder of a file have it open, as soon as it has a text."""
 
-    service: ClassVar[str] = SERVICE
-    topic: ClassVar[str] = "file.shown"
     agents: int
 
 
@@ -147,11 +132,9 @@ class FileChunk(Value):
     vector: str
 
 
-class FileChunksEmbedded(Event):
+class FileChunksEmbedded(Event, service=SERVICE, topic="file.chunks_embedded"):
     """The next chunks of a file are embedded by a model: the first of them is number `first`."""
 
-    service: ClassVar[str] = SERVICE
-    topic: ClassVar[str] = "file.chunks_embedded"
     folder_id: str
     file_name: str
     first: int
@@ -160,34 +143,24 @@ class FileChunksEmbedded(Event):
     dimensions: int
 
 
-class FileCompleted(Event):
+class FileCompleted(Event, service=SERVICE, topic="file.completed"):
     """All chunks of a file can be searched."""
 
-    service: ClassVar[str] = SERVICE
-    topic: ClassVar[str] = "file.completed"
 
-
-class FileDelayed(Event):
+class FileDelayed(Event, service=SERVICE, topic="file.delayed"):
     """A file cannot be processed just now, and is tried again from `due_at` on; `attempts` is how
     often it was tried in vain."""
 
-    service: ClassVar[str] = SERVICE
-    topic: ClassVar[str] = "file.delayed"
     attempts: int
     reason: str
     due_at: datetime
 
 
-class FileFailed(Event):
+class FileFailed(Event, service=SERVICE, topic="file.failed"):
     """A file cannot be used; the reason says what to do about it."""
 
-    service: ClassVar[str] = SERVICE
-    topic: ClassVar[str] = "file.failed"
     reason: str
 
 
-class FileDeleted(Event):
+class FileDeleted(Event, service=SERVICE, topic="file.deleted"):
     """A file is gone, with its text and its chunks."""
-
-    service: ClassVar[str] = SERVICE
-    topic: ClassVar[str] = "file.deleted"

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import ClassVar
-
 from libs.contracts.bus_messages import Command, Event, JsonObject
 from libs.contracts.deterministic_ids import derived_id
 from libs.contracts.letta.folders import FolderState
@@ -17,14 +15,12 @@ def folder_name_id(org: str, name: str) -> str:
     return derived_id("folder_name", org, name)
 
 
-class CreateFolder(Command):
+class CreateFolder(Command, service=SERVICE, topic="folder.create"):
     """Make a folder; a name that another folder of the organisation has is refused.
 
     Its files are embedded as the config says, else by the server's own model.
     """
 
-    service: ClassVar[str] = SERVICE
-    topic: ClassVar[str] = "folder.create"
     folder_id: str
     name: str
     description: str | None = None
@@ -38,11 +34,9 @@ class CreateFolder(Command):
         return self.folder_id
 
 
-class UpdateFolder(Command):
+class UpdateFolder(Command, service=SERVICE, topic="folder.update"):
     """Change the given fields of a folder."""
 
-    service: ClassVar[str] = SERVICE
-    topic: ClassVar[str] = "folder.update"
     folder_id: str
     changes: JsonObject
 
@@ -51,11 +45,9 @@ class UpdateFolder(Command):
         return self.folder_id
 
 
-class DeleteFolder(Command):
+class DeleteFolder(Command, service=SERVICE, topic="folder.delete"):
     """Remove a folder, and with it all of its files."""
 
-    service: ClassVar[str] = SERVICE
-    topic: ClassVar[str] = "folder.delete"
     folder_id: str
 
     @property
@@ -63,34 +55,25 @@ class DeleteFolder(Command):
         return self.folder_id
 
 
-class FolderCreated(Event):
+class FolderCreated(Event, service=SERVICE, topic="folder.created"):
     """A folder exists."""
 
-    service: ClassVar[str] = SERVICE
-    topic: ClassVar[str] = "folder.created"
     folder: FolderState
 
 
-class FolderChanged(Event):
+class FolderChanged(Event, service=SERVICE, topic="folder.changed"):
     """Fields of a folder have new values."""
 
-    service: ClassVar[str] = SERVICE
-    topic: ClassVar[str] = "folder.changed"
     changes: JsonObject
 
 
-class FolderDeleted(Event):
+class FolderDeleted(Event, service=SERVICE, topic="folder.deleted"):
     """A folder is gone; its files follow."""
 
-    service: ClassVar[str] = SERVICE
-    topic: ClassVar[str] = "folder.deleted"
 
-
-class FolderNameTaken(Event):
+class FolderNameTaken(Event, service=SERVICE, topic="folder_name.taken"):
     """A folder of an organisation has this name, and no other one may have it."""
 
-    service: ClassVar[str] = SERVICE
-    topic: ClassVar[str] = "folder_name.taken"
     name: str = ""  # as it was before the log kept none
     folder_id: str
 
@@ -99,11 +82,9 @@ class FolderNameTaken(Event):
         return self.folder_id
 
 
-class FolderNameFreed(Event):
+class FolderNameFreed(Event, service=SERVICE, topic="folder_name.freed"):
     """No folder has this name any more."""
 
-    service: ClassVar[str] = SERVICE
-    topic: ClassVar[str] = "folder_name.freed"
     name: str = ""  # as it was before the log kept none
     folder_id: str
 

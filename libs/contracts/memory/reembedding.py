@@ -11,12 +11,10 @@ from libs.contracts.memory.archives import Embedding
 from libs.contracts.memory.blocks import SERVICE
 
 
-class ChangeArchiveEmbedding(Command):
+class ChangeArchiveEmbedding(Command, service=SERVICE, topic="archive.change_embedding"):
     """Embed an archive by another model from now on, and what is in it again; without a config by
     the server's default."""
 
-    service: ClassVar[str] = SERVICE
-    topic: ClassVar[str] = "archive.change_embedding"
     archive_id: str
     embedding_config: EmbeddingConfig | None = None
 
@@ -25,15 +23,13 @@ class ChangeArchiveEmbedding(Command):
         return self.archive_id
 
 
-class ReembedPassages(Command):
+class ReembedPassages(Command, service=SERVICE, topic="passages.reembed"):
     """Embed the next passages of an archive that are not embedded by its model.
 
     The result says how many these were (`embedded`). Its target is not the archive: no command
     about that waits for a model.
     """
 
-    service: ClassVar[str] = SERVICE
-    topic: ClassVar[str] = "passages.reembed"
     archive_id: str
 
     @property
@@ -41,15 +37,13 @@ class ReembedPassages(Command):
         return self.archive_id.replace("archive", "reembedding", 1)
 
 
-class ReembedChunks(Command):
+class ReembedChunks(Command, service=SERVICE, topic="chunks.reembed"):
     """Embed the next chunks of a folder's files that are not embedded by its model.
 
     The result says how many these were (`embedded`). Its target is not the folder, as with
     passages.
     """
 
-    service: ClassVar[str] = SERVICE
-    topic: ClassVar[str] = "chunks.reembed"
     folder_id: str
 
     @property
@@ -57,12 +51,10 @@ class ReembedChunks(Command):
         return self.folder_id.replace("source", "reembedding", 1)
 
 
-class ArchiveEmbeddingChanged(Event):
+class ArchiveEmbeddingChanged(Event, service=SERVICE, topic="archive.embedding_changed"):
     """An archive is embedded by another model from now on; `model` and `dimensions` are those of
     the vectors that its passages are to get, and `previous_config` what embedded them."""
 
-    service: ClassVar[str] = SERVICE
-    topic: ClassVar[str] = "archive.embedding_changed"
     embedding_config: EmbeddingConfig | None = None
     previous_config: EmbeddingConfig | None = None
     model: str
@@ -70,29 +62,22 @@ class ArchiveEmbeddingChanged(Event):
     changed_by_id: str | None = None
 
 
-class ArchiveReembedded(Event):
+class ArchiveReembedded(Event, service=SERVICE, topic="archive.reembedded"):
     """Every passage of an archive is embedded by its model."""
 
-    service: ClassVar[str] = SERVICE
-    topic: ClassVar[str] = "archive.reembedded"
 
-
-class PassageEmbedded(Event):
+class PassageEmbedded(Event, service=SERVICE, topic="passage.embedded"):
     """A passage has the vector of another model, and is found by that."""
 
-    service: ClassVar[str] = SERVICE
-    topic: ClassVar[str] = "passage.embedded"
     additive: ClassVar[bool] = True
     archive_id: str
     embedding: Embedding
 
 
-class FolderEmbeddingChanged(Event):
+class FolderEmbeddingChanged(Event, service=SERVICE, topic="folder.embedding_changed"):
     """The files of a folder are embedded by another model from now on; the fields are those of an
     archive's."""
 
-    service: ClassVar[str] = SERVICE
-    topic: ClassVar[str] = "folder.embedding_changed"
     embedding_config: EmbeddingConfig
     previous_config: EmbeddingConfig | None = None
     model: str
@@ -100,11 +85,8 @@ class FolderEmbeddingChanged(Event):
     changed_by_id: str | None = None
 
 
-class FolderReembedded(Event):
+class FolderReembedded(Event, service=SERVICE, topic="folder.reembedded"):
     """Every chunk of a folder's files is embedded by its model."""
-
-    service: ClassVar[str] = SERVICE
-    topic: ClassVar[str] = "folder.reembedded"
 
 
 class ChunkVector(Value):
@@ -114,11 +96,9 @@ class ChunkVector(Value):
     vector: str
 
 
-class FileChunksReembedded(Event):
+class FileChunksReembedded(Event, service=SERVICE, topic="file.chunks_reembedded"):
     """Chunks of a file have the vectors of another model, and are found by these."""
 
-    service: ClassVar[str] = SERVICE
-    topic: ClassVar[str] = "file.chunks_reembedded"
     model: str
     dimensions: int
     chunks: list[ChunkVector]

@@ -17,7 +17,7 @@ CANDIDATES_MIN = 60
 EMBEDDED_ROLES = ("user", "assistant")
 
 
-class NearestMessages(Command):
+class NearestMessages(Command, service=SERVICE, topic="messages.nearest"):
     """Find the messages of an organisation, of an agent or of a conversation that are nearest to a
     query in meaning.
 
@@ -26,8 +26,6 @@ class NearestMessages(Command):
     rest, of a long history that nobody has searched before, in the background.
     """
 
-    service: ClassVar[str] = SERVICE
-    topic: ClassVar[str] = "messages.nearest"
     keeps_reply: ClassVar[bool] = False
     asker: str
     query: str

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from datetime import datetime
 from operator import not_
-from typing import ClassVar, Literal
+from typing import Literal
 
 from pydantic import Field
 
@@ -40,14 +40,13 @@ class FiringEvent(ScheduleEvent):
         return self.firing_id
 
 
-class FiringStarted(FiringEvent):
+class FiringStarted(FiringEvent, topic="firing.started"):
     """A schedule fires, for a slot or `by_hand`, and is to start this run.
 
     `slot` is the moment at which it was fired by hand. `next_at` is the next slot of the schedule,
     null if there is none, or while it is paused.
     `correlation_id` is that of the story which the firing begins or belongs to."""
 
-    topic: ClassVar[str] = "firing.started"
     agent_id: str
     slot: datetime
     run_id: str
@@ -56,43 +55,39 @@ class FiringStarted(FiringEvent):
     next_at: datetime | None = Field(default=None, exclude_if=is_none)
 
 
-class FiringFailed(FiringEvent):
+class FiringFailed(FiringEvent, topic="firing.failed"):
     """An attempt at a firing failed; another one follows at `retry_at`.
 
     Where the attempt could not
     even begin because there was no room for it (`postponed`), it counts as none."""
 
-    topic: ClassVar[str] = "firing.failed"
     attempt: int
     error: str
     retry_at: datetime
     postponed: bool = Field(default=False, exclude_if=not_)
 
 
-class FiringRetried(FiringEvent):
+class FiringRetried(FiringEvent, topic="firing.retried"):
     """A firing is attempted again, and is to start this run."""
 
-    topic: ClassVar[str] = "firing.retried"
     attempt: int
     run_id: str
 
 
-class FiringEnded(FiringEvent):
+class FiringEnded(FiringEvent, topic="firing.ended"):
     """A firing is over, as its run has ended, or because it found the agent busy.
 
     `forgets` is the
     oldest firing that the history keeps no more."""
 
-    topic: ClassVar[str] = "firing.ended"
     outcome: FiringEnd
     reason: str = Field(default="", exclude_if=not_)
     forgets: str = Field(default="", exclude_if=not_)
 
 
-class FiringDeadLettered(FiringEvent):
+class FiringDeadLettered(FiringEvent, topic="firing.dead_lettered"):
     """All attempts at a firing failed: it is not retried unless a client fires it again."""
 
-    topic: ClassVar[str] = "firing.dead_lettered"
     attempt: int
     error: str
     forgets: str = Field(default="", exclude_if=not_)

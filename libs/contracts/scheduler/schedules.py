@@ -21,10 +21,9 @@ NEXT_SLOTS_DEFAULT, NEXT_SLOTS_MAX = 10, 100
 SkipReason = Literal["missed", "merged", "too_many_firings"]
 
 
-class ScheduleCommand(Command):
+class ScheduleCommand(Command, service=SERVICE):
     """A command about one schedule."""
 
-    service: ClassVar[str] = SERVICE
     schedule_id: str
 
     @property
@@ -33,11 +32,9 @@ class ScheduleCommand(Command):
         return self.schedule_id
 
 
-class CreateSchedule(Command):
+class CreateSchedule(Command, service=SERVICE, topic="schedule.create"):
     """Make a schedule of an agent."""
 
-    service: ClassVar[str] = SERVICE
-    topic: ClassVar[str] = "schedule.create"
     schedule: ScheduleConfig
 
     @property
@@ -46,101 +43,83 @@ class CreateSchedule(Command):
         return self.schedule.id
 
 
-class UpdateSchedule(ScheduleCommand):
+class UpdateSchedule(ScheduleCommand, topic="schedule.update"):
     """Change the given fields of a schedule; its id, agent and creation stay."""
 
-    topic: ClassVar[str] = "schedule.update"
     changes: JsonObject
 
 
-class PauseSchedule(ScheduleCommand):
+class PauseSchedule(ScheduleCommand, topic="schedule.pause"):
     """Let no slot fire until the schedule is resumed."""
 
-    topic: ClassVar[str] = "schedule.pause"
 
-
-class ResumeSchedule(ScheduleCommand):
+class ResumeSchedule(ScheduleCommand, topic="schedule.resume"):
     """Let slots fire again, from now on."""
 
-    topic: ClassVar[str] = "schedule.resume"
 
-
-class FireSchedule(ScheduleCommand):
+class FireSchedule(ScheduleCommand, topic="schedule.fire"):
     """Fire a schedule now, besides its slots; with a `firing_id` fire that dead letter again.
 
     Answered with `{"firing_id", "run_id"}`; `run_id` is null where it starts no run of an agent."""
 
-    topic: ClassVar[str] = "schedule.fire"
     firing_id: str = Field(default="", exclude_if=not_)
 
 
-class ListNextSlots(ScheduleCommand):
+class ListNextSlots(ScheduleCommand, topic="schedule.list_next"):
     """List the next slots of a schedule from now on, also while it is paused.
 
     Answered with `{"times"}`; it changes nothing."""
 
-    topic: ClassVar[str] = "schedule.list_next"
     keeps_reply: ClassVar[bool] = False
     count: Annotated[int, Field(ge=1, le=NEXT_SLOTS_MAX)] = NEXT_SLOTS_DEFAULT
 
 
-class DeleteSchedule(ScheduleCommand):
+class DeleteSchedule(ScheduleCommand, topic="schedule.delete"):
     """Remove a schedule with the history of its firings, while runs that it has started go on."""
 
-    topic: ClassVar[str] = "schedule.delete"
     # Whether one that may fire again, or whose firings have not all ended, is left as it is.
     if_over: bool = Field(default=False, exclude_if=not_)
 
 
-class ScheduleEvent(Event):
+class ScheduleEvent(Event, service=SERVICE):
     """A fact about one schedule."""
 
-    service: ClassVar[str] = SERVICE
 
-
-class ScheduleCreated(ScheduleEvent):
+class ScheduleCreated(ScheduleEvent, topic="schedule.created"):
     """A schedule exists; `next_at` is its first slot."""
 
-    topic: ClassVar[str] = "schedule.created"
     schedule: ScheduleConfig
     next_at: datetime
 
 
-class ScheduleUpdated(ScheduleEvent):
+class ScheduleUpdated(ScheduleEvent, topic="schedule.updated"):
     """A schedule is as it says now; `next_at` is its next slot, null while it is paused or has
     completed."""
 
-    topic: ClassVar[str] = "schedule.updated"
     schedule: ScheduleConfig
     next_at: datetime | None
 
 
-class SchedulePaused(ScheduleEvent):
+class SchedulePaused(ScheduleEvent, topic="schedule.paused"):
     """No slot of a schedule fires until it is resumed."""
 
-    topic: ClassVar[str] = "schedule.paused"
 
-
-class ScheduleResumed(ScheduleEvent):
+class ScheduleResumed(ScheduleEvent, topic="schedule.resumed"):
     """Slots of a schedule fire again, from `next_at` on."""
 
-    topic: ClassVar[str] = "schedule.resumed"
     next_at: datetime
 
 
-class ScheduleDeleted(ScheduleEvent):
+class ScheduleDeleted(ScheduleEvent, topic="schedule.deleted"):
     """A schedule is gone, with the history of its firings."""
 
-    topic: ClassVar[str] = "schedule.deleted"
 
-
-class SlotsSkipped(ScheduleEvent):
+class SlotsSkipped(ScheduleEvent, topic="slots.skipped"):
     """So many slots of a schedule, from the first to the last, are not fired.
 
     `next_at` is the next slot, null if there is none. Where very many were missed, `count` is only
     the least that it may be."""
 
-    topic: ClassVar[str] = "slots.skipped"
     reason: SkipReason
     count: int
     first: datetime
@@ -148,7 +127,5 @@ class SlotsSkipped(ScheduleEvent):
     next_at: datetime | None
 
 
-class ScheduleCompleted(ScheduleEvent):
+class ScheduleCompleted(ScheduleEvent, topic="schedule.completed"):
     """A schedule has no slot any more, and stays with its history until it is deleted."""
-
-    topic: ClassVar[str] = "schedule.completed"

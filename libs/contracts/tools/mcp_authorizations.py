@@ -4,7 +4,7 @@ what came back, and what it was given, sealed."""
 from __future__ import annotations
 
 from datetime import datetime
-from typing import ClassVar, Literal
+from typing import Literal
 
 from libs.contracts.bus_messages import Command, Event
 from libs.contracts.deterministic_ids import derived_id
@@ -22,12 +22,10 @@ def authorization_id(org: str, state: str) -> str:
     return derived_id(KIND, org, state)
 
 
-class AnswerMcpAuthorization(Command):
+class AnswerMcpAuthorization(Command, service=SERVICE, topic="mcp_authorization.answer"):
     """Answer an OAuth request with what the person's browser brought back: a sealed code, or an
     error."""
 
-    service: ClassVar[str] = SERVICE
-    topic: ClassVar[str] = "mcp_authorization.answer"
     authorization_id: str
     code: Sealed | Literal[""] = ""
     issuer: str = ""
@@ -38,31 +36,25 @@ class AnswerMcpAuthorization(Command):
         return self.authorization_id
 
 
-class McpAuthorizationRequested(Event):
+class McpAuthorizationRequested(Event, service=SERVICE, topic="mcp_authorization.requested"):
     """A person was asked to let an MCP server be used; an answer after `expires_at` is refused."""
 
-    service: ClassVar[str] = SERVICE
-    topic: ClassVar[str] = "mcp_authorization.requested"
     server_id: str
     expires_at: datetime
 
 
-class McpAuthorizationAnswered(Event):
+class McpAuthorizationAnswered(Event, service=SERVICE, topic="mcp_authorization.answered"):
     """A person's browser came back, once: with a code, which is sealed, or with an error."""
 
-    service: ClassVar[str] = SERVICE
-    topic: ClassVar[str] = "mcp_authorization.answered"
     code: Sealed | Literal[""] = ""
     issuer: str = ""
     error: str = ""
 
 
-class McpServerAuthorized(Event):
+class McpServerAuthorized(Event, service=SERVICE, topic="mcp_server.authorized"):
     """An MCP server may be used with this grant (tokens and the client they are for), sealed; one
     that was only `renewed` leaves sessions and tools as they are."""
 
-    service: ClassVar[str] = SERVICE
-    topic: ClassVar[str] = "mcp_server.authorized"
     grant: Sealed
     version: int
     number: int

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from datetime import datetime
 from operator import not_
-from typing import ClassVar, Literal
+from typing import Literal
 
 from pydantic import Field
 
@@ -116,13 +116,11 @@ class DiscoveryReport(Value):
     unusable: list[UnusableMcpTool] = Field(default_factory=list)
 
 
-class CreateMcpServer(Command):
+class CreateMcpServer(Command, service=SERVICE, topic="mcp_server.create"):
     """Add an MCP server; its tools are discovered then.
 
     One that is `declared` in the configuration of the service goes when it is no longer there."""
 
-    service: ClassVar[str] = SERVICE
-    topic: ClassVar[str] = "mcp_server.create"
     server_id: str
     name: str
     config: SealedMcpConfig
@@ -133,11 +131,9 @@ class CreateMcpServer(Command):
         return self.server_id
 
 
-class UpdateMcpServer(Command):
+class UpdateMcpServer(Command, service=SERVICE, topic="mcp_server.update"):
     """Change how an MCP server is called or reached; its tools are discovered again then."""
 
-    service: ClassVar[str] = SERVICE
-    topic: ClassVar[str] = "mcp_server.update"
     server_id: str
     name: str | None = None
     changes: McpConfigChanges | None = None
@@ -147,11 +143,9 @@ class UpdateMcpServer(Command):
         return self.server_id
 
 
-class DeleteMcpServer(Command):
+class DeleteMcpServer(Command, service=SERVICE, topic="mcp_server.delete"):
     """Remove an MCP server and its tools."""
 
-    service: ClassVar[str] = SERVICE
-    topic: ClassVar[str] = "mcp_server.delete"
     server_id: str
 
     @property
@@ -159,14 +153,12 @@ class DeleteMcpServer(Command):
         return self.server_id
 
 
-class RefreshMcpServer(Command):
+class RefreshMcpServer(Command, service=SERVICE, topic="mcp_server.refresh"):
     """Discover the tools of an MCP server again; the number of that discovery is the result.
 
     `accepted` names tools, as the server does, whose new definition somebody accepts: what an
     earlier discovery has shown, and no later one."""
 
-    service: ClassVar[str] = SERVICE
-    topic: ClassVar[str] = "mcp_server.refresh"
     server_id: str
     accepted: list[str] = Field(default_factory=list)
 
@@ -175,14 +167,12 @@ class RefreshMcpServer(Command):
         return self.server_id
 
 
-class ListMcpTools(Command):
+class ListMcpTools(Command, service=SERVICE, topic="mcp_server.list_tools"):
     """Ask an MCP server for its tools, one that is there or one that is described.
 
     Nothing is recorded, but what a person grants where `redirect_uri` says how they come back. It
     is accepted when the server is about to be asked."""
 
-    service: ClassVar[str] = SERVICE
-    topic: ClassVar[str] = "mcp_server.list_tools"
     listing_id: str
     server_id: str = ""
     name: str = ""
@@ -195,14 +185,12 @@ class ListMcpTools(Command):
         return self.listing_id
 
 
-class AskMcpServer(Command):
+class AskMcpServer(Command, service=SERVICE, topic="mcp_server.ask"):
     """Ask an MCP server what else it offers, or how it is.
 
     Nothing is recorded. It is accepted when the server is about to be asked. `name` is that of a
     prompt, or the address of a resource."""
 
-    service: ClassVar[str] = SERVICE
-    topic: ClassVar[str] = "mcp_server.ask"
     listing_id: str
     server_id: str
     question: Question
@@ -215,24 +203,20 @@ class AskMcpServer(Command):
         return self.listing_id
 
 
-class McpServerCreated(Event):
+class McpServerCreated(Event, service=SERVICE, topic="mcp_server.created"):
     """An MCP server exists; its tools are not known yet."""
 
-    service: ClassVar[str] = SERVICE
-    topic: ClassVar[str] = "mcp_server.created"
     name: str
     config: SealedMcpConfig
     declared: bool = False
 
 
-class McpServerChanged(Event):
+class McpServerChanged(Event, service=SERVICE, topic="mcp_server.changed"):
     """An MCP server is called or reached otherwise; its tools have to be discovered again, unless
     only its name changed.
 
     `version` counts its configurations, `number` the discoveries."""
 
-    service: ClassVar[str] = SERVICE
-    topic: ClassVar[str] = "mcp_server.changed"
     name: str
     config: SealedMcpConfig
     version: int
@@ -240,31 +224,24 @@ class McpServerChanged(Event):
     renamed_only: bool = False
 
 
-class McpServerDeleted(Event):
+class McpServerDeleted(Event, service=SERVICE, topic="mcp_server.deleted"):
     """An MCP server is gone."""
 
-    service: ClassVar[str] = SERVICE
-    topic: ClassVar[str] = "mcp_server.deleted"
 
-
-class McpDiscoveryRequested(Event):
+class McpDiscoveryRequested(Event, service=SERVICE, topic="mcp_server.discovery_requested"):
     """Somebody wants the tools of an MCP server to be discovered again, and accepts the changed
     definitions of these."""
 
-    service: ClassVar[str] = SERVICE
-    topic: ClassVar[str] = "mcp_server.discovery_requested"
     number: int
     accepted: list[str] = Field(default_factory=list)
 
 
-class McpToolsDiscovered(Event):
+class McpToolsDiscovered(Event, service=SERVICE, topic="mcp_server.tools_discovered"):
     """An MCP server said which tools it has.
 
     `tools` are those whose entry is new or another one, `removed` those that it has no more;
     `tool_ids` are the ids of all."""
 
-    service: ClassVar[str] = SERVICE
-    topic: ClassVar[str] = "mcp_server.tools_discovered"
     number: int
     tools: dict[str, KnownMcpTool] = Field(default_factory=dict)
     removed: list[str] = Field(default_factory=list)
@@ -272,12 +249,10 @@ class McpToolsDiscovered(Event):
     report: DiscoveryReport
 
 
-class McpDiscoveryFailed(Event):
+class McpDiscoveryFailed(Event, service=SERVICE, topic="mcp_server.discovery_failed"):
     """The tools of an MCP server could not be discovered; the next attempt is made at `retry_at`,
     none where it is null."""
 
-    service: ClassVar[str] = SERVICE
-    topic: ClassVar[str] = "mcp_server.discovery_failed"
     number: int
     attempt: int
     kind: str
@@ -285,11 +260,9 @@ class McpDiscoveryFailed(Event):
     retry_at: datetime | None = None
 
 
-class McpServerNameTaken(Event):
+class McpServerNameTaken(Event, service=SERVICE, topic="mcp_server_name.taken"):
     """An MCP server of an organisation has this name, and no other one may have it."""
 
-    service: ClassVar[str] = SERVICE
-    topic: ClassVar[str] = "mcp_server_name.taken"
     name: str = ""  # as it was before the log kept none
     server_id: str
 
@@ -298,11 +271,9 @@ class McpServerNameTaken(Event):
         return self.server_id
 
 
-class McpServerNameFreed(Event):
+class McpServerNameFreed(Event, service=SERVICE, topic="mcp_server_name.freed"):
     """No MCP server has this name any more."""
 
-    service: ClassVar[str] = SERVICE
-    topic: ClassVar[str] = "mcp_server_name.freed"
     name: str = ""  # as it was before the log kept none
     server_id: str
 

@@ -3,7 +3,7 @@ that all tools of an organisation have, and environment variables, whose values 
 
 from __future__ import annotations
 
-from typing import ClassVar, Literal
+from typing import Literal
 
 from pydantic import Field
 
@@ -42,11 +42,9 @@ class LocalSandboxConfig(Value):
     pip_requirements: list[Requirement] = Field(default_factory=list)
 
 
-class SetSandboxConfig(Command):
+class SetSandboxConfig(Command, service=SERVICE, topic="sandbox_config.set"):
     """Have these settings; where they are only a default, what is there stays as it is."""
 
-    service: ClassVar[str] = SERVICE
-    topic: ClassVar[str] = "sandbox_config.set"
     config_id: str
     config: LocalSandboxConfig
     only_default: bool = False
@@ -57,11 +55,9 @@ class SetSandboxConfig(Command):
         return self.config_id
 
 
-class DeleteSandboxConfig(Command):
+class DeleteSandboxConfig(Command, service=SERVICE, topic="sandbox_config.delete"):
     """Have no settings any more, and none of their variables."""
 
-    service: ClassVar[str] = SERVICE
-    topic: ClassVar[str] = "sandbox_config.delete"
     config_id: str
 
     @property
@@ -69,11 +65,9 @@ class DeleteSandboxConfig(Command):
         return self.config_id
 
 
-class RecreatePackages(Command):
+class RecreatePackages(Command, service=SERVICE, topic="sandbox_config.recreate_packages"):
     """Install all packages of the organisation's tools anew, instead of those that are there."""
 
-    service: ClassVar[str] = SERVICE
-    topic: ClassVar[str] = "sandbox_config.recreate_packages"
     config_id: str
 
     @property
@@ -81,11 +75,9 @@ class RecreatePackages(Command):
         return self.config_id
 
 
-class SetSandboxVariable(Command):
+class SetSandboxVariable(Command, service=SERVICE, topic="sandbox_config.set_variable"):
     """Have an environment variable; the one of its name is changed, and its id is the result."""
 
-    service: ClassVar[str] = SERVICE
-    topic: ClassVar[str] = "sandbox_config.set_variable"
     config_id: str
     variable_id: str
     key: str
@@ -97,11 +89,9 @@ class SetSandboxVariable(Command):
         return self.config_id
 
 
-class UpdateSandboxVariable(Command):
+class UpdateSandboxVariable(Command, service=SERVICE, topic="sandbox_config.update_variable"):
     """Change what is given of an environment variable."""
 
-    service: ClassVar[str] = SERVICE
-    topic: ClassVar[str] = "sandbox_config.update_variable"
     config_id: str
     variable_id: str
     key: str | None = None
@@ -113,11 +103,9 @@ class UpdateSandboxVariable(Command):
         return self.config_id
 
 
-class DeleteSandboxVariable(Command):
+class DeleteSandboxVariable(Command, service=SERVICE, topic="sandbox_config.delete_variable"):
     """Have an environment variable no more."""
 
-    service: ClassVar[str] = SERVICE
-    topic: ClassVar[str] = "sandbox_config.delete_variable"
     config_id: str
     variable_id: str
 
@@ -126,37 +114,28 @@ class DeleteSandboxVariable(Command):
         return self.config_id
 
 
-class SandboxConfigChanged(Event):
+class SandboxConfigChanged(Event, service=SERVICE, topic="sandbox_config.changed"):
     """The sandbox of an organisation has these settings from now on; `created`: it had none."""
 
-    service: ClassVar[str] = SERVICE
-    topic: ClassVar[str] = "sandbox_config.changed"
     config: LocalSandboxConfig
     created: bool = False
 
 
-class SandboxConfigDeleted(Event):
+class SandboxConfigDeleted(Event, service=SERVICE, topic="sandbox_config.deleted"):
     """The sandbox of an organisation has no settings and no variables any more."""
 
-    service: ClassVar[str] = SERVICE
-    topic: ClassVar[str] = "sandbox_config.deleted"
 
-
-class PackagesRecreated(Event):
+class PackagesRecreated(Event, service=SERVICE, topic="sandbox_config.packages_recreated"):
     """The organisation's installed packages are dropped, to be installed anew.
 
     `generation` counts how often that was wanted."""
 
-    service: ClassVar[str] = SERVICE
-    topic: ClassVar[str] = "sandbox_config.packages_recreated"
     generation: int
 
 
-class SandboxVariableSet(Event):
+class SandboxVariableSet(Event, service=SERVICE, topic="sandbox_config.variable_set"):
     """Custom tools of the organisation have an environment variable; its value is sealed."""
 
-    service: ClassVar[str] = SERVICE
-    topic: ClassVar[str] = "sandbox_config.variable_set"
     variable_id: str
     key: str
     value: Sealed
@@ -164,9 +143,7 @@ class SandboxVariableSet(Event):
     created: bool = False
 
 
-class SandboxVariableDeleted(Event):
+class SandboxVariableDeleted(Event, service=SERVICE, topic="sandbox_config.variable_deleted"):
     """Custom tools of the organisation have an environment variable no more."""
 
-    service: ClassVar[str] = SERVICE
-    topic: ClassVar[str] = "sandbox_config.variable_deleted"
     variable_id: str

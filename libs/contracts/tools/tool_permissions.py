@@ -7,7 +7,7 @@ list never gives what a wider one withholds, and where there is none everything 
 
 from __future__ import annotations
 
-from typing import ClassVar, Literal, get_args
+from typing import Literal, get_args
 
 from libs.contracts.bus_messages import Command, Event, Value
 from libs.contracts.deterministic_ids import derived_id
@@ -40,11 +40,9 @@ def permissions_id(org: str, kind: ScopeKind, scope_id: str) -> str:
     return derived_id("tool_permissions", org, kind, scope_id)
 
 
-class SetToolPermissions(Command):
+class SetToolPermissions(Command, service=SERVICE, topic="tool_permissions.set"):
     """Say which tools may be called in a scope, from now on; a list without limits ends it."""
 
-    service: ClassVar[str] = SERVICE
-    topic: ClassVar[str] = "tool_permissions.set"
     kind: ScopeKind
     scope_id: str
     allowed: AllowList
@@ -55,11 +53,9 @@ class SetToolPermissions(Command):
         return derived_id("tool_permissions", self.kind, self.scope_id)
 
 
-class ToolPermissionsChanged(Event):
+class ToolPermissionsChanged(Event, service=SERVICE, topic="tool_permissions.changed"):
     """Which tools may be called in a scope is different from now on."""
 
-    service: ClassVar[str] = SERVICE
-    topic: ClassVar[str] = "tool_permissions.changed"
     kind: ScopeKind
     scope_id: str
     tools: list[str] | None = None

@@ -44,7 +44,7 @@ class InnerTool(Value):
     refused: str = ""
 
 
-class RunTool(Command):
+class RunTool(Command, service=SERVICE, topic="tool_run.begin"):
     """Call a tool by its id, or the one that `source` describes.
 
     The values of its `environment` are sealed, and opened where the code runs. Where it is a
@@ -54,8 +54,6 @@ class RunTool(Command):
     them they are those of the agent. Where a `revision` of the tool was approved, another one is
     not called. It is accepted when it is durable that the call was begun."""
 
-    service: ClassVar[str] = SERVICE
-    topic: ClassVar[str] = "tool_run.begin"
     tool_run_id: str
     tool_id: str = ""
     revision: int = Field(default=0, exclude_if=not_)
@@ -80,11 +78,9 @@ class RunTool(Command):
         return self.tool_run_id
 
 
-class StopToolRun(Command):
+class StopToolRun(Command, service=SERVICE, topic="tool_run.stop"):
     """End a call that nobody waits for any more; nothing happens if it has ended."""
 
-    service: ClassVar[str] = SERVICE
-    topic: ClassVar[str] = "tool_run.stop"
     tool_run_id: str
 
     @property
@@ -92,13 +88,11 @@ class StopToolRun(Command):
         return self.tool_run_id
 
 
-class ToolRunBegun(Event):
+class ToolRunBegun(Event, service=SERVICE, topic="tool_run.begun"):
     """A tool is about to be called.
 
     `arguments` are JSON, cut where they are long."""
 
-    service: ClassVar[str] = SERVICE
-    topic: ClassVar[str] = "tool_run.begun"
     tool_id: str
     name: str
     arguments: str
@@ -110,11 +104,9 @@ class ToolRunBegun(Event):
     seconds_max: float
 
 
-class ToolRunRefused(Event):
+class ToolRunRefused(Event, service=SERVICE, topic="tool_run.refused"):
     """A tool was not called, because whoever wanted that may not: `reason` says why."""
 
-    service: ClassVar[str] = SERVICE
-    topic: ClassVar[str] = "tool_run.refused"
     tool_id: str
     name: str
     reason: str
@@ -133,13 +125,11 @@ class SamplingUsage(Value):
     completion_tokens: int = 0
 
 
-class ToolRunSampled(Event):
+class ToolRunSampled(Event, service=SERVICE, topic="tool_run.sampled"):
     """In the course of a call the agent's model was asked by the MCP server of the tool.
 
     `reason` says why there was no answer."""
 
-    service: ClassVar[str] = SERVICE
-    topic: ClassVar[str] = "tool_run.sampled"
     additive: ClassVar[bool] = True
     completion_id: str
     outcome: Literal["answered", "failed"]
@@ -167,33 +157,22 @@ class ToolRunResult(Value):
     called: list[str] = Field(default_factory=list, exclude_if=not_)
 
 
-class ToolRunEnded(Event):
+class ToolRunEnded(Event, service=SERVICE, topic="tool_run.ended"):
     """A call has a result."""
 
-    service: ClassVar[str] = SERVICE
-    topic: ClassVar[str] = "tool_run.ended"
     result: ToolRunResult
 
 
-class ToolRunStopped(Event):
+class ToolRunStopped(Event, service=SERVICE, topic="tool_run.stopped"):
     """A call was ended because nobody waits for it any more; it may have taken effect."""
 
-    service: ClassVar[str] = SERVICE
-    topic: ClassVar[str] = "tool_run.stopped"
 
-
-class ToolRunLost(Event):
+class ToolRunLost(Event, service=SERVICE, topic="tool_run.lost"):
     """The process that made a call has died: nobody knows what came of it."""
 
-    service: ClassVar[str] = SERVICE
-    topic: ClassVar[str] = "tool_run.lost"
 
-
-class ToolRunForgotten(Event):
+class ToolRunForgotten(Event, service=SERVICE, topic="tool_run.forgotten"):
     """A call of an agent that was deleted is no longer kept."""
-
-    service: ClassVar[str] = SERVICE
-    topic: ClassVar[str] = "tool_run.forgotten"
 
 
 def tool_run_deltas(org: str, tool_run_id: str) -> str:

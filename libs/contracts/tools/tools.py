@@ -18,15 +18,13 @@ def tool_name_id(org: str, name: str) -> str:
     return derived_id("tool_name", org, name)
 
 
-class CreateTool(Command):
+class CreateTool(Command, service=SERVICE, topic="tool.create"):
     """Make a tool.
 
     Where a client's tool has its name, that one gets the fields that are `given`, and keeps its
     id. The id is the result.
     """
 
-    service: ClassVar[str] = SERVICE
-    topic: ClassVar[str] = "tool.create"
     tool: ToolState
     given: list[str] = Field(default_factory=list)
 
@@ -35,11 +33,9 @@ class CreateTool(Command):
         return self.tool.id
 
 
-class UpdateTool(Command):
+class UpdateTool(Command, service=SERVICE, topic="tool.update"):
     """Change the given fields of a tool."""
 
-    service: ClassVar[str] = SERVICE
-    topic: ClassVar[str] = "tool.update"
     tool_id: str
     changes: JsonObject
 
@@ -48,11 +44,9 @@ class UpdateTool(Command):
         return self.tool_id
 
 
-class DeleteTool(Command):
+class DeleteTool(Command, service=SERVICE, topic="tool.delete"):
     """Remove a tool; its name is free again."""
 
-    service: ClassVar[str] = SERVICE
-    topic: ClassVar[str] = "tool.delete"
     tool_id: str
 
     @property
@@ -60,11 +54,9 @@ class DeleteTool(Command):
         return self.tool_id
 
 
-class DeriveToolSchema(Command):
+class DeriveToolSchema(Command, service=SERVICE, topic="tool_schema.derive"):
     """Say what the schema of a tool of this Python source would be."""
 
-    service: ClassVar[str] = SERVICE
-    topic: ClassVar[str] = "tool_schema.derive"
     keeps_reply: ClassVar[bool] = False
     asker: str
     source_code: str
@@ -74,34 +66,25 @@ class DeriveToolSchema(Command):
         return self.asker
 
 
-class ToolCreated(Event):
+class ToolCreated(Event, service=SERVICE, topic="tool.created"):
     """A tool exists."""
 
-    service: ClassVar[str] = SERVICE
-    topic: ClassVar[str] = "tool.created"
     tool: ToolState
 
 
-class ToolChanged(Event):
+class ToolChanged(Event, service=SERVICE, topic="tool.changed"):
     """Fields of a tool have new values."""
 
-    service: ClassVar[str] = SERVICE
-    topic: ClassVar[str] = "tool.changed"
     changes: JsonObject
 
 
-class ToolDeleted(Event):
+class ToolDeleted(Event, service=SERVICE, topic="tool.deleted"):
     """A tool is gone."""
 
-    service: ClassVar[str] = SERVICE
-    topic: ClassVar[str] = "tool.deleted"
 
-
-class ToolNameTaken(Event):
+class ToolNameTaken(Event, service=SERVICE, topic="tool_name.taken"):
     """A tool of an organisation has this name, and no other one may have it."""
 
-    service: ClassVar[str] = SERVICE
-    topic: ClassVar[str] = "tool_name.taken"
     name: str = ""  # as it was before the log kept none
     tool_id: str
 
@@ -110,11 +93,9 @@ class ToolNameTaken(Event):
         return self.tool_id
 
 
-class ToolNameFreed(Event):
+class ToolNameFreed(Event, service=SERVICE, topic="tool_name.freed"):
     """No tool has this name any more."""
 
-    service: ClassVar[str] = SERVICE
-    topic: ClassVar[str] = "tool_name.freed"
     name: str = ""  # as it was before the log kept none
     tool_id: str
 

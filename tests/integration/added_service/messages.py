@@ -2,16 +2,12 @@
 
 from __future__ import annotations
 
-from typing import ClassVar
-
 from libs.contracts.bus_messages import Command, Event
 
 
-class Count(Command):
+class Count(Command, service="counter", topic="counter.count"):
     """Count one more."""
 
-    service: ClassVar[str] = "counter"
-    topic: ClassVar[str] = "counter.count"
     counter_id: str
 
     @property
@@ -19,9 +15,7 @@ class Count(Command):
         return self.counter_id
 
 
-class Counted(Event):
+class Counted(Event, service="counter", topic="counter.counted"):
     """One more was counted."""
 
-    service: ClassVar[str] = "counter"
-    topic: ClassVar[str] = "counter.counted"
     total: int

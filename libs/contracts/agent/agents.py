@@ -16,86 +16,60 @@ from libs.contracts.tools.base_tools.catalogue import BASE_TOOLS
 SERVICE = "agent"
 
 
-class CreateAgent(Command, service=SERVICE, topic="agent.create"):
+class AgentCommand(Command, service=SERVICE):
+    """A command about one agent."""
+
+    agent_id: str
+
+    @property
+    def target(self) -> str:
+        return self.agent_id
+
+
+class CreateAgent(AgentCommand, topic="agent.create"):
     """Make an agent, with its own blocks, as a V1 request describes it; of a template's deployment,
     which entity of it."""
 
-    agent_id: str
     request: JsonObject
     deployment_id: str = Field(default="", exclude_if=not_)
     entity_id: str = Field(default="", exclude_if=not_)
 
-    @property
-    def target(self) -> str:
-        return self.agent_id
 
-
-class UpdateAgent(Command, service=SERVICE, topic="agent.update"):
+class UpdateAgent(AgentCommand, topic="agent.update"):
     """Change the fields that a V1 request sets."""
 
-    agent_id: str
     request: JsonObject
 
-    @property
-    def target(self) -> str:
-        return self.agent_id
 
-
-class RestoreConfiguration(Command, service=SERVICE, topic="agent.restore_configuration"):
+class RestoreConfiguration(AgentCommand, topic="agent.restore_configuration"):
     """Give an agent the configuration, the tools and the tags that it had in an earlier version;
     not its blocks, its secrets and its sleeptime agent."""
 
-    agent_id: str
     version: int
 
-    @property
-    def target(self) -> str:
-        return self.agent_id
 
-
-class DeleteAgent(Command, service=SERVICE, topic="agent.delete"):
+class DeleteAgent(AgentCommand, topic="agent.delete"):
     """Remove an agent with its conversation, its runs and the blocks that only it has."""
 
-    agent_id: str
 
-    @property
-    def target(self) -> str:
-        return self.agent_id
-
-
-class AttachBlock(Command, service=SERVICE, topic="agent.attach_block"):
+class AttachBlock(AgentCommand, topic="agent.attach_block"):
     """Show a block to an agent."""
 
-    agent_id: str
     block_id: str
 
-    @property
-    def target(self) -> str:
-        return self.agent_id
 
-
-class DetachBlock(Command, service=SERVICE, topic="agent.detach_block"):
+class DetachBlock(AgentCommand, topic="agent.detach_block"):
     """Show a block to an agent no more."""
 
-    agent_id: str
     block_id: str
 
-    @property
-    def target(self) -> str:
-        return self.agent_id
 
-
-class RecordFork(Command, service=SERVICE, topic="agent.record_fork"):
+class RecordFork(AgentCommand, topic="agent.record_fork"):
     """Remember that an agent was made from another one, in the history of one of the two."""
 
-    agent_id: str
     origin_id: str
     fork_id: str
     cut: int
-
-    @property
-    def target(self) -> str:
-        return self.agent_id
 
 
 class AgentCreated(Event, service=SERVICE, topic="agent.created"):
@@ -172,26 +146,16 @@ CALLABLE_ALONE = frozenset(
 )
 
 
-class AttachTool(Command, service=SERVICE, topic="agent.attach_tool"):
+class AttachTool(AgentCommand, topic="agent.attach_tool"):
     """Let an agent have a tool."""
 
-    agent_id: str
     tool_id: str
 
-    @property
-    def target(self) -> str:
-        return self.agent_id
 
-
-class DetachTool(Command, service=SERVICE, topic="agent.detach_tool"):
+class DetachTool(AgentCommand, topic="agent.detach_tool"):
     """Take a tool from an agent."""
 
-    agent_id: str
     tool_id: str
-
-    @property
-    def target(self) -> str:
-        return self.agent_id
 
 
 class CallTool(Command, service=SERVICE, topic="agent.call_tool"):
@@ -209,23 +173,13 @@ class CallTool(Command, service=SERVICE, topic="agent.call_tool"):
         return self.call_id
 
 
-class DeclareCapability(Command, service=SERVICE, topic="agent.declare_capability"):
+class DeclareCapability(AgentCommand, topic="agent.declare_capability"):
     """Record that an agent can do something, in place of what it declared under the same name."""
 
-    agent_id: str
     capability: Capability
 
-    @property
-    def target(self) -> str:
-        return self.agent_id
 
-
-class WithdrawCapability(Command, service=SERVICE, topic="agent.withdraw_capability"):
+class WithdrawCapability(AgentCommand, topic="agent.withdraw_capability"):
     """Record that an agent does not do something any more."""
 
-    agent_id: str
     name: str
-
-    @property
-    def target(self) -> str:
-        return self.agent_id

@@ -55,24 +55,28 @@ class UnitOutcome(Value):
     released: list[FleetMember] = Field(default_factory=list)
 
 
-class CreateFleet(Command, service=SERVICE, topic="fleet.create"):
-    """Make a fleet; one that is there stays as it is, but for its name."""
+class FleetCommand(Command, service=SERVICE):
+    """A command about one fleet."""
 
     fleet_id: str
-    key: str
-    name: str
-    origin: str
 
     @property
     def target(self) -> str:
         return self.fleet_id
 
 
-class StartFleetApply(Command, service=SERVICE, topic="fleet.start_apply"):
+class CreateFleet(FleetCommand, topic="fleet.create"):
+    """Make a fleet; one that is there stays as it is, but for its name."""
+
+    key: str
+    name: str
+    origin: str
+
+
+class StartFleetApply(FleetCommand, topic="fleet.start_apply"):
     """Apply a plan that is stored, unless another apply is under way, or has begun since `after`,
     which was the newest one when the plan was found to be right; empty for none."""
 
-    fleet_id: str
     apply_id: str
     plan_id: str
     by: str
@@ -81,19 +85,9 @@ class StartFleetApply(Command, service=SERVICE, topic="fleet.start_apply"):
     units: int
     after: str
 
-    @property
-    def target(self) -> str:
-        return self.fleet_id
 
-
-class DeleteFleet(Command, service=SERVICE, topic="fleet.delete"):
+class DeleteFleet(FleetCommand, topic="fleet.delete"):
     """Forget a fleet; what it owned stays, and is nobody's."""
-
-    fleet_id: str
-
-    @property
-    def target(self) -> str:
-        return self.fleet_id
 
 
 class FleetEvent(Event, service=SERVICE):

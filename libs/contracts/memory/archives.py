@@ -47,73 +47,52 @@ class NewPassage(Value):
     created_at: datetime | None = None
 
 
-class CreateArchive(Command, service=SERVICE, topic="archive.create"):
-    """Make an archive; without `embedding_config` its passages are embedded by the default."""
+class ArchiveCommand(Command, service=SERVICE):
+    """A command about one archive."""
 
     archive_id: str
+
+    @property
+    def target(self) -> str:
+        return self.archive_id
+
+
+class CreateArchive(ArchiveCommand, topic="archive.create"):
+    """Make an archive; without `embedding_config` its passages are embedded by the default."""
+
     name: str
     description: str | None = None
     embedding_config: EmbeddingConfig | None = None
     metadata: JsonObject | None = None
 
-    @property
-    def target(self) -> str:
-        return self.archive_id
 
-
-class UpdateArchive(Command, service=SERVICE, topic="archive.update"):
+class UpdateArchive(ArchiveCommand, topic="archive.update"):
     """Give an archive another name, description or metadata."""
 
-    archive_id: str
     changes: JsonObject
 
-    @property
-    def target(self) -> str:
-        return self.archive_id
 
-
-class DeleteArchive(Command, service=SERVICE, topic="archive.delete"):
+class DeleteArchive(ArchiveCommand, topic="archive.delete"):
     """Remove an archive with its passages; with `unless_attached` only if no other agent than this
     one has it."""
 
-    archive_id: str
     unless_attached: str = Field(default="", exclude_if=not_)
 
-    @property
-    def target(self) -> str:
-        return self.archive_id
 
-
-class AttachArchive(Command, service=SERVICE, topic="archive.attach"):
+class AttachArchive(ArchiveCommand, topic="archive.attach"):
     """Let an agent search an archive."""
 
-    archive_id: str
     agent_id: str
 
-    @property
-    def target(self) -> str:
-        return self.archive_id
 
-
-class DetachArchive(Command, service=SERVICE, topic="archive.detach"):
+class DetachArchive(ArchiveCommand, topic="archive.detach"):
     """Let an agent no longer search an archive."""
 
-    archive_id: str
     agent_id: str
 
-    @property
-    def target(self) -> str:
-        return self.archive_id
 
-
-class EmptyArchive(Command, service=SERVICE, topic="archive.empty"):
+class EmptyArchive(ArchiveCommand, topic="archive.empty"):
     """Remove the next of the passages that a deleted archive has left."""
-
-    archive_id: str
-
-    @property
-    def target(self) -> str:
-        return self.archive_id
 
 
 class InsertPassages(Command, service=SERVICE, topic="passages.insert"):

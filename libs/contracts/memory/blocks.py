@@ -46,15 +46,20 @@ class CreateBlocks(Command, service=SERVICE, topic="blocks.create"):
         return self.blocks[0].id
 
 
-class UpdateBlock(Command, service=SERVICE, topic="block.update"):
-    """Change the given fields of a block."""
+class BlockCommand(Command, service=SERVICE):
+    """A command about one block."""
 
     block_id: str
-    changes: JsonObject
 
     @property
     def target(self) -> str:
         return self.block_id
+
+
+class UpdateBlock(BlockCommand, topic="block.update"):
+    """Change the given fields of a block."""
+
+    changes: JsonObject
 
 
 class ReplaceText(Value):
@@ -77,28 +82,18 @@ class InsertText(Value):
 Edit = Annotated[ReplaceText | InsertText, Field(discriminator="kind")]
 
 
-class EditBlock(Command, service=SERVICE, topic="block.edit"):
+class EditBlock(BlockCommand, topic="block.edit"):
     """Edit the value of a block as a tool call asks."""
 
-    block_id: str
     edit: Edit
     cause: Cause
 
-    @property
-    def target(self) -> str:
-        return self.block_id
 
-
-class RewriteBlock(Command, service=SERVICE, topic="block.rewrite"):
+class RewriteBlock(BlockCommand, topic="block.rewrite"):
     """Give a block another value as a whole, as a tool call asks."""
 
-    block_id: str
     value: str
     cause: Cause
-
-    @property
-    def target(self) -> str:
-        return self.block_id
 
 
 class ReplaceLines(Value):
@@ -109,54 +104,33 @@ class ReplaceLines(Value):
     new_lines: list[str]
 
 
-class PatchBlock(Command, service=SERVICE, topic="block.patch"):
+class PatchBlock(BlockCommand, topic="block.patch"):
     """Replace lines of a block in several places, all or none, as a tool call asks."""
 
-    block_id: str
     changes: list[ReplaceLines]
     cause: Cause
 
-    @property
-    def target(self) -> str:
-        return self.block_id
 
-
-class RenameBlock(Command, service=SERVICE, topic="block.rename"):
+class RenameBlock(BlockCommand, topic="block.rename"):
     """Give a block that has the label `old_label` another label, another description or both, as a
     tool call asks."""
 
-    block_id: str
     old_label: str
     label: str | None = None
     description: str | None = None
     cause: Cause
 
-    @property
-    def target(self) -> str:
-        return self.block_id
 
-
-class RestoreBlock(Command, service=SERVICE, topic="block.restore"):
+class RestoreBlock(BlockCommand, topic="block.restore"):
     """Give a block the fields that it had in an earlier version, unless it has changed since
     `if_version`."""
 
-    block_id: str
     version: int
     if_version: int | None = None
 
-    @property
-    def target(self) -> str:
-        return self.block_id
 
-
-class DeleteBlock(Command, service=SERVICE, topic="block.delete"):
+class DeleteBlock(BlockCommand, topic="block.delete"):
     """Remove a block."""
-
-    block_id: str
-
-    @property
-    def target(self) -> str:
-        return self.block_id
 
 
 class BlockCreated(Event, service=SERVICE, topic="block.created"):

@@ -15,13 +15,22 @@ def folder_name_id(org: str, name: str) -> str:
     return derived_id("folder_name", org, name)
 
 
-class CreateFolder(Command, service=SERVICE, topic="folder.create"):
+class FolderCommand(Command, service=SERVICE):
+    """A command about one folder."""
+
+    folder_id: str
+
+    @property
+    def target(self) -> str:
+        return self.folder_id
+
+
+class CreateFolder(FolderCommand, topic="folder.create"):
     """Make a folder; a name that another folder of the organisation has is refused.
 
     Its files are embedded as the config says, else by the server's own model.
     """
 
-    folder_id: str
     name: str
     description: str | None = None
     instructions: str | None = None
@@ -29,30 +38,15 @@ class CreateFolder(Command, service=SERVICE, topic="folder.create"):
     embedding_chunk_size: int | None = None
     embedding_config: EmbeddingConfig | None = None
 
-    @property
-    def target(self) -> str:
-        return self.folder_id
 
-
-class UpdateFolder(Command, service=SERVICE, topic="folder.update"):
+class UpdateFolder(FolderCommand, topic="folder.update"):
     """Change the given fields of a folder."""
 
-    folder_id: str
     changes: JsonObject
 
-    @property
-    def target(self) -> str:
-        return self.folder_id
 
-
-class DeleteFolder(Command, service=SERVICE, topic="folder.delete"):
+class DeleteFolder(FolderCommand, topic="folder.delete"):
     """Remove a folder, and with it all of its files."""
-
-    folder_id: str
-
-    @property
-    def target(self) -> str:
-        return self.folder_id
 
 
 class FolderCreated(Event, service=SERVICE, topic="folder.created"):

@@ -7,20 +7,15 @@ from typing import ClassVar
 
 from libs.contracts.bus_messages import Command, Event, Value
 from libs.contracts.letta.model_configs import EmbeddingConfig
-from libs.contracts.memory.archives import Embedding
+from libs.contracts.memory.archives import ArchiveCommand, Embedding
 from libs.contracts.memory.blocks import SERVICE
 
 
-class ChangeArchiveEmbedding(Command, service=SERVICE, topic="archive.change_embedding"):
+class ChangeArchiveEmbedding(ArchiveCommand, topic="archive.change_embedding"):
     """Embed an archive by another model from now on, and what is in it again; without a config by
     the server's default."""
 
-    archive_id: str
     embedding_config: EmbeddingConfig | None = None
-
-    @property
-    def target(self) -> str:
-        return self.archive_id
 
 
 class ReembedPassages(Command, service=SERVICE, topic="passages.reembed"):

@@ -116,55 +116,44 @@ class DiscoveryReport(Value):
     unusable: list[UnusableMcpTool] = Field(default_factory=list)
 
 
-class CreateMcpServer(Command, service=SERVICE, topic="mcp_server.create"):
+class McpServerCommand(Command, service=SERVICE):
+    """A command about one MCP server."""
+
+    server_id: str
+
+    @property
+    def target(self) -> str:
+        return self.server_id
+
+
+class CreateMcpServer(McpServerCommand, topic="mcp_server.create"):
     """Add an MCP server; its tools are discovered then.
 
     One that is `declared` in the configuration of the service goes when it is no longer there."""
 
-    server_id: str
     name: str
     config: SealedMcpConfig
     declared: bool = False
 
-    @property
-    def target(self) -> str:
-        return self.server_id
 
-
-class UpdateMcpServer(Command, service=SERVICE, topic="mcp_server.update"):
+class UpdateMcpServer(McpServerCommand, topic="mcp_server.update"):
     """Change how an MCP server is called or reached; its tools are discovered again then."""
 
-    server_id: str
     name: str | None = None
     changes: McpConfigChanges | None = None
 
-    @property
-    def target(self) -> str:
-        return self.server_id
 
-
-class DeleteMcpServer(Command, service=SERVICE, topic="mcp_server.delete"):
+class DeleteMcpServer(McpServerCommand, topic="mcp_server.delete"):
     """Remove an MCP server and its tools."""
 
-    server_id: str
 
-    @property
-    def target(self) -> str:
-        return self.server_id
-
-
-class RefreshMcpServer(Command, service=SERVICE, topic="mcp_server.refresh"):
+class RefreshMcpServer(McpServerCommand, topic="mcp_server.refresh"):
     """Discover the tools of an MCP server again; the number of that discovery is the result.
 
     `accepted` names tools, as the server does, whose new definition somebody accepts: what an
     earlier discovery has shown, and no later one."""
 
-    server_id: str
     accepted: list[str] = Field(default_factory=list)
-
-    @property
-    def target(self) -> str:
-        return self.server_id
 
 
 class ListMcpTools(Command, service=SERVICE, topic="mcp_server.list_tools"):

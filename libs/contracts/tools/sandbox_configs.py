@@ -42,76 +42,54 @@ class LocalSandboxConfig(Value):
     pip_requirements: list[Requirement] = Field(default_factory=list)
 
 
-class SetSandboxConfig(Command, service=SERVICE, topic="sandbox_config.set"):
-    """Have these settings; where they are only a default, what is there stays as it is."""
+class SandboxConfigCommand(Command, service=SERVICE):
+    """A command about one sandbox configuration."""
 
     config_id: str
+
+    @property
+    def target(self) -> str:
+        return self.config_id
+
+
+class SetSandboxConfig(SandboxConfigCommand, topic="sandbox_config.set"):
+    """Have these settings; where they are only a default, what is there stays as it is."""
+
     config: LocalSandboxConfig
     only_default: bool = False
     must_exist: bool = False
 
-    @property
-    def target(self) -> str:
-        return self.config_id
 
-
-class DeleteSandboxConfig(Command, service=SERVICE, topic="sandbox_config.delete"):
+class DeleteSandboxConfig(SandboxConfigCommand, topic="sandbox_config.delete"):
     """Have no settings any more, and none of their variables."""
 
-    config_id: str
 
-    @property
-    def target(self) -> str:
-        return self.config_id
-
-
-class RecreatePackages(Command, service=SERVICE, topic="sandbox_config.recreate_packages"):
+class RecreatePackages(SandboxConfigCommand, topic="sandbox_config.recreate_packages"):
     """Install all packages of the organisation's tools anew, instead of those that are there."""
 
-    config_id: str
 
-    @property
-    def target(self) -> str:
-        return self.config_id
-
-
-class SetSandboxVariable(Command, service=SERVICE, topic="sandbox_config.set_variable"):
+class SetSandboxVariable(SandboxConfigCommand, topic="sandbox_config.set_variable"):
     """Have an environment variable; the one of its name is changed, and its id is the result."""
 
-    config_id: str
     variable_id: str
     key: str
     value: Sealed
     description: str | None = None
 
-    @property
-    def target(self) -> str:
-        return self.config_id
 
-
-class UpdateSandboxVariable(Command, service=SERVICE, topic="sandbox_config.update_variable"):
+class UpdateSandboxVariable(SandboxConfigCommand, topic="sandbox_config.update_variable"):
     """Change what is given of an environment variable."""
 
-    config_id: str
     variable_id: str
     key: str | None = None
     value: Sealed | None = None
     description: str | None = None
 
-    @property
-    def target(self) -> str:
-        return self.config_id
 
-
-class DeleteSandboxVariable(Command, service=SERVICE, topic="sandbox_config.delete_variable"):
+class DeleteSandboxVariable(SandboxConfigCommand, topic="sandbox_config.delete_variable"):
     """Have an environment variable no more."""
 
-    config_id: str
     variable_id: str
-
-    @property
-    def target(self) -> str:
-        return self.config_id
 
 
 class SandboxConfigChanged(Event, service=SERVICE, topic="sandbox_config.changed"):

@@ -3,18 +3,48 @@
 from __future__ import annotations
 
 import asyncio
+import importlib.util
+import json
+import logging
 import signal
+from collections.abc import Mapping
 
 from deploy.embedded.process_activity import LOOK_AGAIN_SECONDS, Allowance, OwnTime
-from deploy.embedded.subprocesses import Child, Command, signal_group, start_program
+from deploy.embedded.service_commands import python_command
+from deploy.embedded.service_environment import of_server
+from deploy.embedded.settings import Settings
+from deploy.embedded.subprocesses import Child, signal_group, start_program
 from deploy.embedded.supervised_process import Failed, Part
+
+log = logging.getLogger("heeler.supervisor")
 
 MIGRATES_WITHIN = OwnTime(processor_seconds=3600.0, idle_seconds=600.0)  # of millions of events
 
 
-async def run_migrations(command: Command, store: Part | None) -> None:
-    """Return when they are done. Raises Failed where they fail, or where they and Postgres, which
-    does their work, have had more time of their own than they may."""
+async def run_migrations(
+    settings: Settings,
+    store: Part | None,
+    *,
+    nats_url: str,
+    database_url: str,
+    passwords: Mapping[str, str],
+) -> None:
+    """Return when they are done, at once where there are none. Raises Failed where they fail, or
+    where they and Postgres, which does their work, have had more time of their own than they may.
+    `passwords` are those of the services."""
+    module = settings.migrations_module
+    if not module_exists(module):
+        log.info("no module %s: no migrations", module)
+        return
+    command = python_command(
+        settings,
+        "migrate",
+        module,
+        of_server(),
+        HEELER_NATS_URL=nats_url,
+        HEELER_ADMIN_DATABASE_URL=database_url,
+        HEELER_SERVICE_PASSWORDS=json.dumps(dict(passwords)),
+    )
     process = await start_program(command)
     try:
         code = await exit_code(process, store)
@@ -36,3 +66,11 @@ async def exit_code(process: Child, store: Part | None) -> int:
             late = f"the migrations took more than {MIGRATES_WITHIN} and were ended."
             raise Failed("migrate", late)
     return ended.result()
+
+
+def module_exists(module: str) -> bool:
+    """Whether there is a module of this name to run."""
+    try:
+        return importlib.util.find_spec(module) is not None
+    except ModuleNotFoundError:
+        return False

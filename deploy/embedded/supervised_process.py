@@ -37,6 +37,9 @@ SIGN_POLL_SECONDS = 0.05
 LOOK_SECONDS = 3.0  # a look costs some milliseconds of the CPU
 # Postgres reads its log after a crash, and NATS its store: that takes a processor or a disk.
 SERVER_STARTS_WITHIN = OwnTime(processor_seconds=600.0, idle_seconds=30.0)
+# Postgres and NATS, for which all wait, get no more than this the next time either: on a full disk
+# only a new start tells.
+SERVER_ANSWERS_WITHIN = OwnTime(processor_seconds=60.0, idle_seconds=6.0)
 FIRST_ANSWER_WITHIN = OwnTime(processor_seconds=300.0, idle_seconds=60.0)  # it loads its modules
 DOUBLINGS_MAX = 4  # of what a process has, that was ended and did not get well by that
 RESTARTS_BEFORE_READY_MAX = 4
@@ -321,3 +324,9 @@ class Part:
         if last_exit is not None:
             self.state.last_exit = last_exit
         self._changed()
+
+
+def look_at_server(part: Part, *, is_well: bool) -> Look:
+    """A look at Postgres or NATS; one that is not well owes an answer since its start."""
+    missing = Missing("an answer", part.started_at, SERVER_ANSWERS_WITHIN)
+    return Look(is_well, () if is_well else (missing,))

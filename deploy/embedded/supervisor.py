@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import importlib.util
-import json
 import logging
 import os
 import signal
@@ -22,18 +20,17 @@ from deploy.embedded.applied_configuration import read_applied
 from deploy.embedded.leftovers import kill_leftovers
 from deploy.embedded.listener import open_listener
 from deploy.embedded.migration_run import run_migrations
-from deploy.embedded.nats_server import Nats, NatsStart
+from deploy.embedded.nats_part import NatsPart
+from deploy.embedded.nats_server import Nats
 from deploy.embedded.postgres_location import require_database
 from deploy.embedded.postgres_server import buffers_mb, memory_bytes
-from deploy.embedded.process_activity import OwnTime
 from deploy.embedded.reload import Reloader, check_in_process
 from deploy.embedded.service_commands import (
     HTTP_PARTS,
     fork_server_command,
-    python_command,
     service_command,
 )
-from deploy.embedded.service_environment import fingerprints, of_server
+from deploy.embedded.service_environment import fingerprints
 from deploy.embedded.service_forks import ServiceForks, can_fork
 from deploy.embedded.service_watch import ServiceWatch
 from deploy.embedded.settings import (
@@ -58,20 +55,14 @@ from deploy.embedded.state import (
     read_state,
     write_state,
 )
-from deploy.embedded.subprocesses import (
-    Command,
-    Start,
-    start_program,
-)
+from deploy.embedded.subprocesses import Command, Start, start_program
 from deploy.embedded.supervised_process import (
     LOOK_SECONDS,
-    SERVER_STARTS_WITHIN,
-    EndsAgainAndAgain,
     Failed,
     Look,
-    Missing,
     Part,
     Well,
+    look_at_server,
 )
 from libs.contracts.environment_parsing import is_ip_address
 from libs.contracts.nats_permissions import WATCH
@@ -80,10 +71,6 @@ log = logging.getLogger("heeler.supervisor")
 
 STATE_CHECK_SECONDS = 3.0
 SYSTEMD_SECONDS = 60.0  # that it waits for the next word
-# Postgres and NATS, for which all wait, get no more than this the next time either: on a full disk
-# only a new start tells.
-SERVER_ANSWERS_WITHIN = OwnTime(processor_seconds=60.0, idle_seconds=6.0)
-STARTS_IN_VAIN_MAX = 2  # of NATS, before its store is taken for the reason
 
 
 class Supervisor:
@@ -132,7 +119,6 @@ class Supervisor:
         self._parts: dict[str, Part] = {}
         self._watching: list[asyncio.Task[None]] = []
         self._services: ServiceWatch | None = None
-        self._has_empty_store = False  # NATS, and has not been well since
         self._unwritten = ""  # why the state could not be written, said once
 
     async def run(self) -> int:
@@ -200,52 +186,11 @@ class Supervisor:
         await asyncio.to_thread(self._postgres.prepare)
         self._nats.prepare()
         store = self._add(self._postgres.command(), lambda _: self._postgres.clear_what_died())
-        await asyncio.gather(store.wait_ready(self._postgres.ready), self._start_nats())
+        nats = NatsPart(self._nats, self._add, self._notify)
+        await asyncio.gather(store.wait_ready(self._postgres.ready), nats.start())
         self._keep(partial(store.watch, self._look_at_postgres))
-        self._keep(partial(self._parts["nats"].watch, self._look_at_nats))
-
-    async def _start_nats(self) -> None:
-        """Start NATS; where it does not get ready, once more with an empty store."""
-        for last in (False, True):
-            bus = self._add(self._nats.command(), self._mend_nats)
-            try:
-                await bus.wait_ready(NatsStart(self._nats, bus).ready)
-            except Failed as failure:
-                in_vain = bus.starts_in_vain >= STARTS_IN_VAIN_MAX
-                killed = isinstance(failure, EndsAgainAndAgain) and not in_vain
-                await bus.stop()
-                if last or killed or not self._set_aside_nats_store():
-                    raise
-            else:
-                return
-
-    def _mend_nats(self, bus: Part) -> None:
-        """Before each start: one that was of no use twice is made with an empty store."""
-        if not self._nats.is_prepared:  # on a full disk it could not be written again
-            self._nats.prepare()
-        if bus.starts_in_vain >= STARTS_IN_VAIN_MAX:
-            self._set_aside_nats_store()
-
-    def _set_aside_nats_store(self) -> bool:
-        """Only once until NATS was well again: an empty store is no reason that it is not."""
-        if self._has_empty_store:
-            return False
-        try:
-            aside = self._nats.set_aside_store()
-        except OSError as error:
-            log.error("the store of nats cannot be set aside: %s", error)
-            return False
-        if aside is None:
-            return False
-        self._has_empty_store = True
-        notice = (
-            f"The store of NATS was damaged and is set aside as {aside}. Nothing is lost: what was"
-            " in it is made again from Postgres."
-        )
-        log.warning("%s", notice)
-        self._state.notices.append(notice)
-        self._write()
-        return True
+        bus = self._parts["nats"]
+        self._keep(partial(bus.watch, partial(nats.look, bus, self._stores_commands)))
 
     def _answers_clients(self) -> bool:
         """Whether the api answers, if only that something is missing."""
@@ -254,27 +199,29 @@ class Supervisor:
         return health.code != 0
 
     def _look_at_postgres(self) -> Look:
-        return self._found("postgres", is_well=self._session.answers())
+        return look_at_server(self._parts["postgres"], is_well=self._session.answers())
 
-    def _look_at_nats(self) -> Look:
-        """One that reads its store is heard of once it has read it, which may take long."""
-        if not self._nats.listens():
-            reads = Missing("its store", self._parts["nats"].started_at, SERVER_STARTS_WITHIN)
-            return Look(is_well=False, missing=(reads,))
-        is_well = self._nats.ready() and (self._services is None or self._services.stores())
-        self._has_empty_store = self._has_empty_store and not is_well
-        return self._found("nats", is_well=is_well)
+    def _stores_commands(self) -> bool:
+        """Whether NATS stores what it is sent, as far as is known."""
+        return self._services is None or self._services.stores()
 
-    def _found(self, server: str, *, is_well: bool) -> Look:
-        since = self._parts[server].started_at
-        missing = Missing("an answer", since, SERVER_ANSWERS_WITHIN)
-        return Look(is_well, () if is_well else (missing,))
+    def _notify(self, notice: str) -> None:
+        """Tell the operator what was mended."""
+        log.warning("%s", notice)
+        self._state.notices.append(notice)
+        self._write()
 
     async def _start_services(self) -> None:
         await asyncio.to_thread(self._postgres.create_database, DATABASE)
         self._state.has_database = True
         self._phase("migrating")
-        await self._migrate()
+        await run_migrations(
+            self._settings,
+            self._parts.get("postgres"),
+            nats_url=self._nats.url,
+            database_url=self._postgres.url(DATABASE),
+            passwords=self._secrets.service_passwords,
+        )
         if self._settings.replicas > 1 or is_ip_address(self._settings.host):
             self._listener = open_listener(self._settings)
         self._services = ServiceWatch(
@@ -294,22 +241,6 @@ class Supervisor:
         """From when until when Postgres and NATS are known to have been well."""
         store, bus = self._parts["postgres"], self._parts["nats"]
         return [lambda: store.well if self._session.serves else None, lambda: bus.well]
-
-    async def _migrate(self) -> None:
-        module = self._settings.migrations_module
-        if not _module_exists(module):
-            log.info("no module %s: no migrations", module)
-            return
-        command = python_command(
-            self._settings,
-            "migrate",
-            module,
-            of_server(),
-            HEELER_NATS_URL=self._nats.url,
-            HEELER_ADMIN_DATABASE_URL=self._postgres.url(DATABASE),
-            HEELER_SERVICE_PASSWORDS=json.dumps(self._secrets.service_passwords),
-        )
-        await run_migrations(command, self._parts.get("postgres"))
 
     def _service_command(self, settings: Settings, name: str) -> Command:
         command = service_command(settings, self._secrets, self._state.ports, name)
@@ -443,13 +374,6 @@ async def _outcome(starting: asyncio.Task[None]) -> Exception | None:
             log.exception("start failed")
         return error
     return None
-
-
-def _module_exists(module: str) -> bool:
-    try:
-        return importlib.util.find_spec(module) is not None
-    except ModuleNotFoundError:
-        return False
 
 
 def main(settings: Settings, kind: type[Supervisor] = Supervisor) -> int:

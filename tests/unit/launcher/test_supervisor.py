@@ -26,6 +26,7 @@ from deploy.embedded import (
     supervisor,
     up,
 )
+from deploy.embedded.nats_part import STARTS_IN_VAIN_MAX, NatsPart
 from deploy.embedded.nats_server import UNWELL_WITHIN, Nats, NatsStart
 from deploy.embedded.process_activity import Activity, OwnTime
 from deploy.embedded.settings import STALLED_SECONDS_MAX, LaunchError, Settings, read_settings
@@ -38,7 +39,7 @@ from deploy.embedded.supervised_process import (
     Missing,
     Part,
 )
-from deploy.embedded.supervisor import STARTS_IN_VAIN_MAX, Supervisor, keep_on
+from deploy.embedded.supervisor import Supervisor, keep_on
 from tests.waiting import wait_for
 
 
@@ -153,16 +154,16 @@ def test_a_store_is_set_aside_once_until_nats_was_well(
     monkeypatch.setattr(Nats, "listens", lambda _: True)
     monkeypatch.setattr(Nats, "ready", lambda _: True)
     bus = cast(Part, SimpleNamespace(starts_in_vain=STARTS_IN_VAIN_MAX, started_at=0.0))
-    heeler._parts["nats"] = bus
-    heeler._mend_nats(bus)
+    nats = NatsPart(heeler._nats, lambda *_: bus, heeler._notify)
+    nats.mend(bus)
     (first,) = set_aside(heeler)
     heeler._nats.store.mkdir()
-    heeler._mend_nats(bus)
+    nats.mend(bus)
     assert set_aside(heeler) == [first]
     assert heeler._nats.store.exists()
 
-    assert heeler._look_at_nats().is_well
-    heeler._mend_nats(bus)
+    assert nats.look(bus, lambda: True).is_well
+    nats.mend(bus)
     (second,) = set_aside(heeler)
     assert second != first
 
@@ -170,10 +171,11 @@ def test_a_store_is_set_aside_once_until_nats_was_well(
 def test_nats_that_reads_its_store_has_the_time_of_its_own_that_reading_takes(
     heeler: Supervisor,
 ) -> None:
-    heeler._parts["nats"] = cast(Part, SimpleNamespace(started_at=1000.0))
+    bus = cast(Part, SimpleNamespace(started_at=1000.0))
+    nats = NatsPart(heeler._nats, lambda *_: bus, heeler._notify)
     with socket.socket() as port:
         port.bind(("127.0.0.1", heeler._nats.port))
-        (missing,) = heeler._look_at_nats().missing
+        (missing,) = nats.look(bus, lambda: True).missing
         assert missing.bound == SERVER_STARTS_WITHIN
         port.listen()
         assert heeler._nats.listens()
@@ -219,7 +221,7 @@ async def test_at_the_start_too_a_store_is_not_blamed_where_nats_is_killed(
     command = part(heeler._nats.folder, "sh", "-c", script).command
     monkeypatch.setattr(Nats, "command", lambda _: command)
     with pytest.raises(Failed, match="nats did not get ready: it ended again and again"):
-        await asyncio.wait_for(heeler._start_nats(), 30)
+        await asyncio.wait_for(NatsPart(heeler._nats, heeler._add, heeler._notify).start(), 30)
     assert bool(set_aside(heeler)) == sets_aside
 
 
@@ -228,10 +230,13 @@ async def test_migrations_that_take_too_long_are_ended_and_named(
 ) -> None:
     monkeypatch.setattr(migration_run, "MIGRATES_WITHIN", OwnTime(10.0, 0.01))
     monkeypatch.setattr(
-        supervisor, "python_command", lambda *_, **__: part(tmp_path, "sleep", "600").command
+        migration_run, "python_command", lambda *_, **__: part(tmp_path, "sleep", "600").command
+    )
+    migrating = migration_run.run_migrations(
+        heeler._settings, None, nats_url="", database_url="", passwords={}
     )
     with pytest.raises(Failed, match=r"the migrations took more than .* 0\.01 s idle") as failure:
-        await asyncio.wait_for(heeler._migrate(), 30)
+        await asyncio.wait_for(migrating, 30)
     assert failure.value.part == "migrate"
     assert not [
         child

@@ -12,6 +12,7 @@ from deploy.containers.engine import require_engine
 from deploy.containers.project import Container, Project
 from deploy.embedded.api_health import LAUNCH_PROBE_SECONDS_MAX, Health, read_health
 from deploy.embedded.launch_progress import LaunchProgress
+from deploy.embedded.listener import require_free_port
 from deploy.embedded.process_activity import LOOK_AGAIN_SECONDS
 from deploy.embedded.service_settings import print_unused, require_service_settings
 from deploy.embedded.settings import (
@@ -21,7 +22,7 @@ from deploy.embedded.settings import (
     Settings,
     require_password,
 )
-from deploy.embedded.up import home_prefix, print_rows, require_free_port
+from deploy.embedded.up import home_prefix, print_rows
 from deploy.plain_tables import GREEN, RED, print_table
 from libs.contracts.listening_address import is_loopback
 

@@ -14,10 +14,10 @@ from deploy.containers.project import Project
 from deploy.doctor.examined import Examined
 from deploy.doctor.findings import Finding, ok, problem, skip, warning
 from deploy.embedded.api_health import read_health
+from deploy.embedded.listener import listener_of
 from deploy.embedded.service_environment import changed_variables, fingerprints
 from deploy.embedded.state import port_is_free
 from deploy.embedded.subprocesses import LOGS_KEPT
-from deploy.embedded.up import listener_of
 
 MIB, GIB = 1 << 20, 1 << 30
 FREE_BYTES_MIN, FREE_BYTES_LOW = 256 * MIB, 2 * GIB

@@ -1,10 +1,15 @@
-"""The socket that the processes of the api accept from."""
+"""The port of the api: whether it is free, and the socket that its processes accept from."""
 
 from __future__ import annotations
 
 import socket
 
-from deploy.embedded.settings import LaunchError, Settings
+import psutil
+
+from deploy.embedded.api_health import read_health
+from deploy.embedded.command_name import launch_words
+from deploy.embedded.settings import IS_CHECKOUT, LaunchError, Settings
+from deploy.embedded.state import port_is_free
 
 LISTEN_BACKLOG = 2048
 
@@ -25,3 +30,31 @@ def open_listener(settings: Settings) -> socket.socket:
         ) from error
     listener.listen(LISTEN_BACKLOG)
     return listener
+
+
+def require_free_port(settings: Settings) -> None:
+    """Raise LaunchError, with the owner if he can be seen, when the API's port is taken."""
+    if port_is_free(settings.host, settings.port):
+        return
+    owner = listener_of(settings.port)
+    server = read_health(settings.reach_host, settings.port).server
+    who = f" by {owner}" if owner else ""
+    who += f", which is another Heeler ({server})" if server.startswith("heeler") else ""
+    option = "HEELER_PORT=" if IS_CHECKOUT else "--port "
+    raise LaunchError(
+        f"Cannot listen on {settings.host}:{settings.port}: the port is taken{who}. "
+        f"Choose another, for example: {launch_words('up')} {option}{settings.port + 1}"
+    )
+
+
+def listener_of(port: int) -> str | None:
+    """The process that listens on a port, in words; None where it cannot be seen."""
+    try:
+        for connection in psutil.net_connections(kind="tcp"):
+            listens = connection.status == psutil.CONN_LISTEN and connection.laddr
+            if listens and connection.laddr.port == port and connection.pid:
+                words = " ".join(psutil.Process(connection.pid).cmdline())
+                return f"pid {connection.pid} ({words[:80]})"
+    except psutil.Error:
+        return None
+    return None

@@ -12,12 +12,11 @@ import time
 from collections.abc import Hashable, Iterator, Mapping
 from pathlib import Path
 
-import psutil
-
 from deploy.embedded.api_health import LAUNCH_PROBE_SECONDS_MAX, Health, read_health
 from deploy.embedded.command_name import command_name, launch_words
 from deploy.embedded.launch_progress import PARENTS, SUPERVISOR, LaunchProgress
 from deploy.embedded.leftovers import kill_leftovers
+from deploy.embedded.listener import require_free_port
 from deploy.embedded.postgres_location import require_database
 from deploy.embedded.process_activity import poll_seconds
 from deploy.embedded.service_commands import HTTP_PARTS
@@ -37,7 +36,6 @@ from deploy.embedded.state import (
     InstanceState,
     ProcessMark,
     open_secrets,
-    port_is_free,
     read_state,
     write_state,
 )
@@ -149,34 +147,6 @@ def _alive(state: InstanceState | None) -> dict[str, int | None]:
     return {
         part.name: part.mark.pid for part in parts.values() if part.mark and part.mark.process()
     }
-
-
-def require_free_port(settings: Settings) -> None:
-    """Raise LaunchError, with the owner if he can be seen, when the API's port is taken."""
-    if port_is_free(settings.host, settings.port):
-        return
-    owner = listener_of(settings.port)
-    server = read_health(settings.reach_host, settings.port).server
-    who = f" by {owner}" if owner else ""
-    who += f", which is another Heeler ({server})" if server.startswith("heeler") else ""
-    option = "HEELER_PORT=" if IS_CHECKOUT else "--port "
-    raise LaunchError(
-        f"Cannot listen on {settings.host}:{settings.port}: the port is taken{who}. "
-        f"Choose another, for example: {launch_words('up')} {option}{settings.port + 1}"
-    )
-
-
-def listener_of(port: int) -> str | None:
-    """The process that listens on a port, in words; None where it cannot be seen."""
-    try:
-        for connection in psutil.net_connections(kind="tcp"):
-            listens = connection.status == psutil.CONN_LISTEN and connection.laddr
-            if listens and connection.laddr.port == port and connection.pid:
-                words = " ".join(psutil.Process(connection.pid).cmdline())
-                return f"pid {connection.pid} ({words[:80]})"
-    except psutil.Error:
-        return None
-    return None
 
 
 def _spawn_supervisor(settings: Settings) -> subprocess.Popen[bytes]:

@@ -219,6 +219,20 @@ class Reconciliation[Item](ABC):
             self.suspect(key)
 
 
+class Correction[Item, Queries](Reconciliation[Item]):
+    """A reconciliation that finds by `queries` what is wrong, and puts it right by commands."""
+
+    def __init__(self, bus: Bus, queries: Queries, clock: Clock, ids: Ids) -> None:
+        super().__init__(clock)
+        self.bus = bus
+        self.queries = queries
+        self.ids = ids
+
+    async def send(self, command: Command, org: str) -> bool:
+        """Send a command that no event causes: see `send_correction`."""
+        return await send_correction(self.bus, self.ids, command, org)
+
+
 async def send_correction(bus: Bus, ids: Ids, command: Command, org: str) -> bool:
     """Send a command that no event causes; returns whether there is nothing left to correct, which
     is so where its target is gone. Raises BusUnavailable."""

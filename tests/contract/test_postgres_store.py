@@ -19,16 +19,10 @@ from libs.eventstore.aggregate_load_query import HISTORIES
 from libs.eventstore.commit_statement import commit_statement
 from libs.eventstore.connection_pool import Database
 from libs.eventstore.failed_messages.ports import park
+from libs.eventstore.log_queries import LOG_HEAD, NUMBER_LOG, READ_LOG
 from libs.eventstore.migrations import RESTORED, migrate
 from libs.eventstore.ports import Commit, DuplicateMessage, Fence, InboxEntry, StoreUnavailable
-from libs.eventstore.postgres import (
-    FORGET_REPLIES,
-    LOG_HEAD,
-    NUMBER_LOG,
-    READ_LOG,
-    RENEW_LEASES,
-    PostgresEventStore,
-)
+from libs.eventstore.postgres import FORGET_REPLIES, RENEW_LEASES, PostgresEventStore
 from libs.eventstore.read_model_rows import RowWrites
 from tests.chosen import new_postgres
 from tests.contract.dead_letter_examples import LETTER

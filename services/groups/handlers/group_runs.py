@@ -19,10 +19,8 @@ from libs.contracts.letta.error_bodies import not_found
 from libs.eventstore.unit_of_work import UnitOfWork
 from libs.work.work_lease import DueWork
 from services.groups.adapters.group_message_queries import GroupMessageQueries
-from services.groups.domain.conversations.group_conversation import (
-    GroupConversation,
-    no_such_message,
-)
+from services.groups.domain.conversations.group_conversation import GroupConversation
+from services.groups.domain.conversations.refusals import no_such_message
 from services.groups.domain.conversations.run_steps import members_of
 from services.groups.domain.group import Group
 from services.groups.engine.group_runs import GroupRuns

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from libs.bus.ports import Bus, Clock, Ids, request_as_service
+from libs.bus.ports import request_as_service
 from libs.contracts.bus_messages import Accepted, Context, Event
 from libs.contracts.groups.groups import (
     DetachGroupBlock,
@@ -18,7 +18,7 @@ from libs.contracts.groups.groups import (
     RemoveMember,
     ShareGroupBlocks,
 )
-from libs.work.reconciliation import Reconciliation, send_correction
+from libs.work.reconciliation import Correction
 from services.groups.adapters.group_queries import (
     SWEPT_MAX,
     GroupQueries,
@@ -39,18 +39,12 @@ SHARING_EVENTS = (
 COMMANDS_PER_GROUP_MAX = 30
 
 
-class RemoveDeletedMembers(Reconciliation[LostPart]):
+class RemoveDeletedMembers(Correction[LostPart, GroupQueries]):
     """Takes agents that were deleted from their groups. A manager stays named: its group refuses
     messages, and says why."""
 
     name = "deleted members of groups"
     batch_max = SWEPT_MAX
-
-    def __init__(self, bus: Bus, queries: GroupQueries, clock: Clock, ids: Ids) -> None:
-        super().__init__(clock)
-        self.bus = bus
-        self.queries = queries
-        self.ids = ids
 
     async def find(self, keys: list[str] | None) -> Sequence[LostPart]:
         """Members of groups that were deleted."""
@@ -59,20 +53,14 @@ class RemoveDeletedMembers(Reconciliation[LostPart]):
     async def mend(self, item: LostPart) -> bool:
         """Have one deleted agent leave one group."""
         command = RemoveMember(group_id=item.group_id, agent_id=item.part_id)
-        return await send_correction(self.bus, self.ids, command, item.org)
+        return await self.send(command, item.org)
 
 
-class DetachDeletedBlocks(Reconciliation[LostPart]):
+class DetachDeletedBlocks(Correction[LostPart, GroupQueries]):
     """Takes blocks that were deleted from the groups that share them."""
 
     name = "deleted blocks of groups"
     batch_max = SWEPT_MAX
-
-    def __init__(self, bus: Bus, queries: GroupQueries, clock: Clock, ids: Ids) -> None:
-        super().__init__(clock)
-        self.bus = bus
-        self.queries = queries
-        self.ids = ids
 
     async def find(self, keys: list[str] | None) -> Sequence[LostPart]:
         """Shared blocks that are gone."""
@@ -81,21 +69,15 @@ class DetachDeletedBlocks(Reconciliation[LostPart]):
     async def mend(self, item: LostPart) -> bool:
         """Have one group no longer share one deleted block."""
         command = DetachGroupBlock(group_id=item.group_id, block_id=item.part_id)
-        return await send_correction(self.bus, self.ids, command, item.org)
+        return await self.send(command, item.org)
 
 
-class AttachGroupBlocks(Reconciliation[UnequalGroup]):
+class AttachGroupBlocks(Correction[UnequalGroup, GroupQueries]):
     """Attaches shared blocks to agents that lack them, and takes back those of agents that left:
     also where the process that was to do it has died."""
 
     name = "shared blocks of groups"
     batch_max = SWEPT_MAX
-
-    def __init__(self, bus: Bus, queries: GroupQueries, clock: Clock, ids: Ids) -> None:
-        super().__init__(clock)
-        self.bus = bus
-        self.queries = queries
-        self.ids = ids
 
     def note_commit(self, event: Event) -> None:
         """Look at a group whose agents or blocks have changed."""

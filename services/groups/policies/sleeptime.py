@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from libs.bus.ports import Bus, Clock, Ids, request_as_service
+from libs.bus.ports import Bus, request_as_service
 from libs.contracts.agent.runs import ReviewableRunEnded
 from libs.contracts.bus_messages import Context, Event
 from libs.contracts.groups.sleeptime import CountRun, EnableSleeptime, EndSleeptime, count_id
-from libs.work.reconciliation import Reconciliation, send_correction
+from libs.work.reconciliation import Correction
 from services.groups.adapters.sleeptime_queries import (
     SWEPT_MAX,
     LostSleeptimeGroup,
@@ -34,7 +34,7 @@ class CountRuns:
             await request_as_service(self.bus, command, cause)
 
 
-class EnableWantedSleeptime(Reconciliation[UnreviewedAgent]):
+class EnableWantedSleeptime(Correction[UnreviewedAgent, SleeptimeQueries]):
     """Makes the sleeptime groups that agents were to get, and that nobody has made: the process
     that was to do it has died."""
 
@@ -42,35 +42,21 @@ class EnableWantedSleeptime(Reconciliation[UnreviewedAgent]):
     every_seconds = 60.0  # of agents that want one: an import may bring them
     batch_max = SWEPT_MAX
 
-    def __init__(self, bus: Bus, queries: SleeptimeQueries, clock: Clock, ids: Ids) -> None:
-        super().__init__(clock)
-        self.bus = bus
-        self.queries = queries
-        self.ids = ids
-
     async def find(self, keys: list[str] | None) -> Sequence[UnreviewedAgent]:
         """Agents that want a sleeptime group and never had one."""
         return await self.queries.agents_without_group()
 
     async def mend(self, item: UnreviewedAgent) -> bool:
         """Have one agent get its sleeptime group."""
-        return await send_correction(
-            self.bus, self.ids, EnableSleeptime(agent_id=item.id), item.org
-        )
+        return await self.send(EnableSleeptime(agent_id=item.id), item.org)
 
 
-class EndLostSleeptime(Reconciliation[LostSleeptimeGroup]):
+class EndLostSleeptime(Correction[LostSleeptimeGroup, SleeptimeQueries]):
     """Deletes sleeptime groups whose manager is gone, with their sleeptime agents, and those of
     which no member is left."""
 
     name = "sleeptime groups of agents that are gone"
     batch_max = SWEPT_MAX
-
-    def __init__(self, bus: Bus, queries: SleeptimeQueries, clock: Clock, ids: Ids) -> None:
-        super().__init__(clock)
-        self.bus = bus
-        self.queries = queries
-        self.ids = ids
 
     async def find(self, keys: list[str] | None) -> Sequence[LostSleeptimeGroup]:
         """Sleeptime groups that have no manager any more, or no members."""
@@ -79,4 +65,4 @@ class EndLostSleeptime(Reconciliation[LostSleeptimeGroup]):
     async def mend(self, item: LostSleeptimeGroup) -> bool:
         """Delete one group with what is left of its sleeptime agents."""
         command = EndSleeptime(agent_id=item.manager_agent_id)
-        return await send_correction(self.bus, self.ids, command, item.org)
+        return await self.send(command, item.org)

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from libs.bus.ports import Bus, Clock, Ids
 from libs.contracts.groups.topics import UnsubscribeAgent
-from libs.work.reconciliation import Reconciliation, send_correction
+from libs.work.reconciliation import Correction
 from services.groups.adapters.recipient_queries import (
     SWEPT_MAX,
     LostSubscription,
@@ -14,17 +13,11 @@ from services.groups.adapters.recipient_queries import (
 )
 
 
-class UnsubscribeDeletedAgents(Reconciliation[LostSubscription]):
+class UnsubscribeDeletedAgents(Correction[LostSubscription, RecipientQueries]):
     """Removes agents that were deleted from the topics that they subscribed to."""
 
     name = "deleted subscribers of topics"
     batch_max = SWEPT_MAX
-
-    def __init__(self, bus: Bus, queries: RecipientQueries, clock: Clock, ids: Ids) -> None:
-        super().__init__(clock)
-        self.bus = bus
-        self.queries = queries
-        self.ids = ids
 
     async def find(self, keys: list[str] | None) -> Sequence[LostSubscription]:
         """Subscriptions of agents that were deleted."""
@@ -33,4 +26,4 @@ class UnsubscribeDeletedAgents(Reconciliation[LostSubscription]):
     async def mend(self, item: LostSubscription) -> bool:
         """Remove one subscription of one deleted agent."""
         command = UnsubscribeAgent(topic_id=item.topic_id, name=item.topic, agent_id=item.agent_id)
-        return await send_correction(self.bus, self.ids, command, item.org)
+        return await self.send(command, item.org)

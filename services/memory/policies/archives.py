@@ -9,7 +9,7 @@ from libs.contracts.agent.agents import AgentDeleted
 from libs.contracts.bus_messages import Accepted, Command, Context, Event
 from libs.contracts.deterministic_ids import derived_id
 from libs.contracts.memory.archives import DeleteArchive, DetachArchive, EmptyArchive
-from libs.work.reconciliation import Reconciliation, send_correction
+from libs.work.reconciliation import Correction
 from services.memory.adapters.archive_queries import (
     SWEPT_MAX,
     ArchiveQueries,
@@ -45,22 +45,16 @@ class ArchivePolicies:
         await self.orphans.sweep()
 
 
-class EmptyDeletedArchives(Reconciliation[Removal]):
+class EmptyDeletedArchives(Correction[Removal, ArchiveQueries]):
     """Removes the passages that deleted archives have left, as soon as none can be on its way."""
 
     name = "passages of deleted archives"
     batch_max = SWEPT_MAX
     every_seconds = 0.0
 
-    def __init__(self, bus: Bus, archives: ArchiveQueries, clock: Clock, ids: Ids) -> None:
-        super().__init__(clock)
-        self.bus = bus
-        self.archives = archives
-        self.ids = ids
-
     async def find(self, keys: list[str] | None) -> Sequence[Removal]:
         """The deleted archives that may have passages left."""
-        return await self.archives.removals(SETTLED_SECONDS)
+        return await self.queries.removals(SETTLED_SECONDS)
 
     async def mend(self, item: Removal) -> bool:
         """Remove the next passages of one of them, a bounded number at a time."""
@@ -75,26 +69,20 @@ class EmptyDeletedArchives(Reconciliation[Removal]):
         return True
 
 
-class DetachFromDeletedAgents(Reconciliation[Attachment]):
+class DetachFromDeletedAgents(Correction[Attachment, ArchiveQueries]):
     """Takes archives from agents that were deleted while they got them."""
 
     name = "archives of agents that are gone"
     batch_max = SWEPT_MAX
 
-    def __init__(self, bus: Bus, archives: ArchiveQueries, clock: Clock, ids: Ids) -> None:
-        super().__init__(clock)
-        self.bus = bus
-        self.archives = archives
-        self.ids = ids
-
     async def find(self, keys: list[str] | None) -> Sequence[Attachment]:
         """Attachments to agents that are no more."""
-        return await self.archives.orphaned_attachments(keys)
+        return await self.queries.orphaned_attachments(keys)
 
     async def mend(self, item: Attachment) -> bool:
         """Take one archive from its agent."""
         command = taken_from(item.agent_id, item.archive_id)
-        return await send_correction(self.bus, self.ids, command, item.org)
+        return await self.send(command, item.org)
 
 
 def taken_from(agent_id: str, archive_id: str) -> Command:

@@ -13,9 +13,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from services.memory.adapters.file_parsing.formats import Unreadable, has_uncomputed, text_of
+from services.memory.adapters.file_parsing.formats import text_of
 from services.memory.adapters.file_parsing.parser import ProcessParser, Unparsable
+from services.memory.adapters.file_parsing.unreadable import Unreadable
 from services.memory.adapters.file_parsing.word_documents import W as IN_W
+from services.memory.adapters.file_parsing.workbooks import has_uncomputed
 from services.memory.adapters.file_texts import lines_of
 from services.memory.domain.chunks import BYTES_OF_A_TOKEN, chunks_of, tokens_for
 from services.memory.domain.file import with_suffix

@@ -73,7 +73,7 @@ async def test_an_agent_that_gets_a_folder_meanwhile_keeps_the_tools() -> None:
     await memory.ask(DeleteFolder(folder_id="source-1"), "m-delete")
     policies = memory.policies().agent_folders
     [lost] = [
-        folder for folder in await policies.attached.lost_folders(9) if folder.agent_id == "agent-1"
+        folder for folder in await policies.queries.lost_folders(9) if folder.agent_id == "agent-1"
     ]
     again = AttachFolder(agent_id="agent-1", folder_id="source-2", files_max=2)
     await memory.ask(again, "m-again")

@@ -7,25 +7,16 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any
 
-from pydantic_core import to_json
-
 from libs.contracts.agent.conversations import Usage
 from libs.contracts.base_aggregate import Aggregate
 from libs.contracts.bus_messages import (
-    BUSY,
     CONFLICT,
-    INVALID,
-    NOT_FOUND,
-    TOO_LARGE,
     Event,
     Json,
     Rejected,
 )
 from libs.contracts.deterministic_ids import derived_id
 from libs.contracts.groups.group_runs import (
-    GROUP_MESSAGES_MAX,
-    GROUP_REQUEST_BYTES_MAX,
-    GROUP_RUNS_WAITING_MAX,
     GroupConversationForgotten,
     GroupHopEnded,
     GroupHopStarted,
@@ -55,6 +46,7 @@ from services.groups.domain.conversations.group_conversation_state import (
     MemberState,
     evolve,
 )
+from services.groups.domain.conversations.refusals import no_room, too_much
 from services.groups.domain.managers.decisions import Ask, WantedMemberRun
 from services.groups.domain.managers.member_tools import words_of
 
@@ -84,7 +76,7 @@ class GroupConversation(Aggregate[GroupConversationState]):
         known = self.run_of(command)
         if known is not None:
             return known
-        refused = too_much(command) or self.no_room()
+        refused = too_much(command) or no_room(len(self.state.queue))
         if refused:
             return refused
         self.record(
@@ -117,13 +109,6 @@ class GroupConversation(Aggregate[GroupConversationState]):
             return None
         alike = [run_id for run_id, known in runs if known == command.request_hash]
         return alike[-1] if alike else None
-
-    def no_room(self) -> Rejected | None:
-        """The refusal of one more run where as many wait as may."""
-        if len(self.state.queue) < GROUP_RUNS_WAITING_MAX:
-            return None
-        what = f"{GROUP_RUNS_WAITING_MAX} messages wait for this group"
-        return Rejected(code=BUSY, reason=f"{what}: try again later")
 
     def start_next(self, member_ids: Sequence[str], *, at: datetime) -> None:
         """Begin the first run that waits; nothing happens while another one is under way."""
@@ -407,25 +392,3 @@ def answers_for(member: MemberState | None, answers: Sequence[ToolAnswer]) -> li
         )
         for call in calls
     ]
-
-
-def too_much(command: StartGroupRun) -> Rejected | None:
-    """The refusal of a request that says nothing, or more than one may."""
-    if not command.messages:
-        return Rejected(code=INVALID, reason="`messages` must not be empty: send at least one")
-    if len(command.messages) > GROUP_MESSAGES_MAX:
-        reason = f"`messages`: at most {GROUP_MESSAGES_MAX}, here are {len(command.messages)}"
-        return Rejected(code=INVALID, reason=reason)
-    size = sum(len(to_json(message.content)) for message in command.messages)
-    if size > GROUP_REQUEST_BYTES_MAX:
-        reason = (
-            f"`messages` are too long: {size} bytes of at most {GROUP_REQUEST_BYTES_MAX} in one"
-            " request to a group. Send less, or put it into a block or a file"
-        )
-        return Rejected(code=TOO_LARGE, reason=reason)
-    return None
-
-
-def no_such_message(message_id: str) -> Rejected:
-    """The refusal of an edit of what is not in the transcript."""
-    return Rejected(code=NOT_FOUND, reason=f"Message with ID {message_id} not found")

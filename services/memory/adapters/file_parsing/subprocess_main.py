@@ -46,7 +46,8 @@ def forbid(event: str, _: tuple[object, ...]) -> None:
 
 def main(kind: str) -> int:
     """Write the text of a file of this kind; returns how it ended."""
-    from services.memory.adapters.file_parsing.formats import Unreadable, text_of
+    from services.memory.adapters.file_parsing.formats import text_of
+    from services.memory.adapters.file_parsing.unreadable import Unreadable
 
     out = sys.stdout.buffer
     try:

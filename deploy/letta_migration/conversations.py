@@ -11,6 +11,14 @@ from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from typing import Any
 
+from deploy.letta_migration.conversation_rows import (
+    MESSAGES_PAGE,
+    RECENT_MAX,
+    ConversationRows,
+    Page,
+    conversation_config,
+    recorded_answers,
+)
 from deploy.letta_migration.histories import EncodedHistory, History
 from deploy.letta_migration.messages import (
     SPEAKING_TYPES,
@@ -23,7 +31,6 @@ from deploy.letta_migration.progress import ConversationProgress, Progress
 from deploy.letta_migration.report import Report
 from deploy.letta_migration.runs import (
     PastRun,
-    PendingRequest,
     answer_request,
     ask,
     begin,
@@ -45,12 +52,7 @@ from libs.contracts.agent.conversations import (
     main_conversation,
 )
 from libs.contracts.deterministic_ids import derived_id
-from libs.contracts.letta.conversations import ConversationConfig
 
-MESSAGES_PAGE = 1_000
-# A message may become visible after messages with higher sequence ids: its transaction was open.
-# So many of the newest are looked at again by the next pass.
-RECENT_MAX = 1_000
 WENT_ON = "it went on here since the last pass, and stays as it is here"
 CONTENT_BYTES_MAX = 3 << 20
 TOO_LARGE = "its content has more than 3 MiB: a note stands in its place"
@@ -74,15 +76,6 @@ class PastConversation:
     open_calls: set[str] = field(default_factory=set)
 
 
-@dataclass(slots=True)
-class Page:
-    """Messages in their order, with the runs that they belong to and where each of these begins."""
-
-    rows: list[Row]
-    runs: dict[str, PastRun] = field(default_factory=dict)
-    first: dict[str, int] = field(default_factory=dict)
-
-
 class AgentConversations:
     """Takes over the conversations of one agent."""
 
@@ -97,7 +90,7 @@ class AgentConversations:
         is_last: bool,
     ) -> None:
         self.target_versions = target_versions
-        self.database = database
+        self.rows = ConversationRows(database, str(agent["id"]))
         self.agent = agent
         self.agent_id = str(agent["id"])
         self.progress = progress
@@ -110,7 +103,7 @@ class AgentConversations:
     def lines(self) -> Iterator[EncodedHistory]:
         """The next parts of the histories of all conversations."""
         self.find_conversations()
-        for page in self.pages():
+        for page in self.rows.pages(self.mine.recent):
             for row in page.rows:
                 yield from self.take(row, page)
             taken = [*self.mine.recent, *(row["sequence_id"] for row in page.rows)]
@@ -131,23 +124,13 @@ class AgentConversations:
             main_conversation(self.agent_id), None, self.agent["message_ids"] or []
         )
         self.conversations[None] = main
-        rows = self.database.rows(
+        rows = self.rows.database.rows(
             "conversations", "agent_id = %s and not is_deleted", [self.agent_id]
         )
         for row in rows:
             self.conversations[row["id"]] = self.open_conversation(
-                row["id"], row, self.shown_in(row["id"])
+                row["id"], row, self.rows.shown_in(row["id"])
             )
-
-    def shown_in(self, conversation_id: str) -> list[str]:
-        """The ids of the messages that models are shown of a conversation, in their order."""
-        rows = self.database.rows(
-            "conversation_messages",
-            "conversation_id = %s and in_context and not is_deleted",
-            [conversation_id],
-            key=("position", "id"),
-        )
-        return [row["message_id"] for row in rows]
 
     def open_conversation(
         self, name: str, row: Row | None, shown: Sequence[str]
@@ -155,67 +138,13 @@ class AgentConversations:
         """A conversation as far as it was taken over before."""
         progress = self.progress.conversation(name)
         history = History("agent", name, progress.version)
-        asking = self.row_of(shown[-1]) if shown else None
+        asking = self.rows.row_of(shown[-1]) if shown else None
         if asking and not (asking["role"] == "approval" and asking["tool_calls"]):
             asking = None
         progress.wanted = list(shown)
         known = progress.version
         went_on = known > 0 and self.target_versions.version(name, self.agent_id, known) != known
         return PastConversation(history, progress, frozenset(shown), row, asking, went_on)
-
-    def row_of(self, message_id: str) -> Row | None:
-        """The row of a message."""
-        return next(self.database.rows("messages", "id = %s", [message_id]), None)
-
-    def pages(self) -> Iterator[Page]:
-        """The messages that were not taken over yet, in the order of the old server."""
-        rows: list[Row] = []
-        recent = self.mine.recent
-        oldest = recent[0] if len(recent) == RECENT_MAX else 0
-        for row in self.database.rows(
-            "messages",
-            "agent_id = %s and sequence_id >= %s and sequence_id <> all(%s) and not is_deleted",
-            [self.agent_id, oldest, recent],
-            key=("sequence_id",),
-            page=MESSAGES_PAGE,
-        ):
-            rows.append(row)
-            if len(rows) == MESSAGES_PAGE:
-                yield self.with_runs(rows)
-                rows = []
-        if rows:
-            yield self.with_runs(rows)
-
-    def with_runs(self, rows: list[Row]) -> Page:
-        """A page with the runs of its messages."""
-        names = list({row["run_id"] for row in rows if row.get("run_id")})
-        firsts = self.database.connection.execute(
-            "select run_id, min(sequence_id) as first from messages"
-            " where run_id = any(%s) and not is_deleted group by run_id",
-            [names],
-        )
-        return Page(rows, self.runs(names), {row["run_id"]: row["first"] for row in firsts})
-
-    def runs(self, names: list[str]) -> dict[str, PastRun]:
-        """Runs by their ids, with what belongs to them."""
-        if not names or "runs" not in self.database.tables:
-            return {}
-        steps: dict[str, list[Row]] = {}
-        for step in self.database.rows(
-            "steps", "run_id = any(%s)", [names], key=("created_at", "id")
-        ):
-            steps.setdefault(step["run_id"], []).append(step)
-        metrics = {
-            row["id"]: row for row in self.database.rows("run_metrics", "id = any(%s)", [names])
-        }
-        step_ids = [step["id"] for of_run in steps.values() for step in of_run]
-        measured = {
-            row["id"]: row for row in self.database.rows("step_metrics", "id = any(%s)", [step_ids])
-        }
-        return {
-            row["id"]: PastRun(row, steps.get(row["id"], ()), metrics.get(row["id"]), measured)
-            for row in self.database.rows("runs", "id = any(%s) and not is_deleted", [names])
-        }
 
     def take(self, row: Row, page: Page) -> Iterator[EncodedHistory]:
         """Take over one message, and its run before it if it is the first of that."""
@@ -248,7 +177,9 @@ class AgentConversations:
         if conversation.history.version > 0:
             return
         if conversation.row is not None:
-            config = conversation_config(conversation.row, self.isolated_blocks(conversation.row))
+            config = conversation_config(
+                conversation.row, self.rows.isolated_blocks(conversation.row)
+            )
             conversation.history.add(ConversationCreated, config.created_at, config=config)
         elif row is None or row["role"] != "system":
             self.report.mend("A conversation without a system message gets one")
@@ -262,23 +193,6 @@ class AgentConversations:
                 MessageAppended, message.created_at, agent_id=self.agent_id, message=message
             )
             conversation.progress.window.append(message.id)
-
-    def isolated_blocks(self, row: Row) -> dict[str, str]:
-        """The copies that stand in a conversation for blocks of the agent."""
-        own = {
-            link["block_label"]: link["block_id"]
-            for link in self.database.rows(
-                "blocks_agents", "agent_id = %s", [self.agent_id], key=("block_id",)
-            )
-        }
-        links = self.database.rows(
-            "blocks_conversations", "conversation_id = %s", [row["id"]], key=("block_id",)
-        )
-        return {
-            own[link["block_label"]]: link["block_id"]
-            for link in links
-            if link["block_label"] in own
-        }
 
     def next_listing(self, at: datetime) -> datetime:
         """When a message is listed: in the order of the old server, also across conversations."""
@@ -351,22 +265,17 @@ class AgentConversations:
     def left_runs(self) -> Iterator[EncodedHistory]:
         """Take over the runs that have no messages, and those that had not ended before."""
         before, self.mine.open_runs = self.mine.open_runs, {}
-        for name, run in self.runs(list(before)).items():
+        for name, run in self.rows.runs(list(before)).items():
             conversation = self.by_id(before[name])
             if conversation is not None and not conversation.went_on:
                 yield from self.part(conversation)
                 self.take_run(conversation, run, None)
-        silent = self.database.rows(
-            "runs",
-            "agent_id = %s and not is_deleted and not exists"
-            " (select from messages where messages.run_id = runs.id)",
-            [self.agent_id],
-            key=("created_at", "id"),
-        )
-        names = [row["id"] for row in silent if not self.progress.has_run(row["id"])]
+        names = [
+            row["id"] for row in self.rows.silent_runs() if not self.progress.has_run(row["id"])
+        ]
         for start in range(0, len(names), MESSAGES_PAGE):
             for run in sorted(
-                self.runs(names[start : start + MESSAGES_PAGE]).values(),
+                self.rows.runs(names[start : start + MESSAGES_PAGE]).values(),
                 key=lambda run: run.begin_time,
             ):
                 conversation = self.conversations.get(run.row.get("conversation_id"))
@@ -403,7 +312,7 @@ class AgentConversations:
         self.replace_context(conversation)
         row = conversation.row
         if row is not None and row.get("last_message_at") is not None:
-            config = conversation_config(row, self.isolated_blocks(row))
+            config = conversation_config(row, self.rows.isolated_blocks(row))
             digest = config.model_dump_json()
             if digest != progress.config:
                 history.add(
@@ -420,7 +329,7 @@ class AgentConversations:
         known = {*progress.window}
         rows: dict[str, Row] = {}
         fresh = [name for name in progress.wanted if name not in known]
-        for row in self.database.rows("messages", "id = any(%s) and not is_deleted", [fresh]):
+        for row in self.rows.database.rows("messages", "id = any(%s) and not is_deleted", [fresh]):
             if row["role"] != "approval" or row["tool_calls"]:
                 rows[row["id"]] = row
         returned = {name: messages_of(row, speaks=self.speaks) for name, row in rows.items()}
@@ -455,7 +364,7 @@ class AgentConversations:
         progress = conversation.progress
         if not progress.window or not progress.system or not conversation.progress.wanted:
             return
-        row = self.row_of(progress.window[0])
+        row = self.rows.row_of(progress.window[0])
         if row is None or row["role"] != "system":
             return
         [message] = messages_of(row, speaks=self.speaks)
@@ -474,47 +383,3 @@ class AgentConversations:
 def system_text(message: Message) -> str:
     """The text of a system message, to be compared."""
     return str(message.content)
-
-
-def recorded_answers(asked: PendingRequest, row: Row) -> list[RecordedAnswer]:
-    """The answers to calls that waited, where the first message of the next run has them."""
-    if row.get("role") != "approval" or row.get("tool_calls"):
-        return []
-    [message] = messages_of(row, speaks=True)
-    answers = []
-    for answer in message.content if isinstance(message.content, list) else []:
-        if not isinstance(answer, dict) or answer.get("tool_call_id") not in asked.call_ids:
-            continue
-        approve = answer.get("approve")
-        kind = "returned" if "tool_return" in answer else "approved" if approve else "denied"
-        answers.append(
-            RecordedAnswer.model_validate(
-                {
-                    "tool_call_id": answer["tool_call_id"],
-                    "kind": kind,
-                    "reason": answer.get("reason"),
-                    "content": answer.get("tool_return"),
-                    "status": answer.get("status") or "success",
-                    "arguments_hash": "",
-                }
-            )
-        )
-    return answers if len(answers) == len(asked.call_ids) else []
-
-
-def conversation_config(row: Row, isolated: dict[str, str]) -> ConversationConfig:
-    """A conversation beside the agent's own, as clients read it."""
-    last = row.get("last_message_at")
-    return ConversationConfig(
-        id=row["id"],
-        agent_id=row["agent_id"],
-        summary=row["summary"],
-        model=row.get("model"),
-        model_settings=row.get("model_settings"),
-        isolated_blocks=isolated,
-        last_message_at=utc(last) if last else None,
-        created_by_id=row["_created_by_id"],
-        last_updated_by_id=row["_last_updated_by_id"],
-        created_at=utc(row["created_at"]),
-        updated_at=utc(row["updated_at"] or row["created_at"]),
-    )

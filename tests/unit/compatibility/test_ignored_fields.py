@@ -173,7 +173,7 @@ REFUSED = {
 
 def bodies() -> dict[str, type[BaseModel]]:
     """Every body that the server reads, by its name."""
-    named = {name: getattr(all_request_bodies, name) for name in all_request_bodies.__all__}
+    named = {name: body for name, body in vars(all_request_bodies).items() if name[0] != "_"}
     return {
         name: field
         for name, field in named.items()

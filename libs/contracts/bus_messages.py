@@ -228,6 +228,7 @@ def register[M: (Command, Event)](
 ) -> None:
     """Set the service and the topic that a class statement names; without them those of its base
     hold. A class with a topic is what that name on the bus means; a name means one class."""
+    assert not {"service", "topic"} & vars(cls).keys(), f"{cls} names them in its body"
     if service:
         cls.service = service
     if topic:

@@ -5,7 +5,6 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator
-from typing import ClassVar
 
 import nats
 import psycopg
@@ -52,18 +51,14 @@ class Key(Aggregate[KeyState]):
 def messages() -> Iterator[tuple[type[Command], type[Event]]]:
     """A command and an event of the api, as long as the test runs."""
 
-    class IssueKey(Command):
-        service: ClassVar[str] = "api"
-        topic: ClassVar[str] = "key.issue"
+    class IssueKey(Command, service="api", topic="key.issue"):
         key_id: str
 
         @property
         def target(self) -> str:
             return self.key_id
 
-    class KeyIssued(Event):
-        service: ClassVar[str] = "api"
-        topic: ClassVar[str] = "key.issued"
+    class KeyIssued(Event, service="api", topic="key.issued"):
         name: str
 
     yield IssueKey, KeyIssued

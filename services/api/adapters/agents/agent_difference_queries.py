@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from libs.contracts.agent.conversations import main_conversation
-from libs.eventstore.connection_pool import Database
+from services.api.adapters.database_reader import DatabaseReader
 
 LISTED_MAX = 100
 CONVERSATIONS_MAX = 10_000
@@ -80,11 +80,8 @@ class Listed:
         return Listed(self.total + other.total, [*self.items, *other.items][:LISTED_MAX])
 
 
-class AgentDifferenceQueries:
+class AgentDifferenceQueries(DatabaseReader):
     """Reads what changed of an agent."""
-
-    def __init__(self, database: Database) -> None:
-        self.database = database
 
     async def conversations(self, org: str, agent_id: str) -> list[str]:
         """The conversations of an agent, its own among them."""
@@ -94,7 +91,7 @@ class AgentDifferenceQueries:
             "org": org,
             "limit": CONVERSATIONS_MAX,
         }
-        return [name for (name,) in await self.database.fetch(CONVERSATIONS, values)]
+        return await self.column(CONVERSATIONS, values)
 
     async def messages_after(self, org: str, conversations: Sequence[str], after: int) -> Listed:
         """The messages of conversations that came after a commit."""
@@ -104,18 +101,16 @@ class AgentDifferenceQueries:
     async def message_count(self, org: str, conversations: Sequence[str]) -> int:
         """The number of messages of conversations."""
         values = {"conversations": [*conversations], "org": org}
-        row = await self.database.fetch_one(COUNT, values)
-        return int(row[0]) if row else 0
+        return await self.number(COUNT, values)
 
     async def first_messages(self, org: str, conversations: Sequence[str]) -> list[str]:
         """The first messages of conversations."""
         values = {"conversations": [*conversations], "org": org, "limit": LISTED_MAX}
-        return [name for (name,) in await self.database.fetch(LISTED, values)]
+        return await self.column(LISTED, values)
 
     async def archives(self, org: str, agent_id: str) -> list[str]:
         """The archives that are attached to an agent."""
-        found = await self.database.fetch(ARCHIVES, {"agent": agent_id, "org": org})
-        return [name for (name,) in found]
+        return await self.column(ARCHIVES, {"agent": agent_id, "org": org})
 
     async def passages_of(self, org: str, archives: Sequence[str]) -> Listed:
         """All passages that archives have, with their texts."""

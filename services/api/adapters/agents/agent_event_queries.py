@@ -12,7 +12,6 @@ from libs.contracts.agent.conversations import main_conversation
 from libs.contracts.api.configurations import configuration_id
 from libs.contracts.api.restores import restores_id
 from libs.contracts.memory.agent_folders import agent_folders_id
-from libs.eventstore.connection_pool import Database
 from services.api.adapters.agents.agent_event_statement import (
     SERVICES,
     Bounds,
@@ -20,6 +19,7 @@ from services.api.adapters.agents.agent_event_statement import (
     Place,
     page_statement,
 )
+from services.api.adapters.database_reader import DatabaseReader
 from services.api.adapters.resource_query_builder import OTHER_ORDER, Slice, UnknownCursor
 
 DIGITS_MAX = 9
@@ -56,11 +56,8 @@ class RecordedEvent:
     payload: str
 
 
-class AgentEventQueries:
+class AgentEventQueries(DatabaseReader):
     """Reads the events of agents."""
-
-    def __init__(self, database: Database) -> None:
-        self.database = database
 
     async def events(
         self, wanted: EventFilter, part: Slice, *, payloads: bool = False
@@ -124,7 +121,7 @@ class AgentEventQueries:
         if wanted.tool_call_id is None:
             return None
         values = {"call": wanted.tool_call_id, "org": wanted.org}
-        return [run_id for (run_id,) in await self.database.fetch(RUNS_OF_CALL, values)]
+        return await self.column(RUNS_OF_CALL, values)
 
     async def place_of(self, org: str, name: str, event_id: str) -> Place:
         """Where an event stands in the order of commits. Raises UnknownCursor."""

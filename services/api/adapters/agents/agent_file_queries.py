@@ -10,7 +10,7 @@ from pydantic_core import from_json
 from libs.bus.pauses import with_pauses
 from libs.contracts.agent.conversations import Message
 from libs.contracts.bus_messages import JsonObject
-from libs.eventstore.connection_pool import Database
+from services.api.adapters.database_reader import DatabaseReader
 
 # Of all files of one agent file together; the texts of those that have more are left out.
 TEXTS_CHARS_MAX = 20_000_000
@@ -59,11 +59,8 @@ select document from tools.mcp_server_view
 where id = any(%(servers)s) and org = %(org)s order by created_at, id"""
 
 
-class AgentFileQueries:
+class AgentFileQueries(DatabaseReader):
     """Reads what is written into agent files."""
-
-    def __init__(self, database: Database) -> None:
-        self.database = database
 
     async def messages(self, org: str, agent_id: str, conversation_id: str) -> list[Message]:
         """The messages of a conversation that models are shown, in that order, with the client's
@@ -102,7 +99,7 @@ class AgentFileQueries:
     async def unread_files(self, org: str, agent_ids: Sequence[str]) -> list[str]:
         """The names of some files of these agents that are still parsed."""
         values = {"agents": [*agent_ids], "org": org, "limit": UNREAD_SHOWN_MAX}
-        return [name for (name,) in await self.database.fetch(UNREAD, values)]
+        return await self.column(UNREAD, values)
 
     async def mcp_servers(self, org: str, server_ids: Sequence[str]) -> list[JsonObject]:
         """MCP servers, whose secrets are sealed."""

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from libs.bus.ports import BusUnavailable, Clock
-from libs.eventstore.connection_pool import Database
+from services.api.adapters.database_reader import DatabaseReader
 
 SERVICES = ("agent", "memory", "tools", "api")  # the last knows identities and projects
 # An older commit that is under way still may belong to what an agent is: it is waited for.
@@ -67,12 +67,9 @@ class LoggedEvent:
     occurred_at: str
 
 
-class AgentLog:
+class AgentLog(DatabaseReader):
     """Reads histories up to a cut: the last commit of all services whose events are seen, or all of
     them without one."""
-
-    def __init__(self, database: Database) -> None:
-        self.database = database
 
     async def history(
         self, service: str, org: str, aggregate_id: str, cut: int | None

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Protocol
 
-from libs.eventstore.connection_pool import Database
+from services.api.adapters.database_reader import DatabaseReader
 
 MISSING = """
 select wanted.id from unnest(%(ids)s::text[]) as wanted(id)
@@ -37,45 +37,34 @@ class AttachmentQueries(Protocol):
         """The number of identities of an organisation."""
 
 
-class PostgresAttachmentQueries:
+class PostgresAttachmentQueries(DatabaseReader):
     """Keeps the contract of `AttachmentQueries`."""
-
-    def __init__(self, database: Database) -> None:
-        self.database = database
 
     async def first_missing(self, org: str, target_ids: Sequence[str]) -> str | None:
         if not target_ids:
             return None
-        row = await self.database.fetch_one(MISSING, {"ids": list(target_ids), "org": org})
-        return None if row is None else str(row[0])
+        return await self.value(MISSING, {"ids": list(target_ids), "org": org})
 
     async def first_missing_identity(self, org: str, identity_ids: Sequence[str]) -> str | None:
         if not identity_ids:
             return None
-        row = await self.database.fetch_one(
-            MISSING_IDENTITY, {"ids": list(identity_ids), "org": org}
-        )
-        return None if row is None else str(row[0])
+        return await self.value(MISSING_IDENTITY, {"ids": list(identity_ids), "org": org})
 
     async def identities_of(self, org: str, target_id: str) -> list[str]:
-        rows = await self.database.fetch(
+        return await self.column(
             "select identity_id from api.identity_attachment_view"
             " where target_id = %s and org = %s",
             [target_id, org],
         )
-        return [identity_id for (identity_id,) in rows]
 
     async def targets_of(self, org: str, identity_id: str, prefix: str, limit: int) -> list[str]:
-        rows = await self.database.fetch(
+        return await self.column(
             "select target_id from api.attachments where owner_id = %s and org = %s"
             " and starts_with(target_id, %s) order by target_id limit %s",
             [identity_id, org, prefix, limit],
         )
-        return [target_id for (target_id,) in rows]
 
     async def count_identities(self, org: str) -> int:
-        row = await self.database.fetch_one(
+        return await self.number(
             'select count(*) from api.identities where org collate "C" = %s', [org]
         )
-        assert row is not None
-        return int(row[0])

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from libs.eventstore.connection_pool import Database
 from libs.work.deleted_agents import deleted_agents
+from services.api.adapters.database_reader import DatabaseReader
 
 SWEPT_MAX = 100
 ABANDONED = """
@@ -12,11 +12,8 @@ from {deleted} join api.configurations c on c.agent_id = d.id and c.org = d.org
 order by c.id limit %(limit)s"""
 
 
-class ConfigurationQueries:
+class ConfigurationQueries(DatabaseReader):
     """The queries of policies about the files of agents."""
-
-    def __init__(self, database: Database) -> None:
-        self.database = database
 
     async def abandoned_configurations(self, agent_ids: list[str] | None) -> list[tuple[str, str]]:
         """Those of these agents, or of all, with their organisations, that were deleted and whose

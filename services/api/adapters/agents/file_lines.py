@@ -9,7 +9,7 @@ from pydantic_core import to_json
 
 from libs.contracts.agent_file import FileChunk, FileText
 from libs.contracts.bus_messages import JsonObject
-from libs.eventstore.connection_pool import Database
+from services.api.adapters.database_reader import DatabaseReader
 
 FILES_AT_ONCE = 100
 PART_CHARS = 256 << 10
@@ -24,11 +24,8 @@ where t.file_id = %(file)s and t.org = %(org)s and t.number > %(after)s
 order by t.number limit 4"""
 
 
-class FileLines:
+class FileLines(DatabaseReader):
     """Reads the texts of files, some segments at a time."""
-
-    def __init__(self, database: Database) -> None:
-        self.database = database
 
     async def lines(self, org: str, folders: list[str]) -> AsyncIterator[bytes]:
         """The texts of the files of folders; files that have none yet are left out."""

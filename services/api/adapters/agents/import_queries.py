@@ -6,8 +6,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, Literal, Protocol
 
-from libs.eventstore.connection_pool import Database
 from libs.work.work_lease import DueWork
+from services.api.adapters.database_reader import DatabaseReader
 
 DUE = """
 select id, org from (
@@ -201,11 +201,8 @@ class ImportQueries(Protocol):
         """Which of these names MCP servers of an organisation have."""
 
 
-class PostgresImportQueries:
+class PostgresImportQueries(DatabaseReader):
     """Keeps the contract of `ImportQueries`."""
-
-    def __init__(self, database: Database) -> None:
-        self.database = database
 
     async def due_imports(self, of_org: int, limit: int) -> list[DueWork]:
         if not await self.database.any_row("api.imports where completed_at is null"):
@@ -222,8 +219,7 @@ class PostgresImportQueries:
         return [DueWork(*row) for row in await self.database.fetch(text, values)]
 
     async def unfinished_imports(self, org: str, *, forks: bool) -> int:
-        row = await self.database.fetch_one(UNFINISHED, {"org": org, "forks": forks})
-        return int(row[0]) if row else 0
+        return await self.number(UNFINISHED, {"org": org, "forks": forks})
 
     async def present(self, ids: Sequence[str]) -> set[str]:
         return await self.ids(PRESENT, ids=[*ids])

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator, Sequence
 
-from libs.eventstore.connection_pool import Database
 from libs.eventstore.moments import WantedMoment
+from services.api.adapters.database_reader import DatabaseReader
 
 ATTACHMENTS = """
 select distinct e.aggregate_id from api.events e
@@ -14,11 +14,8 @@ where e.topic = 'attachment.made' and e.about = any(%(targets)s::text[]) and e.o
 OWNERS = "select distinct owner_id from api_as_of.attachments_rows where as_of = %(as_of)s"
 
 
-class ApiMomentAggregates:
+class ApiMomentAggregates(DatabaseReader):
     """The identities of an agent and of its blocks, which others know."""
-
-    def __init__(self, database: Database) -> None:
-        self.database = database
 
     async def stages(
         self, wanted: WantedMoment, ids: Sequence[str], as_of: int
@@ -26,4 +23,4 @@ class ApiMomentAggregates:
         """First what says that something is attached, then the identities that are."""
         values = {**wanted.values, "targets": [wanted.agent_id, *ids], "as_of": as_of}
         for query in (ATTACHMENTS, OWNERS):
-            yield [name for (name,) in await self.database.fetch(query, values)]
+            yield await self.column(query, values)

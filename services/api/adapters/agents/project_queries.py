@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Protocol
 
-from libs.eventstore.connection_pool import Database
+from services.api.adapters.database_reader import DatabaseReader
 
 SWEPT_MAX = 100
 
@@ -81,32 +81,24 @@ class ProjectQueries(Protocol):
         them, and what names them; without any, the projects that were deleted so long ago."""
 
 
-class PostgresProjectQueries:
+class PostgresProjectQueries(DatabaseReader):
     """Keeps the contract of `ProjectQueries`."""
 
-    def __init__(self, database: Database) -> None:
-        self.database = database
-
     async def count_projects(self, org: str) -> int:
-        row = await self.database.fetch_one(
+        return await self.number(
             'select count(*) from api.projects where org collate "C" = %s', [org]
         )
-        assert row is not None
-        return int(row[0])
 
     async def projects_of(self, org: str, agent_id: str) -> int:
-        row = await self.database.fetch_one(
+        return await self.number(
             "select count(*) from api.project_agent_view where target_id = %s and org = %s",
             [agent_id, org],
         )
-        assert row is not None
-        return int(row[0])
 
     async def agents_only_in(self, org: str, project_id: str, limit: int) -> list[str]:
-        rows = await self.database.fetch(
+        return await self.column(
             ONLY_IN_PROJECT, {"org": org, "project": project_id, "limit": limit}
         )
-        return [agent_id for (agent_id,) in rows]
 
     async def left_by_projects(self, settled_seconds: float) -> list[LeftByProject]:
         if not await self.database.any_row("api.project_removals"):

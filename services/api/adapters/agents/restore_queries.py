@@ -11,8 +11,8 @@ from typing import Protocol
 
 from libs.contracts.agent.conversations import main_conversation
 from libs.contracts.letta.blocks import BlockState
-from libs.eventstore.connection_pool import Database
 from libs.work.work_lease import DueWork
+from services.api.adapters.database_reader import DatabaseReader
 
 LAST_POSITION = 2**63 - 1
 DUE = """
@@ -80,11 +80,8 @@ class RestoreQueries(Protocol):
         """The commit of an event of the api, once none can come before it any more."""
 
 
-class PostgresRestoreQueries:
+class PostgresRestoreQueries(DatabaseReader):
     """Keeps the contract of `RestoreQueries`, and reads for routes how a restore ended."""
-
-    def __init__(self, database: Database) -> None:
-        self.database = database
 
     async def due_restores(self, limit: int) -> list[DueWork]:
         if not await self.database.any_row("api.restores where completed_at is null"):
@@ -94,7 +91,7 @@ class PostgresRestoreQueries:
 
     async def context(self, org: str, agent_id: str) -> list[str]:
         values = {"conversation": main_conversation(agent_id), "org": org}
-        return [name for (name,) in await self.database.fetch(CONTEXT, values)]
+        return await self.column(CONTEXT, values)
 
     async def memory(self, org: str, agent_id: str) -> Memory:
         row = await self.database.fetch_one(ATTACHED, {"agent": agent_id, "org": org})

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from libs.eventstore.connection_pool import Database
 from libs.eventstore.text_search import has_text
+from services.api.adapters.database_reader import DatabaseReader
 from services.api.adapters.resource_query_builder import Order
 
 # From one tag of the agents to the next by the index; those of blocks from the blocks that have
@@ -39,11 +39,8 @@ class TagSlice:
     order: Order = "asc"
 
 
-class TagQueries:
+class TagQueries(DatabaseReader):
     """Reads tags."""
-
-    def __init__(self, database: Database) -> None:
-        self.database = database
 
     async def tags(self, part: TagSlice) -> bytes:
         """Tags as a JSON array, in the order of their characters."""

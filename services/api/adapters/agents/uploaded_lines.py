@@ -8,7 +8,7 @@ from collections.abc import AsyncGenerator, AsyncIterator, Iterator
 
 from libs.contracts.agent_file import LINE_BYTES_MAX, LINES_MAX
 from libs.contracts.api.import_errors import BadSource
-from libs.eventstore.connection_pool import Database
+from services.api.adapters.database_reader import DatabaseReader
 
 GZIP = b"\x1f\x8b"
 # What all lines together may have: a file of a few MB can unpack to as much as there is.
@@ -23,11 +23,8 @@ select data from api.upload_parts where file_id = %(file)s and org = %(org)s and
 """
 
 
-class UploadedParts:
+class UploadedParts(DatabaseReader):
     """The bytes of uploaded files."""
-
-    def __init__(self, database: Database) -> None:
-        self.database = database
 
     async def parts(self, org: str, file_id: str) -> AsyncIterator[bytes]:
         """The parts of a file, in order."""

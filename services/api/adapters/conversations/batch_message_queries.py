@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from libs.contracts.bus_messages import JsonObject
-from libs.eventstore.connection_pool import Database
 from services.api.adapters.conversations.context_message_queries import ShownMessage
+from services.api.adapters.database_reader import DatabaseReader
 from services.api.adapters.resource_query_builder import Slice, UnknownCursor
 
 RUNS_OF_BATCH = """
@@ -32,11 +32,8 @@ class BatchMessage:
     agent: JsonObject
 
 
-class BatchMessageQueries:
+class BatchMessageQueries(DatabaseReader):
     """Reads the messages of batches."""
-
-    def __init__(self, database: Database) -> None:
-        self.database = database
 
     async def messages(
         self, org: str, batch_id: str, agent_id: str | None, part: Slice

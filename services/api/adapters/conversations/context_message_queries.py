@@ -9,7 +9,7 @@ from typing import Any
 
 from pydantic_core import from_json
 
-from libs.eventstore.connection_pool import Database
+from services.api.adapters.database_reader import DatabaseReader
 
 # In the order in which models are shown it: a summary is recorded later than what follows it, and
 # stands behind the first message, which is the system's.
@@ -44,11 +44,8 @@ class ShownMessage:
         return found
 
 
-class ContextMessageQueries:
+class ContextMessageQueries(DatabaseReader):
     """Reads what models are shown."""
-
-    def __init__(self, database: Database) -> None:
-        self.database = database
 
     async def in_context(self, org: str, agent_id: str, conversation_id: str) -> list[ShownMessage]:
         """The messages that models are shown of a conversation, as they are shown them."""
@@ -64,5 +61,4 @@ class ContextMessageQueries:
 
     async def message_count(self, org: str, agent_id: str, conversation_id: str) -> int:
         """The number of messages of a conversation, shown or not."""
-        row = await self.database.fetch_one(COUNT, [conversation_id, agent_id, org])
-        return int(row[0]) if row else 0
+        return await self.number(COUNT, [conversation_id, agent_id, org])

@@ -3,7 +3,7 @@ service."""
 
 from __future__ import annotations
 
-from libs.eventstore.connection_pool import Database
+from services.api.adapters.database_reader import DatabaseReader
 
 # How many of a conversation's last messages are looked at for an otid.
 OTID_MESSAGES_MAX = 1_000
@@ -20,25 +20,21 @@ union all
 limit 1"""
 
 
-class ConversationRunQueries:
+class ConversationRunQueries(DatabaseReader):
     """Reads which runs are in which conversations."""
-
-    def __init__(self, database: Database) -> None:
-        self.database = database
 
     async def conversation_of_run(self, org: str, run_id: str) -> str | None:
         """The conversation that a run is in; None for a run that is not there."""
-        row = await self.database.fetch_one(
+        return await self.value(
             "select conversation_id from agent.run_view where id = %s and org = %s", [run_id, org]
         )
-        return row[0] if row else None
 
     async def run_of_otid(
         self, org: str, conversation_id: str, otid: str, named: str
     ) -> str | None:
         """The run of a conversation that was started with a message of this otid: the one that is
         `named` after it, or that of one of the last messages."""
-        row = await self.database.fetch_one(
+        return await self.value(
             RUN_OF_OTID,
             {
                 "named": named,
@@ -48,28 +44,25 @@ class ConversationRunQueries:
                 "limit": OTID_MESSAGES_MAX,
             },
         )
-        return row[0] if row else None
 
     async def active_run(self, org: str, conversation_id: str) -> str | None:
         """The newest run of a conversation that has not ended."""
-        row = await self.database.fetch_one(
+        return await self.value(
             "select id from agent.run_view where conversation_id = %s and org = %s"
             " and status in ('created', 'running')"
             ' order by created_at desc, id collate "C" desc limit 1',
             [conversation_id, org],
         )
-        return row[0] if row else None
 
     async def conversations_with_runs(self, org: str, agent_id: str, limit: int) -> list[str]:
         """The conversations of an agent's newest runs that have not ended, of so many runs."""
-        rows = await self.database.fetch(
+        return await self.column(
             "select distinct conversation_id from ("
             " select conversation_id from agent.run_view where agent_id = %s and org = %s"
             " and status in ('created', 'running')"
             ' order by created_at desc, id collate "C" desc limit %s) newest',
             [agent_id, org, limit],
         )
-        return [conversation_id for (conversation_id,) in rows]
 
     async def conversations_of_runs(
         self, org: str, agent_id: str, run_ids: list[str]

@@ -10,6 +10,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from libs.eventstore.connection_pool import Database
+from services.api.adapters.database_reader import DatabaseReader
 from services.api.adapters.resource_query_builder import ALL_OF_ORG, Filter, Slice, UnknownCursor
 
 # The V1 messages of a row that are of the wanted types.
@@ -48,11 +49,8 @@ OF_GROUP = (
 PLAIN = "coalesce(v.plain_v1_messages, v.v1_messages)"
 
 
-class MessageQueries:
+class MessageQueries(DatabaseReader):
     """Reads messages as clients see them."""
-
-    def __init__(self, database: Database) -> None:
-        self.database = database
 
     async def messages(self, history: History, part: Slice) -> bytes:
         """A page of messages as a JSON array: `order` says from which end the page is cut. Of an

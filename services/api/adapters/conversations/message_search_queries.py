@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
-from libs.eventstore.connection_pool import Database
+from services.api.adapters.database_reader import DatabaseReader
 from services.api.adapters.resource_query_builder import ALL_OF_ORG, Filter
 
 NEWEST_LOOKED_AT = 1_000
@@ -69,11 +69,8 @@ class FoundMessage:
     v1_messages: list[dict[str, Any]]
 
 
-class MessageSearchQueries:
+class MessageSearchQueries(DatabaseReader):
     """Searches the messages of an organisation."""
-
-    def __init__(self, database: Database) -> None:
-        self.database = database
 
     async def search(self, asked: Searched) -> list[FoundMessage]:
         """The newest messages with all of these words, the newest first."""

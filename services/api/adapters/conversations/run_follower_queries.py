@@ -7,7 +7,7 @@ from typing import Any, Protocol
 
 from libs.contracts.agent.stream_chunks import Chunk
 from libs.contracts.letta.enums import MessageType
-from libs.eventstore.connection_pool import Database
+from services.api.adapters.database_reader import DatabaseReader
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,11 +44,8 @@ class RunQueries(Protocol):
         """Where a run stands; None for one that is not there."""
 
 
-class PostgresRunQueries:
+class PostgresRunQueries(DatabaseReader):
     """Keeps the contract of `RunQueries`."""
-
-    def __init__(self, database: Database) -> None:
-        self.database = database
 
     async def run_answer(self, org: str, run_id: str) -> list[AnswerPart]:
         rows = await self.database.fetch(

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-from libs.eventstore.connection_pool import Database
+from services.api.adapters.database_reader import DatabaseReader
 
 
 @dataclass(frozen=True, slots=True)
@@ -17,11 +17,8 @@ class SummaryRow:
     fields: dict[str, Any]
 
 
-class SummaryQueries:
+class SummaryQueries(DatabaseReader):
     """Reads summaries."""
-
-    def __init__(self, database: Database) -> None:
-        self.database = database
 
     async def summary(self, org: str, summary_id: str) -> SummaryRow | None:
         """A summary; None for one that is not there."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from libs.eventstore.connection_pool import Database
+from services.api.adapters.database_reader import DatabaseReader
 
 NAMES = """
 select coalesce(json_agg(json_build_object('name', page.name, 'agents', page.agents)
@@ -30,11 +30,8 @@ from (select row_number() over ranking as number, json_build_object(
       order by number limit %(limit)s) page"""
 
 
-class CapabilityQueries:
+class CapabilityQueries(DatabaseReader):
     """Reads capabilities."""
-
-    def __init__(self, database: Database) -> None:
-        self.database = database
 
     async def names(self, org: str, after: str | None, limit: int | None) -> bytes:
         """The names of capabilities with the number of agents that declare each, as JSON."""

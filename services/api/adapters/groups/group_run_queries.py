@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from libs.contracts.bus_messages import JsonObject
-from libs.eventstore.connection_pool import Database
+from services.api.adapters.database_reader import DatabaseReader
 
 ACTIVE = ("created", "running")
 # What members said in the hops of a run: all the messages of their runs, with the name of each.
@@ -35,11 +35,8 @@ class HopMessages:
     messages: list[JsonObject]
 
 
-class GroupRunQueries:
+class GroupRunQueries(DatabaseReader):
     """Reads the runs of groups."""
-
-    def __init__(self, database: Database) -> None:
-        self.database = database
 
     async def run(self, org: str, run_id: str) -> dict[str, Any] | None:
         """A group's run as clients read it; None if it is not there."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from libs.contracts.groups.sleeptime import SLEEPTIME_TYPES
-from libs.eventstore.connection_pool import Database
+from services.api.adapters.database_reader import DatabaseReader
 
 GROUPS_OF = (
     "from groups.group_view g where g.manager_agent_id = %(agent)s and g.org = %(org)s"
@@ -22,18 +22,14 @@ union all
  limit 1)"""
 
 
-class SleeptimeQueries:
+class SleeptimeQueries(DatabaseReader):
     """The queries of routes about sleeptime groups."""
-
-    def __init__(self, database: Database) -> None:
-        self.database = database
 
     async def sleeptime_groups(self, org: str, agent_id: str) -> list[str]:
         """The sleeptime groups that an agent manages, the oldest first."""
-        rows = await self.database.fetch(
+        return await self.column(
             f"select g.id {GROUPS_OF} order by g.created_at, g.id", values(org, agent_id)
         )
-        return [group_id for (group_id,) in rows]
 
     async def sleeptime_agents_of(self, org: str, agent_id: str) -> list[str]:
         """The members of the sleeptime groups that an agent manages."""
@@ -44,8 +40,7 @@ class SleeptimeQueries:
 
     async def manager_of_sleeptime(self, org: str, agent_id: str) -> str | None:
         """The manager of the sleeptime group that an agent manages, or is the only member of."""
-        row = await self.database.fetch_one(MANAGER_OF, values(org, agent_id))
-        return str(row[0]) if row else None
+        return await self.value(MANAGER_OF, values(org, agent_id))
 
     async def are_accepted(self, org: str, run_ids: list[str]) -> bool:
         """Whether all these runs are there for clients to read."""

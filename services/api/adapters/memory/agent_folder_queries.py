@@ -12,7 +12,7 @@ from libs.contracts.memory.open_file_rendering import (
     segments_for,
     visible_lines,
 )
-from libs.eventstore.connection_pool import Database
+from services.api.adapters.database_reader import DatabaseReader
 
 # Of the agents of one answer, each of which has the same share.
 FILES_MAX = 10_000
@@ -37,24 +37,20 @@ cross join lateral (
 order by wanted.place, p.number"""
 
 
-class AgentFolderQueries:
+class AgentFolderQueries(DatabaseReader):
     """Reads the views that the memory service publishes."""
-
-    def __init__(self, database: Database) -> None:
-        self.database = database
 
     async def unknown_folders(self, org: str, folder_ids: list[str]) -> list[str]:
         """Those of these folders that the organisation has not got."""
-        rows = await self.database.fetch(
+        return await self.column(
             "select wanted.id from unnest(%(ids)s::text[]) as wanted(id) where not exists"
             " (select from memory.folder_view f where f.id = wanted.id and f.org = %(org)s)",
             {"ids": folder_ids, "org": org},
         )
-        return [folder_id for (folder_id,) in rows]
 
     async def folders_of_agent(self, org: str, agent_id: str) -> list[str]:
         """The folders that are attached to an agent, in the order in which they came."""
-        rows = await self.database.fetch(
+        return await self.column(
             "select a.folder_id from memory.agent_folder_view a"
             " cross join lateral (select org from memory.folder_view"
             " where id = a.folder_id limit 1) f"
@@ -62,7 +58,6 @@ class AgentFolderQueries:
             " order by a.created_at, a.folder_id",
             {"agent": agent_id, "org": org},
         )
-        return [folder_id for (folder_id,) in rows]
 
     async def files_of_agents(
         self, org: str, agent_ids: list[str]
@@ -104,7 +99,7 @@ class AgentFolderQueries:
 
     async def names_of_files(self, org: str, file_ids: list[str]) -> list[str]:
         """The names of these files with their folders, in this order."""
-        rows = await self.database.fetch(
+        return await self.column(
             "select d.name || '/' || f.name"
             " from unnest(%(ids)s::text[]) with ordinality as wanted(id, place)"
             " cross join lateral (select folder_id, name, org from memory.file_view"
@@ -114,4 +109,3 @@ class AgentFolderQueries:
             " where f.org = %(org)s and d.org = f.org order by wanted.place",
             {"ids": file_ids, "org": org},
         )
-        return [name for (name,) in rows]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from libs.eventstore.connection_pool import Database
+from services.api.adapters.database_reader import DatabaseReader
 from services.api.adapters.resource_query_builder import Order
 
 # What is said of a version, but for the values. V1 knows users and agents as authors.
@@ -52,11 +52,8 @@ class VersionSlice:
     order: Order = "desc"
 
 
-class BlockHistoryQueries:
+class BlockHistoryQueries(DatabaseReader):
     """Reads the versions of blocks."""
-
-    def __init__(self, database: Database) -> None:
-        self.database = database
 
     async def versions(self, part: VersionSlice) -> bytes:
         """Versions as a JSON array; of each the fields that it changed, with their new values. It

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from libs.eventstore.connection_pool import Database
+from services.api.adapters.database_reader import DatabaseReader
 
 STATISTICS = """
 select json_build_object(
@@ -29,11 +29,8 @@ select coalesce(sum(chars), 0) from memory.file_view
 where folder_id = %(folder)s and org = %(org)s"""
 
 
-class FolderQueries:
+class FolderQueries(DatabaseReader):
     """Reads the published views."""
-
-    def __init__(self, database: Database) -> None:
-        self.database = database
 
     async def statistics(self, org: str, *, detailed: bool) -> bytes:
         """The number of folders and files, and their size together, as JSON."""
@@ -47,5 +44,4 @@ class FolderQueries:
 
     async def chars(self, org: str, folder_id: str) -> int:
         """The number of characters in the texts of a folder's files."""
-        row = await self.database.fetch_one(CHARS, {"org": org, "folder": folder_id})
-        return int(row[0]) if row else 0
+        return await self.number(CHARS, {"org": org, "folder": folder_id})

@@ -10,8 +10,8 @@ from pydantic_core import from_json
 from libs.contracts.api.deployments import PresentBlock
 from libs.contracts.api.templates import TemplateContent
 from libs.contracts.bus_messages import JsonObject
-from libs.eventstore.connection_pool import Database
 from libs.work.work_lease import DueWork
+from services.api.adapters.database_reader import DatabaseReader
 
 SWEPT_MAX = 100
 UNFINISHED = "api.deployments d where d.status in ('started', 'undoing', 'migrating')"
@@ -91,18 +91,11 @@ class TemplateQueries(Protocol):
         """The folders that an agent has."""
 
 
-class PostgresTemplateQueries:
+class PostgresTemplateQueries(DatabaseReader):
     """Keeps the contract of `TemplateQueries`, and reads what requests ask for."""
 
-    def __init__(self, database: Database) -> None:
-        self.database = database
-
     async def count_templates(self, org: str) -> int:
-        row = await self.database.fetch_one(
-            "select count(*) from api.templates where org = %s", [org]
-        )
-        assert row is not None, "a count is always a row"
-        return int(row[0])
+        return await self.number("select count(*) from api.templates where org = %s", [org])
 
     async def version_content(
         self, org: str, template_id: str, number: int
@@ -128,10 +121,9 @@ class PostgresTemplateQueries:
         return [DueWork(*row) for row in rows]
 
     async def files_max(self, org: str, agent_id: str) -> int | None:
-        row = await self.database.fetch_one(
+        return await self.value(
             "select files_max from agent.agent_view where id = %s and org = %s", [agent_id, org]
         )
-        return None if row is None else int(row[0])
 
     async def known_tools(self, org: str, tool_ids: list[str]) -> set[str]:
         rows = await self.database.fetch(
@@ -147,11 +139,10 @@ class PostgresTemplateQueries:
         ]
 
     async def folders_of(self, org: str, agent_id: str) -> Sequence[str]:
-        rows = await self.database.fetch(
+        return await self.column(
             "select folder_id from memory.agent_folder_view where agent_id = %s and org = %s",
             [agent_id, org],
         )
-        return [str(folder_id) for (folder_id,) in rows]
 
     async def entities(self, org: str, deployment_id: str, limit: int) -> list[JsonObject]:
         """The blocks, agents and groups that say that they are of a deployment."""

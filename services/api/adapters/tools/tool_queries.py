@@ -12,8 +12,8 @@ from pydantic_core import to_json
 
 from libs.contracts.tools.base_tools.catalogue import BASE_TOOLS, CATALOGUE, base_tool_state
 from libs.contracts.tools.base_tools.definition import BaseTool
-from libs.eventstore.connection_pool import Database
 from libs.eventstore.text_search import has_text
+from services.api.adapters.database_reader import DatabaseReader
 from services.api.adapters.resource_query_builder import (
     OTHER_ORDER,
     PLACE_OF_ID,
@@ -207,11 +207,8 @@ class ToolUsage:
     sampling_completion_tokens: int
 
 
-class ToolUsageQueries:
+class ToolUsageQueries(DatabaseReader):
     """Reads the calls of tools."""
-
-    def __init__(self, database: Database) -> None:
-        self.database = database
 
     async def usage(self, org: str, agent_id: str) -> list[ToolUsage]:
         """The usage of an agent's latest calls, by tool and by end."""

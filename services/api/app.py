@@ -35,16 +35,16 @@ from libs.eventstore.read_model_replay import ReadModels
 from libs.telemetry.tracing import tracer
 from services.api import resources
 from services.api.adapters.agents.agent_lines import AgentLines
-from services.api.adapters.agents.attachment_queries import PostgresAttachmentQueries
+from services.api.adapters.agents.attachment_queries import AttachmentQueries
 from services.api.adapters.agents.awaited_forks import AwaitedForks
 from services.api.adapters.agents.configuration_queries import ConfigurationQueries
-from services.api.adapters.agents.fleet_queries import SWEEP_SECONDS, PostgresFleetQueries
-from services.api.adapters.agents.import_queries import PostgresImportQueries
+from services.api.adapters.agents.fleet_queries import SWEEP_SECONDS, FleetQueries
+from services.api.adapters.agents.import_queries import ImportQueries
 from services.api.adapters.agents.import_sources import ImportSources
 from services.api.adapters.agents.moment_aggregates import ApiMomentAggregates
 from services.api.adapters.agents.past_reads import PastReads
-from services.api.adapters.agents.project_queries import PostgresProjectQueries
-from services.api.adapters.agents.restore_queries import PostgresRestoreQueries
+from services.api.adapters.agents.project_queries import ProjectQueries
+from services.api.adapters.agents.restore_queries import RestoreQueries
 from services.api.adapters.agents.tag_queries import TagQueries
 from services.api.adapters.agents.uploaded_lines import UploadedParts
 from services.api.adapters.conversations.context_message_queries import ContextMessageQueries
@@ -53,7 +53,7 @@ from services.api.adapters.conversations.identical_request_runs import Identical
 from services.api.adapters.conversations.message_queries import MessageQueries
 from services.api.adapters.conversations.message_search_queries import MessageSearchQueries
 from services.api.adapters.conversations.run_follower import RunInbox
-from services.api.adapters.conversations.run_follower_queries import PostgresRunQueries
+from services.api.adapters.conversations.run_follower_queries import RunQueries
 from services.api.adapters.groups.sleeptime_queries import SleeptimeQueries
 from services.api.adapters.memory.block_history_queries import BlockHistoryQueries
 from services.api.adapters.memory.folder_queries import FolderQueries
@@ -62,7 +62,7 @@ from services.api.adapters.resource_query_builder import ResourceQueries, Unknow
 from services.api.adapters.server.mcp_endpoint_protocol import McpEndpoint
 from services.api.adapters.server.service_health import Health
 from services.api.adapters.server.supervisor import Supervisor
-from services.api.adapters.templates.template_queries import PostgresTemplateQueries
+from services.api.adapters.templates.template_queries import TemplateQueries
 from services.api.engine.deployments import DeploymentPorts, Deployments
 from services.api.engine.fleet_api import FleetApi
 from services.api.engine.fleet_applies import FleetApplies, FleetPorts
@@ -132,7 +132,7 @@ def what_handlers_use(settings: ApiSettings, runtime: Runtime, sealer: Sealer) -
         reads=ResourceQueries(database),
         messages=MessageQueries(database),
         context=ContextMessageQueries(database),
-        runs=PostgresRunQueries(database),
+        runs=RunQueries(database),
         conversation_runs=ConversationRunQueries(database),
         bus=bus,
         clock=clock,
@@ -148,7 +148,7 @@ def what_handlers_use(settings: ApiSettings, runtime: Runtime, sealer: Sealer) -
         past=PastReads(database, bus, clock, ids),
         agent_lines=AgentLines(database),
         exports=ExportPlaces(),
-        fleets=PostgresFleetQueries(database, sealer),
+        fleets=FleetQueries(database, sealer),
         awaited_forks=AwaitedForks(),
         defaults=settings.defaults,
         text_works=TextWorks(),
@@ -204,20 +204,20 @@ def wiring(environment: Mapping[str, str]) -> Wire:
     )
 
 
-async def apply_policies(runtime: Runtime, projects: PostgresProjectQueries) -> None:
+async def apply_policies(runtime: Runtime, projects: ProjectQueries) -> None:
     """Have the policies look when a project is deleted, and now and then; erase what ended."""
     clear = ClearDeletedProjects(
         runtime.bus, projects, SleeptimeQueries(runtime.database), runtime.clock, runtime.ids
     )
     await runtime.service.hear(ProjectDeleted, clear.look_at_all)
-    templates = PostgresTemplateQueries(runtime.database)
+    templates = TemplateQueries(runtime.database)
     empty = EndEmptyDeployments(runtime.bus, templates, runtime.clock, runtime.ids)
     lost = DeleteConfigurations(
         runtime.bus, ConfigurationQueries(runtime.database), runtime.clock, runtime.ids
     )
     past = ForgetImports(
         runtime.bus,
-        PostgresImportQueries(runtime.database),
+        ImportQueries(runtime.database),
         runtime.clock,
         runtime.ids,
         runtime.erase_after_seconds,
@@ -235,7 +235,7 @@ async def apply_policies(runtime: Runtime, projects: PostgresProjectQueries) -> 
 
 def start_deployments(runtime: Runtime) -> Deployments:
     """Make the agents that are wanted from templates, as long as the process runs."""
-    queries = PostgresTemplateQueries(runtime.database)
+    queries = TemplateQueries(runtime.database)
     deployments = Deployments(DeploymentPorts(**runtime.port_arguments, queries=queries))
     deployments.join(runtime.service)
     runtime.closing.push_async_callback(deployments.drain)
@@ -249,7 +249,7 @@ def upload_limits(settings: ApiSettings) -> UploadLimits:
 
 def start_imports(runtime: Runtime, sealer: Sealer, limits: UploadLimits) -> Imports:
     """The imports that this process makes, swept and drained with it."""
-    uploads, queries = UploadedParts(runtime.database), PostgresImportQueries(runtime.database)
+    uploads, queries = UploadedParts(runtime.database), ImportQueries(runtime.database)
     processes = file_processes()
     runtime.closing.callback(processes.close)
     files = AgentFileSource(uploads, queries, processes)
@@ -271,7 +271,7 @@ def start_imports(runtime: Runtime, sealer: Sealer, limits: UploadLimits) -> Imp
 def start_restores(runtime: Runtime) -> Restores:
     """The restores of agents that this process makes, swept and drained with it."""
     past = PastReads(runtime.database, runtime.bus, runtime.clock, runtime.ids)
-    queries = PostgresRestoreQueries(runtime.database)
+    queries = RestoreQueries(runtime.database)
     restores = Restores(RestorePorts(**runtime.port_arguments, queries=queries, past=past))
     restores.join(runtime.service)
     runtime.closing.push_async_callback(restores.drain)
@@ -289,7 +289,7 @@ def start_fleets(runtime: Runtime, sealer: Sealer, app: ASGIApp) -> FleetApplies
     applies = FleetApplies(
         FleetPorts(
             **runtime.port_arguments,
-            queries=PostgresFleetQueries(runtime.database, sealer),
+            queries=FleetQueries(runtime.database, sealer),
             api=own_api,
         )
     )
@@ -298,7 +298,7 @@ def start_fleets(runtime: Runtime, sealer: Sealer, app: ASGIApp) -> FleetApplies
     return applies
 
 
-async def sweep_plans(plans: PostgresFleetQueries, clock: Clock) -> None:
+async def sweep_plans(plans: FleetQueries, clock: Clock) -> None:
     """Remove the plans of fleets that nobody needs any more, now and then."""
     await clock.sleep(SWEEP_SECONDS)
     await plans.sweep()
@@ -309,14 +309,14 @@ def command_handlers(
     settings: ApiSettings,
     sealer: Sealer,
     app: ASGIApp,
-    projects: PostgresProjectQueries,
+    projects: ProjectQueries,
 ) -> Handlers:
     """The handlers of the commands to the api, with the work that they begin."""
     ports = HandlerPorts(
         clock=runtime.clock,
-        attachments=PostgresAttachmentQueries(runtime.database),
+        attachments=AttachmentQueries(runtime.database),
         projects=projects,
-        templates=PostgresTemplateQueries(runtime.database),
+        templates=TemplateQueries(runtime.database),
         deployments=start_deployments(runtime),
     )
     return Handlers(
@@ -335,7 +335,7 @@ async def wire(
     authenticator: Authenticator,
 ) -> None:
     """Serve HTTP as long as the process runs."""
-    projects = PostgresProjectQueries(runtime.database)
+    projects = ProjectQueries(runtime.database)
     app = application(settings, runtime, sealer, authenticator)
     handlers = command_handlers(runtime, settings, sealer, app, projects)
     models = ReadModels("api", project, READ_MODELS)

@@ -17,7 +17,7 @@ from libs.eventstore.ports import Commit
 from libs.eventstore.read_model_rows import RowWrites, Table
 from services.agent.adapters.all_queries import PostgresQueries, Queries
 from services.agent.projections import tables as agent
-from services.api.adapters.agents.fleet_queries import FleetQueries, PostgresFleetQueries
+from services.api.adapters.agents.fleet_queries import FleetQueries
 from services.api.projections import tables as api
 from services.memory.adapters.archive_queries import ArchiveQueries, PostgresArchiveQueries
 from services.memory.adapters.message_vectors import MessageVectors, PostgresMessageVectors
@@ -138,7 +138,7 @@ class PostgresRows:
         self.archives: ArchiveQueries = PostgresArchiveQueries(database)
         self.passages: PassageSearch = PostgresPassageSearch(database)
         self.vectors: MessageVectors = PostgresMessageVectors(database)
-        self.fleets: FleetQueries = PostgresFleetQueries(database, SEALER)
+        self.fleets: FleetQueries = FleetQueries(database, SEALER)
 
     async def write(self, service: str, rows: RowWrites) -> None:
         await self.database.fetch(*commit_statement(service, "test", [Commit(rows=rows)]))

@@ -18,9 +18,9 @@ from libs.work.work_lease import DueWork
 from services.api.adapters.agents import fleet_queries
 from services.api.adapters.agents.fleet_queries import (
     EndedUnit,
+    FleetQueries,
     KnownApply,
     PlanTooLong,
-    PostgresFleetQueries,
     StoredPlan,
 )
 from services.api.projections import tables
@@ -141,9 +141,9 @@ def plan(plan_id: str = "plan-1", name: str = "ada") -> StoredPlan:
 
 
 @pytest.fixture
-def plans(database: Database) -> PostgresFleetQueries:
+def plans(database: Database) -> FleetQueries:
     """The plans that a process of the api keeps."""
-    return PostgresFleetQueries(database, SEALER)
+    return FleetQueries(database, SEALER)
 
 
 async def kept(database: Database) -> list[str]:
@@ -158,7 +158,7 @@ async def age(database: Database, seconds: float) -> None:
 
 
 async def test_a_plan_is_read_back_as_it_was_and_by_its_organisation_alone(
-    plans: PostgresFleetQueries,
+    plans: FleetQueries,
 ) -> None:
     await plans.keep_plan(ORG, plan(), '{"id":"plan-1"}')
     assert await plans.plan(ORG, "plan-1") == plan()
@@ -170,12 +170,12 @@ async def test_a_plan_is_read_back_as_it_was_and_by_its_organisation_alone(
 
 
 async def test_what_a_plan_has_of_secrets_is_sealed_and_gone_with_its_key(
-    database: Database, plans: PostgresFleetQueries
+    database: Database, plans: FleetQueries
 ) -> None:
     await plans.keep_plan(ORG, plan(), "{}")
     [(stored,)] = await database.fetch("select p::text from api.fleet_plans p")
     assert SECRET not in stored
-    elsewhere = PostgresFleetQueries(database, Sealer([Fernet.generate_key().decode()]))
+    elsewhere = FleetQueries(database, Sealer([Fernet.generate_key().decode()]))
     assert await elsewhere.plan(ORG, "plan-1") is None
 
 
@@ -188,7 +188,7 @@ async def test_plans_are_read_by_the_api_alone(database: Database) -> None:
 
 
 async def test_a_plan_is_removed_after_a_day_and_one_that_was_applied_after_thirty(
-    database: Database, plans: PostgresFleetQueries
+    database: Database, plans: FleetQueries
 ) -> None:
     for name in ("plan-applied", "plan-seen"):
         await plans.keep_plan(ORG, plan(name), "{}")
@@ -206,7 +206,7 @@ async def test_a_plan_is_removed_after_a_day_and_one_that_was_applied_after_thir
 
 
 async def test_a_plan_that_is_applied_is_kept_without_what_it_was_made_from(
-    plans: PostgresFleetQueries,
+    plans: FleetQueries,
 ) -> None:
     await plans.keep_plan(ORG, plan(), "{}")
     await plans.keep_longer(ORG, "plan-1")
@@ -216,7 +216,7 @@ async def test_a_plan_that_is_applied_is_kept_without_what_it_was_made_from(
 
 
 async def test_the_plans_of_a_fleet_are_forgotten_with_it(
-    database: Database, plans: PostgresFleetQueries
+    database: Database, plans: FleetQueries
 ) -> None:
     await plans.keep_plan(ORG, plan(), "{}")
     await plans.keep_plan(ORG, plan("plan-2").model_copy(update={"fleet_id": "fleet-2"}), "{}")
@@ -228,7 +228,7 @@ async def test_the_plans_of_a_fleet_are_forgotten_with_it(
 
 
 async def test_a_sweep_removes_all_that_is_due_some_at_a_time(
-    database: Database, plans: PostgresFleetQueries, monkeypatch: pytest.MonkeyPatch
+    database: Database, plans: FleetQueries, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(fleet_queries, "SWEPT_AT_ONCE", 2)
     for number in range(5):
@@ -239,7 +239,7 @@ async def test_a_sweep_removes_all_that_is_due_some_at_a_time(
 
 
 async def test_of_more_plans_than_an_organisation_has_room_for_the_oldest_go(
-    database: Database, plans: PostgresFleetQueries, monkeypatch: pytest.MonkeyPatch
+    database: Database, plans: FleetQueries, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     await plans.keep_plan(ORG, plan(), "{}")
     [(size,)] = await database.fetch("select size from api.fleet_plans")
@@ -251,7 +251,7 @@ async def test_of_more_plans_than_an_organisation_has_room_for_the_oldest_go(
 
 
 async def test_a_plan_that_is_too_long_is_not_kept(
-    database: Database, plans: PostgresFleetQueries, monkeypatch: pytest.MonkeyPatch
+    database: Database, plans: FleetQueries, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(fleet_queries, "PLAN_CHARS_MAX", 1_000)
     with pytest.raises(PlanTooLong, match="and may have 1,000: apply fewer files at once"):

@@ -43,12 +43,12 @@ from services.agent.adapters.tool_queries import PostgresCustomToolQueries, Post
 from services.api.adapters.agents.agent_difference_queries import AgentDifferenceQueries
 from services.api.adapters.agents.agent_event_queries import AgentEventQueries
 from services.api.adapters.agents.agent_event_statement import EventFilter
-from services.api.adapters.agents.attachment_queries import PostgresAttachmentQueries
+from services.api.adapters.agents.attachment_queries import AttachmentQueries
 from services.api.adapters.agents.configuration_queries import ConfigurationQueries
-from services.api.adapters.agents.fleet_queries import PostgresFleetQueries, StoredPlan
+from services.api.adapters.agents.fleet_queries import FleetQueries, StoredPlan
 from services.api.adapters.agents.project_queries import OF_AGENT as PROJECTS_OF_AGENT
-from services.api.adapters.agents.project_queries import PostgresProjectQueries
-from services.api.adapters.agents.restore_queries import PostgresRestoreQueries
+from services.api.adapters.agents.project_queries import ProjectQueries
+from services.api.adapters.agents.restore_queries import RestoreQueries
 from services.api.adapters.agents.tag_queries import TagQueries, TagSlice
 from services.api.adapters.conversations.context_message_queries import ContextMessageQueries
 from services.api.adapters.conversations.conversation_run_queries import ConversationRunQueries
@@ -59,7 +59,7 @@ from services.api.adapters.conversations.message_search_queries import (
 )
 from services.api.adapters.conversations.replay_queries import ReplayQueries
 from services.api.adapters.conversations.run_follower_queries import (
-    PostgresRunQueries as PostgresApiRunQueries,
+    RunQueries as ApiRunQueries,
 )
 from services.api.adapters.conversations.step_sql_expressions import (
     RUN_METRICS,
@@ -377,7 +377,7 @@ async def worked_on(vectors: PostgresMessageVectors) -> None:
         await vectors.worked_on(Backlog(OF_AGENT_1, NOW), done=done)
 
 
-async def kept_plan(queries: PostgresFleetQueries) -> None:
+async def kept_plan(queries: FleetQueries) -> None:
     stored = StoredPlan(id="plan-new", fleet_id=FLEET, wanted=Wanted(), plan=FleetPlan())
     await queries.keep_plan(ORG, stored, "{}")
 
@@ -490,7 +490,7 @@ ASKED: dict[type, dict[str, Callable[[Any], Awaitable[Any]]]] = {
         ),
         "history_page": lambda queries: queries.history_page(ORG, SUMMARISED, 3, 10),
     },
-    PostgresRestoreQueries: {
+    RestoreQueries: {
         "context": lambda queries: queries.context(ORG, AGENT),
         "memory": lambda queries: queries.memory(ORG, AGENT),
         "present_blocks": lambda queries: queries.present_blocks(ORG, [BLOCK]),
@@ -498,7 +498,7 @@ ASKED: dict[type, dict[str, Callable[[Any], Awaitable[Any]]]] = {
         "commit_of": lambda queries: queries.commit_of(ORG, "restores-1", 1),
         "outcome": lambda queries: queries.outcome(ORG, "restore-1"),
     },
-    PostgresFleetQueries: {
+    FleetQueries: {
         "count_fleets": lambda queries: queries.count_fleets(ORG),
         "newest_apply": lambda queries: queries.newest_apply(ORG, FLEET),
         "members": lambda queries: queries.members(ORG, FLEET),
@@ -564,13 +564,13 @@ ASKED: dict[type, dict[str, Callable[[Any], Awaitable[Any]]]] = {
         "conversations_with_runs": lambda reads: reads.conversations_with_runs(ORG, AGENT, 10),
         "conversations_of_runs": lambda reads: reads.conversations_of_runs(ORG, AGENT, [RUN]),
     },
-    PostgresAttachmentQueries: {
+    AttachmentQueries: {
         "first_missing": lambda reads: reads.first_missing(ORG, [AGENT, BLOCK]),
         "first_missing_identity": lambda reads: reads.first_missing_identity(ORG, [IDENTITY]),
         "identities_of": lambda reads: reads.identities_of(ORG, AGENT),
         "targets_of": lambda reads: reads.targets_of(ORG, IDENTITY, "agent-", 10),
     },
-    PostgresProjectQueries: {
+    ProjectQueries: {
         "projects_of": lambda reads: reads.projects_of(ORG, AGENT),
         "agents_only_in": lambda reads: reads.agents_only_in(ORG, PROJECT, 10),
     },
@@ -590,7 +590,7 @@ ASKED: dict[type, dict[str, Callable[[Any], Awaitable[Any]]]] = {
         "in_context": lambda reads: reads.in_context(ORG, AGENT, CONVERSATION),
         "message_count": lambda reads: reads.message_count(ORG, AGENT, CONVERSATION),
     },
-    PostgresApiRunQueries: {
+    ApiRunQueries: {
         "run_answer": lambda reads: reads.run_answer(ORG, RUN),
         "run_end": lambda reads: reads.run_end(ORG, RUN),
     },
@@ -694,12 +694,12 @@ ASKED: dict[type, dict[str, Callable[[Any], Awaitable[Any]]]] = {
 }
 # What is made from more than a database.
 MAKING: dict[type, Callable[[Database], Any]] = {
-    PostgresFleetQueries: lambda database: PostgresFleetQueries(database, SEALER)
+    FleetQueries: lambda database: FleetQueries(database, SEALER)
 }
 # What goes through all that there is, on purpose: it works on what lies about, and that is little.
 WHOLE: dict[type, set[str]] = {
-    PostgresRestoreQueries: {"due_restores", "versions_at"},
-    PostgresFleetQueries: {"due_fleets", "sweep"},
+    RestoreQueries: {"due_restores", "versions_at"},
+    FleetQueries: {"due_fleets", "sweep"},
     PostgresBatchQueries: {
         *("due_batches", "has_open_batches", "open_batches", "due_batch_callbacks"),
     },
@@ -712,8 +712,8 @@ WHOLE: dict[type, set[str]] = {
     PostgresMcpServerQueries: {"due_discoveries"},
     PostgresFileProcessingQueries: {"due_files", "orphans"},
     PostgresMessageVectors: {"backlog", "remove_forgotten", "forget"},
-    PostgresAttachmentQueries: {"count_identities"},
-    PostgresProjectQueries: {"count_projects", "left_by_projects"},
+    AttachmentQueries: {"count_identities"},
+    ProjectQueries: {"count_projects", "left_by_projects"},
     PostgresGroupQueries: {"lost_blocks", "unequal_groups"},
     PostgresRecipientQueries: {"due_messages", "find_ranked"},
     CapabilityQueries: {"names"},

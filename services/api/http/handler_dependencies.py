@@ -10,7 +10,7 @@ from libs.contracts.deterministic_ids import derived_id
 from libs.encryption.sealer import Sealer
 from services.api.adapters.agents.agent_lines import AgentLines
 from services.api.adapters.agents.awaited_forks import AwaitedForks
-from services.api.adapters.agents.fleet_queries import PostgresFleetQueries
+from services.api.adapters.agents.fleet_queries import FleetQueries
 from services.api.adapters.agents.past_reads import PastReads
 from services.api.adapters.agents.tag_queries import TagQueries
 from services.api.adapters.conversations.context_message_queries import ContextMessageQueries
@@ -57,7 +57,7 @@ class Api:
     past: PastReads
     agent_lines: AgentLines
     exports: ExportPlaces
-    fleets: PostgresFleetQueries
+    fleets: FleetQueries
     awaited_forks: AwaitedForks
     defaults: CreationDefaults
     text_works: TextWorks

@@ -12,7 +12,7 @@ from libs.work.reconciliation import Reconciliation, send_correction
 from libs.work.work_lease import DueWork
 from services.api.adapters.agents import configuration_queries, import_queries
 from services.api.adapters.agents.configuration_queries import ConfigurationQueries
-from services.api.adapters.agents.import_queries import ChosenImports, PostgresImportQueries
+from services.api.adapters.agents.import_queries import ChosenImports, ImportQueries
 from services.api.adapters.templates import template_queries
 from services.api.adapters.templates.template_queries import TemplateQueries
 
@@ -55,7 +55,7 @@ class ForgetImports(Reconciliation[DueWork]):
     every_seconds = LOOK_SECONDS
 
     def __init__(
-        self, bus: Bus, queries: PostgresImportQueries, clock: Clock, ids: Ids, kept_seconds: float
+        self, bus: Bus, queries: ImportQueries, clock: Clock, ids: Ids, kept_seconds: float
     ) -> None:
         super().__init__(clock)
         self.bus = bus

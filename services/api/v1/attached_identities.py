@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from libs.contracts.api.attachments import ReplaceIdentities
 from libs.contracts.letta import error_bodies
-from services.api.adapters.agents.attachment_queries import PostgresAttachmentQueries
+from services.api.adapters.agents.attachment_queries import AttachmentQueries
 from services.api.http.callers import org_of
 from services.api.http.error_responses import Problem
 from services.api.http.handler_dependencies import api_of
@@ -17,7 +17,7 @@ IDENTITY_FIELDS = frozenset({"identity_ids"})
 
 async def check_identities(request: AnyRequest, identity_ids: Sequence[str] | None) -> None:
     """Raise the 404 that names the first of these identities that is not there."""
-    queries = PostgresAttachmentQueries(api_of(request).reads.database)
+    queries = AttachmentQueries(api_of(request).reads.database)
     missing = await queries.first_missing_identity(org_of(request), identity_ids or ())
     if missing:
         raise Problem(404, error_bodies.not_found("identity", missing))

@@ -7,7 +7,7 @@ from typing import Any
 from libs.contracts.api.deployments import DeploymentCommand, DeploymentRequest, DeployTemplate
 from libs.contracts.bus_messages import JsonObject, Rejected
 from libs.contracts.letta.template_requests import CreateAgentsFromTemplate
-from services.api.adapters.templates.template_queries import PostgresTemplateQueries
+from services.api.adapters.templates.template_queries import TemplateQueries
 from services.api.http.callers import org_of
 from services.api.http.error_responses import Problem, refusal_problem
 from services.api.http.handler_dependencies import api_of
@@ -68,7 +68,7 @@ async def start(request: AnyRequest, command: DeploymentCommand) -> None:
 async def wait(request: AnyRequest, deployment_id: str) -> dict[str, Any]:
     """The end of a deployment. Raises the 503 where that takes too long: it goes on."""
     api, org = api_of(request), org_of(request)
-    queries = PostgresTemplateQueries(api.reads.database)
+    queries = TemplateQueries(api.reads.database)
     begun, pause = api.clock.monotonic(), LOOK_SECONDS
     while api.clock.monotonic() - begun < DEPLOYMENT_SECONDS_MAX:
         outcome = await queries.outcome(org, deployment_id)

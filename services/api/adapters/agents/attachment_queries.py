@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Protocol
 
 from services.api.adapters.database_reader import DatabaseReader
 
@@ -18,39 +17,23 @@ where not exists (select from api.identity_view i where i.id = wanted.id and i.o
 limit 1"""
 
 
-class AttachmentQueries(Protocol):
+class AttachmentQueries(DatabaseReader):
     """The queries about attachments."""
 
     async def first_missing(self, org: str, target_ids: Sequence[str]) -> str | None:
         """The first of these agents and blocks that an organisation does not have."""
-
-    async def first_missing_identity(self, org: str, identity_ids: Sequence[str]) -> str | None:
-        """The first of these identities that an organisation does not have."""
-
-    async def identities_of(self, org: str, target_id: str) -> list[str]:
-        """The ids of the identities that an agent or a block has."""
-
-    async def targets_of(self, org: str, identity_id: str, prefix: str, limit: int) -> list[str]:
-        """The ids of some agents or blocks, as the prefix says, that an identity has."""
-
-    async def count_identities(self, org: str) -> int:
-        """The number of identities of an organisation."""
-
-
-class PostgresAttachmentQueries(DatabaseReader):
-    """Keeps the contract of `AttachmentQueries`."""
-
-    async def first_missing(self, org: str, target_ids: Sequence[str]) -> str | None:
         if not target_ids:
             return None
         return await self.value(MISSING, {"ids": list(target_ids), "org": org})
 
     async def first_missing_identity(self, org: str, identity_ids: Sequence[str]) -> str | None:
+        """The first of these identities that an organisation does not have."""
         if not identity_ids:
             return None
         return await self.value(MISSING_IDENTITY, {"ids": list(identity_ids), "org": org})
 
     async def identities_of(self, org: str, target_id: str) -> list[str]:
+        """The ids of the identities that an agent or a block has."""
         return await self.column(
             "select identity_id from api.identity_attachment_view"
             " where target_id = %s and org = %s",
@@ -58,6 +41,7 @@ class PostgresAttachmentQueries(DatabaseReader):
         )
 
     async def targets_of(self, org: str, identity_id: str, prefix: str, limit: int) -> list[str]:
+        """The ids of some agents or blocks, as the prefix says, that an identity has."""
         return await self.column(
             "select target_id from api.attachments where owner_id = %s and org = %s"
             " and starts_with(target_id, %s) order by target_id limit %s",
@@ -65,6 +49,7 @@ class PostgresAttachmentQueries(DatabaseReader):
         )
 
     async def count_identities(self, org: str) -> int:
+        """The number of identities of an organisation."""
         return await self.number(
             'select count(*) from api.identities where org collate "C" = %s', [org]
         )

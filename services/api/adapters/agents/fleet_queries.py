@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Any
 
 from pydantic import BaseModel
 
@@ -120,60 +120,31 @@ class PlanTooLong(Exception):
     """A plan is longer than one may be; the words say how long."""
 
 
-class FleetQueries(Protocol):
+class FleetQueries:
     """The queries and records of plans and applies."""
-
-    async def due_fleets(self, limit: int) -> Sequence[DueWork]:
-        """Fleets that are being applied, and that nobody works on."""
-
-    async def count_fleets(self, org: str) -> int:
-        """The number of fleets of an organisation."""
-
-    async def newest_apply(self, org: str, fleet_id: str) -> str:
-        """The id of the newest apply of a fleet; empty where there is none."""
-
-    async def members(self, org: str, fleet_id: str) -> Sequence[Member]:
-        """The things that a fleet owns."""
-
-    async def owners(
-        self, org: str, ids: Sequence[str]
-    ) -> tuple[Mapping[str, Owner], frozenset[str]]:
-        """Which fleets own these things, and which of them are blocks that a fleet shares."""
-
-    async def ended_units(self, org: str, apply_id: str) -> Sequence[EndedUnit]:
-        """The units of an apply that have ended."""
-
-    async def apply(self, org: str, apply_id: str) -> KnownApply | None:
-        """The state of an apply."""
-
-    async def plan(self, org: str, plan_id: str) -> StoredPlan | None:
-        """A plan that is kept."""
-
-    async def forget_plans(self, org: str, fleet_id: str) -> None:
-        """Remove all plans of a fleet."""
-
-
-class PostgresFleetQueries:
-    """Keeps the contract of `FleetQueries`, and the plans."""
 
     def __init__(self, database: Database, sealer: Sealer) -> None:
         self.database = database
         self.sealer = sealer
 
     async def due_fleets(self, limit: int) -> Sequence[DueWork]:
+        """Fleets that are being applied, and that nobody works on."""
         if not await self.database.any_row("api.fleets where applying is not null"):
             return []
         return [DueWork(*row) for row in await self.database.fetch(DUE, {"limit": limit})]
 
     async def count_fleets(self, org: str) -> int:
+        """The number of fleets of an organisation."""
         row = await self.database.fetch_one(COUNT, {"org": org})
         return int(row[0]) if row else 0
 
     async def newest_apply(self, org: str, fleet_id: str) -> str:
+        """The id of the newest apply of a fleet; empty where there is none."""
         row = await self.database.fetch_one(NEWEST, {"fleet": fleet_id, "org": org})
         return str(row[0]) if row else ""
 
     async def members(self, org: str, fleet_id: str) -> Sequence[Member]:
+        """The things that a fleet owns."""
         rows = await self.database.fetch(MEMBERS, {"fleet": fleet_id, "org": org})
         return [
             Member(kind=kind, key=key, id=thing_id, name=name, applied=applied)
@@ -183,6 +154,7 @@ class PostgresFleetQueries:
     async def owners(
         self, org: str, ids: Sequence[str]
     ) -> tuple[Mapping[str, Owner], frozenset[str]]:
+        """Which fleets own these things, and which of them are blocks that a fleet shares."""
         rows = await self.database.fetch(OWNERS, {"ids": [*ids], "org": org})
         owners = {
             thing_id: Owner(fleet_id=fleet_id, fleet=name, key=key)
@@ -192,10 +164,12 @@ class PostgresFleetQueries:
         return owners, shared
 
     async def ended_units(self, org: str, apply_id: str) -> Sequence[EndedUnit]:
+        """The units of an apply that have ended."""
         rows = await self.database.fetch(UNITS, {"apply": apply_id, "org": org})
         return [EndedUnit(*row) for row in rows]
 
     async def apply(self, org: str, apply_id: str) -> KnownApply | None:
+        """The state of an apply."""
         row = await self.database.fetch_one(APPLY, {"apply": apply_id, "org": org})
         return KnownApply(*row) if row else None
 
@@ -222,6 +196,7 @@ class PostgresFleetQueries:
         return self.sealer.seal(text)
 
     async def forget_plans(self, org: str, fleet_id: str) -> None:
+        """Remove all plans of a fleet."""
         await self.database.fetch(FORGET, {"org": org, "fleet": fleet_id})
 
     async def shown_plan(self, org: str, plan_id: str) -> str | None:

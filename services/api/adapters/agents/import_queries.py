@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, Literal, Protocol
+from typing import Any, Literal
 
 from libs.work.work_lease import DueWork
 from services.api.adapters.database_reader import DatabaseReader
@@ -147,64 +147,11 @@ class PresentAgent:
     files_max: int
 
 
-class ImportQueries(Protocol):
+class ImportQueries(DatabaseReader):
     """The queries of the engine and the handlers of imports."""
 
     async def due_imports(self, of_org: int, limit: int) -> list[DueWork]:
         """Imports that have something left to do, and that nobody works on."""
-
-    async def unfinished_imports(self, org: str, *, forks: bool) -> int:
-        """The number of an organisation's imports of files, or forks, that have not ended."""
-
-    async def present(self, ids: Sequence[str]) -> set[str]:
-        """Which of these things there are, whoever has them."""
-
-    async def usable(self, org: str, ids: Sequence[str]) -> set[str]:
-        """Which of these blocks, archives and folders an organisation has, and can use."""
-
-    async def going_with(
-        self, org: str, agent_ids: Sequence[str], own_archives: Sequence[str], ids: Sequence[str]
-    ) -> set[str]:
-        """Which of these things, and which conversations, are deleted when these agents are."""
-
-    async def schedules_of(self, org: str, agent_ids: Sequence[str]) -> set[str]:
-        """The schedules of these agents."""
-
-    async def begun_by(self, import_id: str, ids: Sequence[str]) -> set[str]:
-        """Which of these things an import has begun itself."""
-
-    async def coming(self, import_id: str, ids: Sequence[str]) -> set[str]:
-        """Which of these things another import has begun that goes on."""
-
-    async def deleted_archives(self, org: str, ids: Sequence[str]) -> set[str]:
-        """Which of these archives were deleted at some time."""
-
-    async def tools_by_name(self, org: str, names: Sequence[str]) -> dict[str, PresentTool]:
-        """The tools of an organisation that have these names."""
-
-    async def tools_needing_approval(self, org: str, tool_ids: Sequence[str]) -> dict[str, str]:
-        """The names of those of these tools that need an approval by themselves, by id."""
-
-    async def agents(self, org: str, agent_ids: Sequence[str]) -> dict[str, PresentAgent]:
-        """Those of these agents that are there."""
-
-    async def folder_names(self, org: str, names: Sequence[str]) -> set[str]:
-        """Which of these names folders of an organisation have."""
-
-    async def has_file(self, file_id: str) -> bool:
-        """Whether a file is there, whoever has it."""
-
-    async def has_upload(self, org: str, file_id: str) -> bool:
-        """Whether an organisation has begun to upload a file."""
-
-    async def mcp_server_names(self, org: str, names: Sequence[str]) -> set[str]:
-        """Which of these names MCP servers of an organisation have."""
-
-
-class PostgresImportQueries(DatabaseReader):
-    """Keeps the contract of `ImportQueries`."""
-
-    async def due_imports(self, of_org: int, limit: int) -> list[DueWork]:
         if not await self.database.any_row("api.imports where completed_at is null"):
             return []
         rows = await self.database.fetch(DUE, {"of_org": of_org, "limit": limit})
@@ -219,54 +166,69 @@ class PostgresImportQueries(DatabaseReader):
         return [DueWork(*row) for row in await self.database.fetch(text, values)]
 
     async def unfinished_imports(self, org: str, *, forks: bool) -> int:
+        """The number of an organisation's imports of files, or forks, that have not ended."""
         return await self.number(UNFINISHED, {"org": org, "forks": forks})
 
     async def present(self, ids: Sequence[str]) -> set[str]:
+        """Which of these things there are, whoever has them."""
         return await self.ids(PRESENT, ids=[*ids])
 
     async def usable(self, org: str, ids: Sequence[str]) -> set[str]:
+        """Which of these blocks, archives and folders an organisation has, and can use."""
         return await self.ids(OF_ORG, ids=[*ids], org=org)
 
     async def going_with(
         self, org: str, agent_ids: Sequence[str], own_archives: Sequence[str], ids: Sequence[str]
     ) -> set[str]:
+        """Which of these things, and which conversations, are deleted when these agents are."""
         values = {"ids": [*ids], "agents": [*agent_ids], "own_archives": [*own_archives]}
         return await self.ids(GOING, org=org, **values)
 
     async def schedules_of(self, org: str, agent_ids: Sequence[str]) -> set[str]:
+        """The schedules of these agents."""
         return await self.ids(SCHEDULES, org=org, agents=[*agent_ids])
 
     async def begun_by(self, import_id: str, ids: Sequence[str]) -> set[str]:
+        """Which of these things an import has begun itself."""
         return await self.ids(BEGUN, ids=[*ids], **{"import": import_id})
 
     async def coming(self, import_id: str, ids: Sequence[str]) -> set[str]:
+        """Which of these things another import has begun that goes on."""
         return await self.ids(COMING, ids=[*ids], **{"import": import_id})
 
     async def deleted_archives(self, org: str, ids: Sequence[str]) -> set[str]:
+        """Which of these archives were deleted at some time."""
         return await self.ids(DELETED_ARCHIVES, ids=[*ids], org=org)
 
     async def tools_by_name(self, org: str, names: Sequence[str]) -> dict[str, PresentTool]:
+        """The tools of an organisation that have these names."""
         rows = await self.database.fetch(TOOLS, {"org": org, "names": [*names]})
         return {name: PresentTool(*tool) for name, *tool in rows}
 
     async def tools_needing_approval(self, org: str, tool_ids: Sequence[str]) -> dict[str, str]:
+        """The names of those of these tools that need an approval by themselves, by id."""
         rows = await self.database.fetch(TOOLS_NEEDING_APPROVAL, {"org": org, "ids": [*tool_ids]})
         return dict(rows)
 
     async def agents(self, org: str, agent_ids: Sequence[str]) -> dict[str, PresentAgent]:
+        """Those of these agents that are there."""
         rows = await self.database.fetch(AGENTS, {"org": org, "ids": [*agent_ids]})
         return {agent_id: PresentAgent(name, most or 0) for agent_id, name, most in rows}
 
     async def folder_names(self, org: str, names: Sequence[str]) -> set[str]:
+        """Which of these names folders of an organisation have."""
         return await self.ids(FOLDER_NAMES, org=org, names=[*names])
 
     async def has_file(self, file_id: str) -> bool:
+        """Whether a file is there, whoever has it."""
         return bool(await self.ids(FILE, file=file_id))
 
     async def has_upload(self, org: str, file_id: str) -> bool:
+        """Whether an organisation has begun to upload a file."""
         return bool(await self.ids(UPLOAD, file=file_id, org=org))
 
     async def mcp_server_names(self, org: str, names: Sequence[str]) -> set[str]:
+        """Which of these names MCP servers of an organisation have."""
         return await self.ids(MCP_SERVER_NAMES, org=org, names=[*names])
 
     async def ids(self, query: str, **values: Any) -> set[str]:

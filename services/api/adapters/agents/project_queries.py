@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Protocol
 
 from services.api.adapters.database_reader import DatabaseReader
 
@@ -64,43 +63,31 @@ class LeftByProject:
     cascaded: bool = False
 
 
-class ProjectQueries(Protocol):
+class ProjectQueries(DatabaseReader):
     """The queries about projects."""
 
     async def count_projects(self, org: str) -> int:
         """The number of projects of an organisation."""
-
-    async def projects_of(self, org: str, agent_id: str) -> int:
-        """The number of projects that an agent was put into."""
-
-    async def agents_only_in(self, org: str, project_id: str, limit: int) -> list[str]:
-        """The ids of some agents of a project that are in no other one."""
-
-    async def left_by_projects(self, settled_seconds: float) -> list[LeftByProject]:
-        """The remains of deleted projects, `SWEPT_MAX` of each kind at most: agents that go with
-        them, and what names them; without any, the projects that were deleted so long ago."""
-
-
-class PostgresProjectQueries(DatabaseReader):
-    """Keeps the contract of `ProjectQueries`."""
-
-    async def count_projects(self, org: str) -> int:
         return await self.number(
             'select count(*) from api.projects where org collate "C" = %s', [org]
         )
 
     async def projects_of(self, org: str, agent_id: str) -> int:
+        """The number of projects that an agent was put into."""
         return await self.number(
             "select count(*) from api.project_agent_view where target_id = %s and org = %s",
             [agent_id, org],
         )
 
     async def agents_only_in(self, org: str, project_id: str, limit: int) -> list[str]:
+        """The ids of some agents of a project that are in no other one."""
         return await self.column(
             ONLY_IN_PROJECT, {"org": org, "project": project_id, "limit": limit}
         )
 
     async def left_by_projects(self, settled_seconds: float) -> list[LeftByProject]:
+        """The remains of deleted projects, `SWEPT_MAX` of each kind at most: agents that go with
+        them, and what names them; without any, the projects that were deleted so long ago."""
         if not await self.database.any_row("api.project_removals"):
             return []
         found = [

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import Protocol
 
 from libs.contracts.agent.conversations import main_conversation
 from libs.contracts.letta.blocks import BlockState
@@ -53,67 +52,47 @@ class Memory:
     blocks: dict[str, BlockState] = field(default_factory=dict)
 
 
-class RestoreQueries(Protocol):
+class RestoreQueries(DatabaseReader):
     """The queries of the engine of restores."""
 
     async def due_restores(self, limit: int) -> list[DueWork]:
         """Restores that have something left to do, and that nobody works on."""
-
-    async def context(self, org: str, agent_id: str) -> list[str]:
-        """The messages of an agent's own conversation that models are shown."""
-
-    async def memory(self, org: str, agent_id: str) -> Memory:
-        """The blocks that are attached to an agent."""
-
-    async def present_blocks(self, org: str, block_ids: Sequence[str]) -> dict[str, BlockState]:
-        """Those of these blocks that are there, by their ids."""
-
-    async def created_blocks(self, org: str, block_ids: Sequence[str]) -> set[str]:
-        """Those of these blocks that were ever created."""
-
-    async def versions_at(
-        self, org: str, service: str, ids: Sequence[str], cut: int
-    ) -> dict[str, int]:
-        """The version of each of these aggregates right after a commit; 0 for none."""
-
-    async def commit_of(self, org: str, restores_id: str, version: int) -> int | None:
-        """The commit of an event of the api, once none can come before it any more."""
-
-
-class PostgresRestoreQueries(DatabaseReader):
-    """Keeps the contract of `RestoreQueries`, and reads for routes how a restore ended."""
-
-    async def due_restores(self, limit: int) -> list[DueWork]:
         if not await self.database.any_row("api.restores where completed_at is null"):
             return []
         rows = await self.database.fetch(DUE, {"limit": limit})
         return [DueWork(*row) for row in rows]
 
     async def context(self, org: str, agent_id: str) -> list[str]:
+        """The messages of an agent's own conversation that models are shown."""
         values = {"conversation": main_conversation(agent_id), "org": org}
         return await self.column(CONTEXT, values)
 
     async def memory(self, org: str, agent_id: str) -> Memory:
+        """The blocks that are attached to an agent."""
         row = await self.database.fetch_one(ATTACHED, {"agent": agent_id, "org": org})
         attached = list(row[0]) if row else []
         return Memory(attached, await self.present_blocks(org, attached))
 
     async def present_blocks(self, org: str, block_ids: Sequence[str]) -> dict[str, BlockState]:
+        """Those of these blocks that are there, by their ids."""
         rows = await self.database.fetch(BLOCKS, {"blocks": [*block_ids], "org": org})
         found = [BlockState.model_validate_json(document) for (document,) in rows]
         return {block.id: block for block in found}
 
     async def created_blocks(self, org: str, block_ids: Sequence[str]) -> set[str]:
+        """Those of these blocks that were ever created."""
         rows = await self.database.fetch(CREATED, {"blocks": [*block_ids], "org": org})
         return {name for (name,) in rows}
 
     async def versions_at(
         self, org: str, service: str, ids: Sequence[str], cut: int
     ) -> dict[str, int]:
+        """The version of each of these aggregates right after a commit; 0 for none."""
         values = {"ids": [*ids], "cut": cut, "last": LAST_POSITION, "org": org}
         return dict(await self.database.fetch(VERSIONS.format(service=service), values))
 
     async def commit_of(self, org: str, restores_id: str, version: int) -> int | None:
+        """The commit of an event of the api, once none can come before it any more."""
         values = {"restores": restores_id, "version": version, "org": org}
         row = await self.database.fetch_one(REQUEST, values)
         return int(row[0]) if row and row[1] else None

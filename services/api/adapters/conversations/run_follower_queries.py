@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Any
 
 from libs.contracts.agent.stream_chunks import Chunk
 from libs.contracts.letta.enums import MessageType
@@ -34,20 +34,11 @@ class RunRow:
     message_types: list[MessageType] | None = None
 
 
-class RunQueries(Protocol):
+class RunQueries(DatabaseReader):
     """The queries of a run's follower."""
 
     async def run_answer(self, org: str, run_id: str) -> list[AnswerPart]:
         """The messages that a run has answered so far, in order."""
-
-    async def run_end(self, org: str, run_id: str) -> RunRow | None:
-        """Where a run stands; None for one that is not there."""
-
-
-class PostgresRunQueries(DatabaseReader):
-    """Keeps the contract of `RunQueries`."""
-
-    async def run_answer(self, org: str, run_id: str) -> list[AnswerPart]:
         rows = await self.database.fetch(
             "select v1_messages, number, chunks from agent.message_view"
             " where run_id = %s and org = %s and not sent order by position",
@@ -56,6 +47,7 @@ class PostgresRunQueries(DatabaseReader):
         return [AnswerPart(*row) for row in rows]
 
     async def run_end(self, org: str, run_id: str) -> RunRow | None:
+        """Where a run stands; None for one that is not there."""
         row = await self.database.fetch_one(
             "select status, stop_reason, usage, error, background, stream_tokens,"
             " fields->'request_config'->'include_return_message_types'"

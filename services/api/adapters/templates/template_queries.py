@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Literal, Protocol
+from typing import Literal
 
 from pydantic_core import from_json
 
@@ -59,47 +59,17 @@ from groups.group_view g where g.fields->>'deployment_id' = %(deployment)s and g
 limit %(limit)s"""
 
 
-class TemplateQueries(Protocol):
+class TemplateQueries(DatabaseReader):
     """The queries about templates, deployments and their sources."""
 
     async def count_templates(self, org: str) -> int:
         """The number of templates of an organisation."""
-
-    async def version_content(
-        self, org: str, template_id: str, number: int
-    ) -> TemplateContent | None:
-        """The content of a saved version; None where there is no such version."""
-
-    async def due_deployments(self) -> Sequence[DueWork]:
-        """The deployments with something to do that nobody holds a lease for."""
-
-    async def empty_deployments(
-        self, chosen: ChosenDeployments, keys: list[str]
-    ) -> Sequence[DueWork]:
-        """Some deployments that have none of their agents any more."""
-
-    async def files_max(self, org: str, agent_id: str) -> int | None:
-        """The number of files that an agent may have open; None where it does not exist."""
-
-    async def known_tools(self, org: str, tool_ids: list[str]) -> set[str]:
-        """Those of these tools of clients that exist."""
-
-    async def blocks_of(self, org: str, agent_id: str) -> Sequence[PresentBlock]:
-        """The blocks that an agent has."""
-
-    async def folders_of(self, org: str, agent_id: str) -> Sequence[str]:
-        """The folders that an agent has."""
-
-
-class PostgresTemplateQueries(DatabaseReader):
-    """Keeps the contract of `TemplateQueries`, and reads what requests ask for."""
-
-    async def count_templates(self, org: str) -> int:
         return await self.number("select count(*) from api.templates where org = %s", [org])
 
     async def version_content(
         self, org: str, template_id: str, number: int
     ) -> TemplateContent | None:
+        """The content of a saved version; None where there is no such version."""
         document = await self.database.fetch_text(
             "select content::text from api.template_versions"
             " where template_id = %s and number = %s and org = %s",
@@ -108,6 +78,7 @@ class PostgresTemplateQueries(DatabaseReader):
         return None if document is None else TemplateContent.model_validate_json(document)
 
     async def due_deployments(self) -> Sequence[DueWork]:
+        """The deployments with something to do that nobody holds a lease for."""
         if not await self.database.any_row(UNFINISHED, BEHIND):
             return []
         rows = await self.database.fetch(DUE_DEPLOYMENTS, {"limit": SWEPT_MAX})
@@ -116,22 +87,26 @@ class PostgresTemplateQueries(DatabaseReader):
     async def empty_deployments(
         self, chosen: ChosenDeployments, keys: list[str]
     ) -> Sequence[DueWork]:
+        """Some deployments that have none of their agents any more."""
         text = EMPTY_DEPLOYMENTS.format(chosen=CHOSEN_DEPLOYMENTS[chosen])
         rows = await self.database.fetch(text, {"keys": keys, "limit": SWEPT_MAX})
         return [DueWork(*row) for row in rows]
 
     async def files_max(self, org: str, agent_id: str) -> int | None:
+        """The number of files that an agent may have open; None where it does not exist."""
         return await self.value(
             "select files_max from agent.agent_view where id = %s and org = %s", [agent_id, org]
         )
 
     async def known_tools(self, org: str, tool_ids: list[str]) -> set[str]:
+        """Those of these tools of clients that exist."""
         rows = await self.database.fetch(
             "select id from tools.tool_view where id = any(%s) and org = %s", [tool_ids, org]
         )
         return {str(tool_id) for (tool_id,) in rows}
 
     async def blocks_of(self, org: str, agent_id: str) -> Sequence[PresentBlock]:
+        """The blocks that an agent has."""
         rows = await self.database.fetch(BLOCKS_OF, {"org": org, "agent": agent_id})
         return [
             PresentBlock(id=block_id, label=label, deployment_id=deployment_id)
@@ -139,6 +114,7 @@ class PostgresTemplateQueries(DatabaseReader):
         ]
 
     async def folders_of(self, org: str, agent_id: str) -> Sequence[str]:
+        """The folders that an agent has."""
         return await self.column(
             "select folder_id from memory.agent_folder_view where agent_id = %s and org = %s",
             [agent_id, org],

@@ -11,7 +11,7 @@ from pydantic import BaseModel, ConfigDict, Field
 from libs.contracts.api.restores import RequestRestore, RestoredPart
 from libs.contracts.bus_messages import Rejected
 from libs.contracts.letta.request_size_limits import Name
-from services.api.adapters.agents.restore_queries import PostgresRestoreQueries
+from services.api.adapters.agents.restore_queries import RestoreQueries
 from services.api.http.callers import org_of
 from services.api.http.error_responses import Problem, refusal_problem
 from services.api.http.handler_dependencies import api_of
@@ -61,7 +61,7 @@ async def wait_for_end(request: AnyRequest, restore_id: str) -> None:
     """Wait until a restore is complete. Raises the problem that it was refused with, and the 503 of
     one that takes long."""
     api, org = api_of(request), org_of(request)
-    queries = PostgresRestoreQueries(api.reads.database)
+    queries = RestoreQueries(api.reads.database)
     until, pause = api.clock.monotonic() + WAIT_SECONDS_MAX, LOOK_SECONDS
     while api.clock.monotonic() < until:
         outcome = await queries.outcome(org, restore_id)

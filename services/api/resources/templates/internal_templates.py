@@ -17,7 +17,7 @@ from libs.contracts.letta.request_size_limits import NAMES_MAX, Name
 from libs.contracts.memory.blocks import CreateBlocks, DeleteBlock
 from libs.contracts.state_size_limits import oversize_new_blocks
 from libs.contracts.tools.base_tools.catalogue import CATALOGUE
-from services.api.adapters.templates.template_queries import PostgresTemplateQueries
+from services.api.adapters.templates.template_queries import TemplateQueries
 from services.api.http.callers import org_of
 from services.api.http.error_responses import Problem
 from services.api.http.handler_dependencies import api_of
@@ -53,7 +53,7 @@ async def create_template_agent(request: AnyRequest) -> Response[bytes]:
     api = api_of(request)
     agent_id = api.new_id(request, "agent")
     if body.tool_ids:
-        queries = PostgresTemplateQueries(api.reads.database)
+        queries = TemplateQueries(api.reads.database)
         known = {*CATALOGUE, *await queries.known_tools(org_of(request), body.tool_ids)}
         kept = [tool_id for tool_id in body.tool_ids if tool_id in known]
         body = body.model_copy(update={"tool_ids": kept})
@@ -143,7 +143,7 @@ async def list_deployment_entities(request: AnyRequest, deployment_id: str) -> J
 
 async def entities_of(request: AnyRequest, deployment_id: str) -> list[JsonObject]:
     """The entities of a deployment, up to as many as one request is about."""
-    queries = PostgresTemplateQueries(api_of(request).reads.database)
+    queries = TemplateQueries(api_of(request).reads.database)
     return await queries.entities(org_of(request), without_nul(deployment_id), ENTITIES_MAX)
 
 

@@ -13,7 +13,7 @@ from libs.contracts.bus_messages import JsonObject
 from libs.contracts.deterministic_ids import derived_id
 from libs.contracts.letta.template_requests import CreateTemplate
 from libs.contracts.tools.tools import CreateTool, DeleteTool
-from services.api.adapters.templates.template_queries import PostgresTemplateQueries
+from services.api.adapters.templates.template_queries import TemplateQueries
 from services.api.http.callers import org_of
 from services.api.http.error_responses import Problem
 from services.api.http.handler_dependencies import api_of
@@ -89,7 +89,7 @@ async def read(
 ) -> tuple[AgentFile, FileContent, PresentThings]:
     """A file, what a template takes of it, and what is there of what it names. Raises the 422 that
     names its entries."""
-    queries = PostgresTemplateQueries(api_of(request).reads.database)
+    queries = TemplateQueries(api_of(request).reads.database)
     try:
         raw = to_json(document)
         files = api_of(request).text_works.agent_files

@@ -8,8 +8,7 @@ from pydantic import BaseModel
 
 from libs.contracts.api.attachments import ATTACHED_MAX, AttachmentMade, AttachmentRemoved
 from libs.contracts.base_aggregate import Aggregate
-from libs.contracts.bus_messages import NOT_FOUND, UNPROCESSABLE, Event, Rejected
-from libs.contracts.letta import error_bodies
+from libs.contracts.bus_messages import UNPROCESSABLE, Event, Rejected
 
 
 class AttachmentState(BaseModel):
@@ -47,9 +46,3 @@ def too_many(attached: int) -> Rejected | None:
         " detach some"
     )
     return Rejected(code=UNPROCESSABLE, reason=reason)
-
-
-def missing_target(target_id: str) -> Rejected:
-    """The refusal for an agent or a block that is not there."""
-    kind = target_id.partition("-")[0]
-    return Rejected(code=NOT_FOUND, reason=str(error_bodies.not_found(kind, target_id)["detail"]))

@@ -13,8 +13,8 @@ from libs.contracts.api.configurations import (
     ConfigurationRejected,
 )
 from libs.contracts.base_aggregate import Aggregate
-from libs.contracts.bus_messages import NOT_FOUND, Event, Rejected
-from libs.contracts.letta import error_bodies
+from libs.contracts.bus_messages import Event, Rejected
+from services.api.domain.refusals import missing
 
 
 class KnownConfigurationState(BaseModel):
@@ -39,7 +39,7 @@ class Configuration(Aggregate[KnownConfigurationState]):
     ) -> Rejected | None:
         """Record what became of the file; the same as before is not an event."""
         if self.state.deleted:
-            return missing_agent(agent_id)
+            return missing("agent", agent_id)
         if reported != self.state.last:
             applied = reported.status == "applied"
             kind = ConfigurationApplied if applied else ConfigurationRejected
@@ -49,7 +49,7 @@ class Configuration(Aggregate[KnownConfigurationState]):
     def delete(self, agent_id: str, *, at: datetime) -> Rejected | None:
         """Forget the file of an agent that was deleted; twice is once."""
         if not self.exists:
-            return missing_agent(agent_id)
+            return missing("agent", agent_id)
         if not self.state.deleted:
             self.record(ConfigurationDeleted, at=at, agent_id=agent_id)
         return None
@@ -61,8 +61,3 @@ class Configuration(Aggregate[KnownConfigurationState]):
                 self.state.last = event.configuration
             case ConfigurationDeleted():
                 self.state = KnownConfigurationState(deleted=True)
-
-
-def missing_agent(agent_id: str) -> Rejected:
-    """The refusal for an agent that is not there."""
-    return Rejected(code=NOT_FOUND, reason=str(error_bodies.not_found("agent", agent_id)["detail"]))

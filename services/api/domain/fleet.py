@@ -172,11 +172,3 @@ class Fleet(Aggregate[FleetState]):
 def missing_fleet(fleet_id: str) -> Rejected:
     """The refusal for a fleet that is not there."""
     return Rejected(code=NOT_FOUND, reason=f"Fleet with ID {fleet_id} not found")
-
-
-def no_room_for_fleet(fleets: int) -> Rejected | None:
-    """The refusal of one fleet too many."""
-    if fleets < FLEETS_MAX:
-        return None
-    reason = f"There are {fleets} fleets, and at most {FLEETS_MAX}: delete some first"
-    return Rejected(code=UNPROCESSABLE, reason=reason)

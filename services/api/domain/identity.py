@@ -10,15 +10,14 @@ from libs.contracts.api.identities import IdentityChanged, IdentityCreated, Iden
 from libs.contracts.base_aggregate import Aggregate
 from libs.contracts.bus_messages import (
     CONFLICT,
-    NOT_FOUND,
     UNPROCESSABLE,
     Event,
     JsonObject,
     Rejected,
 )
-from libs.contracts.letta import error_bodies
 from libs.contracts.letta.identities import IdentityProperty, IdentityState, merged_properties
 from libs.contracts.letta.request_size_limits import NAMES_MAX
+from services.api.domain.refusals import missing
 
 IDENTITIES_MAX = 100_000  # of an organisation
 
@@ -58,7 +57,7 @@ class Identity(Aggregate[KnownIdentityState]):
         """Have these fields; changing nothing is not an event."""
         before = self.present
         if before is None:
-            return missing_identity(self.id)
+            return missing("identity", self.id)
         if len(after.properties) > NAMES_MAX:
             reason = (
                 f"`properties`: an identity has at most {NAMES_MAX}, and this one would have"
@@ -73,7 +72,7 @@ class Identity(Aggregate[KnownIdentityState]):
     def delete(self, *, at: datetime) -> Rejected | None:
         """Delete the identity, if it exists."""
         if self.present is None:
-            return missing_identity(self.id)
+            return missing("identity", self.id)
         self.record(IdentityDeleted, at=at)
         return None
 
@@ -106,24 +105,9 @@ def changed_identity(
     return identity.model_copy(update={"properties": wanted})
 
 
-def missing_identity(identity_id: str) -> Rejected:
-    """The refusal for an identity that is not there."""
-    return Rejected(
-        code=NOT_FOUND, reason=str(error_bodies.not_found("identity", identity_id)["detail"])
-    )
-
-
 def refuse_key(identity: IdentityState, owner_id: str) -> Rejected:
     """The refusal of a key that another identity has, whose id it says."""
     reason = f"An identity with identifier key {identity.identifier_key} already exists"
     if identity.project_id:
         reason += f" for project {identity.project_id}"
     return Rejected(code=CONFLICT, reason=reason, details={"owner_id": owner_id})
-
-
-def no_room_for_identity(identities: int) -> Rejected | None:
-    """The refusal of one identity too many."""
-    if identities < IDENTITIES_MAX:
-        return None
-    reason = f"There are {identities} identities, and at most {IDENTITIES_MAX}: delete some first"
-    return Rejected(code=UNPROCESSABLE, reason=reason)

@@ -31,6 +31,7 @@ from libs.contracts.api.imports import AGENTS_MAX, ImportCounts
 from libs.contracts.appended_histories import PastEvent, is_fit_id
 from libs.contracts.bus_messages import EVENTS, JsonObject
 from services.api.domain.line_parts import AnyLine, FileParts, WaitingCalls, unfit_id
+from services.api.domain.refusals import first_error
 
 # Of what has an id that others refer to: not messages, runs and passages.
 THINGS_MAX = 200_000
@@ -294,9 +295,7 @@ class LineChecks:
                 }
             )
         except ValidationError as invalid:
-            first = invalid.errors(include_url=False, include_context=False, include_input=False)[0]
-            place_of = ".".join(map(str, first["loc"]))
-            raise self.bad(f"event {place + 1}: `{place_of}`: {first['msg']}") from None
+            raise self.bad(f"event {place + 1}: {first_error(invalid)}") from None
         except Exception as impossible:
             raise self.bad(f"event {place + 1}: {impossible}") from None
         if not is_fit_id(event.about):

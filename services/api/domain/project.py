@@ -17,14 +17,13 @@ from libs.contracts.api.projects import (
 from libs.contracts.base_aggregate import Aggregate
 from libs.contracts.bus_messages import (
     CONFLICT,
-    NOT_FOUND,
     UNPROCESSABLE,
     Event,
     JsonObject,
     Rejected,
 )
-from libs.contracts.letta import error_bodies
 from libs.contracts.letta.projects import ProjectState
+from services.api.domain.refusals import missing
 
 PROJECTS_MAX = 10_000  # of an organisation
 PROJECTS_OF_AGENT_MAX = 100
@@ -69,7 +68,7 @@ class Project(Aggregate[KnownProjectState]):
         """The project as it would be with these fields, or the refusal of them."""
         project = self.present
         if project is None:
-            return missing_project(self.id)
+            return missing("project", self.id)
         fields = {name: value for name, value in changes.items() if name not in UNCHANGEABLE}
         return ProjectState.model_validate({**project.model_dump(), **fields})
 
@@ -86,7 +85,7 @@ class Project(Aggregate[KnownProjectState]):
         """The refusal to delete the agents too, unless the project's name is repeated."""
         project = self.present
         if project is None:
-            return missing_project(self.id)
+            return missing("project", self.id)
         if name == project.name:
             return None
         reason = (
@@ -98,7 +97,7 @@ class Project(Aggregate[KnownProjectState]):
     def delete(self, cascaded: Sequence[str], *, at: datetime) -> Rejected | None:
         """Delete the project, if it exists, and these of its agents."""
         if self.present is None:
-            return missing_project(self.id)
+            return missing("project", self.id)
         if len(cascaded) > CASCADED_MAX:
             reason = (
                 f"The project has more than {CASCADED_MAX} agents, too many to be deleted with it:"
@@ -129,25 +128,10 @@ class Project(Aggregate[KnownProjectState]):
                 self.state.emptied = True
 
 
-def missing_project(project_id: str) -> Rejected:
-    """The refusal for a project that is not there."""
-    return Rejected(
-        code=NOT_FOUND, reason=str(error_bodies.not_found("project", project_id)["detail"])
-    )
-
-
 def refuse_name(name: str, owner_id: str) -> Rejected:
     """The refusal of a name that another project has, whose id it says."""
     reason = f"A project with the name '{name}' exists already: choose another `name`"
     return Rejected(code=CONFLICT, reason=reason, details={"owner_id": owner_id})
-
-
-def no_room_for_project(projects: int) -> Rejected | None:
-    """The refusal of one project too many."""
-    if projects < PROJECTS_MAX:
-        return None
-    reason = f"There are {projects} projects, and at most {PROJECTS_MAX}: delete some first"
-    return Rejected(code=UNPROCESSABLE, reason=reason)
 
 
 def too_many_projects(agent_id: str) -> Rejected:

@@ -14,10 +14,11 @@ from libs.contracts.api.templates import (
     VARIABLES_MAX,
     TemplateContent,
 )
-from libs.contracts.bus_messages import TOO_LARGE, UNPROCESSABLE, Rejected
+from libs.contracts.bus_messages import TOO_LARGE, Rejected
 from libs.contracts.letta.agent_requests import CreateAgent
 from libs.contracts.letta.block_requests import CreateBlock
 from libs.contracts.letta.error_bodies import InvalidArgument
+from services.api.domain.refusals import first_error, refuse
 from services.api.domain.template_variables import memory_variables, tool_variables
 
 SINGLE, UNGROUPED = "classic", "cluster"
@@ -102,12 +103,6 @@ def refusal_of_values(content: TemplateContent) -> Rejected | None:
     return None
 
 
-def first_error(invalid: ValidationError) -> str:
-    """The first thing that is wrong, and where."""
-    error = invalid.errors(include_url=False, include_input=False, include_context=False)[0]
-    return f"`{'.'.join(map(str, error['loc']))}`: {error['msg']}"
-
-
 def first_repeated(names: Iterable[str]) -> str | None:
     """The first name that comes twice, if one does."""
     seen: set[str] = set()
@@ -116,8 +111,3 @@ def first_repeated(names: Iterable[str]) -> str | None:
             return name
         seen.add(name)
     return None
-
-
-def refuse(reason: str) -> Rejected:
-    """A refusal that names the field."""
-    return Rejected(code=UNPROCESSABLE, reason=reason)

@@ -6,8 +6,9 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Mapping
 
 from libs.contracts.api.templates import VARIABLE, TemplateContent, variables_of
-from libs.contracts.bus_messages import UNPROCESSABLE, Rejected
+from libs.contracts.bus_messages import Rejected
 from libs.contracts.letta.request_size_limits import BLOCK_VALUE_CHARS_MAX
+from services.api.domain.refusals import refuse
 
 SHOWN_MAX = 10  # names in a refusal
 
@@ -75,8 +76,3 @@ def name_list(names: Iterable[str]) -> str:
     """Names for a reader: the first of them, each once."""
     shown = [f"`{name}`" for name in dict.fromkeys(names)]
     return ", ".join(shown[:SHOWN_MAX]) + (", ..." if len(shown) > SHOWN_MAX else "")
-
-
-def refuse(reason: str) -> Rejected:
-    """A refusal that names the field."""
-    return Rejected(code=UNPROCESSABLE, reason=reason)

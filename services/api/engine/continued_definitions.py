@@ -27,6 +27,7 @@ from libs.contracts.tools.sandbox_configs import (
     sandbox_config_id,
 )
 from libs.contracts.tools.tools import CreateTool
+from services.api.domain.refusals import first_error
 from services.api.engine.import_definitions import TOOL_DEFINITION, Definitions
 from services.api.engine.import_plan import Plan
 from services.api.engine.import_ports import ImportPorts, Sender
@@ -73,9 +74,7 @@ class ContinuedDefinitions(Definitions):
         try:
             await have(number, definition)
         except ValidationError as invalid:
-            first = invalid.errors(include_url=False, include_context=False)[0]
-            message = f"`{'.'.join(map(str, first['loc']))}`: {first['msg']}"
-            self.left_out.append(EntryError(entry=definition.id, message=message))
+            self.left_out.append(EntryError(entry=definition.id, message=first_error(invalid)))
             return False
         except BadSource as refused:
             self.leave_out(definition.id, refused)
@@ -194,12 +193,7 @@ class ContinuedDefinitions(Definitions):
 
     async def have_project(self, number: int, definition: Definition) -> None:
         """Make a project, unless it is there, and put the agents into it."""
-        project = ProjectState.model_validate(
-            {
-                **definition.value,
-                "id": definition.id,
-            }
-        )
+        project = ProjectState.model_validate({**definition.value, "id": definition.id})
         reply = await self.sender.ask(CreateProject(project=project), "project", str(number))
         if isinstance(reply, Rejected) and reply.code != CONFLICT:
             accept(reply, number)

@@ -27,6 +27,7 @@ from libs.contracts.tools.mcp_servers import CreateMcpServer
 from libs.contracts.tools.sandbox_configs import SetSandboxConfig, sandbox_config_id
 from libs.contracts.tools.tools import CreateTool
 from services.api.adapters.agents.import_queries import PresentAgent, PresentTool
+from services.api.domain.refusals import first_error
 from services.api.engine.import_attachments import KINDS, Attachments
 from services.api.engine.import_plan import Plan
 from services.api.engine.import_ports import ImportPorts, Sender
@@ -77,11 +78,8 @@ class Definitions:
             if maker is not None and (is_new or definition.of == "tool"):
                 await maker(number, definition)
         except ValidationError as invalid:
-            first = invalid.errors(include_url=False)[0]
-            place = ".".join(map(str, first["loc"]))
-            raise BadSource.at_line(number, f"`{place}`: {first['msg']}").about(
-                definition.entry
-            ) from None
+            bad = BadSource.at_line(number, first_error(invalid))
+            raise bad.about(definition.entry) from None
         except BadSource as bad:
             raise bad.about(definition.entry) from None
         if definition.of in ("archive", "folder", "group", "schedule", *KINDS):
@@ -309,9 +307,7 @@ def creation(definition: Definition, thing_id: str, number: int) -> Command | No
         if definition.of == "group":
             return CreateGroup.model_validate({**definition.value, "group_id": thing_id})
     except ValidationError as invalid:
-        first = invalid.errors(include_url=False, include_context=False)[0]
-        place = ".".join(map(str, first["loc"]))
-        raise BadSource.at_line(number, f"`{place}`: {first['msg']}") from None
+        raise BadSource.at_line(number, first_error(invalid)) from None
     return None
 
 

@@ -6,10 +6,10 @@ from collections.abc import Mapping
 
 from libs.bus.command_dispatcher import Handler
 from libs.contracts.api.configurations import DeleteConfiguration, ReportConfiguration
-from libs.contracts.bus_messages import Accepted, Command, Rejected
+from libs.contracts.bus_messages import Accepted, Command
 from libs.eventstore.unit_of_work import UnitOfWork
 from services.api.domain.configuration import Configuration
-from services.api.handlers.ports import HandlerPorts
+from services.api.handlers.ports import HandlerPorts, Reply
 
 
 class ConfigurationHandlers:
@@ -25,17 +25,13 @@ class ConfigurationHandlers:
             DeleteConfiguration: self.delete_configuration,
         }
 
-    async def report_configuration(
-        self, command: ReportConfiguration, work: UnitOfWork
-    ) -> Accepted | Rejected:
+    async def report_configuration(self, command: ReportConfiguration, work: UnitOfWork) -> Reply:
         """Record what became of the file of an agent."""
         known = await work.load(Configuration, command.target)
         at = self.ports.clock.now()
         return known.report(command.agent_id, command.configuration, at=at) or Accepted()
 
-    async def delete_configuration(
-        self, command: DeleteConfiguration, work: UnitOfWork
-    ) -> Accepted | Rejected:
+    async def delete_configuration(self, command: DeleteConfiguration, work: UnitOfWork) -> Reply:
         """Forget the file of an agent that was deleted."""
         known = await work.load(Configuration, command.target)
         return known.delete(command.agent_id, at=self.ports.clock.now()) or Accepted()

@@ -6,12 +6,13 @@ from collections.abc import Mapping
 
 from libs.bus.command_dispatcher import Handler
 from libs.contracts.api.fleets import CreateFleet, DeleteFleet, StartFleetApply
-from libs.contracts.bus_messages import Accepted, Command, Rejected
+from libs.contracts.bus_messages import Accepted, Command
 from libs.eventstore.unit_of_work import UnitOfWork
 from libs.work.work_lease import DueWork
-from services.api.domain.fleet import Fleet, no_room_for_fleet
+from services.api.domain.fleet import FLEETS_MAX, Fleet
+from services.api.domain.refusals import no_room
 from services.api.engine.fleet_applies import FleetApplies
-from services.api.handlers.ports import HandlerPorts
+from services.api.handlers.ports import HandlerPorts, Reply
 
 
 class FleetHandlers:
@@ -29,17 +30,17 @@ class FleetHandlers:
             DeleteFleet: self.delete_fleet,
         }
 
-    async def create_fleet(self, command: CreateFleet, work: UnitOfWork) -> Accepted | Rejected:
+    async def create_fleet(self, command: CreateFleet, work: UnitOfWork) -> Reply:
         """Have a fleet, as many as there is room for."""
         fleet = await work.load(Fleet, command.fleet_id)
         if not fleet.is_there:
             fleets = await self.applies.ports.queries.count_fleets(work.context.org)
-            if refused := no_room_for_fleet(fleets):
+            if refused := no_room("fleets", fleets, FLEETS_MAX):
                 return refused
         fleet.create(command, at=self.ports.clock.now())
         return Accepted()
 
-    async def start_apply(self, command: StartFleetApply, work: UnitOfWork) -> Accepted | Rejected:
+    async def start_apply(self, command: StartFleetApply, work: UnitOfWork) -> Reply:
         """Begin to apply a plan, at once if there is room for it."""
         fleet = await work.load(Fleet, command.fleet_id)
         refused = fleet.start(command, actor=work.context.actor, at=self.ports.clock.now())
@@ -47,7 +48,7 @@ class FleetHandlers:
             self.applies.begin_after_commit(DueWork(fleet.id, work.context.org), work)
         return refused or Accepted(result={"apply_id": command.apply_id})
 
-    async def delete_fleet(self, command: DeleteFleet, work: UnitOfWork) -> Accepted | Rejected:
+    async def delete_fleet(self, command: DeleteFleet, work: UnitOfWork) -> Reply:
         """Forget a fleet and its plans, unless it is being applied."""
         fleet = await work.load(Fleet, command.fleet_id)
         if refused := fleet.delete(at=self.ports.clock.now()):

@@ -16,17 +16,17 @@ from libs.contracts.bus_messages import UNPROCESSABLE, Accepted, Command, Reject
 from libs.contracts.letta.identities import IdentityState
 from libs.contracts.letta.request_size_limits import NAMES_MAX
 from libs.eventstore.unit_of_work import UnitOfWork
-from services.api.domain.attachment import missing_target, too_many
+from services.api.domain.attachment import too_many
 from services.api.domain.identity import (
+    IDENTITIES_MAX,
     Identity,
     changed_identity,
-    missing_identity,
-    no_room_for_identity,
     refuse_key,
 )
 from services.api.domain.name_reservations import IdentityKey
+from services.api.domain.refusals import missing, no_room
 from services.api.handlers.attachments import AttachmentHandlers
-from services.api.handlers.ports import HandlerPorts
+from services.api.handlers.ports import HandlerPorts, Reply
 
 
 class IdentityHandlers:
@@ -45,12 +45,11 @@ class IdentityHandlers:
             DeleteIdentity: self.delete_identity,
         }
 
-    async def create_identity(
-        self, command: CreateIdentity, work: UnitOfWork
-    ) -> Accepted | Rejected:
+    async def create_identity(self, command: CreateIdentity, work: UnitOfWork) -> Reply:
         """Make an identity, unless its key is taken."""
         org = work.context.org
-        full = no_room_for_identity(await self.ports.attachments.count_identities(org))
+        identities = await self.ports.attachments.count_identities(org)
+        full = no_room("identities", identities, IDENTITIES_MAX)
         if full:
             return full
         wanted = command.identity.model_copy(update={"organization_id": org})
@@ -62,9 +61,7 @@ class IdentityHandlers:
         )
         return refused or Accepted(result={"identity_id": wanted.id})
 
-    async def upsert_identity(
-        self, command: UpsertIdentity, work: UnitOfWork
-    ) -> Accepted | Rejected:
+    async def upsert_identity(self, command: UpsertIdentity, work: UnitOfWork) -> Reply:
         """Make the identity of a key like this, or create it."""
         wanted = command.identity
         key = await self.key_of(wanted, work)
@@ -87,14 +84,12 @@ class IdentityHandlers:
                 refused = await self.replace(identity.id, kind, target_ids, work)
         return refused or Accepted(result={"identity_id": identity.id})
 
-    async def update_identity(
-        self, command: UpdateIdentity, work: UnitOfWork
-    ) -> Accepted | Rejected:
+    async def update_identity(self, command: UpdateIdentity, work: UnitOfWork) -> Reply:
         """Change the given fields of an identity, and its key if that follows."""
         identity = await work.load(Identity, command.identity_id)
         before = identity.present
         if before is None:
-            return missing_identity(identity.id)
+            return missing("identity", identity.id)
         given = {
             "name": command.name,
             "identifier_key": command.identifier_key,
@@ -112,9 +107,7 @@ class IdentityHandlers:
         )
         return refused or Accepted()
 
-    async def delete_identity(
-        self, command: DeleteIdentity, work: UnitOfWork
-    ) -> Accepted | Rejected:
+    async def delete_identity(self, command: DeleteIdentity, work: UnitOfWork) -> Reply:
         """Remove an identity; its attachments show no more from then on."""
         identity = await work.load(Identity, command.identity_id)
         gone = identity.present
@@ -155,13 +148,11 @@ class IdentityHandlers:
     ) -> Rejected | None:
         """Attach an identity to agents and blocks, all or none of them."""
         org = work.context.org
-        missing = await self.ports.attachments.first_missing(org, target_ids)
-        if missing:
-            return missing_target(missing)
+        if refused := await self.attachments.refuse_missing(target_ids, work):
+            return refused
         for target_id in dict.fromkeys(target_ids):
             attached = await self.ports.attachments.identities_of(org, target_id)
-            refused = too_many(len({*attached, identity_id}))
-            if refused:
+            if refused := too_many(len({*attached, identity_id})):
                 return refused
             await self.attachments.make(identity_id, target_id, work)
         return None

@@ -17,18 +17,17 @@ from libs.contracts.api.projects import (
 )
 from libs.contracts.bus_messages import Accepted, Command, Rejected
 from libs.eventstore.unit_of_work import UnitOfWork
-from services.api.domain.attachment import missing_target
 from services.api.domain.name_reservations import ProjectName
 from services.api.domain.project import (
+    PROJECTS_MAX,
     PROJECTS_OF_AGENT_MAX,
     Project,
-    missing_project,
-    no_room_for_project,
     refuse_name,
     too_many_projects,
 )
+from services.api.domain.refusals import missing, no_room
 from services.api.handlers.attachments import AttachmentHandlers
-from services.api.handlers.ports import HandlerPorts
+from services.api.handlers.ports import HandlerPorts, Reply
 
 
 class ProjectHandlers:
@@ -49,10 +48,11 @@ class ProjectHandlers:
             EmptyProject: self.empty_project,
         }
 
-    async def create_project(self, command: CreateProject, work: UnitOfWork) -> Accepted | Rejected:
+    async def create_project(self, command: CreateProject, work: UnitOfWork) -> Reply:
         """Make a project, unless its name is taken."""
         org, actor = work.context.org, work.context.actor
-        full = no_room_for_project(await self.ports.projects.count_projects(org))
+        projects = await self.ports.projects.count_projects(org)
+        full = no_room("projects", projects, PROJECTS_MAX)
         if full:
             return full
         wanted = command.project.model_copy(
@@ -67,49 +67,45 @@ class ProjectHandlers:
         refused = project.create(wanted, at=self.ports.clock.now())
         return refused or await self.take_name(wanted.name, project.id, work) or Accepted()
 
-    async def update_project(self, command: UpdateProject, work: UnitOfWork) -> Accepted | Rejected:
+    async def update_project(self, command: UpdateProject, work: UnitOfWork) -> Reply:
         """Change the given fields of a project, and its name if that follows."""
         project = await work.load(Project, command.project_id)
         before, after = project.present, project.with_changes(command.changes)
         if before is None or isinstance(after, Rejected):
-            return after if isinstance(after, Rejected) else missing_project(project.id)
+            return after if isinstance(after, Rejected) else missing("project", project.id)
         if after.name != before.name:
-            refused = await self.take_name(after.name, project.id, work)
-            if refused:
+            if refused := await self.take_name(after.name, project.id, work):
                 return refused
             await self.free_name(before.name, project.id, work)
         after = after.model_copy(update={"last_updated_by_id": work.context.actor})
         project.become(after, at=self.ports.clock.now())
         return Accepted()
 
-    async def delete_project(self, command: DeleteProject, work: UnitOfWork) -> Accepted | Rejected:
+    async def delete_project(self, command: DeleteProject, work: UnitOfWork) -> Reply:
         """Remove a project. The agents that go with it are chosen here, and deleted next."""
         project = await work.load(Project, command.project_id)
         gone = project.present
         if gone is None:
-            return missing_project(project.id)
+            return missing("project", project.id)
         cascaded: list[str] = []
         if command.cascade:
-            refused = project.confirm(command.confirm_name)
-            if refused:
+            if refused := project.confirm(command.confirm_name):
                 return refused
             cascaded = await self.ports.projects.agents_only_in(
                 work.context.org, project.id, CASCADED_MAX + 1
             )
-        refused = project.delete(cascaded, at=self.ports.clock.now())
-        if refused:
+        if refused := project.delete(cascaded, at=self.ports.clock.now()):
             return refused
         await self.free_name(gone.name, project.id, work)
         return Accepted(result={"agents": len(cascaded)})
 
-    async def add_agents(self, command: AddAgents, work: UnitOfWork) -> Accepted | Rejected:
+    async def add_agents(self, command: AddAgents, work: UnitOfWork) -> Reply:
         """Put agents into a project, all or none of them."""
         org = work.context.org
         if (await work.load(Project, command.project_id)).present is None:
-            return missing_project(command.project_id)
-        missing = await self.ports.attachments.first_missing(org, command.agent_ids)
-        if missing:
-            return missing_target(missing)
+            return missing("project", command.project_id)
+        if refused := await self.attachments.refuse_missing(command.agent_ids, work):
+            return refused
         for agent_id in dict.fromkeys(command.agent_ids):
             if await self.attachments.is_made(command.project_id, agent_id, work):
                 continue
@@ -118,17 +114,16 @@ class ProjectHandlers:
             await self.attachments.make(command.project_id, agent_id, work)
         return Accepted()
 
-    async def remove_agent(self, command: RemoveAgent, work: UnitOfWork) -> Accepted | Rejected:
+    async def remove_agent(self, command: RemoveAgent, work: UnitOfWork) -> Reply:
         """Take an agent out of a project."""
         if (await work.load(Project, command.project_id)).present is None:
-            return missing_project(command.project_id)
-        missing = await self.ports.attachments.first_missing(work.context.org, [command.agent_id])
-        if missing:
-            return missing_target(missing)
+            return missing("project", command.project_id)
+        if refused := await self.attachments.refuse_missing([command.agent_id], work):
+            return refused
         await self.attachments.remove(command.project_id, command.agent_id, work)
         return Accepted()
 
-    async def empty_project(self, command: EmptyProject, work: UnitOfWork) -> Accepted | Rejected:
+    async def empty_project(self, command: EmptyProject, work: UnitOfWork) -> Reply:
         """Note that nothing names a deleted project any more."""
         project = await work.load(Project, command.project_id)
         project.empty(at=self.ports.clock.now())

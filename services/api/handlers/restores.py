@@ -6,12 +6,12 @@ from collections.abc import Mapping
 
 from libs.bus.command_dispatcher import Handler
 from libs.contracts.api.restores import RequestRestore
-from libs.contracts.bus_messages import Accepted, Command, Rejected
+from libs.contracts.bus_messages import Accepted, Command
 from libs.eventstore.unit_of_work import UnitOfWork
 from libs.work.work_lease import DueWork
 from services.api.domain.agent_restore import AgentRestores
 from services.api.engine.restores import Restores
-from services.api.handlers.ports import HandlerPorts
+from services.api.handlers.ports import HandlerPorts, Reply
 
 
 class RestoreHandlers:
@@ -25,9 +25,7 @@ class RestoreHandlers:
         """The command of these handlers, with its method."""
         return {RequestRestore: self.request_restore}
 
-    async def request_restore(
-        self, command: RequestRestore, work: UnitOfWork
-    ) -> Accepted | Rejected:
+    async def request_restore(self, command: RequestRestore, work: UnitOfWork) -> Reply:
         """Begin a restore, at once if there is room for it."""
         known = await work.load(AgentRestores, command.target)
         context, at = work.context, self.ports.clock.now()

@@ -25,7 +25,7 @@ from services.api.domain.deployment import missing as missing_deployment
 from services.api.domain.deployment_plan import Origin
 from services.api.domain.template import Template, TemplateName, missing, refuse_taken_name
 from services.api.engine.deployments import Deployments
-from services.api.handlers.ports import HandlerPorts
+from services.api.handlers.ports import HandlerPorts, Reply
 
 
 class TemplateHandlers:
@@ -46,9 +46,7 @@ class TemplateHandlers:
             DeleteTemplate: self.delete_template,
         }
 
-    async def create_template(
-        self, command: CreateTemplate, work: UnitOfWork
-    ) -> Accepted | Rejected:
+    async def create_template(self, command: CreateTemplate, work: UnitOfWork) -> Reply:
         """Save a new template, unless its name is taken."""
         count = await self.queries.count_templates(work.context.org)
         if count >= TEMPLATES_MAX:
@@ -79,24 +77,20 @@ class TemplateHandlers:
         guard_id = template_name_id(work.context.org, project_id, name)
         return await work.load(TemplateName, guard_id)
 
-    async def change_template(
-        self, command: ChangeTemplate, work: UnitOfWork
-    ) -> Accepted | Rejected:
+    async def change_template(self, command: ChangeTemplate, work: UnitOfWork) -> Reply:
         """Give a template another working version."""
         template = await work.load(Template, command.template_id)
         at, save_first = self.ports.clock.now(), command.save_first
         return template.change(command.content, save_first=save_first, at=at) or Accepted()
 
-    async def save_version(
-        self, command: SaveTemplateVersion, work: UnitOfWork
-    ) -> Accepted | Rejected:
+    async def save_version(self, command: SaveTemplateVersion, work: UnitOfWork) -> Reply:
         """Save the working version; agents follow to it where that is wanted, soon."""
         template = await work.load(Template, command.template_id)
         at = self.ports.clock.now()
         refused = template.save(command.message, command.migration, at=at)
         return refused or Accepted(result={"version": template.state.latest})
 
-    async def roll_back(self, command: RollBackTemplate, work: UnitOfWork) -> Accepted | Rejected:
+    async def roll_back(self, command: RollBackTemplate, work: UnitOfWork) -> Reply:
         """Make a saved version the working one."""
         template = await work.load(Template, command.template_id)
         if template.present is None:
@@ -107,9 +101,7 @@ class TemplateHandlers:
         version, content = found
         return template.roll_back(version, content, at=self.ports.clock.now()) or Accepted()
 
-    async def rename_template(
-        self, command: RenameTemplate, work: UnitOfWork
-    ) -> Accepted | Rejected:
+    async def rename_template(self, command: RenameTemplate, work: UnitOfWork) -> Reply:
         """Give a template another name or description."""
         template = await work.load(Template, command.template_id)
         before = template.present
@@ -124,9 +116,7 @@ class TemplateHandlers:
             await self.free_name(template, project, old, work)
         return refused or Accepted()
 
-    async def delete_template(
-        self, command: DeleteTemplate, work: UnitOfWork
-    ) -> Accepted | Rejected:
+    async def delete_template(self, command: DeleteTemplate, work: UnitOfWork) -> Reply:
         """Remove a template with its versions."""
         template = await work.load(Template, command.template_id)
         gone = template.present
@@ -151,7 +141,7 @@ class DeploymentHandlers:
             EndDeployment: self.end,
         }
 
-    async def deploy(self, command: DeployTemplate, work: UnitOfWork) -> Accepted | Rejected:
+    async def deploy(self, command: DeployTemplate, work: UnitOfWork) -> Reply:
         """Have agents made from a version of a template, once that is durable."""
         deployment = await work.load_new(Deployment, command.deployment_id)
         if deployment.exists:
@@ -173,7 +163,7 @@ class DeploymentHandlers:
         )
         return refused or self.begin(deployment, work)
 
-    async def migrate(self, command: MigrateDeployment, work: UnitOfWork) -> Accepted | Rejected:
+    async def migrate(self, command: MigrateDeployment, work: UnitOfWork) -> Reply:
         """Have the agents of a deployment become what a version says, once that is durable."""
         deployment = await work.load(Deployment, command.deployment_id)
         if deployment.state.template_id != command.template_id:
@@ -195,7 +185,7 @@ class DeploymentHandlers:
         )
         return refused or self.begin(deployment, work)
 
-    async def end(self, command: EndDeployment, work: UnitOfWork) -> Accepted | Rejected:
+    async def end(self, command: EndDeployment, work: UnitOfWork) -> Reply:
         """Note that nothing is left of a deployment."""
         deployment = await work.load(Deployment, command.deployment_id)
         deployment.end(at=self.ports.clock.now())

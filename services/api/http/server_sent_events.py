@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import json
-from collections.abc import AsyncGenerator, AsyncIterator, Sequence
-from contextlib import asynccontextmanager
+from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Sequence
+from contextlib import AbstractAsyncContextManager, asynccontextmanager, nullcontext
 from dataclasses import dataclass
 from typing import Any
 
@@ -54,30 +54,42 @@ HEADERS = [
 ]
 
 
-class RunStream(Stream):
-    """A run's events as an answer. When that is over, the follower is ended: also if the client
-    left before the first event, or reads none."""
+class ChunkStream(Stream):
+    """An answer that is sent as it is made, until its client is gone; with a `place` it begins once
+    that is free. Afterwards `ended` is called: also if the client left before the first chunk, or
+    reads none."""
 
-    def __init__(self, events: AsyncGenerator[bytes], follower: RunFollower) -> None:
-        self.events = events
-        self.follower = follower
+    def __init__(
+        self,
+        chunks: AsyncGenerator[bytes],
+        head: Sequence[tuple[bytes, bytes]] = HEADERS,
+        *,
+        place: AbstractAsyncContextManager[None] | None = None,
+        ended: Callable[[], Awaitable[None]] | None = None,
+    ) -> None:
+        self.chunks = chunks
+        self.head = head
+        self.place = place or nullcontext()
+        self.ended = ended
 
     def to_asgi_response(self, *_: Any, **__: Any) -> Any:
         """The answer as an application, to be asked once. Litestar's would be two tasks in a
         group for each stream."""
-        return self.send_events
+        return self.send_chunks
 
-    async def send_events(self, _scope: Scope, receive: Receive, send: Send) -> None:
-        """Send the events until their end, or until the client is gone."""
+    async def send_chunks(self, _scope: Scope, receive: Receive, send: Send) -> None:
+        """Send the chunks until their end, or until the client is gone."""
         try:
-            async with until_gone(receive):
-                await send({"type": "http.response.start", "status": 200, "headers": HEADERS})
-                async for event in self.events:
-                    await send({"type": "http.response.body", "body": event, "more_body": True})
+            async with until_gone(receive), self.place:
+                head = [*self.head]
+                await send({"type": "http.response.start", "status": 200, "headers": head})
+                async for chunk in self.chunks:
+                    await send({"type": "http.response.body", "body": chunk, "more_body": True})
                 await send({"type": "http.response.body", "body": b"", "more_body": False})
         finally:
-            await self.events.aclose()
-            await self.follower.__aexit__()
+            await self.chunks.aclose()
+            if self.ended is not None:
+                await self.ended()
 
 
 @asynccontextmanager
@@ -102,9 +114,9 @@ async def until_gone(receive: Receive) -> AsyncIterator[None]:
             raise
 
 
-def events_of(request: AnyRequest, follower: RunFollower, showing: Showing) -> RunStream:
+def events_of(request: AnyRequest, follower: RunFollower, showing: Showing) -> ChunkStream:
     """The answer that a stream is; the follower listens already."""
-    return RunStream(sse(request, follower, showing), follower)
+    return ChunkStream(sse(request, follower, showing), ended=follower.__aexit__)
 
 
 async def sse(

@@ -3,9 +3,13 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
+import litestar
+from litestar.handlers import HTTPRouteHandler
 from pydantic import BaseModel
 
 
@@ -21,16 +25,28 @@ class Description:
     also_takes: tuple[str, ...] = ()
 
 
-def returns(
+def operation(
+    verb: Callable[..., HTTPRouteHandler],
+    path: str | Sequence[str],
     gives: str,
     *,
     query: type[BaseModel] | None = None,
     body: type[BaseModel] | None = None,
     streams: bool = False,
     also_takes: tuple[str, ...] = (),
-) -> dict[str, Any]:
-    """The `opt` of a route handler."""
-    return {"description": Description(query, body, gives, streams, also_takes)}
+    status_code: int = 200,
+    **options: Any,
+) -> HTTPRouteHandler:
+    """The decorator of an operation's handler, with the options of Litestar's. `gives` says in
+    words what is answered."""
+    described = Description(query, body, gives, streams, also_takes)
+    return verb(path, status_code=status_code, opt={"description": described}, **options)
+
+
+get, put, patch = (
+    partial(operation, verb) for verb in (litestar.get, litestar.put, litestar.patch)
+)
+post, delete = partial(operation, litestar.post), partial(operation, litestar.delete)
 
 
 def documented_path(path: str) -> str:

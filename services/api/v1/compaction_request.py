@@ -10,7 +10,7 @@ from pydantic import AfterValidator, BaseModel, JsonValue, ValidationInfo
 from libs.contracts.agent.compaction import CompactConversation
 from libs.contracts.bus_messages import JsonObject
 from libs.contracts.deterministic_ids import derived_id
-from libs.contracts.letta import all_request_bodies
+from libs.contracts.letta import all_request_bodies as bodies
 from libs.contracts.letta.request_size_limits import JsonLimit, Name
 from libs.contracts.letta.runs import RunConfig
 from services.api.adapters.conversations.run_follower import Ended, RunFollower, StreamedChunk
@@ -43,7 +43,7 @@ class CompactionRequest(BaseModel):
     """The options of a compaction that differ from the agent's own settings."""
 
     agent_id: Name | None = None
-    compaction_settings: Annotated[all_request_bodies.CompactionSettings, JsonLimit()] | None = None
+    compaction_settings: Annotated[bodies.CompactionSettings, JsonLimit()] | None = None
     message_count: OfAnAgent = None
     start_date: OfAnAgent = None
     end_date: OfAnAgent = None

@@ -5,8 +5,6 @@ from __future__ import annotations
 from collections.abc import AsyncGenerator, Sequence
 from typing import Any
 
-from litestar.response import Stream
-
 from libs.contracts.bus_messages import JsonObject
 from libs.contracts.groups.group_runs import group_run_deltas
 from libs.contracts.letta import response_and_stream_events
@@ -19,7 +17,7 @@ from services.api.http.callers import org_of
 from services.api.http.handler_dependencies import api_of
 from services.api.http.request_admission import unless_hung_up
 from services.api.http.request_parsing import AnyRequest
-from services.api.http.server_sent_events import HEADERS, data, until_gone
+from services.api.http.server_sent_events import ChunkStream, data
 
 LOOK_SECONDS, LOOK_SECONDS_MAX = 0.5, 5.0
 GONE: JsonObject = {
@@ -100,33 +98,11 @@ def usage_of(run: dict[str, Any]) -> JsonObject:
     )
 
 
-class GroupStream(Stream):
-    """A group's run as an answer in server-sent events."""
-
-    def __init__(self, events: AsyncGenerator[bytes]) -> None:
-        self.events = events
-
-    def to_asgi_response(self, *_: Any, **__: Any) -> Any:
-        """The answer as an application, to be asked once."""
-        return self.send_events
-
-    async def send_events(self, _scope: Any, receive: Any, send: Any) -> None:
-        """Send the events until their end, or until the client is gone."""
-        try:
-            async with until_gone(receive):
-                await send({"type": "http.response.start", "status": 200, "headers": HEADERS})
-                async for event in self.events:
-                    await send({"type": "http.response.body", "body": event, "more_body": True})
-                await send({"type": "http.response.body", "body": b"", "more_body": False})
-        finally:
-            await self.events.aclose()
-
-
 def group_events(
     request: AnyRequest, run_id: str, *, types: Sequence[MessageType] | None, pings: bool
-) -> GroupStream:
+) -> ChunkStream:
     """The events of a run of a group."""
-    return GroupStream(events_of(request, run_id, types, pings=pings))
+    return ChunkStream(events_of(request, run_id, types, pings=pings))
 
 
 async def events_of(

@@ -13,7 +13,8 @@ from libs.contracts.agent.conversations import Message, main_conversation
 from libs.contracts.agent.runs import RunOptions, StartRun
 from libs.contracts.bus_messages import Accepted
 from libs.contracts.deterministic_ids import derived_id
-from libs.contracts.letta import all_request_bodies, error_bodies
+from libs.contracts.letta import all_request_bodies as bodies
+from libs.contracts.letta import error_bodies
 from libs.contracts.letta.message_requests import STEPS_MAX, LettaRequest
 from libs.contracts.letta.runs import run_config
 from services.api.adapters.conversations.run_follower import RunFollower
@@ -93,7 +94,7 @@ async def address[R: LettaRequest](
         raise Problem(422, {"detail": f"`max_steps` must be between 1 and {STEPS_MAX}"})
     name = run_named_by_client(request, to.name, body)
     now = api.clock.now()
-    in_the_background = isinstance(body, all_request_bodies.LettaAsyncRequest)
+    in_the_background = isinstance(body, bodies.LettaAsyncRequest)
     request_hash = sha256(await request.body()).hexdigest()
     key = (org_of(request), to.conversation_id, request_hash)
     again = is_retry(request)

@@ -15,7 +15,7 @@ from libs.contracts.agent.summaries import (
     summary_deltas,
 )
 from libs.contracts.bus_messages import JsonObject
-from libs.contracts.letta import all_request_bodies
+from libs.contracts.letta import all_request_bodies as bodies
 from libs.contracts.letta.request_size_limits import JsonLimit, Name
 from libs.contracts.time_range_parsing import FORMS, first_moment, last_moment
 from libs.work.progress import Progress, ProgressMessage, follow
@@ -56,7 +56,7 @@ class SummarizeRequest(BaseModel):
     the newest `message_count` of those from `start_date` to `end_date`."""
 
     agent_id: Name | None = None
-    compaction_settings: Annotated[all_request_bodies.CompactionSettings, JsonLimit()] | None = None
+    compaction_settings: Annotated[bodies.CompactionSettings, JsonLimit()] | None = None
     message_count: Annotated[int, Field(ge=1, le=MESSAGES_SUMMARISED_MAX)] | None = None
     start_date: Annotated[datetime | None, BeforeValidator(first_date)] = None
     end_date: Annotated[datetime | None, BeforeValidator(last_date)] = None

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from typing import Annotated, Self
 
-from litestar import Response, get, put
+from litestar import Response
 from pydantic import BaseModel, ConfigDict, Field, model_validator
 
 from libs.contracts.api.configurations import (
@@ -24,7 +24,7 @@ from services.api.http.error_responses import Problem
 from services.api.http.handler_dependencies import api_of
 from services.api.http.raw_json import raw
 from services.api.http.request_parsing import AnyRequest, body_of
-from services.api.openapi.operation import returns
+from services.api.openapi.operation import get, put
 from services.api.resources.agents.agents import AGENTS
 from services.api.v1.read_model_responses import must_exist
 
@@ -58,7 +58,7 @@ class ReportedConfiguration(BaseModel):
         return self
 
 
-@put(PATH, opt=returns("configuration of an agent", body=ReportedConfiguration))
+@put(PATH, "configuration of an agent", body=ReportedConfiguration)
 async def report_configuration(request: AnyRequest, agent_id: str) -> Response[bytes]:
     """Report what became of the file that describes an agent: it was applied, or rejected and the
     agent is as before. The events of the agent show it; the same report again changes nothing."""
@@ -70,7 +70,7 @@ async def report_configuration(request: AnyRequest, agent_id: str) -> Response[b
     return await answer_configuration(request, agent_id)
 
 
-@get(PATH, opt=returns("configuration of an agent"))
+@get(PATH, "configuration of an agent")
 async def retrieve_configuration(request: AnyRequest, agent_id: str) -> Response[bytes]:
     """Retrieve which file of the agent was applied last, and which one was rejected since, with
     what is wrong in it."""

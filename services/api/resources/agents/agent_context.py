@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from litestar import Response, delete, get, patch, post
+from litestar import Response
 from pydantic import BaseModel
 from pydantic_core import to_json
 
@@ -16,7 +16,7 @@ from libs.contracts.agent.conversations import (
 )
 from libs.contracts.agent.runs import PreviewModelRequest
 from libs.contracts.bus_messages import JsonObject
-from libs.contracts.letta import all_request_bodies
+from libs.contracts.letta import all_request_bodies as bodies
 from libs.contracts.letta.request_size_limits import Name
 from services.api.adapters.resource_query_builder import filter_of
 from services.api.http.callers import org_of
@@ -24,7 +24,7 @@ from services.api.http.error_responses import Problem
 from services.api.http.handler_dependencies import api_of
 from services.api.http.raw_json import raw
 from services.api.http.request_parsing import AnyRequest, Query, parse, query_of, valid_id
-from services.api.openapi.operation import returns
+from services.api.openapi.operation import delete, get, patch, post
 from services.api.resources.agents.agents import AGENTS, TOOLS
 from services.api.resources.memory.passages import OF_AGENT, PASSAGES
 from services.api.v1.as_of import AsOf, seen_at
@@ -66,7 +66,7 @@ class ResetMessages(BaseModel):
     add_default_initial_messages: bool = False
 
 
-@get("/v1/agents/{agent_id:str}/context", opt=returns("context window", query=ContextQuery))
+@get("/v1/agents/{agent_id:str}/context", "context window", query=ContextQuery)
 async def retrieve_context_window(request: AnyRequest, agent_id: str) -> Response[bytes]:
     """Retrieve what fills the context window of an agent."""
     asked = query_of(request, ContextQuery)
@@ -74,14 +74,14 @@ async def retrieve_context_window(request: AnyRequest, agent_id: str) -> Respons
         return await context_window_of(request, agent_id, asked.conversation_id)
 
 
-@get(LEFT_OUT, opt=returns("what is left out", query=ConversationQuery))
+@get(LEFT_OUT, "what is left out", query=ConversationQuery)
 async def list_left_out(request: AnyRequest, agent_id: str) -> JsonObject:
     """List what an agent's model is not shown because its provider refused it, with the reasons;
     `on_trial` says that it is shown with the next request, to see whether it is still refused."""
     return await left_out(request, agent_id)
 
 
-@delete(LEFT_OUT, status_code=200, opt=returns("what is left out", query=ConversationQuery))
+@delete(LEFT_OUT, "what is left out", query=ConversationQuery)
 async def show_left_out(request: AnyRequest, agent_id: str) -> JsonObject:
     """Show an agent's model again all that its provider refused."""
     await api_of(request).send(request, ShowLeftOut(**conversation_of(request, agent_id)))
@@ -127,11 +127,7 @@ async def context_window_of(
     )
 
 
-@post(
-    "/v1/agents/{agent_id:str}/summarize",
-    status_code=200,
-    opt=returns("summary", body=SummarizeRequest),
-)
+@post("/v1/agents/{agent_id:str}/summarize", "summary", body=SummarizeRequest)
 async def summarize_agent(request: AnyRequest, agent_id: str) -> JsonObject:
     """Have the older part of an agent's conversation summarised, and show models the summary; with
     any field of a summary of its own, have that written instead, which changes no conversation."""
@@ -147,8 +143,8 @@ async def summarize_agent(request: AnyRequest, agent_id: str) -> JsonObject:
         "/v1/agents/{agent_id:str}/recompile",
         "/v1/agents/{agent_id:str}/system-prompt/recompile",
     ],
-    status_code=200,
-    opt=returns("system prompt", query=Recompilation),
+    "system prompt",
+    query=Recompilation,
 )
 async def recompile_agent(request: AnyRequest, agent_id: str) -> Response[bytes]:
     """Compile the system prompt of an agent anew, or (`dry_run`) show what it would be."""
@@ -162,12 +158,12 @@ async def recompile_agent(request: AnyRequest, agent_id: str) -> Response[bytes]
 
 @post(
     "/v1/agents/{agent_id:str}/messages/preview-raw-payload",
-    status_code=200,
-    opt=returns("what the model would be asked", body=all_request_bodies.LettaStreamingRequest),
+    "what the model would be asked",
+    body=bodies.LettaStreamingRequest,
 )
 async def preview_model_request(request: AnyRequest, agent_id: str) -> Response[bytes]:
     """Show what an agent's model would be asked for these messages, in its provider's words."""
-    asked = await read_request(request, agent_id, all_request_bodies.LettaStreamingRequest)
+    asked = await read_request(request, agent_id, bodies.LettaStreamingRequest)
     return await preview(request, asked)
 
 
@@ -184,7 +180,7 @@ async def preview(request: AnyRequest, asked: MessageRequest[Any]) -> Response[b
     return raw(str(shown["payload"]).encode())
 
 
-@patch("/v1/agents/{agent_id:str}/reset-messages", opt=returns("agent", body=ResetMessages))
+@patch("/v1/agents/{agent_id:str}/reset-messages", "agent", body=ResetMessages)
 async def reset_messages(request: AnyRequest, agent_id: str) -> Response[bytes]:
     """Show models nothing of an agent's conversation any more; its history stays."""
     parse(await request.body() or b"{}", ResetMessages)

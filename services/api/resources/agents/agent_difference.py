@@ -7,7 +7,7 @@ from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from typing import Annotated, Any
 
-from litestar import Response, get
+from litestar import Response
 from pydantic import Field
 from pydantic_core import from_json, to_json
 
@@ -24,7 +24,7 @@ from services.api.http.error_responses import Problem
 from services.api.http.handler_dependencies import api_of
 from services.api.http.raw_json import raw
 from services.api.http.request_parsing import AnyRequest, Query, query_of
-from services.api.openapi.operation import returns
+from services.api.openapi.operation import get
 from services.api.resources.agents.agent_events import must_have_existed
 from services.api.resources.agents.agents import AGENTS, document_with
 from services.api.v1.agent_comparison import bounded_list, compared_documents
@@ -51,7 +51,7 @@ class AgentAtMoment:
     archives: list[str]
 
 
-@get("/v1/agents/{agent_id:str}/diff", opt=returns("difference", query=TwoMoments))
+@get("/v1/agents/{agent_id:str}/diff", "difference", query=TwoMoments)
 async def compare_agent(request: AnyRequest, agent_id: str) -> Response[bytes]:
     """Compare an agent at two moments: its configuration, its blocks line by line, its messages,
     tools and passages."""

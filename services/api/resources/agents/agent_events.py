@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Annotated, Literal
 
-from litestar import Response, get
+from litestar import Response
 from pydantic import Field
 
 from libs.contracts.letta.message_requests import Moment
@@ -17,7 +17,7 @@ from services.api.http.error_responses import Problem
 from services.api.http.handler_dependencies import api_of
 from services.api.http.raw_json import raw
 from services.api.http.request_parsing import AnyRequest, Page, query_of, valid_id
-from services.api.openapi.operation import returns
+from services.api.openapi.operation import get
 from services.api.v1.agent_event_documents import events_document
 from services.api.v1.read_model_responses import missing
 
@@ -38,7 +38,7 @@ class EventPage(Page):
     include: Annotated[list[Literal["payload"]], Field(default_factory=list, max_length=1)]
 
 
-@get("/v1/agents/{agent_id:str}/events", opt=returns("events", query=EventPage))
+@get("/v1/agents/{agent_id:str}/events", "events", query=EventPage)
 async def list_agent_events(request: AnyRequest, agent_id: str) -> Response[bytes]:
     """List what happened to an agent and to what it has, the newest first: the events of all
     services in the order of their commits."""

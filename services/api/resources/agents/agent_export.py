@@ -6,19 +6,19 @@ import asyncio
 from collections.abc import Awaitable, Callable
 from typing import Literal
 
-from litestar import Response, get
+from litestar import Response
 from pydantic_core import from_json, to_json
 
 from libs.contracts.letta.request_size_limits import Name
 from libs.encryption.passphrase_sealer import seal_with
 from services.api.adapters.agents.agent_lines import WantedAgent
 from services.api.http.callers import org_of
-from services.api.http.downloads import Download, pack_lines
+from services.api.http.downloads import download, pack_lines
 from services.api.http.error_responses import Problem
 from services.api.http.handler_dependencies import api_of
 from services.api.http.per_path_concurrency_limits import end_turn
 from services.api.http.request_parsing import AnyRequest, Query, query_of
-from services.api.openapi.operation import returns
+from services.api.openapi.operation import get
 from services.api.resources.agents.agent_file_export import agent_file
 from services.api.resources.agents.agents import AGENTS
 from services.api.v1.as_of import resolve
@@ -40,7 +40,7 @@ class ExportQuery(Query):
     at: Name | None = None
 
 
-@get("/v1/agents/{agent_id:str}/export", opt=returns("agent file", query=ExportQuery))
+@get("/v1/agents/{agent_id:str}/export", "agent file", query=ExportQuery)
 async def export_agent(request: AnyRequest, agent_id: str) -> Response[bytes]:
     """Write an agent to a file, from which it can be made again."""
     asked = query_of(request, ExportQuery)
@@ -81,7 +81,7 @@ async def full_file(request: AnyRequest, agent_id: str, asked: ExportQuery) -> R
     name = f"{agent['name']}.heeler.gz"
     end_turn(request.scope["state"])  # it waits with all other exports from here on
     place = api_of(request).exports.hold(org_of(request))
-    return Download(pack_lines(lines), name, "application/gzip", place)  # type: ignore[return-value]
+    return download(pack_lines(lines), name, "application/gzip", place)  # type: ignore[return-value]
 
 
 def sealing(request: AnyRequest, passphrase: str) -> Callable[[dict[str, str]], Awaitable[str]]:

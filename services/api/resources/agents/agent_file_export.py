@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable, Sequence
 from typing import Annotated, Literal, Self
 
-from litestar import Response, post
+from litestar import Response
 from pydantic import BaseModel, Field, model_validator
 from pydantic_core import from_json, to_json
 
@@ -21,7 +21,7 @@ from services.api.http.per_path_concurrency_limits import again, end_turn
 from services.api.http.raw_json import raw
 from services.api.http.request_admission import unless_hung_up
 from services.api.http.request_parsing import AnyRequest, body_of
-from services.api.openapi.operation import returns
+from services.api.openapi.operation import post
 from services.api.resources.agents.agents import AGENTS
 from services.api.resources.conversations.conversations import CONVERSATIONS
 from services.api.v1.agent_file.agent_export import group_members, read_export
@@ -62,11 +62,7 @@ class ExportRequest(BaseModel):
     scrub_messages: bool = False
 
 
-@post(
-    "/v1/agents/{agent_id:str}/export",
-    status_code=200,
-    opt=returns("agent file", body=ExportRequest),
-)
+@post("/v1/agents/{agent_id:str}/export", "agent file", body=ExportRequest)
 async def export_agent_with_skills(request: AnyRequest, agent_id: str) -> Response[bytes]:
     """Write an agent to a file of the retired server's form, with skills that the client has."""
     asked = await body_of(request, ExportRequest)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from hashlib import sha256
 
-from litestar import Response, post
+from litestar import Response
 from pydantic import BaseModel, ConfigDict
 
 from libs.contracts.api.imports import ImportOptions, ImportSource, RequestImport
@@ -17,7 +17,7 @@ from services.api.http.per_path_concurrency_limits import end_turn
 from services.api.http.raw_json import raw
 from services.api.http.request_admission import unless_hung_up
 from services.api.http.request_parsing import AnyRequest, body_of
-from services.api.openapi.operation import returns
+from services.api.openapi.operation import post
 from services.api.resources.agents.agents import AGENTS
 from services.api.v1.as_of import resolve
 from services.api.v1.import_request import (
@@ -41,7 +41,7 @@ class ForkAgent(BaseModel):
     background: bool = False
 
 
-@post("/v1/agents/{agent_id:str}/fork", status_code=200, opt=returns("agent", body=ForkAgent))
+@post("/v1/agents/{agent_id:str}/fork", "agent", body=ForkAgent)
 async def fork_agent(request: AnyRequest, agent_id: str) -> Response[bytes]:
     """Make an agent that is what another one is, or was, and goes its own way from there. One that
     was deleted is had back by a moment before, until it is erased."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from typing import Annotated
 
-from litestar import Response, post
+from litestar import Response
 from pydantic import BaseModel, ConfigDict, Field
 
 from libs.contracts.api.restores import RequestRestore, RestoredPart
@@ -16,7 +16,7 @@ from services.api.http.callers import org_of
 from services.api.http.error_responses import Problem, refusal_problem
 from services.api.http.handler_dependencies import api_of
 from services.api.http.request_parsing import AnyRequest, body_of
-from services.api.openapi.operation import returns
+from services.api.openapi.operation import post
 from services.api.resources.agents.agents import AGENTS
 from services.api.v1.as_of import resolve
 from services.api.v1.read_model_responses import answer_document, must_exist
@@ -34,7 +34,7 @@ class RestoreAgent(BaseModel):
     what: Annotated[list[RestoredPart], Field(min_length=1, max_length=3)]
 
 
-@post("/v1/agents/{agent_id:str}/restore", status_code=200, opt=returns("agent", body=RestoreAgent))
+@post("/v1/agents/{agent_id:str}/restore", "agent", body=RestoreAgent)
 async def restore_agent(request: AnyRequest, agent_id: str) -> Response[bytes]:
     """Give an agent back what it had at a moment, by events that undo others: nothing is erased.
     The context is that of the agent's own conversation, and is restored only while no run is

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from typing import Annotated
 
-from litestar import Response, get, post
+from litestar import Response, get
 from pydantic import BaseModel, ConfigDict, Field
 from pydantic_core import to_json
 
@@ -20,7 +20,7 @@ from services.api.http.error_responses import Problem
 from services.api.http.handler_dependencies import api_of
 from services.api.http.raw_json import raw
 from services.api.http.request_parsing import AnyRequest, Query, parse, query_of
-from services.api.openapi.operation import returns
+from services.api.openapi.operation import post
 from services.api.v1.native_definitions import TOML_CHARS_MAX, TOML_TYPES
 
 FILES_MAX = 200
@@ -44,11 +44,7 @@ class CheckWanted(Query):
     strict: bool = False
 
 
-@post(
-    "/v1/agents/validate",
-    status_code=200,
-    opt=returns("what is wrong with a file", query=CheckWanted, body=FileToCheck),
-)
+@post("/v1/agents/validate", "what is wrong with a file", query=CheckWanted, body=FileToCheck)
 async def validate_agent_file(request: AnyRequest) -> Response[bytes]:
     """Say what is wrong with the TOML file of an agent; nothing is made. The body is JSON, or the
     text of the file itself as `application/toml`."""

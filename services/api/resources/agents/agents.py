@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import Annotated, Literal
 
-from litestar import Response, delete, get, patch, post
+from litestar import Response
 from pydantic import Field
 
 from libs.contracts.agent.agents import CreateAgent, UpdateAgent
 from libs.contracts.bus_messages import JsonObject
-from libs.contracts.letta import all_request_bodies
+from libs.contracts.letta import all_request_bodies as bodies
 from libs.contracts.letta.request_size_limits import NAMES_MAX, Name, Names, SearchText
 from services.api.adapters.agents.identity_documents import (
     HAS_IDENTIFIER_KEY,
@@ -40,7 +40,7 @@ from services.api.http.request_parsing import (
     query_of,
     valid_id,
 )
-from services.api.openapi.operation import returns
+from services.api.openapi.operation import delete, get, patch, post
 from services.api.v1.as_of import AsOf, seen_at
 from services.api.v1.attached_identities import (
     IDENTITY_FIELDS,
@@ -300,17 +300,17 @@ class AgentPage(Page, Including, AgentFilters):
     order_by: Literal["created_at", "updated_at", "last_run_completion"] = "created_at"
 
 
-@post("/v1/agents", status_code=200, opt=returns("agent", body=all_request_bodies.CreateAgent))
+@post("/v1/agents", "agent", body=bodies.CreateAgent)
 async def create_agent(request: AnyRequest) -> Response[bytes]:
     """Create an agent with its memory blocks."""
-    body = await body_of(request, all_request_bodies.CreateAgent)
+    body = await body_of(request, bodies.CreateAgent)
     agent_id = api_of(request).new_id(request, "agent")
     return raw(await created_agent(request, body, agent_id))
 
 
 async def created_agent(
     request: AnyRequest,
-    body: all_request_bodies.CreateAgent,
+    body: bodies.CreateAgent,
     agent_id: str,
     *,
     deployment_id: str = "",
@@ -336,7 +336,7 @@ async def created_agent(
     return await document_of(request, AGENTS, agent_id)
 
 
-def plain_part(body: all_request_bodies.CreateAgent | all_request_bodies.UpdateAgent) -> JsonObject:
+def plain_part(body: bodies.CreateAgent | bodies.UpdateAgent) -> JsonObject:
     """The fields of a request, but for its secrets, and its folders and identities, which are other
     services'."""
     beside = {*SECRET_FIELDS, *FOLDER_FIELDS, *IDENTITY_FIELDS, "include_default_source"}
@@ -350,7 +350,7 @@ def sealed_part(request: AnyRequest, secrets: Mapping[str, str] | None) -> JsonO
     return {"secrets": {**sealed_values(api_of(request).sealer, "secrets", secrets)}}
 
 
-@get("/v1/agents", opt=returns("agents", query=AgentPage))
+@get("/v1/agents", "agents", query=AgentPage)
 async def list_agents(request: AnyRequest) -> Response[bytes]:
     """List agents, the newest first."""
     page = query_of(request, AgentPage)
@@ -367,7 +367,7 @@ async def list_agents(request: AnyRequest) -> Response[bytes]:
     )
 
 
-@get("/v1/agents/count", opt=returns("number of agents", query=AgentFilters))
+@get("/v1/agents/count", "number of agents", query=AgentFilters)
 async def count_agents(request: AnyRequest) -> Response[bytes]:
     """Count the agents that match the filters."""
     return await answer_count(
@@ -382,7 +382,7 @@ def shown_agents(request: AnyRequest, asked: AgentFilters) -> Filter:
     return found if asked.show_hidden_agents else found.add(NOT_HIDDEN)
 
 
-@get("/v1/agents/{agent_id:str}", opt=returns("agent", query=IncludingAsOf))
+@get("/v1/agents/{agent_id:str}", "agent", query=IncludingAsOf)
 async def retrieve_agent(request: AnyRequest, agent_id: str) -> Response[bytes]:
     """Retrieve an agent by its id; with `at` as it was then."""
     asked = query_of(request, IncludingAsOf)
@@ -391,11 +391,11 @@ async def retrieve_agent(request: AnyRequest, agent_id: str) -> Response[bytes]:
         return await answer_document(request, AGENTS, agent_id, document=shown)
 
 
-@patch("/v1/agents/{agent_id:str}", opt=returns("agent", body=all_request_bodies.UpdateAgent))
+@patch("/v1/agents/{agent_id:str}", "agent", body=bodies.UpdateAgent)
 async def update_agent(request: AnyRequest, agent_id: str) -> Response[bytes]:
     """Change the given fields of an agent."""
     valid_id("agent", agent_id)
-    body = await body_of(request, all_request_bodies.UpdateAgent)
+    body = await body_of(request, bodies.UpdateAgent)
     given = body.tool_exec_environment_variables if body.secrets is None else body.secrets
     changes = sized_agent(plain_part(body) | sealed_part(request, given))
     folders = await wanted_folders(request, body)
@@ -412,7 +412,7 @@ async def update_agent(request: AnyRequest, agent_id: str) -> Response[bytes]:
     return await answer_document(request, AGENTS, agent_id)
 
 
-@delete("/v1/agents/{agent_id:str}", status_code=200, opt=returns("message"))
+@delete("/v1/agents/{agent_id:str}", "message")
 async def delete_agent(request: AnyRequest, agent_id: str) -> JsonObject:
     """Delete an agent with its messages, its runs, the blocks that only it has, and its sleeptime
     agent."""

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from litestar import Response, patch
+from litestar import Response
 
 from libs.contracts.api.attachments import AttachIdentity, DetachIdentity
 from services.api.http.handler_dependencies import api_of
 from services.api.http.raw_json import raw
 from services.api.http.request_parsing import AnyRequest, valid_id
-from services.api.openapi.operation import returns
+from services.api.openapi.operation import patch
 from services.api.resources.memory.blocks import BLOCKS
 from services.api.v1.read_model_responses import answer_document
 
@@ -16,7 +16,7 @@ OF_AGENT = "/v1/agents/{agent_id:str}/identities"
 OF_BLOCK = "/v1/blocks/{block_id:str}/identities"
 
 
-@patch(f"{OF_AGENT}/attach/{{identity_id:str}}", opt=returns("null"))
+@patch(f"{OF_AGENT}/attach/{{identity_id:str}}", "null")
 async def attach_identity_to_agent(
     request: AnyRequest, agent_id: str, identity_id: str
 ) -> Response[bytes]:
@@ -25,7 +25,7 @@ async def attach_identity_to_agent(
     return raw(b"null")
 
 
-@patch(f"{OF_AGENT}/detach/{{identity_id:str}}", opt=returns("null"))
+@patch(f"{OF_AGENT}/detach/{{identity_id:str}}", "null")
 async def detach_identity_from_agent(
     request: AnyRequest, agent_id: str, identity_id: str
 ) -> Response[bytes]:
@@ -34,7 +34,7 @@ async def detach_identity_from_agent(
     return raw(b"null")
 
 
-@patch(f"{OF_BLOCK}/attach/{{identity_id:str}}", opt=returns("block"))
+@patch(f"{OF_BLOCK}/attach/{{identity_id:str}}", "block")
 async def attach_identity_to_block(
     request: AnyRequest, block_id: str, identity_id: str
 ) -> Response[bytes]:
@@ -43,7 +43,7 @@ async def attach_identity_to_block(
     return await answer_document(request, BLOCKS, block_id)
 
 
-@patch(f"{OF_BLOCK}/detach/{{identity_id:str}}", opt=returns("block"))
+@patch(f"{OF_BLOCK}/detach/{{identity_id:str}}", "block")
 async def detach_identity_from_block(
     request: AnyRequest, block_id: str, identity_id: str
 ) -> Response[bytes]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from typing import Annotated, Literal
 
-from litestar import Response, delete, get, post
+from litestar import Response
 from pydantic import BaseModel, ConfigDict, Field
 from pydantic_core import from_json, to_json
 
@@ -18,7 +18,7 @@ from services.api.http.error_responses import Problem
 from services.api.http.handler_dependencies import api_of
 from services.api.http.raw_json import raw
 from services.api.http.request_parsing import AnyRequest, Page, body_of, query_of, valid_id
-from services.api.openapi.operation import returns
+from services.api.openapi.operation import delete, get, post
 from services.api.resources.agents.agents import AGENTS
 from services.api.resources.agents.fleet_forms import check_forms
 from services.api.v1.fleet_plans import kept_plan, plan_or_problem, planner_of
@@ -122,7 +122,7 @@ class UnitPage(Page):
     order_by: Literal["number"] = "number"
 
 
-@post("/v1/fleets", status_code=200, opt=returns("fleet", body=NewFleet))
+@post("/v1/fleets", "fleet", body=NewFleet)
 async def create_fleet(request: AnyRequest) -> Response[bytes]:
     """Make a fleet, or get the one that there is for the key."""
     body = await body_of(request, NewFleet)
@@ -133,27 +133,27 @@ async def create_fleet(request: AnyRequest) -> Response[bytes]:
     return await answer_document(request, FLEETS, fleet_id)
 
 
-@get("/v1/fleets", opt=returns("fleets", query=FleetPage))
+@get("/v1/fleets", "fleets", query=FleetPage)
 async def list_fleets(request: AnyRequest) -> Response[bytes]:
     """List the fleets of the organisation."""
     page = query_of(request, FleetPage)
     return await answer_page(request, FLEETS, page, filter_of(page, org_of(request)))
 
 
-@get(FLEET, opt=returns("fleet"))
+@get(FLEET, "fleet")
 async def retrieve_fleet(request: AnyRequest, fleet_id: str) -> Response[bytes]:
     """Retrieve a fleet, with the apply that is under way."""
     return await answer_document(request, FLEETS, fleet_id)
 
 
-@delete(FLEET, status_code=200, opt=returns("message"))
+@delete(FLEET, "message")
 async def delete_fleet(request: AnyRequest, fleet_id: str) -> Response[bytes]:
     """Forget a fleet and what was applied of it. Its agents stay, and are nobody's."""
     await api_of(request).send(request, DeleteFleet(fleet_id=valid_id("fleet", fleet_id)))
     return raw(to_json({"message": f"Fleet {fleet_id} is forgotten; its agents stay"}))
 
 
-@get(f"{FLEET}/members", opt=returns("members of a fleet", query=MemberPage))
+@get(f"{FLEET}/members", "members of a fleet", query=MemberPage)
 async def list_fleet_members(request: AnyRequest, fleet_id: str) -> Response[bytes]:
     """List what a fleet owns: agents, and the tools, MCP servers, blocks and groups they use."""
     await must_exist(request, FLEETS, fleet_id)
@@ -164,9 +164,10 @@ async def list_fleet_members(request: AnyRequest, fleet_id: str) -> Response[byt
 
 @post(
     f"{FLEET}/plans",
+    "plan of a fleet",
+    body=FleetPlanRequest,
     status_code=201,
     request_max_body_size=PLAN_BYTES_MAX,
-    opt=returns("plan of a fleet", body=FleetPlanRequest),
 )
 async def plan_fleet_changes(request: AnyRequest, fleet_id: str) -> Response[bytes]:
     """Plan what makes the server as files want it, or takes an apply back. Nothing changes; the
@@ -180,7 +181,7 @@ async def plan_fleet_changes(request: AnyRequest, fleet_id: str) -> Response[byt
     return raw(await kept_plan(request, planner.plan(plan_id, body)), 201)
 
 
-@get(f"{FLEET}/plans/{{plan_id:str}}", opt=returns("plan of a fleet"))
+@get(f"{FLEET}/plans/{{plan_id:str}}", "plan of a fleet")
 async def retrieve_fleet_plan(request: AnyRequest, fleet_id: str, plan_id: str) -> Response[bytes]:
     """Retrieve a plan as it was made."""
     await must_exist(request, FLEETS, fleet_id)
@@ -190,7 +191,7 @@ async def retrieve_fleet_plan(request: AnyRequest, fleet_id: str, plan_id: str) 
     return raw(shown.encode())
 
 
-@post(f"{FLEET}/applies", status_code=202, opt=returns("apply of a fleet", body=PlanToApply))
+@post(f"{FLEET}/applies", "apply of a fleet", body=PlanToApply, status_code=202)
 async def apply_fleet_plan(request: AnyRequest, fleet_id: str) -> Response[bytes]:
     """Begin to apply a plan. Refused while another one is applied, and where what it is about has
     changed since it was made."""
@@ -222,7 +223,7 @@ async def apply_fleet_plan(request: AnyRequest, fleet_id: str) -> Response[bytes
     return raw(answer, 202)
 
 
-@get(f"{FLEET}/applies", opt=returns("applies of a fleet", query=FleetPage))
+@get(f"{FLEET}/applies", "applies of a fleet", query=FleetPage)
 async def list_fleet_applies(request: AnyRequest, fleet_id: str) -> Response[bytes]:
     """List what was applied of a fleet, by whom and when."""
     await must_exist(request, FLEETS, fleet_id)
@@ -231,7 +232,7 @@ async def list_fleet_applies(request: AnyRequest, fleet_id: str) -> Response[byt
     return await answer_page(request, APPLIES, page, found)
 
 
-@get(f"{FLEET}/applies/{{apply_id:str}}", opt=returns("apply of a fleet"))
+@get(f"{FLEET}/applies/{{apply_id:str}}", "apply of a fleet")
 async def retrieve_fleet_apply(
     request: AnyRequest, fleet_id: str, apply_id: str
 ) -> Response[bytes]:
@@ -242,7 +243,7 @@ async def retrieve_fleet_apply(
     return raw(document)
 
 
-@get(f"{FLEET}/applies/{{apply_id:str}}/units", opt=returns("units of an apply", query=UnitPage))
+@get(f"{FLEET}/applies/{{apply_id:str}}/units", "units of an apply", query=UnitPage)
 async def list_fleet_units(request: AnyRequest, fleet_id: str, apply_id: str) -> Response[bytes]:
     """List what came of each thing that an apply was about, in the order in which it was done."""
     await retrieve_fleet_apply.fn(request, fleet_id, apply_id)
@@ -251,7 +252,7 @@ async def list_fleet_units(request: AnyRequest, fleet_id: str, apply_id: str) ->
     return await answer_page(request, UNITS, page, found, key="number")
 
 
-@get("/v1/agents/{agent_id:str}/fleet", opt=returns("fleet of an agent"))
+@get("/v1/agents/{agent_id:str}/fleet", "fleet of an agent")
 async def retrieve_fleet_of_agent(request: AnyRequest, agent_id: str) -> Response[bytes]:
     """Retrieve which fleet owns the agent, and which of its blocks a fleet shares."""
     await must_exist(request, AGENTS, agent_id)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Annotated, Literal
 
-from litestar import Response, delete, get, patch, post, put
+from litestar import Response
 from pydantic import Field
 
 from libs.contracts.api.identities import (
@@ -13,7 +13,7 @@ from libs.contracts.api.identities import (
     UpdateIdentity,
     UpsertIdentity,
 )
-from libs.contracts.letta import all_request_bodies
+from libs.contracts.letta import all_request_bodies as bodies
 from libs.contracts.letta.identities import IdentityCreate, IdentityState, IdentityType
 from libs.contracts.letta.request_size_limits import NAMES_MAX, Name, SearchText
 from services.api.adapters.agents.identity_documents import (
@@ -33,7 +33,7 @@ from services.api.http.callers import org_of
 from services.api.http.handler_dependencies import api_of
 from services.api.http.raw_json import raw
 from services.api.http.request_parsing import AnyRequest, Page, Query, body_of, query_of, valid_id
-from services.api.openapi.operation import returns
+from services.api.openapi.operation import delete, get, patch, post, put
 from services.api.resources.agents.agents import AGENTS, Including, document_with, relationships
 from services.api.resources.memory.blocks import BLOCKS
 from services.api.v1.read_model_responses import (
@@ -96,36 +96,32 @@ class AttachedBlockPage(Page):
     order_by: Literal["created_at"] = "created_at"
 
 
-@get("/v1/identities", opt=returns("identities", query=IdentityPage))
+@get("/v1/identities", "identities", query=IdentityPage)
 async def list_identities(request: AnyRequest) -> Response[bytes]:
     """List identities, the newest first."""
     page = query_of(request, IdentityPage)
     return await answer_page(request, IDENTITIES, page, document=page.document)
 
 
-@get("/v1/identities/count", opt=returns("number of identities"))
+@get("/v1/identities/count", "number of identities")
 async def count_identities(request: AnyRequest) -> Response[bytes]:
     """Count the identities that there are."""
     return await answer_count(request, IDENTITIES, filter_of(Query(), org_of(request)))
 
 
-@get(IDENTITY, opt=returns("identity", query=IncludingAttached))
+@get(IDENTITY, "identity", query=IncludingAttached)
 async def retrieve_identity(request: AnyRequest, identity_id: str) -> Response[bytes]:
     """Retrieve an identity by its id."""
     shown = query_of(request, IncludingAttached).document
     return await answer_document(request, IDENTITIES, identity_id, document=shown)
 
 
-@post(
-    "/v1/identities",
-    status_code=200,
-    opt=returns("identity", body=all_request_bodies.IdentityCreate, query=IncludingAttached),
-)
+@post("/v1/identities", "identity", body=bodies.IdentityCreate, query=IncludingAttached)
 async def create_identity(request: AnyRequest) -> Response[bytes]:
     """Create an identity, attached to the given agents and blocks. Its key is its own in its
     project."""
     shown = query_of(request, IncludingAttached).document
-    body = await body_of(request, all_request_bodies.IdentityCreate)
+    body = await body_of(request, bodies.IdentityCreate)
     identity_id = api_of(request).new_id(request, "identity")
     command = CreateIdentity(
         identity=wanted_identity(body, identity_id),
@@ -136,14 +132,11 @@ async def create_identity(request: AnyRequest) -> Response[bytes]:
     return await answer_document(request, IDENTITIES, identity_id, document=shown)
 
 
-@put(
-    "/v1/identities",
-    opt=returns("identity", body=all_request_bodies.IdentityUpsert, query=IncludingAttached),
-)
+@put("/v1/identities", "identity", body=bodies.IdentityUpsert, query=IncludingAttached)
 async def upsert_identity(request: AnyRequest) -> Response[bytes]:
     """Make the identity of a key like this, or create it."""
     shown = query_of(request, IncludingAttached).document
-    body = await body_of(request, all_request_bodies.IdentityUpsert)
+    body = await body_of(request, bodies.IdentityUpsert)
     identity_id = api_of(request).new_id(request, "identity", "upsert")
     command = UpsertIdentity(
         identity=wanted_identity(body, identity_id),
@@ -170,16 +163,13 @@ def wanted_identity(body: IdentityCreate, identity_id: str) -> IdentityState:
     )
 
 
-@patch(
-    IDENTITY,
-    opt=returns("identity", body=all_request_bodies.IdentityUpdate, query=IncludingAttached),
-)
+@patch(IDENTITY, "identity", body=bodies.IdentityUpdate, query=IncludingAttached)
 async def update_identity(request: AnyRequest, identity_id: str) -> Response[bytes]:
     """Change the given fields of an identity. Agents, blocks and properties are added to those
     that it has."""
     valid_id("identity", identity_id)
     shown = query_of(request, IncludingAttached).document
-    body = await body_of(request, all_request_bodies.IdentityUpdate)
+    body = await body_of(request, bodies.IdentityUpdate)
     command = UpdateIdentity(
         identity_id=identity_id,
         name=body.name,
@@ -193,14 +183,11 @@ async def update_identity(request: AnyRequest, identity_id: str) -> Response[byt
     return await answer_document(request, IDENTITIES, identity_id, document=shown)
 
 
-@put(
-    f"{IDENTITY}/properties",
-    opt=returns("identity", body=all_request_bodies.IdentityProperties),
-)
+@put(f"{IDENTITY}/properties", "identity", body=bodies.IdentityProperties)
 async def upsert_properties(request: AnyRequest, identity_id: str) -> Response[bytes]:
     """Replace all properties of an identity."""
     valid_id("identity", identity_id)
-    body = await body_of(request, all_request_bodies.IdentityProperties)
+    body = await body_of(request, bodies.IdentityProperties)
     command = UpdateIdentity(
         identity_id=identity_id, properties=body.root, properties_mode="replace"
     )
@@ -208,7 +195,7 @@ async def upsert_properties(request: AnyRequest, identity_id: str) -> Response[b
     return await answer_document(request, IDENTITIES, identity_id)
 
 
-@delete(IDENTITY, status_code=200, opt=returns("nothing"))
+@delete(IDENTITY, "nothing")
 async def delete_identity(request: AnyRequest, identity_id: str) -> Response[bytes]:
     """Delete an identity; no agent and no block has it any more."""
     command = DeleteIdentity(identity_id=valid_id("identity", identity_id))
@@ -216,7 +203,7 @@ async def delete_identity(request: AnyRequest, identity_id: str) -> Response[byt
     return raw(b"null")
 
 
-@get(f"{IDENTITY}/agents", opt=returns("agents", query=AttachedAgentPage))
+@get(f"{IDENTITY}/agents", "agents", query=AttachedAgentPage)
 async def list_agents_of_identity(request: AnyRequest, identity_id: str) -> Response[bytes]:
     """List the agents that an identity is attached to."""
     await must_exist(request, IDENTITIES, identity_id)
@@ -226,7 +213,7 @@ async def list_agents_of_identity(request: AnyRequest, identity_id: str) -> Resp
     return await answer_page(request, AGENTS, page, attached, document=shown)
 
 
-@get(f"{IDENTITY}/blocks", opt=returns("blocks", query=AttachedBlockPage))
+@get(f"{IDENTITY}/blocks", "blocks", query=AttachedBlockPage)
 async def list_blocks_of_identity(request: AnyRequest, identity_id: str) -> Response[bytes]:
     """List the blocks that an identity is attached to."""
     await must_exist(request, IDENTITIES, identity_id)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from contextlib import AsyncExitStack
 from typing import Annotated, Literal
 
-from litestar import Response, get, post
+from litestar import Response
 from pydantic import Field
 from pydantic_core import to_json
 
@@ -28,7 +28,7 @@ from services.api.http.multipart_upload import FileWriter, read_form
 from services.api.http.per_path_concurrency_limits import again
 from services.api.http.raw_json import raw
 from services.api.http.request_parsing import PAGE_ITEMS_MAX, AnyRequest, Page, query_of, valid_id
-from services.api.openapi.operation import returns
+from services.api.openapi.operation import get, post
 from services.api.v1.import_request import (
     IMPORTS,
     ImportQuery,
@@ -58,10 +58,7 @@ class ImportPage(Page):
 
 
 @post(
-    "/v1/agents/import",
-    status_code=200,
-    request_max_body_size=None,
-    opt=returns("ids of the imported agents", query=ImportQuery),
+    "/v1/agents/import", "ids of the imported agents", query=ImportQuery, request_max_body_size=None
 )
 async def import_agent(request: AnyRequest) -> Response[bytes]:
     """Make agents from a file of any form, as `file` of a form; all of them, or none."""
@@ -159,20 +156,20 @@ async def form_of(api: Api, org: str, import_id: str) -> ImportForm:
     return "heeler" if begins.startswith(BEGIN_OF_FULL_FORM) else "letta"
 
 
-@get("/v1/imports", opt=returns("imports", query=ImportPage))
+@get("/v1/imports", "imports", query=ImportPage)
 async def list_imports(request: AnyRequest) -> Response[bytes]:
     """List imports, the newest first."""
     page = query_of(request, ImportPage)
     return await answer_page(request, IMPORTS, page, key=page.order_by)
 
 
-@get("/v1/imports/{import_id:str}", opt=returns("import"))
+@get("/v1/imports/{import_id:str}", "import")
 async def retrieve_import(request: AnyRequest, import_id: str) -> Response[bytes]:
     """Retrieve an import by its id: how far it is, and what was wrong."""
     return await answer_document(request, IMPORTS, import_id)
 
 
-@post("/v1/imports/{import_id:str}/cancel", status_code=200, opt=returns("import"))
+@post("/v1/imports/{import_id:str}/cancel", "import")
 async def cancel_import(request: AnyRequest, import_id: str) -> Response[bytes]:
     """Give an import up, and take back what it has made."""
     valid_id("import", import_id)

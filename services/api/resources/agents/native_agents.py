@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from typing import Annotated, Literal
 
-from litestar import Response, delete, get, post
+from litestar import Response
 from litestar.types import ExceptionHandlersMap
 from pydantic import BaseModel, ConfigDict, Field
 from pydantic_core import from_json, to_json
@@ -14,13 +14,13 @@ from libs.agent_toml.definition import AgentDefinition
 from libs.agent_toml.requests import to_create_request
 from libs.contracts.agent.conversations import main_conversation
 from libs.contracts.bus_messages import JsonObject
-from libs.contracts.letta import all_request_bodies
+from libs.contracts.letta import all_request_bodies as bodies
 from libs.contracts.letta.request_size_limits import Name, Text
 from services.api.adapters.resource_query_builder import Where, any_of
 from services.api.http.handler_dependencies import api_of
 from services.api.http.raw_json import raw
 from services.api.http.request_parsing import AnyRequest, Page, Query, model_of
-from services.api.openapi.operation import returns
+from services.api.openapi.operation import delete, get, post
 from services.api.resources.agents.agents import AGENTS, created_agent, deleted_agent, document_with
 from services.api.resources.conversations.agent_messages import whole_answer
 from services.api.v1.message_request import Addressee, address
@@ -62,11 +62,7 @@ class NativeMessage(BaseModel):
     message: Annotated[Text, Field(min_length=1)]
 
 
-@get(
-    "/agents",
-    opt=returns("page of agents", query=NativeAgentPage),
-    exception_handlers=IN_NATIVE_FORM,
-)
+@get("/agents", "page of agents", query=NativeAgentPage, exception_handlers=IN_NATIVE_FORM)
 async def list_native_agents(request: AnyRequest) -> Response[bytes]:
     """List agents, the newest first. `next` leads to the next page, and is null on the last."""
     asked = native_query(request, NativeAgentPage)
@@ -81,15 +77,17 @@ async def list_native_agents(request: AnyRequest) -> Response[bytes]:
 
 @post(
     "/agents",
+    "native agent",
+    body=AgentDefinition,
+    also_takes=TOML_TYPES,
     status_code=201,
-    opt=returns("native agent", body=AgentDefinition, also_takes=TOML_TYPES),
     exception_handlers=IN_NATIVE_FORM,
 )
 async def create_native_agent(request: AnyRequest) -> Response[bytes]:
     """Create an agent as JSON or TOML describes it, in the form of an agent's file. Its name must
     be free. What the file has besides the agent, such as schedules, `heeler apply` makes."""
     definition, warnings = await definition_in(request)
-    body = model_of({**to_create_request(definition)}, all_request_bodies.CreateAgent)
+    body = model_of({**to_create_request(definition)}, bodies.CreateAgent)
     agent_id = api_of(request).new_id(request, "agent")
     ids = await ids_named(request, AGENTS, definition.name)
     if ids and agent_id not in ids:
@@ -102,29 +100,26 @@ async def create_native_agent(request: AnyRequest) -> Response[bytes]:
     return answer
 
 
-@get(AGENT, opt=returns("native agent"), exception_handlers=IN_NATIVE_FORM)
+@get(AGENT, "native agent", exception_handlers=IN_NATIVE_FORM)
 async def retrieve_native_agent(request: AnyRequest, agent_id: str) -> Response[bytes]:
     """Retrieve an agent by its id or its name, which only one agent may have."""
     return raw(to_json(await document_of_agent(request, await named_agent(request, AGENTS))))
 
 
-@delete(AGENT, status_code=204, opt=returns("nothing"), exception_handlers=IN_NATIVE_FORM)
+@delete(AGENT, "nothing", status_code=204, exception_handlers=IN_NATIVE_FORM)
 async def delete_native_agent(request: AnyRequest, agent_id: str) -> None:
     """Delete an agent with its messages, its runs and the blocks that only it has."""
     await deleted_agent(request, await named_agent(request, AGENTS))
 
 
 @post(
-    f"{AGENT}/message",
-    status_code=200,
-    opt=returns("answer of an agent", body=NativeMessage),
-    exception_handlers=IN_NATIVE_FORM,
+    f"{AGENT}/message", "answer of an agent", body=NativeMessage, exception_handlers=IN_NATIVE_FORM
 )
 async def send_native_message(request: AnyRequest, agent_id: str) -> Response[bytes]:
     """Send a text to an agent and get its answer, with the run and the messages that led to it."""
     sent = await native_body(request, NativeMessage)
     found = await named_agent(request, AGENTS)
-    body = all_request_bodies.LettaStreamingRequest.model_validate(
+    body = bodies.LettaStreamingRequest.model_validate(
         {"messages": [{"role": "user", "content": sent.message}]}
     )
     asked = await address(request, body, Addressee(found, main_conversation(found)))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Annotated, Literal
 
-from litestar import Response, delete, get, patch, post
+from litestar import Response
 from pydantic import Field
 from pydantic_core import from_json, to_json
 
@@ -16,7 +16,7 @@ from libs.contracts.api.projects import (
     RemoveAgent,
     UpdateProject,
 )
-from libs.contracts.letta import all_request_bodies
+from libs.contracts.letta import all_request_bodies as bodies
 from libs.contracts.letta.projects import ProjectState, slug_of
 from libs.contracts.letta.request_size_limits import Name, Names, SearchText
 from services.api.adapters.agents.project_queries import IN_PROJECT, OF_AGENT
@@ -33,7 +33,7 @@ from services.api.http.callers import org_of
 from services.api.http.handler_dependencies import api_of
 from services.api.http.raw_json import raw
 from services.api.http.request_parsing import AnyRequest, Page, Query, body_of, query_of, valid_id
-from services.api.openapi.operation import returns
+from services.api.openapi.operation import delete, get, patch, post
 from services.api.resources.agents.agents import AGENTS, Including, document_with, relationships
 from services.api.v1.read_model_responses import (
     answer_page,
@@ -94,19 +94,17 @@ class Deletion(Query):
     confirm_name: Name | None = None
 
 
-@post(
-    "/v1/projects", status_code=201, opt=returns("project", body=all_request_bodies.ProjectCreate)
-)
+@post("/v1/projects", "project", body=bodies.ProjectCreate, status_code=201)
 async def create_project(request: AnyRequest) -> Response[bytes]:
     """Create a project; its name is its own in the organisation."""
-    body = await body_of(request, all_request_bodies.ProjectCreate)
+    body = await body_of(request, bodies.ProjectCreate)
     project_id = api_of(request).new_id(request, "project")
     command = CreateProject(project=ProjectState(id=project_id, **body.model_dump()))
     await api_of(request).send(request, command, message_id=f"create-{project_id}")
     return await answer_project(request, project_id, status=201)
 
 
-@get("/v1/projects", opt=returns("projects", query=ProjectPage))
+@get("/v1/projects", "projects", query=ProjectPage)
 async def list_projects(request: AnyRequest) -> Response[bytes]:
     """List projects, the newest first, and say whether more follow."""
     page = query_of(request, ProjectPage)
@@ -140,23 +138,23 @@ async def answer_project(
     return raw(to_json(with_slug(project)), status)
 
 
-@get(PROJECT, opt=returns("project"))
+@get(PROJECT, "project")
 async def retrieve_project(request: AnyRequest, project_id: str) -> Response[bytes]:
     """Retrieve a project by its id."""
     return await answer_project(request, project_id)
 
 
-@patch(PROJECT, opt=returns("project", body=all_request_bodies.ProjectUpdate))
+@patch(PROJECT, "project", body=bodies.ProjectUpdate)
 async def update_project(request: AnyRequest, project_id: str) -> Response[bytes]:
     """Change the given fields of a project."""
     valid_id("project", project_id)
-    body = await body_of(request, all_request_bodies.ProjectUpdate)
+    body = await body_of(request, bodies.ProjectUpdate)
     changes = body.model_dump(mode="json", exclude_unset=True)
     await api_of(request).send(request, UpdateProject(project_id=project_id, changes=changes))
     return await answer_project(request, project_id)
 
 
-@delete(PROJECT, status_code=200, opt=returns("how many agents are deleted", query=Deletion))
+@delete(PROJECT, "how many agents are deleted", query=Deletion)
 async def delete_project(request: AnyRequest, project_id: str) -> Response[bytes]:
     """Delete a project. Its agents stay, unless `cascade` is true and `confirm_name` repeats the
     name of the project: then those that are in no other project are deleted soon after."""
@@ -170,7 +168,7 @@ async def delete_project(request: AnyRequest, project_id: str) -> Response[bytes
     return raw(to_json({"success": True, "deleted_agents": reply.result["agents"]}))
 
 
-@get(f"{PROJECT}/agents", opt=returns("agents", query=ProjectAgentPage))
+@get(f"{PROJECT}/agents", "agents", query=ProjectAgentPage)
 async def list_agents_of_project(request: AnyRequest, project_id: str) -> Response[bytes]:
     """List the agents of a project: those that were added, and those that name it themselves."""
     await must_exist(request, PROJECTS, project_id)
@@ -180,21 +178,17 @@ async def list_agents_of_project(request: AnyRequest, project_id: str) -> Respon
     return await answer_page(request, AGENTS, page, found, document=shown)
 
 
-@post(
-    f"{PROJECT}/agents",
-    status_code=200,
-    opt=returns("project", body=all_request_bodies.ProjectAgents),
-)
+@post(f"{PROJECT}/agents", "project", body=bodies.ProjectAgents)
 async def add_agents_to_project(request: AnyRequest, project_id: str) -> Response[bytes]:
     """Add agents to a project, all or none; those that are in it stay."""
     valid_id("project", project_id)
-    body = await body_of(request, all_request_bodies.ProjectAgents)
+    body = await body_of(request, bodies.ProjectAgents)
     command = AddAgents(project_id=project_id, agent_ids=body.agent_ids)
     await api_of(request).send(request, command)
     return await answer_project(request, project_id)
 
 
-@delete(f"{PROJECT}/agents/{{agent_id:str}}", status_code=200, opt=returns("project"))
+@delete(f"{PROJECT}/agents/{{agent_id:str}}", "project")
 async def remove_agent_from_project(
     request: AnyRequest, project_id: str, agent_id: str
 ) -> Response[bytes]:
@@ -211,10 +205,7 @@ async def remove_agent_from_project(
     return await answer_project(request, project_id)
 
 
-@get(
-    "/v1/agents/{agent_id:str}/projects",
-    opt=returns("projects", query=ProjectPage),
-)
+@get("/v1/agents/{agent_id:str}/projects", "projects", query=ProjectPage)
 async def list_projects_of_agent(request: AnyRequest, agent_id: str) -> Response[bytes]:
     """List the projects that an agent is in, the newest first."""
     await must_exist(request, AGENTS, agent_id)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Annotated, Literal
 
-from litestar import Response, get
+from litestar import Response
 from pydantic import Field
 
 from libs.contracts.letta.request_size_limits import SearchText
@@ -13,7 +13,7 @@ from services.api.http.callers import org_of
 from services.api.http.handler_dependencies import api_of
 from services.api.http.raw_json import raw
 from services.api.http.request_parsing import PAGE_ITEMS_MAX, AnyRequest, Page, query_of
-from services.api.openapi.operation import returns
+from services.api.openapi.operation import get
 
 
 class TagPage(Page):
@@ -26,7 +26,7 @@ class TagPage(Page):
     query_text: SearchText | None = None
 
 
-@get("/v1/tags", opt=returns("tags", query=TagPage))
+@get("/v1/tags", "tags", query=TagPage)
 async def list_tags(request: AnyRequest) -> Response[bytes]:
     """List the tags that agents or blocks have, in the order of their characters."""
     page = query_of(request, TagPage)

@@ -6,12 +6,12 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Awaitable, Callable, Sequence
 
-from litestar import Response, delete, post
+from litestar import Response
 from pydantic_core import from_json, to_json
 
 from libs.bus.ports import BusUnavailable
 from libs.contracts.bus_messages import Json
-from libs.contracts.letta import all_request_bodies
+from libs.contracts.letta import all_request_bodies as bodies
 from libs.contracts.letta.batch_requests import CreateAgentsRequest, DeleteAgentsRequest
 from libs.contracts.letta.error_bodies import InvalidArgument
 from libs.eventstore.ports import StoreUnavailable
@@ -19,7 +19,7 @@ from services.api.http.error_responses import Problem, as_problem
 from services.api.http.handler_dependencies import api_of
 from services.api.http.raw_json import raw
 from services.api.http.request_parsing import AnyRequest, model_of
-from services.api.openapi.operation import returns
+from services.api.openapi.operation import delete, post
 from services.api.resources.agents.agents import created_agent, deleted_agent
 from services.api.v1.batch_request import batch_body_of
 
@@ -33,9 +33,7 @@ type Answer = tuple[int, Json]
 
 
 @post(
-    "/v1/agents/batch",
-    status_code=MULTI_STATUS,
-    opt=returns("a status for each item", body=CreateAgentsRequest),
+    "/v1/agents/batch", "a status for each item", body=CreateAgentsRequest, status_code=MULTI_STATUS
 )
 async def create_agents(request: AnyRequest) -> Response[bytes]:
     """Create many agents; each has a status and a body of its own, in the order of the request."""
@@ -43,7 +41,7 @@ async def create_agents(request: AnyRequest) -> Response[bytes]:
     api = api_of(request)
 
     async def create(number: int, wanted: Json) -> Json:
-        described = model_of(wanted, all_request_bodies.CreateAgent)
+        described = model_of(wanted, bodies.CreateAgent)
         agent_id = api.new_id(request, "agent", "batch", str(number))
         created: Json = from_json(await created_agent(request, described, agent_id))
         return created
@@ -52,9 +50,7 @@ async def create_agents(request: AnyRequest) -> Response[bytes]:
 
 
 @delete(
-    "/v1/agents/batch",
-    status_code=MULTI_STATUS,
-    opt=returns("a status for each item", body=DeleteAgentsRequest),
+    "/v1/agents/batch", "a status for each item", body=DeleteAgentsRequest, status_code=MULTI_STATUS
 )
 async def delete_agents(request: AnyRequest) -> Response[bytes]:
     """Delete many agents; each has a status and a body of its own, in the order of the request."""

@@ -5,14 +5,15 @@ from __future__ import annotations
 import json
 from typing import Annotated, Any, Literal
 
-from litestar import Response, get, patch, post
+from litestar import Response
 from litestar.response import Stream
 from pydantic import BaseModel, Field
 
 from libs.contracts.agent.conversations import main_conversation
 from libs.contracts.agent.runs import CancelRuns
 from libs.contracts.bus_messages import JsonObject
-from libs.contracts.letta import all_request_bodies, response_and_stream_events
+from libs.contracts.letta import all_request_bodies as bodies
+from libs.contracts.letta import response_and_stream_events
 from libs.contracts.letta.enums import StopReasonType
 from libs.contracts.letta.message_requests import MessageTypes
 from libs.contracts.letta.messages import only_types
@@ -25,7 +26,7 @@ from services.api.http.handler_dependencies import api_of
 from services.api.http.raw_json import raw
 from services.api.http.request_parsing import AnyRequest, Page, parse, query_of, valid_id
 from services.api.http.server_sent_events import Showing, events_of, last_event
-from services.api.openapi.operation import returns
+from services.api.openapi.operation import get, patch, post
 from services.api.resources.agents.agents import AGENTS
 from services.api.resources.conversations.runs import RUNS
 from services.api.v1.as_of import AsOf, seen_at
@@ -47,7 +48,8 @@ IMMUTABLE = (
 # In so many conversations are runs cancelled by one request.
 CONVERSATIONS_AT_ONCE_MAX = 100
 
-StreamableRequest = MessageRequest[all_request_bodies.LettaStreamingRequest]
+PATH = "/v1/agents/{agent_id:str}/messages"
+StreamableRequest = MessageRequest[bodies.LettaStreamingRequest]
 
 
 class MessagePage(Page, AsOf):
@@ -67,7 +69,7 @@ class RunsToCancel(BaseModel):
     run_ids: Names | None = None
 
 
-@get("/v1/agents/{agent_id:str}/messages", opt=returns("messages", query=MessagePage))
+@get(PATH, "messages", query=MessagePage)
 async def list_messages(request: AnyRequest, agent_id: str) -> Response[bytes]:
     """List the messages of an agent, over all its conversations or (`conversation_id`) of one;
     `group_id` leaves those of the runs for a group."""
@@ -81,14 +83,10 @@ async def list_messages(request: AnyRequest, agent_id: str) -> Response[bytes]:
         return raw(await api_of(request).messages.messages(history, slice_of(page)))
 
 
-@post(
-    "/v1/agents/{agent_id:str}/messages",
-    status_code=200,
-    opt=returns("the agent's messages", body=all_request_bodies.LettaStreamingRequest),
-)
+@post(PATH, "the agent's messages", body=bodies.LettaStreamingRequest)
 async def send_message(request: AnyRequest, agent_id: str) -> Response[bytes] | Stream:
     """Send messages to an agent and get its answer, whole or (`streaming`) as it comes."""
-    asked = await read_request(request, agent_id, all_request_bodies.LettaStreamingRequest)
+    asked = await read_request(request, agent_id, bodies.LettaStreamingRequest)
     if asked.request.streaming:
         if is_legacy(request):
             detail = "streaming=true is for SDK 1.0 or newer: use /messages/stream instead"
@@ -100,35 +98,23 @@ async def send_message(request: AnyRequest, agent_id: str) -> Response[bytes] | 
     return raw(json.dumps(await whole_answer(request, asked)).encode())
 
 
-@post(
-    "/v1/agents/{agent_id:str}/messages/stream",
-    status_code=200,
-    opt=returns("events", body=all_request_bodies.LettaStreamingRequest, streams=True),
-)
+@post(f"{PATH}/stream", "events", body=bodies.LettaStreamingRequest, streams=True)
 async def stream_message(request: AnyRequest, agent_id: str) -> Stream:
     """Send messages to an agent and get its answer as server-sent events."""
     return await stream(
-        request, await read_request(request, agent_id, all_request_bodies.LettaStreamingRequest)
+        request, await read_request(request, agent_id, bodies.LettaStreamingRequest)
     )
 
 
-@post(
-    "/v1/agents/{agent_id:str}/messages/async",
-    status_code=200,
-    opt=returns("the run", body=all_request_bodies.LettaAsyncRequest),
-)
+@post(f"{PATH}/async", "the run", body=bodies.LettaAsyncRequest)
 async def send_message_async(request: AnyRequest, agent_id: str) -> Response[bytes]:
     """Send messages to an agent and get the run that will answer them, without waiting for it."""
-    asked = await read_request(request, agent_id, all_request_bodies.LettaAsyncRequest)
+    asked = await read_request(request, agent_id, bodies.LettaAsyncRequest)
     started = await start_run(request, asked)
     return await answer_document(request, RUNS, started.id)
 
 
-@post(
-    "/v1/agents/{agent_id:str}/messages/cancel",
-    status_code=200,
-    opt=returns("what became of each run", body=RunsToCancel),
-)
+@post(f"{PATH}/cancel", "what became of each run", body=RunsToCancel)
 async def cancel_runs(request: AnyRequest, agent_id: str) -> JsonObject:
     """Cancel runs of an agent, wherever they stand: those that are named, or all."""
     asked = parse(await request.body() or b"{}", RunsToCancel)
@@ -210,7 +196,7 @@ async def stream(request: AnyRequest, asked: StreamableRequest) -> Stream:
     return events_of(request, follower, showing)
 
 
-@patch("/v1/agents/{agent_id:str}/messages/{message_id:str}", opt=returns("nothing"))
+@patch("/v1/agents/{agent_id:str}/messages/{message_id:str}", "nothing")
 async def modify_message(request: AnyRequest, agent_id: str, message_id: str) -> Response[Any]:
     """Refused, as V1 does: messages do not change."""
     valid_id("agent", agent_id)

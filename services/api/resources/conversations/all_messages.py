@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Annotated, Any, Literal
 
-from litestar import Response, get, post
+from litestar import Response
 from litestar.exceptions import NotFoundException
 from pydantic import Field
 from pydantic_core import to_json
@@ -16,7 +16,7 @@ from pydantic_core import to_json
 from libs.bus.ports import BusUnavailable
 from libs.contracts.agent.conversations import main_conversation
 from libs.contracts.bus_messages import JsonObject
-from libs.contracts.letta import all_request_bodies
+from libs.contracts.letta import all_request_bodies as bodies
 from libs.contracts.letta.agent_state import timestamp
 from libs.contracts.letta.message_requests import MessageSearch, MessageTypes
 from libs.contracts.letta.request_size_limits import Name
@@ -39,7 +39,7 @@ from services.api.http.request_parsing import (
     query_of,
     valid_id,
 )
-from services.api.openapi.operation import returns
+from services.api.openapi.operation import get, post
 from services.api.v1.read_model_responses import missing, slice_of
 
 log = logging.getLogger(__name__)
@@ -68,7 +68,7 @@ class AllMessagesPage(Page):
     include_return_message_types: MessageTypes | None = None
 
 
-@get("/v1/messages", opt=returns("messages", query=AllMessagesPage))
+@get("/v1/messages", "messages", query=AllMessagesPage)
 async def list_all_messages(request: AnyRequest) -> Response[bytes]:
     """List the messages of all agents, the newest first."""
     page = query_of(request, AllMessagesPage)
@@ -77,7 +77,7 @@ async def list_all_messages(request: AnyRequest) -> Response[bytes]:
     return raw(await messages.all_messages(org, page.conversation_id, types, slice_of(page)))
 
 
-@get("/v1/messages/{message_id:str}", opt=returns("the messages that one is served as"))
+@get("/v1/messages/{message_id:str}", "the messages that one is served as")
 async def retrieve_message(request: AnyRequest, message_id: str) -> Response[bytes]:
     """Retrieve a message; one that thinks, speaks and calls tools is several."""
     if message_id == "batches":
@@ -88,28 +88,20 @@ async def retrieve_message(request: AnyRequest, message_id: str) -> Response[byt
     return raw(found)
 
 
-@post(
-    "/v1/messages/search",
-    status_code=200,
-    opt=returns("what was found", body=all_request_bodies.SearchAllMessagesRequest),
-)
+@post("/v1/messages/search", "what was found", body=bodies.SearchAllMessagesRequest)
 async def search_all_messages(request: AnyRequest) -> Response[bytes]:
     """Find messages by meaning and words, the best first; by words alone the newest first."""
-    body = await body_of(request, all_request_bodies.SearchAllMessagesRequest)
+    body = await body_of(request, bodies.SearchAllMessagesRequest)
     found = await search(request, body, body.query)
     return raw(
         to_json([shown for match in found for shown in results_of(match.message)][: body.limit])
     )
 
 
-@post(
-    "/v1/agents/messages/search",
-    status_code=200,
-    opt=returns("what was found", body=all_request_bodies.MessageSearchRequest),
-)
+@post("/v1/agents/messages/search", "what was found", body=bodies.MessageSearchRequest)
 async def search_messages(request: AnyRequest) -> Response[bytes]:
     """Find messages by meaning and words, the best first, with their places in either list."""
-    body = await body_of(request, all_request_bodies.MessageSearchRequest)
+    body = await body_of(request, bodies.MessageSearchRequest)
     found = await search(
         request,
         body,

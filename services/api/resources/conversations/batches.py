@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Annotated, Literal
 
-from litestar import Response, get, patch, post
+from litestar import Response
 from pydantic import Field
 
 from libs.contracts.agent.batches import ITEMS_AT_ONCE_MAX, ITEMS_MAX, CancelBatch
@@ -14,7 +14,7 @@ from services.api.http.callers import org_of
 from services.api.http.handler_dependencies import api_of
 from services.api.http.raw_json import raw
 from services.api.http.request_parsing import PAGE_BYTES_MAX, AnyRequest, Page, query_of, valid_id
-from services.api.openapi.operation import returns
+from services.api.openapi.operation import get, patch, post
 from services.api.resources.agents.agents import AGENTS
 from services.api.v1.batch_request import batch_body_of, start_batch
 from services.api.v1.read_model_responses import answer_page, missing, must_exist
@@ -60,6 +60,9 @@ BATCH_ITEMS = Resource(
     sort_keys={"number": "v.number"},
 )
 
+PATH = "/v1/agents/{agent_id:str}/messages/batch"
+BATCH = f"{PATH}/{{batch_id:str}}"
+
 
 class BatchPage(Page):
     """A page of an agent's batches."""
@@ -81,11 +84,7 @@ class BatchItemPage(Page):
     ] = None
 
 
-@post(
-    "/v1/agents/{agent_id:str}/messages/batch",
-    status_code=202,
-    opt=returns("batch", body=MessageBatchRequest),
-)
+@post(PATH, "batch", body=MessageBatchRequest, status_code=202)
 async def create_batch(request: AnyRequest, agent_id: str) -> Response[bytes]:
     """Have many messages answered, a few at a time; the request is valid as a whole, or nothing
     begins."""
@@ -111,7 +110,7 @@ async def create_batch(request: AnyRequest, agent_id: str) -> Response[bytes]:
     return await answer_batch(request, agent_id, batch_id, status_code=202)
 
 
-@get("/v1/agents/{agent_id:str}/messages/batch", opt=returns("batches", query=BatchPage))
+@get(PATH, "batches", query=BatchPage)
 async def list_batches(request: AnyRequest, agent_id: str) -> Response[bytes]:
     """List the batches of an agent, the newest first."""
     page = query_of(request, BatchPage)
@@ -120,16 +119,13 @@ async def list_batches(request: AnyRequest, agent_id: str) -> Response[bytes]:
     return await answer_page(request, BATCHES, page, found)
 
 
-@get("/v1/agents/{agent_id:str}/messages/batch/{batch_id:str}", opt=returns("batch"))
+@get(BATCH, "batch")
 async def retrieve_batch(request: AnyRequest, agent_id: str, batch_id: str) -> Response[bytes]:
     """Retrieve how far a batch is: its counts, and why items failed."""
     return await answer_batch(request, agent_id, batch_id)
 
 
-@get(
-    "/v1/agents/{agent_id:str}/messages/batch/{batch_id:str}/items",
-    opt=returns("items of a batch", query=BatchItemPage),
-)
+@get(f"{BATCH}/items", "items of a batch", query=BatchItemPage)
 async def list_batch_items(request: AnyRequest, agent_id: str, batch_id: str) -> Response[bytes]:
     """List the items of a batch with their results, in the order of the request."""
     page = query_of(request, BatchItemPage)
@@ -140,20 +136,13 @@ async def list_batch_items(request: AnyRequest, agent_id: str, batch_id: str) ->
     )
 
 
-@post(
-    "/v1/agents/{agent_id:str}/messages/batch/{batch_id:str}/cancel",
-    status_code=200,
-    opt=returns("batch"),
-)
+@post(f"{BATCH}/cancel", "batch")
 async def cancel_batch(request: AnyRequest, agent_id: str, batch_id: str) -> Response[bytes]:
     """Start no more items of a batch, and cancel the runs of those that were started."""
     return await answer_after_cancel(request, agent_id, batch_id)
 
 
-@patch(
-    "/v1/agents/{agent_id:str}/messages/batch/{batch_id:str}/cancel",
-    opt=returns("batch"),
-)
+@patch(f"{BATCH}/cancel", "batch")
 async def cancel_batch_as_v1(request: AnyRequest, agent_id: str, batch_id: str) -> Response[bytes]:
     """The same, by the method that V1 cancels its batches with."""
     return await answer_after_cancel(request, agent_id, batch_id)

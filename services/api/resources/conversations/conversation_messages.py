@@ -5,11 +5,11 @@ from __future__ import annotations
 import json
 from typing import Annotated, Literal
 
-from litestar import Response, get, post
+from litestar import Response
 from litestar.response import Stream
 from pydantic import Field
 
-from libs.contracts.letta import all_request_bodies
+from libs.contracts.letta import all_request_bodies as bodies
 from libs.contracts.letta.message_requests import MessageTypes
 from libs.contracts.letta.request_size_limits import Name
 from services.api.adapters.conversations.message_queries import History
@@ -26,15 +26,13 @@ from services.api.http.request_parsing import (
     query_of,
     valid_id,
 )
-from services.api.openapi.operation import returns
+from services.api.openapi.operation import get, post
 from services.api.resources.agents.agent_context import preview
 from services.api.resources.conversations.agent_messages import stream, whole_answer
-from services.api.resources.conversations.conversations import addressee
+from services.api.resources.conversations.conversations import CONVERSATION, addressee
 from services.api.resources.conversations.runs import stream_of_run
 from services.api.v1.message_request import Addressee, address, run_of_otids
 from services.api.v1.read_model_responses import slice_of
-
-PATH = "/v1/conversations/{conversation_id:str}"
 
 
 class ConversationMessagePage(Page):
@@ -49,7 +47,7 @@ class ConversationMessagePage(Page):
     include_compaction_messages: bool = False
 
 
-@get(f"{PATH}/messages", opt=returns("messages", query=ConversationMessagePage))
+@get(f"{CONVERSATION}/messages", "messages", query=ConversationMessagePage)
 async def list_conversation_messages(request: AnyRequest, conversation_id: str) -> Response[bytes]:
     """List the messages of a conversation, the newest first."""
     page = query_of(request, ConversationMessagePage)
@@ -69,16 +67,14 @@ async def list_conversation_messages(request: AnyRequest, conversation_id: str) 
 
 
 @post(
-    f"{PATH}/messages",
-    status_code=200,
-    opt=returns("the answer", body=all_request_bodies.ConversationMessageRequest, streams=True),
+    f"{CONVERSATION}/messages", "the answer", body=bodies.ConversationMessageRequest, streams=True
 )
 async def send_conversation_message(
     request: AnyRequest, conversation_id: str
 ) -> Response[bytes] | Stream:
     """Send messages to a conversation and get the answer, as it comes or (`streaming` false) whole.
     While another request is being answered there, it is refused."""
-    body = await body_of(request, all_request_bodies.ConversationMessageRequest)
+    body = await body_of(request, bodies.ConversationMessageRequest)
     to = await addressee(request, conversation_id, body.agent_id, unless_busy=True)
     asked = await address(request, body, to)
     if body.streaming:
@@ -90,34 +86,30 @@ async def send_conversation_message(
 
 
 @post(
-    f"{PATH}/messages/preview-raw-payload",
-    status_code=200,
-    opt=returns("what the model would be asked", body=all_request_bodies.LettaStreamingRequest),
+    f"{CONVERSATION}/messages/preview-raw-payload",
+    "what the model would be asked",
+    body=bodies.LettaStreamingRequest,
 )
 async def preview_conversation_request(
     request: AnyRequest, conversation_id: str
 ) -> Response[bytes]:
     """Show what the model would be asked for these messages, in its provider's words."""
-    body = await body_of(request, all_request_bodies.ConversationMessageRequest)
+    body = await body_of(request, bodies.ConversationMessageRequest)
     to = await addressee(request, conversation_id, body.agent_id)
     return await preview(request, await address(request, body, to))
 
 
-@post(
-    f"{PATH}/stream",
-    status_code=200,
-    opt=returns("events", body=all_request_bodies.RetrieveStreamRequest, streams=True),
-)
+@post(f"{CONVERSATION}/stream", "events", body=bodies.RetrieveStreamRequest, streams=True)
 async def resume_conversation_stream(request: AnyRequest, conversation_id: str) -> Stream:
     """Go on reading the stream of a background run of a conversation: the one that is named by its
     id or by the otid of a message, or the one that has not ended."""
-    asked = parse(await request.body() or b"{}", all_request_bodies.RetrieveStreamRequest)
+    asked = parse(await request.body() or b"{}", bodies.RetrieveStreamRequest)
     to = await addressee(request, conversation_id, asked.agent_id, is_required=True)
     return await stream_of_run(request, await run_to_resume(request, to, asked), asked)
 
 
 async def run_to_resume(
-    request: AnyRequest, to: Addressee, asked: all_request_bodies.RetrieveStreamRequest
+    request: AnyRequest, to: Addressee, asked: bodies.RetrieveStreamRequest
 ) -> str:
     """The id of the run whose stream is wanted. Raises the 400 or the 404 that says there is
     none."""

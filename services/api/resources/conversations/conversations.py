@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from typing import Annotated, Literal
 
-from litestar import Response, delete, get, patch, post
+from litestar import Response
 from pydantic import Field
 from pydantic_core import to_json
 
@@ -42,7 +42,7 @@ from services.api.http.request_parsing import (
     query_of,
     valid_id,
 )
-from services.api.openapi.operation import returns
+from services.api.openapi.operation import delete, get, patch, post
 from services.api.resources.agents.agents import AGENTS
 from services.api.v1.compaction_request import CompactionRequest, compact, read_compaction
 from services.api.v1.message_request import Addressee
@@ -79,6 +79,7 @@ CONVERSATIONS = Resource(
 # As V1 answers a creation and in lists: its `in_context_message_ids` are empty there.
 WITHOUT_MESSAGE_IDS = """v.fields || '{"in_context_message_ids": []}'"""
 OWN = "default"
+CONVERSATION = "/v1/conversations/{conversation_id:str}"
 
 
 class OfAgent(Query):
@@ -116,11 +117,7 @@ class ConversationPage(Page):
     archive_status: Literal["unarchived", "archived", "all"] = "unarchived"
 
 
-@post(
-    "/v1/conversations",
-    status_code=200,
-    opt=returns("conversation", body=bodies.CreateConversation, query=NewOfAgent),
-)
+@post("/v1/conversations", "conversation", body=bodies.CreateConversation, query=NewOfAgent)
 async def create_conversation(request: AnyRequest) -> Response[bytes]:
     """Create a conversation of an agent, with copies of those of its blocks that are named."""
     api = api_of(request)
@@ -135,7 +132,7 @@ async def create_conversation(request: AnyRequest) -> Response[bytes]:
     )
 
 
-@get("/v1/conversations", opt=returns("conversations", query=ConversationPage))
+@get("/v1/conversations", "conversations", query=ConversationPage)
 async def list_conversations(request: AnyRequest) -> Response[bytes]:
     """List conversations, the newest first, without those that are hidden."""
     page = query_of(request, ConversationPage)
@@ -147,16 +144,13 @@ async def list_conversations(request: AnyRequest) -> Response[bytes]:
     return await answer_page(request, CONVERSATIONS, page, found, key=page.order_by, document=shown)
 
 
-@get("/v1/conversations/{conversation_id:str}", opt=returns("conversation"))
+@get(CONVERSATION, "conversation")
 async def retrieve_conversation(request: AnyRequest, conversation_id: str) -> Response[bytes]:
     """Retrieve a conversation by its id."""
     return await answer_document(request, CONVERSATIONS, conversation_id)
 
 
-@patch(
-    "/v1/conversations/{conversation_id:str}",
-    opt=returns("conversation", body=bodies.UpdateConversation),
-)
+@patch(CONVERSATION, "conversation", body=bodies.UpdateConversation)
 async def update_conversation(request: AnyRequest, conversation_id: str) -> Response[bytes]:
     """Change the given fields of a conversation."""
     valid_id("conv", conversation_id)
@@ -167,7 +161,7 @@ async def update_conversation(request: AnyRequest, conversation_id: str) -> Resp
     return await answer_document(request, CONVERSATIONS, conversation_id)
 
 
-@delete("/v1/conversations/{conversation_id:str}", status_code=200, opt=returns("nothing"))
+@delete(CONVERSATION, "nothing")
 async def delete_conversation(request: AnyRequest, conversation_id: str) -> Response[bytes]:
     """Delete a conversation with its messages, its runs and its own blocks."""
     command = DeleteConversation(conversation_id=valid_id("conv", conversation_id))
@@ -175,11 +169,7 @@ async def delete_conversation(request: AnyRequest, conversation_id: str) -> Resp
     return raw(b"null")
 
 
-@post(
-    "/v1/conversations/{conversation_id:str}/fork",
-    status_code=200,
-    opt=returns("conversation", query=ForkQuery),
-)
+@post(f"{CONVERSATION}/fork", "conversation", query=ForkQuery)
 async def fork_conversation(request: AnyRequest, conversation_id: str) -> Response[bytes]:
     """Make a conversation that goes on from another one, from its end or from a message."""
     api = api_of(request)
@@ -198,11 +188,7 @@ async def fork_conversation(request: AnyRequest, conversation_id: str) -> Respon
     return await answer_document(request, CONVERSATIONS, fork_id)
 
 
-@post(
-    "/v1/conversations/{conversation_id:str}/cancel",
-    status_code=200,
-    opt=returns("what became of each run", query=OfAgent),
-)
+@post(f"{CONVERSATION}/cancel", "what became of each run", query=OfAgent)
 async def cancel_conversation(request: AnyRequest, conversation_id: str) -> JsonObject:
     """Cancel the runs of a conversation that have not ended."""
     to = await addressee(request, conversation_id, query_of(request, OfAgent).agent_id)
@@ -211,9 +197,7 @@ async def cancel_conversation(request: AnyRequest, conversation_id: str) -> Json
 
 
 @post(
-    "/v1/conversations/{conversation_id:str}/recompile",
-    status_code=200,
-    opt=returns("system prompt", body=bodies.RecompileRequest, query=RecompileQuery),
+    f"{CONVERSATION}/recompile", "system prompt", body=bodies.RecompileRequest, query=RecompileQuery
 )
 async def recompile_conversation(request: AnyRequest, conversation_id: str) -> Response[bytes]:
     """Make the system prompt of a conversation anew of what it shows now, and say what it is; with
@@ -229,11 +213,7 @@ async def recompile_conversation(request: AnyRequest, conversation_id: str) -> R
     return raw(await api.messages.system_message(org_of(request), to.conversation_id))
 
 
-@post(
-    "/v1/conversations/{conversation_id:str}/compact",
-    status_code=200,
-    opt=returns("summary", body=CompactionRequest),
-)
+@post(f"{CONVERSATION}/compact", "summary", body=CompactionRequest)
 async def compact_conversation(request: AnyRequest, conversation_id: str) -> JsonObject:
     """Have the older part of a conversation summarised, and show models the summary."""
     asked = await read_compaction(request)

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from typing import Annotated, Literal
 
-from litestar import Response, get, patch, post
+from litestar import Response
 from pydantic import Field
 from pydantic_core import to_json
 
 from libs.contracts.agent.batches import CancelBatch
 from libs.contracts.bus_messages import JsonObject
-from libs.contracts.letta import all_request_bodies
+from libs.contracts.letta import all_request_bodies as bodies
 from libs.contracts.letta.request_size_limits import Name
 from services.api.adapters.conversations.batch_message_queries import (
     BatchMessage,
@@ -27,7 +27,7 @@ from services.api.http.request_parsing import (
     query_of,
     valid_id,
 )
-from services.api.openapi.operation import returns
+from services.api.openapi.operation import get, patch, post
 from services.api.resources.conversations.batches import PROGRESS
 from services.api.v1.batch_request import batch_body_of, start_batch
 from services.api.v1.context_window import raw_message
@@ -69,14 +69,10 @@ class BatchMessagePage(Page):
     agent_id: Name | None = None
 
 
-@post(
-    "/v1/messages/batches",
-    status_code=200,
-    opt=returns("batch job", body=all_request_bodies.CreateBatch),
-)
+@post("/v1/messages/batches", "batch job", body=bodies.CreateBatch)
 async def create_message_batch(request: AnyRequest) -> Response[bytes]:
     """Have messages to many agents answered, a few at a time."""
-    body = await batch_body_of(request, all_request_bodies.CreateBatch)
+    body = await batch_body_of(request, bodies.CreateBatch)
     batch_id = await start_batch(
         request,
         [(each.agent_id, each) for each in body.requests],
@@ -87,14 +83,14 @@ async def create_message_batch(request: AnyRequest) -> Response[bytes]:
     return await answer_document(request, JOBS, batch_id)
 
 
-@get("/v1/messages/batches", opt=returns("batch jobs", query=JobPage))
+@get("/v1/messages/batches", "batch jobs", query=JobPage)
 async def list_message_batches(request: AnyRequest) -> Response[bytes]:
     """List the batches that have not ended, the newest first."""
     page = query_of(request, JobPage)
     return await answer_page(request, JOBS, page, filter_of(page, org_of(request)).add(OPEN))
 
 
-@get("/v1/messages/batches/{batch_id:str}", opt=returns("batch job"))
+@get("/v1/messages/batches/{batch_id:str}", "batch job")
 async def retrieve_message_batch(request: AnyRequest, batch_id: str) -> Response[bytes]:
     """Retrieve a batch by its id."""
     return await answer_document(request, JOBS, batch_id)
@@ -102,7 +98,8 @@ async def retrieve_message_batch(request: AnyRequest, batch_id: str) -> Response
 
 @get(
     "/v1/messages/batches/{batch_id:str}/messages",
-    opt=returns("the messages of a batch", query=BatchMessagePage),
+    "the messages of a batch",
+    query=BatchMessagePage,
 )
 async def list_messages_of_batch(request: AnyRequest, batch_id: str) -> Response[bytes]:
     """List the messages of the runs of a batch: those that were sent, and the answers."""
@@ -113,7 +110,7 @@ async def list_messages_of_batch(request: AnyRequest, batch_id: str) -> Response
     return raw(to_json({"messages": [as_v1_stores(each) for each in found]}))
 
 
-@patch("/v1/messages/batches/{batch_id:str}/cancel", opt=returns("null"))
+@patch("/v1/messages/batches/{batch_id:str}/cancel", "null")
 async def cancel_message_batch(request: AnyRequest, batch_id: str) -> None:
     """Start no more items of a batch, and cancel the runs of those that were started."""
     command = CancelBatch(batch_id=valid_id("batch", batch_id))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from litestar import Response, post
+from litestar import Response
 from pydantic_core import to_json
 
 from libs.contracts.agent.one_off_completions import (
@@ -13,7 +13,7 @@ from libs.contracts.agent.one_off_completions import (
     completion_deltas,
 )
 from libs.contracts.bus_messages import JsonObject
-from libs.contracts.letta import all_request_bodies
+from libs.contracts.letta import all_request_bodies as bodies
 from libs.work.progress import follow
 from services.api.http.callers import org_of
 from services.api.http.error_responses import RETRY_AFTER_SECONDS, Problem
@@ -22,21 +22,17 @@ from services.api.http.per_path_concurrency_limits import TOO_MANY, UNAVAILABLE,
 from services.api.http.raw_json import raw
 from services.api.http.request_admission import unless_hung_up
 from services.api.http.request_parsing import AnyRequest, body_of, valid_id
-from services.api.openapi.operation import returns
+from services.api.openapi.operation import post
 
 # Whatever a model's provider had against the question, as V1 says it here.
 PROVIDER_FAILED = 502
 
 
-@post(
-    "/v1/agents/{agent_id:str}/generate",
-    status_code=200,
-    opt=returns("the answer", body=all_request_bodies.GenerateRequest),
-)
+@post("/v1/agents/{agent_id:str}/generate", "the answer", body=bodies.GenerateRequest)
 async def generate_completion(request: AnyRequest, agent_id: str) -> Response[bytes]:
     """Ask an agent's model, or another one, a single question: without the agent's memory and
     tools, and without a trace in its history."""
-    asked = await body_of(request, all_request_bodies.GenerateRequest)
+    asked = await body_of(request, bodies.GenerateRequest)
     api = api_of(request)
     command = GenerateCompletion(
         completion_id=api.ids.new("completion"),

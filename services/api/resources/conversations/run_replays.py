@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Annotated, Literal
 
-from litestar import Response, get, post
+from litestar import Response
 from pydantic import Field
 
 from services.api.adapters.conversations.step_sql_expressions import cost
@@ -20,7 +20,7 @@ from services.api.http.request_parsing import (
     query_of,
     valid_id,
 )
-from services.api.openapi.operation import returns
+from services.api.openapi.operation import get, post
 from services.api.resources.conversations.runs import RUNS
 from services.api.v1.read_model_responses import answer_page, missing, must_exist
 from services.api.v1.replay_request import ReplayRequest, replay
@@ -78,11 +78,7 @@ class ReplayPage(Page):
     order_by: Literal["created_at"] = "created_at"
 
 
-@post(
-    "/v1/runs/{run_id:str}/replay",
-    status_code=200,
-    opt=returns("replay of a run", body=ReplayRequest),
-)
+@post("/v1/runs/{run_id:str}/replay", "replay of a run", body=ReplayRequest)
 async def replay_run(request: AnyRequest, run_id: str) -> Response[bytes]:
     """Ask a model once more what it was asked in a run that has ended, on the context as it was,
     and compare what comes of it with what was recorded. Nothing changes in the agent."""
@@ -91,7 +87,7 @@ async def replay_run(request: AnyRequest, run_id: str) -> Response[bytes]:
     return raw(await report_of(request, run_id, replay_id), 202 if asked.background else 200)
 
 
-@get("/v1/runs/{run_id:str}/replays", opt=returns("replays of a run", query=ReplayPage))
+@get("/v1/runs/{run_id:str}/replays", "replays of a run", query=ReplayPage)
 async def list_replays(request: AnyRequest, run_id: str) -> Response[bytes]:
     """List the replays of a run, the newest first, without their steps."""
     page = query_of(request, ReplayPage)
@@ -100,7 +96,7 @@ async def list_replays(request: AnyRequest, run_id: str) -> Response[bytes]:
     return await answer_page(request, REPLAYS, page, found)
 
 
-@get("/v1/runs/{run_id:str}/replays/{replay_id:str}", opt=returns("replay of a run"))
+@get("/v1/runs/{run_id:str}/replays/{replay_id:str}", "replay of a run")
 async def retrieve_replay(request: AnyRequest, run_id: str, replay_id: str) -> Response[bytes]:
     """Retrieve a replay with both transcripts, step by step."""
     await must_exist(request, RUNS, run_id)

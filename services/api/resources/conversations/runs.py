@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from typing import Annotated, Literal
 
-from litestar import Response, delete, get, post
+from litestar import Response
 from litestar.response import Stream
 from pydantic import Field
 from pydantic_core import from_json, to_json
 
 from libs.contracts.agent.conversations import main_conversation
 from libs.contracts.agent.runs import DeleteRun
-from libs.contracts.letta import all_request_bodies
+from libs.contracts.letta import all_request_bodies as bodies
 from libs.contracts.letta.request_size_limits import Name, Names
 from libs.contracts.letta.runs import run_usage
 from services.api.adapters.conversations.run_follower import RunFollower
@@ -37,7 +37,7 @@ from services.api.http.request_parsing import (
     valid_id,
 )
 from services.api.http.server_sent_events import Showing, events_of, last_event
-from services.api.openapi.operation import returns
+from services.api.openapi.operation import delete, get, post
 from services.api.resources.conversations.steps import STEPS, StepsOfRunPage
 from services.api.v1.read_model_responses import (
     answer_document,
@@ -111,7 +111,7 @@ class TraceSize(Query):
     limit: Annotated[int, Field(ge=1, le=SPANS_MAX)] = 1_000
 
 
-@get("/v1/runs", opt=returns("runs", query=RunPage))
+@get("/v1/runs", "runs", query=RunPage)
 async def list_runs(request: AnyRequest) -> Response[bytes]:
     """List runs, the newest first."""
     page = query_of(request, RunPage)
@@ -127,20 +127,20 @@ def conversation_named(name: str | None, agent_id: str | None) -> str | None:
     return main_conversation(name) if name and name.startswith("agent-") else name
 
 
-@get("/v1/runs/active", opt=returns("runs", query=ActiveRunPage))
+@get("/v1/runs/active", "runs", query=ActiveRunPage)
 async def list_active_runs(request: AnyRequest) -> Response[bytes]:
     """List the runs that have not ended, the newest first."""
     page = query_of(request, ActiveRunPage)
     return await answer_page(request, RUNS, page, filter_of(page, org_of(request)).add(ACTIVE))
 
 
-@get("/v1/runs/{run_id:str}", opt=returns("run"))
+@get("/v1/runs/{run_id:str}", "run")
 async def retrieve_run(request: AnyRequest, run_id: str) -> Response[bytes]:
     """Retrieve a run by its id."""
     return await answer_document(request, RUNS, run_id)
 
 
-@get("/v1/runs/{run_id:str}/messages", opt=returns("messages", query=RunMessagePage))
+@get("/v1/runs/{run_id:str}/messages", "messages", query=RunMessagePage)
 async def list_messages_of_run(request: AnyRequest, run_id: str) -> Response[bytes]:
     """List the messages of a run: those that were sent, then its answer; only those of the types
     that its request asked for with `include_return_message_types`."""
@@ -150,7 +150,7 @@ async def list_messages_of_run(request: AnyRequest, run_id: str) -> Response[byt
     return raw(await messages.messages_of_run(org, run_id, types, slice_of(page)))
 
 
-@get("/v1/runs/{run_id:str}/usage", opt=returns("usage"))
+@get("/v1/runs/{run_id:str}/usage", "usage")
 async def retrieve_usage(request: AnyRequest, run_id: str) -> Response[bytes]:
     """Retrieve the token usage of a run, with its `cost_usd` where all its steps have a price."""
     used = from_json(await document_of(request, RUNS, run_id, document=RUN_USAGE))
@@ -158,7 +158,7 @@ async def retrieve_usage(request: AnyRequest, run_id: str) -> Response[bytes]:
     return raw(to_json(run_usage(used["tokens"] or {}) | cost))
 
 
-@get("/v1/runs/{run_id:str}/steps", opt=returns("steps", query=StepsOfRunPage))
+@get("/v1/runs/{run_id:str}/steps", "steps", query=StepsOfRunPage)
 async def list_steps_of_run(request: AnyRequest, run_id: str) -> Response[bytes]:
     """List the steps of a run, the newest first."""
     page = query_of(request, StepsOfRunPage)
@@ -167,13 +167,13 @@ async def list_steps_of_run(request: AnyRequest, run_id: str) -> Response[bytes]
     return await answer_page(request, STEPS, page, found)
 
 
-@get("/v1/runs/{run_id:str}/metrics", opt=returns("how long the run took, and what it used"))
+@get("/v1/runs/{run_id:str}/metrics", "how long the run took, and what it used")
 async def retrieve_run_metrics(request: AnyRequest, run_id: str) -> Response[bytes]:
     """Retrieve how long a run took, how many steps it had, and which tools it used."""
     return await answer_document(request, RUNS, run_id, document=RUN_METRICS)
 
 
-@get("/v1/runs/{run_id:str}/trace", opt=returns("spans", query=TraceSize))
+@get("/v1/runs/{run_id:str}/trace", "spans", query=TraceSize)
 async def retrieve_run_trace(request: AnyRequest, run_id: str) -> Response[bytes]:
     """Retrieve the spans of a run, its steps and its tool calls, in the order of their starts."""
     size = query_of(request, TraceSize)
@@ -181,7 +181,7 @@ async def retrieve_run_trace(request: AnyRequest, run_id: str) -> Response[bytes
     return raw(to_json(spans_of(facts)[: size.limit]))
 
 
-@delete("/v1/runs/{run_id:str}", status_code=200, opt=returns("null"))
+@delete("/v1/runs/{run_id:str}", "null")
 async def delete_run(request: AnyRequest, run_id: str) -> None:
     """Delete a run that has ended, with its steps. Its messages stay."""
     place = "json_build_object('agent_id', v.agent_id, 'conversation_id', v.conversation_id)"
@@ -189,20 +189,16 @@ async def delete_run(request: AnyRequest, run_id: str) -> None:
     await api_of(request).send(request, DeleteRun(run_id=run_id, **known))
 
 
-@post(
-    "/v1/runs/{run_id:str}/stream",
-    status_code=200,
-    opt=returns("events", body=all_request_bodies.RetrieveStreamRequest, streams=True),
-)
+@post("/v1/runs/{run_id:str}/stream", "events", body=bodies.RetrieveStreamRequest, streams=True)
 async def resume_stream(request: AnyRequest, run_id: str) -> Stream:
     """Go on reading the stream of a background run: after `starting_after` or `Last-Event-ID`,
     or from its beginning."""
-    asked = parse(await request.body() or b"{}", all_request_bodies.RetrieveStreamRequest)
+    asked = parse(await request.body() or b"{}", bodies.RetrieveStreamRequest)
     return await stream_of_run(request, run_id, asked)
 
 
 async def stream_of_run(
-    request: AnyRequest, run_id: str, asked: all_request_bodies.RetrieveStreamRequest
+    request: AnyRequest, run_id: str, asked: bodies.RetrieveStreamRequest
 ) -> Stream:
     """The rest of the stream of a background run. Raises the 400 or the 404 that says there is
     none."""

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from typing import Annotated, Literal
 
-from litestar import Response, get, patch
+from litestar import Response
 from pydantic import Field
 from pydantic_core import from_json, to_json
 
 from libs.contracts.agent.run_replays import ShowModelRequest
 from libs.contracts.agent.steps import AnnotateStep
 from libs.contracts.bus_messages import JsonObject
-from libs.contracts.letta import all_request_bodies
+from libs.contracts.letta import all_request_bodies as bodies
 from libs.contracts.letta.message_requests import Moment
 from libs.contracts.letta.request_size_limits import Name, Names
 from services.api.adapters.agents.project_queries import AGENTS_OF_PROJECT
@@ -27,7 +27,7 @@ from services.api.http.callers import org_of
 from services.api.http.handler_dependencies import api_of
 from services.api.http.raw_json import raw
 from services.api.http.request_parsing import PAGE_ITEMS_MAX, AnyRequest, Page, body_of, query_of
-from services.api.openapi.operation import returns
+from services.api.openapi.operation import get, patch
 from services.api.v1.read_model_responses import answer_document, answer_page, document_of, slice_of
 
 # By its handle, or by its name alone, in the index of names.
@@ -78,19 +78,19 @@ class StepMessagePage(Page):
     order_by: Literal["created_at"] = "created_at"
 
 
-@get("/v1/steps", opt=returns("steps", query=StepPage))
+@get("/v1/steps", "steps", query=StepPage)
 async def list_steps(request: AnyRequest) -> Response[bytes]:
     """List steps, the newest first."""
     return await answer_page(request, STEPS, query_of(request, StepPage))
 
 
-@get("/v1/steps/{step_id:str}", opt=returns("step"))
+@get("/v1/steps/{step_id:str}", "step")
 async def retrieve_step(request: AnyRequest, step_id: str) -> Response[bytes]:
     """Retrieve a step by its id."""
     return await answer_document(request, STEPS, step_id)
 
 
-@get("/v1/steps/{step_id:str}/metrics", opt=returns("how long the step took"))
+@get("/v1/steps/{step_id:str}/metrics", "how long the step took")
 async def retrieve_step_metrics(request: AnyRequest, step_id: str) -> Response[bytes]:
     """Retrieve how long the parts of a step took."""
     return await answer_document(request, STEPS, step_id, document=STEP_METRICS)
@@ -98,14 +98,14 @@ async def retrieve_step_metrics(request: AnyRequest, step_id: str) -> Response[b
 
 @get(
     ["/v1/steps/{step_id:str}/trace", "/v1/telemetry/{step_id:str}"],
-    opt=returns("what the model was asked and answered"),
+    "what the model was asked and answered",
 )
 async def retrieve_step_trace(request: AnyRequest, step_id: str) -> Response[bytes]:
     """Retrieve what is recorded of the model call of a step."""
     return await answer_document(request, STEPS, step_id, document=STEP_TRACE)
 
 
-@get("/v1/steps/{step_id:str}/request", opt=returns("what the model would be asked"))
+@get("/v1/steps/{step_id:str}/request", "what the model would be asked")
 async def retrieve_model_request(request: AnyRequest, step_id: str) -> Response[bytes]:
     """Retrieve what the model was asked in a step, in its provider's words, as the log tells it;
     `notes` say what of it is not as it was."""
@@ -119,7 +119,7 @@ async def retrieve_model_request(request: AnyRequest, step_id: str) -> Response[
     )
 
 
-@get("/v1/steps/{step_id:str}/messages", opt=returns("messages", query=StepMessagePage))
+@get("/v1/steps/{step_id:str}/messages", "messages", query=StepMessagePage)
 async def list_messages_of_step(request: AnyRequest, step_id: str) -> Response[bytes]:
     """List the messages of a step; with the first step of a run go those that were sent."""
     page = query_of(request, StepMessagePage)
@@ -128,20 +128,17 @@ async def list_messages_of_step(request: AnyRequest, step_id: str) -> Response[b
     return raw(await messages.messages_of_step(org_of(request), run_id, step_id, slice_of(page)))
 
 
-@patch(
-    "/v1/steps/{step_id:str}/feedback",
-    opt=returns("step", body=all_request_bodies.ModifyFeedbackRequest),
-)
+@patch("/v1/steps/{step_id:str}/feedback", "step", body=bodies.ModifyFeedbackRequest)
 async def rate_step(request: AnyRequest, step_id: str) -> Response[bytes]:
     """Say whether a step was good; without feedback what was said before is taken back."""
-    body = await body_of(request, all_request_bodies.ModifyFeedbackRequest)
+    body = await body_of(request, bodies.ModifyFeedbackRequest)
     changes: JsonObject = {"feedback": body.feedback}
     if body.tags is not None:
         changes["tags"] = [*body.tags]
     return await annotate(request, step_id, changes)
 
 
-@patch("/v1/steps/{step_id:str}/transaction/{transaction_id:str}", opt=returns("step"))
+@patch("/v1/steps/{step_id:str}/transaction/{transaction_id:str}", "step")
 async def set_transaction(
     request: AnyRequest, step_id: str, transaction_id: Name
 ) -> Response[bytes]:

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from typing import Annotated, Literal
 
-from litestar import Response, delete, get, patch, post
+from litestar import Response
 from pydantic import Field
 from pydantic_core import to_json
 
 from libs.contracts.groups.groups import AddMember, RemoveMember, UpdateGroupState
-from libs.contracts.letta import all_request_bodies
+from libs.contracts.letta import all_request_bodies as bodies
 from libs.contracts.letta.group_requests import config_fields
 from libs.contracts.letta.request_size_limits import Name
 from services.api.adapters.resource_query_builder import Filter, Resource, Where, any_of
@@ -24,7 +24,7 @@ from services.api.http.request_parsing import (
     query_of,
     valid_id,
 )
-from services.api.openapi.operation import returns
+from services.api.openapi.operation import delete, get, patch, post
 from services.api.resources.groups.groups import (
     GROUPS,
     GroupFilters,
@@ -74,19 +74,15 @@ class AgentGroupPage(Page, AgentGroupFilters):
     order_by: Literal["created_at"] = "created_at"
 
 
-@post(
-    "/v1/agent-groups",
-    status_code=200,
-    opt=returns("agent group", body=all_request_bodies.AgentGroupCreate),
-)
+@post("/v1/agent-groups", "agent group", body=bodies.AgentGroupCreate)
 async def create_agent_group(request: AnyRequest) -> Response[bytes]:
     """Create a group of agents with a shared state."""
-    body = await body_of(request, all_request_bodies.AgentGroupCreate)
+    body = await body_of(request, bodies.AgentGroupCreate)
     group_id = await make_group(request, config_fields(body), body.shared_state)
     return await answer_document(request, GROUPS, group_id, document=AGENT_GROUP)
 
 
-@get("/v1/agent-groups", opt=returns("agent groups", query=AgentGroupPage))
+@get("/v1/agent-groups", "agent groups", query=AgentGroupPage)
 async def list_agent_groups(request: AnyRequest) -> Response[bytes]:
     """List groups, the newest first."""
     page = query_of(request, AgentGroupPage)
@@ -96,29 +92,29 @@ async def list_agent_groups(request: AnyRequest) -> Response[bytes]:
     )
 
 
-@get("/v1/agent-groups/count", opt=returns("number of groups", query=AgentGroupFilters))
+@get("/v1/agent-groups/count", "number of groups", query=AgentGroupFilters)
 async def count_agent_groups(request: AnyRequest) -> Response[bytes]:
     """Count the groups that match the filters."""
     found = shown_groups(request, query_of(request, AgentGroupFilters))
     return await answer_count(request, GROUPS, found)
 
 
-@get(GROUP, opt=returns("agent group"))
+@get(GROUP, "agent group")
 async def retrieve_agent_group(request: AnyRequest, group_id: str) -> Response[bytes]:
     """Retrieve a group with its shared state."""
     return await answer_document(request, GROUPS, group_id, document=AGENT_GROUP)
 
 
-@patch(GROUP, opt=returns("agent group", body=all_request_bodies.AgentGroupUpdate))
+@patch(GROUP, "agent group", body=bodies.AgentGroupUpdate)
 async def update_agent_group(request: AnyRequest, group_id: str) -> Response[bytes]:
     """Change the given fields of a group."""
     valid_id("group", group_id)
-    body = await body_of(request, all_request_bodies.AgentGroupUpdate)
+    body = await body_of(request, bodies.AgentGroupUpdate)
     await change_group(request, group_id, config_fields(body))
     return await answer_document(request, GROUPS, group_id, document=AGENT_GROUP)
 
 
-@get(f"{GROUP}/members", opt=returns("members of a group"))
+@get(f"{GROUP}/members", "members of a group")
 async def list_group_members(request: AnyRequest, group_id: str) -> Response[bytes]:
     """List the members of a group in their order, with their names and when they joined."""
     await must_exist(request, GROUPS, group_id)
@@ -127,21 +123,17 @@ async def list_group_members(request: AnyRequest, group_id: str) -> Response[byt
     return raw(await api_of(request).reads.all(MEMBERS, found, order="v.position"))
 
 
-@post(
-    f"{GROUP}/members",
-    status_code=200,
-    opt=returns("agent group", body=all_request_bodies.GroupMemberCreate),
-)
+@post(f"{GROUP}/members", "agent group", body=bodies.GroupMemberCreate)
 async def add_group_member(request: AnyRequest, group_id: str) -> Response[bytes]:
     """Have an agent join a group, as its last member; twice is once."""
     valid_id("group", group_id)
-    body = await body_of(request, all_request_bodies.GroupMemberCreate)
+    body = await body_of(request, bodies.GroupMemberCreate)
     await api_of(request).send(request, AddMember(group_id=group_id, agent_id=body.agent_id))
     await share_blocks(request, group_id)
     return await answer_document(request, GROUPS, group_id, document=AGENT_GROUP)
 
 
-@delete(f"{GROUP}/members/{{agent_id:str}}", status_code=200, opt=returns("agent group"))
+@delete(f"{GROUP}/members/{{agent_id:str}}", "agent group")
 async def remove_group_member(request: AnyRequest, group_id: str, agent_id: str) -> Response[bytes]:
     """Have an agent leave a group."""
     valid_id("group", group_id)
@@ -151,20 +143,17 @@ async def remove_group_member(request: AnyRequest, group_id: str, agent_id: str)
     return await answer_document(request, GROUPS, group_id, document=AGENT_GROUP)
 
 
-@get(f"{GROUP}/state", opt=returns("state of a group"))
+@get(f"{GROUP}/state", "state of a group")
 async def retrieve_group_state(request: AnyRequest, group_id: str) -> Response[bytes]:
     """Retrieve the shared state of a group, and its version."""
     return await answer_document(request, GROUPS, group_id, document=STATE)
 
 
-@patch(
-    f"{GROUP}/state",
-    opt=returns("state of a group", body=all_request_bodies.GroupStateUpdate),
-)
+@patch(f"{GROUP}/state", "state of a group", body=bodies.GroupStateUpdate)
 async def update_group_state(request: AnyRequest, group_id: str) -> Response[bytes]:
     """Write the shared state of a group; the answer is what it is now."""
     valid_id("group", group_id)
-    body = await body_of(request, all_request_bodies.GroupStateUpdate)
+    body = await body_of(request, bodies.GroupStateUpdate)
     command = UpdateGroupState(group_id=group_id, document=body.state, version=body.version)
     reply = await api_of(request).send(request, command)
     return raw(to_json(reply.result))

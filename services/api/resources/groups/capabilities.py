@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Annotated
 
-from litestar import Response, delete, get, put
+from litestar import Response
 from pydantic import BaseModel, Field
 
 from libs.contracts.agent.agents import DeclareCapability, WithdrawCapability
@@ -24,7 +24,7 @@ from services.api.http.request_parsing import (
     query_of,
     valid_id,
 )
-from services.api.openapi.operation import returns
+from services.api.openapi.operation import delete, get, put
 from services.api.v1.path_names import valid_name
 
 OF_AGENT = "/v1/agents/{agent_id:str}/capabilities/{capability:str}"
@@ -56,7 +56,7 @@ class NamedCapability(BaseModel):
     capability: CapabilityName
 
 
-@get("/v1/capabilities", opt=returns("capabilities", query=CapabilityPage))
+@get("/v1/capabilities", "capabilities", query=CapabilityPage)
 async def list_capabilities(request: AnyRequest) -> Response[bytes]:
     """List what agents declare that they can do, with the number of agents, by name."""
     page = query_of(request, CapabilityPage)
@@ -64,10 +64,7 @@ async def list_capabilities(request: AnyRequest) -> Response[bytes]:
     return raw(await queries.names(org_of(request), page.after, page.limit))
 
 
-@get(
-    "/v1/capabilities/{capability:str}/agents",
-    opt=returns("agents with a capability", query=AgentsShown),
-)
+@get("/v1/capabilities/{capability:str}/agents", "agents with a capability", query=AgentsShown)
 async def list_capable_agents(request: AnyRequest, capability: str) -> Response[bytes]:
     """List the agents that declare a capability, the most available first."""
     shown = query_of(request, AgentsShown)
@@ -79,7 +76,7 @@ async def list_capable_agents(request: AnyRequest, capability: str) -> Response[
     return raw(found)
 
 
-@put(OF_AGENT, opt=returns("capability", body=CapabilityWanted))
+@put(OF_AGENT, "capability", body=CapabilityWanted)
 async def declare_capability(request: AnyRequest, agent_id: str, capability: str) -> JsonObject:
     """Declare that an agent can do something; what it said of that before is replaced."""
     name = valid_name(NamedCapability, "capability", capability)
@@ -90,7 +87,7 @@ async def declare_capability(request: AnyRequest, agent_id: str, capability: str
     return {"agent_id": agent_id, **declared.model_dump(mode="json")}
 
 
-@delete(OF_AGENT, status_code=200, opt=returns("message"))
+@delete(OF_AGENT, "message")
 async def withdraw_capability(request: AnyRequest, agent_id: str, capability: str) -> JsonObject:
     """Declare that an agent does not do something any more."""
     command = WithdrawCapability(agent_id=valid_id("agent", agent_id), name=capability)

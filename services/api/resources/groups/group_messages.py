@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from typing import Annotated, Any, Literal
 
-from litestar import Response, get, patch, post
+from litestar import Response
 from litestar.response import Stream
 from pydantic import BaseModel, Field
 
@@ -32,7 +32,7 @@ from services.api.http.request_parsing import (
     query_of,
     valid_id,
 )
-from services.api.openapi.operation import returns
+from services.api.openapi.operation import get, patch, post
 from services.api.v1.group_message_request import (
     GroupRequest,
     GroupStreamRequest,
@@ -97,7 +97,7 @@ def paths(suffix: str) -> list[str]:
     return [f"{group}{suffix}" for group in BOTH]
 
 
-@get(paths("/messages"), opt=returns("messages", query=GroupMessagePage))
+@get(paths("/messages"), "messages", query=GroupMessagePage)
 async def list_group_messages(request: AnyRequest, group_id: str) -> Response[bytes]:
     """List the messages of a group's transcript, the oldest first."""
     page = query_of(request, GroupMessagePage)
@@ -108,11 +108,7 @@ async def list_group_messages(request: AnyRequest, group_id: str) -> Response[by
     )
 
 
-@post(
-    paths("/messages"),
-    status_code=200,
-    opt=returns("what the members say", body=GroupStreamRequest),
-)
+@post(paths("/messages"), "what the members say", body=GroupStreamRequest)
 async def send_group_message(request: AnyRequest, group_id: str) -> Response[bytes] | Stream:
     """Send messages to a group and get what its members answer, whole or (`streaming`) as they
     come."""
@@ -130,11 +126,7 @@ async def send_group_message(request: AnyRequest, group_id: str) -> Response[byt
     return Response(json.dumps(answer).encode(), media_type="application/json")
 
 
-@post(
-    paths("/messages/stream"),
-    status_code=200,
-    opt=returns("events", body=GroupStreamRequest, streams=True),
-)
+@post(paths("/messages/stream"), "events", body=GroupStreamRequest, streams=True)
 async def stream_group_message(request: AnyRequest, group_id: str) -> Stream:
     """Send messages to a group and get what its members answer as server-sent events."""
     await must_exist(request, GROUPS, group_id)
@@ -149,7 +141,7 @@ async def stream(request: AnyRequest, body: GroupStreamRequest, run_id: str) -> 
     )
 
 
-@post(paths("/messages/async"), status_code=200, opt=returns("the group's run", body=GroupRequest))
+@post(paths("/messages/async"), "the group's run", body=GroupRequest)
 async def send_group_message_async(request: AnyRequest, group_id: str) -> Response[bytes]:
     """Send messages to a group and get the run that will answer them, without waiting for it."""
     await must_exist(request, GROUPS, group_id)
@@ -158,7 +150,7 @@ async def send_group_message_async(request: AnyRequest, group_id: str) -> Respon
     return await answer_document(request, GROUP_RUNS, run_id)
 
 
-@get(paths("/runs"), opt=returns("runs of the group", query=GroupRunPage))
+@get(paths("/runs"), "runs of the group", query=GroupRunPage)
 async def list_group_runs(request: AnyRequest, group_id: str) -> Response[bytes]:
     """List the runs of a group, the newest first."""
     page = query_of(request, GroupRunPage)
@@ -167,7 +159,7 @@ async def list_group_runs(request: AnyRequest, group_id: str) -> Response[bytes]
     return await answer_page(request, GROUP_RUNS, page, found, bytes_max=PAGE_BYTES_MAX)
 
 
-@get(paths("/runs/{group_run_id:str}"), opt=returns("the group's run"))
+@get(paths("/runs/{group_run_id:str}"), "the group's run")
 async def retrieve_group_run(
     request: AnyRequest, group_id: str, group_run_id: str
 ) -> Response[bytes]:
@@ -189,11 +181,7 @@ async def answer_of_group(
     return raw(body)
 
 
-@post(
-    paths("/messages/cancel"),
-    status_code=200,
-    opt=returns("what became of each run", body=GroupRunsToCancel),
-)
+@post(paths("/messages/cancel"), "what became of each run", body=GroupRunsToCancel)
 async def cancel_group_runs(request: AnyRequest, group_id: str) -> JsonObject:
     """Cancel runs of a group: those that are named, or all."""
     asked = parse(await request.body() or b"{}", GroupRunsToCancel)
@@ -202,7 +190,7 @@ async def cancel_group_runs(request: AnyRequest, group_id: str) -> JsonObject:
     return (await api_of(request).send(request, command)).result
 
 
-@patch(paths("/messages/{message_id:str}"), opt=returns("message", body=GroupMessageEdit))
+@patch(paths("/messages/{message_id:str}"), "message", body=GroupMessageEdit)
 async def modify_group_message(
     request: AnyRequest, group_id: str, message_id: str
 ) -> Response[bytes]:
@@ -216,7 +204,7 @@ async def modify_group_message(
     return await answer_of_group(request, GROUP_MESSAGES, group_id, message_id)
 
 
-@patch(paths("/reset-messages"), opt=returns("nothing"))
+@patch(paths("/reset-messages"), "nothing")
 async def reset_group_messages(request: AnyRequest, group_id: str) -> Response[Any]:
     """Empty the transcript of a group; its members begin anew."""
     await must_exist(request, GROUPS, group_id)

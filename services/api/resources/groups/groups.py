@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Annotated, Literal
 
-from litestar import Response, delete, get, patch, post
+from litestar import Response
 from pydantic import Field
 
 from libs.contracts.bus_messages import JsonObject
@@ -18,7 +18,7 @@ from libs.contracts.groups.groups import (
     ShareGroupBlocks,
     UpdateGroup,
 )
-from libs.contracts.letta import all_request_bodies
+from libs.contracts.letta import all_request_bodies as bodies
 from libs.contracts.letta.group_requests import config_fields
 from libs.contracts.letta.request_size_limits import Name
 from services.api.adapters.resource_query_builder import (
@@ -32,7 +32,7 @@ from services.api.http.callers import org_of
 from services.api.http.handler_dependencies import api_of
 from services.api.http.raw_json import raw
 from services.api.http.request_parsing import AnyRequest, Page, Query, body_of, query_of, valid_id
-from services.api.openapi.operation import returns
+from services.api.openapi.operation import delete, get, patch, post
 from services.api.resources.agents.agents import AGENTS
 from services.api.v1.read_model_responses import (
     answer_count,
@@ -82,10 +82,10 @@ class GroupOfAgentPage(Page):
     manager_type: Annotated[ManagerType | None, Where("v.manager_type = {}", key=True)] = None
 
 
-@post("/v1/groups", status_code=200, opt=returns("group", body=all_request_bodies.GroupCreate))
+@post("/v1/groups", "group", body=bodies.GroupCreate)
 async def create_group(request: AnyRequest) -> Response[bytes]:
     """Create a group of agents; without a manager config they answer in turn."""
-    body = await body_of(request, all_request_bodies.GroupCreate)
+    body = await body_of(request, bodies.GroupCreate)
     group_id = await make_group(request, config_fields(body), {})
     return await answer_document(request, GROUPS, group_id)
 
@@ -113,7 +113,7 @@ async def share_blocks(request: AnyRequest, group_id: str) -> None:
             return
 
 
-@get("/v1/groups", opt=returns("groups", query=GroupPage))
+@get("/v1/groups", "groups", query=GroupPage)
 async def list_groups(request: AnyRequest) -> Response[bytes]:
     """List groups, the oldest first."""
     page = query_of(request, GroupPage)
@@ -126,23 +126,23 @@ def shown_groups(request: AnyRequest, asked: GroupFilters) -> Filter:
     return found if asked.show_hidden_groups else found.add(NOT_HIDDEN)
 
 
-@get("/v1/groups/count", opt=returns("number of groups"))
+@get("/v1/groups/count", "number of groups")
 async def count_groups(request: AnyRequest) -> Response[bytes]:
     """Count all groups, hidden ones too."""
     return await answer_count(request, GROUPS, filter_of(Query(), org_of(request)))
 
 
-@get(GROUP, opt=returns("group"))
+@get(GROUP, "group")
 async def retrieve_group(request: AnyRequest, group_id: str) -> Response[bytes]:
     """Retrieve a group by its id."""
     return await answer_document(request, GROUPS, group_id)
 
 
-@patch(GROUP, opt=returns("group", body=all_request_bodies.GroupUpdate))
+@patch(GROUP, "group", body=bodies.GroupUpdate)
 async def modify_group(request: AnyRequest, group_id: str) -> Response[bytes]:
     """Change the given fields of a group."""
     valid_id("group", group_id)
-    body = await body_of(request, all_request_bodies.GroupUpdate)
+    body = await body_of(request, bodies.GroupUpdate)
     await change_group(request, group_id, config_fields(body))
     return await answer_document(request, GROUPS, group_id)
 
@@ -154,7 +154,7 @@ async def change_group(request: AnyRequest, group_id: str, changes: JsonObject) 
         await share_blocks(request, group_id)
 
 
-@delete([*BOTH], status_code=200, opt=returns("message"))
+@delete([*BOTH], "message")
 async def delete_group(request: AnyRequest, group_id: str) -> JsonObject:
     """Delete a group; its agents stay, without the blocks that it shared with them."""
     await api_of(request).send(request, DeleteGroup(group_id=valid_id("group", group_id)))
@@ -162,7 +162,7 @@ async def delete_group(request: AnyRequest, group_id: str) -> JsonObject:
     return {"message": f"Group id={group_id} successfully deleted"}
 
 
-@patch([f"{path}/blocks/attach/{{block_id:str}}" for path in BOTH], opt=returns("nothing"))
+@patch([f"{path}/blocks/attach/{{block_id:str}}" for path in BOTH], "nothing")
 async def attach_block_to_group(
     request: AnyRequest, group_id: str, block_id: str
 ) -> Response[bytes]:
@@ -175,7 +175,7 @@ async def attach_block_to_group(
     return raw(b"null")
 
 
-@patch([f"{path}/blocks/detach/{{block_id:str}}" for path in BOTH], opt=returns("nothing"))
+@patch([f"{path}/blocks/detach/{{block_id:str}}" for path in BOTH], "nothing")
 async def detach_block_from_group(
     request: AnyRequest, group_id: str, block_id: str
 ) -> Response[bytes]:
@@ -188,7 +188,7 @@ async def detach_block_from_group(
     return raw(b"null")
 
 
-@get("/v1/agents/{agent_id:str}/groups", opt=returns("groups", query=GroupOfAgentPage))
+@get("/v1/agents/{agent_id:str}/groups", "groups", query=GroupOfAgentPage)
 async def list_groups_for_agent(request: AnyRequest, agent_id: str) -> Response[bytes]:
     """List the groups that an agent is a member of, the newest first."""
     page = query_of(request, GroupOfAgentPage)

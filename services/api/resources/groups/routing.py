@@ -6,7 +6,7 @@ from __future__ import annotations
 import json
 from typing import Annotated, Any, Literal
 
-from litestar import Response, get, post
+from litestar import Response
 
 from libs.contracts.groups.routing import Pattern, Recipients
 from libs.contracts.letta.routing_requests import RoutedMessages, RouteRequest
@@ -14,7 +14,7 @@ from services.api.adapters.resource_query_builder import Where
 from services.api.http.error_responses import answer
 from services.api.http.raw_json import raw
 from services.api.http.request_parsing import AnyRequest, Page, body_of, query_of
-from services.api.openapi.operation import returns
+from services.api.openapi.operation import get, post
 from services.api.resources.groups.capabilities import NamedCapability
 from services.api.v1.path_names import valid_name
 from services.api.v1.read_model_responses import answer_document, answer_page
@@ -42,7 +42,7 @@ class RoutedPage(Page):
     ] = None
 
 
-@post(TO_CAPABILITY, status_code=200, opt=returns("the answer", body=RoutedMessages))
+@post(TO_CAPABILITY, "the answer", body=RoutedMessages)
 async def send_to_capability(request: AnyRequest, capability: str) -> Response[bytes]:
     """Send messages to the best available agent that declares a capability, and get its answer."""
     body = await body_of(request, RoutedMessages)
@@ -50,7 +50,7 @@ async def send_to_capability(request: AnyRequest, capability: str) -> Response[b
     return raw(json.dumps(await send_and_hear(request, command)).encode())
 
 
-@post(f"{TO_CAPABILITY}/async", status_code=200, opt=returns("routed message", body=RoutedMessages))
+@post(f"{TO_CAPABILITY}/async", "routed message", body=RoutedMessages)
 async def send_to_capability_async(request: AnyRequest, capability: str) -> Response[bytes]:
     """Send messages to the best available agent that declares a capability, without waiting."""
     body = await body_of(request, RoutedMessages)
@@ -59,7 +59,7 @@ async def send_to_capability_async(request: AnyRequest, capability: str) -> Resp
     return await answer_document(request, ROUTED_MESSAGES, command.routed_message_id)
 
 
-@post("/v1/routing/messages", status_code=200, opt=returns("routed message", body=RouteRequest))
+@post("/v1/routing/messages", "routed message", body=RouteRequest)
 async def route_message(request: AnyRequest) -> Response[bytes]:
     """Route messages by a pattern. Where some agents answered and others failed, the status is 207
     and each says why."""
@@ -75,13 +75,13 @@ async def route_message(request: AnyRequest) -> Response[bytes]:
     return answer(status_of(document), shown, {})
 
 
-@get("/v1/routing/messages", opt=returns("routed messages", query=RoutedPage))
+@get("/v1/routing/messages", "routed messages", query=RoutedPage)
 async def list_routed_messages(request: AnyRequest) -> Response[bytes]:
     """List routed messages, the latest first."""
     return await answer_page(request, ROUTED_MESSAGES, query_of(request, RoutedPage))
 
 
-@get("/v1/routing/messages/{routed_message_id:str}", opt=returns("routed message"))
+@get("/v1/routing/messages/{routed_message_id:str}", "routed message")
 async def retrieve_routed_message(request: AnyRequest, routed_message_id: str) -> Response[bytes]:
     """Retrieve a routed message with the log of its deliveries."""
     return await answer_document(request, ROUTED_MESSAGES, routed_message_id)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from litestar import Response, delete, get, put
+from litestar import Response
 from pydantic import BaseModel
 
 from libs.contracts.bus_messages import JsonObject
@@ -14,7 +14,7 @@ from services.api.http.error_responses import Problem
 from services.api.http.handler_dependencies import api_of
 from services.api.http.raw_json import raw
 from services.api.http.request_parsing import AnyRequest, valid_id
-from services.api.openapi.operation import returns
+from services.api.openapi.operation import delete, get, put
 from services.api.v1.path_names import valid_name
 
 SUBSCRIBERS = "/v1/topics/{topic:str}/subscribers"
@@ -45,7 +45,7 @@ class NamedTopic(BaseModel):
     topic: CapabilityName
 
 
-@get("/v1/topics", opt=returns("topics"))
+@get("/v1/topics", "topics")
 async def list_topics(request: AnyRequest) -> Response[bytes]:
     """List the topics that agents subscribe to, with their number, by name."""
     database = api_of(request).reads.database
@@ -53,7 +53,7 @@ async def list_topics(request: AnyRequest) -> Response[bytes]:
     return raw(await database.fetch_text(TOPICS, values) or b"[]")
 
 
-@get(SUBSCRIBERS, opt=returns("subscribers"))
+@get(SUBSCRIBERS, "subscribers")
 async def list_subscribers(request: AnyRequest, topic: str) -> Response[bytes]:
     """List the agents that subscribe to a topic, the first that did so first."""
     found = Filter([ALL_OF_ORG, IS_THERE], {"org": org_of(request)})
@@ -65,7 +65,7 @@ async def list_subscribers(request: AnyRequest, topic: str) -> Response[bytes]:
     return raw(shown)
 
 
-@put(SUBSCRIBER, opt=returns("subscription"))
+@put(SUBSCRIBER, "subscription")
 async def subscribe(request: AnyRequest, topic: str, agent_id: str) -> JsonObject:
     """Have an agent get what is published on a topic. Safe to repeat."""
     name = valid_name(NamedTopic, "topic", topic)
@@ -76,7 +76,7 @@ async def subscribe(request: AnyRequest, topic: str, agent_id: str) -> JsonObjec
     return {"topic": name, "agent_id": agent_id}
 
 
-@delete(SUBSCRIBER, status_code=200, opt=returns("message"))
+@delete(SUBSCRIBER, "message")
 async def unsubscribe(request: AnyRequest, topic: str, agent_id: str) -> JsonObject:
     """Have an agent get nothing more of what is published on a topic."""
     command = UnsubscribeAgent(

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from litestar import Response, get, patch
+from litestar import Response
 from pydantic_core import from_json
 
 from libs.contracts.agent.agents import AttachBlock, DetachBlock
-from libs.contracts.letta import all_request_bodies, error_bodies
+from libs.contracts.letta import all_request_bodies as bodies
+from libs.contracts.letta import error_bodies
 from libs.contracts.memory.blocks import UpdateBlock
 from services.api.adapters.resource_query_builder import filter_of
 from services.api.http.callers import org_of
@@ -15,7 +16,7 @@ from services.api.http.error_responses import Problem
 from services.api.http.handler_dependencies import api_of
 from services.api.http.raw_json import raw
 from services.api.http.request_parsing import AnyRequest, Page, body_of, query_of, valid_id
-from services.api.openapi.operation import returns
+from services.api.openapi.operation import get, patch
 from services.api.resources.agents.agents import AGENTS, MEMORY
 from services.api.resources.memory.blocks import BLOCKS
 from services.api.v1.as_of import AsOf, seen_at
@@ -32,14 +33,14 @@ class AgentBlockPage(Page, AsOf):
     """A page of an agent's blocks."""
 
 
-@get("/v1/agents/{agent_id:str}/core-memory", opt=returns("memory", query=AsOf))
+@get("/v1/agents/{agent_id:str}/core-memory", "memory", query=AsOf)
 async def retrieve_memory(request: AnyRequest, agent_id: str) -> Response[bytes]:
     """Retrieve the memory of an agent; with `at` as it was then."""
     async with seen_at(request, agent_id, query_of(request, AsOf).at):
         return await answer_document(request, AGENTS, agent_id, document=MEMORY)
 
 
-@get(PATHS, opt=returns("blocks", query=AgentBlockPage))
+@get(PATHS, "blocks", query=AgentBlockPage)
 async def list_agent_blocks(request: AnyRequest, agent_id: str) -> Response[bytes]:
     """List the blocks of an agent."""
     page = query_of(request, AgentBlockPage)
@@ -49,27 +50,24 @@ async def list_agent_blocks(request: AnyRequest, agent_id: str) -> Response[byte
         return await answer_page(request, BLOCKS, page, attached)
 
 
-@get([f"{path}/{{label:str}}" for path in PATHS], opt=returns("block", query=AsOf))
+@get([f"{path}/{{label:str}}" for path in PATHS], "block", query=AsOf)
 async def retrieve_agent_block(request: AnyRequest, agent_id: str, label: str) -> Response[bytes]:
     """Retrieve a block of an agent by its label, or by its id; with `at` as it was then."""
     async with seen_at(request, agent_id, query_of(request, AsOf).at):
         return raw(await agent_block(request, agent_id, last_segment(request)))
 
 
-@patch(
-    [f"{path}/{{label:str}}" for path in PATHS],
-    opt=returns("block", body=all_request_bodies.BlockUpdate),
-)
+@patch([f"{path}/{{label:str}}" for path in PATHS], "block", body=bodies.BlockUpdate)
 async def update_agent_block(request: AnyRequest, agent_id: str, label: str) -> Response[bytes]:
     """Change a block of an agent by its label, or by its id."""
-    body = await body_of(request, all_request_bodies.BlockUpdate)
+    body = await body_of(request, bodies.BlockUpdate)
     changes = sized_block(body.model_dump(mode="json", exclude_unset=True))
     block = from_json(await agent_block(request, agent_id, last_segment(request)))
     await api_of(request).send(request, UpdateBlock(block_id=block["id"], changes=changes))
     return raw(await agent_block(request, agent_id, block["id"]))
 
 
-@patch([f"{path}/attach/{{block_id:str}}" for path in PATHS], opt=returns("agent"))
+@patch([f"{path}/attach/{{block_id:str}}" for path in PATHS], "agent")
 async def attach_block(request: AnyRequest, agent_id: str, block_id: str) -> Response[bytes]:
     """Attach a block to an agent."""
     valid_id("agent", agent_id)
@@ -79,7 +77,7 @@ async def attach_block(request: AnyRequest, agent_id: str, block_id: str) -> Res
     return await answer_document(request, AGENTS, agent_id)
 
 
-@patch([f"{path}/detach/{{block_id:str}}" for path in PATHS], opt=returns("agent"))
+@patch([f"{path}/detach/{{block_id:str}}" for path in PATHS], "agent")
 async def detach_block(request: AnyRequest, agent_id: str, block_id: str) -> Response[bytes]:
     """Detach a block from an agent."""
     valid_id("agent", agent_id)

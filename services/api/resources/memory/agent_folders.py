@@ -5,7 +5,7 @@ from __future__ import annotations
 from itertools import batched
 from typing import Annotated, Any, Literal
 
-from litestar import Response, get, patch
+from litestar import Response
 from pydantic import Field
 from pydantic_core import from_json, to_json
 
@@ -19,7 +19,7 @@ from services.api.http.callers import org_of
 from services.api.http.handler_dependencies import api_of
 from services.api.http.raw_json import raw
 from services.api.http.request_parsing import AnyRequest, Page, query_of, valid_id
-from services.api.openapi.operation import returns
+from services.api.openapi.operation import get, patch
 from services.api.resources.agents.agents import AGENTS
 from services.api.v1.client_versions import is_legacy
 from services.api.v1.folder_attachments import FILE_CHARS_MAX, attach, detach, files_max
@@ -68,7 +68,7 @@ class AgentFilePage(Page):
     order_by: Literal["created_at"] = "created_at"
 
 
-@get(PATHS, opt=returns("folders", query=AgentFolderPage))
+@get(PATHS, "folders", query=AgentFolderPage)
 async def list_agent_folders(request: AnyRequest, agent_id: str) -> Response[bytes]:
     """List the folders of an agent."""
     page = query_of(request, AgentFolderPage)
@@ -77,35 +77,35 @@ async def list_agent_folders(request: AnyRequest, agent_id: str) -> Response[byt
     return await answer_page(request, FOLDERS, page, attached)
 
 
-@patch(f"{PATHS[0]}/attach/{{folder_id:str}}", opt=returns("null, or the agent"))
+@patch(f"{PATHS[0]}/attach/{{folder_id:str}}", "null, or the agent")
 async def attach_folder(request: AnyRequest, agent_id: str, folder_id: str) -> Response[bytes]:
     """Attach a folder to an agent, which gets the tools for files."""
     await attach(request, valid_id("agent", agent_id), valid_id("source", folder_id))
     return await answer_change(request, agent_id)
 
 
-@patch(f"{PATHS[0]}/detach/{{folder_id:str}}", opt=returns("null, or the agent"))
+@patch(f"{PATHS[0]}/detach/{{folder_id:str}}", "null, or the agent")
 async def detach_folder(request: AnyRequest, agent_id: str, folder_id: str) -> Response[bytes]:
     """Detach a folder from an agent, and with the last one the tools for files."""
     await detach(request, valid_id("agent", agent_id), valid_id("source", folder_id))
     return await answer_change(request, agent_id)
 
 
-@patch(f"{PATHS[1]}/attach/{{source_id:str}}", opt=returns("agent"))
+@patch(f"{PATHS[1]}/attach/{{source_id:str}}", "agent")
 async def attach_source(request: AnyRequest, agent_id: str, source_id: str) -> Response[bytes]:
     """Attach a folder to an agent, by its older name."""
     await attach(request, valid_id("agent", agent_id), valid_id("source", source_id))
     return await answer_document(request, AGENTS, agent_id)
 
 
-@patch(f"{PATHS[1]}/detach/{{source_id:str}}", opt=returns("agent"))
+@patch(f"{PATHS[1]}/detach/{{source_id:str}}", "agent")
 async def detach_source(request: AnyRequest, agent_id: str, source_id: str) -> Response[bytes]:
     """Detach a folder from an agent, by its older name."""
     await detach(request, valid_id("agent", agent_id), valid_id("source", source_id))
     return await answer_document(request, AGENTS, agent_id)
 
 
-@get(FILES_PATH, opt=returns("files and a cursor", query=AgentFilePage))
+@get(FILES_PATH, "files and a cursor", query=AgentFilePage)
 async def list_agent_files(request: AnyRequest, agent_id: str) -> Response[bytes]:
     """List the files that an agent sees the names of, and what it sees of those that are open."""
     page = query_of(request, AgentFilePage)
@@ -131,14 +131,14 @@ async def list_agent_files(request: AnyRequest, agent_id: str) -> Response[bytes
     return raw(to_json(body))
 
 
-@patch(f"{FILES_PATH}/close-all", opt=returns("names of files"))
+@patch(f"{FILES_PATH}/close-all", "names of files")
 async def close_all_files(request: AnyRequest, agent_id: str) -> Response[bytes]:
     """Close the files that an agent has open."""
     await files_max(request, valid_id("agent", agent_id))
     return await close_files(request, CloseFiles(agent_id=agent_id))
 
 
-@patch(f"{FILES_PATH}/{{file_id:str}}/open", opt=returns("names of files"))
+@patch(f"{FILES_PATH}/{{file_id:str}}/open", "names of files")
 async def open_file(request: AnyRequest, agent_id: str, file_id: str) -> Response[bytes]:
     """Open a file for an agent. The answer names those that were closed to make room."""
     most = await files_max(request, valid_id("agent", agent_id))
@@ -146,7 +146,7 @@ async def open_file(request: AnyRequest, agent_id: str, file_id: str) -> Respons
     return await close_files(request, OpenFiles(agent_id=agent_id, files=[view], files_max=most))
 
 
-@patch(f"{FILES_PATH}/{{file_id:str}}/close", opt=returns("message"))
+@patch(f"{FILES_PATH}/{{file_id:str}}/close", "message")
 async def close_file(request: AnyRequest, agent_id: str, file_id: str) -> JsonObject:
     """Close a file that an agent has open."""
     await files_max(request, valid_id("agent", agent_id))

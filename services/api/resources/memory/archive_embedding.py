@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Annotated
 
-from litestar import Response, get, put
+from litestar import Response
 from pydantic import BaseModel
 
 from libs.contracts.letta.model_configs import EmbeddingConfig
@@ -14,7 +14,7 @@ from libs.contracts.memory.reembedding import ChangeArchiveEmbedding
 from services.api.adapters.resource_query_builder import Resource
 from services.api.http.handler_dependencies import api_of
 from services.api.http.request_parsing import AnyRequest, body_of, valid_id
-from services.api.openapi.operation import returns
+from services.api.openapi.operation import get, put
 from services.api.resources.memory.archives import ARCHIVE, ARCHIVES, embedding_config
 from services.api.v1.read_model_responses import answer_document, document_of
 
@@ -28,16 +28,13 @@ class WantedEmbedding(BaseModel):
     embedding_config: Annotated[EmbeddingConfig, JsonLimit()] | None = None
 
 
-@get(f"{ARCHIVE}/embedding", opt=returns("embedding of an archive"))
+@get(f"{ARCHIVE}/embedding", "embedding of an archive")
 async def retrieve_archive_embedding(request: AnyRequest, archive_id: str) -> Response[bytes]:
     """Say what embeds an archive, and how many of its passages it has embedded."""
     return await answer_document(request, EMBEDDINGS, archive_id)
 
 
-@put(
-    f"{ARCHIVE}/embedding",
-    opt=returns("embedding of an archive", body=WantedEmbedding),
-)
+@put(f"{ARCHIVE}/embedding", "embedding of an archive", body=WantedEmbedding)
 async def change_archive_embedding(request: AnyRequest, archive_id: str) -> Response[bytes]:
     """Embed an archive by another model from now on, and what is in it again, in the background."""
     valid_id("archive", archive_id)

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from typing import Annotated, Literal
 
-from litestar import Response, delete, get, patch, post
+from litestar import Response
 from pydantic import Field
 from pydantic_core import from_json
 
-from libs.contracts.letta import all_request_bodies, error_bodies
+from libs.contracts.letta import all_request_bodies as bodies
+from libs.contracts.letta import error_bodies
 from libs.contracts.letta.model_configs import EmbeddingConfig
 from libs.contracts.letta.request_size_limits import Name
 from libs.contracts.memory.archives import (
@@ -24,7 +25,7 @@ from services.api.http.error_responses import Problem
 from services.api.http.handler_dependencies import api_of
 from services.api.http.raw_json import raw
 from services.api.http.request_parsing import AnyRequest, Page, body_of, query_of, valid_id
-from services.api.openapi.operation import returns
+from services.api.openapi.operation import delete, get, patch, post
 from services.api.resources.agents.agents import AGENTS, Including, document_with, relationships
 from services.api.resources.server.models import MODELS
 from services.api.v1.read_model_responses import answer_document, answer_page, document_of
@@ -62,15 +63,11 @@ class SearchingAgentPage(Page, Including):
     limit: Annotated[int | None, Field(ge=0, le=1_000)] = 50
 
 
-@post(
-    "/v1/archives",
-    status_code=200,
-    opt=returns("archive", body=all_request_bodies.ArchiveCreateRequest),
-)
+@post("/v1/archives", "archive", body=bodies.ArchiveCreateRequest)
 async def create_archive(request: AnyRequest) -> Response[bytes]:
     """Create an archive without any passages."""
     api = api_of(request)
-    body = await body_of(request, all_request_bodies.ArchiveCreateRequest)
+    body = await body_of(request, bodies.ArchiveCreateRequest)
     archive_id = api.new_id(request, "archive")
     command = CreateArchive(
         archive_id=archive_id,
@@ -101,35 +98,35 @@ async def embedding_config(request: AnyRequest, handle: str | None) -> Embedding
     raise Problem(404, error_bodies.handle_not_found(handle, known))
 
 
-@get("/v1/archives", opt=returns("archives", query=ArchivePage))
+@get("/v1/archives", "archives", query=ArchivePage)
 async def list_archives(request: AnyRequest) -> Response[bytes]:
     """List archives, the newest first."""
     return await answer_page(request, ARCHIVES, query_of(request, ArchivePage))
 
 
-@get(ARCHIVE, opt=returns("archive"))
+@get(ARCHIVE, "archive")
 async def retrieve_archive(request: AnyRequest, archive_id: str) -> Response[bytes]:
     """Retrieve an archive by its id."""
     return await answer_document(request, ARCHIVES, archive_id)
 
 
-@patch(ARCHIVE, opt=returns("archive", body=all_request_bodies.ArchiveUpdateRequest))
+@patch(ARCHIVE, "archive", body=bodies.ArchiveUpdateRequest)
 async def update_archive(request: AnyRequest, archive_id: str) -> Response[bytes]:
     """Give an archive another name or description."""
     valid_id("archive", archive_id)
-    body = await body_of(request, all_request_bodies.ArchiveUpdateRequest)
+    body = await body_of(request, bodies.ArchiveUpdateRequest)
     changes = body.model_dump(mode="json", exclude_unset=True)
     await api_of(request).send(request, UpdateArchive(archive_id=archive_id, changes=changes))
     return await answer_document(request, ARCHIVES, archive_id)
 
 
-@delete(ARCHIVE, status_code=204, opt=returns("nothing"))
+@delete(ARCHIVE, "nothing", status_code=204)
 async def delete_archive(request: AnyRequest, archive_id: str) -> None:
     """Delete an archive with its passages."""
     await api_of(request).send(request, DeleteArchive(archive_id=valid_id("archive", archive_id)))
 
 
-@get(f"{ARCHIVE}/agents", opt=returns("agents", query=SearchingAgentPage))
+@get(f"{ARCHIVE}/agents", "agents", query=SearchingAgentPage)
 async def list_agents_of_archive(request: AnyRequest, archive_id: str) -> Response[bytes]:
     """List the agents that search an archive."""
     await document_of(request, ARCHIVES, archive_id)
@@ -139,7 +136,7 @@ async def list_agents_of_archive(request: AnyRequest, archive_id: str) -> Respon
     return await answer_page(request, AGENTS, page, searching, document=shown)
 
 
-@patch(f"{AGENT_ARCHIVE}/attach/{{archive_id:str}}", opt=returns("nothing"))
+@patch(f"{AGENT_ARCHIVE}/attach/{{archive_id:str}}", "nothing")
 async def attach_archive(request: AnyRequest, agent_id: str, archive_id: str) -> Response[bytes]:
     """Let an agent search an archive; twice is once."""
     command = AttachArchive(
@@ -149,7 +146,7 @@ async def attach_archive(request: AnyRequest, agent_id: str, archive_id: str) ->
     return raw(b"null")
 
 
-@patch(f"{AGENT_ARCHIVE}/detach/{{archive_id:str}}", opt=returns("nothing"))
+@patch(f"{AGENT_ARCHIVE}/detach/{{archive_id:str}}", "nothing")
 async def detach_archive(request: AnyRequest, agent_id: str, archive_id: str) -> Response[bytes]:
     """Let an agent no longer search an archive; twice is once."""
     await document_of(request, AGENTS, agent_id, document="to_jsonb(v.id)")

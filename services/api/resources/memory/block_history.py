@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from typing import Annotated, Literal
 
-from litestar import Response, get, post
+from litestar import Response
 from pydantic import BaseModel, ConfigDict, Field
 from pydantic_core import from_json, to_json
 
@@ -17,7 +17,7 @@ from services.api.http.error_responses import Problem
 from services.api.http.handler_dependencies import api_of
 from services.api.http.raw_json import raw
 from services.api.http.request_parsing import AnyRequest, Query, parse, query_of, valid_id
-from services.api.openapi.operation import returns
+from services.api.openapi.operation import get, post
 from services.api.resources.memory.blocks import BLOCKS
 from services.api.v1.block_blame import diff, page_of_blame
 from services.api.v1.read_model_responses import answer_document
@@ -63,7 +63,7 @@ class Undo(BaseModel):
     if_version: Version | None = None
 
 
-@get("/v1/blocks/{block_id:str}/history", opt=returns("versions", query=HistoryPage))
+@get("/v1/blocks/{block_id:str}/history", "versions", query=HistoryPage)
 async def list_block_versions(request: AnyRequest, block_id: str) -> Response[bytes]:
     """List the versions of a memory block, the newest first: what each changed, by whom and why."""
     await newest(request, block_id)
@@ -72,7 +72,7 @@ async def list_block_versions(request: AnyRequest, block_id: str) -> Response[by
     return raw(await api_of(request).block_history.versions(part))
 
 
-@get("/v1/blocks/{block_id:str}/versions/{version:str}", opt=returns("block"))
+@get("/v1/blocks/{block_id:str}/versions/{version:str}", "block")
 async def retrieve_block_version(
     request: AnyRequest, block_id: str, version: str
 ) -> Response[bytes]:
@@ -81,7 +81,7 @@ async def retrieve_block_version(
     return raw(await fields_at(request, block_id, version_number(version)))
 
 
-@get("/v1/blocks/{block_id:str}/diff", opt=returns("difference", query=TwoVersions))
+@get("/v1/blocks/{block_id:str}/diff", "difference", query=TwoVersions)
 async def compare_block_versions(request: AnyRequest, block_id: str) -> Response[bytes]:
     """Compare two versions of a memory block: the fields that differ, the value line by line."""
     asked = query_of(request, TwoVersions)
@@ -109,7 +109,7 @@ async def compare_block_versions(request: AnyRequest, block_id: str) -> Response
     return raw(to_json(shown))
 
 
-@get("/v1/blocks/{block_id:str}/blame", opt=returns("lines", query=BlamedLines))
+@get("/v1/blocks/{block_id:str}/blame", "lines", query=BlamedLines)
 async def blame_block(request: AnyRequest, block_id: str) -> Response[bytes]:
     """Say of each line of a memory block when it was written, by whom and why, a page of lines at a
     time. Lines that are older than the 200 newest changes count as written by the oldest of
@@ -123,7 +123,7 @@ async def blame_block(request: AnyRequest, block_id: str) -> Response[bytes]:
     return raw(to_json({"block_id": block_id, "version": version, **blame}))
 
 
-@post("/v1/blocks/{block_id:str}/undo", status_code=200, opt=returns("block", body=Undo))
+@post("/v1/blocks/{block_id:str}/undo", "block", body=Undo)
 async def undo_block_change(request: AnyRequest, block_id: str) -> Response[bytes]:
     """Give a memory block the fields of an earlier version, as one more version: nothing is lost,
     and an undo is undone in the same way."""

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from typing import Annotated, Literal
 
-from litestar import Response, delete, get, patch, post
+from litestar import Response
 from pydantic import AfterValidator, Field
 
-from libs.contracts.letta import all_request_bodies
+from libs.contracts.letta import all_request_bodies as bodies
 from libs.contracts.letta.blocks import created_block
 from libs.contracts.letta.request_size_limits import Integer, Integers, Name, Names, SearchText
 from libs.contracts.memory.blocks import CreateBlocks, DeleteBlock, UpdateBlock
@@ -31,7 +31,7 @@ from services.api.http.request_parsing import (
     query_of,
     valid_id,
 )
-from services.api.openapi.operation import returns
+from services.api.openapi.operation import delete, get, patch, post
 from services.api.resources.agents.agents import AGENTS, Including, document_with, relationships
 from services.api.v1.creation_defaults import complete_block
 from services.api.v1.read_model_responses import (
@@ -108,11 +108,11 @@ class AttachedAgentPage(Page, Including):
     limit: Annotated[int | None, Field(ge=0, le=1_000)] = 50
 
 
-@post(PATHS, status_code=200, opt=returns("block", body=all_request_bodies.CreateBlock))
+@post(PATHS, "block", body=bodies.CreateBlock)
 async def create_block(request: AnyRequest) -> Response[bytes]:
     """Create a memory block without an agent."""
     api = api_of(request)
-    body = complete_block(await body_of(request, all_request_bodies.CreateBlock), api.defaults)
+    body = complete_block(await body_of(request, bodies.CreateBlock), api.defaults)
     sized_block(body.model_dump(mode="json"))
     block_id = api.new_id(request, "block")
     command = CreateBlocks(blocks=[created_block(body, block_id)])
@@ -120,47 +120,44 @@ async def create_block(request: AnyRequest) -> Response[bytes]:
     return await answer_document(request, BLOCKS, block_id)
 
 
-@get(PATHS, opt=returns("blocks", query=BlockPage))
+@get(PATHS, "blocks", query=BlockPage)
 async def list_blocks(request: AnyRequest) -> Response[bytes]:
     """List memory blocks, the newest first."""
     page = query_of(request, BlockPage)
     return await answer_page(request, BLOCKS, page, bytes_max=LONG_PAGE_BYTES_MAX)
 
 
-@get("/v1/blocks/count", opt=returns("number of blocks", query=BlockFilters))
+@get("/v1/blocks/count", "number of blocks", query=BlockFilters)
 async def count_blocks(request: AnyRequest) -> Response[bytes]:
     """Count the memory blocks that match the filters."""
     found = filter_of(query_of(request, BlockFilters), org_of(request))
     return await answer_count(request, BLOCKS, found)
 
 
-@get("/v1/blocks/{block_id:str}", opt=returns("block"))
+@get("/v1/blocks/{block_id:str}", "block")
 async def retrieve_block(request: AnyRequest, block_id: str) -> Response[bytes]:
     """Retrieve a memory block by its id."""
     return await answer_document(request, BLOCKS, block_id)
 
 
-@patch("/v1/blocks/{block_id:str}", opt=returns("block", body=all_request_bodies.BlockUpdate))
+@patch("/v1/blocks/{block_id:str}", "block", body=bodies.BlockUpdate)
 async def update_block(request: AnyRequest, block_id: str) -> Response[bytes]:
     """Change the given fields of a memory block, for every agent that sees it."""
     valid_id("block", block_id)
-    body = await body_of(request, all_request_bodies.BlockUpdate)
+    body = await body_of(request, bodies.BlockUpdate)
     changes = sized_block(body.model_dump(mode="json", exclude_unset=True))
     await api_of(request).send(request, UpdateBlock(block_id=block_id, changes=changes))
     return await answer_document(request, BLOCKS, block_id)
 
 
-@delete([f"{path}/{{block_id:str}}" for path in PATHS], status_code=200, opt=returns("nothing"))
+@delete([f"{path}/{{block_id:str}}" for path in PATHS], "nothing")
 async def delete_block(request: AnyRequest, block_id: str) -> Response[bytes]:
     """Delete a memory block; no agent sees it any more."""
     await api_of(request).send(request, DeleteBlock(block_id=valid_id("block", block_id)))
     return raw(b"null")
 
 
-@get(
-    [f"{path}/{{block_id:str}}/agents" for path in PATHS],
-    opt=returns("agents", query=AttachedAgentPage),
-)
+@get([f"{path}/{{block_id:str}}/agents" for path in PATHS], "agents", query=AttachedAgentPage)
 async def list_agents_of_block(request: AnyRequest, block_id: str) -> Response[bytes]:
     """List the agents that a block is attached to."""
     await document_of(request, BLOCKS, block_id)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from litestar import Response, get, put
+from litestar import Response
 
 from libs.contracts.memory.archives import EMBEDDING_SECONDS_MAX
 from libs.contracts.memory.folders import UpdateFolder
@@ -10,7 +10,7 @@ from libs.embeddings.bundled_model_config import HANDLE
 from services.api.adapters.resource_query_builder import Resource
 from services.api.http.handler_dependencies import api_of
 from services.api.http.request_parsing import AnyRequest, body_of, valid_id
-from services.api.openapi.operation import returns
+from services.api.openapi.operation import get, put
 from services.api.resources.memory.archive_embedding import WantedEmbedding
 from services.api.resources.memory.archives import embedding_config
 from services.api.resources.memory.folders import FOLDERS
@@ -20,13 +20,13 @@ EMBEDDINGS = Resource(kind="source", view="memory.folder_embedding_view", docume
 PATH = "/v1/folders/{folder_id:str}/embedding"
 
 
-@get(PATH, opt=returns("embedding of a folder"))
+@get(PATH, "embedding of a folder")
 async def retrieve_folder_embedding(request: AnyRequest, folder_id: str) -> Response[bytes]:
     """Say what embeds a folder, and how many of its passages it has embedded."""
     return await answer_document(request, EMBEDDINGS, folder_id)
 
 
-@put(PATH, opt=returns("embedding of a folder", body=WantedEmbedding))
+@put(PATH, "embedding of a folder", body=WantedEmbedding)
 async def change_folder_embedding(request: AnyRequest, folder_id: str) -> Response[bytes]:
     """Embed a folder by another model from now on, and what is in it again, in the background."""
     valid_id("source", folder_id)

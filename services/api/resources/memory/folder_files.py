@@ -6,7 +6,7 @@ from contextlib import AsyncExitStack
 from pathlib import PurePath
 from typing import Annotated, Any, Literal
 
-from litestar import Response, delete, get, post
+from litestar import Response
 from pydantic import Field, ValidationError
 from pydantic_core import from_json, to_json
 
@@ -30,8 +30,8 @@ from services.api.http.multipart_upload import FileWriter, read_form
 from services.api.http.per_path_concurrency_limits import again
 from services.api.http.raw_json import raw
 from services.api.http.request_parsing import AnyRequest, Page, Query, query_of, valid_id
-from services.api.openapi.operation import returns
-from services.api.resources.memory.folders import FOLDERS
+from services.api.openapi.operation import delete, get, post
+from services.api.resources.memory.folders import FOLDERS, paths
 from services.api.v1.read_model_responses import answer_page, document_of
 
 FILES = Resource(
@@ -70,12 +70,7 @@ class FilePage(Page, FileQuery):
     check_status_updates: bool = True
 
 
-@post(
-    ["/v1/folders/{folder_id:str}/upload", "/v1/sources/{folder_id:str}/upload"],
-    status_code=200,
-    request_max_body_size=None,
-    opt=returns("file", query=UploadQuery),
-)
+@post(paths("/{folder_id:str}/upload"), "file", query=UploadQuery, request_max_body_size=None)
 async def upload_file(request: AnyRequest, folder_id: str) -> Response[bytes]:
     """Upload a file to a folder, as `file` of a form; it is parsed and embedded afterwards."""
     api = api_of(request)
@@ -197,10 +192,7 @@ def name_and_type(name: str, sent_name: str, declared: str) -> tuple[str, str]:
     return wanted, file_type
 
 
-@get(
-    ["/v1/folders/{folder_id:str}/files", "/v1/sources/{folder_id:str}/files"],
-    opt=returns("files", query=FilePage),
-)
+@get(paths("/{folder_id:str}/files"), "files", query=FilePage)
 async def list_folder_files(request: AnyRequest, folder_id: str) -> Response[bytes]:
     """List the files of a folder, the newest first."""
     await document_of(request, FOLDERS, folder_id)
@@ -218,13 +210,7 @@ async def list_folder_files(request: AnyRequest, folder_id: str) -> Response[byt
     return await answer_page(request, FILES, page, found, document=document)
 
 
-@get(
-    [
-        "/v1/folders/{folder_id:str}/files/{file_id:str}",
-        "/v1/sources/{folder_id:str}/files/{file_id:str}",
-    ],
-    opt=returns("file", query=FileQuery),
-)
+@get(paths("/{folder_id:str}/files/{file_id:str}"), "file", query=FileQuery)
 async def retrieve_folder_file(
     request: AnyRequest, folder_id: str, file_id: str
 ) -> Response[bytes]:
@@ -239,11 +225,7 @@ async def retrieve_folder_file(
     return raw(body)
 
 
-@delete(
-    ["/v1/folders/{folder_id:str}/{file_id:str}", "/v1/sources/{folder_id:str}/{file_id:str}"],
-    status_code=204,
-    opt=returns("nothing"),
-)
+@delete(paths("/{folder_id:str}/{file_id:str}"), "nothing", status_code=204)
 async def delete_folder_file(request: AnyRequest, folder_id: str, file_id: str) -> None:
     """Delete a file of a folder, with its passages."""
     command = DeleteFile(file_id=valid_id("file", file_id), folder_id=valid_id("source", folder_id))

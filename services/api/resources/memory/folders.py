@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from typing import Annotated, Literal
 
-from litestar import Response, delete, get, patch, post
+from litestar import Response
 from pydantic import Field
 from pydantic_core import from_json
 
-from libs.contracts.letta import all_request_bodies
+from libs.contracts.letta import all_request_bodies as bodies
 from libs.contracts.letta.request_size_limits import Name
 from libs.contracts.memory.archives import EMBEDDING_SECONDS_MAX
 from libs.contracts.memory.folders import CreateFolder, DeleteFolder, UpdateFolder
@@ -19,7 +19,7 @@ from services.api.http.error_responses import Problem
 from services.api.http.handler_dependencies import api_of
 from services.api.http.raw_json import raw
 from services.api.http.request_parsing import AnyRequest, Page, Query, body_of, query_of, valid_id
-from services.api.openapi.operation import returns
+from services.api.openapi.operation import delete, get, patch, post
 from services.api.resources.agents.agents import AGENTS
 from services.api.resources.memory.archives import embedding_of_new
 from services.api.resources.memory.passages import LIST_BYTES_MAX
@@ -49,6 +49,11 @@ OF_FOLDER = (
 DETAILED_MAX = 100_000
 
 
+def paths(suffix: str = "") -> list[str]:
+    """The paths of an operation, under both names of folders."""
+    return [f"/v1/folders{suffix}", f"/v1/sources{suffix}"]
+
+
 class FolderFilters(Query):
     """Which folders."""
 
@@ -75,15 +80,11 @@ class StatisticsQuery(Query):
     include_detailed_per_source_metadata: bool = False
 
 
-@post(
-    ["/v1/folders", "/v1/sources"],
-    status_code=200,
-    opt=returns("folder", body=all_request_bodies.FolderCreate),
-)
+@post(paths(), "folder", body=bodies.FolderCreate)
 async def create_folder(request: AnyRequest) -> Response[bytes]:
     """Create a folder; its name is its own in the organisation."""
     api = api_of(request)
-    body = await body_of(request, all_request_bodies.FolderCreate)
+    body = await body_of(request, bodies.FolderCreate)
     folder_id = api.new_id(request, "source")
     command = CreateFolder(
         folder_id=folder_id,
@@ -98,23 +99,20 @@ async def create_folder(request: AnyRequest) -> Response[bytes]:
     return await answer_document(request, FOLDERS, folder_id)
 
 
-@get(["/v1/folders", "/v1/sources"], opt=returns("folders", query=FolderPage))
+@get(paths(), "folders", query=FolderPage)
 async def list_folders(request: AnyRequest) -> Response[bytes]:
     """List folders, the oldest first."""
     return await answer_page(request, FOLDERS, query_of(request, FolderPage))
 
 
-@get(["/v1/folders/count", "/v1/sources/count"], opt=returns("number of folders"))
+@get(paths("/count"), "number of folders")
 async def count_folders(request: AnyRequest) -> Response[bytes]:
     """Count the folders that match the filters."""
     found = filter_of(query_of(request, FolderFilters), org_of(request))
     return await answer_count(request, FOLDERS, found)
 
 
-@get(
-    ["/v1/folders/metadata", "/v1/sources/metadata"],
-    opt=returns("what there is in all folders", query=StatisticsQuery),
-)
+@get(paths("/metadata"), "what there is in all folders", query=StatisticsQuery)
 async def retrieve_folder_statistics(request: AnyRequest) -> Response[bytes]:
     """Count the folders, their files and the bytes of those, in each folder if that is asked."""
     query, folders = query_of(request, StatisticsQuery), api_of(request).folders
@@ -131,10 +129,7 @@ async def retrieve_folder_statistics(request: AnyRequest) -> Response[bytes]:
     return raw(await folders.statistics(org_of(request), detailed=True))
 
 
-@get(
-    ["/v1/folders/name/{folder_name:str}", "/v1/sources/name/{folder_name:str}"],
-    opt=returns("id of the folder"),
-)
+@get(paths("/name/{folder_name:str}"), "id of the folder")
 async def retrieve_folder_id(request: AnyRequest, folder_name: str) -> Response[bytes]:
     """Retrieve the id of the folder of a name, which may have slashes."""
     folder_name = last_segment(request)
@@ -144,41 +139,31 @@ async def retrieve_folder_id(request: AnyRequest, folder_name: str) -> Response[
     return raw(found)
 
 
-@get(["/v1/folders/{folder_id:str}", "/v1/sources/{folder_id:str}"], opt=returns("folder"))
+@get(paths("/{folder_id:str}"), "folder")
 async def retrieve_folder(request: AnyRequest, folder_id: str) -> Response[bytes]:
     """Retrieve a folder by its id."""
     return await answer_document(request, FOLDERS, folder_id)
 
 
-@patch(
-    ["/v1/folders/{folder_id:str}", "/v1/sources/{folder_id:str}"],
-    opt=returns("folder", body=all_request_bodies.FolderUpdate),
-)
+@patch(paths("/{folder_id:str}"), "folder", body=bodies.FolderUpdate)
 async def update_folder(request: AnyRequest, folder_id: str) -> Response[bytes]:
     """Change the given fields of a folder."""
     valid_id("source", folder_id)
-    body = await body_of(request, all_request_bodies.FolderUpdate)
+    body = await body_of(request, bodies.FolderUpdate)
     changes = body.model_dump(mode="json", exclude_unset=True)
     command = UpdateFolder(folder_id=folder_id, changes=changes)
     await api_of(request).send(request, command, seconds_max=EMBEDDING_SECONDS_MAX)
     return await answer_document(request, FOLDERS, folder_id)
 
 
-@delete(
-    ["/v1/folders/{folder_id:str}", "/v1/sources/{folder_id:str}"],
-    status_code=200,
-    opt=returns("nothing"),
-)
+@delete(paths("/{folder_id:str}"), "nothing")
 async def delete_folder(request: AnyRequest, folder_id: str) -> Response[bytes]:
     """Delete a folder, with its files and their passages."""
     await api_of(request).send(request, DeleteFolder(folder_id=valid_id("source", folder_id)))
     return raw(b"null")
 
 
-@get(
-    ["/v1/folders/{folder_id:str}/passages", "/v1/sources/{folder_id:str}/passages"],
-    opt=returns("passages", query=PassagePage),
-)
+@get(paths("/{folder_id:str}/passages"), "passages", query=PassagePage)
 async def list_folder_passages(request: AnyRequest, folder_id: str) -> Response[bytes]:
     """List the passages of the files in a folder, the newest first."""
     await document_of(request, FOLDERS, folder_id)
@@ -187,10 +172,7 @@ async def list_folder_passages(request: AnyRequest, folder_id: str) -> Response[
     return await answer_page(request, PASSAGES_OF_FOLDER, page, found, bytes_max=LIST_BYTES_MAX)
 
 
-@get(
-    ["/v1/folders/{folder_id:str}/agents", "/v1/sources/{folder_id:str}/agents"],
-    opt=returns("ids of agents", query=PassagePage),
-)
+@get(paths("/{folder_id:str}/agents"), "ids of agents", query=PassagePage)
 async def list_folder_agents(request: AnyRequest, folder_id: str) -> Response[bytes]:
     """List the ids of the agents that a folder is attached to, the newest first."""
     await document_of(request, FOLDERS, folder_id)

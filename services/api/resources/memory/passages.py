@@ -7,12 +7,12 @@ from collections.abc import Awaitable, Sequence
 from datetime import datetime, tzinfo
 from typing import Annotated, Literal, cast
 
-from litestar import Response, delete, get, post
+from litestar import Response
 from pydantic import Field
 from pydantic_core import from_json, to_json
 
 from libs.contracts.bus_messages import Json, JsonObject
-from libs.contracts.letta import all_request_bodies
+from libs.contracts.letta import all_request_bodies as bodies
 from libs.contracts.letta.archive_requests import CreateArchivalMemory
 from libs.contracts.letta.request_size_limits import Name, Names, SearchText
 from libs.contracts.memory.archives import (
@@ -38,7 +38,7 @@ from services.api.http.error_responses import Problem
 from services.api.http.handler_dependencies import api_of
 from services.api.http.raw_json import raw
 from services.api.http.request_parsing import AnyRequest, Page, Query, body_of, query_of, valid_id
-from services.api.openapi.operation import returns
+from services.api.openapi.operation import delete, get, post
 from services.api.resources.agents.agents import AGENTS
 from services.api.v1.as_of import AsOf, seen_at
 from services.api.v1.read_model_responses import answer_page, document_of
@@ -83,17 +83,17 @@ class ArchivalSearch(Query):
     end_datetime: Name | None = None
 
 
-@post(AGENT, status_code=200, opt=returns("passages", body=CreateArchivalMemory))
+@post(AGENT, "passages", body=CreateArchivalMemory)
 async def create_agent_passage(request: AnyRequest, agent_id: str) -> Response[bytes]:
     """Let an agent remember a text: in its own archive, which is made if it has none, or in the one
     that is attached to it."""
     valid_id("agent", agent_id)
-    body = await body_of(request, all_request_bodies.CreateArchivalMemory)
+    body = await body_of(request, bodies.CreateArchivalMemory)
     wanted = [new_passage(request, body)]
     return raw(await insert_passages(request, InsertPassages(passages=wanted, agent_id=agent_id)))
 
 
-@get(AGENT, opt=returns("passages", query=AgentPassagePage))
+@get(AGENT, "passages", query=AgentPassagePage)
 async def list_agent_passages(request: AnyRequest, agent_id: str) -> Response[bytes]:
     """List what an agent remembers, the oldest first."""
     page = query_of(request, AgentPassagePage)
@@ -105,7 +105,7 @@ async def list_agent_passages(request: AnyRequest, agent_id: str) -> Response[by
         return await answer_page(request, PASSAGES, page, found, bytes_max=LIST_BYTES_MAX)
 
 
-@get(f"{AGENT}/search", opt=returns("found passages", query=ArchivalSearch))
+@get(f"{AGENT}/search", "found passages", query=ArchivalSearch)
 async def search_agent_passages(request: AnyRequest, agent_id: str) -> Response[bytes]:
     """Search what an agent remembers by meaning and words, the best first."""
     asked = query_of(request, ArchivalSearch)
@@ -140,7 +140,7 @@ async def search_agent_passages(request: AnyRequest, agent_id: str) -> Response[
     return raw(to_json({"results": results, "count": len(results)}))
 
 
-@delete(f"{AGENT}/{{memory_id:str}}", status_code=200, opt=returns("message"))
+@delete(f"{AGENT}/{{memory_id:str}}", "message")
 async def delete_agent_passage(
     request: AnyRequest, agent_id: str, memory_id: str
 ) -> dict[str, str]:
@@ -152,34 +152,28 @@ async def delete_agent_passage(
     return {"message": f"Memory id={memory_id} successfully deleted"}
 
 
-@post(
-    ARCHIVE, status_code=200, opt=returns("passage", body=all_request_bodies.PassageCreateRequest)
-)
+@post(ARCHIVE, "passage", body=bodies.PassageCreateRequest)
 async def create_passage(request: AnyRequest, archive_id: str) -> Response[bytes]:
     """Put a text into an archive."""
     valid_id("archive", archive_id)
-    body = await body_of(request, all_request_bodies.PassageCreateRequest)
+    body = await body_of(request, bodies.PassageCreateRequest)
     wanted = [new_passage(request, body)]
     made = await insert_passages(request, InsertPassages(passages=wanted, archive_id=archive_id))
     return raw(made[1:-1])
 
 
-@post(
-    f"{ARCHIVE}/batch",
-    status_code=200,
-    opt=returns("passages", body=all_request_bodies.PassageBatchCreateRequest),
-)
+@post(f"{ARCHIVE}/batch", "passages", body=bodies.PassageBatchCreateRequest)
 async def create_passages(request: AnyRequest, archive_id: str) -> Response[bytes]:
     """Put several texts into an archive, all or none."""
     valid_id("archive", archive_id)
-    body = await body_of(request, all_request_bodies.PassageBatchCreateRequest)
+    body = await body_of(request, bodies.PassageBatchCreateRequest)
     wanted = [new_passage(request, passage, number) for number, passage in enumerate(body.passages)]
     return raw(
         await insert_passages(request, InsertPassages(passages=wanted, archive_id=archive_id))
     )
 
 
-@delete(f"{ARCHIVE}/{{passage_id:str}}", status_code=204, opt=returns("nothing"))
+@delete(f"{ARCHIVE}/{{passage_id:str}}", "nothing", status_code=204)
 async def delete_passage(request: AnyRequest, archive_id: str, passage_id: str) -> None:
     """Remove a passage from an archive."""
     command = DeletePassages(
@@ -188,15 +182,11 @@ async def delete_passage(request: AnyRequest, archive_id: str, passage_id: str) 
     await api_of(request).send(request, command)
 
 
-@post(
-    "/v1/passages/search",
-    status_code=200,
-    opt=returns("found passages", body=all_request_bodies.PassageSearchRequest),
-)
+@post("/v1/passages/search", "found passages", body=bodies.PassageSearchRequest)
 async def search_passages(request: AnyRequest) -> Response[bytes]:
     """Search the passages of an archive, of an agent, or of all archives; without a query the
     newest."""
-    body = await body_of(request, all_request_bodies.PassageSearchRequest)
+    body = await body_of(request, bodies.PassageSearchRequest)
     if body.archive_id:
         await document_of(request, ARCHIVE_ROWS, body.archive_id)
     if body.agent_id:
@@ -222,7 +212,7 @@ async def search_passages(request: AnyRequest) -> Response[bytes]:
     return raw(to_json(shown))
 
 
-@get("/v1/embeddings/total_storage_size", opt=returns("size in GB"))
+@get("/v1/embeddings/total_storage_size", "size in GB")
 async def total_storage_size(request: AnyRequest) -> Response[bytes]:
     """The storage of all passages' vectors."""
     found = filter_of(Query(), org_of(request))

@@ -6,12 +6,12 @@ from datetime import datetime
 from typing import Annotated, Literal
 from zoneinfo import ZoneInfo
 
-from litestar import Response, delete, get, patch, post
+from litestar import Response
 from pydantic import BaseModel, ConfigDict, Field
 from pydantic_core import from_json
 
 from libs.contracts.bus_messages import Command, Json, JsonObject
-from libs.contracts.letta import all_request_bodies
+from libs.contracts.letta import all_request_bodies as bodies
 from libs.contracts.letta.error_bodies import check_id
 from libs.contracts.letta.request_size_limits import Name
 from libs.contracts.scheduler.firings import FiringStatus
@@ -50,7 +50,7 @@ from services.api.http.request_parsing import (
     query_of,
     valid_id,
 )
-from services.api.openapi.operation import returns
+from services.api.openapi.operation import delete, get, patch, post
 from services.api.resources.agents.agents import AGENTS
 from services.api.v1.read_model_responses import (
     answer_document,
@@ -128,15 +128,11 @@ class FiringWanted(BaseModel):
     firing_id: Name = ""
 
 
-@post(
-    OF_AGENT,
-    status_code=201,
-    opt=returns("schedule", body=all_request_bodies.ScheduleCreate),
-)
+@post(OF_AGENT, "schedule", body=bodies.ScheduleCreate, status_code=201)
 async def create_schedule(request: AnyRequest, agent_id: str) -> Response[bytes]:
     """Schedule a message to an agent, or something else that it is to do, once or repeatedly."""
     valid_id("agent", agent_id)
-    body = await body_of(request, all_request_bodies.ScheduleCreate)
+    body = await body_of(request, bodies.ScheduleCreate)
     api = api_of(request)
     schedule_id = api.new_id(request, "schedule", agent_id)
     config = config_of(body, schedule_id, agent_id, api.clock.now())
@@ -149,7 +145,7 @@ async def create_schedule(request: AnyRequest, agent_id: str) -> Response[bytes]
     return raw(created, status_code=201)
 
 
-@get(OF_AGENT, opt=returns("schedules of an agent", query=SchedulesOfAgentPage))
+@get(OF_AGENT, "schedules of an agent", query=SchedulesOfAgentPage)
 async def list_schedules_of_agent(request: AnyRequest, agent_id: str) -> Response[bytes]:
     """List the schedules of an agent, the newest first."""
     asked = query_of(request, SchedulesOfAgentPage)
@@ -171,13 +167,13 @@ async def page_with_more(request: AnyRequest, page: Page, found: Filter) -> Resp
     return raw(b'{"has_next_page": %b, "scheduled_messages": %b}' % (more, documents))
 
 
-@get("/v1/schedules", opt=returns("schedules", query=SchedulePage))
+@get("/v1/schedules", "schedules", query=SchedulePage)
 async def list_schedules(request: AnyRequest) -> Response[bytes]:
     """List the schedules of all agents, the newest first."""
     return await answer_page(request, SCHEDULES, query_of(request, SchedulePage))
 
 
-@get(ONE, opt=returns("schedule"))
+@get(ONE, "schedule")
 async def retrieve_schedule(
     request: AnyRequest, agent_id: str, scheduled_message_id: str
 ) -> Response[bytes]:
@@ -213,12 +209,12 @@ async def change(request: AnyRequest, agent_id: str, schedule_id: str, command: 
     await api_of(request).send(request, command)
 
 
-@patch(ONE, opt=returns("schedule", body=all_request_bodies.ScheduleUpdate))
+@patch(ONE, "schedule", body=bodies.ScheduleUpdate)
 async def modify_schedule(
     request: AnyRequest, agent_id: str, scheduled_message_id: str
 ) -> Response[bytes]:
     """Change the given fields of a schedule; what it has fired or skipped does not come again."""
-    body = await body_of(request, all_request_bodies.ScheduleUpdate)
+    body = await body_of(request, bodies.ScheduleUpdate)
     config = await document_of_agent(request, agent_id, scheduled_message_id, CONFIG)
     changes = changes_of(body, ScheduleConfig.model_validate_json(config))
     try:
@@ -229,7 +225,7 @@ async def modify_schedule(
     return await answer_document(request, SCHEDULES, scheduled_message_id)
 
 
-@delete(ONE, status_code=200, opt=returns("success"))
+@delete(ONE, "success")
 async def delete_schedule(
     request: AnyRequest, agent_id: str, scheduled_message_id: str
 ) -> JsonObject:
@@ -239,7 +235,7 @@ async def delete_schedule(
     return {"success": True}
 
 
-@post(f"{ONE}/pause", status_code=200, opt=returns("schedule"))
+@post(f"{ONE}/pause", "schedule")
 async def pause_schedule(
     request: AnyRequest, agent_id: str, scheduled_message_id: str
 ) -> Response[bytes]:
@@ -249,7 +245,7 @@ async def pause_schedule(
     return await answer_document(request, SCHEDULES, scheduled_message_id)
 
 
-@post(f"{ONE}/resume", status_code=200, opt=returns("schedule"))
+@post(f"{ONE}/resume", "schedule")
 async def resume_schedule(
     request: AnyRequest, agent_id: str, scheduled_message_id: str
 ) -> Response[bytes]:
@@ -259,7 +255,7 @@ async def resume_schedule(
     return await answer_document(request, SCHEDULES, scheduled_message_id)
 
 
-@post(f"{ONE}/fire", status_code=200, opt=returns("firing", body=FiringWanted))
+@post(f"{ONE}/fire", "firing", body=FiringWanted)
 async def fire_schedule(
     request: AnyRequest, agent_id: str, scheduled_message_id: str
 ) -> Response[bytes]:
@@ -274,7 +270,7 @@ async def fire_schedule(
     return await answer_document(request, FIRINGS, firing_id)
 
 
-@get(f"{ONE}/next", opt=returns("next times of a schedule", query=NextTimes))
+@get(f"{ONE}/next", "next times of a schedule", query=NextTimes)
 async def list_next_times(
     request: AnyRequest, agent_id: str, scheduled_message_id: str
 ) -> JsonObject:
@@ -294,7 +290,7 @@ async def list_next_times(
     return {"schedule_id": scheduled_message_id, "timezone": timezone, "times": shown}
 
 
-@get(f"{ONE}/firings", opt=returns("firings", query=FiringPage))
+@get(f"{ONE}/firings", "firings", query=FiringPage)
 async def list_firings(
     request: AnyRequest, agent_id: str, scheduled_message_id: str
 ) -> Response[bytes]:
@@ -306,7 +302,7 @@ async def list_firings(
     return await answer_page(request, FIRINGS, page, found)
 
 
-@get(f"{ONE}/history", opt=returns("history of a schedule", query=HistoryPage))
+@get(f"{ONE}/history", "history of a schedule", query=HistoryPage)
 async def list_history(request: AnyRequest, agent_id: str, scheduled_message_id: str) -> JsonObject:
     """List the firings of a schedule, the newest first, as Letta Code reads them."""
     asked = query_of(request, HistoryPage)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Annotated, Literal
 
-from litestar import Response, delete, get, post
+from litestar import Response
 
 from libs.contracts.letta.request_size_limits import Name
 from libs.contracts.per_service_commands import DISCARD, REPLAY, letter_command
@@ -13,7 +13,7 @@ from services.api.adapters.server.dead_letter_queries import DEAD_LETTER_VIEW
 from services.api.http.handler_dependencies import api_of
 from services.api.http.raw_json import raw
 from services.api.http.request_parsing import AnyRequest, Page, query_of
-from services.api.openapi.operation import returns
+from services.api.openapi.operation import delete, get, post
 from services.api.v1.read_model_responses import answer_document, answer_page, document_of
 
 REPLAY_SECONDS_MAX = 15.0
@@ -41,23 +41,19 @@ class DeadLetterPage(Page):
     )
 
 
-@get("/v1/admin/dead-letters", opt=returns("dead letters", query=DeadLetterPage))
+@get("/v1/admin/dead-letters", "dead letters", query=DeadLetterPage)
 async def list_dead_letters(request: AnyRequest) -> Response[bytes]:
     """List the messages that were given up, the latest first."""
     return await answer_page(request, DEAD_LETTERS, query_of(request, DeadLetterPage))
 
 
-@get("/v1/admin/dead-letters/{letter_id:str}", opt=returns("dead letter"))
+@get("/v1/admin/dead-letters/{letter_id:str}", "dead letter")
 async def retrieve_dead_letter(request: AnyRequest, letter_id: str) -> Response[bytes]:
     """Retrieve a message that was given up, with what is known of why."""
     return await answer_document(request, DEAD_LETTERS, letter_id)
 
 
-@post(
-    "/v1/admin/dead-letters/{letter_id:str}/replay",
-    status_code=200,
-    opt=returns("dead letter"),
-)
+@post("/v1/admin/dead-letters/{letter_id:str}/replay", "dead letter")
 async def replay_dead_letter(request: AnyRequest, letter_id: str) -> Response[bytes]:
     """Try a message that was given up again; done twice it still takes effect once."""
     command = letter_command(await owner(request, letter_id), REPLAY)(letter_id=letter_id)
@@ -65,7 +61,7 @@ async def replay_dead_letter(request: AnyRequest, letter_id: str) -> Response[by
     return await answer_document(request, DEAD_LETTERS, letter_id)
 
 
-@delete("/v1/admin/dead-letters/{letter_id:str}", status_code=200, opt=returns("nothing"))
+@delete("/v1/admin/dead-letters/{letter_id:str}", "nothing")
 async def discard_dead_letter(request: AnyRequest, letter_id: str) -> Response[bytes]:
     """Forget a message that was given up."""
     command = letter_command(await owner(request, letter_id), DISCARD)(letter_id=letter_id)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from litestar import Response, get
+from litestar import Response
 
 from libs.contracts.bus_messages import JsonObject
 from libs.contracts.service_registry import names
@@ -10,10 +10,10 @@ from libs.contracts.version import HEELER_VERSION, LETTA_VERSION
 from services.api.http.authentication import HEALTH_PATHS
 from services.api.http.error_responses import answer
 from services.api.http.request_parsing import AnyRequest
-from services.api.openapi.operation import returns
+from services.api.openapi.operation import get
 
 
-@get(HEALTH_PATHS, opt=returns("health"))
+@get(HEALTH_PATHS, "health")
 async def health(request: AnyRequest) -> Response[bytes]:
     """Tell the truth about Postgres, NATS and the services: 503 if something is missing."""
     parts = request.app.state.health.parts
@@ -31,7 +31,7 @@ async def health(request: AnyRequest) -> Response[bytes]:
     return answer(200 if well else 503, body, {})
 
 
-@get("/livez", opt=returns("health"))
+@get("/livez", "health")
 async def livez() -> JsonObject:
     """Say that this process runs."""
     return {"status": "ok"}

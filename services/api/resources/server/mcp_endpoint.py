@@ -5,18 +5,18 @@ from __future__ import annotations
 import asyncio
 from typing import Any
 
-from litestar import Response, post
+from litestar import Response
 
 from services.api.adapters.server.mcp_endpoint_protocol import HttpAnswer, McpEndpoint
 from services.api.http.per_path_concurrency_limits import end_turn
 from services.api.http.request_admission import unless_hung_up
 from services.api.http.request_parsing import AnyRequest
-from services.api.openapi.operation import returns
+from services.api.openapi.operation import post
 
 PATH = "/mcp"
 
 
-@post(PATH, status_code=200, opt=returns("a JSON-RPC answer of MCP"))
+@post(PATH, "a JSON-RPC answer of MCP")
 async def mcp(request: AnyRequest) -> Response[bytes]:
     """Answer one request of an MCP client; the tools are those of `tools/list`."""
     end_turn(request.scope["state"])  # the requests that a tool makes have turns of their own

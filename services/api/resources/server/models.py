@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from typing import Annotated, Literal
 
-from litestar import Response, get
+from litestar import Response
 
 from libs.contracts.letta.request_size_limits import Name, Names
 from services.api.adapters.resource_query_builder import Resource, Where, filter_of
 from services.api.http.handler_dependencies import api_of
 from services.api.http.raw_json import raw
 from services.api.http.request_parsing import AnyRequest, Query, query_of
-from services.api.openapi.operation import returns
+from services.api.openapi.operation import get
 
 MODELS = Resource(kind="model", view="agent.model_view", document="v.fields")
 
@@ -26,13 +26,13 @@ class ModelFilters(Query):
     provider_type: Annotated[Name | None, Where("v.fields->>'provider_type' = {}")] = None
 
 
-@get("/v1/models", opt=returns("models", query=ModelFilters))
+@get("/v1/models", "models", query=ModelFilters)
 async def list_models(request: AnyRequest) -> Response[bytes]:
     """List the language models of the configured providers."""
     return await models(request, "llm", query_of(request, ModelFilters))
 
 
-@get(["/v1/models/embedding", "/v1/models/embeddings"], opt=returns("embedding models"))
+@get(["/v1/models/embedding", "/v1/models/embeddings"], "embedding models")
 async def list_embedding_models(request: AnyRequest) -> Response[bytes]:
     """List the embedding models of the configured providers."""
     return await models(request, "embedding", ModelFilters())

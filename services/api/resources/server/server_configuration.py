@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from litestar import Response, get, post
+from litestar import Response
 
 from libs.contracts.bus_messages import JsonObject
 from services.api.adapters.server.supervisor import (
@@ -14,7 +14,7 @@ from services.api.adapters.server.supervisor import (
 from services.api.http.callers import is_operator
 from services.api.http.error_responses import Problem, answer
 from services.api.http.request_parsing import AnyRequest
-from services.api.openapi.operation import returns
+from services.api.openapi.operation import get, post
 
 REFUSED = "refused"
 NOT_OPERATOR = "Only the operator of the server may see and change its configuration"
@@ -24,7 +24,7 @@ NO_SUPERVISOR = (
 )
 
 
-@get("/v1/admin/configuration", opt=returns("configuration of the server"))
+@get("/v1/admin/configuration", "configuration of the server")
 async def retrieve_configuration(request: AnyRequest) -> Response[bytes]:
     """Show the version of the configuration that holds, and the last attempts to load another."""
     try:
@@ -33,11 +33,7 @@ async def retrieve_configuration(request: AnyRequest) -> Response[bytes]:
         raise no_supervisor() from None
 
 
-@post(
-    "/v1/admin/configuration/reload",
-    status_code=202,
-    opt=returns("configuration of the server"),
-)
+@post("/v1/admin/configuration/reload", "configuration of the server", status_code=202)
 async def reload_configuration(request: AnyRequest) -> Response[bytes]:
     """Load the configuration anew: it is checked as a whole, and applied as a whole or not at all.
 

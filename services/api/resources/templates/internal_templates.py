@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from typing import Annotated, Any, cast
 
-from litestar import Response, delete, get, post
+from litestar import Response
 from pydantic import Field
 from pydantic_core import to_json
 
 from libs.contracts.bus_messages import JsonObject
 from libs.contracts.groups.groups import DeleteGroup
-from libs.contracts.letta import all_request_bodies
+from libs.contracts.letta import all_request_bodies as bodies
 from libs.contracts.letta.blocks import BlockState, created_block
 from libs.contracts.letta.group_requests import config_fields
 from libs.contracts.letta.request_size_limits import NAMES_MAX, Name
@@ -23,7 +23,7 @@ from services.api.http.error_responses import Problem
 from services.api.http.handler_dependencies import api_of
 from services.api.http.raw_json import raw
 from services.api.http.request_parsing import AnyRequest, Query, body_of, query_of
-from services.api.openapi.operation import returns
+from services.api.openapi.operation import delete, get, post
 from services.api.resources.agents.agents import created_agent, deleted_agent
 from services.api.resources.groups.groups import GROUPS, make_group, share_blocks
 from services.api.resources.memory.blocks import BLOCKS
@@ -33,6 +33,8 @@ from services.api.v1.template_names import without_nul
 
 # What one request lists, and what one request deletes.
 ENTITIES_MAX = 1_000
+PATH = "/v1/_internal_templates"
+DEPLOYMENT = f"{PATH}/deployment/{{deployment_id:str}}"
 KINDS = ("block", "agent", "group")
 
 
@@ -42,14 +44,10 @@ class EntityTypes(Query):
     entity_types: Annotated[list[Name], Field(default_factory=list, max_length=NAMES_MAX)]
 
 
-@post(
-    "/v1/_internal_templates/agents",
-    status_code=200,
-    opt=returns("agent", body=all_request_bodies.InternalTemplateAgentCreate),
-)
+@post(f"{PATH}/agents", "agent", body=bodies.InternalTemplateAgentCreate)
 async def create_template_agent(request: AnyRequest) -> Response[bytes]:
     """Create an agent of a deployment. As in V1 it is made without tools that are not there."""
-    body = await body_of(request, all_request_bodies.InternalTemplateAgentCreate)
+    body = await body_of(request, bodies.InternalTemplateAgentCreate)
     api = api_of(request)
     agent_id = api.new_id(request, "agent")
     if body.tool_ids:
@@ -63,39 +61,27 @@ async def create_template_agent(request: AnyRequest) -> Response[bytes]:
     return raw(document)
 
 
-@post(
-    "/v1/_internal_templates/groups",
-    status_code=200,
-    opt=returns("group", body=all_request_bodies.InternalTemplateGroupCreate),
-)
+@post(f"{PATH}/groups", "group", body=bodies.InternalTemplateGroupCreate)
 async def create_template_group(request: AnyRequest) -> Response[bytes]:
     """Create a group of a deployment."""
-    body = await body_of(request, all_request_bodies.InternalTemplateGroupCreate)
+    body = await body_of(request, bodies.InternalTemplateGroupCreate)
     group_id = await make_group(request, config_fields(body), {})
     return await answer_document(request, GROUPS, group_id)
 
 
-@post(
-    "/v1/_internal_templates/blocks",
-    status_code=200,
-    opt=returns("block", body=all_request_bodies.InternalTemplateBlockCreate),
-)
+@post(f"{PATH}/blocks", "block", body=bodies.InternalTemplateBlockCreate)
 async def create_template_block(request: AnyRequest) -> Response[bytes]:
     """Create a block of a deployment."""
-    body = await body_of(request, all_request_bodies.InternalTemplateBlockCreate)
+    body = await body_of(request, bodies.InternalTemplateBlockCreate)
     sized_block(body.model_dump(mode="json"))
     [block_id] = await make_blocks(request, [body])
     return await answer_document(request, BLOCKS, block_id)
 
 
-@post(
-    "/v1/_internal_templates/blocks/batch",
-    status_code=200,
-    opt=returns("blocks", body=all_request_bodies.InternalTemplateBlocks),
-)
+@post(f"{PATH}/blocks/batch", "blocks", body=bodies.InternalTemplateBlocks)
 async def create_template_blocks(request: AnyRequest) -> Response[bytes]:
     """Create blocks of a deployment, all or none of them."""
-    body = await body_of(request, all_request_bodies.InternalTemplateBlocks)
+    body = await body_of(request, bodies.InternalTemplateBlocks)
     sizes = [block.model_dump(mode="json") for block in body.root]
     unless(oversize_new_blocks(sizes), {})
     made = await make_blocks(request, body.root)
@@ -104,7 +90,7 @@ async def create_template_blocks(request: AnyRequest) -> Response[bytes]:
 
 
 async def make_blocks(
-    request: AnyRequest, wanted: list[all_request_bodies.InternalTemplateBlockCreate]
+    request: AnyRequest, wanted: list[bodies.InternalTemplateBlockCreate]
 ) -> list[str]:
     """Make blocks; returns their ids."""
     api = api_of(request)
@@ -118,10 +104,7 @@ async def make_blocks(
     return [block.id for block in blocks]
 
 
-@get(
-    "/v1/_internal_templates/deployment/{deployment_id:str}",
-    opt=returns("entities of a deployment", query=EntityTypes),
-)
+@get(DEPLOYMENT, "entities of a deployment", query=EntityTypes)
 async def list_deployment_entities(request: AnyRequest, deployment_id: str) -> JsonObject:
     """List the blocks, agents and groups that say that they are of a deployment."""
     asked = query_of(request, EntityTypes).entity_types
@@ -147,11 +130,7 @@ async def entities_of(request: AnyRequest, deployment_id: str) -> list[JsonObjec
     return await queries.entities(org_of(request), without_nul(deployment_id), ENTITIES_MAX)
 
 
-@delete(
-    "/v1/_internal_templates/deployment/{deployment_id:str}",
-    status_code=200,
-    opt=returns("what was deleted"),
-)
+@delete(DEPLOYMENT, "what was deleted")
 async def delete_deployment(request: AnyRequest, deployment_id: str) -> Response[bytes]:
     """Delete the blocks, agents and groups that say that they are of a deployment: as many as one
     request lists, so that it is repeated for more."""

@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-from litestar import post
-
 from libs.contracts.api.deployments import MigrateDeployment
 from libs.contracts.api.templates import MigrationOptions
 from libs.contracts.bus_messages import JsonObject
-from libs.contracts.letta import all_request_bodies
+from libs.contracts.letta import all_request_bodies as bodies
 from services.api.http.request_parsing import AnyRequest, body_of, parse, valid_id
-from services.api.openapi.operation import returns
+from services.api.openapi.operation import post
 from services.api.v1.template_deployments import deploy, deployment_request, start, wait
 from services.api.v1.template_names import (
     name_and_version,
@@ -20,7 +18,9 @@ from services.api.v1.template_names import (
 
 @post(
     "/v1/templates/{template_version:str}/agents",
-    opt=returns("agents of a template", body=all_request_bodies.CreateAgentsFromTemplate),
+    "agents of a template",
+    body=bodies.CreateAgentsFromTemplate,
+    status_code=201,
 )
 async def create_agents_from_template(request: AnyRequest, template_version: str) -> JsonObject:
     """Make the agents of a version of a template, all or none of them."""
@@ -29,7 +29,9 @@ async def create_agents_from_template(request: AnyRequest, template_version: str
 
 @post(
     "/v1/templates/{project_id:str}/{template_version:str}/agents",
-    opt=returns("agents of a template", body=all_request_bodies.CreateAgentsFromTemplate),
+    "agents of a template",
+    body=bodies.CreateAgentsFromTemplate,
+    status_code=201,
 )
 async def create_agents_from_template_in_project(
     request: AnyRequest, project_id: str, template_version: str
@@ -42,7 +44,7 @@ async def created_agents(
     request: AnyRequest, template_version: str, project_id: str | None
 ) -> JsonObject:
     """The answer to a request for agents of a template, once they are there."""
-    body = parse(await request.body() or b"{}", all_request_bodies.CreateAgentsFromTemplate)
+    body = parse(await request.body() or b"{}", bodies.CreateAgentsFromTemplate)
     name, version = name_and_version(template_version)
     template = await named_template(request, name, project_id)
     return await deploy(request, template, version, deployment_request(request, body))
@@ -50,14 +52,14 @@ async def created_agents(
 
 @post(
     "/v1/templates/{project_id:str}/{template_name:str}/deployments/{deployment_id:str}/migrate",
-    status_code=200,
-    opt=returns("success", body=all_request_bodies.MigrateDeployment),
+    "success",
+    body=bodies.MigrateDeployment,
 )
 async def migrate_deployment(
     request: AnyRequest, project_id: str, template_name: str, deployment_id: str
 ) -> JsonObject:
     """Have agents that were made from a template become what another version of it says."""
-    body = await body_of(request, all_request_bodies.MigrateDeployment)
+    body = await body_of(request, bodies.MigrateDeployment)
     number = saved_version_number(body.version)
     valid_id("deployment", deployment_id)
     template = await named_template(request, template_name, project_id)

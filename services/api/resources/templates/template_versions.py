@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Annotated
 
-from litestar import Response, get, post, put
+from litestar import Response
 from pydantic import Field
 
 from libs.contracts.api.templates import (
@@ -15,7 +15,7 @@ from libs.contracts.api.templates import (
     TemplateContent,
 )
 from libs.contracts.bus_messages import JsonObject
-from libs.contracts.letta import all_request_bodies
+from libs.contracts.letta import all_request_bodies as bodies
 from libs.contracts.letta.request_size_limits import INTEGER_MAX
 from services.api.adapters.resource_query_builder import Filter
 from services.api.http.callers import org_of
@@ -23,8 +23,8 @@ from services.api.http.error_responses import Problem
 from services.api.http.handler_dependencies import api_of
 from services.api.http.raw_json import raw
 from services.api.http.request_parsing import AnyRequest, Query, body_of, parse, query_of
-from services.api.openapi.operation import returns
-from services.api.resources.templates.templates import latest_of, make_template
+from services.api.openapi.operation import get, post, put
+from services.api.resources.templates.templates import IN_PROJECT, NAME, latest_of, make_template
 from services.api.v1.template_lists import answer_list
 from services.api.v1.template_names import (
     TEMPLATES,
@@ -37,7 +37,8 @@ from services.api.v1.template_names import (
 )
 from services.api.v1.template_snapshots import content_of_snapshot, snapshot_of
 
-SNAPSHOT = "/v1/templates/{project_id:str}/{template_version:str}/snapshot"
+OF_VERSION = "/v1/templates/{project_id:str}/{template_version:str}"
+SNAPSHOT = f"{OF_VERSION}/snapshot"
 VERSION = (
     "json_build_object('version', v.version::text, 'created_at', to_char(v.saved_at at time zone"
     " 'utc', 'YYYY-MM-DD\"T\"HH24:MI:SS.US\"Z\"'), 'message', v.message, 'is_latest',"
@@ -52,21 +53,13 @@ class VersionPage(Query):
     limit: Annotated[int, Field(ge=1, le=1_000)] = 50
 
 
-@post(
-    "/v1/templates/{template_name:str}/save",
-    status_code=200,
-    opt=returns("template", body=all_request_bodies.SaveTemplate),
-)
+@post(f"{NAME}/save", "template", body=bodies.SaveTemplate)
 async def save_version(request: AnyRequest, template_name: str) -> Response[bytes]:
     """Save the working version of a template as its next version."""
     return await saved_version(request, template_name, None)
 
 
-@post(
-    "/v1/templates/{project_id:str}/{template_name:str}",
-    status_code=200,
-    opt=returns("template", body=all_request_bodies.SaveTemplate),
-)
+@post(IN_PROJECT, "template", body=bodies.SaveTemplate)
 async def save_version_in_project(
     request: AnyRequest, project_id: str, template_name: str
 ) -> Response[bytes]:
@@ -78,7 +71,7 @@ async def saved_version(
     request: AnyRequest, template_name: str, project_id: str | None
 ) -> Response[bytes]:
     """The answer to a request that saves a version. Agents that are to follow do so soon."""
-    body = parse(await request.body() or b"{}", all_request_bodies.SaveTemplate)
+    body = parse(await request.body() or b"{}", bodies.SaveTemplate)
     template = await named_template(request, without_version(template_name), project_id)
     options = MigrationOptions(
         preserve_tool_variables=body.preserve_environment_variables_on_migration,
@@ -95,21 +88,13 @@ async def saved_version(
     return raw(await latest_of(request, template.id))
 
 
-@post(
-    "/v1/templates/{template_name:str}/rollback",
-    status_code=200,
-    opt=returns("success", body=all_request_bodies.RollBackTemplate),
-)
+@post(f"{NAME}/rollback", "success", body=bodies.RollBackTemplate)
 async def roll_back_template(request: AnyRequest, template_name: str) -> JsonObject:
     """Make a saved version the working one; what is not saved becomes a version before."""
     return await rolled_back(request, template_name, None)
 
 
-@post(
-    "/v1/templates/{project_id:str}/{template_name:str}/rollback",
-    status_code=200,
-    opt=returns("success", body=all_request_bodies.RollBackTemplate),
-)
+@post(f"{IN_PROJECT}/rollback", "success", body=bodies.RollBackTemplate)
 async def roll_back_template_in_project(
     request: AnyRequest, project_id: str, template_name: str
 ) -> JsonObject:
@@ -121,7 +106,7 @@ async def rolled_back(
     request: AnyRequest, template_name: str, project_id: str | None
 ) -> JsonObject:
     """The answer to a request that rolls a template back."""
-    body = await body_of(request, all_request_bodies.RollBackTemplate)
+    body = await body_of(request, bodies.RollBackTemplate)
     number = saved_version_number(body.version)
     template = await named_template(request, template_name, project_id)
     command = RollBackTemplate(template_id=template.id, version=number)
@@ -131,7 +116,8 @@ async def rolled_back(
 
 @get(
     "/v1/templates/{project_id:str}/{name:str}/versions",
-    opt=returns("page of template versions", query=VersionPage),
+    "page of template versions",
+    query=VersionPage,
 )
 async def list_versions(request: AnyRequest, project_id: str, name: str) -> Response[bytes]:
     """List the saved versions of a template, the newest first."""
@@ -152,7 +138,7 @@ def of_template(request: AnyRequest, template: NamedTemplate) -> Filter:
     )
 
 
-@get(SNAPSHOT, opt=returns("snapshot of a template"))
+@get(SNAPSHOT, "snapshot of a template")
 async def retrieve_snapshot(
     request: AnyRequest, project_id: str, template_version: str
 ) -> JsonObject:
@@ -180,12 +166,12 @@ async def content_of(
     return TemplateContent.model_validate_json(document)
 
 
-@put(SNAPSHOT, opt=returns("success", body=all_request_bodies.TemplateSnapshot))
+@put(SNAPSHOT, "success", body=bodies.TemplateSnapshot)
 async def replace_snapshot(
     request: AnyRequest, project_id: str, template_version: str
 ) -> JsonObject:
     """Give a template another working version, from a snapshot."""
-    body = await body_of(request, all_request_bodies.TemplateSnapshot)
+    body = await body_of(request, bodies.TemplateSnapshot)
     name, version = name_and_version(template_version)
     if version is not None:
         detail = "`template_version`: a saved version never changes: write to `name:current`"
@@ -198,16 +184,12 @@ async def replace_snapshot(
     return {"success": True, "message": f"The working version of {template.name} is replaced"}
 
 
-@post(
-    "/v1/templates/{project_id:str}/{template_version:str}/fork",
-    status_code=200,
-    opt=returns("template", body=all_request_bodies.ForkTemplate),
-)
+@post(f"{OF_VERSION}/fork", "template", body=bodies.ForkTemplate)
 async def fork_template(
     request: AnyRequest, project_id: str, template_version: str
 ) -> Response[bytes]:
     """Save a copy of a version as a new template."""
-    body = parse(await request.body() or b"{}", all_request_bodies.ForkTemplate)
+    body = parse(await request.body() or b"{}", bodies.ForkTemplate)
     name, version = name_and_version(template_version)
     template = await named_template(request, name, project_id)
     content = await content_of(request, template, version)

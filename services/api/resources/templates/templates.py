@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Annotated, Literal
 
-from litestar import Response, delete, get, patch, post, put
+from litestar import Response
 from pydantic import Field
 
 from libs.contracts.api.templates import (
@@ -15,7 +15,7 @@ from libs.contracts.api.templates import (
     TemplateContent,
 )
 from libs.contracts.bus_messages import JsonObject
-from libs.contracts.letta import all_request_bodies
+from libs.contracts.letta import all_request_bodies as bodies
 from libs.contracts.letta.request_size_limits import INTEGER_MAX, Name, SearchText
 from libs.eventstore.text_search import has_text
 from services.api.adapters.resource_query_builder import Filter, Where, contains, filter_of
@@ -24,7 +24,7 @@ from services.api.http.error_responses import Problem
 from services.api.http.handler_dependencies import api_of
 from services.api.http.raw_json import raw
 from services.api.http.request_parsing import AnyRequest, Query, body_of, query_of
-from services.api.openapi.operation import returns
+from services.api.openapi.operation import delete, get, patch, post, put
 from services.api.resources.templates.template_sources import content_from
 from services.api.v1.template_lists import answer_list
 from services.api.v1.template_names import (
@@ -57,7 +57,7 @@ class TemplatePage(Query):
     sort_by: Literal["created_at", "updated_at"] = "created_at"
 
 
-@get("/v1/templates", opt=returns("page of templates", query=TemplatePage))
+@get("/v1/templates", "page of templates", query=TemplatePage)
 async def list_templates(request: AnyRequest) -> Response[bytes]:
     """List the latest version of each template, the newest first."""
     page = query_of(request, TemplatePage)
@@ -91,16 +91,13 @@ def which_version(page: TemplatePage, found: Filter) -> None:
         found.add("v.version = %(number)s", number=number or 0)
 
 
-@post("/v1/templates", opt=returns("template", body=all_request_bodies.CreateTemplate))
+@post("/v1/templates", "template", body=bodies.CreateTemplate, status_code=201)
 async def create_template(request: AnyRequest) -> Response[bytes]:
     """Save a new template of an agent, or of an agent file, as its version 1."""
     return await created_template(request, None)
 
 
-@post(
-    "/v1/templates/{project_id:str}",
-    opt=returns("template", body=all_request_bodies.CreateTemplate),
-)
+@post("/v1/templates/{project_id:str}", "template", body=bodies.CreateTemplate, status_code=201)
 async def create_template_in_project(request: AnyRequest, project_id: str) -> Response[bytes]:
     """Save a new template in a project."""
     return await created_template(request, project_id)
@@ -108,7 +105,7 @@ async def create_template_in_project(request: AnyRequest, project_id: str) -> Re
 
 async def created_template(request: AnyRequest, project_id: str | None) -> Response[bytes]:
     """The answer to a request for a new template."""
-    body = await body_of(request, all_request_bodies.CreateTemplate)
+    body = await body_of(request, bodies.CreateTemplate)
     project = await project_for_new(request, project_id)
     async with content_from(request, body) as content:
         template_id = await make_template(request, project, body.name, content)
@@ -143,13 +140,13 @@ async def latest_of(request: AnyRequest, template_id: str) -> bytes:
     return document
 
 
-@patch(NAME, opt=returns("success", body=all_request_bodies.UpdateTemplate))
+@patch(NAME, "success", body=bodies.UpdateTemplate)
 async def update_template(request: AnyRequest, template_name: str) -> JsonObject:
     """Give a template another working version, from an agent file."""
     return await updated_template(request, template_name, None)
 
 
-@put(f"{IN_PROJECT}/agent-file", opt=returns("success", body=all_request_bodies.UpdateTemplate))
+@put(f"{IN_PROJECT}/agent-file", "success", body=bodies.UpdateTemplate)
 async def update_template_in_project(
     request: AnyRequest, project_id: str, template_name: str
 ) -> JsonObject:
@@ -161,9 +158,9 @@ async def updated_template(
     request: AnyRequest, template_name: str, project_id: str | None
 ) -> JsonObject:
     """The answer to a request that changes a working version."""
-    body = await body_of(request, all_request_bodies.UpdateTemplate)
+    body = await body_of(request, bodies.UpdateTemplate)
     template = await named_template(request, template_name, project_id)
-    source = all_request_bodies.CreateTemplate(
+    source = bodies.CreateTemplate(
         type="agent_file",
         agent_file=body.agent_file_json,
         update_existing_tools=body.update_existing_tools,
@@ -176,13 +173,13 @@ async def updated_template(
     return {"success": True, "message": f"The working version of {template.name} is replaced"}
 
 
-@delete(NAME, status_code=200, opt=returns("success"))
+@delete(NAME, "success")
 async def delete_template(request: AnyRequest, template_name: str) -> JsonObject:
     """Delete a template with all its versions; the agents made from it stay."""
     return await deleted_template(request, template_name, None)
 
 
-@delete(IN_PROJECT, status_code=200, opt=returns("success"))
+@delete(IN_PROJECT, "success")
 async def delete_template_in_project(
     request: AnyRequest, project_id: str, template_name: str
 ) -> JsonObject:
@@ -199,23 +196,20 @@ async def deleted_template(
     return {"success": True}
 
 
-@patch(f"{IN_PROJECT}/name", opt=returns("success", body=all_request_bodies.RenameTemplate))
+@patch(f"{IN_PROJECT}/name", "success", body=bodies.RenameTemplate)
 async def rename_template(request: AnyRequest, project_id: str, template_name: str) -> JsonObject:
     """Give a template another name."""
-    body = await body_of(request, all_request_bodies.RenameTemplate)
+    body = await body_of(request, bodies.RenameTemplate)
     template = await named_template(request, without_version(template_name), project_id)
     command = RenameTemplate(template_id=template.id, name=body.new_name)
     await api_of(request).send(request, command)
     return {"success": True}
 
 
-@patch(
-    f"{IN_PROJECT}/description",
-    opt=returns("success", body=all_request_bodies.DescribeTemplate),
-)
+@patch(f"{IN_PROJECT}/description", "success", body=bodies.DescribeTemplate)
 async def describe_template(request: AnyRequest, project_id: str, template_name: str) -> JsonObject:
     """Give a template another description."""
-    body = await body_of(request, all_request_bodies.DescribeTemplate)
+    body = await body_of(request, bodies.DescribeTemplate)
     template = await named_template(request, without_version(template_name), project_id)
     command = RenameTemplate(template_id=template.id, description=body.description)
     await api_of(request).send(request, command)

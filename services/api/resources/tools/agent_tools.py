@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Annotated, Literal
 
-from litestar import Response, get, patch
+from litestar import Response
 from pydantic import Field
 from pydantic_core import from_json, to_json
 
@@ -13,7 +13,7 @@ from services.api.adapters.resource_query_builder import slice_of_items
 from services.api.http.handler_dependencies import api_of
 from services.api.http.raw_json import raw
 from services.api.http.request_parsing import AnyRequest, Page, query_of, valid_id
-from services.api.openapi.operation import returns
+from services.api.openapi.operation import get, patch
 from services.api.resources.agents.agents import AGENTS, TOOLS
 from services.api.v1.as_of import AsOf, seen_at
 from services.api.v1.client_versions import is_legacy
@@ -29,7 +29,7 @@ class AgentToolPage(Page, AsOf):
     order: Literal["asc", "desc"] = "asc"
 
 
-@get(PATH, opt=returns("tools", query=AgentToolPage))
+@get(PATH, "tools", query=AgentToolPage)
 async def list_agent_tools(request: AnyRequest, agent_id: str) -> Response[bytes]:
     """List the tools of an agent."""
     page = query_of(request, AgentToolPage)
@@ -38,7 +38,7 @@ async def list_agent_tools(request: AnyRequest, agent_id: str) -> Response[bytes
     return raw(to_json(slice_of_items(tools, slice_of(page))))
 
 
-@patch(f"{PATH}/attach/{{tool_id:str}}", opt=returns("null, or the agent"))
+@patch(f"{PATH}/attach/{{tool_id:str}}", "null, or the agent")
 async def attach_tool(request: AnyRequest, agent_id: str, tool_id: str) -> Response[bytes]:
     """Attach a tool to an agent."""
     command = AttachTool(agent_id=valid_id("agent", agent_id), tool_id=valid_id("tool", tool_id))
@@ -46,7 +46,7 @@ async def attach_tool(request: AnyRequest, agent_id: str, tool_id: str) -> Respo
     return await answer_change(request, agent_id)
 
 
-@patch(f"{PATH}/detach/{{tool_id:str}}", opt=returns("null, or the agent"))
+@patch(f"{PATH}/detach/{{tool_id:str}}", "null, or the agent")
 async def detach_tool(request: AnyRequest, agent_id: str, tool_id: str) -> Response[bytes]:
     """Detach a tool from an agent."""
     command = DetachTool(agent_id=valid_id("agent", agent_id), tool_id=valid_id("tool", tool_id))

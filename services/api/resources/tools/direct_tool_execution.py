@@ -6,13 +6,13 @@ import asyncio
 from contextlib import suppress
 from functools import partial
 
-from litestar import Response, post
+from litestar import Response
 from pydantic_core import from_json, to_json
 
 from libs.bus.ports import BusUnavailable
 from libs.contracts.agent.agents import CALLABLE_ALONE, CallTool
 from libs.contracts.bus_messages import JsonObject
-from libs.contracts.letta import all_request_bodies
+from libs.contracts.letta import all_request_bodies as bodies
 from libs.contracts.letta.messages import message_date
 from libs.contracts.letta.tools import ToolState
 from libs.contracts.tools.base_tools.catalogue import CATALOGUE
@@ -32,7 +32,7 @@ from services.api.http.per_path_concurrency_limits import end_turn
 from services.api.http.raw_json import raw
 from services.api.http.request_admission import unless_hung_up
 from services.api.http.request_parsing import AnyRequest, body_of, context_of, valid_id
-from services.api.openapi.operation import returns
+from services.api.openapi.operation import post
 from services.api.resources.agents.agents import AGENTS, SEALED_SECRETS, TOOLS
 from services.api.v1.read_model_responses import document_of
 from services.api.v1.secret_sealing import sealed_values
@@ -54,14 +54,10 @@ LOST: JsonObject = {
 }
 
 
-@post(
-    "/v1/tools/run",
-    status_code=200,
-    opt=returns("what the tool returned", body=all_request_bodies.ToolRunFromSource),
-)
+@post("/v1/tools/run", "what the tool returned", body=bodies.ToolRunFromSource)
 async def run_tool_from_source(request: AnyRequest) -> Response[bytes]:
     """Run source once, in the sandbox; no tool is made of it."""
-    body = await body_of(request, all_request_bodies.ToolRunFromSource)
+    body = await body_of(request, bodies.ToolRunFromSource)
     fields = body.model_dump(mode="json", exclude={"args", "env_vars"}, exclude_none=True)
     command = RunTool(
         tool_run_id=api_of(request).ids.new("tool_run"),
@@ -95,12 +91,12 @@ async def run_tool_from_source(request: AnyRequest) -> Response[bytes]:
 
 @post(
     "/v1/agents/{agent_id:str}/tools/{tool_name:str}/run",
-    status_code=200,
-    opt=returns("what the tool returned", body=all_request_bodies.ToolExecuteRequest),
+    "what the tool returned",
+    body=bodies.ToolExecuteRequest,
 )
 async def run_tool_of_agent(request: AnyRequest, agent_id: str, tool_name: str) -> Response[bytes]:
     """Run a tool that an agent has, with the given arguments; its history does not know of it."""
-    body = await body_of(request, all_request_bodies.ToolExecuteRequest)
+    body = await body_of(request, bodies.ToolExecuteRequest)
     agent = from_json(await document_of(request, AGENTS, agent_id, document=WHAT_A_CALL_NEEDS))
     found = next((tool for tool in agent["tools"] if tool["name"] == tool_name), None)
     if found is None:

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from litestar import Response, post
+from litestar import Response
 from pydantic import ValidationError
 from pydantic_core import to_json
 
 from libs.contracts.agent.one_off_completions import AskModel
 from libs.contracts.bus_messages import JsonObject
-from libs.contracts.letta import all_request_bodies
+from libs.contracts.letta import all_request_bodies as bodies
 from libs.contracts.letta.tool_requests import WrittenTool
 from libs.contracts.letta.tools import ToolState, tool_state
 from libs.contracts.tools.tools import DeriveToolSchema
@@ -17,7 +17,7 @@ from services.api.http.error_responses import Problem
 from services.api.http.handler_dependencies import api_of
 from services.api.http.raw_json import raw
 from services.api.http.request_parsing import AnyRequest, body_of
-from services.api.openapi.operation import returns
+from services.api.openapi.operation import post
 from services.api.resources.conversations.one_off_completions import PROVIDER_FAILED, completion
 
 # The model that V1 asks where none is named.
@@ -51,14 +51,10 @@ ANSWER: JsonObject = {
 }
 
 
-@post(
-    "/v1/tools/generate-tool",
-    status_code=200,
-    opt=returns("tool and arguments", body=all_request_bodies.GenerateToolInput),
-)
+@post("/v1/tools/generate-tool", "tool and arguments", body=bodies.GenerateToolInput)
 async def generate_tool(request: AnyRequest) -> Response[bytes]:
     """Have a model write a tool, with arguments to try it. It is neither stored nor run."""
-    asked = await body_of(request, all_request_bodies.GenerateToolInput)
+    asked = await body_of(request, bodies.GenerateToolInput)
     api = api_of(request)
     command = AskModel(
         completion_id=api.ids.new("completion"),
@@ -87,7 +83,7 @@ async def generate_tool(request: AnyRequest) -> Response[bytes]:
     return raw(to_json(body))
 
 
-def prompt_of(asked: all_request_bodies.GenerateToolInput) -> str:
+def prompt_of(asked: bodies.GenerateToolInput) -> str:
     """The prompt of the model that writes a tool."""
     parts = [f"Write the function `{asked.tool_name}`.", asked.prompt]
     if asked.starter_code:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Annotated
 
-from litestar import Response, get
+from litestar import Response
 from pydantic import Field
 
 from libs.contracts.bus_messages import Rejected
@@ -14,7 +14,7 @@ from services.api.http.callers import org_of
 from services.api.http.error_responses import Problem, refusal_problem
 from services.api.http.handler_dependencies import COMMAND_SECONDS_MAX, api_of
 from services.api.http.request_parsing import AnyRequest, Query, context_of, query_of
-from services.api.openapi.operation import returns
+from services.api.openapi.operation import get
 
 PARAMETER_CHARS_MAX = 4_096
 SCHEMES = ("http", "https")
@@ -44,7 +44,7 @@ def callback_address(request: AnyRequest) -> str:
     return f"{scheme if scheme in SCHEMES else 'http'}://{host}{OAUTH_CALLBACK}"
 
 
-@get(OAUTH_CALLBACK, opt=returns("a page for a person", query=Callback))
+@get(OAUTH_CALLBACK, "a page for a person", query=Callback)
 async def mcp_oauth_callback(request: AnyRequest) -> Response[bytes]:
     """Take the word of a person that an MCP server may be used. Who calls this needs no password,
     but the `state` that only their authorization server was told."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Annotated, Any
 
-from litestar import Response, get, post
+from litestar import Response
 from pydantic import BaseModel, Field
 from pydantic_core import to_json
 
@@ -13,7 +13,7 @@ from libs.contracts.tools.mcp_servers import AskMcpServer, Question
 from services.api.http.handler_dependencies import api_of
 from services.api.http.raw_json import raw
 from services.api.http.request_parsing import AnyRequest, Query, body_of, query_of, valid_id
-from services.api.openapi.operation import returns
+from services.api.openapi.operation import get, post
 from services.api.resources.tools.mcp_discovery_waiting import (
     McpServerFailed,
     ask_server,
@@ -44,37 +44,33 @@ class PromptWanted(BaseModel):
     )
 
 
-@get(f"{SERVER}/health", opt=returns("how the server has fared"))
+@get(f"{SERVER}/health", "how the server has fared")
 async def retrieve_mcp_server_health(request: AnyRequest, mcp_server_id: str) -> Response[bytes]:
     """Ping an MCP server, and say how it has fared: `healthy`, `failing`, or `open` for one that is
     left alone until `open_until`."""
     return raw(to_json(await answer_question(request, mcp_server_id, "health")))
 
 
-@get(f"{SERVER}/resources", opt=returns("resources"))
+@get(f"{SERVER}/resources", "resources")
 async def list_mcp_resources(request: AnyRequest, mcp_server_id: str) -> Response[bytes]:
     """List the resources that an MCP server offers."""
     return raw(to_json(await answer_question(request, mcp_server_id, "resources")))
 
 
-@get(f"{SERVER}/resources/content", opt=returns("the parts of a resource", query=ResourceWanted))
+@get(f"{SERVER}/resources/content", "the parts of a resource", query=ResourceWanted)
 async def read_mcp_resource(request: AnyRequest, mcp_server_id: str) -> Response[bytes]:
     """Read a resource of an MCP server: each part is text, or bytes in base64."""
     asked = query_of(request, ResourceWanted)
     return raw(to_json(await answer_question(request, mcp_server_id, "resource", asked.uri)))
 
 
-@get(f"{SERVER}/prompts", opt=returns("prompts"))
+@get(f"{SERVER}/prompts", "prompts")
 async def list_mcp_prompts(request: AnyRequest, mcp_server_id: str) -> Response[bytes]:
     """List the prompts that an MCP server offers."""
     return raw(to_json(await answer_question(request, mcp_server_id, "prompts")))
 
 
-@post(
-    f"{SERVER}/prompts",
-    status_code=200,
-    opt=returns("the messages of a prompt", body=PromptWanted),
-)
+@post(f"{SERVER}/prompts", "the messages of a prompt", body=PromptWanted)
 async def make_mcp_prompt(request: AnyRequest, mcp_server_id: str) -> Response[bytes]:
     """Have an MCP server make a prompt, with arguments."""
     body = await body_of(request, PromptWanted)

@@ -6,13 +6,13 @@ from collections.abc import AsyncGenerator
 from contextlib import aclosing
 from typing import Annotated, Any
 
-from litestar import Response, delete, get, patch, post
+from litestar import Response
 from litestar.response import Stream
 from pydantic import BaseModel, Field
 from pydantic_core import from_json, to_json
 
 from libs.contracts.bus_messages import JsonObject
-from libs.contracts.letta import all_request_bodies
+from libs.contracts.letta import all_request_bodies as bodies
 from libs.contracts.letta.request_size_limits import NAME_CHARS_MAX
 from libs.contracts.sealed_text import is_sealed
 from libs.contracts.tools.mcp_servers import (
@@ -34,7 +34,7 @@ from services.api.http.error_responses import Problem
 from services.api.http.handler_dependencies import api_of
 from services.api.http.raw_json import raw
 from services.api.http.request_parsing import AnyRequest, Query, body_of, query_of, valid_id
-from services.api.openapi.operation import returns
+from services.api.openapi.operation import delete, get, patch, post
 from services.api.resources.tools.direct_tool_execution import (
     RUN_SECONDS_MAX,
     execution_result,
@@ -76,10 +76,10 @@ class Refresh(Query):
     ] = None
 
 
-@post(PATH, status_code=200, opt=returns("server", body=all_request_bodies.CreateMCPServerRequest))
+@post(PATH, "server", body=bodies.CreateMCPServerRequest)
 async def create_mcp_server(request: AnyRequest) -> Response[bytes]:
     """Add an MCP server; its tools are discovered from now on."""
-    body = await body_of(request, all_request_bodies.CreateMCPServerRequest)
+    body = await body_of(request, bodies.CreateMCPServerRequest)
     server_id = await add_server(request, body.server_name, body.config)
     return await answer_server(request, server_id)
 
@@ -108,7 +108,7 @@ def seal_config(sealer: Sealer, config: BaseModel) -> JsonObject:
     return sealed_fields(sealer.seal, fields)
 
 
-@get(PATH, opt=returns("servers"))
+@get(PATH, "servers")
 async def list_mcp_servers(request: AnyRequest) -> Response[bytes]:
     """List the MCP servers, the oldest first."""
     return raw(to_json(await all_servers(request)))
@@ -123,7 +123,7 @@ async def all_servers(request: AnyRequest) -> list[dict[str, Any]]:
     return [open_config(api.sealer, row) for row in rows]
 
 
-@get(SERVER, opt=returns("server"))
+@get(SERVER, "server")
 async def retrieve_mcp_server(request: AnyRequest, mcp_server_id: str) -> Response[bytes]:
     """Retrieve an MCP server, and how far the discovery of its tools is."""
     return await answer_server(request, mcp_server_id)
@@ -154,11 +154,11 @@ def open_config(sealer: Sealer, server: dict[str, Any]) -> dict[str, Any]:
     return shown
 
 
-@patch(SERVER, opt=returns("server", body=all_request_bodies.UpdateMCPServerRequest))
+@patch(SERVER, "server", body=bodies.UpdateMCPServerRequest)
 async def update_mcp_server(request: AnyRequest, mcp_server_id: str) -> Response[bytes]:
     """Change the given fields of an MCP server; its tools are discovered again, unless only its
     name changed."""
-    body = await body_of(request, all_request_bodies.UpdateMCPServerRequest)
+    body = await body_of(request, bodies.UpdateMCPServerRequest)
     notice = await change_server(request, mcp_server_id, body.server_name, body.config)
     return await answer_server(request, mcp_server_id, **notice)
 
@@ -181,14 +181,14 @@ async def change_server(
     return {"notice": f"{names} belonged to the old address: give them anew if this one has any"}
 
 
-@delete(SERVER, status_code=204, opt=returns("nothing"))
+@delete(SERVER, "nothing", status_code=204)
 async def delete_mcp_server(request: AnyRequest, mcp_server_id: str) -> None:
     """Delete an MCP server and its tools; agents have them no more."""
     command = DeleteMcpServer(server_id=valid_id("mcp_server", mcp_server_id))
     await api_of(request).send(request, command)
 
 
-@patch(f"{SERVER}/refresh", opt=returns("report", query=Refresh))
+@patch(f"{SERVER}/refresh", "report", query=Refresh)
 async def refresh_mcp_server(request: AnyRequest, mcp_server_id: str) -> Response[bytes]:
     """Discover the tools of an MCP server again; says what was deleted, updated and added. A tool
     that is defined otherwise than before is not called until its name comes as `accept`."""
@@ -197,7 +197,7 @@ async def refresh_mcp_server(request: AnyRequest, mcp_server_id: str) -> Respons
     return raw(to_json(await refresh(request, server_id, asked.accept)))
 
 
-@get(f"{SERVER}/tools", opt=returns("tools"))
+@get(f"{SERVER}/tools", "tools")
 async def list_tools_of_mcp_server(request: AnyRequest, mcp_server_id: str) -> Response[bytes]:
     """List the tools of an MCP server."""
     known = await known_tools(request, mcp_server_id)
@@ -205,7 +205,7 @@ async def list_tools_of_mcp_server(request: AnyRequest, mcp_server_id: str) -> R
     return raw(await queries.by_ids(org_of(request), list(known.values())))
 
 
-@get(f"{SERVER}/tools/{{tool_id:str}}", opt=returns("tool"))
+@get(f"{SERVER}/tools/{{tool_id:str}}", "tool")
 async def retrieve_tool_of_mcp_server(
     request: AnyRequest, mcp_server_id: str, tool_id: str
 ) -> Response[bytes]:
@@ -223,8 +223,8 @@ async def check_tool(request: AnyRequest, server_id: str, tool_id: str) -> None:
 
 @post(
     f"{SERVER}/tools/{{tool_id:str}}/run",
-    status_code=200,
-    opt=returns("what the tool returned", body=all_request_bodies.MCPToolExecuteRequest),
+    "what the tool returned",
+    body=bodies.MCPToolExecuteRequest,
 )
 async def run_tool_of_mcp_server(
     request: AnyRequest, mcp_server_id: str, tool_id: str
@@ -232,9 +232,9 @@ async def run_tool_of_mcp_server(
     """Call a tool of an MCP server with the given arguments."""
     sent = await request.body()
     body = (
-        await body_of(request, all_request_bodies.MCPToolExecuteRequest)
+        await body_of(request, bodies.MCPToolExecuteRequest)
         if sent
-        else all_request_bodies.MCPToolExecuteRequest()
+        else bodies.MCPToolExecuteRequest()
     )
     await check_tool(request, mcp_server_id, tool_id)
     command = RunTool(
@@ -246,7 +246,7 @@ async def run_tool_of_mcp_server(
     return raw(to_json(execution_result(await outcome(request, command))))
 
 
-@get(f"{PATH}/connect/{{mcp_server_id:str}}", opt=returns("events", streams=True))
+@get(f"{PATH}/connect/{{mcp_server_id:str}}", "events", streams=True)
 async def connect_mcp_server(request: AnyRequest, mcp_server_id: str) -> Stream:
     """Try an MCP server, and tell what came of it as events."""
     server = from_json(await document_of(request, MCP_SERVERS, mcp_server_id))

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from typing import Any
 
-from litestar import Response, delete, get, patch, post, put
+from litestar import Response
 from litestar.response import Stream
 from pydantic import BaseModel
 from pydantic_core import from_json, to_json
 
-from libs.contracts.letta import all_request_bodies
+from libs.contracts.letta import all_request_bodies as bodies
 from libs.contracts.letta.mcp_servers import (
     NamedMCPServer,
     NamedMCPServerUpdate,
@@ -28,7 +28,7 @@ from services.api.http.error_responses import Problem
 from services.api.http.handler_dependencies import api_of
 from services.api.http.raw_json import raw
 from services.api.http.request_parsing import AnyRequest, body_of, query_of
-from services.api.openapi.operation import returns
+from services.api.openapi.operation import delete, get, patch, post, put
 from services.api.resources.tools.direct_tool_execution import RUN_SECONDS_MAX, outcome, status_of
 from services.api.resources.tools.mcp_discovery_waiting import (
     MCP_SERVERS,
@@ -55,14 +55,14 @@ SERVER = f"{PATH}/{{mcp_server_name:str}}"
 NAME_SEGMENT, TOOL_SEGMENT, EXECUTED_SEGMENT = 5, 6, 7  # of the path, the first is 1
 
 
-@get(PATH, opt=returns("servers by name"))
+@get(PATH, "servers by name")
 async def list_mcp_servers_by_name(request: AnyRequest) -> Response[bytes]:
     """List the MCP servers by their names."""
     servers = await all_servers(request)
     return raw(to_json({server["server_name"]: named_config(server) for server in servers}))
 
 
-@put(PATH, opt=returns("servers", body=all_request_bodies.NamedMCPServer))
+@put(PATH, "servers", body=bodies.NamedMCPServer)
 async def add_mcp_server(request: AnyRequest) -> Response[bytes]:
     """Add an MCP server, and list all; its tools are discovered from now on."""
     body = (await body_of(request, NamedMCPServer)).root
@@ -94,7 +94,7 @@ def by_name(org: str, name: str) -> Filter:
     return Filter([ALL_OF_ORG], {"org": org}).add('v.name collate "C" = %(name)s', name=name)
 
 
-@patch(SERVER, opt=returns("server", body=all_request_bodies.NamedMCPServerUpdate))
+@patch(SERVER, "server", body=bodies.NamedMCPServerUpdate)
 async def update_mcp_server_by_name(request: AnyRequest, mcp_server_name: str) -> Response[bytes]:
     """Change the given fields of an MCP server."""
     body = await body_of(request, NamedMCPServerUpdate)
@@ -124,7 +124,7 @@ def change_of(server: dict[str, Any], body: NamedMCPServerUpdate) -> BaseModel:
     return UpdateStreamableHTTPMCPServer.model_validate(fields)
 
 
-@delete(SERVER, status_code=200, opt=returns("servers"))
+@delete(SERVER, "servers")
 async def delete_mcp_server_by_name(request: AnyRequest, mcp_server_name: str) -> Response[bytes]:
     """Delete an MCP server and its tools, and list the others."""
     server = await server_of_path(request)
@@ -132,7 +132,7 @@ async def delete_mcp_server_by_name(request: AnyRequest, mcp_server_name: str) -
     return await all_configs(request)
 
 
-@get(f"{SERVER}/tools", opt=returns("tools as the server describes them"))
+@get(f"{SERVER}/tools", "tools as the server describes them")
 async def list_tools_by_server_name(request: AnyRequest, mcp_server_name: str) -> Response[bytes]:
     """Ask an MCP server for its tools."""
     server = await server_of_path(request)
@@ -146,7 +146,7 @@ async def list_tools_by_server_name(request: AnyRequest, mcp_server_name: str) -
     return raw(to_json([offered_tool(tool) for tool in tools]))
 
 
-@post(f"{SERVER}/resync", status_code=200, opt=returns("report", query=Refresh))
+@post(f"{SERVER}/resync", "report", query=Refresh)
 async def resync_mcp_server(request: AnyRequest, mcp_server_name: str) -> Response[bytes]:
     """Discover the tools of an MCP server again; says what was deleted, updated and added."""
     asked = query_of(request, Refresh)
@@ -154,7 +154,7 @@ async def resync_mcp_server(request: AnyRequest, mcp_server_name: str) -> Respon
     return raw(to_json(await refresh(request, server["id"], asked.accept)))
 
 
-@post(f"{SERVER}/{{mcp_tool_name:str}}", status_code=200, opt=returns("tool"))
+@post(f"{SERVER}/{{mcp_tool_name:str}}", "tool")
 async def add_mcp_tool(
     request: AnyRequest, mcp_server_name: str, mcp_tool_name: str
 ) -> Response[bytes]:
@@ -181,14 +181,14 @@ async def tool_named(request: AnyRequest, name: str) -> str:
 
 @post(
     f"{SERVER}/tools/{{tool_name:str}}/execute",
-    status_code=200,
-    opt=returns("what the tool returned", body=all_request_bodies.MCPToolExecuteRequest),
+    "what the tool returned",
+    body=bodies.MCPToolExecuteRequest,
 )
 async def execute_mcp_tool(
     request: AnyRequest, mcp_server_name: str, tool_name: str
 ) -> Response[bytes]:
     """Call a tool of an MCP server with the given arguments."""
-    body = await body_of(request, all_request_bodies.MCPToolExecuteRequest)
+    body = await body_of(request, bodies.MCPToolExecuteRequest)
     command = RunTool(
         tool_run_id=api_of(request).ids.new("tool_run"),
         tool_id=await tool_named(request, segment(request, EXECUTED_SEGMENT)),
@@ -199,11 +199,7 @@ async def execute_mcp_tool(
     return raw(to_json({"result": result.text, "success": status_of(result) == "success"}))
 
 
-@post(
-    f"{PATH}/test",
-    status_code=200,
-    opt=returns("tools", body=all_request_bodies.NamedMCPServer),
-)
+@post(f"{PATH}/test", "tools", body=bodies.NamedMCPServer)
 async def test_mcp_server(request: AnyRequest) -> Response[bytes]:
     """Ask an MCP server for its tools without adding it."""
     try:
@@ -213,11 +209,7 @@ async def test_mcp_server(request: AnyRequest) -> Response[bytes]:
     return raw(to_json({"status": "success", "tools": [offered_tool(tool) for tool in tools]}))
 
 
-@post(
-    f"{PATH}/connect",
-    status_code=200,
-    opt=returns("events", body=all_request_bodies.NamedMCPServer, streams=True),
-)
+@post(f"{PATH}/connect", "events", body=bodies.NamedMCPServer, streams=True)
 async def connect_described_mcp_server(request: AnyRequest) -> Stream:
     """Try an MCP server without adding it, and tell what came of it as events."""
     command = await question_of_body(request)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from litestar import Response, patch
+from litestar import Response
 from pydantic import BaseModel
 
 from libs.contracts.agent.approvals import SetToolApproval
@@ -11,7 +11,7 @@ from services.api.http.error_responses import Problem
 from services.api.http.handler_dependencies import api_of
 from services.api.http.raw_json import raw
 from services.api.http.request_parsing import AnyRequest, Query, parse, query_of, valid_id
-from services.api.openapi.operation import returns
+from services.api.openapi.operation import patch
 from services.api.resources.agents.agents import AGENTS
 from services.api.v1.client_versions import is_legacy
 from services.api.v1.read_model_responses import answer_document
@@ -31,7 +31,9 @@ class DeprecatedApprovalWanted(Query):
 
 @patch(
     "/v1/agents/{agent_id:str}/tools/approval/{tool_name:str}",
-    opt=returns("null, or the agent", query=DeprecatedApprovalWanted, body=ApprovalWanted),
+    "null, or the agent",
+    query=DeprecatedApprovalWanted,
+    body=ApprovalWanted,
 )
 async def update_approval(request: AnyRequest, agent_id: str, tool_name: str) -> Response[bytes]:
     """Have calls of a tool of an agent wait for an approval, or not any more."""

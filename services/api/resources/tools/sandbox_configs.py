@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from typing import Annotated, Literal
 
-from litestar import Response, delete, get, patch, post
+from litestar import Response
 from pydantic import Field
 from pydantic_core import from_json
 
-from libs.contracts.letta import all_request_bodies
+from libs.contracts.letta import all_request_bodies as bodies
 from libs.contracts.letta.tool_requests import LocalSandbox
 from libs.contracts.tools.sandbox_configs import (
     KIND,
@@ -35,7 +35,7 @@ from services.api.http.request_parsing import (
     query_of,
     valid_id,
 )
-from services.api.openapi.operation import returns
+from services.api.openapi.operation import delete, get, patch, post
 from services.api.v1.read_model_responses import answer_document, answer_page, document_of
 from services.api.v1.secret_sealing import MARK
 
@@ -112,33 +112,33 @@ async def become(
     return await answer_settings(request)
 
 
-@post(PATH, status_code=200, opt=returns("settings", body=all_request_bodies.SandboxConfigCreate))
+@post(PATH, "settings", body=bodies.SandboxConfigCreate)
 async def create_sandbox_config(request: AnyRequest) -> Response[bytes]:
     """Create the settings of the sandbox, or change those that are there: there is one of a type.
     Nothing but type local is used by this server."""
-    body = await body_of(request, all_request_bodies.SandboxConfigCreate)
+    body = await body_of(request, bodies.SandboxConfigCreate)
     return await become(request, settings_of(body.config))
 
 
-@post(f"{PATH}/local/default", status_code=200, opt=returns("settings"))
+@post(f"{PATH}/local/default", "settings")
 async def create_default_local_sandbox_config(request: AnyRequest) -> Response[bytes]:
     """Retrieve the settings of the sandbox, which are made if there are none."""
     return await become(request, LocalSandboxConfig(), only_default=True)
 
 
-@post(f"{PATH}/e2b/default", status_code=200, opt=returns("nothing"))
+@post(f"{PATH}/e2b/default", "nothing")
 async def create_default_e2b_sandbox_config(request: AnyRequest) -> Response[bytes]:
     """Refused in words: this server has a sandbox of its own."""
     raise Problem(422, {"detail": NO_E2B})
 
 
-@post(f"{PATH}/local", status_code=200, opt=returns("settings", body=LocalSandbox))
+@post(f"{PATH}/local", "settings", body=LocalSandbox)
 async def create_custom_local_sandbox_config(request: AnyRequest) -> Response[bytes]:
     """Create the settings of the sandbox, or change those that are there."""
     return await become(request, settings_of(await body_of(request, LocalSandbox)))
 
 
-@post(f"{PATH}/local/recreate-venv", status_code=200, opt=returns("settings"))
+@post(f"{PATH}/local/recreate-venv", "settings")
 async def force_recreate_local_sandbox_venv(request: AnyRequest) -> Response[bytes]:
     """Have all packages of tools installed anew: the next call of each tool does that."""
     command = RecreatePackages(config_id=sandbox_config_id(org_of(request)))
@@ -146,10 +146,10 @@ async def force_recreate_local_sandbox_venv(request: AnyRequest) -> Response[byt
     return await answer_settings(request)
 
 
-@patch(CONFIG, opt=returns("settings", body=all_request_bodies.SandboxConfigUpdate))
+@patch(CONFIG, "settings", body=bodies.SandboxConfigUpdate)
 async def update_sandbox_config(request: AnyRequest, sandbox_config_id: str) -> Response[bytes]:
     """Change the settings of the sandbox."""
-    body = await body_of(request, all_request_bodies.SandboxConfigUpdate)
+    body = await body_of(request, bodies.SandboxConfigUpdate)
     config_id = valid_id(KIND, sandbox_config_id)
     if body.config is not None:
         command = SetSandboxConfig(
@@ -159,27 +159,23 @@ async def update_sandbox_config(request: AnyRequest, sandbox_config_id: str) -> 
     return await answer_document(request, CONFIGS, config_id)
 
 
-@delete(CONFIG, status_code=204, opt=returns("nothing"))
+@delete(CONFIG, "nothing", status_code=204)
 async def delete_sandbox_config(request: AnyRequest, sandbox_config_id: str) -> None:
     """Delete the settings of the sandbox, and its variables with them."""
     command = DeleteSandboxConfig(config_id=valid_id(KIND, sandbox_config_id))
     await api_of(request).send(request, command)
 
 
-@get(PATH, opt=returns("all settings", query=ConfigPage))
+@get(PATH, "all settings", query=ConfigPage)
 async def list_sandbox_configs(request: AnyRequest) -> Response[bytes]:
     """List the settings of sandboxes: those of type local, if there are any."""
     return await answer_page(request, CONFIGS, query_of(request, ConfigPage))
 
 
-@post(
-    VARIABLES_OF,
-    status_code=200,
-    opt=returns("variable", body=all_request_bodies.SandboxEnvironmentVariableCreate),
-)
+@post(VARIABLES_OF, "variable", body=bodies.SandboxEnvironmentVariableCreate)
 async def create_sandbox_env_var(request: AnyRequest, sandbox_config_id: str) -> Response[bytes]:
     """Create an environment variable of the sandbox, or change the one of its name."""
-    body = await body_of(request, all_request_bodies.SandboxEnvironmentVariableCreate)
+    body = await body_of(request, bodies.SandboxEnvironmentVariableCreate)
     api = api_of(request)
     command = SetSandboxVariable(
         config_id=valid_id(KIND, sandbox_config_id),
@@ -192,7 +188,7 @@ async def create_sandbox_env_var(request: AnyRequest, sandbox_config_id: str) ->
     return await answer_document(request, VARIABLES, str(reply.result["variable_id"]))
 
 
-@get(VARIABLES_OF, opt=returns("variables", query=VariablePage))
+@get(VARIABLES_OF, "variables", query=VariablePage)
 async def list_sandbox_env_vars(request: AnyRequest, sandbox_config_id: str) -> Response[bytes]:
     """List the environment variables of the sandbox."""
     config_id = valid_id(KIND, sandbox_config_id)
@@ -210,10 +206,10 @@ async def config_of(request: AnyRequest, variable_id: str) -> str:
     return config_id
 
 
-@patch(VARIABLE, opt=returns("variable", body=all_request_bodies.SandboxEnvironmentVariableUpdate))
+@patch(VARIABLE, "variable", body=bodies.SandboxEnvironmentVariableUpdate)
 async def update_sandbox_env_var(request: AnyRequest, env_var_id: str) -> Response[bytes]:
     """Change the given fields of an environment variable of the sandbox."""
-    body = await body_of(request, all_request_bodies.SandboxEnvironmentVariableUpdate)
+    body = await body_of(request, bodies.SandboxEnvironmentVariableUpdate)
     api = api_of(request)
     command = UpdateSandboxVariable(
         config_id=await config_of(request, env_var_id),
@@ -226,7 +222,7 @@ async def update_sandbox_env_var(request: AnyRequest, env_var_id: str) -> Respon
     return await answer_document(request, VARIABLES, env_var_id)
 
 
-@delete(VARIABLE, status_code=204, opt=returns("nothing"))
+@delete(VARIABLE, "nothing", status_code=204)
 async def delete_sandbox_env_var(request: AnyRequest, env_var_id: str) -> None:
     """Delete an environment variable of the sandbox."""
     config_id = await config_of(request, env_var_id)

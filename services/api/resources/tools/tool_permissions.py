@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Annotated
 
-from litestar import Response, get, put
+from litestar import Response
 from pydantic import BaseModel, Field
 
 from libs.contracts.letta.request_size_limits import Name
@@ -23,7 +23,7 @@ from services.api.http.callers import org_of
 from services.api.http.handler_dependencies import api_of
 from services.api.http.raw_json import raw
 from services.api.http.request_parsing import AnyRequest, Query, body_of, query_of
-from services.api.openapi.operation import returns
+from services.api.openapi.operation import get, put
 from services.api.resources.agents.agents import AGENTS
 from services.api.v1.read_model_responses import must_exist
 
@@ -55,26 +55,26 @@ class PermissionScope(Query):
     project_id: Name | None = None
 
 
-@get(PATH, opt=returns("which tools may be called", query=PermissionScope))
+@get(PATH, "which tools may be called", query=PermissionScope)
 async def retrieve_permissions(request: AnyRequest) -> Response[bytes]:
     """Say which tools may be called in the organisation, or in a project."""
     return await answer_list(request, *scope_of(request))
 
 
-@put(PATH, opt=returns("which tools may be called", query=PermissionScope, body=PermissionsWanted))
+@put(PATH, "which tools may be called", query=PermissionScope, body=PermissionsWanted)
 async def set_permissions(request: AnyRequest) -> Response[bytes]:
     """Say which tools may be called in the organisation, or in a project, from now on."""
     return await change_list(request, *scope_of(request))
 
 
-@get(OF_AGENT, opt=returns("which tools may be called"))
+@get(OF_AGENT, "which tools may be called")
 async def retrieve_permissions_of_agent(request: AnyRequest, agent_id: str) -> Response[bytes]:
     """Say which tools an agent may call."""
     await must_exist(request, AGENTS, agent_id)
     return await answer_list(request, "agent", agent_id)
 
 
-@put(OF_AGENT, opt=returns("which tools may be called", body=PermissionsWanted))
+@put(OF_AGENT, "which tools may be called", body=PermissionsWanted)
 async def set_permissions_of_agent(request: AnyRequest, agent_id: str) -> Response[bytes]:
     """Say which tools an agent may call from now on."""
     await must_exist(request, AGENTS, agent_id)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Annotated, Literal
 
-from litestar import Response, get
+from litestar import Response
 from pydantic_core import to_json
 
 from libs.contracts.bus_messages import JsonObject
@@ -16,7 +16,7 @@ from services.api.http.callers import org_of
 from services.api.http.handler_dependencies import api_of
 from services.api.http.raw_json import raw
 from services.api.http.request_parsing import AnyRequest, Page, query_of
-from services.api.openapi.operation import returns
+from services.api.openapi.operation import get
 from services.api.resources.agents.agents import AGENTS
 from services.api.v1.read_model_responses import answer_document, answer_page, document_of
 
@@ -48,19 +48,19 @@ class CallPage(Page):
     status: Annotated[Status | None, Where("v.status = {}", key=True)] = None
 
 
-@get("/v1/tool-runs", opt=returns("calls of tools", query=CallPage))
+@get("/v1/tool-runs", "calls of tools", query=CallPage)
 async def list_tool_runs(request: AnyRequest) -> Response[bytes]:
     """List the calls of tools, the latest first."""
     return await answer_page(request, CALLS, query_of(request, CallPage))
 
 
-@get("/v1/tool-runs/{tool_run_id:str}", opt=returns("call of a tool"))
+@get("/v1/tool-runs/{tool_run_id:str}", "call of a tool")
 async def retrieve_tool_run(request: AnyRequest, tool_run_id: str) -> Response[bytes]:
     """Retrieve the call of a tool, with what it used."""
     return await answer_document(request, CALLS, tool_run_id)
 
 
-@get("/v1/agents/{agent_id:str}/tools/usage", opt=returns("what the agent's tools used"))
+@get("/v1/agents/{agent_id:str}/tools/usage", "what the agent's tools used")
 async def retrieve_tool_usage(request: AnyRequest, agent_id: str) -> Response[bytes]:
     """Retrieve what the latest calls of an agent's tools used, in all and by tool."""
     await document_of(request, AGENTS, agent_id, document="v.id")

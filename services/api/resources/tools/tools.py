@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from typing import Annotated, Literal
 
-from litestar import Response, delete, get, patch, post, put
+from litestar import Response
 from pydantic import BaseModel, BeforeValidator, Field
 from pydantic_core import to_json
 
 from libs.contracts.bus_messages import JsonObject
-from libs.contracts.letta import all_request_bodies
+from libs.contracts.letta import all_request_bodies as bodies
 from libs.contracts.letta.request_size_limits import Name, Names, SearchText
 from libs.contracts.letta.tools import ToolState
 from libs.contracts.tools.base_tools.catalogue import ADDED_TOOLS
@@ -36,7 +36,7 @@ from services.api.http.request_parsing import (
     query_of,
     valid_id,
 )
-from services.api.openapi.operation import returns
+from services.api.openapi.operation import delete, get, patch, post, put
 from services.api.v1.read_model_responses import answer_document, slice_of
 
 WORDS_MAX = 32
@@ -105,14 +105,14 @@ class ToolPage(Page, ToolFilters):
     order_by: Literal["created_at"] = "created_at"
 
 
-@post("/v1/tools", status_code=200, opt=returns("tool", body=all_request_bodies.ToolCreate))
+@post("/v1/tools", "tool", body=bodies.ToolCreate)
 async def create_tool(request: AnyRequest) -> Response[bytes]:
     """Create a tool, or change the one of its name; its schema is derived from its Python source,
     unless one is given."""
     return await make_tool(request)
 
 
-@put("/v1/tools", opt=returns("tool", body=all_request_bodies.ToolCreate))
+@put("/v1/tools", "tool", body=bodies.ToolCreate)
 async def upsert_tool(request: AnyRequest) -> Response[bytes]:
     """Create a tool, or change the one of its name."""
     return await make_tool(request)
@@ -121,7 +121,7 @@ async def upsert_tool(request: AnyRequest) -> Response[bytes]:
 async def make_tool(request: AnyRequest) -> Response[bytes]:
     """The tool that a request makes."""
     api = api_of(request)
-    body = await body_of(request, all_request_bodies.ToolCreate)
+    body = await body_of(request, bodies.ToolCreate)
     fields = given_fields(body)
     tool_id = api.new_id(request, "tool")
     command = CreateTool(
@@ -139,7 +139,7 @@ def given_fields(body: BaseModel) -> JsonObject:
     }
 
 
-@get("/v1/tools", opt=returns("tools", query=ToolPage))
+@get("/v1/tools", "tools", query=ToolPage)
 async def list_tools(request: AnyRequest) -> Response[bytes]:
     """List the tools that come with the server and those that clients made, the newest first."""
     page = query_of(request, ToolPage)
@@ -147,7 +147,7 @@ async def list_tools(request: AnyRequest) -> Response[bytes]:
     return raw(await queries.page(filter_of(page, org_of(request)), page.fits, slice_of(page)))
 
 
-@get("/v1/tools/count", opt=returns("number of tools", query=ToolCount))
+@get("/v1/tools/count", "number of tools", query=ToolCount)
 async def count_tools(request: AnyRequest) -> Response[bytes]:
     """Count tools, those that come with the server among them."""
     asked = query_of(request, ToolCount)
@@ -155,20 +155,16 @@ async def count_tools(request: AnyRequest) -> Response[bytes]:
     return raw(str(await queries.count(filter_of(asked, org_of(request)), asked.fits)).encode())
 
 
-@post("/v1/tools/add-base-tools", status_code=200, opt=returns("tools"))
+@post("/v1/tools/add-base-tools", "tools")
 async def add_base_tools(request: AnyRequest) -> Response[bytes]:
     """Say which tools come with the server: they are there without being added."""
     return raw(all_base_tools(caller_of(request).user))
 
 
-@post(
-    "/v1/tools/generate-schema",
-    status_code=200,
-    opt=returns("JSON schema", body=all_request_bodies.GenerateSchemaRequest),
-)
+@post("/v1/tools/generate-schema", "JSON schema", body=bodies.GenerateSchemaRequest)
 async def generate_json_schema(request: AnyRequest) -> Response[bytes]:
     """Derive the schema that a tool of some Python source would have."""
-    body = await body_of(request, all_request_bodies.GenerateSchemaRequest)
+    body = await body_of(request, bodies.GenerateSchemaRequest)
     if body.source_type == "typescript":
         reason = "`source_type`: a schema is derived from python alone, write it for typescript"
         raise Problem(400, {"detail": reason})
@@ -177,14 +173,10 @@ async def generate_json_schema(request: AnyRequest) -> Response[bytes]:
     return raw(to_json((await api.send(request, command, keyed=False)).result))
 
 
-@post(
-    "/v1/tools/search",
-    status_code=200,
-    opt=returns("what was found", body=all_request_bodies.ToolSearchRequest),
-)
+@post("/v1/tools/search", "what was found", body=bodies.ToolSearchRequest)
 async def search_tools(request: AnyRequest) -> Response[bytes]:
     """Find tools with all of these words in name, description or tags; without words, all."""
-    body = await body_of(request, all_request_bodies.ToolSearchRequest)
+    body = await body_of(request, bodies.ToolSearchRequest)
     if body.search_mode == "vector":
         raise Problem(501, {"detail": NO_VECTORS}, {"x-should-retry": "false"})
     words = (body.query or "").split()
@@ -202,7 +194,7 @@ async def search_tools(request: AnyRequest) -> Response[bytes]:
     return raw(b"[%b]" % b",".join(results))
 
 
-@get("/v1/tools/{tool_id:str}", opt=returns("tool"))
+@get("/v1/tools/{tool_id:str}", "tool")
 async def retrieve_tool(request: AnyRequest, tool_id: str) -> Response[bytes]:
     """Retrieve a tool by its id."""
     base = base_tool(tool_id)
@@ -211,11 +203,11 @@ async def retrieve_tool(request: AnyRequest, tool_id: str) -> Response[bytes]:
     return await answer_document(request, TOOLS, tool_id)
 
 
-@patch("/v1/tools/{tool_id:str}", opt=returns("tool", body=all_request_bodies.ToolUpdate))
+@patch("/v1/tools/{tool_id:str}", "tool", body=bodies.ToolUpdate)
 async def update_tool(request: AnyRequest, tool_id: str) -> Response[bytes]:
     """Change the given fields of a tool; its schema and its name follow its source."""
     changeable(tool_id)
-    body = await body_of(request, all_request_bodies.ToolUpdate)
+    body = await body_of(request, bodies.ToolUpdate)
     changes = given_fields(body)
     if "metadata" in changes:
         changes["metadata_"] = changes.pop("metadata")
@@ -223,7 +215,7 @@ async def update_tool(request: AnyRequest, tool_id: str) -> Response[bytes]:
     return await answer_document(request, TOOLS, tool_id)
 
 
-@delete("/v1/tools/{tool_id:str}", status_code=200, opt=returns("nothing"))
+@delete("/v1/tools/{tool_id:str}", "nothing")
 async def delete_tool(request: AnyRequest, tool_id: str) -> Response[bytes]:
     """Delete a tool; another one may have its name then."""
     await api_of(request).send(request, DeleteTool(tool_id=changeable(tool_id)))

@@ -175,6 +175,15 @@ def valid_id(prefix: str, value: str) -> str:
     return value
 
 
+def valid_name(model: type[BaseModel], field: str, name: str) -> str:
+    """A name that fits the field of this model; raises the 422 that says what is wrong with it."""
+    try:
+        model.model_validate({field: name})
+    except ValidationError as invalid:
+        raise Problem(422, error_bodies.validation_detail(invalid, "path")) from None
+    return name
+
+
 def context_of(request: AnyRequest, message_id: str, fingerprint: str = "") -> Context:
     """In whose name a command is sent. A request id that could not stand in a header of the bus is
     not worth a refusal: some proxy made it up."""

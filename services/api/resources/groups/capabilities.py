@@ -23,9 +23,9 @@ from services.api.http.request_parsing import (
     parse,
     query_of,
     valid_id,
+    valid_name,
 )
 from services.api.openapi.operation import delete, get, put
-from services.api.v1.path_names import valid_name
 
 OF_AGENT = "/v1/agents/{agent_id:str}/capabilities/{capability:str}"
 

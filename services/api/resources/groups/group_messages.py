@@ -33,6 +33,7 @@ from services.api.http.request_parsing import (
     valid_id,
 )
 from services.api.openapi.operation import get, patch, post
+from services.api.resources.groups.groups import GROUPS, paths
 from services.api.v1.group_message_request import (
     GroupRequest,
     GroupStreamRequest,
@@ -47,8 +48,6 @@ from services.api.v1.read_model_responses import (
     must_exist,
 )
 
-BOTH = ("/v1/groups/{group_id:str}", "/v1/agent-groups/{group_id:str}")
-GROUPS = Resource(kind="group", view="groups.group_view", document="v.document")
 GROUP_RUNS = Resource(kind="group_run", view="groups.group_run_view", document="v.document")
 GROUP_MESSAGES = Resource(
     kind="message",
@@ -90,11 +89,6 @@ class GroupMessageEdit(BaseModel):
     """The new text of a message of a transcript."""
 
     content: Content
-
-
-def paths(suffix: str) -> list[str]:
-    """The paths of an operation, under both names of groups."""
-    return [f"{group}{suffix}" for group in BOTH]
 
 
 @get(paths("/messages"), "messages", query=GroupMessagePage)

@@ -49,14 +49,17 @@ GROUPS = Resource(
     counted=("groups", "groups"),
 )
 GROUP = "/v1/groups/{group_id:str}"
-# The same for the groups of both surfaces.
-BOTH = ("/v1/groups/{group_id:str}", "/v1/agent-groups/{group_id:str}")
 OF_MEMBER = (
     "v.id = any(array(select group_id from groups.group_member_view"
     " where agent_id = %(agent)s and org = %(org)s))"
 )
 # Commands that have the agents see the blocks of their group; one shares a hundred.
 SHARINGS_MAX = 30
+
+
+def paths(suffix: str) -> list[str]:
+    """The paths of an operation, under both names of groups."""
+    return [f"{group}{suffix}" for group in (GROUP, "/v1/agent-groups/{group_id:str}")]
 
 
 class GroupFilters(Query):
@@ -154,7 +157,7 @@ async def change_group(request: AnyRequest, group_id: str, changes: JsonObject) 
         await share_blocks(request, group_id)
 
 
-@delete([*BOTH], "message")
+@delete(paths(""), "message")
 async def delete_group(request: AnyRequest, group_id: str) -> JsonObject:
     """Delete a group; its agents stay, without the blocks that it shared with them."""
     await api_of(request).send(request, DeleteGroup(group_id=valid_id("group", group_id)))
@@ -162,7 +165,7 @@ async def delete_group(request: AnyRequest, group_id: str) -> JsonObject:
     return {"message": f"Group id={group_id} successfully deleted"}
 
 
-@patch([f"{path}/blocks/attach/{{block_id:str}}" for path in BOTH], "nothing")
+@patch(paths("/blocks/attach/{block_id:str}"), "nothing")
 async def attach_block_to_group(
     request: AnyRequest, group_id: str, block_id: str
 ) -> Response[bytes]:
@@ -175,7 +178,7 @@ async def attach_block_to_group(
     return raw(b"null")
 
 
-@patch([f"{path}/blocks/detach/{{block_id:str}}" for path in BOTH], "nothing")
+@patch(paths("/blocks/detach/{block_id:str}"), "nothing")
 async def detach_block_from_group(
     request: AnyRequest, group_id: str, block_id: str
 ) -> Response[bytes]:

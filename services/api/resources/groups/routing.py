@@ -13,10 +13,9 @@ from libs.contracts.letta.routing_requests import RoutedMessages, RouteRequest
 from services.api.adapters.resource_query_builder import Where
 from services.api.http.error_responses import answer
 from services.api.http.raw_json import raw
-from services.api.http.request_parsing import AnyRequest, Page, body_of, query_of
+from services.api.http.request_parsing import AnyRequest, Page, body_of, query_of, valid_name
 from services.api.openapi.operation import get, post
 from services.api.resources.groups.capabilities import NamedCapability
-from services.api.v1.path_names import valid_name
 from services.api.v1.read_model_responses import answer_document, answer_page
 from services.api.v1.routed_messages import (
     ROUTED_MESSAGES,

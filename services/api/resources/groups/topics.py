@@ -13,9 +13,8 @@ from services.api.http.callers import org_of
 from services.api.http.error_responses import Problem
 from services.api.http.handler_dependencies import api_of
 from services.api.http.raw_json import raw
-from services.api.http.request_parsing import AnyRequest, valid_id
+from services.api.http.request_parsing import AnyRequest, valid_id, valid_name
 from services.api.openapi.operation import delete, get, put
-from services.api.v1.path_names import valid_name
 
 SUBSCRIBERS = "/v1/topics/{topic:str}/subscribers"
 SUBSCRIBER = f"{SUBSCRIBERS}/{{agent_id:str}}"

@@ -21,7 +21,8 @@ from services.api.http.raw_json import raw
 from services.api.http.request_parsing import AnyRequest, Page, query_of, valid_id
 from services.api.openapi.operation import get, patch
 from services.api.resources.agents.agents import AGENTS
-from services.api.v1.client_versions import is_legacy
+from services.api.resources.memory.folders import FOLDERS
+from services.api.resources.tools.agent_tools import answer_change
 from services.api.v1.folder_attachments import FILE_CHARS_MAX, attach, detach, files_max
 from services.api.v1.read_model_responses import (
     answer_document,
@@ -30,12 +31,6 @@ from services.api.v1.read_model_responses import (
     must_exist,
 )
 
-FOLDERS = Resource(
-    kind="source",
-    view="memory.folder_view",
-    document="v.document",
-    created_view="memory.created_folder_view",
-)
 FILES = Resource(
     kind="file",
     view="memory.agent_file_view",
@@ -162,11 +157,6 @@ async def close_files(request: AnyRequest, command: OpenFiles | CloseFiles) -> R
     queries = AgentFolderQueries(api.reads.database)
     names = await queries.names_of_files(org_of(request), result["closed"])
     return raw(to_json(names))
-
-
-async def answer_change(request: AnyRequest, agent_id: str) -> Response[bytes]:
-    """The answer to a change: nothing, or the agent for clients older than SDK 1.0."""
-    return await answer_document(request, AGENTS, agent_id) if is_legacy(request) else raw(b"null")
 
 
 def file_of(cursor: str | None) -> str | None:

@@ -9,6 +9,7 @@ from functools import partial
 from importlib import import_module
 from pkgutil import walk_packages
 from types import ModuleType
+from typing import Any
 
 from litestar import Litestar, Response, Router
 from litestar.exceptions import MethodNotAllowedException, NotFoundException
@@ -33,6 +34,7 @@ from libs.contracts.service_registry import names
 from libs.encryption.sealer import Sealer
 from libs.eventstore.read_model_replay import ReadModels
 from libs.telemetry.tracing import tracer
+from libs.work.leased_work import LeasedWork
 from services.api import resources
 from services.api.adapters.agents.agent_lines import AgentLines
 from services.api.adapters.agents.attachment_queries import AttachmentQueries
@@ -233,13 +235,18 @@ async def apply_policies(runtime: Runtime, projects: ProjectQueries) -> None:
     )
 
 
+def begin_work[W: LeasedWork[Any]](runtime: Runtime, work: W) -> W:
+    """Leased work that is swept and drained with the process."""
+    work.join(runtime.service)
+    runtime.closing.push_async_callback(work.drain)
+    return work
+
+
 def start_deployments(runtime: Runtime) -> Deployments:
     """Make the agents that are wanted from templates, as long as the process runs."""
     queries = TemplateQueries(runtime.database)
     deployments = Deployments(DeploymentPorts(**runtime.port_arguments, queries=queries))
-    deployments.join(runtime.service)
-    runtime.closing.push_async_callback(deployments.drain)
-    return deployments
+    return begin_work(runtime, deployments)
 
 
 def upload_limits(settings: ApiSettings) -> UploadLimits:
@@ -263,9 +270,7 @@ def start_imports(runtime: Runtime, sealer: Sealer, limits: UploadLimits) -> Imp
             uploads=Uploads(runtime.database, limits),
         )
     )
-    imports.join(runtime.service)
-    runtime.closing.push_async_callback(imports.drain)
-    return imports
+    return begin_work(runtime, imports)
 
 
 def start_restores(runtime: Runtime) -> Restores:
@@ -273,9 +278,7 @@ def start_restores(runtime: Runtime) -> Restores:
     past = PastReads(runtime.database, runtime.bus, runtime.clock, runtime.ids)
     queries = RestoreQueries(runtime.database)
     restores = Restores(RestorePorts(**runtime.port_arguments, queries=queries, past=past))
-    restores.join(runtime.service)
-    runtime.closing.push_async_callback(restores.drain)
-    return restores
+    return begin_work(runtime, restores)
 
 
 def start_fleets(runtime: Runtime, sealer: Sealer, app: ASGIApp) -> FleetApplies:
@@ -293,9 +296,7 @@ def start_fleets(runtime: Runtime, sealer: Sealer, app: ASGIApp) -> FleetApplies
             api=own_api,
         )
     )
-    applies.join(runtime.service)
-    runtime.closing.push_async_callback(applies.drain)
-    return applies
+    return begin_work(runtime, applies)
 
 
 async def sweep_plans(plans: FleetQueries, clock: Clock) -> None:

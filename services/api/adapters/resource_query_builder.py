@@ -15,6 +15,7 @@ from pydantic import BaseModel
 from libs.bus.fair_semaphore import FairSemaphore
 from libs.eventstore.connection_pool import Database
 from libs.eventstore.text_search import has_text
+from services.api.adapters.database_reader import DatabaseReader
 
 Order = Literal["asc", "desc"]
 OTHER_ORDER: dict[Order, Order] = {"asc": "desc", "desc": "asc"}
@@ -86,11 +87,6 @@ class Where:
     otherwise: str = ""
     unless: str = ""
 
-    @property
-    def names_its_value(self) -> bool:
-        """Whether the condition depends on the value itself."""
-        return "" in placeholders(self.sql)
-
     def conditions(self, asked: BaseModel, name: str) -> tuple[str, str]:
         """The condition for the value of the parameter, and that of its search; empty for none."""
         value = self.value(getattr(asked, name))
@@ -98,7 +94,7 @@ class Where:
             return "", ""
         if value is False and self.otherwise:
             return self.otherwise, ""
-        if not (self.names_its_value or value):
+        if not (value or "" in placeholders(self.sql)):
             return "", ""
         if any(getattr(asked, other) is None for other in placeholders(self.sql) - {""}):
             return "", ""
@@ -217,22 +213,28 @@ class Slice:
     limit: int | None = 100
     order: Order = "desc"
 
+    @property
+    def cursors(self) -> list[tuple[str, str, str]]:
+        """The names and the values of the cursors, and how what is wanted compares with them."""
+        behind, ahead = (">", "<") if self.order == "asc" else ("<", ">")
+        named = (("after", self.after, behind), ("before", self.before, ahead))
+        return [(name, value, sign) for name, value, sign in named if value is not None]
+
 
 class UnknownCursor(Exception):
     """A cursor that names nothing in the list."""
 
     def __init__(self, name: str, value: str) -> None:
         super().__init__(name)
-        self.name = name
-        self.value = value
+        self.name, self.value = name, value
 
 
-class ResourceQueries:
+class ResourceQueries(DatabaseReader):
     """Reads the rows of any resource: one statement, ready JSON out. Lists and counts of what
     contains a text wait for a place, and raise NoPlace where there is none."""
 
     def __init__(self, database: Database) -> None:
-        self.database = database
+        super().__init__(database)
         self.places = FairSemaphore(
             SEARCHES_AT_ONCE_MAX,
             of_organisation_max=SEARCHES_OF_ORG_AT_ONCE_MAX,
@@ -243,11 +245,8 @@ class ResourceQueries:
 
     def place(self, found: Filter) -> AbstractAsyncContextManager[None]:
         """The resources that a look at these rows holds meanwhile."""
-        return (
-            self.places.hold(str(found.values.get("org", "")))
-            if found.reads_texts
-            else nullcontext()
-        )
+        org = str(found.values.get("org", ""))
+        return self.places.hold(org) if found.reads_texts else nullcontext()
 
     async def one(
         self, resource: Resource, org: str, resource_id: str, document: str = ""
@@ -276,7 +275,7 @@ class ResourceQueries:
     async def count(self, resource: Resource, found: Filter) -> int:
         """The number of rows that match."""
         if resource.counted and found.conditions == [ALL_OF_ORG]:
-            return await self.number(f"{COUNTED.format(*resource.counted)}", found.values)
+            return await self.number(COUNTED.format(*resource.counted), found.values)
         if resource.counted and found.conditions == [ALL_OF_ORG, NOT_HIDDEN]:
             hidden = Filter([ALL_OF_ORG, "v.hidden"], found.values)
             everything = Filter([ALL_OF_ORG], found.values)
@@ -284,12 +283,6 @@ class ResourceQueries:
         query = f"select count(*) from {resource.view} v where {found.with_searches().sql}"
         async with self.place(found):
             return await self.number(query, found.values)
-
-    async def number(self, query: str, values: Mapping[str, Any]) -> int:
-        """The number that a query returns."""
-        row = await self.database.fetch_one(query, values)
-        assert row is not None
-        return int(row[0])
 
     async def all(self, resource: Resource, found: Filter, *, order: str) -> bytes:
         """The documents of all rows of a short list as a JSON array, in this order."""
@@ -344,18 +337,9 @@ class ResourceQueries:
     async def place_cursors(self, resource: Resource, found: Filter, part: Slice, key: str) -> None:
         """Turn the cursors into conditions; in V1 they count in the order of the list."""
         org, sort = found.values["org"], resource.sort_keys[key]
-        forward = ">" if part.order == "asc" else "<"
-        backward = "<" if part.order == "asc" else ">"
-        for name, value, sign in (
-            ("after", part.after, forward),
-            ("before", part.before, backward),
-        ):
-            if value is None:
-                continue
-            row = await self.database.fetch_one(
-                f"select {sort} from {resource.view} v where v.id = %s and v.org = %s",
-                [value, org],
-            )
+        for name, value, sign in part.cursors:
+            place = f"select {sort} from {resource.view} v where v.id = %s and v.org = %s"
+            row = await self.database.fetch_one(place, [value, org])
             if row is None:
                 row = await self.place_of_deleted(resource, org, name, value, key)
             if row is None:

@@ -111,12 +111,7 @@ class AgentImport(Aggregate[ImportState]):
         )
         return None
 
-    def validate(
-        self,
-        found: SourceSummary,
-        *,
-        at: datetime,
-    ) -> None:
+    def validate(self, found: SourceSummary, *, at: datetime) -> None:
         """Record that nothing is wrong with the source; an import that goes on already has."""
         if self.state.phase == "pending":
             self.record(

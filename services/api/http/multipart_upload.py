@@ -4,14 +4,22 @@ from __future__ import annotations
 
 import contextlib
 import re
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Protocol
 from urllib.parse import unquote
 
 import multipart
 
+from services.api.adapters.memory.uploaded_file_store import (
+    TooManyUploads,
+    UploadAbandoned,
+    UploadKnown,
+    UploadTooLarge,
+)
 from services.api.http.error_responses import Problem
+from services.api.http.per_path_concurrency_limits import again
 from services.api.http.request_parsing import AnyRequest
 
 FIELDS_MAX = 32
@@ -91,6 +99,22 @@ async def read_form(
     if form.writer is None:
         raise Problem(422, {"detail": NO_FORM})
     return form
+
+
+@contextmanager
+def upload_problems(again_how: str, known: str) -> Iterator[None]:
+    """Within, what goes wrong with an upload becomes the problem that its client is told."""
+    try:
+        yield
+    except TooManyUploads:
+        raise again(429, "As many files are uploaded as there is room for") from None
+    except UploadTooLarge as refused:
+        raise Problem(413, {"detail": str(refused)}) from None
+    except UploadAbandoned:
+        detail = f"The file came too slowly, and what had come of it was removed: {again_how}"
+        raise Problem(408, {"detail": detail}) from None
+    except UploadKnown:
+        raise Problem(409, {"detail": known}) from None
 
 
 class FormReader:

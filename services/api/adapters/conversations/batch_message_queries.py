@@ -42,12 +42,7 @@ class BatchMessageQueries(DatabaseReader):
         Raises UnknownCursor."""
         values = {"org": org, "batch": batch_id, "agent": agent_id, "limit": part.limit}
         conditions = ""
-        for name, cursor, sign in (
-            ("after", part.after, ">" if part.order == "asc" else "<"),
-            ("before", part.before, "<" if part.order == "asc" else ">"),
-        ):
-            if cursor is None:
-                continue
+        for name, cursor, sign in part.cursors:
             row = await self.database.fetch_one(
                 f"select m.recorded_at {RUNS_OF_BATCH} and m.id = %(cursor)s",
                 {**values, "cursor": cursor},

@@ -25,8 +25,9 @@ from services.api.http.handler_dependencies import api_of
 from services.api.http.raw_json import raw
 from services.api.http.request_parsing import AnyRequest, Query, parse, query_of, valid_id
 from services.api.openapi.operation import delete, get, patch, post
-from services.api.resources.agents.agents import AGENTS, TOOLS
+from services.api.resources.agents.agents import AGENTS
 from services.api.resources.memory.passages import OF_AGENT, PASSAGES
+from services.api.v1.agent_documents import TOOLS
 from services.api.v1.as_of import AsOf, seen_at
 from services.api.v1.compaction_request import compact
 from services.api.v1.context_window import context_window_json

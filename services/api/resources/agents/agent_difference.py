@@ -16,7 +16,6 @@ from libs.contracts.state_size_limits import size
 from services.api.adapters.agents.agent_difference_queries import (
     LAST_ORDER,
     AgentDifferenceQueries,
-    Listed,
 )
 from services.api.adapters.agents.past_reads import Cut
 from services.api.http.callers import org_of
@@ -26,8 +25,9 @@ from services.api.http.raw_json import raw
 from services.api.http.request_parsing import AnyRequest, Query, query_of
 from services.api.openapi.operation import get
 from services.api.resources.agents.agent_events import must_have_existed
-from services.api.resources.agents.agents import AGENTS, document_with
+from services.api.resources.agents.agents import AGENTS
 from services.api.v1.agent_comparison import bounded_list, compared_documents
+from services.api.v1.agent_documents import document_with
 from services.api.v1.as_of import as_of, resolve
 from services.api.v1.read_model_responses import document_of
 
@@ -138,9 +138,7 @@ async def passage_changes(
     if old - new:
         async with at_moment(request, start):
             removed = removed.and_also(await queries.passages_of(org, sorted(old - new)))
-    return {"added": list_document(added), "removed": list_document(removed)}
-
-
-def list_document(found: Listed) -> dict[str, Any]:
-    """A total and a list as JSON."""
-    return bounded_list(found.items, found.total)
+    return {
+        "added": bounded_list(added.items, added.total),
+        "removed": bounded_list(removed.items, removed.total),
+    }

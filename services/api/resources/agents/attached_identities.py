@@ -21,7 +21,7 @@ async def attach_identity_to_agent(
     request: AnyRequest, agent_id: str, identity_id: str
 ) -> Response[bytes]:
     """Attach an identity to an agent; twice is once."""
-    await attach(request, valid_id("agent", agent_id), identity_id)
+    await send(request, AttachIdentity, valid_id("agent", agent_id), identity_id)
     return raw(b"null")
 
 
@@ -30,7 +30,7 @@ async def detach_identity_from_agent(
     request: AnyRequest, agent_id: str, identity_id: str
 ) -> Response[bytes]:
     """Detach an identity from an agent; twice is once."""
-    await detach(request, valid_id("agent", agent_id), identity_id)
+    await send(request, DetachIdentity, valid_id("agent", agent_id), identity_id)
     return raw(b"null")
 
 
@@ -39,7 +39,7 @@ async def attach_identity_to_block(
     request: AnyRequest, block_id: str, identity_id: str
 ) -> Response[bytes]:
     """Attach an identity to a block; twice is once."""
-    await attach(request, valid_id("block", block_id), identity_id)
+    await send(request, AttachIdentity, valid_id("block", block_id), identity_id)
     return await answer_document(request, BLOCKS, block_id)
 
 
@@ -48,17 +48,16 @@ async def detach_identity_from_block(
     request: AnyRequest, block_id: str, identity_id: str
 ) -> Response[bytes]:
     """Detach an identity from a block; twice is once."""
-    await detach(request, valid_id("block", block_id), identity_id)
+    await send(request, DetachIdentity, valid_id("block", block_id), identity_id)
     return await answer_document(request, BLOCKS, block_id)
 
 
-async def attach(request: AnyRequest, target_id: str, identity_id: str) -> None:
-    """Attach an identity to an agent or a block. Raises Problem."""
-    command = AttachIdentity(identity_id=valid_id("identity", identity_id), target_id=target_id)
-    await api_of(request).send(request, command)
-
-
-async def detach(request: AnyRequest, target_id: str, identity_id: str) -> None:
-    """Detach an identity from an agent or a block. Raises Problem."""
-    command = DetachIdentity(identity_id=valid_id("identity", identity_id), target_id=target_id)
+async def send(
+    request: AnyRequest,
+    kind: type[AttachIdentity] | type[DetachIdentity],
+    target_id: str,
+    identity_id: str,
+) -> None:
+    """Attach an identity to an agent or a block, or detach it. Raises Problem."""
+    command = kind(identity_id=valid_id("identity", identity_id), target_id=target_id)
     await api_of(request).send(request, command)

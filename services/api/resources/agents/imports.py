@@ -14,18 +14,12 @@ from libs.contracts.api.imports import CancelImport, ImportForm, ImportSource, R
 from libs.contracts.letta.request_size_limits import Name
 from services.api.adapters.agents.uploaded_lines import UploadedParts
 from services.api.adapters.memory.uploaded_file_store import (
-    TooManyUploads,
     Upload,
-    UploadAbandoned,
-    UploadKnown,
-    UploadTooLarge,
 )
 from services.api.adapters.resource_query_builder import Where
 from services.api.http.callers import org_of
-from services.api.http.error_responses import Problem
 from services.api.http.handler_dependencies import Api, api_of
-from services.api.http.multipart_upload import FileWriter, read_form
-from services.api.http.per_path_concurrency_limits import again
+from services.api.http.multipart_upload import FileWriter, read_form, upload_problems
 from services.api.http.raw_json import raw
 from services.api.http.request_parsing import PAGE_ITEMS_MAX, AnyRequest, Page, query_of, valid_id
 from services.api.openapi.operation import get, post
@@ -69,19 +63,10 @@ async def import_agent(request: AnyRequest) -> Response[bytes]:
     if known is None:
         if await api.reads.database.fetch_one(REQUESTED, [import_id, org_of(request)]):
             raise refusal_of_forgotten(import_id)
-        try:
+        known_already = "The same import is under way, or was made: look at GET /v1/imports"
+        with upload_problems("send it again", known_already):
             async with AsyncExitStack() as place:
                 asked = await receive_file(request, api, import_id, place)
-        except TooManyUploads:
-            raise again(429, "As many files are uploaded as there is room for") from None
-        except UploadTooLarge as refused:
-            raise Problem(413, {"detail": str(refused)}) from None
-        except UploadAbandoned:
-            detail = "The file came too slowly, and what had come of it was removed: send it again"
-            raise Problem(408, {"detail": detail}) from None
-        except UploadKnown:
-            detail = "The same import is under way, or was made: look at GET /v1/imports"
-            raise Problem(409, {"detail": detail}) from None
     elif not wants_no_answer(request, asked):
         form = await read_form(request, take_no_place, leave_file, field_bytes_max=FIELD_BYTES_MAX)
         asked = with_fields(asked, form.fields)

@@ -21,8 +21,9 @@ from services.api.http.handler_dependencies import api_of
 from services.api.http.raw_json import raw
 from services.api.http.request_parsing import AnyRequest, Page, Query, model_of
 from services.api.openapi.operation import delete, get, post
-from services.api.resources.agents.agents import AGENTS, created_agent, deleted_agent, document_with
+from services.api.resources.agents.agents import AGENTS, created_agent, deleted_agent
 from services.api.resources.conversations.agent_messages import whole_answer
+from services.api.v1.agent_documents import document_with
 from services.api.v1.message_request import Addressee, address
 from services.api.v1.native_agents import (
     agents_filter,

@@ -17,8 +17,9 @@ from services.api.http.handler_dependencies import api_of
 from services.api.http.raw_json import raw
 from services.api.http.request_parsing import AnyRequest, Page, body_of, query_of, valid_id
 from services.api.openapi.operation import get, patch
-from services.api.resources.agents.agents import AGENTS, MEMORY
+from services.api.resources.agents.agents import AGENTS
 from services.api.resources.memory.blocks import BLOCKS
+from services.api.v1.agent_documents import MEMORY
 from services.api.v1.as_of import AsOf, seen_at
 from services.api.v1.read_model_responses import answer_document, answer_page, must_exist
 from services.api.v1.sleeptime import share_with_sleeptime_agents

@@ -26,8 +26,9 @@ from services.api.http.handler_dependencies import api_of
 from services.api.http.raw_json import raw
 from services.api.http.request_parsing import AnyRequest, Page, body_of, query_of, valid_id
 from services.api.openapi.operation import delete, get, patch, post
-from services.api.resources.agents.agents import AGENTS, Including, document_with, relationships
+from services.api.resources.agents.agents import AGENTS, Including, relationships
 from services.api.resources.server.models import MODELS
+from services.api.v1.agent_documents import document_with
 from services.api.v1.read_model_responses import answer_document, answer_page, document_of
 
 ARCHIVES = Resource(

@@ -32,7 +32,8 @@ from services.api.http.request_parsing import (
     valid_id,
 )
 from services.api.openapi.operation import delete, get, patch, post
-from services.api.resources.agents.agents import AGENTS, Including, document_with, relationships
+from services.api.resources.agents.agents import AGENTS, Including, relationships
+from services.api.v1.agent_documents import document_with
 from services.api.v1.creation_defaults import complete_block
 from services.api.v1.read_model_responses import (
     answer_count,

@@ -16,18 +16,13 @@ from libs.contracts.letta.folders import DuplicateHandling
 from libs.contracts.letta.request_size_limits import Name
 from libs.contracts.memory.files import AddFile, DeleteFile
 from services.api.adapters.memory.uploaded_file_store import (
-    TooManyUploads,
     Upload,
-    UploadAbandoned,
-    UploadKnown,
-    UploadTooLarge,
 )
 from services.api.adapters.resource_query_builder import Resource, filter_of
 from services.api.http.callers import org_of
 from services.api.http.error_responses import Problem
 from services.api.http.handler_dependencies import Api, api_of
-from services.api.http.multipart_upload import FileWriter, read_form
-from services.api.http.per_path_concurrency_limits import again
+from services.api.http.multipart_upload import FileWriter, read_form, upload_problems
 from services.api.http.raw_json import raw
 from services.api.http.request_parsing import AnyRequest, Page, Query, query_of, valid_id
 from services.api.openapi.operation import delete, get, post
@@ -79,19 +74,10 @@ async def upload_file(request: AnyRequest, folder_id: str) -> Response[bytes]:
     known = await api.reads.one(FILES, org_of(request), file_id) if has_key(request) else None
     if known is not None:
         return raw(known)
-    try:
+    known_already = "The same upload is under way, or was made: look at the files of the folder"
+    with upload_problems("upload it again", known_already):
         async with AsyncExitStack() as place:
             return await receive_file(request, api, folder, file_id, place)
-    except TooManyUploads:
-        raise again(429, "As many files are uploaded as there is room for") from None
-    except UploadTooLarge as refused:
-        raise Problem(413, {"detail": str(refused)}) from None
-    except UploadAbandoned:
-        detail = "The file came too slowly, and what had come of it was removed: upload it again"
-        raise Problem(408, {"detail": detail}) from None
-    except UploadKnown:
-        detail = "The same upload is under way, or was made: look at the files of the folder"
-        raise Problem(409, {"detail": detail}) from None
 
 
 def has_key(request: AnyRequest) -> bool:

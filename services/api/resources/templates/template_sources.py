@@ -18,12 +18,8 @@ from services.api.http.callers import org_of
 from services.api.http.error_responses import Problem
 from services.api.http.handler_dependencies import api_of
 from services.api.http.request_parsing import AnyRequest
-from services.api.resources.agents.agents import (
-    AGENTS,
-    ALL_RELATIONSHIPS,
-    SEALED_SECRETS,
-    document_with,
-)
+from services.api.resources.agents.agents import AGENTS
+from services.api.v1.agent_documents import ALL_RELATIONSHIPS, SEALED_SECRETS, document_with
 from services.api.v1.agent_file.agent_file import AgentFile
 from services.api.v1.agent_file.agent_file_reader import read_file
 from services.api.v1.agent_file.entry_problems import AgentFileInvalid

@@ -17,7 +17,8 @@ from services.api.http.handler_dependencies import api_of
 from services.api.http.raw_json import raw
 from services.api.http.request_parsing import AnyRequest, Page, Query, parse, query_of, valid_id
 from services.api.openapi.operation import get, patch
-from services.api.resources.agents.agents import AGENTS, TOOLS
+from services.api.resources.agents.agents import AGENTS
+from services.api.v1.agent_documents import TOOLS
 from services.api.v1.as_of import AsOf, seen_at
 from services.api.v1.client_versions import is_legacy
 from services.api.v1.read_model_responses import answer_document, document_of, slice_of

@@ -33,7 +33,8 @@ from services.api.http.raw_json import raw
 from services.api.http.request_admission import unless_hung_up
 from services.api.http.request_parsing import AnyRequest, body_of, context_of, valid_id
 from services.api.openapi.operation import post
-from services.api.resources.agents.agents import AGENTS, SEALED_SECRETS, TOOLS
+from services.api.resources.agents.agents import AGENTS
+from services.api.v1.agent_documents import SEALED_SECRETS, TOOLS
 from services.api.v1.read_model_responses import document_of
 from services.api.v1.secret_sealing import sealed_values
 

@@ -12,7 +12,6 @@ from libs.contracts.letta import all_request_bodies as bodies
 from libs.contracts.letta.tool_requests import WrittenTool
 from libs.contracts.letta.tools import ToolState, tool_state
 from libs.contracts.tools.tools import DeriveToolSchema
-from services.api.domain.refusals import first_error
 from services.api.http.error_responses import Problem
 from services.api.http.handler_dependencies import api_of
 from services.api.http.raw_json import raw
@@ -99,7 +98,9 @@ def written_tool(content: str) -> WrittenTool:
     try:
         return WrittenTool.model_validate_json(content)
     except ValidationError as invalid:
-        raise no_tool(first_error(invalid)) from None
+        first = invalid.errors(include_input=False, include_url=False)[0]
+        place = ".".join(map(str, first["loc"]))
+        raise no_tool(f"`{place}`: {first['msg']}") from None
 
 
 async def schema_of(request: AnyRequest, name: str, source: str) -> JsonObject:

@@ -87,7 +87,6 @@ from services.api.http.request_parsing import Page
 from services.api.resources.agents import fleets
 from services.api.resources.agents.agent_configuration import CONFIGURATIONS
 from services.api.resources.agents.agents import AGENTS
-from services.api.resources.agents.agents import TOOLS as AGENT_TOOLS
 from services.api.resources.agents.identities import IDENTITIES, OF_IDENTITY
 from services.api.resources.agents.projects import AGENTS_IN_PROJECT, PROJECTS
 from services.api.resources.conversations.batches import BATCHES
@@ -108,6 +107,7 @@ from services.api.resources.tools.mcp_servers_by_name import by_name
 from services.api.resources.tools.sandbox_configs import CONFIGS
 from services.api.resources.tools.tool_runs_and_usage import CALLS, CallPage
 from services.api.resources.tools.tools import ToolPage
+from services.api.v1.agent_documents import TOOLS as AGENT_TOOLS
 from services.groups.adapters.group_queries import PostgresGroupQueries
 from services.groups.adapters.recipient_queries import PostgresRecipientQueries
 from services.groups.adapters.sleeptime_queries import PostgresSleeptimeQueries

@@ -76,7 +76,7 @@ async def test_a_fleet_is_made_once_and_called_as_its_files_say_last(fleets: Fle
 async def test_there_is_room_for_so_many_fleets(
     fleets: Fleets, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(domain, "FLEETS_MAX", 1)
+    monkeypatch.setattr("services.api.handlers.fleets.FLEETS_MAX", 1)
     await create(fleets)
     with pytest.raises(Refusal, match="There are 1 fleets, and at most 1: delete some first"):
         await create(fleets, "other")
